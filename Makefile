@@ -1,0 +1,33 @@
+.PHONY: campaign test bench lint lock clean
+
+MACHINE ?= localhost
+RESULTS ?= results
+READY = .venv/.ready
+BIN = .venv/bin
+
+# The main job: the quick campaign on this machine, and its report.
+campaign: $(READY)
+	$(BIN)/nimc run campaigns/quick.yaml --machine $(MACHINE) --results $(RESULTS)
+
+test: $(READY)
+	$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+bench: $(READY)
+	$(BIN)/python -m tests.bench
+
+lint: $(READY)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	git ls-files '*.sh' .ci/run | xargs $(BIN)/shellcheck
+
+# Pins every dependency with its hashes; the index's address stays out of the file.
+lock:
+	uv pip compile --universal --python-version 3.10 --generate-hashes --all-extras \
+	    --no-emit-index-url --no-emit-find-links --quiet -o requirements.lock pyproject.toml
+
+$(READY): requirements.lock pyproject.toml scripts/setup.sh
+	@PYTHON="$(PYTHON)" sh scripts/setup.sh
+
+clean:
+	rm -rf .venv build *.egg-info output stage perflogs

@@ -1,0 +1,21 @@
+"""The two ways in which a command fails; `nimc` turns them into one line and an exit code."""
+
+from __future__ import annotations
+
+
+class NimcError(Exception):
+    """A failure that is told to the user in one line, never with a traceback."""
+
+    exit_code = 3
+
+
+class InputError(NimcError):
+    """Wrong usage or input. The text names the file, the field and what is allowed."""
+
+    exit_code = 2
+
+
+class MachineError(NimcError):
+    """The machine or a tool on it failed."""
+
+    exit_code = 3

@@ -1,0 +1,106 @@
+"""The sample record: one application run, the unit of statistics.
+
+A sample is one line of JSON. Whatever made it, it says in SI units what was run, what the
+application reported of itself, what the writers were seen to write meanwhile, and whether it
+counts. This module needs the standard library only, because the conductor writes samples on
+compute nodes that have nothing else.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
+
+SCHEMA_VERSION = 1
+
+Better = Literal["lower", "higher"]
+
+#: What became of a run. Only `kept` counts. `rejected`: the application ran, but the conditions
+#: asked for did not hold (reason says which). Every other value names who failed.
+Outcome = Literal[
+    "kept",
+    "rejected",
+    "injector_never_ready",
+    "injector_died",
+    "application_failed",
+    "application_hung",
+    "no_fom",
+]
+
+
+@dataclass(frozen=True)
+class WriterRecord:
+    """What one writer did during one run."""
+
+    #: Name of the injector: `perftest`, `ucx`, `spin`.
+    injector: str
+    #: Host names of the two ends.
+    origin: str
+    target: str
+    #: What the bytes went over: `shared memory`, `tcp`, `soft-RoCE`, `InfiniBand`, `none`.
+    transport: str
+    #: Size of one write, bytes; 0 for a control, which writes nothing.
+    message_b: int
+    #: Rate asked for, bytes per second; None is full rate.
+    asked_b_s: float | None
+    #: Rate that the writer reaches with no application running, bytes per second.
+    rate_alone_b_s: float
+    #: Time-weighted mean rate within the application's window, bytes per second.
+    rate_b_s: float
+    #: Lowest rate of any reported row that overlaps the window, bytes per second.
+    rate_min_b_s: float
+    #: Bytes the writer claims to have written within the window.
+    bytes_b: float
+    #: Bytes the target's device counted meanwhile; None where no counter was read.
+    counted_b: float | None = None
+    #: Which counter that was, for instance `rdma:rxe0/1` or `net:eth0`.
+    counter: str | None = None
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One application run."""
+
+    #: Unique name: case/block/pair/arm/attempt.
+    key: str
+    #: What was measured, as the campaign names it (`stream`, `lammps@4`).
+    case: str
+    #: Row of the table of workloads.
+    workload: str
+    #: The treatment: `off`, `on`, `spin`, `aa` (a second `off`, for the noise floor), ...
+    arm: str
+    #: Index of the allocation, of the pair in it, of the run in the pair, and of the repetition.
+    block: int
+    pair: int
+    position: int
+    attempt: int
+    #: A warm-up is thrown away by every estimate.
+    warmup: bool
+    outcome: Outcome
+    #: One line for people; None where the sample was kept.
+    reason: str | None
+    #: Wall-clock start (Unix time) and length of the application's run, seconds.
+    start_s: float
+    elapsed_s: float
+    #: Figure of merit in SI units; None where the run yielded none.
+    fom: float | None
+    #: `s`, `B/s`, `1/s`, ...
+    fom_unit: str
+    fom_better: Better
+    #: Host names.
+    nodes: list[str]
+    origin_nodes: list[str]
+    #: Name of the file in `provenance/` that tells how the run was made (its SHA-256).
+    provenance: str
+    #: Seed of the block's order of runs.
+    seed: int
+    #: Whatever else the workload reports, SI units in the key names.
+    fom_extra: dict[str, float] = field(default_factory=dict)
+    writers: list[WriterRecord] = field(default_factory=list)
+    #: Caveats that belong beside every figure made from this sample (`arrays smaller than ...`).
+    notes: list[str] = field(default_factory=list)
+    schema: int = SCHEMA_VERSION
+
+    def as_dict(self) -> dict[str, Any]:
+        """The record as it is written, one JSON object."""
+        return asdict(self)

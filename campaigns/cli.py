@@ -1,0 +1,53 @@
+"""The `nimc` command: finds the subcommand, and turns failures into one line and an exit code."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+
+import click
+
+from analysis.errors import NimcError
+
+#: Subcommand -> one line of help. Each is a module of `campaigns.commands`, loaded when called.
+COMMANDS: dict[str, str] = {}
+
+
+class _Commands(click.Group):
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
+        if name not in COMMANDS:
+            return None
+        module = importlib.import_module(f"campaigns.commands.{name}")
+        command: click.Command = module.command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="nimc")
+def cli() -> None:
+    """Measure network-induced memory contention on a machine."""
+
+
+def main() -> None:
+    """Entry point. Exit codes: 0 done, 1 the measurement says no, 2 wrong input, 3 failure."""
+    try:
+        result = cli.main(standalone_mode=False)
+    except click.exceptions.Abort:
+        sys.exit(130)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(2)
+    except NimcError as error:
+        click.echo(f"nimc: {error}", err=True)
+        sys.exit(error.exit_code)
+    except OSError as error:
+        click.echo(f"nimc: {error.filename or ''}: {error.strerror or error}", err=True)
+        sys.exit(3)
+    sys.exit(result if isinstance(result, int) else 0)

@@ -1,0 +1,1 @@
+"""One file a subcommand of `nimc`; each holds a click command named `command`."""

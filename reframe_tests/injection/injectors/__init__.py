@@ -1,0 +1,1 @@
+"""The programs that make writes, behind one small interface."""

@@ -1,0 +1,81 @@
+"""The interface of an injector.
+
+An injector is a table of pure answers about one program: which commands make a writer, and what
+the lines that they print mean. Starting, pinning and stopping are the agent's business.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal, Protocol
+
+
+@dataclass(frozen=True)
+class Writer:
+    """One planned stream of one-sided writes from an origin to a target."""
+
+    index: int
+    #: Node names of the two ends.
+    origin: str
+    target: str
+    #: Address of the target as the origin reaches it, and the port of this writer there.
+    address: str
+    port: int
+    #: Size of one write, bytes.
+    message_b: int
+    #: Rate to hold, bytes per second; None is full rate.
+    rate_b_s: float | None = None
+    #: Length of the write, seconds; None writes until it is stopped.
+    duration_s: float | None = None
+    #: RDMA device or network interface on both ends; None is the injector's own choice.
+    device: str | None = None
+    origin_cpus: list[int] = field(default_factory=list)
+    target_cpus: list[int] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Row:
+    """One reported interval: bytes written since the row before, and the rate reported for it."""
+
+    bytes_b: float
+    rate_b_s: float
+
+
+@dataclass(frozen=True)
+class Fault:
+    """A line that tells why the writer cannot write; text for people."""
+
+    text: str
+
+
+class Injector(Protocol):
+    """What a program that makes writes must be able to tell."""
+
+    name: str
+    #: False for a control, which takes the writer's place and writes nothing.
+    writes: bool
+    #: What rates it can hold.
+    rates: Literal["full", "any"]
+    #: How long a reported interval is, seconds; None where it reports none.
+    row_s: float | None
+
+    def transport(self, writer: Writer) -> str:
+        """What the bytes go over, for the sample (`WriterRecord.transport`)."""
+
+    def target_command(self, writer: Writer) -> list[str] | None:
+        """The passive side's command, or None where there is none."""
+
+    def origin_command(self, writer: Writer) -> list[str]:
+        """The writing side's command."""
+
+    def environment(self, writer: Writer) -> dict[str, str]:
+        """What is added to the environment of both."""
+
+    def target_ready(self, line: str) -> bool:
+        """Whether this line of the passive side says that an origin may connect."""
+
+    def parse_line(self, line: str) -> Row | Fault | None:
+        """What a line of either side means; None for all that is neither row nor fault."""
+
+    def missing(self) -> str | None:
+        """Why it cannot run on this host and how to get it, in one line; None where it can."""

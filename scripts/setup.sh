@@ -1,0 +1,31 @@
+#!/bin/sh
+# Makes .venv from requirements.lock. Says in one line what is missing, and with which package it comes.
+set -eu
+
+need() { # need WHAT DEBIAN RHEL
+    echo "setup: $1 is missing: 'apt install $2' on Debian, 'dnf install $3' on RHEL" >&2
+    exit 3
+}
+
+python=
+for candidate in ${PYTHON:-python3 python3.13 python3.12 python3.11 python3.10}; do
+    if "$candidate" -c 'import sys; sys.exit(sys.version_info < (3, 10))' 2>/dev/null; then
+        python=$candidate
+        break
+    fi
+done
+[ -n "$python" ] || need 'Python 3.10 or newer' python3 python3.11
+"$python" -c 'import ensurepip, venv' 2>/dev/null ||
+    need "the venv module of $python" python3-venv python3.11
+command -v "${CC:-cc}" >/dev/null || need 'a C compiler' gcc gcc
+echo 'int main(void){return 0;}' | "${CC:-cc}" -fopenmp -x c -o /dev/null - 2>/dev/null ||
+    need "OpenMP for ${CC:-cc}, or the C library's headers," 'gcc libc6-dev' 'gcc glibc-devel'
+
+venv=.venv
+rm -f "$venv/.ready"
+[ -x "$venv/bin/python" ] || "$python" -m venv "$venv"
+PIP_DISABLE_PIP_VERSION_CHECK=1
+export PIP_DISABLE_PIP_VERSION_CHECK
+"$venv/bin/python" -m pip install --quiet --require-hashes --only-binary=:all: -r requirements.lock
+"$venv/bin/python" -m pip install --quiet --no-deps --no-build-isolation --editable .
+touch "$venv/.ready"
