@@ -1,0 +1,35 @@
+"""What every parser of a figure of merit returns and raises."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class Fom:
+    """What a run reports of itself, in the unit that the table of workloads names."""
+
+    value: float
+    #: Whatever else it reports, SI units in the key names.
+    extra: dict[str, float] = field(default_factory=dict)
+
+
+class FomError(Exception):
+    """The output has no figure of merit, or its own checks failed. One line for people."""
+
+
+def last_match(pattern: str, text: str, what: str) -> re.Match[str]:
+    """The last match of `pattern`; raises FomError naming `what` where there is none."""
+    found = None
+    for found in re.finditer(pattern, text, re.MULTILINE):
+        pass
+    if found is None:
+        raise FomError(f"the output has no {what}")
+    return found
+
+
+def require_close(what: str, value: float, known: float, relative: float) -> None:
+    """Raise FomError unless `value` is within `relative` of `known`."""
+    if not abs(value - known) <= relative * abs(known):  # also refuses NaN
+        raise FomError(f"{what} is {value:g}; {known:g} within {relative:.2%} was expected")

@@ -1,0 +1,55 @@
+"""LAMMPS, 3D Lennard-Jones melt: loop time, and the thermodynamic state that proves it right."""
+
+from __future__ import annotations
+
+import re
+
+from reframe_tests.fom.base import Fom, FomError, last_match, require_close
+
+#: State of the melt after 100 steps from the standard start (density 0.8442, temperature 1.44,
+#: cutoff 2.5), as LAMMPS of 2021 and of 2025 print it for 32,000 atoms on one and on two ranks.
+#: It is intensive; other box sizes draw other initial velocities and differ by a few permille.
+STATE_AT_100 = {"Temp": 0.7574531, "E_pair": -5.7585055, "TotEng": -4.6223613}
+_STATE_TOLERANCE = 0.01
+#: The ensemble conserves energy: whatever the number of steps, the last line agrees this well.
+_ENERGY_TOLERANCE = 0.005
+
+
+def parse(stdout: str) -> Fom:
+    """Loop time in seconds, with steps, atoms and the CPU share that LAMMPS reports."""
+    errors = re.search(r"^ERROR.*", stdout, re.MULTILINE)
+    if errors:
+        raise FomError(errors.group(0))
+    loop = last_match(
+        r"^Loop time of ([0-9.eE+-]+) on (\d+) procs for (\d+) steps with (\d+) atoms",
+        stdout,
+        "'Loop time'",
+    )
+    _check_state(_thermo(stdout))
+    extra = {"steps": float(loop.group(3)), "atoms": float(loop.group(4))}
+    share = re.search(r"^([0-9.]+)% CPU use", stdout, re.MULTILINE)
+    if share:
+        extra["cpu_share"] = float(share.group(1)) / 100
+    return Fom(float(loop.group(1)), extra)
+
+
+def _thermo(stdout: str) -> list[dict[str, float]]:
+    """The rows of the table of thermodynamic output, by column name."""
+    table = re.search(r"^\s*Step\s+Temp.*?(?=^Loop time)", stdout, re.MULTILINE | re.DOTALL)
+    if table is None:
+        raise FomError("the output has no thermodynamic table")
+    header, *lines = table.group(0).strip().splitlines()
+    try:
+        return [dict(zip(header.split(), map(float, line.split()), strict=True)) for line in lines]
+    except ValueError:
+        raise FomError("the thermodynamic table cannot be read") from None
+
+
+def _check_state(rows: list[dict[str, float]]) -> None:
+    for row in rows:
+        if row["Step"] == 100:
+            for name, known in STATE_AT_100.items():
+                require_close(f"{name} at step 100", row[name], known, _STATE_TOLERANCE)
+    final = rows[-1]
+    name = f"TotEng at step {final['Step']:.0f}"
+    require_close(name, final["TotEng"], STATE_AT_100["TotEng"], _ENERGY_TOLERANCE)
