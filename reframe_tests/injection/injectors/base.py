@@ -48,6 +48,13 @@ class Fault:
     text: str
 
 
+class LineParser(Protocol):
+    """Reads the lines of one end of a writer, in order; may remember a header's units."""
+
+    def parse(self, line: str) -> Row | Fault | None:
+        """What a line means; None for all that is neither row nor fault."""
+
+
 class Injector(Protocol):
     """What a program that makes writes must be able to tell."""
 
@@ -74,8 +81,8 @@ class Injector(Protocol):
     def target_ready(self, line: str) -> bool:
         """Whether this line of the passive side says that an origin may connect."""
 
-    def parse_line(self, line: str) -> Row | Fault | None:
-        """What a line of either side means; None for all that is neither row nor fault."""
+    def parser(self) -> LineParser:
+        """A fresh reader of one process's lines."""
 
     def missing(self) -> str | None:
         """Why it cannot run on this host and how to get it, in one line; None where it can."""
