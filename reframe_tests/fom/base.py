@@ -21,12 +21,10 @@ class FomError(Exception):
 
 def last_match(pattern: str, text: str, what: str) -> re.Match[str]:
     """The last match of `pattern`; raises FomError naming `what` where there is none."""
-    found = None
-    for found in re.finditer(pattern, text, re.MULTILINE):
-        pass
-    if found is None:
+    matches = list(re.finditer(pattern, text, re.MULTILINE))
+    if not matches:
         raise FomError(f"the output has no {what}")
-    return found
+    return matches[-1]
 
 
 def require_close(what: str, value: float, known: float, relative: float) -> None:
