@@ -1,0 +1,81 @@
+"""Quantities as people write them (`64KiB`, `1GB/s`, `5y`, `46k`), read strictly into SI.
+
+A number is followed at once by its unit, spelled exactly as in the tables below. What could mean
+two things (`5m`, `64K`, `1Gb/s`) is refused.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+
+from analysis.errors import InputError
+
+#: A year is 365.25 days.
+SECONDS: dict[str, float] = {
+    "ns": 1e-9,
+    "us": 1e-6,
+    "ms": 1e-3,
+    "s": 1.0,
+    "min": 60.0,
+    "h": 3600.0,
+    "d": 86400.0,
+    "y": 365.25 * 86400.0,
+}
+BYTES: dict[str, float] = {
+    "B": 1.0,
+    "kB": 1e3,
+    "MB": 1e6,
+    "GB": 1e9,
+    "TB": 1e12,
+    "KiB": 2.0**10,
+    "MiB": 2.0**20,
+    "GiB": 2.0**30,
+    "TiB": 2.0**40,
+}
+BYTES_PER_SECOND: dict[str, float] = {f"{unit}/s": size for unit, size in BYTES.items()} | {
+    f"{prefix}bit/s": factor / 8
+    for prefix, factor in (("", 1.0), ("k", 1e3), ("M", 1e6), ("G", 1e9))
+}
+COUNT: dict[str, float] = {"": 1.0, "k": 1e3, "M": 1e6}
+
+_QUANTITY = re.compile(r"(\d+(?:\.\d+)?)([A-Za-z/]*)", re.ASCII)
+
+
+def duration_s(text: str, field: str) -> float:
+    """`5y`, `1s`, `250ms` as seconds. Raises InputError, which names `field`."""
+    return _read(text, field, SECONDS, "a length of time", "30s")
+
+
+def size_b(text: str, field: str) -> int:
+    """`64KiB`, `1MB` as a whole number of bytes. Raises InputError, which names `field`."""
+    return _whole(_read(text, field, BYTES, "a size", "64KiB"), text, field, "bytes")
+
+
+def rate_b_s(text: str, field: str) -> float:
+    """`3.2GB/s`, `32Gbit/s` as bytes per second. Raises InputError, which names `field`."""
+    return _read(text, field, BYTES_PER_SECOND, "a rate", "500MB/s")
+
+
+def count(text: str, field: str) -> int:
+    """`46k`, `64` as a whole number. Raises InputError, which names `field`."""
+    return _whole(_read(text, field, COUNT, "a count", "46k"), text, field, "things")
+
+
+def _read(text: str, field: str, units: Mapping[str, float], what: str, example: str) -> float:
+    match = _QUANTITY.fullmatch(text)
+    if match is None or match[2] not in units:
+        allowed = " ".join(unit or "(none)" for unit in units)
+        raise InputError(
+            f"{field}: {text!r} is not {what}; write a number and one of {allowed}, "
+            f"such as {example}"
+        )
+    return float(match[1]) * units[match[2]]
+
+
+def _whole(value: float, text: str, field: str, what: str) -> int:
+    # A decimal such as 1.1kB is not exact in binary: a part in 10^12 is rounding, not a fraction.
+    if not math.isclose(value, round(value), rel_tol=1e-12, abs_tol=0.0):
+        raise InputError(f"{field}: {text!r} is not a whole number of {what}")
+    return round(value)
