@@ -10,7 +10,9 @@ import click
 from analysis.errors import NimcError
 
 #: Subcommand -> one line of help. Each is a module of `campaigns.commands`, loaded when called.
-COMMANDS: dict[str, str] = {}
+COMMANDS: dict[str, str] = {
+    "writers": "concurrent writers that follow from Daly's checkpoint interval",
+}
 
 
 class _Commands(click.Group):

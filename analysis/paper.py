@@ -1,0 +1,15 @@
+"""The published figures of seed 000 (the NiMC paper), as `paper.json` holds them."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+
+@cache
+def paper() -> dict[str, Any]:
+    """Tables and headline figures; every list and its unit as the key names it."""
+    record: dict[str, Any] = json.loads(Path(__file__).with_name("paper.json").read_text())
+    return record

@@ -1,0 +1,176 @@
+"""How many nodes receive a checkpoint at once, when each node checkpoints on its own.
+
+Seed 000, section VI: nodes write checkpoints without coordination, as often as Daly's estimate
+advises for the whole system. At any time the share write / (interval + write) of the nodes is
+writing; where those writes go to the memory of other nodes, that many nodes receive one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from analysis import units
+from analysis.daly import optimum_interval_s
+from analysis.errors import InputError
+from analysis.paper import paper
+
+#: Seed 000, section VI: mean time to interrupt of a node, and the constant share of Table V.
+PAPER_NODE_MTTI_S = 5 * units.SECONDS["y"]
+PAPER_SHARE = 0.002
+
+#: What a column of Table V may count: writers at work at a time, or writes begun in a second.
+Measure = Literal["concurrent_writers_exact", "writes_per_s"]
+
+_MESSAGES = re.compile(r"(\S+) messages of (\S+) at (\S+)")
+#: Lengths of a write between which one that gives a published count is looked for, seconds.
+_SHORTEST_S, _LONGEST_S = 1e-6, 1e3
+
+
+@dataclass(frozen=True)
+class Writers:
+    """Writers of a system of `nodes` nodes."""
+
+    nodes: int
+    #: Mean time to interrupt of the system, and the work between two checkpoints, seconds.
+    mtti_s: float
+    interval_s: float
+    #: Writes in progress at a time, rounded to whole ones and as computed.
+    concurrent_writers: int
+    concurrent_writers_exact: float
+    #: Writes that begin in a second.
+    writes_per_s: float
+
+
+def concurrent_writers(nodes: int, node_mtti_s: float, write_s: float) -> Writers:
+    """Writers of `nodes` nodes that checkpoint at Daly's interval.
+
+    `node_mtti_s` is the mean time to interrupt of one node; nodes fail independently, so that of
+    the system is its `nodes`-th part. `write_s` is the length of one write. Raises InputError
+    for values not above 0.
+    """
+    if nodes < 1:
+        raise InputError(f"nodes: {nodes} is not a number of nodes; allowed: 1 and above")
+    mtti_s = node_mtti_s / nodes
+    interval_s = optimum_interval_s(write_s, mtti_s)
+    per_s = nodes / (interval_s + write_s)
+    return Writers(nodes, mtti_s, interval_s, round(per_s * write_s), per_s * write_s, per_s)
+
+
+def constant_writers(nodes: int, share: float = PAPER_SHARE) -> int:
+    """A constant share of the nodes, as a whole number of writers."""
+    return round(nodes * share)
+
+
+def write_length_s(text: str, field: str) -> float:
+    """`1s` or `46k messages of 64KiB at 3.2GB/s` as seconds. Raises InputError."""
+    phrase = _MESSAGES.fullmatch(text)
+    if phrase is None:
+        if " " in text:
+            raise InputError(
+                f"{field}: {text!r} is not a length of a write; "
+                "write 1s, or 46k messages of 64KiB at 3.2GB/s"
+            )
+        return units.duration_s(text, field)
+    number = units.count(phrase[1], field)
+    size_b = units.size_b(phrase[2], field)
+    rate_b_s = units.rate_b_s(phrase[3], field)
+    if not rate_b_s > 0:
+        raise InputError(f"{field}: {text!r} never ends at a rate of 0; allowed: above 0")
+    return number * size_b / rate_b_s
+
+
+def write_range_s(
+    published: Mapping[int, int], node_mtti_s: float, measure: Measure
+) -> tuple[float, float] | None:
+    """Shortest and longest write that yield the whole numbers `published` (nodes -> number).
+
+    None where no one length yields all of them.
+    """
+
+    def length_s(nodes: int, value: float) -> float:
+        return _bisect(lambda s: getattr(concurrent_writers(nodes, node_mtti_s, s), measure), value)
+
+    bounds = [
+        sorted((length_s(nodes, number - 0.5), length_s(nodes, number + 0.5)))
+        for nodes, number in published.items()
+    ]
+    shortest_s, longest_s = max(low for low, _ in bounds), min(high for _, high in bounds)
+    return (shortest_s, longest_s) if shortest_s <= longest_s else None
+
+
+def _bisect(function: Callable[[float], float], value: float) -> float:
+    """Where a monotonic function of a length takes `value`, or the nearer end of the range."""
+    low, high = _SHORTEST_S, _LONGEST_S
+    rising = function(high) > function(low)
+    for _ in range(80):
+        middle = (low * high) ** 0.5
+        low, high = (middle, high) if (function(middle) < value) == rising else (low, middle)
+    return low
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of Table V beside what is computed for it; one entry a node count."""
+
+    name: str
+    how: str
+    write_s: float | None
+    published: list[int]
+    computed: list[int]
+
+    @property
+    def agrees(self) -> bool:
+        """Whether every number is the published one."""
+        return self.published == self.computed
+
+
+def table_5() -> tuple[list[int], list[Column]]:
+    """Table V of seed 000: its node counts, and its columns published and computed.
+
+    The FDR column stands twice: with the write of 0.5 s that the paper states, from which it does
+    not follow, and with the effective length from which it follows as writes a second.
+    """
+    table = paper()["table_5_concurrent_writers"]
+    nodes: list[int] = table["node_count"]
+    fdr = table["daly_fdr_offload"]
+    effective = write_range_s(dict(zip(nodes, fdr, strict=True)), PAPER_NODE_MTTI_S, "writes_per_s")
+    assert effective is not None, "a fact of the published table"
+    effective_s = round(sum(effective) / 2, 3)
+
+    def daly(write_s: float) -> list[Writers]:
+        return [concurrent_writers(count, PAPER_NODE_MTTI_S, write_s) for count in nodes]
+
+    return nodes, [
+        Column(
+            "daly_qdr_onload",
+            "writers at a time, write of 1 s as stated",
+            1.0,
+            table["daly_qdr_onload"],
+            [row.concurrent_writers for row in daly(1.0)],
+        ),
+        Column(
+            "daly_fdr_offload",
+            "writers at a time, write of 0.5 s as stated",
+            0.5,
+            fdr,
+            [row.concurrent_writers for row in daly(0.5)],
+        ),
+        Column(
+            "daly_fdr_offload",
+            f"writes a second, effective write of {effective_s:g} s "
+            f"(any of {effective[0]:.3f} to {effective[1]:.3f} s)",
+            effective_s,
+            fdr,
+            [round(row.writes_per_s) for row in daly(effective_s)],
+        ),
+        Column(
+            "constant_0.2_percent",
+            "0.2 % of the nodes",
+            None,
+            table["constant_0.2_percent"],
+            [constant_writers(count) for count in nodes],
+        ),
+    ]

@@ -1,0 +1,96 @@
+"""`nimc writers`: how many nodes receive a checkpoint at once."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from typing import Any
+
+import click
+
+from analysis import units
+from analysis.errors import InputError
+from analysis.writers import (
+    PAPER_NODE_MTTI_S,
+    PAPER_SHARE,
+    concurrent_writers,
+    constant_writers,
+    table_5,
+    write_length_s,
+)
+from campaigns.table import aligned
+
+
+@click.command()
+@click.option("--nodes", default="64,512,1024,2048,4096,8192", show_default=True, metavar="N,N")
+@click.option("--mtti", default="5y", show_default=True, help="Mean time to interrupt of a node.")
+@click.option(
+    "--write",
+    default="1s",
+    show_default=True,
+    help="Length of one write: 1s, or '46k messages of 64KiB at 3.2GB/s'.",
+)
+@click.option("--paper", "published", is_flag=True, help="Table V as published and as computed.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON document instead of a table.")
+def command(nodes: str, mtti: str, write: str, published: bool, as_json: bool) -> None:
+    """Concurrent writers of nodes that checkpoint without coordination at Daly's interval."""
+    document, text = _table_5() if published else _rows(nodes, mtti, write)
+    click.echo(json.dumps(document, indent=1) if as_json else text)
+
+
+def _rows(nodes: str, mtti: str, write: str) -> tuple[dict[str, Any], str]:
+    counts = [units.count(part, "--nodes") for part in nodes.split(",")]
+    node_mtti_s = units.duration_s(mtti, "--mtti")
+    write_s = write_length_s(write, "--write")
+    for field, value in (("--mtti", node_mtti_s), ("--write", write_s), ("--nodes", min(counts))):
+        if not value > 0:
+            raise InputError(f"{field}: {value:g} given; allowed: above 0")
+    computed = [concurrent_writers(count, node_mtti_s, write_s) for count in counts]
+    document = {
+        "node_mtti_s": node_mtti_s,
+        "write_s": write_s,
+        "rows": [
+            asdict(row) | {"constant_share_writers": constant_writers(row.nodes)}
+            for row in computed
+        ],
+    }
+    cells = [
+        [
+            f"{row.nodes}",
+            f"{row.interval_s:.1f}",
+            f"{row.concurrent_writers}",
+            f"{row.concurrent_writers_exact:.2f}",
+            f"{row.writes_per_s:.2f}",
+            f"{constant_writers(row.nodes)}",
+        ]
+        for row in computed
+    ]
+    header = [
+        "nodes",
+        "interval (s)",
+        "writers",
+        "exact",
+        "writes/s",
+        f"constant {PAPER_SHARE:.1%}",
+    ]
+    return document, aligned(header, cells)
+
+
+def _table_5() -> tuple[dict[str, Any], str]:
+    nodes, columns = table_5()
+    document = {
+        "source": "seed 000, Table V",
+        "node_mtti_s": PAPER_NODE_MTTI_S,
+        "nodes": nodes,
+        "columns": [asdict(column) | {"agrees": column.agrees} for column in columns],
+    }
+    parts = ["Table V of the paper, mean time to interrupt of a node 5 years."]
+    for column in columns:
+        header = [column.name, *map(str, nodes)]
+        rows = [
+            ["published", *map(str, column.published)],
+            ["computed", *map(str, column.computed)],
+        ]
+        verdict = "agrees" if column.agrees else "does not follow"
+        parts.append(f"{aligned(header, rows)}\n  {verdict}: {column.how}")
+    return document, "\n\n".join(parts)

@@ -1,0 +1,75 @@
+import pytest
+
+from analysis.errors import InputError
+from analysis.units import duration_s
+from analysis.writers import (
+    concurrent_writers,
+    constant_writers,
+    table_5,
+    write_length_s,
+    write_range_s,
+)
+
+FIVE_YEARS_S = duration_s("5y", "")
+NODES = [64, 512, 1024, 2048, 4096, 8192]
+
+
+def test_qdr_column_of_table_5_from_the_stated_inputs() -> None:
+    rows = [concurrent_writers(nodes, FIVE_YEARS_S, 1.0) for nodes in NODES]
+    assert [row.concurrent_writers for row in rows] == [0, 1, 2, 5, 15, 42]
+
+
+def test_constant_column_of_table_5() -> None:
+    assert [constant_writers(nodes) for nodes in NODES] == [0, 1, 2, 4, 8, 16]
+
+
+def test_by_hand() -> None:
+    # M = 100 s for 2 nodes: 50 s; d = 1 s: interval 10 (1 + 1/30 + 1/900) - 1 = 9.3444 s.
+    row = concurrent_writers(2, 100.0, 1.0)
+    assert row.mtti_s == 50.0
+    assert row.interval_s == pytest.approx(9.34444, abs=1e-5)
+    assert row.writes_per_s == pytest.approx(2 / 10.34444, rel=1e-6)
+    assert row.concurrent_writers_exact == pytest.approx(row.writes_per_s * 1.0)
+
+
+def test_fdr_column_follows_as_a_rate_only_from_its_effective_length() -> None:
+    fdr = dict(zip(NODES, [0, 1, 2, 6, 17, 47], strict=True))
+    # Range as found by trying every length in steps of 0.5 ms.
+    assert write_range_s(fdr, FIVE_YEARS_S, "writes_per_s") == pytest.approx(
+        (0.770, 0.798), abs=1e-3
+    )
+    assert write_range_s(fdr, FIVE_YEARS_S, "concurrent_writers_exact") == pytest.approx(
+        (1.254, 1.300), abs=1e-3
+    )
+    rows = [concurrent_writers(nodes, FIVE_YEARS_S, 0.5) for nodes in NODES]
+    assert (rows[-1].concurrent_writers, round(rows[-1].writes_per_s)) == (29, 59)
+
+
+def test_no_length_yields_contradictory_counts() -> None:
+    assert write_range_s({512: 40, 8192: 1}, FIVE_YEARS_S, "concurrent_writers_exact") is None
+
+
+def test_table_5_says_which_columns_follow() -> None:
+    nodes, columns = table_5()
+    assert nodes == NODES
+    assert [(column.name, column.agrees) for column in columns] == [
+        ("daly_qdr_onload", True),
+        ("daly_fdr_offload", False),
+        ("daly_fdr_offload", True),
+        ("constant_0.2_percent", True),
+    ]
+
+
+def test_length_of_a_write() -> None:
+    assert write_length_s("1s", "x") == 1.0
+    # 46,000 x 65,536 B at 3.2e9 B/s.
+    assert write_length_s("46k messages of 64KiB at 3.2GB/s", "x") == pytest.approx(0.94208)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["46k messages", "1 s", "46k messages of 64K at 3.2GB/s", "1k messages of 1B at 0B/s", "1"],
+)
+def test_refuses_other_lengths(text: str) -> None:
+    with pytest.raises(InputError, match="--write"):
+        write_length_s(text, "--write")

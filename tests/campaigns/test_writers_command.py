@@ -1,0 +1,47 @@
+import json
+
+import pytest
+
+from analysis.errors import InputError
+from campaigns.cli import cli
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    cli.main(["writers", *arguments], standalone_mode=False)
+    return capsys.readouterr().out
+
+
+def test_rows_of_table_5(capsys: pytest.CaptureFixture[str]) -> None:
+    text = run(
+        capsys,
+        *("--nodes", "64,512,1024,2048,4096,8192", "--mtti", "5y", "--write", "1s", "--json"),
+    )
+    rows = json.loads(text)["rows"]
+    assert [row["nodes"] for row in rows] == [64, 512, 1024, 2048, 4096, 8192]
+    assert [row["concurrent_writers"] for row in rows] == [0, 1, 2, 5, 15, 42]
+    for row in rows:
+        assert row["writes_per_s"] == pytest.approx(row["nodes"] / (row["interval_s"] + 1))
+        assert row["concurrent_writers_exact"] == pytest.approx(row["writes_per_s"] * 1.0)
+
+
+def test_paper_says_that_the_fdr_column_does_not_follow_from_its_inputs(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    text = run(capsys, "--paper")
+    assert "does not follow: writers at a time, write of 0.5 s as stated" in text
+    assert "effective write of 0.784 s" in text
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        ("--nodes", "64,"),
+        ("--nodes", "0"),
+        ("--mtti", "5 years"),
+        ("--mtti", "0s"),
+        ("--write", ""),
+    ],
+)
+def test_wrong_input_names_the_option(option: str, value: str) -> None:
+    with pytest.raises(InputError, match=option):
+        cli.main(["writers", option, value], standalone_mode=False)
