@@ -12,6 +12,7 @@ from analysis.errors import NimcError
 #: Subcommand -> one line of help. Each is a module of `campaigns.commands`, loaded when called.
 COMMANDS: dict[str, str] = {
     "writers": "concurrent writers that follow from Daly's checkpoint interval",
+    "model": "the contention model: predict",
 }
 
 

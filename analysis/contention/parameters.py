@@ -1,0 +1,97 @@
+"""What the model knows of a machine: ten parameters for each of two placements.
+
+Names follow seed 003, section 3.1, with the unit behind them; all rates are bytes per second. A
+parameter that a sweep could not tell is None, and `predict` says what follows from that.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any
+
+from analysis.errors import InputError
+
+
+@dataclass(frozen=True)
+class Parameters:
+    """The ten parameters of one placement: computations and communications on the same node."""
+
+    #: Number of computing cores at which both together reach their largest total rate, that rate,
+    #: and the total with `n_seq_max` cores.
+    n_par_max: int | None
+    t_par_max_b_s: float | None
+    t_par_max2_b_s: float | None
+    #: Number of cores at which computations alone reach their largest rate, and that rate.
+    n_seq_max: int | None
+    t_seq_max_b_s: float | None
+    #: Total lost with each further core, between the two maxima and beyond `n_seq_max`.
+    delta_l_b_s: float | None
+    delta_r_b_s: float | None
+    #: Rate of one computing core, and of communications, each alone.
+    b_comp_seq_b_s: float | None
+    b_comm_seq_b_s: float | None
+    #: Share of their own rate that communications keep in the worst case.
+    alpha: float | None
+
+
+@dataclass(frozen=True)
+class Model:
+    """A machine: its two calibrated placements and the topology that combines them."""
+
+    name: str
+    #: Cores of the first socket, the largest number that can be predicted.
+    cores: int
+    #: NUMA nodes of one socket (#m of equations 7 and 8), and of the machine.
+    numa_per_socket: int
+    numa_nodes: int
+    local: Parameters
+    #: None where there is no node on another socket, or none was measured.
+    remote: Parameters | None
+    #: True for a set taken from the literature rather than measured here.
+    published: bool = False
+    #: Placement -> parameter -> why it could not be told.
+    unidentified: dict[str, dict[str, str]] = field(default_factory=dict)
+
+    def as_dict(self) -> dict[str, Any]:
+        """The model as its file holds it."""
+        return {"schema": 1} | asdict(self)
+
+    def calibrated_nodes(self) -> tuple[int, ...]:
+        """The NUMA nodes on which both streams lay when the parameters were measured."""
+        return (0,) if self.remote is None else (0, self.numa_per_socket)
+
+
+def from_dict(document: Any, source: str) -> Model:
+    """The model that `Model.as_dict` wrote; `source` names the file in errors."""
+    if not isinstance(document, dict) or document.get("schema") != 1:
+        raise InputError(f"{source}: not a model file (needs `schema: 1`)")
+    try:
+        remote = document["remote"]
+        return Model(
+            name=str(document["name"]),
+            cores=int(document["cores"]),
+            numa_per_socket=int(document["numa_per_socket"]),
+            numa_nodes=int(document["numa_nodes"]),
+            local=_parameters(document["local"], f"{source}: local"),
+            remote=None if remote is None else _parameters(remote, f"{source}: remote"),
+            published=bool(document.get("published", False)),
+            unidentified=dict(document.get("unidentified", {})),
+        )
+    except KeyError as error:
+        raise InputError(f"{source}: field {error.args[0]} is missing") from None
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{source}: {error}") from None
+
+
+def _parameters(values: Any, where: str) -> Parameters:
+    if not isinstance(values, dict):
+        raise InputError(f"{where}: must be a mapping of the ten parameters")
+    names = [f.name for f in fields(Parameters)]
+    missing = [name for name in names if name not in values]
+    if missing:
+        raise InputError(f"{where}: {missing[0]} is missing (null where it is not known)")
+    for name in names:
+        value = values[name]
+        if value is not None and (isinstance(value, bool) or not isinstance(value, int | float)):
+            raise InputError(f"{where}: {name} must be a number or null, not {value!r}")
+    return Parameters(**{name: values[name] for name in names})
