@@ -1,0 +1,43 @@
+"""The median of ratios that were taken in blocks (allocations).
+
+Ratios of one allocation share its nodes, so they are not independent draws of what the next
+allocation would show. How much may be said depends on how many blocks there are:
+
+- one block, or fewer than six: the median of all ratios with its interval. It speaks of these
+  allocations alone. It holds although blocks differ: the number of ratios below the common median
+  is then a sum of unequal trials, whose tails are no heavier than the binomial's (Hoeffding 1956,
+  Annals of Mathematical Statistics 27, 713-721), so the interval is on the wide side.
+- six blocks or more: the median of the blocks' medians with its interval, from as many values as
+  there are blocks. It speaks of allocations like these.
+
+A bootstrap over two to five blocks is not offered: with so few it is known to be too narrow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+import numpy as np
+
+from analysis.statistics.interval import CONFIDENCE, FEWEST, Estimate, median_interval
+
+Scope = Literal["this allocation", "these allocations", "allocations like these"]
+
+
+def blocked_median(
+    blocks: Sequence[Sequence[float]], confidence: float = CONFIDENCE
+) -> Estimate | None:
+    """Median of the ratios in `blocks` (one sequence a block); None where too few."""
+    filled = [block for block in blocks if len(block)]
+    if scope(blocks) == "allocations like these":
+        return median_interval([float(np.median(block)) for block in filled], confidence)
+    return median_interval([ratio for block in filled for ratio in block], confidence)
+
+
+def scope(blocks: Sequence[Sequence[float]]) -> Scope:
+    """What an interval from `blocks` speaks of."""
+    filled = sum(1 for block in blocks if len(block))
+    if filled >= FEWEST:
+        return "allocations like these"
+    return "these allocations" if filled > 1 else "this allocation"

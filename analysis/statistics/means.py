@@ -1,0 +1,21 @@
+"""Means: rates harmonically, times arithmetically."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+import numpy as np
+from scipy import stats
+
+
+def mean(values: Sequence[float], better: Literal["lower", "higher"]) -> float:
+    """Mean of figures of merit of equal work.
+
+    Times (`lower` is better) add up, so their mean is arithmetic. Rates (`higher` is better) are
+    work over time: runs of equal work that took t_i reach the work over the mean of t_i, which is
+    the harmonic mean of their rates. Raises ValueError without values.
+    """
+    if not len(values):
+        raise ValueError("a mean needs at least one value")
+    return float(stats.hmean(values)) if better == "higher" else float(np.mean(values))

@@ -1,0 +1,64 @@
+"""The estimators of the paper (seed 000), so that a result can stand beside the published one.
+
+They are given beside the paired estimate and never instead of it: none comes with an interval.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from analysis.statistics.means import mean
+
+#: Runs a side in its sections IV and V (mean and standard deviation), and in VI (minimum).
+RUNS_MEAN = 10
+RUNS_BEST = 5
+
+
+@dataclass(frozen=True)
+class PaperEstimates:
+    """What the paper's estimators make of the same samples; None where there are too few."""
+
+    #: Mean (harmonic for rates) and sample standard deviation of the first 10 runs of each arm.
+    off_mean: float | None
+    off_sd: float | None
+    on_mean: float | None
+    on_sd: float | None
+    #: Slowdowns: of the means (Tables II, III); of the best of the first 5 (section VI); of the
+    #: best of 5 off against the median of 5 on (section VII).
+    of_means: float | None
+    of_best: float | None
+    best_against_median: float | None
+
+
+def paper_estimates(
+    off: Sequence[float], on: Sequence[float], better: Literal["lower", "higher"]
+) -> PaperEstimates:
+    """The paper's estimators of figures of merit `off` and `on`, in the order they were taken."""
+
+    def slowdown(base: float, treated: float) -> float:
+        return base / treated if better == "higher" else treated / base
+
+    def mean_sd(values: Sequence[float]) -> tuple[float, float] | tuple[None, None]:
+        if len(values) < RUNS_MEAN:
+            return None, None
+        first = values[:RUNS_MEAN]
+        return mean(first, better), float(np.std(first, ddof=1))
+
+    best = max if better == "higher" else min
+    off_mean, off_sd = mean_sd(off)
+    on_mean, on_sd = mean_sd(on)
+    enough = min(len(off), len(on)) >= RUNS_BEST
+    best_off, best_on = best(off[:RUNS_BEST], default=0.0), best(on[:RUNS_BEST], default=0.0)
+    return PaperEstimates(
+        off_mean,
+        off_sd,
+        on_mean,
+        on_sd,
+        slowdown(off_mean, on_mean) if off_mean and on_mean else None,
+        slowdown(best_off, best_on) if enough else None,
+        slowdown(best_off, float(np.median(on[:RUNS_BEST]))) if enough else None,
+    )

@@ -1,0 +1,25 @@
+"""When a case has been measured often enough."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from analysis.statistics.blocks import blocked_median
+
+
+def enough(
+    blocks: Sequence[Sequence[float]], floor: int, cap: int, precision: float | None
+) -> bool:
+    """Whether the pair ratios in `blocks` (one sequence a block) need no further pair.
+
+    At least `floor` and at most `cap` pairs; in between, until half the interval's width is at
+    most `precision` of the estimate (None asks for `floor` pairs and no more). The rule looks at
+    the width alone and never at what the estimate says, so it favours no verdict.
+    """
+    pairs = sum(len(block) for block in blocks)
+    if pairs < floor or pairs >= cap:
+        return pairs >= cap
+    if precision is None:
+        return True
+    estimate = blocked_median(blocks)
+    return estimate is not None and estimate.half_width <= precision

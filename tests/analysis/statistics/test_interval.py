@@ -1,0 +1,63 @@
+from __future__ import annotations
+
+from fractions import Fraction
+from math import comb
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from analysis.statistics.interval import Estimate, median_interval, order_rank
+
+
+def test_six_values_give_the_extremes() -> None:
+    estimate = median_interval([1.3, 1.1, 1.6, 1.2, 1.5, 1.4])
+    assert estimate is not None
+    assert (estimate.low, estimate.high) == (1.1, 1.6)
+    assert estimate.value == pytest.approx(1.35)
+    assert estimate.confidence == 0.96875  # 1 - 2/64
+
+
+def test_ten_values_give_second_smallest_and_second_largest() -> None:
+    estimate = median_interval([10, 1, 9, 2, 8, 3, 7, 4, 6, 5])
+    assert estimate is not None
+    assert (estimate.low, estimate.value, estimate.high) == (2, 5.5, 9)
+    assert estimate.confidence == pytest.approx(1 - 2 * 11 / 1024)  # 97.85 %
+
+
+@pytest.mark.parametrize("n", range(6))
+def test_fewer_than_six_give_none(n: int) -> None:
+    assert median_interval([1.0] * n) is None
+
+
+#: Conover, Practical Nonparametric Statistics, and any table of the sign test at 5 %, two-sided.
+@pytest.mark.parametrize(("n", "rank"), [(8, 1), (9, 2), (12, 3), (15, 4), (20, 6), (30, 10)])
+def test_ranks_are_those_of_the_sign_test(n: int, rank: int) -> None:
+    assert order_rank(n) == rank
+
+
+@given(st.integers(6, 200))
+def test_rank_is_the_narrowest_that_reaches_the_confidence(n: int) -> None:
+    def coverage(k: int) -> Fraction:
+        return 1 - 2 * Fraction(sum(comb(n, i) for i in range(k)), 2**n)
+
+    rank = order_rank(n)
+    assert rank is not None
+    assert coverage(rank) >= Fraction(95, 100) > coverage(rank + 1)
+
+
+def test_encloses_the_true_median_as_often_as_it_says() -> None:
+    rng = np.random.default_rng(7)
+    draws = rng.lognormal(0, 1, (4000, 10))  # skewed; true median 1
+    hits = sum(e.low <= 1 <= e.high for e in map(median_interval, draws.tolist()) if e)
+    assert hits / 4000 == pytest.approx(0.9785, abs=0.008)  # 3.5 standard errors
+
+
+def test_estimate_outside_of_its_interval_cannot_be_made() -> None:
+    with pytest.raises(ValueError, match="outside"):
+        Estimate(2.0, 1.0, 1.5, 0.95)
+
+
+def test_half_width_is_relative_to_the_value() -> None:
+    assert Estimate(2.0, 1.5, 2.5, 0.95).half_width == 0.25
