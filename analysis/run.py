@@ -9,8 +9,17 @@ report/                  report.html and the data behind it; can be made again a
 
 from __future__ import annotations
 
+import json
+import os
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+
+from analysis.errors import InputError
+
+SCHEMA_VERSION = 1
 
 
 @dataclass(frozen=True)
@@ -38,8 +47,44 @@ class RunHeader:
     versions: dict[str, str] = field(default_factory=dict)
     #: Commit of this project, with `+` where the tree was changed; None outside a checkout.
     commit: str | None = None
-    schema: int = 1
+    schema: int = SCHEMA_VERSION
 
     def as_dict(self) -> dict[str, Any]:
         """The header as `run.json` holds it."""
         return asdict(self)
+
+
+_HEADER = TypeAdapter(RunHeader)
+
+
+def load_header(run: Path) -> RunHeader:
+    """The header of the run in folder `run`. Raises InputError for none and for a newer one."""
+    path = run / "run.json"
+    try:
+        text = path.read_bytes()
+    except FileNotFoundError as error:
+        raise InputError(f"{run}: no run here (it has no run.json)") from error
+    try:
+        header = _HEADER.validate_json(text)
+    except ValidationError as error:
+        first = error.errors()[0]
+        name = ".".join(str(part) for part in first["loc"]) or "file"
+        raise InputError(f"{path}: field '{name}': {first['msg']}") from error
+    if header.schema > SCHEMA_VERSION:
+        raise InputError(
+            f"{path}: field 'schema' is {header.schema}, must be at most {SCHEMA_VERSION}; "
+            "a newer nimc wrote this, read it with that one"
+        )
+    return header
+
+
+def save_header(run: Path, header: RunHeader) -> None:
+    """Writes `run.json`; whoever reads meanwhile sees the old or the new one, never half of it."""
+    path = run / "run.json"
+    partial = path.with_suffix(".json.partial")
+    with partial.open("w", encoding="utf-8") as file:
+        json.dump(header.as_dict(), file, indent=2)
+        file.write("\n")
+        file.flush()
+        os.fsync(file.fileno())
+    partial.replace(path)

@@ -1,0 +1,47 @@
+"""Caveats: what a reader must know beside a figure, in one line each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import polars as pl
+
+from analysis.statistics.blocks import scope
+from analysis.statistics.interval import Estimate
+
+#: Transport of a writer -> what its figures do not stand for.
+_EMULATIONS = {
+    "shared memory": "writes went through shared memory on one host: emulation, not RDMA hardware",
+    "soft-RoCE": "writes went over soft-RoCE: emulation by the CPU, not RDMA hardware",
+    "tcp": "writes went over TCP: the target's CPU took part, this is not RDMA",
+}
+
+
+def emulations(transports: Sequence[str]) -> list[str]:
+    """Caveats of the transports in `transports`, each name or names joined with `+`."""
+    names = dict.fromkeys(name for joined in transports for name in joined.split("+"))
+    return [_EMULATIONS[name] for name in names if name in _EMULATIONS]
+
+
+def caveats(
+    own: pl.DataFrame,
+    blocks: Sequence[Sequence[float]],
+    effect: Estimate | None,
+    precision: float | None,
+    cap: int | None,
+) -> list[str]:
+    """Caveats of one case and arm: its samples `own`, their ratios, and the median of these."""
+    notes = [
+        str(note) for note in own["notes"].explode(empty_as_null=False).unique(maintain_order=True)
+    ]
+    notes += emulations([str(name) for name in own["transport"].unique(maintain_order=True)])
+    pairs = sum(len(block) for block in blocks)
+    if scope(blocks) == "these allocations":
+        notes.append(f"{len(blocks)} allocations: the interval speaks of these alone (6 for more)")
+    if precision is not None and effect is not None and effect.half_width > precision:
+        most = "" if cap is None else f" of at most {cap}"
+        notes.append(
+            f"half the interval's width is {effect.half_width:.1%} of the slowdown after {pairs} "
+            f"pairs{most}; {precision:.1%} was asked for"
+        )
+    return notes

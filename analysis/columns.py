@@ -1,0 +1,263 @@
+"""Reads the samples of runs into typed columns, one row a sample.
+
+Files are read in pieces of a few MiB, so that memory grows with the columns and not with the
+text, and pieces are parsed side by side. Columns are those of `analysis.sample.Sample` with these
+differences: nodes are joined with commas, `seed` and `fom_extra` stay text (a seed may be wider
+than 64 bits, the keys of `fom_extra` differ between workloads), and the list of writers becomes
+
+| column | meaning |
+|---|---|
+| writers | how many there were |
+| injector, transport | their distinct names, joined with `+`; empty without writers |
+| message_b | size of one write, bytes (the largest) |
+| writer_rate_alone_b_s, writer_rate_b_s | sum over the writers, bytes per second |
+| writer_share | lowest rate of the worst writer, as a share of the rate it reaches alone |
+| same_host | whether a writer's origin and target are one host |
+"""
+
+from __future__ import annotations
+
+import io
+import os
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import get_args
+
+import polars as pl
+import pydantic
+from pydantic_core import from_json
+
+from analysis.errors import InputError
+from analysis.sample import SCHEMA_VERSION, Better, Outcome, Sample
+
+_PIECE_B = 8 << 20
+
+_TEXT = pl.String()
+_NAME = pl.Categorical()
+#: Sample field -> type of its column; nested values as in `_NESTED`.
+_FIELDS: dict[str, pl.DataType] = {
+    "key": _TEXT,
+    "case": _NAME,
+    "workload": _NAME,
+    "arm": _NAME,
+    "block": pl.Int32(),
+    "pair": pl.Int32(),
+    "position": pl.Int32(),
+    "attempt": pl.Int32(),
+    "warmup": pl.Boolean(),
+    "outcome": _NAME,
+    "reason": _TEXT,
+    "start_s": pl.Float64(),
+    "elapsed_s": pl.Float64(),
+    "fom": pl.Float64(),
+    "fom_unit": _NAME,
+    "fom_better": _NAME,
+    "nodes": _TEXT,
+    "origin_nodes": _TEXT,
+    "provenance": _NAME,
+    "seed": _NAME,
+    "fom_extra": _TEXT,
+    "writers": _TEXT,
+    "notes": _TEXT,
+    "schema": pl.Int32(),
+}
+_OPTIONAL = {"reason", "fom", "fom_extra", "writers", "notes", "schema"}
+_WRITER: dict[str, pl.DataType] = {
+    "injector": _TEXT,
+    "origin": _TEXT,
+    "target": _TEXT,
+    "transport": _TEXT,
+    "message_b": pl.Int64(),
+    "rate_alone_b_s": pl.Float64(),
+    "rate_b_s": pl.Float64(),
+    "rate_min_b_s": pl.Float64(),
+}
+#: Parsed as JSON text first and taken apart later, which is four times as fast; but polars leaves
+#: escapes out of that text, so a piece that holds a backslash is parsed with these types at once.
+_NESTED: dict[str, pl.DataType] = {
+    "nodes": pl.List(_TEXT),
+    "origin_nodes": pl.List(_TEXT),
+    "notes": pl.List(_TEXT),
+    "writers": pl.List(pl.Struct(_WRITER)),
+}
+_SCHEMA_RULE = f"at most {SCHEMA_VERSION}; a newer nimc wrote this, read it with that one"
+_SAMPLE = pydantic.TypeAdapter(Sample)
+
+
+@dataclass(frozen=True)
+class Samples:
+    """The samples of one run."""
+
+    #: One row a sample, in the files' order.
+    frame: pl.DataFrame
+    #: Files whose last line was cut off (a crash while it was written); that line is left out.
+    torn: list[str]
+
+
+@dataclass(frozen=True)
+class _Piece:
+    path: Path
+    first_line: int
+    text: bytes
+
+
+def read_run(run: Path) -> Samples:
+    """The samples of the run in folder `run`; none is an empty frame.
+
+    Raises InputError, naming file and line, for a line that is no sample, for a sample of a newer
+    schema and for a sample that stands twice.
+    """
+    return read_samples(sorted((run / "samples").glob("*.jsonl")))
+
+
+def read_samples(paths: Iterable[Path]) -> Samples:
+    """The samples in `paths` (JSON lines), as `read_run`."""
+    torn: list[str] = []
+    pieces = _pieces(paths, torn)
+    frames = [_columns(_Piece(Path(), 1, b""))]
+    workers = os.cpu_count() or 1
+    with ThreadPoolExecutor(workers) as pool:
+        while batch := list(islice(pieces, workers)):
+            frames += pool.map(_columns, batch)
+    frame = pl.concat(frames)
+    _refuse_duplicates(frame)
+    return Samples(frame, torn)
+
+
+def _pieces(paths: Iterable[Path], torn: list[str]) -> Iterator[_Piece]:
+    """Whole lines of all files in pieces; files that end in a cut-off line are named in `torn`."""
+    for path in paths:
+        line, rest = 1, b""
+        with path.open("rb") as file:
+            while text := file.read(_PIECE_B):
+                end = text.rfind(b"\n") + 1
+                whole = rest + text[:end] if end else b""
+                rest = text[end:] if end else rest + text
+                if whole:
+                    yield _Piece(path, line, whole)
+                    line += whole.count(b"\n")
+        if rest and _is_object(rest):
+            yield _Piece(path, line, rest + b"\n")
+        elif rest:
+            torn.append(str(path))
+
+
+def _is_object(text: bytes) -> bool:
+    try:
+        return isinstance(from_json(text), dict)
+    except ValueError:
+        return False
+
+
+def _columns(piece: _Piece) -> pl.DataFrame:
+    """The rows of whole lines."""
+    schema = {name: _TEXT if type_ == _NAME else type_ for name, type_ in _FIELDS.items()}
+    if b"\\" in piece.text:
+        schema |= _NESTED
+    try:
+        raw = pl.read_ndjson(io.BytesIO(piece.text), schema=schema)
+        frame = _flatten(raw)
+    except pl.exceptions.PolarsError as error:
+        _blame(piece)
+        raise InputError(f"{piece.path}:{piece.first_line}: {error}") from error
+    if raw.height != piece.text.count(b"\n"):
+        _blame(piece)
+    _check(frame, piece)
+    return frame.drop("incomplete")
+
+
+def _flatten(raw: pl.DataFrame) -> pl.DataFrame:
+    writers = pl.col("writers")
+
+    def of(name: str) -> pl.Expr:
+        return pl.element().struct.field(name)
+
+    def each(expr: pl.Expr) -> pl.Expr:
+        return writers.list.eval(expr)
+
+    def names(name: str) -> pl.Expr:
+        return each(of(name).unique(maintain_order=True)).list.join("+").cast(_NAME)
+
+    nested = raw.with_columns(
+        pl.col(name).str.json_decode(type_)
+        for name, type_ in _NESTED.items()
+        if raw.schema[name] == _TEXT
+    ).with_columns(
+        pl.col("schema").fill_null(1),
+        pl.col("notes", "writers").fill_null([]),
+    )
+    some = writers.list.len() > 0
+    incomplete = pl.any_horizontal(of(name).is_null() for name in _WRITER)
+    flat = nested.with_columns(
+        pl.col(*(name for name, type_ in _FIELDS.items() if type_ == _NAME)).cast(_NAME),
+        pl.col("nodes", "origin_nodes").list.join(",").cast(_NAME),
+        pl.col("notes").list.eval(pl.element().cast(_NAME)),
+        injector=names("injector"),
+        transport=names("transport"),
+        message_b=each(of("message_b")).list.max(),
+        writer_rate_alone_b_s=pl.when(some).then(each(of("rate_alone_b_s")).list.sum()),
+        writer_rate_b_s=pl.when(some).then(each(of("rate_b_s")).list.sum()),
+        writer_share=each(of("rate_min_b_s") / of("rate_alone_b_s")).list.min().fill_nan(None),
+        same_host=each(of("origin") == of("target")).list.any(),
+        incomplete=each(incomplete).list.any(),
+    )
+    return flat.with_columns(writers.list.len())
+
+
+def _check(frame: pl.DataFrame, piece: _Piece) -> None:
+    """Raises InputError for the first row that breaks a rule of the record."""
+
+    def one_of(name: str, allowed: object) -> tuple[str, pl.Expr, str]:
+        words = get_args(allowed)
+        return name, ~pl.col(name).cast(pl.String).is_in(words), f"one of {', '.join(words)}"
+
+    newer = pl.col("schema") > SCHEMA_VERSION
+    rules = [
+        ("schema", newer, _SCHEMA_RULE),
+        *((n, pl.col(n).is_null(), "a value") for n in _FIELDS if n not in _OPTIONAL),
+        one_of("outcome", Outcome),
+        one_of("fom_better", Better),
+        (
+            "fom",
+            (pl.col("outcome").cast(pl.String) == "kept") & ~(pl.col("fom") > 0).fill_null(False),
+            "a number above 0 where the outcome is 'kept'",
+        ),
+        ("writers", pl.col("incomplete"), f"a list of objects with {', '.join(_WRITER)}"),
+    ]
+    for name, broken, allowed in rules:
+        rows = frame.select(broken.arg_true()).to_series()
+        if len(rows):
+            row = int(rows[0])
+            value = frame[name][row]
+            at = f"{piece.path}:{piece.first_line + row}"
+            raise InputError(f"{at}: field '{name}' is {value!r}, must be {allowed}")
+
+
+def _blame(piece: _Piece) -> None:
+    """Raises InputError for the first line that is no sample, found line by line."""
+    for number, line in enumerate(piece.text.split(b"\n")[:-1], piece.first_line):
+        at = f"{piece.path}:{number}"
+        try:
+            record = from_json(line)
+        except ValueError as error:
+            raise InputError(f"{at}: {error}") from error
+        if isinstance(record, dict) and record.get("schema", 1) not in range(SCHEMA_VERSION + 1):
+            raise InputError(
+                f"{at}: field 'schema' is {record['schema']!r}, must be {_SCHEMA_RULE}"
+            )
+        try:
+            _SAMPLE.validate_python(record)
+        except pydantic.ValidationError as error:
+            first = error.errors()[0]
+            field = ".".join(str(part) for part in first["loc"]) or "line"
+            raise InputError(f"{at}: field '{field}': {first['msg']}") from error
+
+
+def _refuse_duplicates(frame: pl.DataFrame) -> None:
+    twice = frame.filter(pl.col("key").is_duplicated())
+    if twice.height:
+        key = twice["key"][0]
+        raise InputError(f"sample '{key}' stands {(twice['key'] == key).sum()} times in the run")

@@ -1,0 +1,85 @@
+"""From samples to pairs: what counts, what does not and why, and the ratios within pairs."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from analysis.errors import InputError
+
+#: Arms that do not write; any other arm's sample counts only if its writers were seen to write.
+SILENT_ARMS = ("off", "aa", "spin")
+_PAIR = ["case", "block", "pair"]
+
+
+def judged(samples: pl.DataFrame) -> pl.DataFrame:
+    """`samples` with the column `status`: `counts`, `warm-up` or `rejected`.
+
+    Whatever the record says, a sample of a writing arm does not count where no writer wrote: its
+    `reason` then says so.
+    """
+    kept = pl.col("outcome").cast(pl.String) == "kept"
+    silent = pl.col("arm").cast(pl.String).is_in(SILENT_ARMS)
+    idle = kept & ~silent & ~(pl.col("writer_rate_b_s") > 0).fill_null(False)
+    return samples.with_columns(
+        reason=pl.when(idle).then(pl.lit("no writer wrote meanwhile")).otherwise("reason"),
+        status=pl.when(~kept | idle)
+        .then(pl.lit("rejected"))
+        .when("warmup")
+        .then(pl.lit("warm-up"))
+        .otherwise(pl.lit("counts")),
+    )
+
+
+def pair_table(samples: pl.DataFrame) -> pl.DataFrame:
+    """One row for each pair and arm of which both that arm's run and the `off` run count.
+
+    Columns: case, block, pair, arm, start_s, `off` and `on` (the two figures of merit), `ratio`
+    (slowdown: times on/off, rates off/on), writer_rate_alone_b_s, writer_rate_b_s; ordered by time.
+    Of a run that was repeated, the last attempt stands. Raises InputError for a case whose samples
+    disagree on unit or direction.
+    """
+    _refuse_mixtures(samples)
+    last = (
+        judged(samples)
+        .filter(pl.col("status") == "counts")
+        .sort("attempt")
+        .unique([*_PAIR, "arm"], keep="last", maintain_order=True)
+    )
+    off = last.filter(pl.col("arm") == "off").select(*_PAIR, off="fom")
+    on = pl.col("on")
+    higher = pl.col("fom_better") == "higher"
+    return (
+        last.filter(pl.col("arm") != "off")
+        .rename({"fom": "on"})
+        .join(off, on=_PAIR)
+        .with_columns(ratio=pl.when(higher).then(pl.col("off") / on).otherwise(on / pl.col("off")))
+        .select(
+            *_PAIR,
+            "arm",
+            "start_s",
+            "off",
+            "on",
+            "ratio",
+            "writer_rate_alone_b_s",
+            "writer_rate_b_s",
+        )
+        .sort("start_s", maintain_order=True)
+    )
+
+
+def ratio_blocks(pairs: pl.DataFrame, case: str, arm: str) -> list[list[float]]:
+    """The ratios of one case and arm, a list for each block, for `blocked_median` and `enough`."""
+    chosen = pairs.filter(pl.col("case") == case, pl.col("arm") == arm)
+    blocks = chosen.group_by("block", maintain_order=True).agg("ratio")
+    return blocks["ratio"].to_list()
+
+
+def _refuse_mixtures(samples: pl.DataFrame) -> None:
+    mixed = (
+        samples.group_by("case")
+        .agg(pl.col("fom_unit", "fom_better").unique())
+        .filter((pl.col("fom_unit").list.len() > 1) | (pl.col("fom_better").list.len() > 1))
+    )
+    if mixed.height:
+        case, units, _ = mixed.row(0)
+        raise InputError(f"case '{case}': samples must share one fom_unit and fom_better: {units}")

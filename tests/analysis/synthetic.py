@@ -1,0 +1,156 @@
+"""Synthetic runs: samples drawn from a model with known effects. Nothing here was measured.
+
+A figure of merit is base * allocation * pair * effect * noise, each factor log-normal around 1,
+so that the true slowdown of an arm is its `effect` and the pair's own factor cancels in ratios.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from analysis.run import RunHeader, save_header
+from analysis.sample import Better, Outcome, Sample, WriterRecord
+
+HOST = "synthetic-0"
+
+
+@dataclass(frozen=True)
+class Case:
+    """One case and the truth about it."""
+
+    name: str
+    unit: str
+    better: Better
+    #: True median of the `off` arm, in `unit`.
+    base: float
+    #: Arm -> true slowdown.
+    effects: dict[str, float]
+    #: Standard deviations of the logarithms: of one run, of a pair, of a block's slowdown.
+    noise: float = 0.01
+    pair_noise: float = 0.03
+    block_noise: float = 0.0
+    transport: str = "shared memory"
+    origin: str = HOST
+    notes: list[str] = field(default_factory=list)
+
+
+STREAM = Case(
+    "stream", "B/s", "higher", 14.2e9, {"on": 1.35, "spin": 1.08, "aa": 1.0}, notes=["synthetic"]
+)
+LAMMPS = Case("lammps", "s", "lower", 8.4, {"on": 1.06, "spin": 1.05, "aa": 1.0})
+
+
+def samples(case: Case, *, blocks: int = 1, pairs: int = 10, seed: int = 1) -> list[Sample]:
+    """The samples of `case`: a warm-up a block, then its pairs in random order; all are kept."""
+    rng = np.random.default_rng(seed)
+    found: list[Sample] = []
+    clock_s = 1_780_000_000.0
+    for block in range(blocks):
+        shift = np.exp(rng.normal(0, case.block_noise))
+        runs = [(-1, 0, "off")]
+        for pair in range(pairs):
+            order = rng.permutation(["off", *case.effects])
+            runs += [(pair, position, str(arm)) for position, arm in enumerate(order)]
+        pair_factor = np.exp(rng.normal(0, case.pair_noise, pairs + 1))
+        for pair, position, arm in runs:
+            slow = 1.0 if arm == "off" else case.effects[arm] * (shift if arm == "on" else 1.0)
+            slow *= float(pair_factor[pair] * np.exp(rng.normal(0, case.noise)))
+            if pair < 0:
+                slow *= 1.2
+            fom = case.base / slow if case.better == "higher" else case.base * slow
+            elapsed_s = 6.0 * slow
+            writers = _writers(case, arm, elapsed_s, rng)
+            found.append(
+                Sample(
+                    key=f"{case.name}/{block}/{pair}/{arm}/0",
+                    case=case.name,
+                    workload=case.name.partition("@")[0],
+                    arm=arm,
+                    block=block,
+                    pair=pair,
+                    position=position,
+                    attempt=0,
+                    warmup=pair < 0,
+                    outcome="kept",
+                    reason=None,
+                    start_s=clock_s,
+                    elapsed_s=elapsed_s,
+                    fom=fom,
+                    fom_unit=case.unit,
+                    fom_better=case.better,
+                    nodes=[HOST],
+                    origin_nodes=[case.origin],
+                    provenance="0" * 64,
+                    seed=seed,
+                    writers=writers,
+                    notes=case.notes,
+                )
+            )
+            clock_s += elapsed_s + 1.0
+    return found
+
+
+def _writers(
+    case: Case, arm: str, elapsed_s: float, rng: np.random.Generator
+) -> list[WriterRecord]:
+    if arm in ("off", "aa"):
+        return []
+    if arm == "spin":
+        return [WriterRecord("spin", HOST, HOST, "none", 0, None, 0.0, 0.0, 0.0, 0.0)]
+    alone = 8.1e9
+    rate = alone * float(rng.uniform(0.93, 0.99))
+    return [
+        WriterRecord(
+            injector="ucx" if case.transport == "shared memory" else "perftest",
+            origin=case.origin,
+            target=HOST,
+            transport=case.transport,
+            message_b=65536,
+            asked_b_s=None,
+            rate_alone_b_s=alone,
+            rate_b_s=rate,
+            rate_min_b_s=rate * 0.97,
+            bytes_b=rate * elapsed_s,
+        )
+    ]
+
+
+def reject(sample: Sample, outcome: Outcome, reason: str) -> Sample:
+    """The same run, had it failed."""
+    fom = sample.fom if outcome == "rejected" else None
+    changes = {"outcome": outcome, "reason": reason, "fom": fom}
+    return Sample(**{**vars(sample), **changes})
+
+
+def header(**changes: object) -> RunHeader:
+    """The header of a synthetic run."""
+    fields: dict[str, object] = {
+        "run": "synthetic-run",
+        "campaign": "synthetic",
+        "machine": "synthetic machine",
+        "started_s": 1_780_000_000.0,
+        "finished_s": 1_780_000_300.0,
+        "digest": "0" * 64,
+        "campaign_text": "# synthetic data, nothing was measured\n",
+        "pairs_floor": 6,
+        "pairs_cap": 30,
+        "precision": None,
+        "facts": {"synthetic": True, "cpu": "none", "cores": 2, "memory_b": 8 << 30},
+        "versions": {"nimc": "0"},
+        "commit": None,
+    }
+    return RunHeader(**{**fields, **changes})  # type: ignore[arg-type]
+
+
+def write_run(run: Path, found: list[Sample], head: RunHeader | None = None) -> Path:
+    """Writes samples and header as a campaign would; returns the run's folder."""
+    (run / "samples").mkdir(parents=True)
+    save_header(run, head or header())
+    for sample in found:
+        with (run / "samples" / f"{sample.case}.jsonl").open("a", encoding="utf-8") as file:
+            file.write(json.dumps(sample.as_dict()) + "\n")
+    return run

@@ -1,0 +1,146 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import analysis.columns as columns
+from analysis.columns import read_run, read_samples
+from analysis.errors import InputError
+from analysis.sample import Sample, WriterRecord
+from tests.analysis.synthetic import LAMMPS, STREAM, samples, write_run
+
+
+def _lines(tmp_path: Path, *lines: str | bytes) -> Path:
+    path = tmp_path / "case.jsonl"
+    path.write_bytes(b"".join(x if isinstance(x, bytes) else x.encode() for x in lines))
+    return path
+
+
+def _record(**changes: Any) -> str:
+    return json.dumps({**samples(STREAM, pairs=1)[1].as_dict(), **changes}) + "\n"
+
+
+def test_every_field_comes_back_as_it_was_written(tmp_path: Path) -> None:
+    found = samples(STREAM, blocks=2, pairs=6) + samples(LAMMPS, pairs=6)
+    frame = read_run(write_run(tmp_path / "run", found)).frame
+    back = {row["key"]: row for row in frame.iter_rows(named=True)}
+    assert len(back) == len(found)
+    for sample in found:
+        row = back[sample.key]
+        for name, value in sample.as_dict().items():
+            if name in ("nodes", "origin_nodes"):
+                assert row[name] == ",".join(value)
+            elif name == "seed":
+                assert row[name] == str(value)
+            elif name == "fom_extra":
+                assert json.loads(row[name]) == value
+            elif name == "writers":
+                assert row[name] == len(value)
+            else:
+                assert row[name] == value, name
+
+
+def test_order_is_that_of_the_file_across_pieces(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(columns, "_PIECE_B", 1000)
+    path = _lines(tmp_path, *(_record(key=f"k{i}") for i in range(300)))
+    frame = read_samples([path]).frame
+    assert frame["key"].to_list() == [f"k{i}" for i in range(300)]
+
+
+def test_writers_are_summed_and_the_worst_one_is_kept(tmp_path: Path) -> None:
+    first = WriterRecord("ucx", "a", "b", "tcp", 4096, None, 10.0, 9.0, 8.0, 90.0)
+    second = WriterRecord("ucx", "b", "b", "shared memory", 65536, None, 20.0, 18.0, 10.0, 180.0)
+    sample = samples(STREAM, pairs=1)[1]
+    both = Sample(**{**vars(sample), "writers": [first, second]})
+    frame = read_samples([_lines(tmp_path, json.dumps(both.as_dict()) + "\n")]).frame
+    row = frame.row(0, named=True)
+    assert row["writers"] == 2
+    assert (row["injector"], row["transport"]) == ("ucx", "tcp+shared memory")
+    assert (row["writer_rate_alone_b_s"], row["writer_rate_b_s"]) == (30.0, 27.0)
+    assert row["writer_share"] == 0.5  # 10 of 20
+    assert row["message_b"] == 65536
+    assert row["same_host"] is True
+
+
+def test_wide_seeds_and_every_digit_survive(tmp_path: Path) -> None:
+    path = _lines(tmp_path, _record(seed=2**90, fom=0.1 + 0.2))
+    row = read_samples([path]).frame.row(0, named=True)
+    assert (row["seed"], row["fom"]) == (str(2**90), 0.1 + 0.2)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(st.lists(st.text(), max_size=3), st.text(), st.booleans())
+def test_any_text_survives(tmp_path: Path, notes: list[str], reason: str, ascii_: bool) -> None:
+    record = json.loads(_record(notes=notes, reason=reason))
+    text = json.dumps(record, ensure_ascii=ascii_) + "\n"
+    row = read_samples([_lines(tmp_path, _record(), text.replace("aa/0", "x"))]).frame
+    assert row["notes"].to_list()[1] == notes
+    assert row["reason"][1] == reason
+
+
+def test_a_torn_last_line_is_left_out_and_told(tmp_path: Path) -> None:
+    path = _lines(tmp_path, _record(key="a"), _record(key="b")[:-40])
+    found = read_samples([path])
+    assert found.frame["key"].to_list() == ["a"]
+    assert found.torn == [str(path)]
+
+
+def test_a_whole_last_line_without_newline_counts(tmp_path: Path) -> None:
+    found = read_samples([_lines(tmp_path, _record(key="a"), _record(key="b").rstrip())])
+    assert found.frame["key"].to_list() == ["a", "b"]
+    assert found.torn == []
+
+
+def test_no_samples_is_an_empty_frame_with_columns(tmp_path: Path) -> None:
+    frame = read_run(tmp_path).frame
+    assert frame.height == 0
+    assert frame.schema["fom"] == pl.Float64
+
+
+@pytest.mark.parametrize(
+    ("bad", "words"),
+    [
+        ("{\n", "EOF"),
+        ("\n", "EOF"),
+        ("[1]\n", "field 'line'"),
+        (_record(fom="fast"), "field 'fom'"),
+        (_record(block=1.5), "field 'block'"),
+        (_record(warmup="perhaps"), "field 'warmup'"),
+        (_record(writers=[{"injector": "ucx"}]), "must be a list of objects with injector,"),
+        (_record(outcome="fine"), "field 'outcome' is 'fine', must be one of kept, rejected"),
+        (_record(arm=None), "field 'arm' is None"),
+        (_record(fom=None), "'kept'"),
+        (_record(fom=0.0), "'kept'"),
+        (_record(schema=2), "field 'schema' is 2, must be at most 1; a newer nimc"),
+        (_record(schema=2, block="of wood"), "field 'schema' is 2, must be at most 1"),
+    ],
+)
+def test_a_bad_line_is_named_by_file_and_line(tmp_path: Path, bad: str, words: str) -> None:
+    path = _lines(tmp_path, _record(key="a"), _record(key="b"), bad, _record(key="c"))
+    with pytest.raises(InputError) as error:
+        read_samples([path])
+    assert str(error.value).startswith(f"{path}:3: ")
+    assert words in str(error.value)
+
+
+def test_a_sample_that_stands_twice_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="sample 'a' stands 2 times"):
+        read_samples([_lines(tmp_path, _record(key="a"), _record(key="b"), _record(key="a"))])
+
+
+@pytest.mark.parametrize("reason", ["none", "a\nbreak"])
+def test_optional_fields_may_be_absent(tmp_path: Path, reason: str) -> None:
+    record = json.loads(_record(reason=reason))
+    for name in ("writers", "notes", "fom_extra", "schema"):
+        del record[name]
+    row = read_samples([_lines(tmp_path, json.dumps(record) + "\n")]).frame.row(0, named=True)
+    assert (row["writers"], row["notes"], row["schema"]) == (0, [], 1)
+    assert row["writer_rate_b_s"] is None

@@ -1,0 +1,238 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from analysis.columns import read_run
+from analysis.errors import InputError
+from analysis.estimate import Asked, Result, results
+from analysis.pairs import pair_table, ratio_blocks
+from analysis.sample import Sample
+from tests.analysis.synthetic import LAMMPS, STREAM, Case, header, reject, samples, write_run
+
+#: Columns of the six pairs below, by hand: off, on, spin, aa.
+RATES = [
+    (12.0, 8.0, 11.0, 12.1),
+    (12.4, 8.0, 11.1, 12.3),
+    (12.2, 8.2, 11.2, 12.2),
+    (12.6, 8.1, 11.3, 12.5),
+    (12.1, 7.9, 11.0, 12.2),
+    (12.3, 8.3, 11.4, 12.0),
+]
+
+
+def _frame(tmp_path: Path, found: list[Sample]) -> pl.DataFrame:
+    return read_run(write_run(tmp_path / "run", found)).frame
+
+
+def _by_hand() -> list[Sample]:
+    arms = ("off", "on", "spin", "aa")
+    return [
+        s if s.warmup else replace(s, fom=RATES[s.pair][arms.index(s.arm)])
+        for s in samples(STREAM, pairs=6)
+    ]
+
+
+def test_six_pairs_by_hand(tmp_path: Path) -> None:
+    on, spin, aa = results(_frame(tmp_path, _by_hand()))
+    assert [row.arm for row in (on, spin, aa)] == ["on", "spin", "aa"]
+    # Ratios off/on: 1.5, 1.55, 1.4878, 1.5556, 1.5316, 1.4819: median (1.5 + 1.5316) / 2.
+    assert on.slowdown == pytest.approx((12.0 / 8.0 + 12.1 / 7.9) / 2)
+    assert (on.slowdown_low, on.slowdown_high) == (
+        pytest.approx(12.3 / 8.3),
+        pytest.approx(12.6 / 8.1),
+    )
+    assert (on.off_median, on.on_median) == (pytest.approx(12.25), pytest.approx(8.05))
+    assert (on.noise_floor_low, on.noise_floor_high) == (
+        pytest.approx(12.0 / 12.1),
+        pytest.approx(12.3 / 12.0),
+    )
+    assert (on.control_low, on.control_high) == (
+        pytest.approx(12.3 / 11.4),
+        pytest.approx(12.4 / 11.1),
+    )
+    assert on.verdict == "memory contention"
+    assert (spin.verdict, aa.verdict) == ("control", "noise floor")
+    assert (aa.slowdown_low, aa.slowdown_high) == (aa.noise_floor_low, aa.noise_floor_high)
+    assert (on.pairs, on.rejected, on.unit) == (6, 0, "B/s")
+    assert spin.writer_rate_b_s is None
+
+
+def test_keys_are_those_promised() -> None:
+    names = list(Result.__dataclass_fields__)
+    assert names == [
+        "case",
+        "workload",
+        "arm",
+        "pairs",
+        "rejected",
+        "off_median",
+        "on_median",
+        "unit",
+        "slowdown",
+        "slowdown_low",
+        "slowdown_high",
+        "noise_floor_low",
+        "noise_floor_high",
+        "control_low",
+        "control_high",
+        "writer_rate_alone_b_s",
+        "writer_rate_b_s",
+        "verdict",
+        "rejections",
+        "notes",
+    ]
+
+
+def test_writers_rates_are_averaged_harmonically(tmp_path: Path) -> None:
+    found = []
+    for s in _by_hand():
+        rate = 2e9 if s.pair % 2 else 6e9
+        found.append(replace(s, writers=[replace(w, rate_b_s=rate) for w in s.writers]))
+    on = results(_frame(tmp_path, found))[0]
+    assert on.writer_rate_b_s == pytest.approx(3e9)  # 2 / (1/2 + 1/6)
+    assert on.writer_rate_alone_b_s == pytest.approx(8.1e9)
+
+
+def test_times_are_on_over_off(tmp_path: Path) -> None:
+    on = results(_frame(tmp_path, samples(LAMMPS, pairs=12)))[0]
+    assert on.slowdown == pytest.approx(1.06, abs=0.02)
+    assert on.on_median is not None
+    assert on.off_median is not None
+    assert on.on_median > on.off_median
+
+
+def test_a_rejected_run_takes_its_pair_with_it_and_says_why(tmp_path: Path) -> None:
+    found = [
+        reject(s, "injector_died", "writer 0 was gone") if (s.pair, s.arm) == (2, "on") else s
+        for s in _by_hand()
+    ]
+    on, spin, aa = results(_frame(tmp_path, found))
+    assert (on.pairs, spin.pairs, aa.pairs) == (5, 6, 6)
+    assert on.verdict == "too few pairs"
+    assert (on.slowdown, on.slowdown_low, on.slowdown_high) == (None, None, None)
+    assert on.rejected == 1
+    assert on.rejections == [
+        {"key": "stream/0/2/on/0", "outcome": "injector_died", "reason": "writer 0 was gone"}
+    ]
+    assert spin.rejected == 0
+
+
+def test_a_failed_off_run_is_told_on_every_arm(tmp_path: Path) -> None:
+    found = [
+        reject(s, "application_failed", "exit status 9") if (s.pair, s.arm) == (0, "off") else s
+        for s in _by_hand()
+    ]
+    assert [(row.pairs, row.rejected) for row in results(_frame(tmp_path, found))] == [(5, 1)] * 3
+
+
+def test_a_repeated_run_completes_its_pair(tmp_path: Path) -> None:
+    found = []
+    for s in _by_hand():
+        if (s.pair, s.arm) == (2, "on"):
+            found.append(reject(s, "rejected", "below the share asked for"))
+            s = replace(s, key="stream/0/2/on/1", attempt=1)
+        found.append(s)
+    on = results(_frame(tmp_path, found))[0]
+    assert (on.pairs, on.rejected) == (6, 1)
+    assert on.slowdown_high == pytest.approx(12.6 / 8.1)
+
+
+def test_warmups_count_for_nothing(tmp_path: Path) -> None:
+    with_warmup, without = _by_hand(), [s for s in _by_hand() if not s.warmup]
+    assert results(_frame(tmp_path / "a", with_warmup)) == results(_frame(tmp_path / "b", without))
+
+
+def test_an_on_sample_whose_writer_wrote_nothing_never_counts(tmp_path: Path) -> None:
+    found = []
+    for s in _by_hand():
+        if (s.pair, s.arm) == (1, "on"):
+            s = replace(s, writers=[replace(w, rate_b_s=0.0) for w in s.writers])
+        if (s.pair, s.arm) == (3, "on"):
+            s = replace(s, writers=[])
+        found.append(s)
+    on = results(_frame(tmp_path, found))[0]
+    assert (on.pairs, on.rejected) == (4, 2)
+    assert {r["reason"] for r in on.rejections} == {"no writer wrote meanwhile"}
+
+
+def test_notes_tell_emulation_allocations_and_width(tmp_path: Path) -> None:
+    frame = _frame(tmp_path, samples(STREAM, blocks=2, pairs=4))
+    on = results(frame, Asked(pairs_floor=6, pairs_cap=8, precision=1e-6))[0]
+    assert on.verdict == "inconclusive"
+    assert on.notes[0] == "synthetic"
+    assert "emulation, not RDMA hardware" in on.notes[1]
+    assert on.notes[2].startswith("2 allocations:")
+    assert "after 8 pairs of at most 8; 0.0% was asked for" in on.notes[3]
+
+
+def test_a_remote_origin_needs_no_control(tmp_path: Path) -> None:
+    remote = replace(
+        STREAM, effects={"on": 1.35, "aa": 1.0}, origin="synthetic-1", transport="InfiniBand"
+    )
+    on = results(_frame(tmp_path, samples(remote)))[0]
+    assert on.verdict == "memory contention"
+    assert on.control_low is None
+    assert on.notes == ["synthetic"]
+    local = replace(remote, origin=STREAM.origin)
+    assert results(_frame(tmp_path / "2", samples(local)))[0].verdict == "control missing"
+
+
+def test_every_case_has_its_rows_even_without_any_pair(tmp_path: Path) -> None:
+    lost = [reject(s, "no_fom", "no Loop time") for s in samples(LAMMPS, pairs=2)]
+    rows = results(_frame(tmp_path, samples(STREAM, pairs=6) + lost))
+    assert [(r.case, r.arm) for r in rows] == [
+        (case, arm) for case in ("lammps", "stream") for arm in ("on", "spin", "aa")
+    ]
+    assert (rows[0].pairs, rows[0].off_median, rows[0].verdict) == (0, None, "too few pairs")
+
+
+def test_no_samples_no_rows(tmp_path: Path) -> None:
+    assert results(_frame(tmp_path, [])) == []
+
+
+def test_units_that_differ_within_a_case_are_refused(tmp_path: Path) -> None:
+    found = _by_hand()
+    found[3] = replace(found[3], fom_unit="MB/s")
+    with pytest.raises(InputError, match="case 'stream': samples must share one fom_unit"):
+        results(_frame(tmp_path, found))
+
+
+def test_an_effect_without_its_interval_cannot_be_made(tmp_path: Path) -> None:
+    row = results(_frame(tmp_path, _by_hand()))[0]
+    with pytest.raises(ValueError, match="slowdown without its whole interval"):
+        replace(row, slowdown_low=None)
+    with pytest.raises(ValueError, match="noise_floor without its whole interval"):
+        replace(row, noise_floor_high=None)
+    with pytest.raises(ValueError, match="slowdown without its whole interval"):
+        replace(row, slowdown_low=None, slowdown_high=None)
+
+
+def test_what_was_asked_comes_from_the_header() -> None:
+    asked = Asked.of(header(pairs_floor=10, pairs_cap=40, precision=0.05))
+    assert asked == Asked(10, 40, 0.05)
+
+
+def test_ratios_come_by_block_in_order_of_time(tmp_path: Path) -> None:
+    exact = Case("x", "s", "lower", 1.0, {"on": 1.5}, noise=0.0, pair_noise=0.5)
+    pairs = pair_table(_frame(tmp_path, samples(exact, blocks=2, pairs=3)))
+    assert ratio_blocks(pairs, "x", "on") == [[pytest.approx(1.5)] * 3] * 2
+    assert ratio_blocks(pairs, "x", "spin") == []
+
+
+def test_covers_the_true_slowdown_as_often_as_it_says(tmp_path: Path) -> None:
+    """A hundred cases in one run; the pair's own factor, three times the noise, cancels."""
+    found = []
+    for i in range(100):
+        case = replace(STREAM, name=f"case{i}", effects={"on": 1.25})
+        found += samples(case, pairs=10, seed=i)
+    rows = results(_frame(tmp_path, found))
+    hits = sum(
+        row.slowdown_low <= 1.25 <= row.slowdown_high
+        for row in rows
+        if row.slowdown_low is not None and row.slowdown_high is not None
+    )
+    assert hits >= 93  # P(fewer | 97.85 %) < 0.3 %

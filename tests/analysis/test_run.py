@@ -1,0 +1,38 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from analysis.errors import InputError
+from analysis.run import load_header, save_header
+from tests.analysis.synthetic import header
+
+
+def test_header_comes_back_as_it_was_saved(tmp_path: Path) -> None:
+    save_header(tmp_path, header(precision=0.05, facts={"cores": 2, "caches": [{"level": 3}]}))
+    save_header(tmp_path, header(finished_s=None))
+    assert load_header(tmp_path) == header(finished_s=None)
+    assert [path.name for path in tmp_path.iterdir()] == ["run.json"]
+
+
+def test_folder_without_a_run_is_named(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"no run here \(it has no run\.json\)"):
+        load_header(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("{", "field 'file': Invalid JSON"),
+        (json.dumps({**header().as_dict(), "pairs_cap": "many"}), "field 'pairs_cap'"),
+        (json.dumps({**header().as_dict(), "schema": 2}), "must be at most 1"),
+    ],
+)
+def test_bad_header_is_named_by_file_and_field(tmp_path: Path, text: str, words: str) -> None:
+    (tmp_path / "run.json").write_text(text)
+    with pytest.raises(InputError) as error:
+        load_header(tmp_path)
+    assert str(error.value).startswith(f"{tmp_path}/run.json: ")
+    assert words in str(error.value)
