@@ -1,0 +1,94 @@
+"""Work done while writes come and go, integrated exactly."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from analysis.errors import InputError
+from analysis.simulate.grid import Times
+
+
+@dataclass(frozen=True)
+class Windows:
+    """Writes: which node each hits, and when; in order of start and of end alike.
+
+    The application starts at time 0. No two writes hit a node at once.
+    """
+
+    node: npt.NDArray[np.int64]
+    start_s: Times
+    end_s: Times
+    #: Up to when the writes are known; an application that runs longer cannot be followed.
+    until_s: float
+
+
+def rank_slowdowns(ranks_per_node: int, mean: float, worst: float) -> Times:
+    """Slowdown of each rank of a node while it is hit: the first the worst, the rest alike.
+
+    `mean` is that of all its ranks, `worst` that of the worst. Raises InputError where no ranks
+    that are not sped up, and none worse than the worst, have this mean.
+    """
+    rest = (mean * ranks_per_node - worst) / max(ranks_per_node - 1, 1)
+    fits = 1 - 1e-9 <= rest <= worst + 1e-9 if ranks_per_node > 1 else np.isclose(mean, worst)
+    if not (worst >= 1 and fits):
+        least, most = 1 + (worst - 1) / ranks_per_node, worst
+        raise InputError(
+            f"slowdown: a worst rank of {worst:g} among {ranks_per_node} allows a mean of "
+            f"{least:g} to {most:g}; given {mean:g}"
+        )
+    slowdowns = np.full(ranks_per_node, min(max(rest, 1.0), worst))
+    slowdowns[0] = worst
+    return slowdowns
+
+
+def delay_hit_ranks(
+    ready_s: Times, work_s: Times, finish_s: Times, windows: Windows, slowdowns: Times
+) -> None:
+    """Correct `finish_s` for the ranks whose node is hit while they do this step's work.
+
+    All three hold one entry a rank, and `finish_s` is `ready_s + work_s` so far. A rank works at
+    speed 1, and at 1 / slowdown while its node is hit.
+    """
+    first_s = float(ready_s.min())
+    last_s = float(ready_s.max()) + float(work_s.max()) * float(slowdowns.max())
+    low = int(np.searchsorted(windows.end_s, first_s, side="right"))
+    high = int(np.searchsorted(windows.start_s, last_s, side="left"))
+    affected = np.flatnonzero(slowdowns > 1)
+    if low >= high or not affected.size:
+        return
+    start_s, end_s = windows.start_s[low:high], windows.end_s[low:high]
+    hit, row, turn = _turns(windows.node[low:high])
+    ranks = hit[:, None] * slowdowns.size + affected
+    slow = np.broadcast_to(slowdowns[affected], ranks.shape)
+    now_s, left_s = ready_s[ranks], work_s[ranks]
+    for number in range(int(turn.max()) + 1):
+        of_turn = turn == number
+        rows = row[of_turn]
+        now_s[rows], left_s[rows] = _through(
+            now_s[rows], left_s[rows], start_s[of_turn, None], end_s[of_turn, None], slow[rows]
+        )
+    finish_s[ranks] = now_s + left_s
+
+
+def _turns(
+    node: npt.NDArray[np.int64],
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """The nodes hit; for each write its node's place among them, and how many came before it."""
+    hit, row, count = np.unique(node, return_inverse=True, return_counts=True)
+    order = np.argsort(row, kind="stable")
+    turn = np.empty_like(row)
+    turn[order] = np.arange(row.size) - np.repeat(np.cumsum(count) - count, count)
+    return hit, row, turn
+
+
+def _through(
+    now_s: Times, left_s: Times, start_s: Times, end_s: Times, slow: Times
+) -> tuple[Times, Times]:
+    """Time and work left after working up to and through one write, or until the work is done."""
+    before_s = np.clip(start_s - now_s, 0.0, left_s)
+    now_s, left_s = now_s + before_s, left_s - before_s
+    within_s = np.clip(end_s - now_s, 0.0, left_s * slow)
+    return now_s + within_s, left_s - within_s / slow

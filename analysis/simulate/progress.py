@@ -1,0 +1,112 @@
+"""The progress of every rank, step by step."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from analysis.errors import InputError
+from analysis.simulate.grid import Times, shape, wait_for_neighbours
+from analysis.simulate.hits import Windows, delay_hit_ranks
+from analysis.simulate.noise import NO_NOISE, Noise
+
+
+@dataclass(frozen=True)
+class Application:
+    """What is run: the same work on every rank, and who waits for whom."""
+
+    ranks: int
+    ranks_per_node: int
+    steps: int
+    #: Work of one rank in one step, seconds with nothing in its way.
+    step_s: float
+    #: Dimensions of the grid whose neighbours wait for each other every step; 0 is no halo.
+    halo: int = 3
+    periodic: bool = True
+    #: All ranks wait for all after every so many steps; 0 is never.
+    reduce_every: int = 0
+    noise: Noise = NO_NOISE
+
+    @property
+    def nodes(self) -> int:
+        """Nodes that hold its ranks, in order of their numbers."""
+        return self.ranks // self.ranks_per_node
+
+    def check(self) -> None:
+        """Raise InputError for what cannot be run."""
+        if self.ranks < 1 or self.ranks_per_node < 1 or self.ranks % self.ranks_per_node:
+            raise InputError(
+                f"ranks: {self.ranks} do not fill nodes of {self.ranks_per_node}; "
+                "allowed: a multiple of the ranks a node"
+            )
+        if self.steps < 1 or not self.step_s > 0 or self.reduce_every < 0:
+            raise InputError("steps and step: allowed are 1 step and above, each above 0 s")
+        if self.halo not in (0, 1, 2, 3):
+            raise InputError(f"halo: {self.halo} dimensions; allowed: 0 to 3")
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """Finishing times of one run with writes and of the same run without, seconds."""
+
+    #: When the last rank finished, which is when the application ends.
+    on_s: float
+    off_s: float
+    #: Mean of all ranks.
+    on_mean_s: float
+    off_mean_s: float
+
+    @property
+    def slowdown(self) -> float:
+        """Of the application."""
+        return self.on_s / self.off_s
+
+    @property
+    def slowdown_mean(self) -> float:
+        """Of the mean rank; the same wherever ranks are held together."""
+        return self.on_mean_s / self.off_mean_s
+
+
+def simulate(application: Application, windows: Windows, slowdowns: Times, seed: int) -> Outcome:
+    """Run an application with and without writes, under the same noise.
+
+    `slowdowns` is that of each rank of a hit node. Takes time in proportion to ranks and steps,
+    and memory for five numbers a rank. Raises InputError where it outlasts the writes known.
+    """
+    application.check()
+    on = finishing_times(application, windows, slowdowns, seed)
+    if application.noise == NO_NOISE:
+        off_s = application.steps * application.step_s
+        return Outcome(float(on.max()), off_s, float(on.mean()), off_s)
+    off = finishing_times(application, None, slowdowns, seed)
+    return Outcome(float(on.max()), float(off.max()), float(on.mean()), float(off.mean()))
+
+
+def finishing_times(
+    application: Application, windows: Windows | None, slowdowns: Times, seed: int
+) -> Times:
+    """When each rank has done its last step, seconds; shape (ranks,)."""
+    rng = np.random.Generator(np.random.SFC64(seed))
+    finish_s = np.zeros(application.ranks)
+    ready_s = np.zeros(application.ranks)
+    work_s = np.full(application.ranks, application.step_s)
+    lengths = shape(application.ranks, application.halo) if application.halo else ()
+    for step in range(application.steps):
+        if application.noise.kind != "none":
+            application.noise.fill(rng, application.step_s, work_s)
+        if application.halo and step:
+            wait_for_neighbours(finish_s, ready_s, lengths, application.periodic)
+        else:
+            np.copyto(ready_s, finish_s)
+        np.add(ready_s, work_s, out=finish_s)
+        if windows is not None:
+            delay_hit_ranks(ready_s, work_s, finish_s, windows, slowdowns)
+        if application.reduce_every and (step + 1) % application.reduce_every == 0:
+            finish_s.fill(finish_s.max())
+    if windows is not None and finish_s.max() > windows.until_s:
+        raise InputError(
+            f"the application takes {finish_s.max():g} s; writes are known up to "
+            f"{windows.until_s:g} s"
+        )
+    return finish_s

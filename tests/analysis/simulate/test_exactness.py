@@ -1,0 +1,169 @@
+"""The simulation against one that follows each rank by itself, in plain Python."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from analysis.errors import InputError
+from analysis.simulate.grid import shape
+from analysis.simulate.hits import Windows, rank_slowdowns
+from analysis.simulate.noise import Noise, parse
+from analysis.simulate.progress import Application, finishing_times, simulate
+
+
+def work_until(
+    now_s: float, left_s: float, windows: list[tuple[float, float]], slow: float
+) -> float:
+    """When work begun now is done, going from one change of speed to the next."""
+    changes = sorted({edge for window in windows for edge in window if edge > now_s})
+    for change_s in [*changes, math.inf]:
+        middle_s = now_s if math.isinf(change_s) else (now_s + change_s) / 2
+        hit = any(start_s <= middle_s < end_s for start_s, end_s in windows)
+        speed = 1 / slow if hit else 1.0
+        if now_s + left_s / speed <= change_s:
+            return now_s + left_s / speed
+        left_s -= (change_s - now_s) * speed
+        now_s = change_s
+    raise AssertionError
+
+
+def neighbours(lengths: tuple[int, ...], periodic: bool) -> list[list[int]]:
+    cells = list(itertools.product(*map(range, lengths)))
+    number = {cell: i for i, cell in enumerate(cells)}
+    found = []
+    for cell in cells:
+        near = [number[cell]]
+        for axis, step in itertools.product(range(len(lengths)), (-1, 1)):
+            place = cell[axis] + step
+            if periodic:
+                place %= lengths[axis]
+            other = (*cell[:axis], place, *cell[axis + 1 :])
+            if other in number:
+                near.append(number[other])
+        found.append(near)
+    return found
+
+
+@st.composite
+def cases(draw: st.DrawFn) -> tuple[Application, list[tuple[int, float, float]], list[float]]:
+    per_node = draw(st.integers(1, 3))
+    nodes = draw(st.integers(1, 8))
+    application = Application(
+        ranks=per_node * nodes,
+        ranks_per_node=per_node,
+        steps=draw(st.integers(1, 6)),
+        step_s=draw(st.floats(0.1, 3.0)),
+        halo=draw(st.integers(0, 3)),
+        periodic=draw(st.booleans()),
+        reduce_every=draw(st.integers(0, 3)),
+    )
+    length_s = draw(st.floats(0.05, 4.0))
+    busy_until_s = [-math.inf] * nodes
+    hits = []
+    for start_s in sorted(draw(st.lists(st.floats(-2.0, 12.0), min_size=1, max_size=12))):
+        node = draw(st.integers(0, nodes - 1))
+        if start_s >= busy_until_s[node]:
+            busy_until_s[node] = start_s + length_s
+            hits.append((node, start_s, start_s + length_s))
+    return (
+        application,
+        hits,
+        draw(st.lists(st.floats(1.0, 5.0), min_size=per_node, max_size=per_node)),
+    )
+
+
+@given(cases())
+@settings(max_examples=150, deadline=None)
+def test_every_rank_finishes_when_it_does_by_itself(case) -> None:
+    application, hits, slow = case
+    windows = Windows(
+        np.array([node for node, _, _ in hits]),
+        np.array([start_s for _, start_s, _ in hits]),
+        np.array([end_s for _, _, end_s in hits]),
+        math.inf,
+    )
+    found = finishing_times(application, windows, np.array(slow), seed=1)
+
+    lengths = shape(application.ranks, application.halo) if application.halo else ()
+    near = (
+        neighbours(lengths, application.periodic)
+        if application.halo
+        else [[rank] for rank in range(application.ranks)]
+    )
+    finish_s = [0.0] * application.ranks
+    for step in range(application.steps):
+        ready_s = [max(finish_s[other] for other in near[i]) for i in range(application.ranks)]
+        finish_s = [
+            work_until(
+                ready_s[rank],
+                application.step_s,
+                [(a, b) for node, a, b in hits if node == rank // application.ranks_per_node],
+                slow[rank % application.ranks_per_node],
+            )
+            for rank in range(application.ranks)
+        ]
+        if application.reduce_every and (step + 1) % application.reduce_every == 0:
+            finish_s = [max(finish_s)] * application.ranks
+    assert found == pytest.approx(finish_s, rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("ranks", "dimensions", "lengths"),
+    [
+        (8192, 3, (32, 16, 16)),
+        (1_000_000, 3, (100, 100, 100)),
+        (64, 2, (8, 8)),
+        (18, 3, (3, 3, 2)),
+        (13, 3, (13, 1, 1)),
+        (480, 1, (480,)),
+    ],
+)
+def test_grids_are_as_cubic_as_can_be(
+    ranks: int, dimensions: int, lengths: tuple[int, ...]
+) -> None:
+    assert shape(ranks, dimensions) == lengths
+
+
+@pytest.mark.parametrize(
+    ("kind", "mean", "deviation"),
+    [("exponential", 1.2, 0.2), ("uniform", 1.1, 0.2 / math.sqrt(12)), ("normal", 1.0, 0.2)],
+)
+def test_noise_has_its_distribution(kind, mean: float, deviation: float) -> None:
+    noise, work_s = Noise(kind, 0.2), np.empty(200_000)
+    noise.fill(np.random.default_rng(1), 3.0, work_s)
+    assert work_s.mean() / 3 == pytest.approx(mean, abs=5 * deviation / math.sqrt(200_000))
+    assert work_s.std() / 3 == pytest.approx(deviation, rel=0.02)
+    assert work_s.max() / 3 <= noise.longest(200_000)
+
+
+def test_noise_is_read_strictly() -> None:
+    assert parse("exponential:2%", "x") == Noise("exponential", 0.02)
+    assert parse("none", "x") == Noise()
+    for text in ("exponential", "exponential:2", "none:1%", "gauss:1%", "normal:-1%", "normal:x%"):
+        with pytest.raises(InputError, match="--noise"):
+            parse(text, "--noise")
+
+
+def test_writes_must_be_known_to_the_end() -> None:
+    windows = Windows(np.array([0]), np.array([0.0]), np.array([1.0]), until_s=5.0)
+    with pytest.raises(InputError, match="writes are known up to 5 s"):
+        simulate(Application(4, 1, 10, 1.0), windows, np.array([2.0]), seed=1)
+
+
+@pytest.mark.parametrize(("mean", "worst"), [(1.0, 2.0), (2.1, 2.0), (0.9, 0.9)])
+def test_slowdowns_that_cannot_be(mean: float, worst: float) -> None:
+    with pytest.raises(InputError, match=r"^slowdown: "):
+        rank_slowdowns(4, mean, worst)
+
+
+@pytest.mark.parametrize(
+    "change", [{"ranks": 10}, {"steps": 0}, {"step_s": 0.0}, {"halo": 4}, {"reduce_every": -1}]
+)
+def test_applications_that_cannot_be_run(change: dict) -> None:
+    arguments = {"ranks": 16, "ranks_per_node": 4, "steps": 1, "step_s": 1.0} | change
+    with pytest.raises(InputError):
+        Application(**arguments).check()
