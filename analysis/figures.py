@@ -1,0 +1,61 @@
+"""Figures as people read them: prefixes, digits, and effects that never go without interval."""
+
+from __future__ import annotations
+
+import math
+
+#: Stands where there is no figure.
+NONE = "-"
+_PREFIXES = {"B/s": "kMGTP", "B": "kMGTP", "1/s": "kMGTP"}
+
+
+def scale(value: float | None, unit: str) -> tuple[float, str]:
+    """What to divide figures near `value` by, and the unit then: (1e9, 'GB/s') for 14e9 'B/s'.
+
+    Only powers of 1000 are used; a unit without known prefixes, such as 's', stays as it is.
+    """
+    factor, prefix = 1.0, ""
+    for name in _PREFIXES.get(unit, ""):
+        if value is None or abs(value) < factor * 1000:
+            break
+        factor, prefix = factor * 1000, name
+    return factor, prefix + (unit.removeprefix("1") if prefix else unit)
+
+
+def number(value: float | None, digits: int = 4) -> str:
+    """`value` with so many significant digits, without exponent: 14.20, 372.0, 0.003170."""
+    if value is None:
+        return NONE
+    if value == 0:
+        return "0"
+    places = digits - 1 - math.floor(math.log10(abs(value)))
+    return f"{value:.{max(places, 0)}f}"
+
+
+def quantity(value: float | None, unit: str, digits: int = 4) -> str:
+    """A figure with its unit: `14.20 GB/s`."""
+    factor, scaled = scale(value, unit)
+    return NONE if value is None else f"{number(value / factor, digits)} {scaled}"
+
+
+def interval(low: float | None, high: float | None) -> str:
+    """An interval of ratios: `1.321-1.382`. Raises ValueError for half of one."""
+    if low is None and high is None:
+        return NONE
+    if low is None or high is None:
+        raise ValueError("half an interval")
+    return f"{low:.3f}-{high:.3f}"
+
+
+def effect(value: float | None, low: float | None, high: float | None) -> tuple[str, str]:
+    """A ratio and its interval as two texts. Raises ValueError for a ratio without interval."""
+    if value is None:
+        return NONE, interval(low, high)
+    if low is None or high is None:
+        raise ValueError(f"effect {value} without its interval")
+    return f"{value:.3f}", interval(low, high)
+
+
+def count(number_: int, thing: str) -> str:
+    """`1 pair`, `2 pairs`."""
+    return f"{number_:,} {thing}{'' if number_ == 1 else 's'}"

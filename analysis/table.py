@@ -1,0 +1,81 @@
+"""The results as a table for terminals; fits 100 columns."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from analysis.estimate import Result
+from analysis.figures import NONE, effect, interval, number, scale
+from analysis.pairs import SILENT_ARMS
+from analysis.verdict import Verdict
+
+#: Reasons for rejections shown at most.
+_REASONS = 8
+_STYLE: dict[Verdict, str] = {
+    "memory contention": "bold red",
+    "speed-up": "bold cyan",
+    "no effect above the noise floor": "green",
+}
+
+
+def results_table(rows: Sequence[Result]) -> RenderableType:
+    """Effects with what they are held against, one row a case and writing arm, and their caveats.
+
+    A control and a noise floor have columns of their own; a case with nothing else shows its arms.
+    """
+    writing = {row.case for row in rows if row.arm not in SILENT_ARMS}
+    shown = [row for row in rows if row.arm not in SILENT_ARMS or row.case not in writing]
+    table = Table(box=None, padding=(0, 1, 0, 0), header_style="bold", collapse_padding=True)
+    table.add_column("workload", overflow="fold", max_width=12)
+    for name in ("off", "on", "slowdown", "noise floor", "control", "GB/s written"):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("pairs", no_wrap=True)
+    table.add_column("verdict", max_width=16)
+    for row in shown:
+        table.add_row(*_cells(row))
+    return Group(table, *_below(shown)) if shown else Text("no samples")
+
+
+def _cells(row: Result) -> list[RenderableType]:
+    factor, unit = scale(row.off_median, row.unit)
+
+    def fom(value: float | None) -> str:
+        return number(value / factor) if value is not None else NONE
+
+    arm = "" if row.arm == "on" else f" {row.arm}"
+    writers = ""
+    if row.writer_rate_b_s is not None and row.writer_rate_alone_b_s is not None:
+        alone, during = row.writer_rate_alone_b_s / 1e9, row.writer_rate_b_s / 1e9
+        writers = f"{number(alone, 3)} alone \n{number(during, 3)} during"
+    return [
+        f"{row.case}{arm}\n[dim]{unit}[/dim]",
+        fom(row.off_median),
+        fom(row.on_median),
+        "\n".join(effect(row.slowdown, row.slowdown_low, row.slowdown_high)),
+        "\n" + interval(row.noise_floor_low, row.noise_floor_high),
+        "\n" + interval(row.control_low, row.control_high),
+        writers or NONE,
+        f"{row.pairs} kept\n{row.rejected} lost",
+        Text(row.verdict, style=_STYLE.get(row.verdict, "yellow")),
+    ]
+
+
+def _below(rows: Sequence[Result]) -> list[Text]:
+    """Caveats once each, and why runs were rejected."""
+    lines = []
+    notes = dict.fromkeys((row.case, note) for row in rows for note in row.notes)
+    lines += [f"{case}: {note}" for case, note in notes]
+    lost = Counter((r["key"], r["outcome"], r["reason"]) for row in rows for r in row.rejections)
+    reasons = Counter((key.split("/")[0], outcome, why) for key, outcome, why in lost)
+    lines += [
+        f"{case}: {times} x {outcome}{': ' + why if why else ''}"
+        for (case, outcome, why), times in reasons.most_common(_REASONS)
+    ]
+    if len(reasons) > _REASONS:
+        lines.append(f"and {len(reasons) - _REASONS} more reasons; the report has them all")
+    return [Text(line, style="dim") for line in lines]

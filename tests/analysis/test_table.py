@@ -1,0 +1,73 @@
+from __future__ import annotations
+
+import io
+from dataclasses import replace
+from pathlib import Path
+
+from rich.console import Console
+
+from analysis.columns import read_run
+from analysis.estimate import Result, results
+from analysis.table import results_table
+from tests.analysis.synthetic import LAMMPS, STREAM, reject, samples, write_run
+
+
+def _printed(rows: list[Result], width: int = 100) -> str:
+    out = io.StringIO()
+    Console(file=out, width=width).print(results_table(rows))
+    return out.getvalue()
+
+
+def _rows(tmp_path: Path, failures: int = 1) -> list[Result]:
+    found = samples(STREAM, blocks=2, pairs=6) + samples(
+        replace(LAMMPS, name="lammps@8192", effects={"on": 1.0, "aa": 1.0}), pairs=12
+    )
+    on = [i for i, sample in enumerate(found) if sample.arm == "on"]
+    for i in on[:failures]:
+        found[i] = reject(found[i], "injector_died", f"writer 0 ended with status {i}")
+    return results(read_run(write_run(tmp_path / "run", found)).frame)
+
+
+def test_fits_a_hundred_columns_and_holds_every_figure(tmp_path: Path) -> None:
+    rows = _rows(tmp_path)
+    text = _printed(rows)
+    assert max(map(len, text.splitlines())) <= 100
+    on = rows[2]
+    assert (on.case, on.arm) == ("stream", "on")
+    assert on.slowdown is not None
+    for figure in (
+        f"{on.slowdown:.3f}",
+        f"{on.slowdown_low:.3f}-{on.slowdown_high:.3f}",
+        f"{on.noise_floor_low:.3f}-{on.noise_floor_high:.3f}",
+        f"{on.control_low:.3f}-{on.control_high:.3f}",
+        "8.10 alone",
+        "11 kept",
+        "1 lost",
+        "GB/s",
+    ):
+        assert figure in text
+    assert text.count("…") == 0
+    assert "stream: 1 x injector_died: writer 0 ended with status" in text
+    assert "emulation, not RDMA hardware" in text
+
+
+def test_controls_are_columns_and_no_rows_of_their_own(tmp_path: Path) -> None:
+    text = _printed(_rows(tmp_path))
+    assert "spin" not in text
+    assert "no effect above" in text
+
+
+def test_a_case_of_controls_alone_still_shows(tmp_path: Path) -> None:
+    found = samples(replace(STREAM, effects={"aa": 1.0}), pairs=6)
+    text = _printed(results(read_run(write_run(tmp_path / "run", found)).frame))
+    assert "stream aa" in text
+
+
+def test_many_reasons_are_cut_short(tmp_path: Path) -> None:
+    text = _printed(_rows(tmp_path, failures=11))
+    assert text.count("injector_died") == 8
+    assert "and 3 more reasons" in text
+
+
+def test_no_rows_say_so() -> None:
+    assert _printed([]) == "no samples\n"
