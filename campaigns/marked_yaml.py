@@ -1,0 +1,134 @@
+"""YAML that remembers where everything stands, and that takes nothing for something else.
+
+A narrower YAML than PyYAML's: only `true` and `false` are truth values, so that the arms `off` and
+`on` stay words; a number is decimal; a key stands once; anchors, tags and keys that are not words
+are refused.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NoReturn
+
+import yaml
+
+from analysis.errors import InputError
+
+#: Keys and list indices that lead to a value.
+Place = tuple[str | int, ...]
+
+_TAG = "tag:yaml.org,2002:"
+#: YAML type -> what a plain scalar of it looks like, and the characters it may begin with.
+_PLAIN = {
+    "null": (r"~|null|", ["~", "n", ""]),
+    "bool": (r"true|false", ["t", "f"]),
+    # A longer one stays text: it is a slip, and Python refuses to convert very long ones.
+    "int": (r"[-+]?[0-9]{1,18}", list("-+0123456789")),
+    "float": (r"[-+]?(\.[0-9]+|[0-9]+\.[0-9]*|[0-9]+(?=[eE]))([eE][-+]?[0-9]{1,3})?", None),
+}
+_FLOAT_STARTS = list("-+.0123456789")
+
+
+class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
+    yaml_implicit_resolvers: dict[str, Any] = {}  # noqa: RUF012  # PyYAML's own interface
+
+
+for _name, (_pattern, _starts) in _PLAIN.items():
+    _Loader.add_implicit_resolver(
+        _TAG + _name, re.compile(f"^(?:{_pattern})$"), _starts or _FLOAT_STARTS
+    )
+
+
+@dataclass
+class Marked:
+    """A file's data and the line of each of its values and keys, counted from 1."""
+
+    path: Path
+    data: Any = None
+    lines: dict[Place, int] = field(default_factory=dict)
+    key_lines: dict[Place, int] = field(default_factory=dict)
+
+    def line(self, place: Place, *, key: bool = False) -> int:
+        """Line of a value (or of its key), or of the nearest thing around it."""
+        lines = self.key_lines if key else self.lines
+        while place and place not in lines:
+            place, lines = place[:-1], self.lines
+        return lines.get(place, 1)
+
+
+def load(path: Path) -> Marked:
+    """Read a file. Raises InputError with file and line for what is no plain YAML."""
+    try:
+        text = path.read_bytes()
+    except OSError as error:
+        raise InputError(f"{path}: {error.strerror}") from error
+    marked = Marked(path)
+    try:
+        node = _Loader(text).get_single_node()
+        if node is not None:
+            marked.data = _value(node, (), marked, set())
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        what = " ".join(str(error.problem or error.context).split())
+        line = mark.line + 1 if mark else 1
+        raise InputError(one_line(f"{path}:{line}: no YAML: {what}")) from error
+    except yaml.YAMLError as error:
+        what = " ".join(str(error).split())
+        raise InputError(one_line(f"{path}:1: no YAML: {what}")) from error
+    except RecursionError as error:
+        raise InputError(f"{path}:1: no YAML: nested too deeply") from error
+    return marked
+
+
+def one_line(text: str) -> str:
+    """`text` with whatever would break its line or hide in it escaped."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def _value(node: yaml.Node, place: Place, marked: Marked, seen: set[int]) -> Any:
+    marked.lines[place] = node.start_mark.line + 1
+    if id(node) in seen:
+        _refuse(marked, node, "an alias (*) stands here; write the value out")
+    seen.add(id(node))
+    kind = node.tag.removeprefix(_TAG)
+    if isinstance(node, yaml.MappingNode) and kind == "map":
+        return _mapping(node, place, marked, seen)
+    if isinstance(node, yaml.SequenceNode) and kind == "seq":
+        items: Iterable[yaml.Node] = node.value
+        return [_value(item, place + (i,), marked, seen) for i, item in enumerate(items)]
+    if not isinstance(node, yaml.ScalarNode) or kind not in ("str", *_PLAIN):
+        _refuse(marked, node, f"the tag {node.tag!r} is not allowed; write plain values")
+    return _scalar(node, kind, marked)
+
+
+def _scalar(node: yaml.ScalarNode, kind: str, marked: Marked) -> Any:
+    text = str(node.value)
+    if kind != "str" and not re.fullmatch(_PLAIN[kind][0], text):  # an explicit tag: !!int x
+        _refuse(marked, node, f"{text!r} is no {kind}")
+    if kind in ("int", "float"):
+        return int(text) if kind == "int" else float(text)
+    return {"null": None, "bool": text == "true", "str": text}[kind]
+
+
+def _mapping(
+    node: yaml.MappingNode, place: Place, marked: Marked, seen: set[int]
+) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for key_node, value_node in node.value:
+        key = key_node.value
+        if key_node.tag != _TAG + "str" or not isinstance(key, str):
+            _refuse(marked, key_node, "a key must be a word")
+        inner: Place = (*place, key)
+        if key in found:
+            first = marked.key_lines[inner]
+            _refuse(marked, key_node, f"'{key}' stands twice, first in line {first}")
+        marked.key_lines[inner] = key_node.start_mark.line + 1
+        found[key] = _value(value_node, inner, marked, seen)
+    return found
+
+
+def _refuse(marked: Marked, node: yaml.Node, what: str) -> NoReturn:
+    raise InputError(one_line(f"{marked.path}:{node.start_mark.line + 1}: {what}"))

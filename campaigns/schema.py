@@ -1,0 +1,188 @@
+"""What a campaign file may say. `docs/campaigns.md` shows it by example.
+
+The models hold what was asked, in SI units. A field's description is what a user reads when a
+value is refused: what is allowed there.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+
+from analysis import units
+from analysis.errors import InputError
+
+#: Treatments that a pair may hold.
+ARMS = ("off", "on", "spin", "aa")
+#: Fewer pairs give no interval of 95 % (`docs/method.md`).
+LEAST_PAIRS = 6
+#: Names that may stand in `injector.name`; `auto` takes the first that works on the machine.
+INJECTORS = ("auto", "perftest", "ucx")
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@+-]{0,79}", re.ASCII)
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
+
+Read = Callable[[str, str], float]
+
+
+def _positive(read: Read, text: Any) -> float:
+    if not isinstance(text, str):
+        raise ValueError(f"{text} has no unit" if type(text) in (int, float) else "no text found")
+    try:
+        value = read(text, "")
+    except InputError as error:
+        raise ValueError(str(error).removeprefix(": ")) from error
+    if not 0 < value < math.inf:
+        raise ValueError(f"{text!r} is not above zero")
+    return value
+
+
+def _duration_s(text: Any) -> float:
+    return _positive(units.duration_s, text)
+
+
+def _text_of(read: Read, word: str) -> Callable[[Any], str]:
+    """A check that a text is `word` or a quantity; it stays as it was written."""
+
+    def check(text: Any) -> str:
+        if text != word:
+            _positive(read, text)
+        return str(text)
+
+    return check
+
+
+def _name(text: str) -> str:
+    if not _NAME.fullmatch(text):
+        raise ValueError(f"'{text:.80}' is no name")
+    return text
+
+
+def _settings(settings: dict[str, Any]) -> dict[str, Any]:
+    for name, value in settings.items():
+        if not _VARIABLE.fullmatch(name):
+            raise ValueError(f"{name!r} is no variable's name")
+        if not isinstance(value, str | int | float | bool):
+            raise ValueError(f"{name!r} has no single value")
+    return settings
+
+
+def _arms(arms: list[str]) -> list[str]:
+    for arm in arms:
+        if arm not in ARMS:
+            raise ValueError(f"unknown arm {arm!r}")
+        if arms.count(arm) > 1:
+            raise ValueError(f"{arm!r} stands twice")
+    if "off" not in arms or len(arms) < 2:
+        raise ValueError("an effect needs 'off' and one more")
+    return arms
+
+
+def _injector(name: str) -> str:
+    if name not in INJECTORS:
+        raise ValueError(f"unknown injector '{name}'")
+    return name
+
+
+Name = Annotated[str, AfterValidator(_name)]
+Duration = Annotated[float, BeforeValidator(_duration_s)]
+_NAME_RULE = "a name of letters, digits and ._@+- (80 at most, a letter or digit first)"
+_DURATION_RULE = "a length of time with its unit, such as 30s, 10min or 1h"
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
+
+
+class Entry(_Part):
+    """One case: a workload with its settings."""
+
+    check: str = Field(description="the name of a workload")
+    case: Name | None = Field(default=None, description=_NAME_RULE)
+    set: Annotated[dict[str, Any], AfterValidator(_settings)] = Field(
+        default={}, description="variables of the check, each with one number, text, true or false"
+    )
+    #: Expected length of one run, seconds. Only the estimate of the plan rests on it.
+    expect: Duration = Field(default=60.0, description=_DURATION_RULE)
+
+    @property
+    def name(self) -> str:
+        """Name of the case in the run: as asked, else the workload's."""
+        return self.case or self.check
+
+
+class Pairs(_Part):
+    """How many pairs a case gets, over all of its blocks."""
+
+    floor: int = Field(
+        default=10, ge=LEAST_PAIRS, le=100_000, description=f"a whole number from {LEAST_PAIRS}"
+    )
+    #: None: as many as the floor, or where a precision is asked, four times as many.
+    cap: int | None = Field(
+        default=None, le=100_000, description="a whole number, at least 'floor'"
+    )
+    #: Half-width of the interval of the slowdown, relative to it, at which no more is needed.
+    precision: float | None = Field(
+        default=None, gt=0, lt=1, description="a number between 0 and 1, such as 0.01 for 1 %"
+    )
+    #: Pairs of one allocation; None: as many as the floor.
+    block: int | None = Field(default=None, ge=1, description="a whole number from 1")
+
+    @property
+    def most(self) -> int:
+        """Pairs at which a case ends whatever its interval."""
+        if self.cap is not None:
+            return self.cap
+        return self.floor if self.precision is None else 4 * self.floor
+
+    @property
+    def block_size(self) -> int:
+        """Pairs of one allocation."""
+        return self.block or self.floor
+
+
+class Injector(_Part):
+    """Who writes in the arm `on`, and what."""
+
+    name: Annotated[str, AfterValidator(_injector)] = Field(
+        default="auto", description=" ".join(INJECTORS)
+    )
+    message: Annotated[str, BeforeValidator(_text_of(units.size_b, "dram"))] = Field(
+        default="dram", description="dram, or a size with its unit, such as 64KiB"
+    )
+    rate: Annotated[str, BeforeValidator(_text_of(units.rate_b_s, "full"))] = Field(
+        default="full", description="full, or a rate with its unit, such as 500MB/s"
+    )
+
+
+class Verify(_Part):
+    """What must hold for a run with writers to count."""
+
+    min_share: float = Field(
+        default=0.5, gt=0, le=1, description="a number above 0, at most 1: share of the rate alone"
+    )
+    retries: int = Field(default=2, ge=0, le=100, description="a whole number from 0 to 100")
+
+
+class Campaign(_Part):
+    """What is asked of a machine."""
+
+    name: Name = Field(description=_NAME_RULE)
+    title: str = Field(default="", description="text")
+    description: str = Field(default="", description="text")
+    workloads: list[Entry] = Field(
+        min_length=1, description="a list of entries, each with at least 'check'"
+    )
+    arms: Annotated[list[str], AfterValidator(_arms)] = Field(
+        description=f"a list with off and at least one more of: {' '.join(ARMS[1:])}"
+    )
+    pairs: Pairs = Field(default=Pairs(), description="a mapping")
+    injector: Injector = Field(default=Injector(), description="a mapping")
+    verify: Verify = Field(default=Verify(), description="a mapping")
+    #: Longest time that one run of an application may take, seconds.
+    run_timeout: Duration = Field(default=3600.0, description=_DURATION_RULE)
+    seed: int = Field(default=1, ge=0, lt=2**63, description="a whole number from 0")
