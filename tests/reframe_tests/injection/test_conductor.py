@@ -22,6 +22,7 @@ def demand(**changes):
 
 
 @needs_ucx
+@pytest.mark.slow
 def test_a_pair_of_all_arms(block):
     run = block(arms=["off", "on", "spin", "aa"], warmups=1)
     assert run.finish() == 0, run.err
@@ -40,6 +41,7 @@ def test_a_pair_of_all_arms(block):
 
 
 @needs_ucx
+@pytest.mark.slow
 def test_a_killed_writer_gives_a_rejected_sample_and_the_run_is_repeated(block):
     run = block(
         arms=["off", "on"], demand=demand(retries=2), command=["sh", "-c", f"sleep 2; cat '{MELT}'"]
@@ -82,6 +84,7 @@ def test_a_failing_application_is_repeated_as_often_as_allowed(block):
 
 @pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
 @needs_ucx
+@pytest.mark.slow
 def test_nothing_outlives_a_conductor_that_is_told_to_stop(block, signum):
     run = block(arms=["off", "on"], pairs=50)
     run.wait_until(lambda: len(run.samples()) >= 2, 60)
