@@ -11,7 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from minicluster_real import Cluster, cluster_or_skip
+
+from tests.campaigns.minicluster.real import Cluster, cluster_or_skip
 
 pytestmark = pytest.mark.minicluster
 
