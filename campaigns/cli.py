@@ -12,9 +12,7 @@ from analysis.errors import NimcError
 #: Subcommand -> one line of help. Each is a module of `campaigns.commands`, loaded when called.
 COMMANDS: dict[str, str] = {
     "writers": "concurrent writers that follow from Daly's checkpoint interval",
-    "model": "the contention model: predict",
-    "simulate": "slowdown at scales that nobody can book",
-    "minicluster": "a Slurm cluster on this machine: up, status, down",
+    "model": "the contention model: fit, predict, evaluate, recommend",
 }
 
 

@@ -3,16 +3,27 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import click
-import numpy as np
 
-from analysis.contention import parameters, published
+from analysis.contention import improved, parameters, published, sweep, tables
+from analysis.contention.evaluate import Fitter, Predictor, cross_validate, evaluate
+from analysis.contention.fit import fit
 from analysis.contention.parameters import Model
-from analysis.contention.predict import Prediction, check_node, placements, predict
+from analysis.contention.predict import check_node, placements, predict
+from analysis.contention.recommend import Need, recommend
+from analysis.contention.sweep import Sweep
 from analysis.errors import InputError
+from analysis.units import rate_b_s
+
+json_option = click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+platform_option = click.option("--platform", help="A published machine, such as henri.")
+model_option = click.option(
+    "--model", "model_file", type=click.Path(path_type=Path), help="A fitted model."
+)
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -21,11 +32,11 @@ def command() -> None:
 
 
 @command.command("predict")
-@click.option("--platform", help="A published machine, such as henri.")
-@click.option("--model", "model_file", type=click.Path(path_type=Path), help="A fitted model.")
+@platform_option
+@model_option
 @click.option("--comp-node", type=int, help="NUMA node of the computations' data.")
 @click.option("--comm-node", type=int, help="NUMA node of the communications' data.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON document, rates in MB/s.")
+@json_option
 def predict_command(
     platform: str | None,
     model_file: Path | None,
@@ -33,7 +44,7 @@ def predict_command(
     comm_node: int | None,
     as_json: bool,
 ) -> None:
-    """Rates of both sides for every number of computing cores, for one placement or all."""
+    """Rates for every number of computing cores, on one placement or all; JSON in MB/s."""
     model = load_model(platform, model_file)
     for option, node in (("--comp-node", comp_node), ("--comm-node", comm_node)):
         if node is not None:
@@ -43,11 +54,116 @@ def predict_command(
         for comp, comm in placements(model)
         if comp_node in (None, comp) and comm_node in (None, comm)
     ]
-    if as_json:
-        click.echo(json.dumps(_document(model, predictions), indent=1))
+    text = "\n\n".join(tables.prediction_table(model, p) for p in predictions)
+    _say(tables.predictions_document(model, predictions), text, as_json)
+
+
+def _facts_options(function: Any) -> Any:
+    """Facts that a CSV sweep does not hold."""
+    for name, text in (
+        ("--numa-nodes", "NUMA nodes of the machine."),
+        ("--numa-per-socket", "NUMA nodes of a socket."),
+        ("--cores", "Cores of a socket."),
+    ):
+        function = click.option(name, type=click.IntRange(min=1), help=text)(function)
+    return function
+
+
+@command.command("fit")
+@click.argument("sweep_file", type=click.Path(path_type=Path))
+@_facts_options
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="Writes the model there.")
+@json_option
+def fit_command(
+    sweep_file: Path,
+    cores: int | None,
+    numa_per_socket: int | None,
+    numa_nodes: int | None,
+    output: Path | None,
+    as_json: bool,
+) -> None:
+    """The ten parameters of each calibrated placement, from a sweep (JSON or CSV)."""
+    model = fit(_load_sweep(sweep_file, cores, numa_per_socket, numa_nodes))
+    if output is not None:
+        output.write_text(json.dumps(model.as_dict(), indent=1) + "\n")
+    _say(model.as_dict(), tables.fit_table(model), as_json)
+
+
+@command.command("evaluate")
+@click.argument("sweep_file", type=click.Path(path_type=Path))
+@_facts_options
+@platform_option
+@model_option
+@click.option("--folds", type=click.IntRange(min=2), default=8, show_default=True)
+@json_option
+def evaluate_command(
+    sweep_file: Path,
+    cores: int | None,
+    numa_per_socket: int | None,
+    numa_nodes: int | None,
+    platform: str | None,
+    model_file: Path | None,
+    folds: int,
+    as_json: bool,
+) -> None:
+    """Errors on a sweep: of a given model, or of both models fitted to it and cross-validated."""
+    measured = _load_sweep(sweep_file, cores, numa_per_socket, numa_nodes)
+    if platform is not None or model_file is not None:
+        model = load_model(platform, model_file)
+        rows = {"given model": evaluate(partial(predict, model), measured)}
     else:
-        for prediction in predictions:
-            click.echo(_table(model, prediction))
+        rows = {}
+        for name, fitter in FITTERS.items():
+            rows[name] = evaluate(fitter(measured), measured)
+            rows[f"{name}, held out"] = cross_validate(fitter, measured, folds)
+    _say(
+        {"sweep": measured.name, "folds": folds}
+        | {"errors": {name: errors.as_dict() for name, errors in rows.items()}},
+        tables.errors_table(rows),
+        as_json,
+    )
+
+
+@command.command("recommend")
+@platform_option
+@model_option
+@click.option("--cores", type=int, help="Cores the application could use; all by default.")
+@click.option("--per-core", help="Memory bandwidth a core would use, such as 3GB/s.")
+@click.option("--traffic", help="Traffic that arrives meanwhile, such as 10GB/s.")
+@click.option("--comp-node", type=int, default=0, show_default=True)
+@json_option
+def recommend_command(
+    platform: str | None,
+    model_file: Path | None,
+    cores: int | None,
+    per_core: str | None,
+    traffic: str | None,
+    comp_node: int,
+    as_json: bool,
+) -> None:
+    """How many cores to compute with, where to put communication buffers, and what else costs."""
+    model = load_model(platform, model_file)
+    check_node(model, comp_node, "--comp-node")
+    need = Need(
+        cores=model.cores if cores is None else cores,
+        per_core_b_s=None if per_core is None else rate_b_s(per_core, "--per-core"),
+        traffic_b_s=None if traffic is None else rate_b_s(traffic, "--traffic"),
+    )
+    advice = recommend(model, need, comp_node)
+    document = tables.recommendation_document(model, advice)
+    _say(document, tables.recommendation_table(model, advice), as_json)
+
+
+def _seed_model(measured: Sweep) -> Predictor:
+    return partial(predict, fit(measured))
+
+
+def _improved_model(measured: Sweep) -> Predictor:
+    return improved.fit(measured).predict
+
+
+#: Models that are judged side by side; the first is the default everywhere.
+FITTERS: dict[str, Fitter] = {"seed 003": _seed_model, "improved": _improved_model}
 
 
 def load_model(platform: str | None, model_file: Path | None) -> Model:
@@ -63,49 +179,12 @@ def load_model(platform: str | None, model_file: Path | None) -> Model:
     raise InputError("give --platform NAME or --model FILE (one of them)")
 
 
-def _document(model: Model, predictions: list[Prediction]) -> dict[str, Any]:
-    return {
-        "platform": model.name,
-        "published": model.published,
-        "cores": model.cores,
-        "numa_per_socket": model.numa_per_socket,
-        "placements": [
-            {
-                "comp_node": p.comp_node,
-                "comm_node": p.comm_node,
-                "points": [
-                    {
-                        "n": int(p.n[i]),
-                        "comp_mb_s": _mb_s(p.comp_par_b_s[i]),
-                        "comm_mb_s": _mb_s(p.comm_par_b_s[i]),
-                        "comp_alone_mb_s": _mb_s(p.comp_alone_b_s[i]),
-                        "comm_alone_mb_s": _mb_s(p.comm_alone_b_s[i]),
-                    }
-                    for i in range(len(p.n))
-                ],
-            }
-            for p in predictions
-        ],
-    }
+def _load_sweep(
+    path: Path, cores: int | None, numa_per_socket: int | None, numa_nodes: int | None
+) -> Sweep:
+    facts = {"cores": cores, "numa_per_socket": numa_per_socket, "numa_nodes": numa_nodes}
+    return sweep.load(path, facts)
 
 
-def _mb_s(rate_b_s: float) -> float | None:
-    return None if np.isnan(rate_b_s) else float(rate_b_s) / 1e6
-
-
-def _table(model: Model, p: Prediction) -> str:
-    origin = "published" if model.published else "fitted"
-    lines = [
-        f"{model.name} ({origin}), computations on node {p.comp_node}, "
-        f"communications on node {p.comm_node}, MB/s (10^6 bytes per second)",
-        "   n  comp together     comp alone  comm together     comm alone",
-    ]
-    columns = (p.comp_par_b_s, p.comp_alone_b_s, p.comm_par_b_s, p.comm_alone_b_s)
-    for i, n in enumerate(p.n):
-        cells = (_mb_s(column[i]) for column in columns)
-        lines.append(f"{n:4d}" + "".join(f"{_cell(cell):>15}" for cell in cells))
-    return "\n".join(lines) + "\n"
-
-
-def _cell(rate_mb_s: float | None) -> str:
-    return "unknown" if rate_mb_s is None else f"{rate_mb_s:.1f}"
+def _say(document: dict[str, Any], text: str, as_json: bool) -> None:
+    click.echo(json.dumps(document, indent=1) if as_json else text)

@@ -8,6 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from analysis.contention import published
+from analysis.contention.synthetic import sweep
 from analysis.errors import InputError
 from campaigns.commands.model import command
 
@@ -65,3 +66,60 @@ def test_model_file_mistakes(tmp_path, change, text):
     error = run("predict", "--model", path).exception
     assert isinstance(error, InputError)
     assert text in str(error)
+
+
+@pytest.fixture
+def sweep_file(tmp_path):
+    path = tmp_path / "sweep.json"
+    path.write_text(json.dumps(sweep(published.load("henri"), 0, 0.01).as_dict()))
+    return path
+
+
+def test_fit_writes_a_model_that_predict_reads(tmp_path, sweep_file):
+    model = tmp_path / "fitted.json"
+    document = json.loads(run("fit", sweep_file, "-o", model, "--json").output)
+    assert document == json.loads(model.read_text())
+    assert document["remote"]["b_comp_seq_b_s"] == pytest.approx(4455.2e6, rel=0.01)
+    assert document["published"] is False
+    table = run("fit", sweep_file).output
+    assert "n_par_max" in table
+    rows = json.loads(run("predict", "--model", model, "--json").output)["placements"]
+    assert len(rows) == 4
+
+
+def test_fit_of_csv(tmp_path):
+    path = tmp_path / "one.csv"
+    path.write_text(
+        "n,comp_node,comm_node,comp_alone_b_s,comm_alone_b_s,comp_par_b_s,comm_par_b_s\n"
+        "1,0,0,5e9,4e9,5e9,4e9\n"
+    )
+    document = json.loads(run("fit", path, "--numa-nodes", 2, "--json").output)
+    assert document["remote"] is None
+    assert document["local"]["alpha"] is None
+    assert "alpha" in document["unidentified"]["local"]
+
+
+def test_evaluate_both_models(sweep_file):
+    document = json.loads(run("evaluate", sweep_file, "--folds", 2, "--json").output)
+    assert list(document["errors"]) == [
+        "seed 003",
+        "seed 003, held out",
+        "improved",
+        "improved, held out",
+    ]
+    assert document["errors"]["seed 003"]["comm_all_percent"] < 2
+
+
+def test_evaluate_a_given_model(sweep_file):
+    table = run("evaluate", sweep_file, "--platform", "dahu").output
+    assert "given model" in table
+
+
+def test_recommend():
+    words = ("recommend", "--platform", "henri", "--cores", 18)
+    assert "compute with 17 cores, put communication buffers on NUMA node 1" in run(*words).output
+    document = json.loads(run(*words, "--per-core", "2GB/s", "--json").output)
+    assert document["best"]["n"] == 18
+    error = run(*words, "--traffic", "fast").exception
+    assert isinstance(error, InputError)
+    assert "--traffic" in str(error)

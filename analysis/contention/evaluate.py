@@ -1,0 +1,122 @@
+"""How wrong predictions are: mean absolute percentage errors, and cross-validation.
+
+Errors are those of seed 003, Table 2: of computations and of communications with both running,
+over the placements that the model was fitted on (samples), the others, and all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
+
+import numpy as np
+
+from analysis.contention.predict import Prediction
+from analysis.contention.sweep import Point, Sweep
+
+#: What a model is to the evaluation: a placement (comp_node, comm_node) to its rates.
+Predictor = Callable[[int, int], Prediction]
+#: A way of making one from measurements.
+Fitter = Callable[[Sweep], Predictor]
+
+
+@dataclass(frozen=True)
+class Errors:
+    """One row of Table 2, percent; None where nothing was measured."""
+
+    comm_samples: float | None
+    comm_nonsamples: float | None
+    comm_all: float | None
+    comp_samples: float | None
+    comp_nonsamples: float | None
+    comp_all: float | None
+    #: Mean of `comm_all` and `comp_all`.
+    average: float | None
+
+    def as_dict(self) -> dict[str, float | None]:
+        """Keys with their unit, as JSON documents hold them."""
+        return {f"{name}_percent": value for name, value in asdict(self).items()}
+
+
+@dataclass(frozen=True)
+class _Deviation:
+    sample: bool
+    comp: float | None
+    comm: float | None
+
+
+def evaluate(predictor: Predictor, sweep: Sweep) -> Errors:
+    """Errors of the predictor on every point of the sweep that it can predict.
+
+    A point counts where its rate was measured and is not zero, and the prediction is known.
+    """
+    return _errors(_deviations(predictor, sweep.points, sweep.numa_per_socket))
+
+
+def cross_validate(fitter: Fitter, sweep: Sweep, folds: int) -> Errors:
+    """Errors on calibration points that were held out of the fit.
+
+    The inner numbers of cores are dealt to `folds` groups in turn; each group is predicted from a
+    fit without it. With at least as many folds as inner numbers, this is leave-one-out. The first
+    and the last number stay in every fit, because the model does not claim to extrapolate.
+    """
+    samples = [p for p in sweep.points if _is_sample(p, sweep.numa_per_socket)]
+    inner = sorted({p.n for p in samples})[1:-1]
+    found: list[_Deviation] = []
+    for fold in range(min(folds, len(inner))):
+        held = set(inner[fold::folds])
+        kept = [p for p in sweep.points if p.n not in held]
+        predictor = fitter(replace(sweep, points=kept))
+        out = [p for p in samples if p.n in held]
+        found += _deviations(predictor, out, sweep.numa_per_socket)
+    return _errors(found)
+
+
+def _is_sample(p: Point, numa_per_socket: int) -> bool:
+    return p.comp_node == p.comm_node and p.comp_node in (0, numa_per_socket)
+
+
+def _deviations(
+    predictor: Predictor, points: list[Point], numa_per_socket: int
+) -> list[_Deviation]:
+    predictions: dict[tuple[int, int], Prediction] = {}
+    found = []
+    for p in points:
+        at = (p.comp_node, p.comm_node)
+        if at not in predictions:
+            predictions[at] = predictor(*at)
+        rates = predictions[at]
+        if p.n > len(rates.n):
+            continue
+        found.append(
+            _Deviation(
+                sample=_is_sample(p, numa_per_socket),
+                comp=_percent(p.comp_par_b_s, float(rates.comp_par_b_s[p.n - 1])),
+                comm=_percent(p.comm_par_b_s, float(rates.comm_par_b_s[p.n - 1])),
+            )
+        )
+    return found
+
+
+def _percent(actual: float | None, predicted: float) -> float | None:
+    if not actual or np.isnan(predicted):
+        return None
+    return 100 * abs(actual - predicted) / actual
+
+
+def _errors(found: list[_Deviation]) -> Errors:
+    def mean(side: str, samples: bool | None) -> float | None:
+        values = [getattr(d, side) for d in found if samples is None or d.sample == samples]
+        known = [value for value in values if value is not None]
+        return float(np.mean(known)) if known else None
+
+    comm, comp = mean("comm", None), mean("comp", None)
+    return Errors(
+        comm_samples=mean("comm", True),
+        comm_nonsamples=mean("comm", False),
+        comm_all=comm,
+        comp_samples=mean("comp", True),
+        comp_nonsamples=mean("comp", False),
+        comp_all=comp,
+        average=None if comm is None or comp is None else (comm + comp) / 2,
+    )

@@ -1,0 +1,231 @@
+"""The ten parameters from a sweep, by a rule that noise and outliers do not move.
+
+The rule: the parameters that minimise the sum of Huber losses of the relative deviations of all
+four curves at once (computations and communications, alone and together), over every pair of
+maxima; among pairs, the least Bayesian information criterion, so that a further break must earn
+its place. Parameters that the sweep cannot tell are None with a reason.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import fields, replace
+
+import numpy as np
+from scipy.optimize import least_squares
+
+from analysis.contention.candidates import candidates, knee
+from analysis.contention.curves import HUBER, Array, Curves, curves, huber, residuals, spread
+from analysis.contention.parameters import Model, Parameters
+from analysis.contention.predict import alone
+from analysis.contention.sweep import Sweep
+from analysis.errors import InputError
+
+#: How many of the first guesses are polished.
+POLISHED = 5
+#: Information that each core between n_seq_max and the knee of computations alone must earn: next
+#: to nothing, but enough to decide between pairs of maxima that predict the same.
+TIE_BREAK = 0.05
+#: Relative noise below which deviations are not told apart: the least assumed standard deviation.
+NOISE_FLOOR = 0.005
+
+#: What least squares adjusts; the numbers of cores are searched.
+CONTINUOUS = (
+    "b_comp_seq_b_s",
+    "b_comm_seq_b_s",
+    "t_par_max_b_s",
+    "t_par_max2_b_s",
+    "t_seq_max_b_s",
+    "delta_l_b_s",
+    "delta_r_b_s",
+    "alpha",
+)
+
+
+def fit(sweep: Sweep) -> Model:
+    """The model of a sweep: local from node 0, remote from the first node of another socket.
+
+    Raises InputError where no point has both sides running on node 0.
+    """
+    local, unknown = fit_placement(
+        curves(sweep.at(0, 0)), f"{sweep.name}: comp_node 0, comm_node 0"
+    )
+    unidentified = {"local": unknown}
+    remote = None
+    node = sweep.numa_per_socket
+    if sweep.numa_nodes <= node:
+        unidentified["remote"] = {"all": "the machine has no NUMA node on another socket"}
+    elif not any(None not in (p.comp_par_b_s, p.comm_par_b_s) for p in sweep.at(node, node)):
+        unidentified["remote"] = {"all": f"no point has both sides on node {node}"}
+    else:
+        remote, unidentified["remote"] = fit_placement(
+            curves(sweep.at(node, node)), f"{sweep.name}: comp_node {node}, comm_node {node}"
+        )
+    return Model(
+        name=sweep.name,
+        cores=max(p.n for p in sweep.points if p.comp_node == p.comm_node),
+        numa_per_socket=sweep.numa_per_socket,
+        numa_nodes=sweep.numa_nodes,
+        local=local,
+        remote=remote,
+        unidentified={placement: why for placement, why in unidentified.items() if why},
+    )
+
+
+def fit_placement(c: Curves, where: str) -> tuple[Parameters, dict[str, str]]:
+    """Parameters of one placement and, for each that is None, why.
+
+    Raises InputError, naming `where`, if no point has both sides running.
+    """
+    if not np.isfinite(c.comp_par + c.comm_par).any():
+        raise InputError(f"{where}: no point has comp_par_b_s and comm_par_b_s: nothing to fit")
+    starts = _starts(c)
+    full = starts[0].t_seq_max_b_s
+    knee_at = None if full is None else math.ceil(full / (starts[0].b_comp_seq_b_s or full) - 0.1)
+    scale = _noise(c, min((residuals(p, c) for p in starts), key=lambda r: float(np.abs(r).sum())))
+
+    def cost(p: Parameters) -> float:
+        off = 0.0 if knee_at is None or p.n_seq_max is None else abs(p.n_seq_max - knee_at)
+        return _criterion(p, c, scale) + TIE_BREAK * off
+
+    starts.sort(key=cost)
+    best = min((_polish(p, c, scale) for p in starts[:POLISHED]), key=cost)
+    return _known_only(best, c)
+
+
+def _starts(c: Curves) -> list[Parameters]:
+    """First guesses, the one without any contention among them."""
+    measured = np.isfinite(c.comp_alone)
+    if measured.any():
+        b_comp, t_seq = knee(c.n[measured], c.comp_alone[measured])
+    else:
+        together = np.isfinite(c.comp_par)
+        b_comp, t_seq = knee(c.n[together], c.comp_par[together])[0], None
+    nominal = c.comm_alone[np.isfinite(c.comm_alone)]
+    nothing = Parameters(**{field.name: None for field in fields(Parameters)})
+    free = replace(
+        nothing,
+        b_comp_seq_b_s=b_comp,
+        t_seq_max_b_s=t_seq,
+        b_comm_seq_b_s=float(np.median(nominal)) if nominal.size else None,
+    )
+    if free.b_comm_seq_b_s is None or b_comp <= 0:
+        return [free]
+    return [free, *candidates(c, b_comp, free.b_comm_seq_b_s, t_seq)]
+
+
+def _noise(c: Curves, residual: Array) -> float:
+    """Standard deviation of the relative noise, from the deviations of the best first guess."""
+    seen = residual[residual != 0]
+    return max(spread(seen), NOISE_FLOOR if len(c.n) > 3 else 4 * NOISE_FLOOR)
+
+
+def _criterion(p: Parameters, c: Curves, scale: float) -> float:
+    """Bayesian information criterion with Huber's loss for the log-likelihood."""
+    curves_seen = (c.comp_alone, c.comm_alone, c.comp_par, c.comm_par)
+    count = sum(int(np.isfinite(curve).sum()) for curve in curves_seen)
+    searched = sum(n is not None for n in (p.n_par_max, p.n_seq_max))
+    size = len(free(p, c.last)) + searched
+    return 2 * float(huber(residuals(p, c), scale).sum()) + size * math.log(count)
+
+
+def free(p: Parameters, last: int) -> list[str]:
+    """The parameters that the measured points can move."""
+    idle = {name for name in CONTINUOUS if getattr(p, name) is None}
+    if not p.b_comm_seq_b_s:
+        idle |= {"b_comm_seq_b_s", "alpha"}
+    if p.n_par_max is not None and p.n_seq_max is not None:
+        if p.n_par_max <= p.n_seq_max:
+            idle.add("t_par_max2_b_s")
+        if p.n_par_max >= p.n_seq_max:
+            idle.add("delta_l_b_s")
+        if max(p.n_par_max, p.n_seq_max) >= last:
+            idle |= {"t_par_max2_b_s", "delta_r_b_s"}
+    elif p.n_par_max == last:
+        idle.add("delta_l_b_s")
+    return [name for name in CONTINUOUS if name not in idle]
+
+
+def _polish(p: Parameters, c: Curves, scale: float) -> Parameters:
+    """Least squares of the continuous parameters with Huber's loss, the numbers of cores held."""
+    names = free(p, c.last)
+    start = {name: float(getattr(p, name)) for name in names}
+    unit = {name: abs(value) or 1.0 for name, value in start.items()}
+    for name in ("delta_l_b_s", "delta_r_b_s"):
+        unit[name] = (p.t_par_max_b_s or 1.0) / c.last
+    unit["alpha"] = 1.0
+
+    def build(x: Array) -> Parameters:
+        values = {name: float(value) * unit[name] for name, value in zip(names, x, strict=True)}
+        return tied(replace(p, **values))  # type: ignore[arg-type]
+
+    # t_par_max is the largest total, so delta_l is not negative; published delta_r are, a little.
+    lower = [-np.inf if name == "delta_r_b_s" else 0.0 for name in names]
+    upper = [1.0 if name == "alpha" else np.inf for name in names]
+    solved = least_squares(
+        lambda x: residuals(build(x), c),
+        np.clip([start[name] / unit[name] for name in names], lower, upper),
+        bounds=(lower, upper),
+        loss="huber",
+        f_scale=HUBER * scale,
+        max_nfev=40,
+    )
+    return build(solved.x)
+
+
+def tied(p: Parameters) -> Parameters:
+    """The total with n_seq_max cores, as the slope up to there makes it (equation 1)."""
+    if p.n_seq_max is None or p.n_par_max is None or p.n_par_max > p.n_seq_max:
+        return p
+    assert p.t_par_max_b_s is not None
+    return replace(
+        p, t_par_max2_b_s=p.t_par_max_b_s - (p.delta_l_b_s or 0.0) * (p.n_seq_max - p.n_par_max)
+    )
+
+
+def _binds(p: Parameters, c: Curves) -> bool:
+    """Whether t_seq_max makes a difference to computations alone at any measured point."""
+    grid = np.arange(1, c.last + 1)
+    free = alone(replace(p, t_seq_max_b_s=None), grid)
+    return bool((alone(p, grid) < free)[c.n[np.isfinite(c.comp_alone)] - 1].any())
+
+
+def _known_only(p: Parameters, c: Curves) -> tuple[Parameters, dict[str, str]]:
+    """Drops what the sweep could not tell, and says why."""
+    why: dict[str, str] = {}
+    last = c.last
+    beyond = f"lies beyond the largest measured number of cores ({last})"
+    if p.t_seq_max_b_s is None:
+        measured = np.isfinite(c.comp_alone).any()
+        text = "computations alone were not measured"
+        text = f"computations alone still scale: their maximum {beyond}" if measured else text
+        why |= dict.fromkeys(("n_seq_max", "t_seq_max_b_s", "t_par_max2_b_s", "delta_r_b_s"), text)
+    elif p.t_par_max_b_s is not None and not _binds(p, c):
+        why["t_seq_max_b_s"] = "the shared capacity already limits computations alone, below it"
+    if p.b_comm_seq_b_s is None:
+        why["b_comm_seq_b_s"] = text = "communications alone were not measured"
+        why |= dict.fromkeys(("n_par_max", "t_par_max_b_s", "delta_l_b_s", "alpha"), text)
+    elif p.t_par_max_b_s is None:
+        text = f"neither side lost anything beyond the noise: the capacity {beyond}"
+        names = (
+            "n_par_max",
+            "t_par_max_b_s",
+            "t_par_max2_b_s",
+            "delta_l_b_s",
+            "delta_r_b_s",
+            "alpha",
+        )
+        why |= dict.fromkeys(names, text)
+    else:
+        n_par, n_seq = p.n_par_max or last, p.n_seq_max
+        if n_seq is not None and n_par >= n_seq:
+            why["delta_l_b_s"] = (
+                f"no number of cores lies between n_par_max and n_seq_max ({n_seq})"
+            )
+        if n_seq is None and n_par >= last:
+            why["delta_l_b_s"] = f"no number of cores beyond n_par_max ({n_par}) was measured"
+        if n_seq is not None and max(n_par, n_seq) >= last:
+            why["delta_r_b_s"] = f"no number of cores beyond both maxima ({last}) was measured"
+    if p.b_comm_seq_b_s == 0:
+        why["alpha"] = "communications alone have no rate to lose"
+    return replace(p, **dict.fromkeys(why)), why

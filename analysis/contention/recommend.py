@@ -1,0 +1,129 @@
+"""How many cores to compute with, and on which node to put communication buffers.
+
+An application step computes and communicates at once and ends when the later of the two does. It
+could use some number of cores, each asking for some memory bandwidth, and receives some traffic.
+Less demand than the calibration's is put into the model as such: a core asks for no more than the
+application's rate, the network for no more than the traffic, and the floor of communications
+stays the same in bytes per second. Kernel and message size of the calibration were chosen for the
+most contention, so that real applications should suffer no more than told here (seed 003, 4.3.1).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from analysis.contention.parameters import Model, Parameters
+from analysis.contention.predict import placements, predict
+from analysis.errors import InputError
+
+#: Choices within this much of the best count as equally good, and the cheapest of them wins.
+EQUAL = 0.01
+
+
+@dataclass(frozen=True)
+class Need:
+    """What an application asks of a node; None asks for as much as the calibration did."""
+
+    #: Cores that it could compute with.
+    cores: int
+    #: Memory bandwidth that each of them would use, bytes per second.
+    per_core_b_s: float | None = None
+    #: Traffic that arrives meanwhile, bytes per second.
+    traffic_b_s: float | None = None
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A number of cores and a placement, and what follows from them."""
+
+    n: int
+    comp_node: int
+    comm_node: int
+    comp_b_s: float
+    comm_b_s: float
+    #: Time of a step, relative to one in which all cores and the traffic have what they ask for.
+    slowdown: float
+    #: By how much longer a step takes than with the recommended choice (0.2: by a fifth).
+    cost: float = 0.0
+
+
+@dataclass(frozen=True)
+class Recommendation:
+    """The best choice, and the others' cost."""
+
+    best: Choice
+    #: Every placement with the same data node for computations, at its own best number of cores.
+    placements: list[Choice]
+    #: The recommended placement with other numbers of cores.
+    cores: list[Choice]
+
+
+def recommend(model: Model, need: Need, comp_node: int = 0) -> Recommendation:
+    """The choice with the shortest step; of equally good ones, the one with the fewest cores.
+
+    Raises InputError where the model cannot predict any placement of that node, or where the need
+    exceeds the cores that it knows.
+    """
+    if not 1 <= need.cores <= model.cores:
+        raise InputError(f"--cores {need.cores}: 1 to {model.cores} can be predicted")
+    asked = _asked(model, need)
+    reference = max(p.b_comm_seq_b_s or 0.0 for p in (asked.local, asked.remote) if p)
+    nodes = [comm for comp, comm in placements(asked) if comp == comp_node]
+    choices = [c for node in nodes for c in _choices(asked, need, comp_node, node, reference)]
+    if not choices:
+        raise InputError(f"--comp-node {comp_node}: nothing can be predicted for it")
+    best = _best(choices)
+
+    def cost(choice: Choice) -> Choice:
+        return replace(choice, cost=choice.slowdown / best.slowdown - 1)
+
+    by_node = [[c for c in choices if c.comm_node == node] for node in nodes]
+    return Recommendation(
+        best=best,
+        placements=sorted((cost(_best(group)) for group in by_node if group), key=lambda c: c.cost),
+        cores=[cost(c) for c in choices if c.comm_node == best.comm_node],
+    )
+
+
+def _asked(model: Model, need: Need) -> Model:
+    remote = None if model.remote is None else _lowered(model.remote, need)
+    return replace(model, local=_lowered(model.local, need), remote=remote)
+
+
+def _lowered(p: Parameters, need: Need) -> Parameters:
+    comp, comm, alpha = p.b_comp_seq_b_s, p.b_comm_seq_b_s, p.alpha
+    if need.per_core_b_s is not None and comp is not None:
+        comp = min(comp, need.per_core_b_s)
+    if need.traffic_b_s is not None and comm is not None and need.traffic_b_s < comm:
+        if alpha is not None:
+            alpha = min(1.0, alpha * comm / need.traffic_b_s) if need.traffic_b_s else 1.0
+        comm = need.traffic_b_s
+    return replace(p, b_comp_seq_b_s=comp, b_comm_seq_b_s=comm, alpha=alpha)
+
+
+def _choices(
+    model: Model, need: Need, comp_node: int, comm_node: int, traffic_b_s: float
+) -> list[Choice]:
+    """Each number of cores on one placement; the unpredictable ones left out."""
+    p = predict(model, comp_node, comm_node)
+    per_core = float(p.comp_alone_b_s[0])
+    found = []
+    for n in range(1, need.cores + 1):
+        # Traffic below the calibration's leaves more than computations alone could take.
+        comp = min(float(p.comp_par_b_s[n - 1]), float(p.comp_alone_b_s[n - 1]))
+        comm = float(p.comm_par_b_s[n - 1])
+        if np.isnan(comp) or np.isnan(comm) or comp <= 0 or (comm <= 0 < traffic_b_s):
+            continue
+        computing = need.cores * per_core / comp
+        communicating = traffic_b_s / comm if traffic_b_s else 0.0
+        slowdown = max(1.0, computing, communicating)
+        found.append(Choice(n, comp_node, comm_node, comp, comm, slowdown))
+    return found
+
+
+def _best(choices: list[Choice]) -> Choice:
+    shortest = min(c.slowdown for c in choices)
+    good = [c for c in choices if c.slowdown <= shortest * (1 + EQUAL)]
+    return min(good, key=lambda c: (c.n, c.slowdown))

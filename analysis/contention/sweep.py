@@ -1,0 +1,157 @@
+"""Sweeps: measured rates over the number of computing cores, and the files that hold them.
+
+JSON: `schema` 1, `name`, `cores`, `numa_per_socket`, `numa_nodes`, and `points`, each with the
+fields of `Point`. CSV: a header of those fields and one line a point; the machine's facts are
+then given beside it. An empty cell, null or an absent field is a rate that was not measured.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from analysis.errors import InputError
+
+RATES = ("comp_alone_b_s", "comm_alone_b_s", "comp_par_b_s", "comm_par_b_s")
+
+
+@dataclass(frozen=True)
+class Point:
+    """One number of computing cores on one placement; rates in bytes per second."""
+
+    n: int
+    comp_node: int
+    comm_node: int
+    #: Rate of all computing cores, and of communications, each without the other.
+    comp_alone_b_s: float | None = None
+    comm_alone_b_s: float | None = None
+    #: The same with both running.
+    comp_par_b_s: float | None = None
+    comm_par_b_s: float | None = None
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """The points of one machine. A point may stand more than once: repeated measurements."""
+
+    name: str
+    #: Cores of the first socket, where the computing cores are.
+    cores: int
+    numa_per_socket: int
+    numa_nodes: int
+    points: list[Point]
+
+    def as_dict(self) -> dict[str, Any]:
+        """The sweep as its JSON file holds it."""
+        return {"schema": 1} | asdict(self)
+
+    def at(self, comp_node: int, comm_node: int) -> list[Point]:
+        """The points of one placement, by number of cores."""
+        chosen = [p for p in self.points if (p.comp_node, p.comm_node) == (comp_node, comm_node)]
+        return sorted(chosen, key=lambda p: p.n)
+
+    def placements(self) -> list[tuple[int, int]]:
+        """The placements that have points."""
+        return sorted({(p.comp_node, p.comm_node) for p in self.points})
+
+
+def load(path: Path, facts: dict[str, int | None] | None = None) -> Sweep:
+    """The sweep in a JSON or CSV file.
+
+    `facts` (`cores`, `numa_per_socket`, `numa_nodes`) overrule the file's own; where neither says,
+    the socket has as many cores as the largest n, one NUMA node, and the machine as many nodes
+    as the points name. Raises InputError with file and field.
+    """
+    text = path.read_text()
+    given = {name: value for name, value in (facts or {}).items() if value is not None}
+    if path.suffix.lower() == ".csv":
+        document: dict[str, Any] = {"points": list(csv.DictReader(text.splitlines()))}
+    else:
+        try:
+            document = json.loads(text)
+        except json.JSONDecodeError as error:
+            raise InputError(f"{path}: not JSON ({error})") from None
+        if not isinstance(document, dict) or document.get("schema") != 1:
+            raise InputError(f"{path}: not a sweep (needs `schema: 1`)")
+    rows = document.get("points")
+    if not isinstance(rows, list) or not rows:
+        raise InputError(f"{path}: points: at least one is needed")
+    points = [_point(row, f"{path}: point {i + 1}") for i, row in enumerate(rows)]
+    defaults = {
+        "cores": max(p.n for p in points),
+        "numa_per_socket": 1,
+        "numa_nodes": 1 + max(max(p.comp_node, p.comm_node) for p in points),
+    }
+    said = {
+        name: _integer(document[name], f"{path}: {name}", 1)
+        for name in defaults
+        if document.get(name) is not None
+    }
+    return _checked(
+        Sweep(
+            name=str(document.get("name") or path.stem), points=points, **(defaults | said | given)
+        ),
+        path,
+    )
+
+
+def _checked(sweep: Sweep, path: Path) -> Sweep:
+    for i, p in enumerate(sweep.points):
+        if p.n > sweep.cores:
+            raise InputError(
+                f"{path}: point {i + 1}: n {p.n} exceeds the socket's {sweep.cores} cores"
+            )
+        if max(p.comp_node, p.comm_node) >= sweep.numa_nodes:
+            raise InputError(
+                f"{path}: point {i + 1}: the machine has {sweep.numa_nodes} NUMA nodes"
+            )
+    return sweep
+
+
+def _point(row: Any, where: str) -> Point:
+    if not isinstance(row, dict):
+        raise InputError(f"{where}: must be a mapping")
+    unknown = set(row) - {f.name for f in fields(Point)}
+    if unknown:
+        raise InputError(f"{where}: unknown field {sorted(map(str, unknown))[0]}")
+    return Point(
+        n=_integer(row.get("n"), f"{where}: n", 1),
+        comp_node=_integer(row.get("comp_node"), f"{where}: comp_node", 0),
+        comm_node=_integer(row.get("comm_node"), f"{where}: comm_node", 0),
+        **{name: _rate(row.get(name), f"{where}: {name}") for name in RATES},
+    )
+
+
+def _integer(value: Any, where: str, least: int) -> int:
+    try:
+        number = int(str(value))
+    except ValueError:
+        number = least - 1
+    if number < least:
+        raise InputError(f"{where}: a whole number of at least {least} is needed, not {value!r}")
+    return number
+
+
+def _rate(value: Any, where: str) -> float | None:
+    if value is None or value == "":
+        return None
+    try:
+        rate = float(value)
+    except (TypeError, ValueError):
+        rate = math.nan
+    if not (math.isfinite(rate) and rate >= 0):
+        raise InputError(f"{where}: bytes per second, zero or more, are needed, not {value!r}")
+    return rate
+
+
+def write_csv(points: Iterable[Point], path: Path) -> None:
+    """Writes points as CSV, empty where a rate was not measured."""
+    with path.open("w", newline="") as file:
+        writer = csv.DictWriter(file, [f.name for f in fields(Point)])
+        writer.writeheader()
+        writer.writerows(asdict(p) for p in points)

@@ -1,0 +1,131 @@
+"""What `nimc model` prints: tables for people and documents for programs."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, fields
+from typing import Any
+
+import numpy as np
+
+from analysis.contention.evaluate import Errors
+from analysis.contention.parameters import Model, Parameters
+from analysis.contention.predict import Prediction
+from analysis.contention.recommend import Choice, Recommendation
+
+
+def predictions_document(model: Model, predictions: list[Prediction]) -> dict[str, Any]:
+    """`nimc model predict --json`: rates in MB/s (10^6 bytes per second), as in seed 003."""
+    return {
+        "platform": model.name,
+        "published": model.published,
+        "cores": model.cores,
+        "numa_per_socket": model.numa_per_socket,
+        "placements": [
+            {
+                "comp_node": p.comp_node,
+                "comm_node": p.comm_node,
+                "points": [
+                    {
+                        "n": int(p.n[i]),
+                        "comp_mb_s": _mb_s(p.comp_par_b_s[i]),
+                        "comm_mb_s": _mb_s(p.comm_par_b_s[i]),
+                        "comp_alone_mb_s": _mb_s(p.comp_alone_b_s[i]),
+                        "comm_alone_mb_s": _mb_s(p.comm_alone_b_s[i]),
+                    }
+                    for i in range(len(p.n))
+                ],
+            }
+            for p in predictions
+        ],
+    }
+
+
+def prediction_table(model: Model, p: Prediction) -> str:
+    """One placement, a line a number of cores."""
+    origin = "published" if model.published else "fitted"
+    lines = [
+        f"{model.name} ({origin}), computations on node {p.comp_node}, "
+        f"communications on node {p.comm_node}, MB/s (10^6 bytes per second)",
+        "   n  comp together     comp alone  comm together     comm alone",
+    ]
+    columns = (p.comp_par_b_s, p.comp_alone_b_s, p.comm_par_b_s, p.comm_alone_b_s)
+    for i, n in enumerate(p.n):
+        cells = (_mb_s(column[i]) for column in columns)
+        lines.append(f"{n:4d}" + "".join(f"{_cell(cell):>15}" for cell in cells))
+    return "\n".join(lines)
+
+
+def fit_table(model: Model) -> str:
+    """The parameters, MB/s, and why some are unknown."""
+    sides = [("local", model.local), ("remote", model.remote)]
+    lines = [f"{model.name}, rates in MB/s (10^6 bytes per second)"]
+    lines.append(f"{'':16}" + "".join(f"{name:>12}" for name, _ in sides))
+    for field in fields(Parameters):
+        cells = (_parameter(p, field.name) for _, p in sides)
+        label = field.name.removesuffix("_b_s")
+        lines.append(f"{label:16}" + "".join(f"{cell:>12}" for cell in cells))
+    for placement, reasons in model.unidentified.items():
+        lines += [f"{placement} {name}: {why}" for name, why in reasons.items()]
+    return "\n".join(lines)
+
+
+def _parameter(p: Parameters | None, name: str) -> str:
+    value = None if p is None else getattr(p, name)
+    if value is None:
+        return "unknown"
+    if name.startswith("n_"):
+        return str(value)
+    return f"{value:.3f}" if name == "alpha" else f"{value / 1e6:.1f}"
+
+
+def errors_table(rows: dict[str, Errors]) -> str:
+    """Rows of Table 2 of seed 003, percent."""
+    names = [field.name for field in fields(Errors)]
+    lines = ["mean absolute percentage error, %"]
+    lines.append(f"{'':28}" + "".join(f"{name.replace('_', ' '):>17}" for name in names))
+    for label, errors in rows.items():
+        cells = (getattr(errors, name) for name in names)
+        lines.append(
+            f"{label:28}" + "".join(f"{'-' if c is None else f'{c:.2f}':>17}" for c in cells)
+        )
+    return "\n".join(lines)
+
+
+def recommendation_document(model: Model, r: Recommendation) -> dict[str, Any]:
+    """`nimc model recommend --json`; rates in bytes per second."""
+    return {
+        "platform": model.name,
+        "best": asdict(r.best),
+        "placements": [asdict(c) for c in r.placements],
+        "cores": [asdict(c) for c in r.cores],
+    }
+
+
+def recommendation_table(model: Model, r: Recommendation) -> str:
+    """The advice in a sentence, and what other choices cost."""
+    best = r.best
+    lines = [
+        f"{model.name}: compute with {best.n} cores, put communication buffers on NUMA node "
+        f"{best.comm_node} (computations' data on node {best.comp_node})",
+        f"a step takes {best.slowdown:.2f} times what it would without any limit of the memory",
+        "",
+        "buffers elsewhere, each with its best number of cores:",
+        *(_choice_line(c) for c in r.placements),
+        "",
+        "other numbers of cores, buffers where recommended:",
+        *(_choice_line(c) for c in r.cores),
+    ]
+    return "\n".join(lines)
+
+
+def _choice_line(c: Choice) -> str:
+    rates = f"{c.comp_b_s / 1e9:7.2f} GB/s computing, {c.comm_b_s / 1e9:6.2f} GB/s received"
+    return f"  {c.n:3d} cores, buffers on node {c.comm_node}: {rates}, a step {100 * c.cost:+.1f} %"
+
+
+def _mb_s(rate_b_s: float) -> float | None:
+    return None if np.isnan(rate_b_s) else float(rate_b_s) / 1e6
+
+
+def _cell(rate_mb_s: float | None) -> str:
+    return "unknown" if rate_mb_s is None else f"{rate_mb_s:.1f}"

@@ -1,0 +1,61 @@
+"""Recommendations, against arithmetic on Table 8 (henri) of seed 003, MB/s."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from analysis.contention import published
+from analysis.contention.recommend import Need, recommend
+from analysis.errors import InputError
+
+
+def test_buffers_belong_on_the_other_node():
+    # 18 cores ask 18 * 4455.4 = 80197.2. Buffers on node 1: computations have 72589.9 from 17
+    # cores on (16: 71286.4, more than 1 % less), and the network loses less than that:
+    # 80197.2 / 72589.9 = 1.1048. On node 0 communications take their share of the same memory;
+    # 14 cores get 62375.6, 15 get 62917.8, less than 1 % more:
+    # 72589.9 / 62375.6 - 1 = 16.4 % longer.
+    advice = recommend(published.load("henri"), Need(cores=18))
+    best = advice.best
+    assert (best.n, best.comm_node) == (17, 1)
+    assert best.slowdown == pytest.approx(80197.2 / 72589.9)
+    other = next(c for c in advice.placements if c.comm_node == 0)
+    assert other.n == 14
+    assert other.cost == pytest.approx(72589.9 / 62375.6 - 1)
+    assert [c.n for c in advice.cores] == list(range(1, 19))
+    assert advice.cores[0].slowdown == pytest.approx(18)
+
+
+def test_a_modest_application_has_no_contention():
+    # 18 * 2000 + 11481.1 < 73423.0: all 18 cores, nobody loses; 17 cores would cost 1/17.
+    advice = recommend(published.load("henri"), Need(cores=18, per_core_b_s=2e9))
+    assert advice.best.n == 18
+    assert advice.best.slowdown == 1
+    assert advice.cores[16].cost == pytest.approx(18 / 17 - 1)
+
+
+def test_modest_traffic_keeps_its_floor():
+    # 4 GB/s of traffic lies under the floor of 10.5 GB/s, so communications lose nothing and
+    # computations have 73423.0 - 4000.0 left on the same node.
+    advice = recommend(published.load("henri"), Need(cores=18, traffic_b_s=4e9))
+    same = next(c for c in advice.placements if c.comm_node == 0)
+    assert same.comm_b_s == pytest.approx(4e9)
+    assert same.comp_b_s == pytest.approx(73423.0e6 - 4000e6, rel=0.01)
+
+
+def test_no_traffic():
+    advice = recommend(published.load("henri"), Need(cores=18, traffic_b_s=0.0))
+    assert advice.best.slowdown == pytest.approx(80197.2 / 72589.9)
+
+
+def test_one_node():
+    model = dataclasses.replace(published.load("henri"), remote=None, numa_nodes=1)
+    advice = recommend(model, Need(cores=18))
+    assert [c.comm_node for c in advice.placements] == [0]
+
+
+def test_too_many_cores():
+    with pytest.raises(InputError, match="--cores 19: 1 to 18"):
+        recommend(published.load("henri"), Need(cores=19))

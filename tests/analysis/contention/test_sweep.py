@@ -1,0 +1,77 @@
+"""Sweep files."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from analysis.contention.sweep import Point, load, write_csv
+from analysis.errors import InputError
+
+POINTS = [Point(1, 0, 0, 5e9, 4e9, 5e9, 4e9), Point(2, 1, 1, 1e10, None, 9e9, 3.5e9)]
+
+
+def test_csv_and_json_agree(tmp_path):
+    write_csv(POINTS, tmp_path / "a.csv")
+    from_csv = load(tmp_path / "a.csv", {"cores": 16, "numa_per_socket": None, "numa_nodes": None})
+    assert from_csv.points == POINTS
+    assert (from_csv.name, from_csv.cores, from_csv.numa_per_socket, from_csv.numa_nodes) == (
+        "a",
+        16,
+        1,
+        2,
+    )
+    (tmp_path / "b.json").write_text(json.dumps(from_csv.as_dict()))
+    assert load(tmp_path / "b.json") == from_csv
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("n,comp_node,comm_node\n", "points: at least one"),
+        ("n,comp_node,comm_node\n0,0,0\n", "point 1: n: a whole number of at least 1"),
+        ("n,comp_node\n1,0\n", "point 1: comm_node: a whole number of at least 0"),
+        ("n,comp_node,comm_node,speed\n1,0,0,3\n", "point 1: unknown field speed"),
+        ("n,comp_node,comm_node,comp_par_b_s\n1,0,0,-3\n", "comp_par_b_s: bytes per second"),
+        ("n,comp_node,comm_node,comp_par_b_s\n1,0,0,nan\n", "comp_par_b_s: bytes per second"),
+    ],
+)
+def test_mistakes_csv(tmp_path, text, message):
+    path = tmp_path / "bad.csv"
+    path.write_text(text)
+    with pytest.raises(InputError, match=message):
+        load(path)
+
+
+@pytest.mark.parametrize(
+    ("document", "message"),
+    [
+        ([], "not a sweep"),
+        ({"schema": 1, "points": [1]}, "point 1: must be a mapping"),
+        (
+            {"schema": 1, "cores": 1, "points": [{"n": 2, "comp_node": 0, "comm_node": 0}]},
+            "n 2 exceeds the socket's 1 cores",
+        ),
+        (
+            {"schema": 1, "numa_nodes": 1, "points": [{"n": 2, "comp_node": 1, "comm_node": 0}]},
+            "the machine has 1 NUMA nodes",
+        ),
+        (
+            {"schema": 1, "cores": "x", "points": [{"n": 2, "comp_node": 1, "comm_node": 0}]},
+            "cores",
+        ),
+    ],
+)
+def test_mistakes_json(tmp_path, document, message):
+    path = tmp_path / "bad.json"
+    path.write_text(json.dumps(document))
+    with pytest.raises(InputError, match=message):
+        load(path)
+
+
+def test_not_json(tmp_path):
+    path = tmp_path / "bad.json"
+    path.write_text("{")
+    with pytest.raises(InputError, match="not JSON"):
+        load(path)
