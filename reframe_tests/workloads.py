@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from analysis.sample import Better
-from reframe_tests.fom import lammps, stream
+from reframe_tests.fom import amg, cns, hpccg, lammps, lulesh, minife, snap, stream, xsbench
 from reframe_tests.fom.base import Fom
 
 
@@ -45,6 +45,71 @@ _TABLE = [
         better="lower",
         parse=lammps.parse,
         sanity="state at step 100 within 1 % of the known one, final total energy within 0.5 %",
+    ),
+    Workload(
+        name="hpccg",
+        title="HPCCG 1.0",
+        fom="time of the conjugate gradients",
+        unit="s",
+        better="lower",
+        parse=hpccg.parse,
+        sanity="initial residual as computed from the grid, 149 iterations, and a final residual"
+        " 1e14 times smaller",
+    ),
+    Workload(
+        name="lulesh",
+        title="LULESH 2.0.3, Sedov blast",
+        fom="elapsed time",
+        unit="s",
+        better="lower",
+        parse=lulesh.parse,
+        sanity="final origin energy within 1e-5 of the known one, energies symmetric to 1e-8",
+    ),
+    Workload(
+        name="cns",
+        title="CNS (BoxLib, Exp_CNS_NoSpec_F)",
+        fom="run time",
+        unit="s",
+        better="lower",
+        parse=cns.parse,
+        sanity="first Courant number within 1e-5 of the initial state's, all steps made, none"
+        " blown up",
+    ),
+    Workload(
+        name="snap",
+        title="SNAP 1.12",
+        fom="time of the solver",
+        unit="s",
+        better="lower",
+        parse=snap.parse,
+        sanity="own report of success, outer change below 100 epsi, scalar flux symmetric to 1e-4",
+    ),
+    Workload(
+        name="xsbench",
+        title="XSBench 20",
+        fom="cross-section lookups a second",
+        unit="1/s",
+        better="higher",
+        parse=xsbench.parse,
+        sanity="verification checksum as known for the method and size",
+    ),
+    Workload(
+        name="minife",
+        title="miniFE 2.1.0",
+        fom="time of the conjugate gradients",
+        unit="s",
+        better="lower",
+        parse=minife.parse,
+        sanity="residual below the machine's epsilon, solution within 6 % of the analytic one",
+    ),
+    Workload(
+        name="amg",
+        title="AMG 1.2, problem 1",
+        fom="FOM_1: non-zeros a second, one part set-up and three parts solve",
+        unit="1/s",
+        better="higher",
+        parse=amg.parse,
+        sanity="relative residual below 1e-8, FOM_1 as its phases make it",
     ),
 ]
 

@@ -5,6 +5,9 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
+#: A number as C, C++ and Fortran print it.
+FLOAT = r"([-+]?(?:[0-9.]+(?:[eEdD][-+]?\d+)?|nan|NaN|inf|Infinity))"
+
 
 @dataclass(frozen=True)
 class Fom:
@@ -25,6 +28,19 @@ def last_match(pattern: str, text: str, what: str) -> re.Match[str]:
     if not matches:
         raise FomError(f"the output has no {what}")
     return matches[-1]
+
+
+def last_number(label: str, text: str) -> float:
+    """The number after the last `label` that starts a line, SI prefix and unit as printed."""
+    found = last_match(rf"^\s*{re.escape(label)}\s*{FLOAT}", text, f"'{label}'")
+    return float(found.group(1).replace("d", "e").replace("D", "e"))
+
+
+def require_positive(what: str, value: float) -> float:
+    """`value`, or FomError where it is not a positive number."""
+    if not 0 < value < float("inf"):  # also refuses NaN
+        raise FomError(f"{what} is {value:g}")
+    return value
 
 
 def require_close(what: str, value: float, known: float, relative: float) -> None:

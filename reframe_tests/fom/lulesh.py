@@ -1,0 +1,80 @@
+"""LULESH 2: elapsed time, proved by the energy at the blast's origin and the mesh's symmetry."""
+
+from __future__ import annotations
+
+from reframe_tests.fom.base import (
+    Fom,
+    FomError,
+    last_match,
+    last_number,
+    require_close,
+    require_positive,
+)
+
+#: Iterations and final origin energy of runs to completion, by elements along the whole mesh's
+#: edge: the known results of LULESH 2 (5, 10 and 30 run again with version 2.0.3).
+COMPLETE = {
+    5: (72, 7.853665e03),
+    10: (231, 2.720531e04),
+    30: (932, 2.025075e05),
+    45: (1477, 4.234875e05),
+    50: (1662, 5.124778e05),
+    70: (2402, 9.417145e05),
+    90: (3145, 1.482403e06),
+}
+#: Origin energy after so many iterations as a share of the energy put in at the start. Until the
+#: blast meets the far boundary the solution is self-similar in units of the mesh, so one number
+#: serves every size: 15, 20 and 25 elements along the edge agree in seven digits.
+SHARE_LEFT = {10: 0.5992538, 50: 0.1870339, 100: 0.1130490}
+#: Edge, in elements, from which on the boundary is far enough for 100 iterations.
+MIN_EDGE = 15
+_START_J, _START_EDGE = 3.948746e7, 45
+#: The elapsed time is printed with two digits.
+_TWO_DIGITS = 0.06
+_ENERGY_TOLERANCE = 1e-5
+#: Differences across the mesh's diagonal are rounding: so small against the energies.
+_SYMMETRY = 1e-8
+
+
+def parse(stdout: str) -> Fom:
+    """Elapsed time in seconds; iterations, elements and zones a second beside it."""
+    if "Run completed" not in stdout:
+        raise FomError("LULESH did not complete its run")
+    size = int(last_number("Problem size        =", stdout))
+    ranks = int(last_number("MPI tasks           =", stdout))
+    iterations = int(last_number("Iteration count     =", stdout))
+    energy = last_number("Final Origin Energy =", stdout)
+    known = known_energy(size * round(ranks ** (1 / 3)), iterations)
+    require_close("the final origin energy", energy, known, _ENERGY_TOLERANCE)
+    relative = last_number("MaxRelDiff   =", stdout)
+    if not 0 <= relative <= _SYMMETRY:
+        raise FomError(f"the energies are not symmetric: relative difference {relative:g}")
+    return _figures(stdout, size**3, ranks, iterations)
+
+
+def known_energy(edge: int, iterations: int) -> float:
+    """Origin energy for a mesh of `edge` elements along its edge; FomError where none is known."""
+    complete = COMPLETE.get(edge)
+    if complete and complete[0] == iterations:
+        return complete[1]
+    if iterations not in SHARE_LEFT or edge < MIN_EDGE:
+        sizes = ", ".join(str(size) for size in COMPLETE)
+        raise FomError(
+            f"no origin energy is known for edge {edge} after {iterations} iterations: run edge"
+            f" {sizes} to completion, or an edge from {MIN_EDGE} with -i {max(SHARE_LEFT)}"
+        )
+    return SHARE_LEFT[iterations] * _START_J * (edge / _START_EDGE) ** 3
+
+
+def _figures(stdout: str, elements: int, ranks: int, iterations: int) -> Fom:
+    """The elapsed time from the grind time, which has eight digits where the time has two."""
+    grind = last_match(
+        r"^Grind time \(us/z/c\)\s*=\s*([0-9.eE+-]+) \(per dom\)", stdout, "grind time"
+    )
+    elapsed_s = float(grind.group(1)) * 1e-6 * elements * iterations
+    printed_s = last_number("Elapsed time         =", stdout)
+    require_close("the time of all iterations", elapsed_s, printed_s, _TWO_DIGITS)
+    require_positive("the elapsed time", elapsed_s)
+    zones = float(elements * ranks)
+    extra = {"iterations": float(iterations), "elements": zones}
+    return Fom(elapsed_s, extra | {"zones_1_s": zones * iterations / elapsed_s})

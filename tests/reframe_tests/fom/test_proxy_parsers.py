@@ -1,0 +1,167 @@
+"""The parsers of the proxy applications, on outputs of the programs themselves.
+
+Every capture names its command in its first line and the exit status in its last. The tampered
+runs are captures with one thing changed, as a wrong answer or an edited log would have it.
+"""
+
+from __future__ import annotations
+
+import re
+from math import sqrt
+from pathlib import Path
+
+import pytest
+
+from reframe_tests.fom import cns, hpccg, lulesh, snap
+from reframe_tests.fom.base import FomError
+from reframe_tests.workloads import WORKLOADS
+
+CAPTURES = Path(__file__).parents[2] / "captures"
+
+# Read off the captures by eye: file, figure of merit, and one figure more.
+GOOD = [
+    ("hpccg/n1", 0.216379, ("sparsemv_s", 0.18158)),
+    ("hpccg/n2", 0.26946, ("final_residual", 1.26585e-23)),
+    ("hpccg/t2", 0.147832, ("iterations", 149)),
+    ("lulesh/n1", 2.0327846e-6 * 1000 * 231, ("elements", 1000)),
+    ("lulesh/n1-i100", 1.2818067e-6 * 8000 * 100, ("iterations", 100)),
+    ("lulesh/t2-i100", 9.3842384e-7 * 8000 * 100, ("zones_1_s", 1065616.58)),
+    ("lulesh/n8-i100", 4.7355163e-6 * 3375 * 100, ("elements", 27000)),
+    ("cns/n1", 0.183604868, ("simulated_s", 3.12695447526937e-07)),
+    ("cns/n2", 0.406172564, ("steps", 5)),
+    ("cns/t2", 1.062971159, ("cells", 32768)),
+    ("snap/n1", 0.13348, ("grind_s", 31.948e-9)),
+    ("snap/n2", 0.079019, ("inners", 85)),
+    ("snap/t2", 0.072952, ("sweeps_s", 0.068756)),
+    ("xsbench/n1", 209691, ("threads", 1)),
+    ("xsbench/t2-history", 336860, ("threads", 2)),
+    ("minife/n1", 0.054976, ("matvec_s", 0.0444717)),
+    ("minife/n2", 0.0311379, ("rows", 31 * 25 * 21)),
+    ("amg/n1", 147465200, ("solve_s", 0.034711)),
+    ("amg/n2", 106351200, ("iterations", 19)),
+    ("amg/t2", 71791530, ("setup_s", 0.030186)),
+]
+
+# Runs that failed by themselves, and what the sample will say of them.
+FAILED = [
+    ("hpccg/usage", "no 'nx:'"),
+    ("hpccg/killed", "no 'nx:'"),
+    ("lulesh/n2-refused", "did not complete"),
+    ("lulesh/killed", "did not complete"),
+    ("cns/killed", r"no 'Run time"),
+    ("cns/unstable", "blew up"),
+    ("snap/refused", "NPEY must divide evenly into NY"),
+    ("snap/unconverged", "did not report success"),
+    ("snap/killed", "did not report success"),
+    ("xsbench/invalid", "302880|no checksum"),
+    ("xsbench/killed", "checksum"),
+    ("minife/noyaml", "Total CG Time"),
+    ("minife/killed", "Total CG Time"),
+    ("amg/refused", "FOM_1"),
+    ("amg/killed", "FOM_1"),
+]
+
+# A right output with one thing changed: capture, pattern, replacement, what is said.
+TAMPERED = [
+    ("hpccg/n1", r"(Number of iterations:) 149", r"\1 15", "15 iterations"),
+    ("hpccg/n1", r"(Final residual:) \S+", r"\1 0.0115772", "final residual is 0.0115772"),
+    ("hpccg/n1", r"(Final residual:) \S+", r"\1 nan", "final residual is nan"),
+    ("hpccg/n2", r"nx: 30", "nx: 31", "initial residual"),
+    ("hpccg/n2", r"(MPI ranks:) 2", r"\1 1", "initial residual"),
+    ("hpccg/n1", r"(  Total   :) 0.216379", r"\1 0", "total time is 0"),
+    ("lulesh/n1", r"2\.720531e\+04", "2.720631e+04", "final origin energy"),
+    ("lulesh/n1", r"(MaxRelDiff   =) \S+", r"\1 1.2e-05", "not symmetric"),
+    ("lulesh/n8-i100", r"(MPI tasks           =) +8", r"\1 1", "final origin energy"),
+    ("lulesh/n1-i100", r"(Iteration count     =) +100", r"\1 99", "no origin energy is known"),
+    ("lulesh/n1", r"(Grind time \(us/z/c\)  =) +\S+", r"\1 0.5", "time of all iterations"),
+    ("lulesh/n1", "Run completed", "", "did not complete"),
+    ("cns/n1", r" dt,courno +6\.32\S+ +\S+", " dt,courno 6.4E-008 7812500.0", "first Courant"),
+    ("cns/n1", r" dt,courno[^\n]*\n(?=.*Run time)", "", "made 4 of 5 steps"),
+    ("cns/n1", r"(Run time \(s\) =) +\S+", r"\1 -1.0", "run time is -1"),
+    ("cns/n1", r"(Run time \(s\) =) +\S+", r"\1 NaN", "run time is nan"),
+    ("snap/n1", "Success! Done in a SNAP!", "", "did not report success"),
+    ("snap/n1", r"2\.1713E-01", "2.2713E-01", "not symmetric"),
+    ("snap/n1", r"(.*)1\.0151E-04", r"\g<1>2.0151E-02", "change of 2.0151E-02"),
+    ("snap/n1", r"(Solve  +)\S+", r"\1 0.0000E+00", "solve time is 0"),
+    ("xsbench/n1", "945990", "945991", "checksum is 945991"),
+    ("xsbench/n1", r"\(Valid\)", "(WARNING - INAVALID CHECKSUM!)", "945990 was expected"),
+    ("xsbench/n1", "Event Based", "History Based", "941535 was expected"),
+    ("minife/n1", r"(  Final Resid Norm:) \S+", r"\1 1e-9", "residual is 1e-09"),
+    ("minife/n1", r"solution matches[^\n]*\n", "", "analytic solution"),
+    ("minife/n1", r"(Global Nrows:) 29791", r"\1 29790", "29790 rows"),
+    ("amg/n1", r"(Residual Norm =) \S+", r"\1 1.2e-7", "relative residual is 1.2e-07"),
+    ("amg/n1", r"(FOM_1\):) \S+", r"\1 1.6e+08", "FOM_1"),
+    ("amg/n1", r"(PCG Solve:\n +wall clock time =) \S+", r"\1 0.02", "solver's rate"),
+]
+
+
+def output(capture: str) -> str:
+    command, _, rest = (CAPTURES / f"{capture}.txt").read_text().partition("\n")
+    assert command.startswith("$ ")
+    return rest
+
+
+def parse(capture: str, text: str):
+    return WORKLOADS[capture.split("/")[0]].parse(text)
+
+
+@pytest.mark.parametrize(("capture", "value", "extra"), GOOD)
+def test_reads_real_output(capture, value, extra):
+    fom = parse(capture, output(capture))
+    assert fom.value == pytest.approx(value, rel=1e-6)
+    assert fom.extra[extra[0]] == pytest.approx(extra[1], rel=1e-6)
+
+
+@pytest.mark.parametrize(("capture", "says"), FAILED)
+def test_refuses_failed_runs(capture, says):
+    with pytest.raises(FomError, match=says):
+        parse(capture, output(capture))
+
+
+@pytest.mark.parametrize(("capture", "pattern", "replacement", "says"), TAMPERED)
+def test_refuses_tampered_output(capture, pattern, replacement, says):
+    tampered, changes = re.subn(pattern, replacement, output(capture), count=1, flags=re.DOTALL)
+    assert changes == 1
+    with pytest.raises(FomError, match=says):
+        parse(capture, tampered)
+
+
+@pytest.mark.parametrize("capture", [capture for capture, _, _ in GOOD])
+def test_refuses_every_truncation_before_the_proof(capture):
+    lines = output(capture).splitlines(keepends=True)
+    for kept in range(0, len(lines) // 2, 7):
+        with pytest.raises(FomError):
+            parse(capture, "".join(lines[:kept]))
+
+
+def test_every_workload_here_has_captures():
+    assert {capture.split("/")[0] for capture, _, _ in GOOD} <= WORKLOADS.keys()
+
+
+def test_hpccg_initial_residual_by_hand():
+    # 3 x 3 x 3: 8 corners see 8 points, 12 edges 12, 6 faces 18, the middle 27.
+    assert hpccg.initial_residual(3, 3, 3) == pytest.approx(
+        sqrt(8 * 20**2 + 12 * 16**2 + 6 * 10**2 + 1)
+    )
+    # A line of three: the ends see 2 points, the middle 3.
+    assert hpccg.initial_residual(1, 1, 3) == pytest.approx(sqrt(2 * 26**2 + 25**2))
+    assert hpccg.initial_residual(1, 1, 1) == 27
+
+
+def test_lulesh_energy_is_self_similar():
+    # 25 elements along the edge, as printed by the program: not among the captures.
+    assert lulesh.known_energy(25, 10) == pytest.approx(4.057444e06, rel=1e-6)
+    assert lulesh.known_energy(25, 50) == pytest.approx(1.266374e06, rel=1e-6)
+    with pytest.raises(FomError, match="edge from 15"):
+        lulesh.known_energy(12, 100)
+
+
+def test_cns_fastest_wave_of_a_fine_grid():
+    # Where every factor reaches 1: sound sqrt(1.4 * 0.4 * 2.5e9) and 1.2e4 on top.
+    assert cns.fastest_wave(24 * 16) == pytest.approx((37416.5738677 + 12000) * 384 / 0.2)
+
+
+def test_snap_planes_are_complete():
+    planes = snap.flux_planes(output("snap/n1"))
+    assert [(len(plane), len(plane[0])) for plane in planes] == [(8, 8)] * 6
+    assert planes[0][0][6:] == [0.27560, 0.21713]
