@@ -13,6 +13,8 @@ from analysis.errors import NimcError
 COMMANDS: dict[str, str] = {
     "writers": "concurrent writers that follow from Daly's checkpoint interval",
     "model": "the contention model: fit, predict, evaluate, recommend",
+    "simulate": "slowdown at scales that nobody can book",
+    "minicluster": "a Slurm cluster on this machine: up, status, down",
 }
 
 

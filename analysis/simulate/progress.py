@@ -77,7 +77,8 @@ def simulate(application: Application, windows: Windows, slowdowns: Times, seed:
     application.check()
     on = finishing_times(application, windows, slowdowns, seed)
     if application.noise == NO_NOISE:
-        off_s = application.steps * application.step_s
+        # Summed up step by step, as the simulation does it, so that no write is exactly 1.
+        off_s = float(np.cumsum(np.full(application.steps, application.step_s))[-1])
         return Outcome(float(on.max()), off_s, float(on.mean()), off_s)
     off = finishing_times(application, None, slowdowns, seed)
     return Outcome(float(on.max()), float(off.max()), float(on.mean()), float(off.mean()))

@@ -78,9 +78,6 @@ class Injector(Protocol):
     def environment(self, writer: Writer) -> dict[str, str]:
         """What is added to the environment of both."""
 
-    def target_ready(self, line: str) -> bool:
-        """Whether this line of the passive side says that an origin may connect."""
-
     def parser(self) -> LineParser:
         """A fresh reader of one process's lines."""
 

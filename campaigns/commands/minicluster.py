@@ -1,0 +1,127 @@
+"""`nimc minicluster`: a real Slurm cluster on this host."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import click
+
+from campaigns.minicluster import cluster
+from campaigns.minicluster.layout import Layout, default_state
+from campaigns.minicluster.spec import Spec
+from campaigns.minicluster.state import State
+from campaigns.table import aligned
+
+_state = click.option(
+    "--state",
+    "folder",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Where the cluster keeps its files [default: one folder a user].",
+)
+_json = click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+
+
+@click.group()
+def command() -> None:
+    """A real Slurm cluster on this host, its nodes namespaces or virtual machines.
+
+    For trying things out: its networks are emulated, and all nodes share this host's cores, so
+    its figures say nothing about any real machine.
+    """
+
+
+@command.command()
+@click.option("--fabric", default="veth", show_default=True, help="veth or rxe (soft-RoCE).")
+@click.option("--nodes", default=4, show_default=True, help="How many nodes.")
+@click.option("--origins", default=1, show_default=True, help="How many of them are origins.")
+@click.option("--numa", default=1, show_default=True, help="NUMA nodes of a virtual machine.")
+@click.option(
+    "--memory", "memory_mib", default=1024, show_default=True, help="MiB of a virtual machine."
+)
+@click.option(
+    "--share",
+    "shares",
+    multiple=True,
+    type=click.Path(exists=True, file_okay=False, resolve_path=True),
+    help="A folder that virtual machines may write, beside the checkout; may be repeated.",
+)
+@_state
+@_json
+def up(
+    fabric: str,
+    nodes: int,
+    origins: int,
+    numa: int,
+    memory_mib: int,
+    shares: tuple[str, ...],
+    folder: Path | None,
+    as_json: bool,
+) -> None:
+    """Start a cluster, and say how to use it. Leaves alone one that is up as asked."""
+    layout = Layout.of(folder or default_state())
+    spec = Spec(fabric, nodes, origins, numa, memory_mib, shares)  # type: ignore[arg-type]
+    current, was_up = cluster.up(spec, layout)
+    document = current.as_dict(layout) | {"was_up": was_up}
+    click.echo(json.dumps(document, indent=1) if as_json else _started(layout, current, was_up))
+
+
+def _started(layout: Layout, current: State, was_up: bool) -> str:
+    spec = current.spec
+    fabric = f"{spec.fabric} ({current.accelerator})" if current.accelerator else spec.fabric
+    how = "was up already" if was_up else f"up in {current.up_took_s:.1f} s"
+    parts = "; ".join(f"{name}: {', '.join(m)}" for name, m in spec.partitions().items())
+    return (
+        f"minicluster {how}: {spec.nodes} nodes, fabric {fabric}, subnet {current.subnet}.0/24\n"
+        f"partitions: {parts}\n"
+        f"to use it:  . {layout.env_sh}\n"
+        f"            (SLURM_CONF={layout.slurm_conf})\n"
+        f"to stop it: nimc minicluster down --state {layout.state}"
+    )
+
+
+@command.command()
+@_state
+@_json
+def status(folder: Path | None, as_json: bool) -> None:
+    """Tell what is up. Exit code 3 where that is less than a whole cluster."""
+    layout = Layout.of(folder or default_state())
+    found = cluster.status(layout)
+    document: dict[str, Any] = {"healthy": found.healthy, "state": str(layout.state)}
+    if found.state is not None:
+        document |= asdict(found) | {"state": found.state.as_dict(layout)}
+    click.echo(json.dumps(document, indent=1) if as_json else _described(layout, found))
+    if not found.healthy:
+        sys.exit(3)
+
+
+def _described(layout: Layout, found: cluster.Status) -> str:
+    if found.state is None:
+        return f"no minicluster in {layout.state}"
+    says = {True: "answers", False: "does not answer"}
+    rows = [
+        [node.name, node.role, found.nodes[node.name], "on" if found.powered[node.name] else "off"]
+        for node in found.state.spec.members()
+    ]
+    return (
+        f"minicluster in {layout.state}: {found.state.phase}, fabric {found.state.spec.fabric}\n"
+        f"slurmctld {says[found.controller]}, slurmdbd {says[found.accounting]}\n"
+        + aligned(["node", "role", "Slurm says", "power"], rows)
+    )
+
+
+@command.command()
+@_state
+@_json
+def down(folder: Path | None, as_json: bool) -> None:
+    """Stop a cluster and remove all that is left of it, also after a crash."""
+    layout = Layout.of(folder or default_state())
+    removed = cluster.down(layout)
+    if as_json:
+        click.echo(json.dumps({"state": str(layout.state), "removed": removed}, indent=1))
+    else:
+        click.echo(f"minicluster down: removed {', '.join(removed) or 'nothing, none was up'}")

@@ -1,0 +1,176 @@
+"""`nimc simulate`: slowdown at scales that nobody can book."""
+
+from __future__ import annotations
+
+import json
+import statistics
+from typing import Any
+
+import click
+
+from analysis import units
+from analysis.errors import InputError
+from analysis.simulate import noise
+from analysis.simulate.hits import rank_slowdowns
+from analysis.simulate.progress import Application
+from analysis.writers import concurrent_writers, write_length_s
+from campaigns.published_scaling import explain
+from campaigns.simulation import run
+from campaigns.table import aligned
+
+
+@click.command()
+@click.option("--ranks", default="64,1024,8192", show_default=True, metavar="N,N")
+@click.option("--ranks-per-node", default=16, show_default=True)
+@click.option("--worst", type=float, help="Slowdown of the worst rank of a hit node.")
+@click.option("--mean", type=float, help="Of all its ranks; without it only the worst is slowed.")
+@click.option(
+    "--writers",
+    default="daly",
+    show_default=True,
+    help="Writes in progress: a number, a share of the nodes such as 0.2%, or daly.",
+)
+@click.option("--mtti", default="5y", show_default=True, help="Of a node, for daly.")
+@click.option("--write", default="1s", show_default=True, help="Length of one write.")
+@click.option("--step", default="25ms", show_default=True, help="Work of a rank in a step.")
+@click.option("--steps", default=1000, show_default=True)
+@click.option("--halo", default=3, show_default=True, help="Dimensions of the grid; 0 is none.")
+@click.option("--periodic/--open", default=True, show_default=True)
+@click.option("--reduce-every", default=0, show_default=True, help="Steps; 0 is never.")
+@click.option("--noise", "noise_text", default="none", show_default=True, metavar="KIND:SHARE")
+@click.option("--seed", default=1, show_default=True)
+@click.option("--repeats", default=1, show_default=True, help="Runs, each with the next seed.")
+@click.option("--paper", "published", is_flag=True, help="What the paper's own figures explain.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON document instead of a table.")
+def command(published: bool, as_json: bool, **options: Any) -> None:
+    """Slowdown of a synchronised application from that of a single node."""
+    if published:
+        document = explain(options["seed"])
+        text = _published_text(document)
+    else:
+        document = _simulated(options)
+        text = _text(document["rows"])
+    click.echo(json.dumps(document, indent=1) if as_json else text)
+
+
+def _simulated(options: dict[str, Any]) -> dict[str, Any]:
+    worst = options["worst"]
+    if worst is None:
+        raise InputError("--worst: missing; the measured slowdown of a hit node's slowest rank")
+    per_node = options["ranks_per_node"]
+    if per_node < 1 or options["repeats"] < 1:
+        raise InputError("--ranks-per-node and --repeats: allowed are 1 and above")
+    mean = 1 + (worst - 1) / per_node if options["mean"] is None else options["mean"]
+    slowdowns = rank_slowdowns(per_node, mean, worst)
+    write_s = write_length_s(options["write"], "--write")
+    node_mtti_s = units.duration_s(options["mtti"], "--mtti")
+    model = {
+        "worst_rank_slowdown": worst,
+        "mean_rank_slowdown": mean,
+        "ranks_per_node": per_node,
+        "write_s": write_s,
+        "step_s": units.duration_s(options["step"], "--step"),
+        "steps": options["steps"],
+        "halo": options["halo"],
+        "periodic": options["periodic"],
+        "reduce_every": options["reduce_every"],
+        "noise": options["noise_text"],
+        "seeds": [options["seed"] + i for i in range(options["repeats"])],
+    }
+    rows = []
+    for part in options["ranks"].split(","):
+        application = Application(
+            ranks=units.count(part, "--ranks"),
+            ranks_per_node=per_node,
+            steps=model["steps"],
+            step_s=model["step_s"],
+            halo=model["halo"],
+            periodic=model["periodic"],
+            reduce_every=model["reduce_every"],
+            noise=noise.parse(options["noise_text"], "--noise"),
+        )
+        application.check()
+        writers = _writers(options["writers"], application.nodes, node_mtti_s, write_s)
+        runs = [run(application, slowdowns, writers, write_s, seed) for seed in model["seeds"]]
+        rows.append(
+            {
+                "ranks": application.ranks,
+                "nodes": application.nodes,
+                "writers": writers,
+                "slowdown": statistics.median(each.slowdown for each in runs),
+                "slowdown_least": min(each.slowdown for each in runs),
+                "slowdown_most": max(each.slowdown for each in runs),
+                "slowdown_mean_rank": statistics.median(each.slowdown_mean for each in runs),
+                "on_s": statistics.median(each.on_s for each in runs),
+                "off_s": statistics.median(each.off_s for each in runs),
+            }
+        )
+    return {"model": model, "rows": rows}
+
+
+def _writers(text: str, nodes: int, node_mtti_s: float, write_s: float) -> int:
+    if text == "daly":
+        return concurrent_writers(nodes, node_mtti_s, write_s).concurrent_writers
+    if text.endswith("%"):
+        try:
+            share = float(text[:-1]) / 100
+        except ValueError:
+            share = -1.0
+        if not 0 <= share <= 1:
+            raise InputError(f"--writers: {text!r} is not a share; write such as 0.2%")
+        return round(nodes * share)
+    return units.count(text, "--writers")
+
+
+def _text(rows: list[dict[str, Any]]) -> str:
+    header = ["ranks", "nodes", "writers", "slowdown", "least", "most", "of mean rank"]
+    cells = [
+        [
+            *(str(row[name]) for name in ("ranks", "nodes", "writers")),
+            *(
+                f"{row[name]:.3f}"
+                for name in ("slowdown", "slowdown_least", "slowdown_most", "slowdown_mean_rank")
+            ),
+        ]
+        for row in rows
+    ]
+    return aligned(header, cells)
+
+
+def _published_text(found: dict[str, Any]) -> str:
+    header = ["writers of", "ranks", "nodes", "writers", "one rank slowed", "all ranks slowed"]
+    cells = [
+        [
+            row["column"],
+            *(str(row[name]) for name in ("ranks", "nodes", "writers_published")),
+            f"{row['slowdown_modelled_worst_rank']:.2f}",
+            f"{row['slowdown_modelled_all_ranks']:.2f}",
+        ]
+        for row in found["rows"]
+    ]
+    steps = ", ".join(
+        f"{each['slowdown_modelled']:.2f} at {1000 * each['step_s']:g} ms"
+        for each in found["slowdown_modelled_by_step_s"]
+    )
+    explained = found["explained_share_of_excess"]
+    return "\n".join(
+        [
+            "Published: LAMMPS slowed "
+            f"{found['single_node_slowdown_published']:.2f} times on one node, "
+            f"{found['slowdown_published']:g} times on {found['ranks']} ranks with "
+            f"{found['writers_published']} writers.",
+            "Modelled, with the published writers in progress all the time and steps of "
+            f"{1000 * found['step_s_assumed']:g} ms (assumed):",
+            "",
+            aligned(header, cells),
+            "",
+            f"Published for the constant share: {found['published_constant_share']!r}.",
+            f"On {found['ranks']} ranks the model gives {found['slowdown_modelled']:.2f} "
+            f"({steps}).",
+            f"Of the published excess over 1 this explains {explained:.0%}; a factor of "
+            f"{found['unexplained_factor']:.2f} is not explained.",
+            "The model never exceeds the worst rank's own slowdown, "
+            f"{found['slowdown_modelled_at_most']:.2f}; {found['slowdown_published']:g} would "
+            f"take a rank slowed {found['worst_rank_slowdown_needed']:.1f} times.",
+        ]
+    )

@@ -1,0 +1,230 @@
+"""Up, status and down of a minicluster."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import platform
+import shutil
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from analysis.errors import InputError, MachineError
+from campaigns.minicluster import cgroups, containers, daemons, namespaces, needs, slurm_conf, state
+from campaigns.minicluster.daemons import CONTROL
+from campaigns.minicluster.layout import Layout
+from campaigns.minicluster.shell import run
+from campaigns.minicluster.slurm_conf import Hardware
+from campaigns.minicluster.spec import Spec
+from campaigns.minicluster.state import State
+
+
+@dataclass(frozen=True)
+class Status:
+    """How a cluster is. `state` is None where there is none."""
+
+    state: State | None
+    #: Whether slurmctld and slurmdbd answer.
+    controller: bool = False
+    accounting: bool = False
+    #: Node -> state in Slurm's words, `unknown` where nobody can tell.
+    nodes: dict[str, str] = field(default_factory=dict)
+    #: Node -> whether its container or virtual machine runs.
+    powered: dict[str, bool] = field(default_factory=dict)
+
+    @property
+    def healthy(self) -> bool:
+        """Whether a second `up` may leave it as it is."""
+        return (
+            self.state is not None
+            and self.state.phase == "up"
+            and self.controller
+            and self.accounting
+            and all(self.powered.values())
+            and all(not s.startswith(("down", "unk", "fail")) for s in self.nodes.values())
+        )
+
+
+def up(spec: Spec, layout: Layout) -> tuple[State, bool]:
+    """Starts a cluster; returns its state and whether it was up already.
+
+    A cluster that is up and asked for again is left alone; one that is damaged or half started is
+    removed first. Whatever stops this, nothing is left behind.
+    """
+    _require_root()
+    needs.require(spec.fabric)
+    state.claim(layout.state)
+    with _locked(layout):
+        now = _look(layout)
+        if now.state is not None and now.healthy:
+            if now.state.spec != spec:
+                raise InputError(
+                    f"a different minicluster is up in {layout.state}: "
+                    "take it down first, or give another --state"
+                )
+            return now.state, True
+        _clear(layout, keep_folder=True)
+        try:
+            return _start(spec, layout), False
+        except BaseException:
+            _clear(layout)
+            raise
+
+
+def status(layout: Layout) -> Status:
+    """How the cluster of a state folder is."""
+    return _look(layout)
+
+
+def down(layout: Layout) -> list[str]:
+    """Removes a cluster and all that is left of one; returns what there was to remove."""
+    _require_root()
+    state.check_ours(layout.state)
+    with _locked(layout):
+        return _clear(layout)
+
+
+def _start(spec: Spec, layout: Layout) -> State:
+    began_s = time.monotonic()
+    _make_folders(layout)
+    members = spec.members()
+    boxes = [CONTROL] + ([n.name for n in members] if spec.fabric == "veth" else [])
+    kind, groups = cgroups.make(layout.tag, boxes)
+    cpus, memory_mib = _size(spec)
+    with _locked_host():
+        subnet = _subnet(layout)
+        ours = namespaces.folder_is_ours()
+        current = State(spec, "starting", subnet, cpus, memory_mib, made_netns_folder=ours)
+        state.write(layout, current)
+        for name in boxes:
+            namespaces.add_namespace(layout.netns(name))
+        namespaces.add_bridge(layout.tag, layout.netns(CONTROL), subnet)
+    _write_files(spec, layout, subnet, Hardware(cpus, memory_mib, kind))
+    for name in boxes:
+        containers.launch(layout, name, kind, groups.get(name))
+    containers.wait_ready(layout, CONTROL)
+    daemons.begin_database(layout)
+    for node in members:
+        namespaces.plug_node(layout.netns(CONTROL), layout.netns(node.name), node.index, subnet)
+    for name in boxes:
+        containers.wait_ready(layout, name)
+    daemons.start_munge(layout)
+    daemons.start_accounting(layout)
+    daemons.start_controller(layout)
+    for node in members:
+        daemons.start_slurmd(layout, node)
+    daemons.wait_idle(layout, members, 60)
+    current = replace(current, phase="up", up_took_s=round(time.monotonic() - began_s, 2))
+    state.write(layout, current)
+    return current
+
+
+def _size(spec: Spec) -> tuple[int, int]:
+    """Processors and memory (MiB) that slurm.conf gives each node."""
+    page_b = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return os.cpu_count() or 1, max(512, page_b // 2**20 // (spec.nodes + 1))
+
+
+def _subnet(layout: Layout) -> str:
+    preferred = int(layout.tag.rpartition("-")[2], 16) % 256
+    return namespaces.pick_subnet(run(["ip", "-o", "address"]), preferred)
+
+
+def _make_folders(layout: Layout) -> None:
+    for name in ("run", "log", "spool", "tmp", "munge", "db"):
+        (layout.state / name).mkdir()
+
+
+def _write_files(spec: Spec, layout: Layout, subnet: str, hardware: Hardware) -> None:
+    for name, text in slurm_conf.render(
+        spec, layout, subnet, hardware, this_host=platform.node()
+    ).items():
+        path = layout.state / name
+        path.touch(mode=0o600 if name == "slurmdbd.conf" else 0o644)
+        path.write_text(text)
+    layout.env_sh.write_text(
+        "# Source this to speak to the minicluster.\n"
+        f"export SLURM_CONF={layout.slurm_conf}\n"
+        f"export NIMC_MINICLUSTER={layout.state}\n"
+    )
+
+
+def _look(layout: Layout) -> Status:
+    current = state.read(layout)
+    if current is None:
+        return Status(None)
+    controller = daemons.controller_answers(layout)
+    states = daemons.node_states(layout) if controller else {}
+    names = [n.name for n in current.spec.members()]
+    return Status(
+        current,
+        controller=controller,
+        accounting=daemons.accounting_answers(layout),
+        nodes={name: states.get(name, "unknown") for name in names},
+        powered={name: bool(namespaces.processes([layout.netns(name)])) for name in names},
+    )
+
+
+def _clear(layout: Layout, keep_folder: bool = False) -> list[str]:
+    """Stops and removes whatever carries this layout's name.
+
+    `keep_folder` leaves an empty state folder: the lock is held on it.
+    """
+    before = state.read(layout)
+    names = namespaces.named(layout.tag)
+    removed = []
+    if killed := namespaces.kill_all(names):
+        removed.append(f"{killed} processes")
+    with _locked_host():
+        removed += namespaces.remove(
+            layout.tag, names, before is not None and before.made_netns_folder
+        )
+    removed += cgroups.remove(layout.tag)
+    if (layout.state / state.MARKER).exists():
+        for entry in layout.state.iterdir():
+            if entry.is_dir() and not entry.is_symlink():
+                shutil.rmtree(entry)
+            elif entry.name != state.MARKER:
+                entry.unlink()
+        removed.append(f"folder {layout.state}")
+        if not keep_folder:
+            (layout.state / state.MARKER).unlink()
+            layout.state.rmdir()
+    return removed
+
+
+def _require_root() -> None:
+    if os.geteuid() != 0:
+        raise MachineError("minicluster: needs root (namespaces, links, control groups)")
+
+
+@contextmanager
+def _locked(layout: Layout) -> Iterator[None]:
+    """One `up` or `down` at a time for each state folder."""
+    while layout.state.exists():
+        with _flock(layout.state) as handle:
+            if layout.state.exists() and os.path.samestat(os.fstat(handle), layout.state.stat()):
+                yield
+                return
+    yield
+
+
+@contextmanager
+def _locked_host() -> Iterator[None]:
+    """One change of this host's network at a time."""
+    with _flock(Path("/run")):
+        yield
+
+
+@contextmanager
+def _flock(folder: Path) -> Iterator[int]:
+    """Locks a folder itself: nothing has to be made or removed for it."""
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield handle
+    finally:
+        os.close(handle)

@@ -1,0 +1,131 @@
+"""Munge, MariaDB and Slurm's daemons: starting each and waiting until it answers."""
+
+from __future__ import annotations
+
+import secrets
+from pathlib import Path
+
+from analysis.errors import MachineError
+from campaigns.minicluster.containers import enter
+from campaigns.minicluster.layout import SITE, Layout
+from campaigns.minicluster.shell import run, wait_for
+from campaigns.minicluster.spec import Node
+
+CONTROL = "control"
+#: A daemon that takes longer to answer is as good as dead.
+ANSWER_S = 5.0
+
+
+def begin_database(layout: Layout) -> None:
+    """Starts MariaDB, which takes a second or two to lay out its tables."""
+    server = ["sh", str(SITE / "database.sh"), str(layout.database_socket)]
+    background = 'log=$1; shift; "$@" > "$log" 2>&1 &'
+    enter(layout, CONTROL, ["sh", "-c", background, "sh", str(layout.log("mariadbd")), *server])
+
+
+def start_munge(layout: Layout) -> None:
+    """munged on its own key and socket, so that a munge of the host's is left alone."""
+    folder = layout.munge_socket.parent
+    key = folder / "munge.key"
+    key.touch(mode=0o600)
+    key.write_bytes(secrets.token_bytes(128))
+    enter(layout, CONTROL, munge_command(folder, layout.munge_socket, layout.log("munged")))
+
+
+def munge_command(folder: Path, socket: Path, log: Path) -> list[str]:
+    """munged's command line; `--force` because a state folder may be under /tmp."""
+    return [
+        "munged",
+        "--force",
+        f"--key-file={folder}/munge.key",
+        f"--socket={socket}",
+        f"--pid-file={folder}/munged.pid",
+        f"--seed-file={folder}/munged.seed",
+        f"--log-file={log}",
+        "--num-threads=4",
+    ]
+
+
+def start_accounting(layout: Layout) -> None:
+    """slurmdbd, once MariaDB is there, and this cluster's entry in its tables."""
+    wait_for("mariadbd", layout.database_socket.exists, 60, layout.log("mariadbd"))
+    env = {"MYSQL_UNIX_PORT": str(layout.database_socket), **client_env(layout)}
+    enter(layout, CONTROL, ["slurmdbd"], env)
+    log = layout.log("slurmdbd")
+
+    def registered() -> bool:
+        try:
+            run(["sacctmgr", "-i", "add", "cluster", "minicluster"], env=client_env(layout))
+        except MachineError:
+            return accounting_answers(layout)
+        return True
+
+    wait_for("slurmdbd", registered, 30, log)
+
+
+def _clusters(layout: Layout) -> str:
+    try:
+        return run(
+            ["sacctmgr", "-nP", "show", "cluster"], env=client_env(layout), timeout_s=ANSWER_S
+        )
+    except MachineError:
+        return ""
+
+
+def start_controller(layout: Layout) -> None:
+    """slurmctld; returns when it answers."""
+    enter(layout, CONTROL, ["slurmctld", "-f", str(layout.slurm_conf)])
+    wait_for("slurmctld", lambda: controller_answers(layout), 20, layout.log("slurmctld"))
+
+
+def controller_answers(layout: Layout) -> bool:
+    """Whether slurmctld says that it is up."""
+    try:
+        return "is UP" in run(["scontrol", "ping"], env=client_env(layout), timeout_s=ANSWER_S)
+    except MachineError:
+        return False
+
+
+def accounting_answers(layout: Layout) -> bool:
+    """Whether slurmdbd answers and knows the cluster."""
+    return "minicluster" in _clusters(layout)
+
+
+def start_slurmd(layout: Layout, node: Node) -> None:
+    """slurmd in a node's container."""
+    for kind in ("spool", "tmp"):
+        (layout.state / kind / node.name).mkdir(exist_ok=True)
+    command = 'ulimit -l unlimited 2> /dev/null; exec slurmd -f "$1" -N "$2"'
+    enter(layout, node.name, ["sh", "-c", command, "sh", str(layout.slurm_conf), node.name])
+
+
+def wait_idle(layout: Layout, nodes: list[Node], timeout_s: float) -> None:
+    """Waits until Slurm calls every node idle."""
+    wanted = {node.name for node in nodes}
+
+    def idle() -> bool:
+        states = node_states(layout)
+        return all(states.get(name) == "idle" for name in wanted)
+
+    try:
+        wait_for(f"{len(nodes)} idle nodes", idle, timeout_s, layout.log("slurmctld"))
+    except MachineError as error:
+        states = node_states(layout)
+        late = sorted(name for name in wanted if states.get(name) != "idle")
+        raise MachineError(f"{error}; not idle: {', '.join(late)}") from error
+
+
+def node_states(layout: Layout) -> dict[str, str]:
+    """Node -> state in Slurm's words (`idle`, `down*`, ...); empty where no slurmctld answers."""
+    try:
+        listed = run(
+            ["sinfo", "-h", "-N", "-o", "%n %t"], env=client_env(layout), timeout_s=ANSWER_S
+        )
+    except MachineError:
+        return {}
+    return dict(line.split() for line in listed.splitlines())
+
+
+def client_env(layout: Layout) -> dict[str, str]:
+    """What a Slurm command needs in its environment to speak to this cluster."""
+    return {"SLURM_CONF": str(layout.slurm_conf)}

@@ -1,0 +1,88 @@
+"""Where a minicluster lives and what its parts are called.
+
+Every name follows from the path of the state folder alone, so that `down` finds all that an `up`
+made, even one that died before it wrote anything.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from analysis.errors import InputError
+
+#: The checkout that this package belongs to, and the folder of its scripts and templates.
+CHECKOUT = Path(__file__).resolve().parents[2]
+SITE = CHECKOUT / "site" / "minicluster"
+
+#: Longest path of a socket that slurmstepd makes in the state folder, less the folder itself.
+_LONGEST_SOCKET = len("/spool/node200/node200_1234567.4294967295")
+_UNIX_PATH_MAX = 107
+
+
+def default_state() -> Path:
+    """The state folder where none is given: one a user."""
+    runtime = os.environ.get("XDG_RUNTIME_DIR")
+    if runtime and os.path.isdir(runtime):
+        return Path(runtime) / "nimc-minicluster"
+    return Path("/tmp") / f"nimc-minicluster-{os.getuid()}"
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Paths and names of the cluster of one state folder."""
+
+    state: Path
+
+    @classmethod
+    def of(cls, state: Path) -> Layout:
+        """The layout of a folder, which need not exist. `InputError` where it cannot serve."""
+        state = Path(os.path.realpath(state))
+        if len(str(state)) + _LONGEST_SOCKET > _UNIX_PATH_MAX:
+            raise InputError(
+                f"--state {state}: allowed are paths of up to {_UNIX_PATH_MAX - _LONGEST_SOCKET} "
+                "characters, because Unix sockets are made in it"
+            )
+        if any(c.isspace() or c in "\"',=#%" for c in str(state)):
+            raise InputError(f"--state {state}: allowed are paths without spaces and \"',=#%")
+        return cls(state)
+
+    @property
+    def tag(self) -> str:
+        """What namespaces, links and control groups are named after; short enough for a link."""
+        return "nimc-" + hashlib.sha256(str(self.state).encode()).hexdigest()[:6]
+
+    def netns(self, name: str) -> str:
+        """The network namespace of a container."""
+        return f"{self.tag}-{name}"
+
+    @property
+    def state_json(self) -> Path:
+        """What `campaigns.minicluster.state` reads and writes."""
+        return self.state / "state.json"
+
+    @property
+    def env_sh(self) -> Path:
+        """To be sourced by whoever wants to use the cluster."""
+        return self.state / "env.sh"
+
+    @property
+    def slurm_conf(self) -> Path:
+        """The one configuration of all daemons and clients."""
+        return self.state / "slurm.conf"
+
+    @property
+    def munge_socket(self) -> Path:
+        """Where this host's clients and the control daemons authenticate."""
+        return self.state / "munge" / "munge.sock"
+
+    @property
+    def database_socket(self) -> Path:
+        """MariaDB's; it listens to nothing else."""
+        return self.state / "db" / "mariadb.sock"
+
+    def log(self, name: str) -> Path:
+        """The log of a daemon, container or virtual machine."""
+        return self.state / "log" / f"{name}.log"

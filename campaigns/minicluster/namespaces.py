@@ -1,0 +1,182 @@
+"""Network namespaces, the links between them, and the processes in them.
+
+A cluster's processes all live in network namespaces that carry its name, whoever started them and
+whatever became of their parents: membership is how they are found again and stopped.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+
+from analysis.errors import MachineError
+from campaigns.minicluster.shell import reap, run
+
+NETNS = Path("/run/netns")
+#: Subnets are 10.77.X.0/24. The controller is .254, this host .253.
+SUBNET = "10.77.{}"
+BRIDGE = "br0"
+MTU_B = 9000
+
+
+def named(tag: str) -> list[str]:
+    """The network namespaces of a cluster that exist."""
+    if not NETNS.is_dir():
+        return []
+    return sorted(p.name for p in NETNS.iterdir() if p.name.startswith(f"{tag}-"))
+
+
+def folder_is_ours() -> bool:
+    """Whether /run/netns, which `ip` makes for its first namespace, is there for us alone."""
+    return not NETNS.exists() or all(p.name.startswith("nimc-") for p in NETNS.iterdir())
+
+
+def processes(netns: Iterable[str]) -> list[int]:
+    """Ids of all processes in these network namespaces."""
+    wanted = {_identity(NETNS / name) for name in netns} - {
+        None,
+        _identity(Path("/proc/self/ns/net")),
+    }
+    pids = (int(entry) for entry in os.listdir("/proc") if entry.isdigit())
+    return [pid for pid in pids if _identity(Path(f"/proc/{pid}/ns/net")) in wanted]
+
+
+def kill_all(netns: list[str], timeout_s: float = 20) -> int:
+    """Kills every process in these namespaces, waits until they are gone, and counts them."""
+    seen: set[int] = set()
+    deadline = time.monotonic() + timeout_s
+    while pids := processes(netns):
+        seen.update(pids)
+        for pid in pids:
+            _kill_member(pid, netns)
+        reap()
+        if time.monotonic() > deadline:
+            raise MachineError(f"processes {pids} do not end although killed")
+        time.sleep(0.02)
+    return len(seen)
+
+
+def _kill_member(pid: int, netns: list[str]) -> None:
+    """Kills a process if it is still a member once it can no longer be mistaken for another."""
+    try:
+        handle = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return
+    try:
+        members = {_identity(NETNS / name) for name in netns}
+        if _identity(Path(f"/proc/{pid}/ns/net")) in members:
+            with suppress(ProcessLookupError):
+                signal.pidfd_send_signal(handle, signal.SIGKILL)
+    finally:
+        os.close(handle)
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def inner_pid(status: str) -> int | None:
+    """From the text of /proc/PID/status: the process's id in its container, None outside one."""
+    for line in status.splitlines():
+        if line.startswith("NSpid:"):
+            ids = line.split()[1:]
+            return int(ids[-1]) if len(ids) > 1 else None
+    return None
+
+
+def find_inner(netns: str, wanted: int) -> int | None:
+    """This host's id of the process that is `wanted` within the container of a namespace."""
+    for pid in processes([netns]):
+        with suppress(OSError):
+            if inner_pid(Path(f"/proc/{pid}/status").read_text()) == wanted:
+                return pid
+    return None
+
+
+def pick_subnet(addresses: str, preferred: int) -> str:
+    """A subnet `10.77.X` that none of the host's `addresses` (as `ip -o addr` prints) is in."""
+    for step in range(256):
+        subnet = SUBNET.format((preferred + step) % 256)
+        if f" {subnet}." not in addresses:
+            return subnet
+    raise MachineError("all of 10.77.0.0/16 is taken on this host: no subnet for the cluster")
+
+
+def add_namespace(name: str) -> None:
+    """Makes a network namespace with its loopback up."""
+    run(["ip", "netns", "add", name])
+    run(["ip", "-n", name, "link", "set", "lo", "up"])
+
+
+def add_bridge(tag: str, control: str, subnet: str) -> None:
+    """The cluster's network: a bridge in the controller's namespace and a link to this host."""
+    run(["ip", "-batch", "-"], stdin=bridge_commands(tag, control, subnet))
+    run(["ip", "-n", control, "-batch", "-"], stdin=control_commands(subnet))
+
+
+def bridge_commands(tag: str, control: str, subnet: str) -> str:
+    """What `ip -batch` does on this host: its own end of the link into the cluster."""
+    return (
+        f"link add {tag} mtu {MTU_B} type veth peer name host0 mtu {MTU_B} netns {control}\n"
+        f"address add {subnet}.253/24 dev {tag}\n"
+        f"link set {tag} up\n"
+    )
+
+
+def control_commands(subnet: str) -> str:
+    """What `ip -batch` does in the controller's namespace."""
+    return (
+        f"link add {BRIDGE} mtu {MTU_B} type bridge\n"
+        f"address add {subnet}.254/24 dev {BRIDGE}\n"
+        f"link set {BRIDGE} up\n"
+        f"link set host0 master {BRIDGE} up\n"
+    )
+
+
+def plug_node(control: str, netns: str, index: int, subnet: str) -> None:
+    """Gives a node's namespace an eth0 on the bridge."""
+    port = f"port{index}"
+    run(
+        ["ip", "-n", control, "-batch", "-"],
+        stdin=f"link add {port} mtu {MTU_B} type veth peer name eth0 mtu {MTU_B} netns {netns}\n"
+        f"link set {port} master {BRIDGE} up\n",
+    )
+    run(
+        ["ip", "-n", netns, "-batch", "-"],
+        stdin=f"address add {subnet}.{index}/24 dev eth0\nlink set eth0 up\n",
+    )
+
+
+def plug_tap(control: str, index: int) -> None:
+    """Gives the bridge a tap, which a virtual machine in the controller's namespace opens."""
+    run(
+        ["ip", "-n", control, "-batch", "-"],
+        stdin=f"tuntap add tap{index} mode tap\n"
+        f"link set tap{index} mtu {MTU_B} master {BRIDGE} up\n",
+    )
+
+
+def remove(tag: str, names: list[str], made_folder: bool) -> list[str]:
+    """Removes a cluster's link and empty namespaces; returns what there was to remove."""
+    removed = []
+    if Path(f"/sys/class/net/{tag}").exists():
+        # A namespace goes away some time after its last user: the link must not wait for it.
+        run(["ip", "link", "delete", tag])
+        removed.append(f"link {tag}")
+    for name in names:
+        run(["ip", "netns", "delete", name])
+        removed.append(f"namespace {name}")
+    if made_folder and NETNS.is_dir() and not any(NETNS.iterdir()):
+        # `ip` mounted this folder onto itself for the first namespace on this host.
+        with suppress(MachineError, OSError):
+            run(["umount", str(NETNS)])
+            NETNS.rmdir()
+    return removed

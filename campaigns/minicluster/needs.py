@@ -1,0 +1,51 @@
+"""What a minicluster needs of its host, and how to get what is missing."""
+
+from __future__ import annotations
+
+import glob
+import shutil
+from dataclasses import dataclass
+
+from analysis.errors import MachineError
+from campaigns.minicluster.layout import SITE
+from campaigns.minicluster.shell import PATH
+from campaigns.minicluster.spec import Fabric
+
+
+@dataclass(frozen=True)
+class Need:
+    """A program on the daemons' PATH, or a file by its absolute path with wildcards."""
+
+    #: `all` or the one fabric that needs it.
+    fabric: str
+    thing: str
+    debian: str
+    rhel: str
+
+
+def parse(text: str) -> list[Need]:
+    """The rows of `needs.txt`."""
+    lines = (line.split("#")[0].split() for line in text.splitlines())
+    return [Need(*fields) for fields in lines if fields]
+
+
+def missing(fabric: Fabric) -> list[Need]:
+    """What a fabric needs and this host lacks."""
+    wanted = parse((SITE / "needs.txt").read_text())
+    return [n for n in wanted if n.fabric in ("all", fabric) and not _present(n.thing)]
+
+
+def require(fabric: Fabric) -> None:
+    """Raises `MachineError` with one line that names all that is missing."""
+    if lacking := missing(fabric):
+        things = ", ".join(f"{n.thing} (package {n.debian})" for n in lacking)
+        raise MachineError(
+            f"minicluster: missing for --fabric {fabric}: {things}; "
+            f"site/minicluster/install.sh --fabric {fabric} installs it on Debian"
+        )
+
+
+def _present(thing: str) -> bool:
+    if thing.startswith("/"):
+        return bool(glob.glob(thing))
+    return shutil.which(thing, path=PATH) is not None

@@ -1,0 +1,76 @@
+"""What is asked of a minicluster: its fabric, its nodes, and which of them are origins."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from analysis.errors import InputError
+
+Fabric = Literal["veth", "rxe"]
+Role = Literal["target", "origin"]
+
+#: Nodes take .1 to .200 of the cluster's subnet; the controller .254 and this host .253.
+MAX_NODES = 200
+#: A guest below this runs out of memory while slurmd starts a step.
+MIN_MEMORY_MIB = 384
+
+
+@dataclass(frozen=True)
+class Node:
+    """One node of the cluster."""
+
+    name: str
+    role: Role
+    #: Host part of its address in the cluster's subnet, from 1.
+    index: int
+
+
+@dataclass(frozen=True)
+class Spec:
+    """A checked request. `memory_mib`, `numa` and `shares` matter to virtual machines only."""
+
+    fabric: Fabric
+    nodes: int
+    origins: int
+    numa: int = 1
+    memory_mib: int = 1024
+    #: Folders that virtual machines may write, beside the checkout and the state folder.
+    shares: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.fabric not in get_args(Fabric):
+            raise InputError(f"--fabric {self.fabric}: allowed are {', '.join(get_args(Fabric))}")
+        if not 1 <= self.nodes <= MAX_NODES:
+            raise InputError(f"--nodes {self.nodes}: allowed are 1 to {MAX_NODES}")
+        if not 0 <= self.origins < self.nodes:
+            raise InputError(
+                f"--origins {self.origins}: allowed are 0 to {self.nodes - 1}, "
+                "so that at least one of the nodes is a target"
+            )
+        if self.numa not in (1, 2):
+            raise InputError(f"--numa {self.numa}: allowed are 1 and 2")
+        if self.numa == 2 and self.fabric != "rxe":
+            raise InputError("--numa 2: only --fabric rxe can emulate NUMA nodes")
+        if self.memory_mib < MIN_MEMORY_MIB:
+            raise InputError(
+                f"--memory {self.memory_mib}: allowed are {MIN_MEMORY_MIB} MiB and more"
+            )
+
+    def members(self) -> list[Node]:
+        """The nodes in order; the last `origins` of them are origins."""
+        first_origin = self.nodes - self.origins + 1
+        return [
+            Node(f"node{i}", "origin" if i >= first_origin else "target", i)
+            for i in range(1, self.nodes + 1)
+        ]
+
+    def partitions(self) -> dict[str, list[str]]:
+        """Partition -> node names. Without origins there is no partition `origin`."""
+        nodes = self.members()
+        chosen = {
+            "compute": [n.name for n in nodes if n.role == "target"],
+            "origin": [n.name for n in nodes if n.role == "origin"],
+            "all": [n.name for n in nodes],
+        }
+        return {name: members for name, members in chosen.items() if members}

@@ -1,0 +1,178 @@
+"""The agent: one a node, started once a block; starts, watches and stops the writers there.
+
+It calls the conductor and then does as it is told. Messages to it: `start` (one end of a writer),
+`stop` (all of them), `ping`. Messages from it: `hello`, `listening`, `row`, `exit`, `stopped`,
+`pong`. An agent that loses its conductor stops its writers and ends.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import socket
+import sys
+import time
+from dataclasses import dataclass
+from typing import IO, Any
+
+from reframe_tests.injection import host, processes, wire
+from reframe_tests.injection.injectors import INJECTORS
+from reframe_tests.injection.injectors.base import Fault, Injector, Row, Writer
+
+#: How often the CPU time of a control is looked at, seconds.
+USAGE_S = 0.5
+#: How often is looked whether a passive side listens, seconds.
+LISTEN_S = 0.02
+
+
+def node_name() -> str:
+    """What this node is called: Slurm's name for it, else the host's."""
+    return os.environ.get("SLURMD_NODENAME") or socket.gethostname()
+
+
+@dataclass
+class _End:
+    """One end of a writer at work."""
+
+    index: int
+    role: str
+    process: asyncio.subprocess.Process
+    tasks: list[asyncio.Task[None]]
+
+
+class Agent:
+    """State of one agent."""
+
+    def __init__(self, connection: wire.Wire) -> None:
+        self._wire = connection
+        self._ends: list[_End] = []
+
+    async def serve(self) -> None:
+        """Do as told until the conductor hangs up."""
+        self._wire.send({"event": "hello", "node": node_name(), "facts": host.detect().as_dict()})
+        try:
+            while True:
+                await self._handle(await self._wire.receive())
+        except wire.WireError:
+            pass
+        finally:
+            await self._stop()
+
+    async def _handle(self, message: dict[str, Any]) -> None:
+        if message["do"] == "start":
+            await self._start(message)
+        elif message["do"] == "stop":
+            await self._stop()
+            self._wire.send({"event": "stopped"})
+        elif message["do"] == "ping":
+            self._wire.send({"event": "pong", "sent_s": message["sent_s"], "now_s": time.time()})
+
+    async def _start(self, message: dict[str, Any]) -> None:
+        injector = INJECTORS[message["injector"]]
+        writer = Writer(**message["writer"])
+        role = message["role"]
+        command = (
+            injector.target_command(writer) if role == "target" else injector.origin_command(writer)
+        )
+        if command is None:
+            self._tell("listening", writer.index, role)
+            return
+        cpus = writer.target_cpus if role == "target" else writer.origin_cpus
+        log = open(message["log"], "ab")  # noqa: SIM115 (closed by _watch)
+        try:
+            process = await processes.spawn(
+                command,
+                injector.environment(writer),
+                cpus,
+                asyncio.subprocess.PIPE,
+                asyncio.subprocess.STDOUT,
+            )
+        except OSError as error:
+            log.close()
+            self._tell("exit", writer.index, role, code=127, fault=f"{command[0]}: {error}")
+            return
+        end = _End(writer.index, role, process, [])
+        end.tasks.append(asyncio.create_task(self._watch(end, injector, log)))
+        if role == "target":
+            end.tasks.append(asyncio.create_task(self._listen(end, writer.port)))
+        elif injector.row_s is None:
+            end.tasks.append(asyncio.create_task(self._usage(end)))
+        self._ends.append(end)
+
+    def _tell(self, event: str, index: int, role: str, **more: Any) -> None:
+        self._wire.send(
+            {"event": event, "writer": index, "role": role, "time_s": time.time(), **more}
+        )
+
+    async def _watch(self, end: _End, injector: Injector, log: IO[bytes]) -> None:
+        """Read what one end prints until it ends."""
+        assert end.process.stdout is not None
+        parser = injector.parser()
+        fault = None
+        with contextlib.closing(log):
+            async for raw in end.process.stdout:
+                log.write(raw)
+                line = raw.decode(errors="replace")
+                meaning = parser.parse(line)
+                if isinstance(meaning, Row):
+                    if end.role == "origin":
+                        self._tell("row", end.index, end.role, rate_b_s=meaning.rate_b_s)
+                elif isinstance(meaning, Fault):
+                    fault = meaning.text
+        code = await end.process.wait()
+        self._tell("exit", end.index, end.role, code=code, fault=fault)
+
+    async def _listen(self, end: _End, port: int) -> None:
+        """Tell when the passive side listens: what it prints may sit in its buffer for long."""
+        while end.process.returncode is None:
+            if processes.listens(port):
+                self._tell("listening", end.index, end.role)
+                return
+            await asyncio.sleep(LISTEN_S)
+
+    async def _usage(self, end: _End) -> None:
+        """Rows of a control: the share of a core that it used, in place of a rate."""
+        then_s, used_s = time.time(), processes.cpu_s(end.process.pid)
+        while end.process.returncode is None:
+            await asyncio.sleep(USAGE_S)
+            now_s, now_used_s = time.time(), processes.cpu_s(end.process.pid)
+            share = (now_used_s - used_s) / (now_s - then_s)
+            self._tell("row", end.index, end.role, rate_b_s=share)
+            then_s, used_s = now_s, now_used_s
+
+    async def _stop(self) -> None:
+        """Stop every end, origins first so that targets see them go."""
+        ends, self._ends = self._ends, []
+        for role in ("origin", "target"):
+            chosen = [end for end in ends if end.role == role]
+            await asyncio.gather(*(processes.stop(end.process) for end in chosen))
+        for end in ends:
+            for task in end.tasks:
+                task.cancel()
+        tasks = [task for end in ends for task in end.tasks]
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def run() -> None:
+    """Call the conductor named in the environment, and serve it."""
+    host, _, port = os.environ.pop(wire.ADDRESS_VARIABLE).rpartition(":")
+    secret = os.environ.pop(wire.SECRET_VARIABLE)
+    source = os.environ.get("NIMC_SOURCE") or None
+    connection = await wire.connect(host, int(port), secret, source)
+    await Agent(connection).serve()
+
+
+def main() -> None:
+    """Entry point: `python -m reframe_tests.injection.agent`."""
+    processes.become_subreaper()
+    try:
+        asyncio.run(run())
+    except (OSError, wire.WireError) as error:
+        sys.exit(f"agent on {node_name()}: {error}")
+    finally:
+        processes.kill_descendants()
+
+
+if __name__ == "__main__":
+    main()

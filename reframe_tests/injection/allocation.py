@@ -1,0 +1,118 @@
+"""Who is target and who is origin: from the plan's policy and what Slurm says of the job."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import socket
+import struct
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from reframe_tests.injection.agent import node_name
+from reframe_tests.injection.injectors.base import Writer
+from reframe_tests.injection.plan import BlockPlan
+
+_SIOCGIFADDR = 0x8915
+_FIRST_PORT = 20000
+_PORTS = 12000
+
+
+class AllocationError(Exception):
+    """The job does not have the nodes that the plan asks for. One line for people."""
+
+
+@dataclass(frozen=True)
+class Allocation:
+    """The nodes of the block, by name."""
+
+    targets: list[str]
+    origins: list[str]
+
+    @property
+    def nodes(self) -> list[str]:
+        """Every node once; each runs an agent."""
+        return list(dict.fromkeys(self.targets + self.origins))
+
+
+def expand(nodelist: str) -> list[str]:
+    """Slurm's compact node list as names; asks `scontrol`, which knows its syntax."""
+    if not nodelist:
+        return []
+    result = subprocess.run(
+        ["scontrol", "show", "hostnames", nodelist], capture_output=True, text=True, check=True
+    )
+    return result.stdout.split()
+
+
+def resolve(plan: BlockPlan, environment: Mapping[str, str] = os.environ) -> Allocation:
+    """The targets and origins of this job.
+
+    Raises AllocationError where there are too few nodes, or one would be both.
+    """
+    if plan.origin_policy == "same_host":
+        here = [node_name()]
+        return Allocation(here, here)
+    if plan.origin_policy == "same_job":
+        nodes = expand(environment.get("SLURM_JOB_NODELIST", ""))
+        targets, origins = nodes[: -plan.n_origins], nodes[-plan.n_origins :]
+    else:
+        targets = expand(environment.get("SLURM_JOB_NODELIST_HET_GROUP_0", ""))
+        origins = expand(environment.get("SLURM_JOB_NODELIST_HET_GROUP_1", ""))
+    if not targets or len(origins) < plan.n_origins:
+        raise AllocationError(
+            f"the job has {len(targets)} target and {len(origins)} origin nodes;"
+            f" at least 1 and {plan.n_origins} are needed (origins: {plan.origin_policy})"
+        )
+    both = sorted(set(targets) & set(origins))
+    if both:
+        raise AllocationError(f"{', '.join(both)} would be both target and origin")
+    return Allocation(targets, origins)
+
+
+def assign(
+    plan: BlockPlan, allocation: Allocation, addresses: Mapping[str, str], turn: int
+) -> list[Writer]:
+    """The writers of one run: as many as the longer side has nodes, dealt out in turn.
+
+    So one origin writes to one target, many origins to one target, or one to many. Ports move on
+    with every turn, since the kernel may still hold those of the last one.
+    """
+    count = max(len(allocation.targets), plan.n_origins)
+    first = os.getpid() * 16 + turn * count
+    return [
+        Writer(
+            index=index,
+            origin=allocation.origins[index % plan.n_origins],
+            target=(target := allocation.targets[index % len(allocation.targets)]),
+            address=addresses[target],
+            port=_FIRST_PORT + (first + index) % _PORTS,
+            message_b=plan.message_b,
+            rate_b_s=plan.rate_b_s,
+            device=plan.device,
+            origin_cpus=plan.origin_cpus,
+            target_cpus=plan.origin_cpus,
+        )
+        for index in range(count)
+    ]
+
+
+def interface_address(interface: str) -> str:
+    """IPv4 address of a network interface; raises AllocationError where it has none."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        request = struct.pack("256s", interface.encode()[:15])
+        try:
+            answer = fcntl.ioctl(probe.fileno(), _SIOCGIFADDR, request)
+        except OSError as error:
+            raise AllocationError(f"interface {interface}: {error.strerror}") from None
+    return socket.inet_ntoa(answer[20:24])
+
+
+def own_address(plan: BlockPlan) -> str:
+    """Where agents call the conductor."""
+    if plan.origin_policy == "same_host":
+        return "127.0.0.1"
+    if plan.interface:
+        return interface_address(plan.interface)
+    return socket.gethostbyname(socket.gethostname())

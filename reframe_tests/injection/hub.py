@@ -1,0 +1,207 @@
+"""The conductor's side of the agents: who is there, and what their writers report."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from reframe_tests.injection import wire
+from reframe_tests.injection.agent import USAGE_S
+from reframe_tests.injection.injectors.base import Injector, Writer
+from reframe_tests.injection.verify import Seen
+
+#: Round trips by which the offset between two nodes' clocks is found.
+_PINGS = 8
+
+
+class HubError(Exception):
+    """An agent is missing or gone. One line for people."""
+
+
+@dataclass
+class WriterState:
+    """What is known of one writer at work."""
+
+    writer: Writer
+    row_s: float
+    listening: bool = False
+    rows: list[Seen] = field(default_factory=list)
+    #: Why it ended, once either end of it has.
+    ended: str | None = None
+
+
+@dataclass
+class _Link:
+    """One agent."""
+
+    wire: wire.Wire
+    node: str
+    facts: dict[str, Any]
+    #: Agent's clock minus ours, seconds.
+    offset_s: float = 0.0
+    best_trip_s: float = float("inf")
+    pongs: int = 0
+    stopped: bool = True
+
+
+class Hub:
+    """Listens for the agents of this job and relays orders and reports."""
+
+    def __init__(self, secret: str) -> None:
+        self._secret = secret
+        self._links: dict[str, _Link] = {}
+        self._states: dict[int, WriterState] = {}
+        self._changed = asyncio.Condition()
+        self._lost: str | None = None
+        self._server: asyncio.Server | None = None
+
+    async def listen(self, address: str) -> int:
+        """Listen on one address only; returns the port."""
+        self._server = await asyncio.start_server(self._join, address, 0)
+        port: int = self._server.sockets[0].getsockname()[1]
+        return port
+
+    async def wait_for(self, what: Callable[[], bool], timeout_s: float) -> bool:
+        """Wait until `what()` holds; False when the time is up. HubError when an agent is lost."""
+
+        def done() -> bool:
+            return self._lost is not None or what()
+
+        with suppress(asyncio.TimeoutError):
+            async with self._changed:
+                await asyncio.wait_for(self._changed.wait_for(done), timeout_s)
+        if self._lost:
+            raise HubError(self._lost)
+        return what()
+
+    async def gather(self, nodes: list[str], timeout_s: float) -> None:
+        """Wait until every node's agent has called and its clock is known."""
+
+        def missing() -> list[str]:
+            links = self._links
+            return [n for n in nodes if n not in links or links[n].pongs < _PINGS]
+
+        if not await self.wait_for(lambda: not missing(), timeout_s):
+            raise HubError(f"no agent from {', '.join(missing())} after {timeout_s:.0f} s")
+
+    @property
+    def addresses(self) -> dict[str, str]:
+        """Node -> the address its agent called from."""
+        return {node: link.wire.peer for node, link in self._links.items()}
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """Node -> facts of the host, as its agent detected them, and its clock's offset."""
+        return {node: link.facts for node, link in self._links.items()}
+
+    @property
+    def clock_offsets_s(self) -> dict[str, float]:
+        """Node -> its clock minus the conductor's, seconds."""
+        return {node: link.offset_s for node, link in self._links.items()}
+
+    async def start(
+        self, injector: Injector, writers: list[Writer], logs: Path, timeout_s: float
+    ) -> list[WriterState]:
+        """Start writers: passive sides first, then, once they listen, the origins."""
+        row_s = injector.row_s or USAGE_S
+        states = [WriterState(writer, row_s) for writer in writers]
+        self._states = {state.writer.index: state for state in states}
+        self._order("target", injector, writers, logs)
+
+        def listening() -> bool:
+            return all(state.listening or state.ended for state in states)
+
+        if not await self.wait_for(listening, timeout_s):
+            for state in states:
+                if not state.listening:
+                    state.ended = f"its passive side did not listen within {timeout_s:.0f} s"
+        if not any(state.ended for state in states):
+            self._order("origin", injector, writers, logs)
+        return states
+
+    def _order(self, role: str, injector: Injector, writers: list[Writer], logs: Path) -> None:
+        for writer in writers:
+            link = self._links[writer.target if role == "target" else writer.origin]
+            link.stopped = False
+            link.wire.send(
+                {
+                    "do": "start",
+                    "role": role,
+                    "injector": injector.name,
+                    "writer": asdict(writer),
+                    "log": str(logs / f"writer-{writer.index}-{role}.log"),
+                }
+            )
+
+    async def stop(self) -> None:
+        """Stop every writer, and wait until the agents say that they have."""
+        self._states = {}
+        busy = [link for link in self._links.values() if not link.stopped]
+        for link in busy:
+            link.wire.send({"do": "stop"})
+        if not await self.wait_for(lambda: all(link.stopped for link in busy), 30.0):
+            raise HubError("an agent did not stop its writers within 30 s")
+
+    def close(self) -> None:
+        """Hang up; agents end when they are alone."""
+        if self._server:
+            self._server.close()
+        for link in self._links.values():
+            link.wire.close()
+
+    async def _join(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Serve one connection; whoever cannot sign is dropped without a word."""
+        try:
+            connection = await wire.accept(reader, writer, self._secret)
+            hello = await connection.receive()
+        except (wire.WireError, OSError):
+            writer.close()
+            return
+        link = _Link(connection, hello["node"], hello["facts"])
+        self._links[link.node] = link
+        self._ping(link)
+        try:
+            while True:
+                self._hear(link, await connection.receive())
+                async with self._changed:
+                    self._changed.notify_all()
+        except wire.WireError as error:
+            self._lost = f"the agent on {link.node} is gone: {error}"
+        async with self._changed:
+            self._changed.notify_all()
+
+    def _ping(self, link: _Link) -> None:
+        link.wire.send({"do": "ping", "sent_s": time.time()})
+
+    def _hear(self, link: _Link, message: dict[str, Any]) -> None:
+        event = message["event"]
+        if event == "pong":
+            self._pong(link, message)
+        elif event == "stopped":
+            link.stopped = True
+        elif (state := self._states.get(message["writer"])) is not None:
+            time_s = message["time_s"] - link.offset_s
+            if event == "listening":
+                state.listening = True
+            elif event == "row":
+                start_s = state.rows[-1].end_s if state.rows else time_s - state.row_s
+                state.rows.append(Seen(start_s, time_s, message["rate_b_s"]))
+            elif event == "exit" and state.ended is None:
+                why = message.get("fault") or f"exit status {message['code']}"
+                state.ended = f"{message['role']} side ended: {why}"
+
+    def _pong(self, link: _Link, message: dict[str, Any]) -> None:
+        """The clock's offset is taken from the quickest round trip: it has the least error."""
+        now_s = time.time()
+        trip_s = now_s - message["sent_s"]
+        if trip_s < link.best_trip_s:
+            link.best_trip_s = trip_s
+            link.offset_s = message["now_s"] - (now_s + message["sent_s"]) / 2
+        link.pongs += 1
+        if link.pongs < _PINGS:
+            self._ping(link)

@@ -1,0 +1,255 @@
+"""One run of the application with its arm's writers, and the sample that comes of it."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from analysis.sample import Outcome, Sample, WriterRecord
+from reframe_tests.fom.base import Fom, FomError
+from reframe_tests.injection import allocation, processes
+from reframe_tests.injection.allocation import Allocation
+from reframe_tests.injection.hub import Hub, WriterState
+from reframe_tests.injection.injectors import INJECTORS
+from reframe_tests.injection.injectors.base import Injector
+from reframe_tests.injection.plan import BlockPlan
+from reframe_tests.injection.verify import at_speed, judge
+from reframe_tests.workloads import WORKLOADS
+
+#: How much of a program's error output is quoted, characters.
+_QUOTE = 200
+
+
+@dataclass(frozen=True)
+class Run:
+    """What is to be run; see `analysis.sample.Sample` for the words."""
+
+    arm: str
+    pair: int
+    position: int
+    attempt: int
+    warmup: bool = False
+
+    def again(self, attempt: int) -> Run:
+        """The same run, repeated."""
+        return replace(self, attempt=attempt)
+
+
+@dataclass
+class _Result:
+    """What became of the run so far."""
+
+    outcome: Outcome = "kept"
+    reason: str | None = None
+    start_s: float = 0.0
+    elapsed_s: float = 0.0
+    fom: Fom | None = None
+
+    def fail(self, outcome: Outcome, reason: str) -> None:
+        """Record the first failure; what follows from it is not told."""
+        if self.outcome == "kept":
+            self.outcome, self.reason = outcome, reason
+
+
+class Runner:
+    """Measures runs of one block."""
+
+    def __init__(
+        self, plan: BlockPlan, nodes: Allocation, hub: Hub, logs: Path, provenance: str
+    ) -> None:
+        self._plan = plan
+        self._nodes = nodes
+        self._hub = hub
+        self._logs = logs
+        self._provenance = provenance
+        self._workload = WORKLOADS[plan.workload]
+        self._turn = 0
+        #: Arm -> rate alone of each of its writers, bytes per second (a control: share of a core).
+        self.alone: dict[str, list[float]] = {}
+
+    def next_turn(self) -> int:
+        """Running number of the starts of writers."""
+        self._turn += 1
+        return self._turn
+
+    async def measure(self, run: Run) -> Sample:
+        """One run, from the start of its writers to the end of all."""
+        name = self._plan.injector_of(run.arm)
+        result = _Result(start_s=time.time())
+        records: list[WriterRecord] = []
+        if name is None:
+            await self._application(run, result, [])
+        else:
+            injector = INJECTORS[name]
+            states = await self._writers_at_speed(run, injector, result)
+            if result.outcome == "kept":
+                await self._application(run, result, states)
+                await self._last_rows(states, result)
+            await self._hub.stop()
+            records = self._judge(run, injector, states, result)
+        return self._sample(run, result, records)
+
+    async def _writers_at_speed(
+        self, run: Run, injector: Injector, result: _Result
+    ) -> list[WriterState]:
+        demand = self._plan.demand
+        writers = allocation.assign(self._plan, self._nodes, self._hub.addresses, self.next_turn())
+        states = await self._hub.start(injector, writers, self._logs, demand.ready_timeout_s)
+        alone = self.alone[run.arm]
+
+        def ready() -> bool:
+            return any(state.ended for state in states) or all(
+                at_speed(state.rows, rate, demand.min_share)
+                for state, rate in zip(states, alone, strict=True)
+            )
+
+        in_time = await self._hub.wait_for(ready, demand.ready_timeout_s)
+        for state in states:
+            if state.ended:
+                result.fail("injector_never_ready", f"writer {state.writer.index}: {state.ended}")
+        if not in_time:
+            silent = not all(state.rows for state in states)
+            result.fail(
+                "injector_never_ready" if silent else "rejected",
+                f"not at speed within {demand.ready_timeout_s:.0f} s",
+            )
+        return states
+
+    async def _application(self, run: Run, result: _Result, states: list[WriterState]) -> None:
+        """Run the application; end it early when a writer dies, since it cannot count any more."""
+        stem = self._logs / f"{run.pair}-{run.arm}-{run.attempt}"
+        with stem.with_suffix(".out").open("wb") as out, stem.with_suffix(".err").open("wb") as err:
+            result.start_s, began_s = time.time(), time.monotonic()
+            try:
+                process = await processes.spawn(
+                    self._command(), self._plan.environment, self._plan.app_cpus, out, err
+                )
+            except OSError as error:
+                result.fail("application_failed", f"{self._command()[0]}: {error.strerror}")
+                return
+            await self._until_end(process, states, result)
+            result.elapsed_s = time.monotonic() - began_s
+            code = await processes.stop(process)
+        if result.outcome == "kept" and code != 0:
+            text = stem.with_suffix(".err").read_text(errors="replace").strip()
+            result.fail(
+                "application_failed", f"exit status {code}: {' '.join(text.split())[-_QUOTE:]}"
+            )
+        if result.outcome == "kept":
+            try:
+                result.fom = self._workload.parse(
+                    stem.with_suffix(".out").read_text(errors="replace")
+                )
+            except FomError as error:
+                result.fail("no_fom", str(error))
+
+    async def _until_end(
+        self, process: asyncio.subprocess.Process, states: list[WriterState], result: _Result
+    ) -> None:
+        timeout_s = self._plan.demand.run_timeout_s
+        end = asyncio.ensure_future(process.wait())
+        death = asyncio.ensure_future(
+            self._hub.wait_for(lambda: any(state.ended for state in states), timeout_s)
+        )
+        waiting: set[asyncio.Future[int] | asyncio.Future[bool]] = {end, death}
+        done, _ = await asyncio.wait(
+            waiting, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED
+        )
+        death.cancel()
+        if end in done:
+            return
+        end.cancel()
+        if death in done and death.exception() is not None:
+            await death
+        for state in states:
+            if state.ended:
+                result.fail("injector_died", f"writer {state.writer.index}: {state.ended}")
+        result.fail("application_hung", f"no end within {timeout_s:g} s")
+
+    async def _last_rows(self, states: list[WriterState], result: _Result) -> None:
+        """Wait for the rows that cover the end of the window."""
+        end_s = result.start_s + result.elapsed_s
+
+        def covered() -> bool:
+            return all(
+                state.ended or (state.rows and state.rows[-1].end_s >= end_s) for state in states
+            )
+
+        if result.outcome == "kept":
+            await self._hub.wait_for(covered, 4 * max(state.row_s for state in states))
+            for state in states:
+                if state.ended and state.rows[-1].end_s < end_s:
+                    result.fail("injector_died", f"writer {state.writer.index}: {state.ended}")
+
+    def _judge(
+        self, run: Run, injector: Injector, states: list[WriterState], result: _Result
+    ) -> list[WriterRecord]:
+        """What each writer did in the window; the first that fell short rejects the run."""
+        records = []
+        demand = self._plan.demand
+        end_s = result.start_s + result.elapsed_s
+        for state, alone in zip(states, self.alone[run.arm], strict=True):
+            seen = judge(state.rows, result.start_s, end_s, alone, demand.min_share, state.row_s)
+            if seen.reason:
+                result.fail("rejected", f"writer {state.writer.index} {seen.reason}")
+            writes = 1.0 if injector.writes else 0.0
+            records.append(
+                WriterRecord(
+                    injector=injector.name,
+                    origin=state.writer.origin,
+                    target=state.writer.target,
+                    transport=injector.transport(state.writer),
+                    message_b=state.writer.message_b if injector.writes else 0,
+                    asked_b_s=state.writer.rate_b_s,
+                    rate_alone_b_s=writes * alone,
+                    rate_b_s=writes * seen.rate_b_s,
+                    rate_min_b_s=writes * seen.rate_min_b_s,
+                    bytes_b=writes * seen.bytes_b,
+                )
+            )
+        return records
+
+    def _command(self) -> list[str]:
+        targets = self._nodes.targets
+        values = {
+            "{targets}": ",".join(targets),
+            "{n_targets}": str(len(targets)),
+            "{slots}": ",".join(f"{node}:{self._plan.ranks_per_node}" for node in targets),
+        }
+        command = []
+        for word in self._plan.command:
+            for name, value in values.items():
+                word = word.replace(name, value)
+            command.append(word)
+        return command
+
+    def _sample(self, run: Run, result: _Result, records: list[WriterRecord]) -> Sample:
+        plan = self._plan
+        fom = result.fom
+        return Sample(
+            key=f"{plan.case}/{plan.block}/{run.pair}/{run.arm}/{run.attempt}",
+            case=plan.case,
+            workload=plan.workload,
+            arm=run.arm,
+            block=plan.block,
+            pair=run.pair,
+            position=run.position,
+            attempt=run.attempt,
+            warmup=run.warmup,
+            outcome=result.outcome,
+            reason=result.reason,
+            start_s=result.start_s,
+            elapsed_s=result.elapsed_s,
+            fom=fom.value if fom else None,
+            fom_unit=self._workload.unit,
+            fom_better=self._workload.better,
+            nodes=self._nodes.targets,
+            origin_nodes=self._nodes.origins,
+            provenance=self._provenance,
+            seed=plan.seed,
+            fom_extra=fom.extra if fom else {},
+            writers=records,
+            notes=plan.notes,
+        )

@@ -1,0 +1,79 @@
+"""Did the writer write through the whole window, at speed? Pure functions on its reported rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from statistics import median
+
+#: A report later than this many intervals means that the writer stood still.
+_LATE = 3.0
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A row of a writer as the agent saw it: it covers (start_s, end_s], Unix time."""
+
+    start_s: float
+    end_s: float
+    rate_b_s: float
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """What a writer did within a window; `reason` is None where it counts."""
+
+    rate_b_s: float
+    rate_min_b_s: float
+    bytes_b: float
+    reason: str | None
+
+
+def rate_alone(rows: list[Seen]) -> float:
+    """The writer's rate with no application: median of all rows but the first, which ramps up."""
+    return median(row.rate_b_s for row in rows[1:])
+
+
+def at_speed(rows: list[Seen], alone_b_s: float, min_share: float) -> bool:
+    """Whether the latest row shows the rate that a window may start at."""
+    return bool(rows) and rows[-1].rate_b_s > 0 and rows[-1].rate_b_s >= min_share * alone_b_s
+
+
+def judge(
+    rows: list[Seen],
+    start_s: float,
+    end_s: float,
+    alone_b_s: float,
+    min_share: float,
+    row_s: float,
+) -> Judgement:
+    """Hold rows against the application's window [start_s, end_s].
+
+    Every second of the window must be covered by rows, none may be late by more than three
+    intervals, and each must show at least `min_share` of the rate alone.
+    """
+    inside = [row for row in rows if row.end_s > start_s and row.start_s < end_s]
+    if not inside:
+        return Judgement(0.0, 0.0, 0.0, "wrote nothing within the window")
+    spans = [min(row.end_s, end_s) - max(row.start_s, start_s) for row in inside]
+    bytes_b = sum(row.rate_b_s * span for row, span in zip(inside, spans, strict=True))
+    slowest = min(inside, key=lambda row: row.rate_b_s)
+    reason = _gap(inside, start_s, end_s, row_s)
+    if (reason is None and slowest.rate_b_s < min_share * alone_b_s) or slowest.rate_b_s <= 0:
+        at_s = max(slowest.start_s - start_s, 0.0)
+        share = slowest.rate_b_s / alone_b_s if alone_b_s else 0.0
+        reason = (
+            f"was at {share:.0%} of its rate alone from second {at_s:.1f} of the window;"
+            f" {min_share:.0%} was asked"
+        )
+    return Judgement(bytes_b / sum(spans), slowest.rate_b_s, bytes_b, reason)
+
+
+def _gap(inside: list[Seen], start_s: float, end_s: float, row_s: float) -> str | None:
+    if inside[0].start_s > start_s:
+        return f"started {inside[0].start_s - start_s:.2f} s late"
+    if inside[-1].end_s < end_s:
+        return f"stopped {end_s - inside[-1].end_s:.2f} s before the application ended"
+    silent = max(row.end_s - row.start_s for row in inside)
+    if silent > _LATE * row_s:
+        return f"reported nothing for {silent:.1f} s"
+    return None

@@ -1,0 +1,110 @@
+"""How conductor and agents speak: lines of JSON over TCP, each signed with the job's secret.
+
+Both ends hold the secret of the job and send a nonce; from the three comes a key that holds for
+this connection and direction. Every line carries its HMAC over a running number and itself, so
+that nobody without the secret can say, repeat or reorder anything. Nothing is encrypted: there is
+nothing to hide.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import hmac
+import json
+import secrets
+from typing import Any
+
+#: Names of the environment variables by which an agent learns whom to call, and the job's secret.
+ADDRESS_VARIABLE = "NIMC_CONDUCTOR"
+SECRET_VARIABLE = "NIMC_SECRET"
+_NONCE_B = 16
+_LIMIT_B = 16 * 1024 * 1024
+
+
+class WireError(Exception):
+    """The other end is not of our job, or gone."""
+
+
+class Wire:
+    """One end of a connection."""
+
+    def __init__(
+        self,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        send_key: bytes,
+        receive_key: bytes,
+    ) -> None:
+        self._reader = reader
+        self._writer = writer
+        self._send_key = send_key
+        self._receive_key = receive_key
+        self._sent = 0
+        self._received = 0
+
+    @property
+    def peer(self) -> str:
+        """Address of the other end."""
+        return str(self._writer.get_extra_info("peername")[0])
+
+    def send(self, message: dict[str, Any]) -> None:
+        """Send one message; returns before it has left."""
+        body = json.dumps(message, separators=(",", ":")).encode()
+        self._writer.write(_sign(self._send_key, self._sent, body) + b" " + body + b"\n")
+        self._sent += 1
+
+    async def receive(self) -> dict[str, Any]:
+        """Wait for one message; raises WireError where the line is not signed or the end came."""
+        try:
+            line = await self._reader.readuntil(b"\n")
+        except (asyncio.IncompleteReadError, asyncio.LimitOverrunError, OSError):
+            raise WireError("the connection closed") from None
+        signature, _, body = line.rstrip(b"\n").partition(b" ")
+        expected = _sign(self._receive_key, self._received, body)
+        if not hmac.compare_digest(signature, expected):
+            raise WireError("a line was not signed with the job's secret")
+        self._received += 1
+        message: dict[str, Any] = json.loads(body)
+        return message
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._writer.close()
+
+
+def _sign(key: bytes, number: int, body: bytes) -> bytes:
+    return hmac.new(key, b"%d " % number + body, hashlib.sha256).hexdigest().encode()
+
+
+def new_secret() -> str:
+    """A secret for one job."""
+    return secrets.token_hex(32)
+
+
+async def _exchange(
+    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, secret: str, server: bool
+) -> Wire:
+    mine = secrets.token_hex(_NONCE_B).encode()
+    writer.write(mine + b"\n")
+    theirs = (await reader.readline()).strip()
+    if len(theirs) != 2 * _NONCE_B or theirs == mine:
+        raise WireError("the other end does not speak this protocol")
+    nonces = mine + theirs if server else theirs + mine
+    keys = [
+        hmac.new(secret.encode(), role + nonces, hashlib.sha256).digest()
+        for role in (b"server", b"client")
+    ]
+    return Wire(reader, writer, *(keys if server else reversed(keys)))
+
+
+async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, secret: str) -> Wire:
+    """The conductor's end of a new connection."""
+    return await _exchange(reader, writer, secret, server=True)
+
+
+async def connect(host: str, port: int, secret: str, source: str | None) -> Wire:
+    """Call the conductor, from the address of our own `source`."""
+    local = (source, 0) if source else None
+    reader, writer = await asyncio.open_connection(host, port, limit=_LIMIT_B, local_addr=local)
+    return await _exchange(reader, writer, secret, server=False)

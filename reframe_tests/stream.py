@@ -1,0 +1,91 @@
+"""STREAM triad with and without writers (the paper's section IV)."""
+
+import hashlib
+import sys
+from pathlib import Path
+
+import reframe as rfm
+from reframe.core.builtins import run_after, run_before, variable
+from reframe.core.exceptions import ReframeError
+
+from reframe_tests.mixin import NimcMixin
+
+#: STREAM 5.10, the official source, as the ReFrame wheel installs it.
+SOURCE = Path(sys.prefix) / "share/doc/reframe-hpc/examples/tutorial/stream/src/stream.c"
+SOURCE_SHA256 = "a52bae5e175bea3f7832112af9c085adab47117f7d2ce219165379849231692b"
+#: Arrays of doubles that STREAM allocates.
+_ARRAYS = 3
+_DOUBLE_B = 8
+#: Static data beyond this need the compiler's large memory model, bytes.
+_SMALL_MODEL_B = 2**31 - 2**26
+
+
+@rfm.simple_test
+class stream(rfm.RegressionTest, NimcMixin):
+    """Official STREAM at its real size, one OpenMP thread a core, first touch."""
+
+    descr = "STREAM triad under RDMA writes"
+    workload = "stream"
+    valid_systems = ["*"]
+    valid_prog_environs = ["+wheels"]
+    build_system = "SingleSource"
+    tags = {"single_node"}
+
+    #: Kernel iterations; the paper has 300.
+    iterations = variable(int, value=300)
+
+    #: Each array is this many times the last-level caches together; STREAM's rule asks for 4.
+    llc_multiple = variable(float, value=4.0)
+
+    #: Largest share of memory that the three arrays may take.
+    memory_share = variable(float, value=0.5)
+
+    @run_after("init")
+    def use_official_source(self):
+        """Take the source from the wheel, and prove that it is the official one."""
+        if not SOURCE.is_file():
+            raise ReframeError(f"{SOURCE}: not installed; 'make test' installs it")
+        if hashlib.sha256(SOURCE.read_bytes()).hexdigest() != SOURCE_SHA256:
+            raise ReframeError(f"{SOURCE}: is not the official STREAM 5.10 (SHA-256 differs)")
+        self.sourcesdir = str(SOURCE.parent)
+        self.sourcepath = SOURCE.name
+
+    @run_before("compile")
+    def size_arrays(self):
+        """Size the arrays from cache and memory; a cap is told with every sample."""
+        facts = self.node_facts
+        wanted_b = self.llc_multiple * facts.llc_b
+        array_b = min(wanted_b, self.memory_share * facts.memory_b / _ARRAYS)
+        elements = int(array_b / _DOUBLE_B)
+        if array_b < 4 * facts.llc_b:
+            self.notes = [
+                *self.notes,
+                f"STREAM arrays of {array_b / 2**20:.0f} MiB are smaller than the rule asks"
+                f" (4 x {facts.llc_b / 2**20:.0f} MiB of last-level cache)",
+            ]
+        self.build_system.cflags = [
+            "-O3",
+            "-march=native",
+            "-fopenmp",
+            f"-DSTREAM_ARRAY_SIZE={elements}",
+            f"-DNTIMES={self.iterations}",
+        ]
+        if _ARRAYS * array_b > _SMALL_MODEL_B:
+            self.build_system.cflags += ["-fno-pie", "-no-pie", "-mcmodel=large"]
+
+    @run_before("run")
+    def one_thread_a_core(self):
+        """Threads that stay where they are, so that first touch places the pages."""
+        self.env_vars["OMP_NUM_THREADS"] = self.app_cores
+        self.env_vars["OMP_PROC_BIND"] = "true"
+        self.env_vars["OMP_PLACES"] = "cores"
+        self.num_cpus_per_task = self.app_cores
+
+
+@rfm.simple_test
+class stream_quick(stream):
+    """A short form that still tells an effect."""
+
+    tags = {"quick"}
+    iterations = 20
+    pairs = 6

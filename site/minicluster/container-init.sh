@@ -1,0 +1,33 @@
+#!/bin/sh
+# Process 1 of a container: gives it a host name and the mounts that must be its own, then waits
+# and reaps, so that slurmd may die in it without taking the node's other processes along.
+set -eu
+
+name=$1 state=$2 kind=$3
+hostname "$name"
+mount -t proc proc /proc
+mount -t tmpfs shm /dev/shm
+mount --bind "$state/hosts" /etc/hosts
+
+# A /sys of this network namespace, so that interface counters are the node's, with this
+# container's part of the cgroup tree in it: slurmd takes the root that it sees.
+mount -t sysfs sysfs /sys
+case $kind in
+v1)
+    mount -t tmpfs cgroup /sys/fs/cgroup
+    mkdir /sys/fs/cgroup/freezer
+    mount -t cgroup -o freezer cgroup /sys/fs/cgroup/freezer
+    ;;
+v2)
+    mount -t cgroup2 cgroup /sys/fs/cgroup
+    # A group with processes of its own cannot hand controllers down: leave the root.
+    mkdir -p /sys/fs/cgroup/init /sys/fs/cgroup/system.slice
+    echo 1 > /sys/fs/cgroup/init/cgroup.procs
+    ;;
+esac
+
+: > "$state/run/$name.ready"
+while :; do
+    sleep 3600 &
+    wait
+done

@@ -1,0 +1,12 @@
+#!/bin/sh
+# Starts one container of the minicluster: a process in own network, UTS, IPC, mount, PID and
+# cgroup namespaces, and with it everything that is started in it later. Killing it kills them all.
+# usage: container.sh NETWORK_NAMESPACE HOSTNAME STATE_FOLDER CGROUP_KIND [CGROUP]
+set -eu
+
+netns=$1 name=$2 state=$3 kind=$4 cgroup=${5:-}
+here=$(dirname "$0")
+[ -z "$cgroup" ] || echo $$ > "$cgroup/cgroup.procs"
+exec nsenter --net="/run/netns/$netns" \
+    unshare --uts --ipc --mount --pid --cgroup --fork --kill-child \
+    sh "$here/container-init.sh" "$name" "$state" "$kind"

@@ -1,0 +1,37 @@
+"""Output of STREAM 5.10 as it prints it; figures changed by hand where a test says so."""
+
+from pathlib import Path
+
+import pytest
+
+from reframe_tests.fom.base import FomError
+from reframe_tests.fom.stream import parse
+
+OUTPUT = (Path(__file__).parents[2] / "captures" / "stream" / "stream-1core.txt").read_text()
+
+
+def test_triad_is_taken_from_the_average_time():
+    # 16777216 elements of 8 bytes, three arrays, average time as printed in the capture.
+    fom = parse(OUTPUT)
+    triad = next(line for line in OUTPUT.splitlines() if line.startswith("Triad:")).split()
+    assert fom.value == pytest.approx(3 * 16777216 * 8 / float(triad[2]))
+    assert fom.extra["best_b_s"] == pytest.approx(float(triad[1]) * 1e6)
+    assert fom.extra["array_b"] == 134217728
+
+
+def test_the_average_is_never_better_than_the_best():
+    fom = parse(OUTPUT)
+    assert fom.value <= fom.extra["best_b_s"]
+
+
+def test_a_failed_validation_is_no_figure():
+    failed = OUTPUT.replace("Solution Validates", "Failed Validation on array a[]")
+    with pytest.raises(FomError, match="validation did not pass"):
+        parse(failed)
+
+
+@pytest.mark.parametrize("missing", ["Triad:", "Array size", "This system uses"])
+def test_a_missing_line_is_named(missing):
+    cut = "\n".join(line for line in OUTPUT.splitlines() if not line.startswith(missing))
+    with pytest.raises(FomError, match="the output has no"):
+        parse(cut)

@@ -1,0 +1,113 @@
+"""The conductor for real, on this host: every way in which a block can end."""
+
+import os
+import signal
+
+import pytest
+
+from reframe_tests.injection.injectors import INJECTORS
+from reframe_tests.injection.plan import Demand
+from tests.reframe_tests.injection.conftest import MELT
+
+needs_ucx = pytest.mark.skipif(
+    INJECTORS["ucx"].missing() is not None, reason=f"ucx: {INJECTORS['ucx'].missing()}"
+)
+ORIGIN = "ucp_put_bw"
+
+
+def demand(**changes):
+    return Demand(
+        **{"min_share": 0.01, "retries": 0, "ready_timeout_s": 30, "run_timeout_s": 30, **changes}
+    )
+
+
+@needs_ucx
+@pytest.mark.slow
+def test_a_pair_of_all_arms(block):
+    run = block(arms=["off", "on", "spin", "aa"], warmups=1)
+    assert run.finish() == 0, run.err
+    samples = {sample["arm"]: sample for sample in run.samples() if not sample["warmup"]}
+    assert sorted(samples) == ["aa", "off", "on", "spin"]
+    assert {sample["outcome"] for sample in samples.values()} == {"kept"}
+    assert {sample["fom"] for sample in samples.values()} == {1.12089}  # as the capture says
+    (writer,) = samples["on"]["writers"]
+    assert writer["rate_alone_b_s"] > 1e8  # one core copies at gigabytes a second
+    assert writer["bytes_b"] == pytest.approx(
+        writer["rate_b_s"] * samples["on"]["elapsed_s"], rel=1e-6
+    )
+    assert samples["spin"]["writers"][0]["rate_b_s"] == 0
+    assert samples["off"]["writers"] == []
+    assert run.state()["state"] == "done"
+
+
+@needs_ucx
+@pytest.mark.slow
+def test_a_killed_writer_gives_a_rejected_sample_and_the_run_is_repeated(block):
+    run = block(
+        arms=["off", "on"], demand=demand(retries=2), command=["sh", "-c", f"sleep 2; cat '{MELT}'"]
+    )
+    run.wait_until(lambda: (run.run_dir / "logs/melt/0/0-on-0.out").exists(), 60)
+    (writer,) = run.processes(ORIGIN)
+    os.kill(writer, signal.SIGKILL)
+    assert run.finish() == 0, run.err
+    on = [sample for sample in run.samples() if sample["arm"] == "on"]
+    assert [sample["outcome"] for sample in on] == ["injector_died", "kept"]
+    assert on[0]["fom"] is None
+    assert "origin side ended" in on[0]["reason"]
+
+
+@pytest.mark.parametrize(
+    ("command", "outcome", "reason"),
+    [
+        (["sh", "-c", "echo lost atoms >&2; exit 3"], "application_failed", "exit status 3: lost"),
+        (["sleep", "60"], "application_hung", "no end within 0.5 s"),
+        (["echo", "hello"], "no_fom", "the output has no 'Loop time'"),
+        (["no-such-program"], "application_failed", "no-such-program: No such file"),
+    ],
+)
+def test_an_application_that_fails(block, command, outcome, reason):
+    run = block(command=command, demand=demand(run_timeout_s=0.5))
+    assert run.finish() == 1
+    (sample,) = run.samples()
+    assert sample["outcome"] == outcome
+    assert reason in sample["reason"]
+    assert run.state()["state"] == outcome
+    assert reason in run.err
+    assert "Traceback" not in run.err
+
+
+def test_a_failing_application_is_repeated_as_often_as_allowed(block):
+    run = block(command=["false"], demand=demand(retries=2))
+    assert run.finish() == 1
+    assert [sample["attempt"] for sample in run.samples()] == [0, 1, 2]
+
+
+@pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
+@needs_ucx
+@pytest.mark.slow
+def test_nothing_outlives_a_conductor_that_is_told_to_stop(block, signum):
+    run = block(arms=["off", "on"], pairs=50)
+    run.wait_until(lambda: len(run.samples()) >= 2, 60)
+    run.process.send_signal(signum)
+    code = run.finish()
+    run.wait_until(lambda: not run.processes(), 10)
+    assert all(sample["outcome"] == "kept" for sample in run.samples())
+    if signum is not signal.SIGKILL:
+        assert code == 143
+        assert run.state()["state"] == "cancelled"
+
+
+def test_a_block_does_not_go_on_without_its_owner(block):
+    owner = os.spawnlp(os.P_NOWAIT, "sleep", "sleep", "60")
+    run = block(command=["sleep", "30"], owner_pid=owner)
+    run.wait_until(lambda: run.processes("sleep"))
+    os.kill(owner, signal.SIGKILL)
+    os.waitpid(owner, 0)
+    assert run.finish() == 143
+
+
+def test_an_unwritable_folder_is_told_in_one_line(block):
+    run = block(nimc_dir="/proc/nowhere")
+    assert run.finish() == 3
+    assert "/proc/nowhere" in run.err
+    assert "Traceback" not in run.err
