@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import yaml
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
@@ -78,6 +79,8 @@ class Machine(_Record):
     node_mtti_s: _Duration = Field(default=5 * units.SECONDS["y"], alias="node_mtti", gt=0)
     #: None: detected on the host that asks.
     facts: Facts | None = None
+    #: Path of a file whose keys take the place of this one's, where it exists; may hold `$NAME`.
+    include: str | None = None
 
     def node_facts(self) -> Facts:
         """What a compute node is made of: as the file says, else as detected here."""
@@ -122,11 +125,25 @@ def load(name: str, root: Path = ROOT) -> Machine:
     if not path.is_file():
         known = ", ".join(known_machines(root)) or "none"
         raise InputError(f"machine {name!r}: there is no site/{name}.yaml; known machines: {known}")
+    record = _read(path)
+    extra = Path(os.path.expandvars(str(record.get("include") or "")))
+    if extra.is_file():
+        record |= _read(extra)
     try:
-        return Machine.model_validate(yaml.safe_load(path.read_text()))
-    except yaml.YAMLError as error:
-        raise InputError(f"site/{name}.yaml: {' '.join(str(error).split())}") from None
+        return Machine.model_validate(record)
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from None
     except ValidationError as error:
         first = error.errors()[0]
         field = ".".join(str(part) for part in first["loc"]) or "the file"
-        raise InputError(f"site/{name}.yaml: {field}: {first['msg']}") from None
+        raise InputError(f"{path}: {field}: {first['msg']}") from None
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        record = yaml.safe_load(path.read_text())
+    except yaml.YAMLError as error:
+        raise InputError(f"{path}: {' '.join(str(error).split())}") from None
+    if not isinstance(record, dict):
+        raise InputError(f"{path}: a mapping of keys to values is expected")
+    return record

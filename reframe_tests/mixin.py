@@ -24,7 +24,7 @@ from analysis.columns import read_samples
 from analysis.errors import InputError
 from analysis.estimate import results
 from analysis.units import rate_b_s, size_b
-from reframe_tests import machine
+from reframe_tests import machine, slurm
 from reframe_tests.injection.injectors.ucx import dram_message_b
 from reframe_tests.injection.plan import ARMS, BlockPlan, Demand
 from reframe_tests.workloads import WORKLOADS
@@ -118,6 +118,12 @@ class NimcMixin(rfm.RegressionTestPlugin):
         self.run_dir = Path(self.nimc_dir or stage / "nimc").resolve()
         self.block_logs = self.run_dir / "logs" / case / str(self.block)
         launcher = [] if not self.mpi else self.job.launcher.run_command(self.job).split()
+        origins = self.machine.origins
+        if self.job.scheduler.registered_name != "local":
+            launcher = slurm.on_targets(launcher, origins, self.num_tasks)
+            self.job.options += slurm.job_options(origins)
+        if origins.policy == "same_job":
+            self.num_tasks += origins.nodes * self.num_tasks_per_node
         try:
             plan = self._plan(case, [*launcher, self.executable, *self.executable_opts])
         except InputError as error:
@@ -157,6 +163,9 @@ class NimcMixin(rfm.RegressionTestPlugin):
                 else size_b(message, "message")
             ),
             rate_b_s=None if self.rate == "full" else rate_b_s(self.rate, "rate"),
+            agent_launcher=(
+                [] if site.origins.policy == "same_host" else slurm.agent_launcher(site.origins)
+            ),
             device=site.device,
             interface=site.interface,
             demand=Demand(
@@ -181,13 +190,23 @@ class NimcMixin(rfm.RegressionTestPlugin):
 
     @sanity_function
     def block_done(self) -> bool:
-        """The conductor says that every pair was measured."""
+        """Every pair was measured; else say who failed, and keep that beside the block's logs."""
         path = self.block_logs / "block.json"
-        if not path.is_file():
-            raise SanityError("the conductor left no block.json; see the job's output")
-        block = json.loads(path.read_text())
-        if block["state"] != "done":
-            raise SanityError(f"{block['state']}: {block['reason']}")
+        block = json.loads(path.read_text()) if path.is_file() else None
+        slurm_state = None if self.job.scheduler.registered_name == "local" else self.job.state
+        told = slurm.outcome(slurm_state, self.job.exitcode, block)
+        job = {
+            "outcome": told.name,
+            "reason": told.reason,
+            "job": self.job.jobid,
+            "state": self.job.state,
+            "exit_code": self.job.exitcode,
+            "nodes": list(self.job.nodelist or []),
+        }
+        self.block_logs.mkdir(parents=True, exist_ok=True)
+        (self.block_logs / "job.json").write_text(json.dumps(job, indent=1))
+        if told.name != "done":
+            raise SanityError(f"{told.name}: {told.reason}")
         return True
 
     @run_before("performance")

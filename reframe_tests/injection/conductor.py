@@ -60,7 +60,7 @@ async def conduct(plan: BlockPlan, logs: Path) -> None:
     hub = Hub(secret)
     address = allocation.own_address(plan)
     port = await hub.listen(address)
-    agents = await _start_agents(plan, f"{address}:{port}", secret, logs)
+    agents = await _start_agents(plan, len(nodes.nodes), f"{address}:{port}", secret, logs)
     try:
         await hub.gather(nodes.nodes, _AGENTS_TIMEOUT_S)
         provenance = store.keep_provenance(
@@ -79,9 +79,10 @@ async def conduct(plan: BlockPlan, logs: Path) -> None:
 
 
 async def _start_agents(
-    plan: BlockPlan, address: str, secret: str, logs: Path
+    plan: BlockPlan, n_nodes: int, address: str, secret: str, logs: Path
 ) -> list[asyncio.subprocess.Process]:
-    command = [*plan.agent_launcher, sys.executable, "-m", "reframe_tests.injection.agent"]
+    launcher = [word.replace("{n_nodes}", str(n_nodes)) for word in plan.agent_launcher]
+    command = [*launcher, sys.executable, "-m", "reframe_tests.injection.agent"]
     environment = {wire.ADDRESS_VARIABLE: address, wire.SECRET_VARIABLE: secret}
     with (logs / "agents.log").open("ab") as log:
         return [await processes.spawn(command, environment, plan.origin_cpus, log, log)]

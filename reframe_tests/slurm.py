@@ -1,0 +1,81 @@
+"""What a job with origins asks of Slurm, and what became of it. Pure functions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from reframe_tests.machine import Origins
+
+#: Slurm's job states that tell more than what the conductor could say, worst first.
+_STATES = {
+    "NODE_FAIL": "node_failed",
+    "BOOT_FAIL": "node_failed",
+    "OUT_OF_MEMORY": "out_of_memory",
+    "TIMEOUT": "time_limit",
+    "DEADLINE": "time_limit",
+    "PREEMPTED": "preempted",
+    "CANCELLED": "cancelled",
+}
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a block: `done`, or who failed, in one line for people."""
+
+    name: str
+    reason: str | None = None
+
+
+def job_options(origins: Origins) -> list[str]:
+    """Lines of the job script: no second start, and the origins' component where there is one."""
+    options = ["--no-requeue"]
+    if origins.policy in ("hetjob", "reservation"):
+        count = origins.nodes
+        component = [f"--nodes={count}", f"--ntasks={count}", "--ntasks-per-node=1", "--no-requeue"]
+        if origins.partition:
+            component.append(f"--partition={origins.partition}")
+        if origins.reservation:
+            component.append(f"--reservation={origins.reservation}")
+        options += ["#SBATCH hetjob", f"#SBATCH {' '.join(component)}"]
+    return options
+
+
+def agent_launcher(origins: Origins) -> list[str]:
+    """One step with one task on every node of the job; it shares its cores with the application."""
+    step = ["srun", "--overlap", "--ntasks-per-node=1", "--cpu-bind=none", "--mpi=none", "--mem=0"]
+    if origins.policy == "same_job":
+        return [*step, "--ntasks={n_nodes}", "--nodes={n_nodes}"]
+    return [*step, "--het-group=0,1"]
+
+
+def on_targets(launcher: list[str], origins: Origins, tasks: int) -> list[str]:
+    """The launch line of an application that must leave the last nodes of its job to the origins.
+
+    A heterogeneous job's first component holds the targets alone, so there the line stays.
+    """
+    if origins.policy != "same_job" or not launcher:
+        return launcher
+    if launcher[0] == "srun":
+        return [*launcher, "--nodes={n_targets}", f"--ntasks={tasks}", "--nodelist={targets}"]
+    return [*launcher, "--host", "{slots}"]
+
+
+def outcome(state: str | None, exit_code: int | None, block: Mapping[str, Any] | None) -> Outcome:
+    """Tell failures apart: what Slurm says first, then the conductor, then the exit status.
+
+    `state` is Slurm's (of all components, with commas; None where there is no Slurm), `block` what
+    the conductor left in `block.json` (None where it left nothing).
+    """
+    states = (state or "").split(",")
+    for name, told in _STATES.items():
+        if name in states:
+            return Outcome(told, f"Slurm: job state {name}")
+    if block is None:
+        return Outcome("job_failed", f"the conductor left no block.json (exit status {exit_code})")
+    if block["state"] != "done":
+        return Outcome(block["state"], block["reason"])
+    if exit_code:
+        return Outcome("job_failed", f"exit status {exit_code} though the block was done")
+    return Outcome("done")

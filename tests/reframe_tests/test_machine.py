@@ -1,0 +1,71 @@
+import pytest
+
+from analysis.errors import InputError
+from reframe_tests import machine
+
+TEXT = """
+name: box
+description: two nodes
+origins: {policy: hetjob, partition: origin}
+injector: perftest
+node_mtti: 10y
+nic: {model: QDR, processing: onload, link_rate: 32Gbit/s}
+facts: {cores: 16, sockets: 2, numa_nodes: 2, llc: 40MiB, memory: 64GiB}
+"""
+
+
+def _write(tmp_path, text):
+    (tmp_path / "site").mkdir(exist_ok=True)
+    (tmp_path / "site" / "box.yaml").write_text(text)
+    return tmp_path
+
+
+def test_quantities_are_read_into_si(tmp_path):
+    box = machine.load("box", _write(tmp_path, TEXT))
+    assert box.nic.link_rate_b_s == 4e9
+    assert box.facts.llc_b == 40 * 1024 * 1024
+    assert box.node_mtti_s == 10 * 365.25 * 86400
+
+
+def test_an_included_file_takes_the_place_of_keys_where_it_exists(tmp_path, monkeypatch):
+    monkeypatch.setenv("BOX", str(tmp_path))
+    root = _write(tmp_path, TEXT + "include: $BOX/more.yaml\n")
+    assert machine.load("box", root).injector == "perftest"
+    (tmp_path / "more.yaml").write_text("injector: ucx\n")
+    assert machine.load("box", root).injector == "ucx"
+
+
+@pytest.mark.parametrize(
+    ("found", "changed", "named"),
+    [
+        ("injector: perftest", "injector: magic", "injector: Input should be 'perftest' or 'ucx'"),
+        ("policy: hetjob", "policy: none", "origins.policy: Input should be"),
+        ("name: box", "nam: box", "name: Field required"),
+        ("memory: 64GiB", "memory: 64G", "64G"),
+        ("node_mtti", "mtti", "mtti: Extra inputs are not permitted"),
+        (TEXT, "- a list", "a mapping of keys to values is expected"),
+        (TEXT, "name: [", "while parsing"),
+    ],
+)
+def test_a_mistake_is_named_with_its_file(tmp_path, found, changed, named):
+    with pytest.raises(InputError, match=r"box\.yaml") as error:
+        machine.load("box", _write(tmp_path, TEXT.replace(found, changed)))
+    assert named in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_an_unknown_machine_is_told_with_the_known_ones(tmp_path):
+    with pytest.raises(InputError, match=r"'sun'.*known machines: box"):
+        machine.load("sun", _write(tmp_path, TEXT))
+
+
+def test_cores_are_split_disjoint_on_one_host(monkeypatch):
+    monkeypatch.setattr(machine.host, "detect", lambda: type("H", (), {"usable_cpus": [0, 2, 4]}))
+    local = machine.load("localhost")
+    assert local.split_cpus() == ([0, 2], [4])
+
+
+def test_a_host_of_one_core_is_refused(monkeypatch):
+    monkeypatch.setattr(machine.host, "detect", lambda: type("H", (), {"usable_cpus": [3]}))
+    with pytest.raises(InputError, match=r"1 of 1 usable cores leave none"):
+        machine.load("localhost").split_cpus()
