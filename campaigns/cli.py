@@ -11,6 +11,7 @@ from analysis.errors import NimcError
 
 #: Subcommand -> one line of help. Each is a module of `campaigns.commands`, loaded when called.
 COMMANDS: dict[str, str] = {
+    "plan": "the cases, nodes, node-hours and ReFrame commands; runs nothing",
     "writers": "concurrent writers that follow from Daly's checkpoint interval",
     "model": "the contention model: fit, predict, evaluate, recommend",
     "simulate": "slowdown at scales that nobody can book",

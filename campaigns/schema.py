@@ -15,13 +15,15 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from analysis import units
 from analysis.errors import InputError
+from reframe_tests.injection.injectors import INJECTORS
+from reframe_tests.injection.plan import ARMS
 
-#: Treatments that a pair may hold.
-ARMS = ("off", "on", "spin", "aa")
 #: Fewer pairs give no interval of 95 % (`docs/method.md`).
 LEAST_PAIRS = 6
-#: Names that may stand in `injector.name`; `auto` takes the first that works on the machine.
-INJECTORS = ("auto", "perftest", "ucx")
+#: What may stand in `injector.name`; `auto` takes the one that the machine's file names.
+_INJECTORS = ("auto", *sorted(name for name, each in INJECTORS.items() if each.writes))
+
+_TREATED = [arm for arm in ARMS if arm != "off"]
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@+-]{0,79}", re.ASCII)
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
@@ -45,11 +47,11 @@ def _duration_s(text: Any) -> float:
     return _positive(units.duration_s, text)
 
 
-def _text_of(read: Read, word: str) -> Callable[[Any], str]:
-    """A check that a text is `word` or a quantity; it stays as it was written."""
+def _text_of(read: Read, *words: str) -> Callable[[Any], str]:
+    """A check that a text is one of `words` or a quantity; it stays as it was written."""
 
     def check(text: Any) -> str:
-        if text != word:
+        if text not in words:
             _positive(read, text)
         return str(text)
 
@@ -83,7 +85,7 @@ def _arms(arms: list[str]) -> list[str]:
 
 
 def _injector(name: str) -> str:
-    if name not in INJECTORS:
+    if name not in _INJECTORS:
         raise ValueError(f"unknown injector '{name}'")
     return name
 
@@ -149,10 +151,10 @@ class Injector(_Part):
     """Who writes in the arm `on`, and what."""
 
     name: Annotated[str, AfterValidator(_injector)] = Field(
-        default="auto", description=" ".join(INJECTORS)
+        default="auto", description=" ".join(_INJECTORS)
     )
-    message: Annotated[str, BeforeValidator(_text_of(units.size_b, "dram"))] = Field(
-        default="dram", description="dram, or a size with its unit, such as 64KiB"
+    message: Annotated[str, BeforeValidator(_text_of(units.size_b, "auto", "dram"))] = Field(
+        default="auto", description="auto, dram, or a size with its unit, such as 64KiB"
     )
     rate: Annotated[str, BeforeValidator(_text_of(units.rate_b_s, "full"))] = Field(
         default="full", description="full, or a rate with its unit, such as 500MB/s"
@@ -178,7 +180,7 @@ class Campaign(_Part):
         min_length=1, description="a list of entries, each with at least 'check'"
     )
     arms: Annotated[list[str], AfterValidator(_arms)] = Field(
-        description=f"a list with off and at least one more of: {' '.join(ARMS[1:])}"
+        description=f"a list with off and at least one more of: {' '.join(_TREATED)}"
     )
     pairs: Pairs = Field(default=Pairs(), description="a mapping")
     injector: Injector = Field(default=Injector(), description="a mapping")

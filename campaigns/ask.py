@@ -1,0 +1,45 @@
+"""What is asked of which machine: reads the files that a command names, checks them together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from analysis.errors import InputError
+from campaigns.checks import settable
+from campaigns.load import load_campaign
+from campaigns.plan import Site
+from campaigns.schema import Campaign
+from reframe_tests import machine
+from reframe_tests.workloads import WORKLOADS
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A campaign, the machine it is asked of, and where ReFrame finds both."""
+
+    campaign: Campaign
+    #: The campaign file as it was read.
+    text: str
+    machine: machine.Machine
+    site: Site
+
+
+def ask(campaign_file: Path, machine_name: str, root: Path = machine.ROOT) -> Asked:
+    """Raises InputError for a campaign or a machine that is not known, or not right."""
+    described = machine.load(machine_name, root)
+    config = root / "configs" / f"{machine_name}.py"
+    if not config.is_file():
+        raise InputError(f"machine {machine_name!r}: there is no configs/{machine_name}.py")
+    folder = root / "reframe_tests"
+    checks = {name: settable(folder, name) for name in WORKLOADS}
+    campaign = load_campaign(campaign_file, checks)
+    shared = described.origins.policy == "same_host"
+    site = Site(
+        machine=machine_name,
+        config=config,
+        checks=folder,
+        target_nodes=1,
+        origin_nodes=0 if shared else described.origins.nodes,
+    )
+    return Asked(campaign, campaign_file.read_text(encoding="utf-8"), described, site)

@@ -1,0 +1,74 @@
+"""`nimc plan`: what a campaign would do; runs nothing."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from pathlib import Path
+
+import click
+
+from campaigns.ask import ask
+from campaigns.plan import RUN, Case, Plan, plan
+from campaigns.table import aligned
+from campaigns.wording import duration
+
+
+@click.command()
+@click.argument("campaign", type=click.Path(path_type=Path))
+@click.option("--machine", "machine", required=True, metavar="M", help="A file of site/.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON document instead of a table.")
+def command(campaign: Path, machine: str, as_json: bool) -> None:
+    """Show the cases of CAMPAIGN, their nodes and hours, and the ReFrame command of each block."""
+    asked = ask(campaign, machine)
+    planned = plan(asked.campaign, asked.site)
+    click.echo(json.dumps(planned.as_dict(), indent=1) if as_json else _text(planned))
+
+
+def _text(planned: Plan) -> str:
+    sums = planned.as_dict()
+    header = ["case", "targets", "origins", "pairs", "blocks", "duration", "node-hours"]
+    total = ["total", "", "", "", "", *_span(sums["duration_least_s"], sums["duration_most_s"])]
+    total.append(_hours(sums["node_hours_least"], sums["node_hours_most"]))
+    parts = [aligned(header, [*map(_row, planned.cases), total]), ""]
+    parts.append(f"ReFrame's commands ({RUN} is the folder of the run):")
+    for case in planned.cases:
+        always = [block for block in case.blocks if block.needed == "always"]
+        for block in always:
+            parts.append(f"\n# {case.case}, block {block.block}: {block.pairs} pairs")
+            parts.append(_shell(block.command))
+        if more := len(case.blocks) - len(always):
+            parts.append(f"# and up to {more} more blocks until the interval is narrow enough")
+    return "\n".join(parts)
+
+
+def _row(case: Case) -> list[str]:
+    always = sum(block.needed == "always" for block in case.blocks)
+    return [
+        case.case,
+        str(case.target_nodes),
+        str(case.origin_nodes) if case.origin_nodes else "same host",
+        _count(case.pairs_least, case.pairs_most),
+        _count(always, len(case.blocks)),
+        *_span(case.duration_least_s, case.duration_most_s),
+        _hours(case.nodes * case.duration_least_s / 3600, case.nodes * case.duration_most_s / 3600),
+    ]
+
+
+def _shell(words: list[str]) -> str:
+    """A command line to paste: `RUN` stays a variable."""
+    return " ".join(f'"{word}"' if RUN in word else shlex.quote(word) for word in words)
+
+
+def _count(least: int, most: int) -> str:
+    return str(least) if least == most else f"{least} to {most}"
+
+
+def _span(least_s: float, most_s: float) -> list[str]:
+    if least_s == most_s:
+        return [duration(least_s)]
+    return [f"{duration(least_s)} to {duration(most_s)}"]
+
+
+def _hours(least: float, most: float) -> str:
+    return f"{least:.2f}" if least == most else f"{least:.2f} to {most:.2f}"
