@@ -32,7 +32,9 @@ def ask(campaign_file: Path, machine_name: str, root: Path = machine.ROOT) -> As
     if not config.is_file():
         raise InputError(f"machine {machine_name!r}: there is no configs/{machine_name}.py")
     folder = root / "reframe_tests"
-    checks = {name: settable(folder, name) for name in WORKLOADS}
+    checks = {
+        name: settable(folder, name) for name in WORKLOADS if (folder / f"{name}.py").is_file()
+    }
     campaign = load_campaign(campaign_file, checks)
     shared = described.origins.policy == "same_host"
     site = Site(
