@@ -1,0 +1,92 @@
+"""Timetables and simulation at scale. Each figure comes from a process of its own.
+
+python -m tests.bench.scale timetable
+python -m tests.bench.scale simulate 1000000 none
+"""
+
+from __future__ import annotations
+
+import json
+import resource
+import subprocess
+import sys
+import time
+
+from analysis.simulate.hits import rank_slowdowns
+from analysis.simulate.noise import parse
+from analysis.simulate.progress import Application
+from campaigns.simulation import run as simulate
+from reframe_tests.injection.timetable import Origin, Timetable, plan
+from tests.bench import BenchRow
+
+_RANKS = (1_000, 10_000, 100_000, 1_000_000)
+_STEPS = 1_000
+_NOISE = "exponential:2%"
+
+
+def timetable() -> None:
+    """8,192 targets, 47 writers of 1 s, one hour; there and back through JSON."""
+    targets = [f"node{i:05}" for i in range(8192)]
+    origins = [Origin(f"origin{i:02}", 1) for i in range(47)]
+    table = plan(targets, origins, 47, 1.0, 3600.0, seed=1, setup_s=0.5)
+    assert len(Timetable.from_json(table.to_json())) == 169_246
+
+
+def simulation(ranks: int, noise: str) -> None:
+    """A periodic 3D halo; 0.8 % of the nodes of 8 ranks written to at a time, for 1 s each."""
+    application = Application(ranks, 8, _STEPS, step_s=0.025, noise=parse(noise, "noise"))
+    outcome = simulate(application, rank_slowdowns(8, 1.2, 2.1), ranks // 1000, 1.0, seed=1)
+    assert 1.2 < outcome.slowdown < 2.1
+
+
+def _measured(*arguments: str) -> tuple[float, float, str]:
+    """Seconds and bytes of memory of one piece in a new process, and its command."""
+    command = ["-m", "tests.bench.scale", *arguments]
+    done = subprocess.run([sys.executable, *command], check=True, capture_output=True, text=True)
+    figures = json.loads(done.stdout)
+    return figures["wall_s"], figures["memory_b"], " ".join(["python", *command])
+
+
+def run() -> list[BenchRow]:
+    """Time and memory of one timetable; time, memory and growth of the simulation."""
+    wall_s, memory_b, command = _measured("timetable")
+    rows = [
+        _row("timetable, 8,192 targets, 47 writers, 1 h", wall_s, "s", 1.0, command),
+        _row("its memory", memory_b / 1e6, "MB", 200.0, command),
+    ]
+    walls_s = []
+    for ranks in _RANKS:
+        wall_s, memory_b, command = _measured("simulate", str(ranks), "none")
+        walls_s.append(wall_s)
+        each_ns = wall_s / ranks / _STEPS * 1e9
+        name = f"simulate {ranks:,} ranks x 1,000 steps, 3D halo"
+        rows.append(BenchRow(f"{name}, per rank and step", each_ns, "ns", "", None, command))
+    growth = walls_s[-1] / walls_s[0] / (_RANKS[-1] / _RANKS[0])
+    rows += [
+        _row(name, wall_s, "s", 60.0, command),
+        _row("its memory", memory_b / 2**30, "GiB", 2.0, command),
+        _row("its time over 1,000 times that of 1,000 ranks", growth, "x", 1.0, command),
+    ]
+    wall_s, _, command = _measured("simulate", str(_RANKS[-1]), _NOISE)
+    return [*rows, _row(f"the same with noise {_NOISE}", wall_s, "s", 60.0, command)]
+
+
+def _row(name: str, value: float, unit: str, most: float, command: str) -> BenchRow:
+    return BenchRow(name, value, unit, f"under {most:g} {unit}", value < most, command)
+
+
+def main() -> None:
+    """Do one piece in this process, and print what it took as JSON."""
+    piece, *rest = sys.argv[1:]
+    start_s = time.perf_counter()
+    if piece == "timetable":
+        timetable()
+    else:
+        simulation(int(rest[0]), rest[1])
+    wall_s = time.perf_counter() - start_s
+    memory_b = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    print(json.dumps({"wall_s": wall_s, "memory_b": memory_b}))
+
+
+if __name__ == "__main__":
+    main()
