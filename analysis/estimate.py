@@ -86,7 +86,7 @@ def results(samples: pl.DataFrame, asked: Asked = Asked()) -> list[Result]:
     if samples.is_empty():
         return []
     pairs = pair_table(samples)
-    marked = judged(samples)
+    marked = judged(samples).sort("start_s", maintain_order=True)
     rows = []
     for (case,), of_case in marked.group_by("case", maintain_order=True):
         arms = [str(arm) for arm in of_case["arm"].unique(maintain_order=True) if arm != "off"]

@@ -11,6 +11,8 @@ from analysis.errors import NimcError
 
 #: Subcommand -> one line of help. Each is a module of `campaigns.commands`, loaded when called.
 COMMANDS: dict[str, str] = {
+    "report": "one self-contained HTML page a machine, and its data",
+    "compare": "two nights, or two machines, side by side",
     "plan": "the cases, nodes, node-hours and ReFrame commands; runs nothing",
     "writers": "concurrent writers that follow from Daly's checkpoint interval",
     "model": "the contention model: fit, predict, evaluate, recommend",

@@ -1,0 +1,150 @@
+"""Two runs side by side: two nights of one machine, or two machines.
+
+They share no pairs, so every ratio is Hodges and Lehmann's between independent sets, with its
+distribution-free interval. A change counts only where the whole interval lies beyond 1 and beyond
+the noise floors of both runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+import numpy as np
+import polars as pl
+
+from analysis.estimate import Result
+from analysis.pairs import SILENT_ARMS, ratio_blocks
+from analysis.report.data import RunData
+from analysis.report.words import facts
+from analysis.statistics.blocks import scope
+from analysis.statistics.two_samples import ratio_between
+
+#: What is compared: the slowdown, or the time for the same work in one arm.
+Metric = Literal["slowdown", "off", "on"]
+Change = Literal["worse", "better", "no change", "too few pairs", "noise floor missing"]
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """One figure of one case and arm, this run against the reference; above 1 is worse."""
+
+    case: str
+    arm: str
+    metric: Metric
+    ratio: float | None
+    ratio_low: float | None
+    ratio_high: float | None
+    #: What encloses the noise floors of both runs.
+    noise_floor_low: float | None
+    noise_floor_high: float | None
+    verdict: Change
+
+    def __post_init__(self) -> None:
+        if (self.ratio is None) != (self.ratio_low is None or self.ratio_high is None):
+            raise ValueError(f"{self.case}/{self.arm}: ratio without its interval")
+
+    def as_dict(self) -> dict[str, Any]:
+        """The row as JSON holds it."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A fact that differs between two runs."""
+
+    what: str
+    reference: str
+    this: str
+
+
+def compare(reference: RunData, this: RunData) -> list[Comparison]:
+    """Compares every case and writing arm that both runs hold."""
+    old = {(row.case, row.arm): row for row in reference.results}
+    found = []
+    for row in this.results:
+        before = old.get((row.case, row.arm))
+        if before is not None and row.arm not in SILENT_ARMS and before.unit == row.unit:
+            found += _of_row(reference, before, this, row)
+    return found
+
+
+def _of_row(reference: RunData, before: Result, this: RunData, row: Result) -> list[Comparison]:
+    blocks = [ratio_blocks(run.pairs, row.case, row.arm) for run in (reference, this)]
+    # Allocations are the unit only where both runs have enough of them.
+    by_block = all(scope(of_run) == "allocations like these" for of_run in blocks)
+    slowdowns = [_values(of_run, by_block) for of_run in blocks]
+    comparisons = [_judge(before, row, "slowdown", slowdowns[0], slowdowns[1])]
+    metrics: tuple[Metric, Metric] = ("off", "on")
+    for metric in metrics:
+        times = [_times(run, row, metric, by_block) for run in (reference, this)]
+        comparisons.append(_judge(before, row, metric, times[0], times[1]))
+    return comparisons
+
+
+def _values(blocks: Sequence[Sequence[float]], by_block: bool) -> list[float]:
+    if by_block:
+        return [float(np.median(block)) for block in blocks]
+    return [value for block in blocks for value in block]
+
+
+def _times(run: RunData, row: Result, metric: Metric, by_block: bool) -> list[float]:
+    """Time for the same work: the figure of merit itself, or one over it for a rate."""
+    chosen = run.pairs.filter(pl.col("case") == row.case, pl.col("arm") == row.arm)
+    rate = row.unit.endswith("/s")
+    time = (1 / pl.col(metric) if rate else pl.col(metric)).alias("time")
+    blocks = chosen.group_by("block", maintain_order=True).agg(time)["time"].to_list()
+    return _values(blocks, by_block)
+
+
+def _judge(
+    before: Result, row: Result, metric: Metric, old: Sequence[float], new: Sequence[float]
+) -> Comparison:
+    estimate = ratio_between(new, old)
+    lows = [r.noise_floor_low for r in (before, row) if r.noise_floor_low is not None]
+    highs = [r.noise_floor_high for r in (before, row) if r.noise_floor_high is not None]
+    floor = (min(lows), max(highs)) if len(lows) == len(highs) == 2 else None
+    verdict: Change = "no change"
+    if estimate is None:
+        verdict = "too few pairs"
+    elif floor is None:
+        verdict = "noise floor missing"
+    elif estimate.low > max(1.0, floor[1]):
+        verdict = "worse"
+    elif estimate.high < min(1.0, floor[0]):
+        verdict = "better"
+    return Comparison(
+        case=row.case,
+        arm=row.arm,
+        metric=metric,
+        ratio=estimate.value if estimate else None,
+        ratio_low=estimate.low if estimate else None,
+        ratio_high=estimate.high if estimate else None,
+        noise_floor_low=floor[0] if floor else None,
+        noise_floor_high=floor[1] if floor else None,
+        verdict=verdict,
+    )
+
+
+def differences(reference: RunData, this: RunData) -> list[Difference]:
+    """Facts of machine, software, campaign and provenance that are not the same in both runs."""
+    old, new = _facts(reference), _facts(this)
+    return [
+        Difference(name, old.get(name, "absent"), new.get(name, "absent"))
+        for name in dict.fromkeys([*old, *new])
+        if old.get(name) != new.get(name)
+    ]
+
+
+def _facts(run: RunData) -> dict[str, str]:
+    header = run.header
+    found = {"machine": header.machine, "campaign": header.campaign, "digest": header.digest}
+    found["commit"] = header.commit or "unknown"
+    found |= dict(facts(header.versions, "version"))
+    found |= dict(facts(header.facts))
+    values: dict[str, list[str]] = {}
+    for record in run.provenance.values():
+        for name, text in facts(record, "provenance"):
+            values.setdefault(name, []).append(text)
+    return found | {name: " | ".join(sorted(set(texts))) for name, texts in values.items()}

@@ -1,0 +1,89 @@
+"""A run with all that its report tells, and the data files beside the page."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from analysis.columns import read_run
+from analysis.errors import InputError
+from analysis.estimate import Asked, Result, results
+from analysis.pairs import judged, pair_table
+from analysis.run import RunHeader, load_header
+
+
+@dataclass(frozen=True)
+class RunData:
+    """One run, read and estimated."""
+
+    path: Path
+    header: RunHeader
+    #: All samples with their `status` (`analysis.pairs.judged`), in order of time.
+    samples: pl.DataFrame
+    #: `analysis.pairs.pair_table`.
+    pairs: pl.DataFrame
+    results: list[Result]
+    #: Sample files whose last line was cut off.
+    torn: list[str]
+    #: SHA-256 -> what `provenance/` tells of how runs were made.
+    provenance: dict[str, Any]
+
+    def document(self) -> dict[str, Any]:
+        """What every command that yields results prints of a run with `--json`."""
+        return run_document(self.header, self.results)
+
+
+def run_document(header: RunHeader, rows: Sequence[Result]) -> dict[str, Any]:
+    """Keys: machine, campaign, run, results (a list of `analysis.estimate.Result`)."""
+    return {
+        "machine": header.machine,
+        "campaign": header.campaign,
+        "run": header.run,
+        "results": [row.as_dict() for row in rows],
+    }
+
+
+def load_run(path: Path) -> RunData:
+    """Reads and estimates the run in folder `path`. Raises InputError for what it cannot read."""
+    header = load_header(path)
+    read = read_run(path)
+    return RunData(
+        path=path,
+        header=header,
+        samples=judged(read.frame).sort("start_s", maintain_order=True),
+        pairs=pair_table(read.frame),
+        results=results(read.frame, Asked.of(header)),
+        torn=read.torn,
+        provenance=_provenance(path),
+    )
+
+
+def _provenance(path: Path) -> dict[str, Any]:
+    found = {}
+    for file in sorted((path / "provenance").glob("*.json")):
+        try:
+            found[file.stem] = json.loads(file.read_text(encoding="utf-8"))
+        except ValueError as error:
+            raise InputError(f"{file}: {error}") from error
+    return found
+
+
+def write_data(folder: Path, runs: Sequence[RunData]) -> list[Path]:
+    """Writes results.json, samples.parquet and pairs.parquet of `runs` into `folder`."""
+    document = {"machine": runs[0].header.machine, "runs": [run.document() for run in runs]}
+    results_file = folder / "results.json"
+    results_file.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+    files = [results_file]
+    for name in ("samples", "pairs"):
+        frames = [
+            getattr(run, name).with_columns(run=pl.lit(run.header.run, pl.Categorical))
+            for run in runs
+        ]
+        files.append(folder / f"{name}.parquet")
+        pl.concat(frames).write_parquet(files[-1])
+    return files

@@ -1,0 +1,188 @@
+"""The page: from the runs of one machine to one self-contained HTML text."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+from typing import Any
+
+import jinja2
+import polars as pl
+from markupsafe import Markup
+
+from analysis import figures
+from analysis.caveats import emulations
+from analysis.estimate import Result
+from analysis.pairs import SILENT_ARMS
+from analysis.report import words
+from analysis.report.data import RunData
+from analysis.report.palette import css_variables
+from analysis.report.plots import overview_plot, ratios_plot, samples_plot
+from analysis.report.published import Published, published
+from analysis.statistics.paper import PaperEstimates, paper_estimates
+from analysis.verdict import MEANING
+
+#: Rejected runs listed one by one at most; beyond, the data beside the page has them.
+_LISTED = 200
+_DASH = "\u2013"
+
+
+@dataclass(frozen=True)
+class CaseView:
+    """One case of one run, as the template shows it."""
+
+    name: str
+    anchor: str
+    unit: str
+    rows: list[Result]
+    #: The arms whose effect is asked for, rather than noise floor and control.
+    effects: list[Result]
+    notes: list[str]
+    #: Caveats of what the bytes went over; they stand at the figure itself.
+    emulated: list[str]
+    samples_svg: Markup
+    ratios_svg: Markup
+    samples: int
+    warmups: int
+    paper: PaperEstimates
+    published: list[Published]
+    #: Runs that do not count: (key, time, outcome, reason), the first so many of them.
+    lost: list[tuple[str, str, str, str]]
+    #: How often each outcome and reason: (outcome, reason, times).
+    lost_kinds: list[tuple[str, str, int]]
+    #: Each kind of writer, in one line.
+    writers: list[str]
+    seeds: str
+    nodes: str
+    origins: str
+    provenance: list[str]
+
+
+@dataclass(frozen=True)
+class RunView:
+    """One run, as the template shows it."""
+
+    data: RunData
+    anchor: str
+    cases: list[CaseView]
+    #: The rows of the results table: effects, or all of a case that has none.
+    shown: list[Result]
+    overview_svg: Markup | None
+
+
+def render(runs: Sequence[RunData]) -> str:
+    """The page of `runs`, which are of one machine; the newest comes first."""
+    ordered = sorted(runs, key=lambda run: run.header.started_s, reverse=True)
+    views = [_run_view(run, f"r{index}") for index, run in enumerate(ordered)]
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("analysis.report", ""),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=jinja2.StrictUndefined,
+    )
+    environment.filters |= {"figure": figures.number, "utc": words.utc, "sentence": words.sentence}
+    return environment.get_template("page.html").render(
+        machine=ordered[0].header.machine,
+        runs=views,
+        facts=words.facts(ordered[0].header.facts),
+        emulated=sorted({text for run in views for case in run.cases for text in case.emulated}),
+        css=Markup(files("analysis.report").joinpath("page.css").read_text(encoding="utf-8")),
+        light=css_variables(0),
+        dark=css_variables(1),
+        meaning=MEANING,
+        outcomes=words.OUTCOMES,
+        flat=words.facts,
+        fom=_fom,
+        ratio=_ratio,
+        interval=_interval,
+        quantity=lambda *figure: figures.quantity(*figure).replace(figures.NONE, _DASH),
+    )
+
+
+def _run_view(run: RunData, anchor: str) -> RunView:
+    names = list(dict.fromkeys(row.case for row in run.results))
+    cases = [_case_view(run, name, f"{anchor}c{i}") for i, name in enumerate(names)]
+    shown = [row for case in cases for row in (case.effects or case.rows)]
+    effects = [row for row in shown if row.slowdown is not None and row.arm not in SILENT_ARMS]
+    overview = Markup(overview_plot(effects, f"{anchor}o")) if len(effects) > 1 else None
+    return RunView(run, anchor, cases, shown, overview)
+
+
+def _case_view(run: RunData, name: str, anchor: str) -> CaseView:
+    samples = run.samples.filter(pl.col("case") == name)
+    rows = [row for row in run.results if row.case == name]
+    emulated = emulations([str(text) for text in samples["transport"].unique(maintain_order=True)])
+    notes = dict.fromkeys(note for row in rows for note in row.notes if note not in emulated)
+    counted = samples.filter(status="counts")
+    foms = {
+        arm: counted.filter(pl.col("arm") == arm)["fom"].to_numpy().tolist()
+        for arm in ("off", "on")
+    }
+    lost = samples.filter(status="rejected")
+    kinds = Counter(lost.select("outcome", pl.col("reason").fill_null("")).iter_rows())
+    pairs = run.pairs.filter(pl.col("case") == name)
+    return CaseView(
+        name=name,
+        anchor=anchor,
+        unit=rows[0].unit,
+        rows=rows,
+        effects=[row for row in rows if row.arm not in SILENT_ARMS],
+        notes=list(notes),
+        emulated=emulated,
+        samples_svg=Markup(samples_plot(samples, rows[0].unit, f"{anchor}s")),
+        ratios_svg=Markup(ratios_plot(pairs, rows, f"{anchor}p")),
+        samples=samples.height,
+        warmups=samples.filter(status="warm-up").height,
+        paper=paper_estimates(foms["off"], foms["on"], samples["fom_better"][0]),
+        published=published(rows[0].workload),
+        lost=[
+            (key, words.utc(start_s), outcome, reason or "")
+            for key, start_s, outcome, reason in lost.head(_LISTED)
+            .select("key", "start_s", "outcome", "reason")
+            .iter_rows()
+        ],
+        lost_kinds=[(outcome, why, times) for (outcome, why), times in kinds.most_common()],
+        writers=_writers(counted),
+        seeds=_distinct(samples["seed"]),
+        nodes=_distinct(samples["nodes"]),
+        origins=_distinct(samples["origin_nodes"]),
+        provenance=[str(sha) for sha in samples["provenance"].unique(maintain_order=True)],
+    )
+
+
+def _writers(counted: pl.DataFrame) -> list[str]:
+    kinds = (
+        counted.filter(pl.col("message_b") > 0)
+        .group_by("arm", "injector", "transport", "message_b", "writers", maintain_order=True)
+        .agg(pl.col("writer_share").min())
+    )
+    return [
+        f"{arm}: {figures.count(writers, 'writer')}, {injector} over {transport}, "
+        f"{words.binary(message_b)} a write; none below {share or 0:.0%} of its rate alone"
+        for arm, injector, transport, message_b, writers, share in kinds.iter_rows()
+    ]
+
+
+def _distinct(column: pl.Series, most: int = 12) -> str:
+    values = [str(value) for value in column.unique(maintain_order=True)]
+    more = f" and {len(values) - most} more" if len(values) > most else ""
+    return ", ".join(values[:most]) + more
+
+
+def _fom(value: float | None, row: Result) -> str:
+    """A figure of merit in the unit that suits the row's off median."""
+    factor, unit = figures.scale(row.off_median, row.unit)
+    return _DASH if value is None else f"{figures.number(value / factor)} {unit}"
+
+
+def _ratio(value: float | None, low: float | None, high: float | None) -> dict[str, Any]:
+    """A ratio with its interval, for the template; refuses a ratio without one."""
+    text, ends = figures.effect(value, low, high)
+    return {"value": text, "interval": ends.replace("-", _DASH)}
+
+
+def _interval(low: float | None, high: float | None) -> str:
+    return figures.interval(low, high).replace("-", _DASH)

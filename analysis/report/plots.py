@@ -1,0 +1,169 @@
+"""The figures of the report. Every sample is drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import matplotlib as mpl
+import numpy as np
+import polars as pl
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from numpy.typing import NDArray
+
+from analysis.estimate import Result
+from analysis.figures import scale
+from analysis.pairs import SILENT_ARMS
+from analysis.report.palette import MARKERS, STYLE, light, themed_svg
+
+#: Above so many points a figure's points are drawn as one picture.
+RASTER_ABOVE = 3000
+_LABELS = {"spin": "spin\n(control)", "aa": "aa\n(off again)"}
+_WIDTH_IN = 5.0
+
+
+@contextmanager
+def _figure(height_in: float) -> Iterator[tuple[Figure, Axes]]:
+    with mpl.rc_context(STYLE):
+        figure = Figure(figsize=(_WIDTH_IN, height_in), layout="constrained")
+        yield figure, figure.subplots()
+
+
+def samples_plot(samples: pl.DataFrame, unit: str, name: str) -> str:
+    """All samples of one case: a strip for each arm, each in order of time, with its median.
+
+    `samples` has the columns of `analysis.pairs.judged`. A run that yielded no figure of merit is
+    a cross below the edge. Runs that do not count stand at an edge where they lie beyond it, so
+    that they do not press together those that do.
+    """
+    arms = _arms(samples)
+    values = samples["fom"].drop_nulls()
+    factor, scaled = scale(_float(values.median()), unit)
+    edges = _edges(samples.filter(status="counts")["fom"].to_numpy() / factor)
+    raster = samples.height > RASTER_ABOVE
+    with _figure(2.9) as (figure, axes):
+        for strip, arm in enumerate(arms):
+            of_arm = samples.filter(pl.col("arm") == arm)
+            x = strip + np.linspace(-0.34, 0.34, of_arm.height + 2)[1:-1]
+            status = of_arm["status"].to_numpy()
+            y = np.clip(of_arm["fom"].to_numpy() / factor, *edges)
+            _strip(axes, x, y, status, arm, raster)
+            counted = y[status == "counts"]
+            if len(counted):
+                axes.hlines(np.median(counted), strip - 0.42, strip + 0.42, color=light("ink"))
+        axes.set_xticks(range(len(arms)), [_LABELS.get(arm, arm) for arm in arms])
+        axes.tick_params(length=0)
+        axes.set_xlim(-0.55, len(arms) - 0.45)
+        axes.set_ylabel(f"{'rate' if scaled.endswith('/s') else 'time'} in {scaled}")
+        axes.grid(axis="y")
+        axes.margins(y=0.06)
+        return themed_svg(figure, name, f"Every sample in {scaled}, by arm, in order of time")
+
+
+def _edges(counted: NDArray[np.float64]) -> tuple[float, float]:
+    """Lowest and highest value to draw: those that count and a quarter of their span more."""
+    if not len(counted):
+        return -np.inf, np.inf
+    low, high = float(counted.min()), float(counted.max())
+    room = (high - low or high) / 4
+    return low - room, high + room
+
+
+def _strip(axes: Axes, x: Any, y: Any, status: Any, arm: str, raster: bool) -> None:
+    size = 22 if len(x) < 200 else 4
+    look: dict[str, dict[str, Any]] = {
+        "counts": {"marker": MARKERS.get(arm, "P"), "color": light(arm), "alpha": 0.75, "lw": 0},
+        "warm-up": {"marker": "o", "facecolor": "none", "edgecolor": light("bad")},
+        "rejected": {"marker": "x", "color": light("bad")},
+    }
+    for which, style in look.items():
+        chosen = (status == which) & ~np.isnan(y)
+        axes.scatter(x[chosen], y[chosen], s=size, rasterized=raster, **style)
+    lost = np.isnan(y)
+    axes.scatter(
+        x[lost],
+        np.zeros(lost.sum()),
+        s=size,
+        transform=axes.get_xaxis_transform(),
+        clip_on=False,
+        rasterized=raster,
+        **look["rejected"],
+    )
+
+
+def ratios_plot(pairs: pl.DataFrame, rows: Sequence[Result], name: str) -> str:
+    """The slowdown of every pair of one case by arm, each arm's interval, and the noise floor."""
+    raster = pairs.height > RASTER_ABOVE
+    with _figure(0.9 + 0.66 * len(rows)) as (figure, axes):
+        _reference(axes, rows[0])
+        for line, row in enumerate(rows):
+            ratios = pairs.filter(pl.col("arm") == row.arm)["ratio"].to_numpy()
+            y = line + np.linspace(-0.12, 0.3, len(ratios) + 2)[1:-1]
+            axes.scatter(
+                ratios,
+                y,
+                s=18 if len(ratios) < 200 else 3,
+                marker=MARKERS.get(row.arm, "P"),
+                color=light(row.arm),
+                alpha=0.7,
+                lw=0,
+                rasterized=raster,
+            )
+            _interval(axes, row, line - 0.27, light(row.arm))
+        _finish(axes, [row.arm for row in rows])
+        return themed_svg(figure, name, "Slowdown of every pair, with intervals and noise floor")
+
+
+def overview_plot(rows: Sequence[Result], name: str) -> str:
+    """The effects of all cases below one another, each with its noise floor and its control."""
+    effects = [row for row in rows if row.arm not in SILENT_ARMS]
+    with _figure(0.7 + 0.42 * len(effects)) as (figure, axes):
+        axes.axvline(1, color=light("muted"), lw=1)
+        for line, row in enumerate(effects):
+            _bar(axes, row.noise_floor_low, row.noise_floor_high, line, light("band"), 10)
+            _bar(axes, row.control_low, row.control_high, line + 0.22, light("spin"), 3)
+            _interval(axes, row, line, light("on"))
+        labels = [row.case if row.arm == "on" else f"{row.case} {row.arm}" for row in effects]
+        _finish(axes, labels)
+        return themed_svg(figure, name, "Slowdown of every case with its interval")
+
+
+def _reference(axes: Axes, row: Result) -> None:
+    if row.noise_floor_low is not None and row.noise_floor_high is not None:
+        axes.axvspan(row.noise_floor_low, row.noise_floor_high, color=light("band"), alpha=0.45)
+    axes.axvline(1, color=light("muted"), lw=1)
+
+
+def _interval(axes: Axes, row: Result, y: float, colour: str) -> None:
+    if row.slowdown is None:
+        return
+    _bar(axes, row.slowdown_low, row.slowdown_high, y, colour, 3)
+    axes.plot(row.slowdown, y, marker="|", ms=11, mew=2.5, color=light("ink"))
+
+
+def _bar(
+    axes: Axes, low: float | None, high: float | None, y: float, colour: str, width: float
+) -> None:
+    if low is not None and high is not None:
+        axes.plot([low, high], [y, y], color=colour, lw=width, solid_capstyle="butt")
+
+
+def _finish(axes: Axes, labels: Sequence[str]) -> None:
+    axes.set_yticks(range(len(labels)), labels)
+    axes.set_ylim(len(labels) - 0.4, -0.6)
+    axes.tick_params(length=0)
+    axes.grid(axis="x")
+    axes.spines["left"].set_visible(False)
+    axes.set_xlabel("slowdown against off (1 is no effect)")
+
+
+def _arms(samples: pl.DataFrame) -> list[str]:
+    known = ["off", "on", "spin", "aa"]
+    found = [str(arm) for arm in samples["arm"].unique(maintain_order=True)]
+    return sorted(found, key=lambda arm: known.index(arm) if arm in known else len(known))
+
+
+def _float(value: object) -> float | None:
+    return value if isinstance(value, float) else None

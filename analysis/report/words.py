@@ -1,0 +1,106 @@
+"""Sentences and labels of the report."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from analysis.estimate import Result
+from analysis.figures import count, quantity
+from analysis.verdict import MEANING
+
+#: Outcome of a run that does not count -> what it means.
+OUTCOMES = {
+    "rejected": "The application ran, but the conditions asked for did not hold.",
+    "injector_never_ready": "The writers did not come up to speed.",
+    "injector_died": "A writer ended while the application ran.",
+    "application_failed": "The application ended with an error.",
+    "application_hung": "The application did not end in time.",
+    "no_fom": "The application's output held no figure of merit.",
+    "kept": "The record says it counts, but no writer was seen to write.",
+}
+
+
+def binary(value: float) -> str:
+    """A size in powers of 1024: `64 KiB`."""
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if abs(value) < 1024:
+            return f"{value:.4g} {unit}"
+        value /= 1024
+    return f"{value:.4g} TiB"
+
+
+#: Ending of a key -> how its number is shown; the longer endings come first.
+_ENDINGS: dict[str, Callable[[float], str]] = {
+    "_b_s": lambda value: quantity(value, "B/s"),
+    "_b": binary,
+    "_hz": lambda value: f"{value / 1e9:.4g} GHz",
+    "_mhz": lambda value: f"{value:.4g} MHz",
+    "_s": lambda value: f"{value:.4g} s",
+}
+
+
+def sentence(row: Result) -> str:
+    """What one arm did to one case, in one plain sentence with its interval."""
+    if row.slowdown is None or row.slowdown_low is None or row.slowdown_high is None:
+        return f"No estimate: {count(row.pairs, 'pair')} of at least 6 that are needed."
+    writers = ""
+    if row.writer_rate_b_s is not None:
+        writers = f" while {quantity(row.writer_rate_b_s, 'B/s', 3)} were written into its node"
+    return (
+        f"The same work took {_change(row.slowdown)} time{writers} (interval from "
+        f"{_change(row.slowdown_low)} to {_change(row.slowdown_high)}, "
+        f"{count(row.pairs, 'pair')}). {MEANING[row.verdict]}"
+    )
+
+
+def _change(ratio: float) -> str:
+    return f"{abs(ratio - 1) * 100:.1f} % {'more' if ratio >= 1 else 'less'}"
+
+
+def facts(record: Mapping[str, Any], prefix: str = "") -> list[tuple[str, str]]:
+    """Nested facts as (label, text), in their order; units are read from the keys' endings."""
+    rows: list[tuple[str, str]] = []
+    for key, value in record.items():
+        name = f"{prefix} {key}".strip()
+        if isinstance(value, Mapping):
+            rows += facts(value, name)
+        elif isinstance(value, list) and any(isinstance(item, Mapping) for item in value):
+            for index, item in enumerate(value):
+                rows += facts(item if isinstance(item, Mapping) else {"": item}, f"{name} {index}")
+        else:
+            rows.append(_fact(name, value))
+    return rows
+
+
+def _fact(name: str, value: Any) -> tuple[str, str]:
+    if value is None or value in ("", []):
+        return name.replace("_", " "), "unknown" if value is None else "none"
+    if isinstance(value, bool):
+        return name.replace("_", " "), "yes" if value else "no"
+    if isinstance(value, list):
+        return name.replace("_", " "), ranges(value)
+    if isinstance(value, (int, float)):
+        for ending, show in _ENDINGS.items():
+            if name.endswith(ending):
+                return name.removesuffix(ending).replace("_", " "), show(value)
+    return name.replace("_", " "), str(value)
+
+
+def ranges(values: Sequence[Any]) -> str:
+    """A list as text; integers that follow one another as a range: `0-3, 8`."""
+    parts: list[tuple[Any, Any]] = []
+    for value in values:
+        if parts and type(value) is type(parts[-1][1]) is int and value == parts[-1][1] + 1:
+            parts[-1] = (parts[-1][0], value)
+        else:
+            parts.append((value, value))
+    return ", ".join(str(a) if a == b else f"{a}-{b}" for a, b in parts)
+
+
+def utc(moment_s: float | None) -> str:
+    """A moment (Unix time) as a date and time in UTC."""
+    if moment_s is None:
+        return "not finished"
+    return time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(moment_s))

@@ -1,0 +1,35 @@
+"""`nimc report`: one self-contained HTML page a machine, and its data."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+from rich.console import Console
+
+from analysis.report.make import make_reports
+from analysis.table import results_table
+
+
+@click.command()
+@click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="RUN...")
+@click.option(
+    "--output",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Folder to write to; by default RUN/report, for one run.",
+)
+@click.option("--json", "as_json", is_flag=True, help="One JSON document instead of tables.")
+def command(runs: tuple[Path, ...], output: Path | None, as_json: bool) -> None:
+    """One self-contained HTML page a machine, and the data behind it, from the folders of runs."""
+    reports = make_reports(runs, output)
+    if as_json:
+        document = {"reports": [report.document() for report in reports]}
+        click.echo(json.dumps(document, indent=1))
+        return
+    console = Console()
+    for report in reports:
+        for run in report.runs:
+            console.print(f"[bold]{run.header.run}[/bold]")
+            console.print(results_table(run.results))
+        click.echo(f"report: {report.page}")

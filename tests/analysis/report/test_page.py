@@ -1,0 +1,172 @@
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from analysis.report import page, plots
+from analysis.report.data import RunData, load_run
+from analysis.report.palette import COLOURS
+from analysis.sample import Sample
+from tests.analysis.synthetic import LAMMPS, STREAM, header, reject, samples, write_run
+
+_VOID = {"meta", "link", "br", "img", "hr"}
+
+
+class _Page(HTMLParser):
+    """Checks that tags close in order; collects ids, addresses and text by tag."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.ids: Counter[str] = Counter()
+        self.addresses: list[str] = []
+        self.texts: dict[str, list[str]] = {}
+        self.feed(text)
+        assert self.open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag not in _VOID:
+            self.open.append(tag)
+        values = dict(attrs)
+        self.ids[values.get("id") or ""] += 1
+        for name in ("href", "xlink:href", "src", "action"):
+            self.addresses.append(values.get(name) or "")
+        self.texts.setdefault(tag, []).append("")
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.handle_starttag(tag, attrs)
+        if tag not in _VOID:
+            self.open.pop()
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        for tag in set(self.open):
+            self.texts[tag][-1] += data
+
+
+def _found() -> list[Sample]:
+    found = samples(STREAM, blocks=2, pairs=6) + samples(LAMMPS, pairs=10)
+    found[4] = reject(found[4], "rejected", "0.61 of the rate alone, 0.9 asked for")
+    found[9] = reject(found[9], "injector_died", "<script>alert(1)</script>")
+    return found
+
+
+def _run(tmp_path: Path, found: list[Sample] | None = None, **changes: object) -> RunData:
+    return load_run(write_run(tmp_path / "run", found or _found(), header(**changes)))
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> RunData:
+    return _run(tmp_path_factory.mktemp("page"))
+
+
+@pytest.fixture(scope="module")
+def text(run: RunData) -> str:
+    return page.render([run])
+
+
+def test_the_page_is_well_formed_and_loads_nothing(text: str) -> None:
+    parsed = _Page(text)
+    assert [name for name, times in parsed.ids.items() if name and times > 1] == []
+    outside = [x for x in parsed.addresses if x and not x.startswith(("#", "data:"))]
+    assert outside == []
+    assert "@import" not in text
+    assert re.search(r"url\((?!#)", text) is None
+
+
+def test_every_sample_is_a_point(run: RunData) -> None:
+    for case, drawn in (("stream", 50), ("lammps", 41)):
+        of_case = run.samples.filter(case=case)
+        assert of_case.height == drawn
+        svg = plots.samples_plot(of_case, "s", "x")
+        points = re.findall(r'<g id="x-PathCollection_\d+">.*?</g>\s*</g>', svg, re.DOTALL)
+        marks = re.sub(r"<defs>.*?</defs>", "", "".join(points), flags=re.DOTALL)
+        assert len(re.findall("<(use|path) ", marks)) == drawn
+
+
+def test_above_some_thousand_points_they_are_one_picture(
+    run: RunData, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(plots, "RASTER_ABOVE", 10)
+    svg = plots.samples_plot(run.samples.filter(case="stream"), "B/s", "x")
+    assert svg.count("<use ") < 20
+    assert "data:image/png;base64," in svg
+    _Page(svg)
+
+
+def test_figures_follow_the_colour_scheme(text: str) -> None:
+    svgs = "".join(re.findall(r"<svg.*?</svg>", text, re.DOTALL))
+    assert not any(light in svgs for light, _ in COLOURS.values())
+    assert re.findall(r"#[0-9a-f]{6}\b", svgs) == []
+    assert "var(--on)" in svgs
+    assert f"--on:{COLOURS['on'][1]}" in text
+
+
+def test_every_figure_says_that_it_is_emulated(text: str) -> None:
+    captions = _Page(text).texts["figcaption"]
+    assert len(captions) == 5  # two a case and the overview
+    assert all("Emulated writes, not RDMA hardware." in caption for caption in captions)
+
+
+def test_hardware_is_not_called_emulated(tmp_path: Path) -> None:
+    remote = replace(STREAM, transport="InfiniBand", origin="synthetic-1")
+    text = page.render([_run(tmp_path, samples(remote))])
+    assert "mulated" not in re.sub(r"<style>.*</style>", "", text, flags=re.DOTALL)
+
+
+def test_rejections_stand_there_escaped_with_their_reasons(text: str) -> None:
+    assert "0.61 of the rate alone, 0.9 asked for" in text
+    assert "&lt;script&gt;alert(1)" in text
+    assert "<script" not in text
+
+
+def test_published_figures_are_marked_so(text: str) -> None:
+    assert text.count("published, Table II<") == 11
+    assert text.count("published, Table III<") == 1
+    assert text.count("this run, emulated writes") == 2
+
+
+def test_effects_stand_with_their_intervals(run: RunData, text: str) -> None:
+    for row in run.results:
+        assert f"{row.slowdown:.3f}" in text
+        assert f"{row.slowdown_low:.3f}\u2013{row.slowdown_high:.3f}" in text
+
+
+def test_an_unfinished_run_with_nothing_kept_still_has_a_page(tmp_path: Path) -> None:
+    lost = [reject(s, "no_fom", "no Loop time") for s in samples(LAMMPS, pairs=2)]
+    text = page.render([_run(tmp_path, lost, finished_s=None, commit=None)])
+    _Page(text)
+    assert "This run is not complete." in text
+    assert "too few pairs" in text
+
+
+def test_a_run_without_samples_has_a_page(tmp_path: Path) -> None:
+    text = page.render([load_run(write_run(tmp_path / "run", []))])
+    _Page(text)
+    assert "No samples." in text
+
+
+def test_many_rejections_are_counted_and_cut(tmp_path: Path) -> None:
+    lost = [reject(s, "rejected", "slow") for s in samples(STREAM, pairs=100)]
+    text = page.render([_run(tmp_path, lost)])
+    assert text.count('data-label="run"') == 200
+    assert "the first 200; samples.parquet has all" in text
+
+
+def test_several_runs_of_a_machine_share_a_page_newest_first(tmp_path: Path) -> None:
+    found = samples(STREAM, pairs=6)
+    runs = [
+        _run(tmp_path / name, found, started_s=started_s, run=name)
+        for name, started_s in (("monday", 1e9), ("tuesday", 2e9))
+    ]
+    text = page.render(runs)
+    parsed = _Page(text)
+    assert [name for name, times in parsed.ids.items() if name and times > 1] == []
+    assert text.index("run tuesday") < text.index("run monday")

@@ -1,0 +1,56 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from analysis.columns import read_run
+from analysis.estimate import results
+from analysis.report.words import facts, ranges, sentence, utc
+from tests.analysis.synthetic import LAMMPS, STREAM, samples, write_run
+
+
+def test_a_sentence_holds_effect_interval_and_what_it_means(tmp_path: Path) -> None:
+    row = results(read_run(write_run(tmp_path / "run", samples(STREAM))).frame)[0]
+    assert row.slowdown is not None
+    assert row.slowdown_low is not None
+    text = sentence(row)
+    assert text.startswith(f"The same work took {(row.slowdown - 1) * 100:.1f} % more time while 7")
+    assert f"interval from {(row.slowdown_low - 1) * 100:.1f} % more to" in text
+    assert "10 pairs" in text
+    assert text.endswith("Slower than off against off and than the control, where one is needed.")
+
+
+def test_too_few_pairs_name_no_effect(tmp_path: Path) -> None:
+    row = results(read_run(write_run(tmp_path / "run", samples(LAMMPS, pairs=5))).frame)[0]
+    assert sentence(row) == "No estimate: 5 pairs of at least 6 that are needed."
+
+
+@pytest.mark.parametrize(
+    ("record", "label", "text"),
+    [
+        ({"memory_b": 24 << 30}, "memory", "24 GiB"),
+        ({"cache": {"size_b": 1536}}, "cache size", "1.5 KiB"),
+        ({"link_rate_b_s": 12.5e9}, "link rate", "12.50 GB/s"),
+        ({"clock_hz": 2.45e9}, "clock", "2.45 GHz"),
+        ({"cpus": [0, 1, 2, 5, 7, 8]}, "cpus", "0-2, 5, 7-8"),
+        ({"governor": None}, "governor", "unknown"),
+        ({"rdma_devices": []}, "rdma devices", "none"),
+        ({"smt": False}, "smt", "no"),
+        ({"caches": [{"level": 3}]}, "caches 0 level", "3"),
+        ({"offset_s": "of text"}, "offset s", "of text"),
+    ],
+)
+def test_facts_read_their_units_from_their_keys(
+    record: dict[str, object], label: str, text: str
+) -> None:
+    assert facts(record) == [(label, text)]
+
+
+def test_ranges_join_integers_alone() -> None:
+    assert ranges(["a", "b", 1, 2, True]) == "a, b, 1-2, True"
+
+
+def test_moments_are_told_in_utc() -> None:
+    assert utc(0) == "1970-01-01 00:00 UTC"
+    assert utc(None) == "not finished"

@@ -1,0 +1,80 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from analysis.compare import compare, differences
+from analysis.report.data import RunData, load_run
+from tests.analysis.synthetic import LAMMPS, STREAM, Case, header, samples, write_run
+
+
+def _run(folder: Path, case: Case, seed: int = 1, pairs: int = 12, **changes: object) -> RunData:
+    found = samples(case, pairs=pairs, seed=seed)
+    return load_run(write_run(folder, found, header(**changes)))
+
+
+def _verdicts(old: RunData, new: RunData) -> dict[str, str]:
+    return {row.metric: row.verdict for row in compare(old, new)}
+
+
+@pytest.mark.parametrize("case", [STREAM, LAMMPS])
+def test_two_nights_of_the_same_show_no_change(tmp_path: Path, case: Case) -> None:
+    old, new = _run(tmp_path / "a", case), _run(tmp_path / "b", case, seed=2)
+    assert set(_verdicts(old, new).values()) == {"no change"}
+
+
+def test_more_contention_is_worse_and_less_is_better(tmp_path: Path) -> None:
+    old = _run(tmp_path / "a", STREAM)
+    new = _run(tmp_path / "b", replace(STREAM, effects={**STREAM.effects, "on": 1.7}), seed=2)
+    assert _verdicts(old, new) == {"slowdown": "worse", "off": "no change", "on": "worse"}
+    assert _verdicts(new, old) == {"slowdown": "better", "off": "no change", "on": "better"}
+    slowdown = compare(old, new)[0]
+    assert slowdown.ratio == pytest.approx(1.7 / 1.35, abs=0.02)
+    assert slowdown.ratio_low is not None
+    assert slowdown.ratio_high is not None
+    assert slowdown.ratio_low < 1.7 / 1.35 < slowdown.ratio_high
+
+
+def test_a_slower_machine_is_worse_in_time_and_not_in_slowdown(tmp_path: Path) -> None:
+    old = _run(tmp_path / "a", STREAM)
+    new = _run(tmp_path / "b", replace(STREAM, base=STREAM.base / 1.5), seed=2)
+    assert _verdicts(old, new) == {"slowdown": "no change", "off": "worse", "on": "worse"}
+    assert compare(old, new)[1].ratio == pytest.approx(
+        1.5, abs=0.05
+    )  # time, though the unit is B/s
+
+
+def test_noise_floors_of_both_runs_are_enclosed(tmp_path: Path) -> None:
+    quiet = _run(tmp_path / "a", STREAM)
+    loud = _run(tmp_path / "b", replace(STREAM, noise=0.1), seed=2)
+    row = compare(quiet, loud)[0]
+    floors = [
+        (r.noise_floor_low, r.noise_floor_high)
+        for run in (quiet, loud)
+        for r in run.results
+        if r.arm == "on"
+    ]
+    assert row.noise_floor_low == min(low for low, _ in floors if low is not None)
+    assert row.noise_floor_high == max(high for _, high in floors if high is not None)
+
+
+def test_what_cannot_be_told_is_said(tmp_path: Path) -> None:
+    old = _run(tmp_path / "a", STREAM)
+    assert set(_verdicts(old, _run(tmp_path / "b", STREAM, pairs=5)).values()) == {"too few pairs"}
+    alone = replace(STREAM, effects={"on": 1.35})
+    assert _verdicts(old, _run(tmp_path / "c", alone))["off"] == "noise floor missing"
+    assert compare(old, _run(tmp_path / "d", LAMMPS)) == []
+
+
+def test_differences_name_what_is_not_the_same(tmp_path: Path) -> None:
+    old = _run(tmp_path / "a", STREAM, facts={"kernel": "6.1", "cores": 2}, commit="abc")
+    new = _run(tmp_path / "b", STREAM, facts={"kernel": "6.6", "cores": 2, "smt": True})
+    found = [(d.what, d.reference, d.this) for d in differences(old, new)]
+    assert found == [
+        ("commit", "abc", "unknown"),
+        ("kernel", "6.1", "6.6"),
+        ("smt", "absent", "yes"),
+    ]
+    assert differences(old, old) == []
