@@ -21,7 +21,7 @@ from campaigns.table import aligned
 
 @click.command()
 @click.option("--ranks", default="64,1024,8192", show_default=True, metavar="N,N")
-@click.option("--ranks-per-node", default=16, show_default=True)
+@click.option("--ranks-per-node", type=click.IntRange(1), default=16, show_default=True)
 @click.option("--worst", type=float, help="Slowdown of the worst rank of a hit node.")
 @click.option("--mean", type=float, help="Of all its ranks; without it only the worst is slowed.")
 @click.option(
@@ -33,13 +33,27 @@ from campaigns.table import aligned
 @click.option("--mtti", default="5y", show_default=True, help="Of a node, for daly.")
 @click.option("--write", default="1s", show_default=True, help="Length of one write.")
 @click.option("--step", default="25ms", show_default=True, help="Work of a rank in a step.")
-@click.option("--steps", default=1000, show_default=True)
-@click.option("--halo", default=3, show_default=True, help="Dimensions of the grid; 0 is none.")
+@click.option("--steps", type=click.IntRange(1), default=1000, show_default=True)
+@click.option(
+    "--halo", type=click.IntRange(0, 3), default=3, show_default=True, help="Dimensions; 0 is none."
+)
 @click.option("--periodic/--open", default=True, show_default=True)
-@click.option("--reduce-every", default=0, show_default=True, help="Steps; 0 is never.")
+@click.option(
+    "--reduce-every",
+    type=click.IntRange(0),
+    default=0,
+    show_default=True,
+    help="Steps between reductions over all ranks; 0 is never.",
+)
 @click.option("--noise", "noise_text", default="none", show_default=True, metavar="KIND:SHARE")
-@click.option("--seed", default=1, show_default=True)
-@click.option("--repeats", default=1, show_default=True, help="Runs, each with the next seed.")
+@click.option("--seed", type=click.IntRange(0), default=1, show_default=True)
+@click.option(
+    "--repeats",
+    type=click.IntRange(1),
+    default=1,
+    show_default=True,
+    help="Runs, each with the next seed.",
+)
 @click.option("--paper", "published", is_flag=True, help="What the paper's own figures explain.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document instead of a table.")
 def command(published: bool, as_json: bool, **options: Any) -> None:
@@ -58,8 +72,6 @@ def _simulated(options: dict[str, Any]) -> dict[str, Any]:
     if worst is None:
         raise InputError("--worst: missing; the measured slowdown of a hit node's slowest rank")
     per_node = options["ranks_per_node"]
-    if per_node < 1 or options["repeats"] < 1:
-        raise InputError("--ranks-per-node and --repeats: allowed are 1 and above")
     mean = 1 + (worst - 1) / per_node if options["mean"] is None else options["mean"]
     slowdowns = rank_slowdowns(per_node, mean, worst)
     write_s = write_length_s(options["write"], "--write")

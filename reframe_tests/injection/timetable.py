@@ -25,6 +25,8 @@ from analysis.errors import InputError
 #: `sweep`: no target is hit again until all were hit. `uniform`: any target that is free.
 Policy = Literal["sweep", "uniform"]
 POLICIES: tuple[Policy, ...] = ("sweep", "uniform")
+#: Whoever asks for more mistook a unit; they would fill the memory.
+MOST_WRITES = 20_000_000
 
 
 @dataclass(frozen=True)
@@ -160,6 +162,10 @@ def plan(
         )
     # Writes that start before all are at work, and those that keep them so until the run's end.
     count = writers - 1 + math.ceil(run_s * writers / length_s) if writers else 0
+    if count > MOST_WRITES:
+        raise InputError(
+            f"timetable: {count} writes of {length_s:g} s in {run_s:g} s; allowed: {MOST_WRITES}"
+        )
     return Timetable(
         seed,
         policy,

@@ -58,8 +58,13 @@ def test_one_delay_travels_one_neighbour_a_step(halo: int, periodic: bool, reach
 
 
 def test_a_delay_crosses_the_border_of_a_periodic_grid_only() -> None:
-    for periodic, late in ((True, [0, 1, 8]), (False, [0, 1])):
-        application = Application(9, 1, 2, 1.0, halo=1, periodic=periodic)
+    for ranks, periodic, late in (
+        (9, True, [0, 1, 8]),
+        (9, False, [0, 1]),
+        (3, True, [0, 1, 2]),
+        (3, False, [0, 1]),
+    ):
+        application = Application(ranks, 1, 2, 1.0, halo=1, periodic=periodic)
         times = finishing_times(application, writes((0, 0.2, 0.4)), ONE, seed=1)
         assert np.flatnonzero(times > 2.0 + 1e-9).tolist() == late
 

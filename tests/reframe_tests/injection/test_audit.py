@@ -98,6 +98,13 @@ def test_clocks_are_allowed_for() -> None:
     assert found.start_worst_s == pytest.approx(-0.02)
 
 
+def test_the_error_of_a_clock_adds_to_the_tolerance() -> None:
+    late = [replace(d, start_s=d.start_s + 0.07, end_s=d.end_s + 0.07) for d in as_planned()]
+    assert held(late).missing_share == pytest.approx(0.07, abs=0.01)
+    clocks = {origin: Offset(0.0, 0.03, ZERO_S) for origin in PLAN.origins}
+    assert held(late, clocks).missing_share == pytest.approx(0, abs=1e-9)
+
+
 def test_repeated_and_unknown_writes_are_told() -> None:
     done = as_planned()
     found = held([*done, done[4]])

@@ -178,6 +178,7 @@ def test_writers_of_a_link(link_b_s: float, share: float, rate_b_s: float, write
         (["a", "a", "b"], [Origin("x", 2)], {}, "targets must differ"),
         (["a", "b"], [Origin("x", 2)], {"length_s": 0.0}, "must be above 0"),
         (["a", "b"], [Origin("x", 2)], {"setup_s": -1.0}, "must be above 0"),
+        (["a", "b"], [Origin("x", 2)], {"length_s": 1e-9}, "allowed: 20000000"),
     ],
 )
 def test_refuses_what_cannot_be_planned(
