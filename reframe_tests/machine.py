@@ -77,6 +77,8 @@ class Machine(_Record):
     nodes: Annotated[int, Field(ge=1)] = 1
     #: Mean time to interrupt of one node, seconds; the paper takes five years.
     node_mtti_s: _Duration = Field(default=5 * units.SECONDS["y"], alias="node_mtti", gt=0)
+    #: Largest share of a node's memory that a workload may take.
+    memory_share: Annotated[float, Field(gt=0, le=1)] = 0.5
     #: None: detected on the host that asks.
     facts: Facts | None = None
     #: Path of a file whose keys take the place of this one's, where it exists; may hold `$NAME`.

@@ -52,8 +52,9 @@ class NimcMixin(rfm.RegressionTestPlugin):
     #: Pairs to measure; the paper has 10 executions a side.
     pairs = variable(int, value=10)
 
-    #: What each pair is made of.
-    arms = variable(typ.List[str], value=["off", "on", "spin", "aa"])
+    #: What each pair is made of. The default, empty, is `off`, `on`, `aa`, and the control `spin`
+    #: where origin and target share a host.
+    arms = variable(typ.List[str], value=[])
 
     #: Runs that come first and are thrown away.
     warmups = variable(int, value=1)
@@ -92,7 +93,7 @@ class NimcMixin(rfm.RegressionTestPlugin):
         if getattr(self, "workload", None) not in WORKLOADS:
             raise ReframeError(f"{self.name}: `workload` must be one of {', '.join(WORKLOADS)}")
         unknown = [arm for arm in self.arms if arm not in ARMS]
-        if unknown or "off" not in self.arms:
+        if unknown or (self.arms and "off" not in self.arms):
             raise ReframeError(
                 f"{self.name}: arms: {','.join(self.arms)}: 'off' and any of {', '.join(ARMS)}"
                 " are allowed"
@@ -107,6 +108,9 @@ class NimcMixin(rfm.RegressionTestPlugin):
             self.app_cpus, self.origin_cpus = self.machine.split_cpus()
         except InputError as error:
             raise ReframeError(str(error)) from None
+        if not self.arms:
+            control = ["spin"] if self.machine.origins.policy == "same_host" else []
+            self.arms = ["off", "on", *control, "aa"]
         #: Cores that the application has on each node.
         self.app_cores = len(self.app_cpus) or self.node_facts.cores
 

@@ -37,9 +37,6 @@ class stream(rfm.RegressionTest, NimcMixin):
     #: Each array is this many times the last-level caches together; STREAM's rule asks for 4.
     llc_multiple = variable(float, value=4.0)
 
-    #: Largest share of memory that the three arrays may take.
-    memory_share = variable(float, value=0.5)
-
     @run_after("init")
     def use_official_source(self):
         """Take the source from the wheel, and prove that it is the official one."""
@@ -55,7 +52,7 @@ class stream(rfm.RegressionTest, NimcMixin):
         """Size the arrays from cache and memory; a cap is told with every sample."""
         facts = self.node_facts
         wanted_b = self.llc_multiple * facts.llc_b
-        array_b = min(wanted_b, self.memory_share * facts.memory_b / _ARRAYS)
+        array_b = min(wanted_b, self.machine.memory_share * facts.memory_b / _ARRAYS)
         elements = int(array_b / _DOUBLE_B)
         if array_b < 4 * facts.llc_b:
             self.notes = [

@@ -13,7 +13,16 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from analysis.errors import InputError, MachineError
-from campaigns.minicluster import cgroups, containers, daemons, namespaces, needs, slurm_conf, state
+from campaigns.minicluster import (
+    cgroups,
+    containers,
+    daemons,
+    machine_file,
+    namespaces,
+    needs,
+    slurm_conf,
+    state,
+)
 from campaigns.minicluster.daemons import CONTROL
 from campaigns.minicluster.layout import Layout
 from campaigns.minicluster.shell import run
@@ -145,6 +154,7 @@ def _write_files(spec: Spec, layout: Layout, subnet: str, hardware: Hardware) ->
         path = layout.state / name
         path.touch(mode=0o600 if name == "slurmdbd.conf" else 0o644)
         path.write_text(text)
+    layout.machine_file.write_text(machine_file.render(spec, hardware.cpus, hardware.memory_mib))
     layout.env_sh.write_text(
         "# Source this to speak to the minicluster.\n"
         f"export SLURM_CONF={layout.slurm_conf}\n"

@@ -69,6 +69,11 @@ class Layout:
         return self.state / "env.sh"
 
     @property
+    def machine_file(self) -> Path:
+        """What `site/minicluster.yaml` includes."""
+        return self.state / "machine.yaml"
+
+    @property
     def slurm_conf(self) -> Path:
         """The one configuration of all daemons and clients."""
         return self.state / "slurm.conf"

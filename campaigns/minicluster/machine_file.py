@@ -1,0 +1,37 @@
+"""`machine.yaml` in the state folder: what `site/minicluster.yaml` cannot know of this cluster."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import yaml
+
+from campaigns.minicluster.spec import Fabric, Spec
+from reframe_tests.injection import host
+
+#: Fabric -> the injector that works between its nodes, and the writers' device.
+_WRITERS: dict[Fabric, tuple[str, str]] = {"veth": ("ucx", "eth0"), "rxe": ("perftest", "rxe0")}
+#: An emulated processor is too slow for arrays of the size that STREAM's rule asks.
+_MEMORY_SHARE: dict[Fabric, float] = {"veth": 0.5, "rxe": 0.03}
+
+
+def render(spec: Spec, cpus: int, memory_mib: int) -> str:
+    """The file's text. A node counts as its share of the host's cores, since all run at once."""
+    injector, device = _WRITERS[spec.fabric]
+    here = host.detect()
+    record: dict[str, Any] = {
+        "nodes": spec.nodes,
+        "injector": injector,
+        "device": device,
+        "memory_share": _MEMORY_SHARE[spec.fabric],
+        "facts": {
+            "cores": max(1, cpus // spec.nodes),
+            "sockets": 1,
+            "numa_nodes": spec.numa,
+            "llc": f"{here.llc_total_b}B",
+            "memory": f"{memory_mib}MiB",
+        },
+    }
+    if spec.origins:
+        record["origins"] = {"policy": "hetjob", "partition": "origin", "nodes": spec.origins}
+    return yaml.safe_dump(record, sort_keys=False)

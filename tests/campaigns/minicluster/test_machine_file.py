@@ -1,0 +1,24 @@
+import pytest
+
+from campaigns.minicluster.machine_file import render
+from campaigns.minicluster.spec import Spec
+from reframe_tests import machine
+
+
+@pytest.mark.parametrize(
+    ("fabric", "injector", "device"), [("veth", "ucx", "eth0"), ("rxe", "perftest", "rxe0")]
+)
+def test_the_machine_is_what_was_started(tmp_path, monkeypatch, fabric, injector, device):
+    monkeypatch.setenv("NIMC_MINICLUSTER", str(tmp_path))
+    spec = Spec(fabric=fabric, nodes=4, origins=2)
+    (tmp_path / "machine.yaml").write_text(render(spec, cpus=8, memory_mib=512))
+    found = machine.load("minicluster")
+    assert (found.injector, found.device, found.nodes) == (injector, device, 4)
+    assert (found.origins.policy, found.origins.nodes) == ("hetjob", 2)
+    assert found.node_facts().cores == 2  # eight cores shared by four nodes
+    assert found.node_facts().memory_b == 512 * 2**20
+
+
+def test_without_a_cluster_the_file_of_the_checkout_stands(tmp_path, monkeypatch):
+    monkeypatch.setenv("NIMC_MINICLUSTER", str(tmp_path))
+    assert machine.load("minicluster").injector == "ucx"
