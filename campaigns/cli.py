@@ -17,6 +17,7 @@ COMMANDS: dict[str, str] = {
     "writers": "concurrent writers that follow from Daly's checkpoint interval",
     "model": "the contention model: fit, predict, evaluate, recommend",
     "simulate": "slowdown at scales that nobody can book",
+    "origins": "the reservation of origin nodes: create, show, remove",
     "minicluster": "a Slurm cluster on this machine: up, status, down",
 }
 

@@ -1,0 +1,65 @@
+"""`nimc origins`: the reservation that holds a machine's origin nodes."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+
+import click
+
+from analysis import units
+from campaigns import reservation
+from campaigns.reservation import Reservation
+from reframe_tests import machine as machines
+
+_machine = click.option("--machine", required=True, help="A machine of site/.")
+_json = click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+
+
+@click.group()
+def command() -> None:
+    """Make, show or remove the reservation that holds a machine's origin nodes."""
+
+
+@command.command()
+@_machine
+@click.option("--time", "length", default="4h", show_default=True, help="How long it lasts.")
+@click.option("--nodes", help="Node list; else as many as the site file says, of its partition.")
+@_json
+def create(machine: str, length: str, nodes: str | None, as_json: bool) -> None:
+    """Reserve the origin nodes, from now on, for you."""
+    minutes = max(1, round(units.duration_s(length, "--time") / 60))
+    _tell(reservation.create(machines.load(machine), minutes, nodes), as_json)
+
+
+@command.command()
+@_machine
+@_json
+def show(machine: str, as_json: bool) -> int:
+    """Show the reservation; exit code 3 where there is none."""
+    name = reservation.name_of(machines.load(machine))
+    found = reservation.find(name)
+    if found is None:
+        click.echo(f"nimc: reservation {name} does not exist", err=True)
+        return 3
+    _tell(found, as_json)
+    return 0
+
+
+@command.command()
+@_machine
+def remove(machine: str) -> None:
+    """Give the origin nodes back."""
+    reservation.remove(machines.load(machine))
+
+
+def _tell(found: Reservation, as_json: bool) -> None:
+    if as_json:
+        record = {**asdict(found), "start": str(found.start), "end": str(found.end)}
+        click.echo(json.dumps(record, indent=1))
+    else:
+        users = ", ".join(found.users) or "everyone"
+        click.echo(
+            f"{found.name}: {found.nodes} ({found.node_count} nodes) for {users},"
+            f" {found.start} to {found.end}, {found.state}"
+        )
