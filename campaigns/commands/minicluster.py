@@ -104,13 +104,13 @@ def _described(layout: Layout, found: cluster.Status) -> str:
         return f"no minicluster in {layout.state}"
     says = {True: "answers", False: "does not answer"}
     rows = [
-        [node.name, node.role, found.nodes[node.name], "on" if found.powered[node.name] else "off"]
+        [node.name, node.role, found.nodes[node.name], str(found.pids[node.name] or "off")]
         for node in found.state.spec.members()
     ]
     return (
         f"minicluster in {layout.state}: {found.state.phase}, fabric {found.state.spec.fabric}\n"
         f"slurmctld {says[found.controller]}, slurmdbd {says[found.accounting]}\n"
-        + aligned(["node", "role", "Slurm says", "power"], rows)
+        + aligned(["node", "role", "Slurm says", "process"], rows)
     )
 
 

@@ -22,6 +22,8 @@ from campaigns.minicluster import (
     needs,
     slurm_conf,
     state,
+    veth,
+    vm,
 )
 from campaigns.minicluster.daemons import CONTROL
 from campaigns.minicluster.layout import Layout
@@ -29,6 +31,11 @@ from campaigns.minicluster.shell import run
 from campaigns.minicluster.slurm_conf import Hardware
 from campaigns.minicluster.spec import Spec
 from campaigns.minicluster.state import State
+
+#: What a guest's own kernel keeps of its memory.
+GUEST_KERNEL_MIB = 128
+#: How long nodes may take until Slurm calls them idle, seconds; many emulated ones take minutes.
+IDLE_S = {"veth": 60.0, "rxe": 300.0}
 
 
 @dataclass(frozen=True)
@@ -41,8 +48,9 @@ class Status:
     accounting: bool = False
     #: Node -> state in Slurm's words, `unknown` where nobody can tell.
     nodes: dict[str, str] = field(default_factory=dict)
-    #: Node -> whether its container or virtual machine runs.
-    powered: dict[str, bool] = field(default_factory=dict)
+    #: Node -> id of the process that is its power: process 1 of its container, or its QEMU. Killing
+    #: it switches the node off. None where it is off.
+    pids: dict[str, int | None] = field(default_factory=dict)
 
     @property
     def healthy(self) -> bool:
@@ -52,7 +60,7 @@ class Status:
             and self.state.phase == "up"
             and self.controller
             and self.accounting
-            and all(self.powered.values())
+            and all(pid is not None for pid in self.pids.values())
             and all(not s.startswith(("down", "unk", "fail")) for s in self.nodes.values())
         )
 
@@ -111,28 +119,39 @@ def _start(spec: Spec, layout: Layout) -> State:
         for name in boxes:
             namespaces.add_namespace(layout.netns(name))
         namespaces.add_bridge(layout.tag, layout.netns(CONTROL), subnet)
-    _write_files(spec, layout, subnet, Hardware(cpus, memory_mib, kind))
-    for name in boxes:
-        containers.launch(layout, name, kind, groups.get(name))
+    tracking: cgroups.Kind = kind if spec.fabric == "veth" else "v2"
+    _write_files(spec, layout, subnet, Hardware(cpus, memory_mib, tracking))
+    daemons.make_munge_key(layout)
+    check = _nothing
+    if spec.fabric == "rxe":
+        # Their boot takes longest: everything else is started meanwhile.
+        machines = vm.start_nodes(spec, layout, subnet)
+        current = replace(current, accelerator=machines.accelerator)
+        check = machines.check
+    containers.launch(layout, CONTROL, kind, groups.get(CONTROL))
     containers.wait_ready(layout, CONTROL)
     daemons.begin_database(layout)
-    for node in members:
-        namespaces.plug_node(layout.netns(CONTROL), layout.netns(node.name), node.index, subnet)
-    for name in boxes:
-        containers.wait_ready(layout, name)
     daemons.start_munge(layout)
+    if spec.fabric == "veth":
+        veth.start_nodes(layout, members, subnet, kind, groups)
     daemons.start_accounting(layout)
     daemons.start_controller(layout)
-    for node in members:
-        daemons.start_slurmd(layout, node)
-    daemons.wait_idle(layout, members, 60)
+    if spec.fabric == "veth":
+        daemons.start_slurmds(layout, members)
+    daemons.wait_idle(layout, members, IDLE_S[spec.fabric], check)
     current = replace(current, phase="up", up_took_s=round(time.monotonic() - began_s, 2))
     state.write(layout, current)
     return current
 
 
+def _nothing() -> None:
+    """A container that ends is noticed by whoever enters it."""
+
+
 def _size(spec: Spec) -> tuple[int, int]:
     """Processors and memory (MiB) that slurm.conf gives each node."""
+    if spec.fabric == "rxe":
+        return 1, spec.memory_mib - GUEST_KERNEL_MIB
     page_b = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return os.cpu_count() or 1, max(512, page_b // 2**20 // (spec.nodes + 1))
 
@@ -169,12 +188,13 @@ def _look(layout: Layout) -> Status:
     controller = daemons.controller_answers(layout)
     states = daemons.node_states(layout) if controller else {}
     names = [n.name for n in current.spec.members()]
+    power = veth if current.spec.fabric == "veth" else vm
     return Status(
         current,
         controller=controller,
         accounting=daemons.accounting_answers(layout),
         nodes={name: states.get(name, "unknown") for name in names},
-        powered={name: bool(namespaces.processes([layout.netns(name)])) for name in names},
+        pids={name: power.pid(layout, name) for name in names},
     )
 
 

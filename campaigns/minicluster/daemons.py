@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import Callable
 from pathlib import Path
 
 from analysis.errors import MachineError
@@ -23,12 +24,16 @@ def begin_database(layout: Layout) -> None:
     enter(layout, CONTROL, ["sh", "-c", background, "sh", str(layout.log("mariadbd")), *server])
 
 
+def make_munge_key(layout: Layout) -> None:
+    """Writes the cluster's own key, which only root may read."""
+    key = layout.munge_socket.parent / "munge.key"
+    key.touch(mode=0o600)
+    key.write_bytes(secrets.token_bytes(128))
+
+
 def start_munge(layout: Layout) -> None:
     """munged on its own key and socket, so that a munge of the host's is left alone."""
     folder = layout.munge_socket.parent
-    key = folder / "munge.key"
-    key.touch(mode=0o600)
-    key.write_bytes(secrets.token_bytes(128))
     enter(layout, CONTROL, munge_command(folder, layout.munge_socket, layout.log("munged")))
 
 
@@ -91,19 +96,26 @@ def accounting_answers(layout: Layout) -> bool:
     return "minicluster" in _clusters(layout)
 
 
-def start_slurmd(layout: Layout, node: Node) -> None:
-    """slurmd in a node's container."""
-    for kind in ("spool", "tmp"):
-        (layout.state / kind / node.name).mkdir(exist_ok=True)
+def start_slurmds(layout: Layout, nodes: list[Node]) -> None:
+    """slurmd in the nodes' containers."""
     command = 'ulimit -l unlimited 2> /dev/null; exec slurmd -f "$1" -N "$2"'
-    enter(layout, node.name, ["sh", "-c", command, "sh", str(layout.slurm_conf), node.name])
+    for node in nodes:
+        for kind in ("spool", "tmp"):
+            (layout.state / kind / node.name).mkdir(exist_ok=True)
+        enter(layout, node.name, ["sh", "-c", command, "sh", str(layout.slurm_conf), node.name])
 
 
-def wait_idle(layout: Layout, nodes: list[Node], timeout_s: float) -> None:
-    """Waits until Slurm calls every node idle."""
+def wait_idle(
+    layout: Layout,
+    nodes: list[Node],
+    timeout_s: float,
+    check: Callable[[], None],
+) -> None:
+    """Waits until Slurm calls every node idle; `check` raises where that is hopeless."""
     wanted = {node.name for node in nodes}
 
     def idle() -> bool:
+        check()
         states = node_states(layout)
         return all(states.get(name) == "idle" for name in wanted)
 

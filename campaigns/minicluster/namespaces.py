@@ -47,32 +47,49 @@ def processes(netns: Iterable[str]) -> list[int]:
 
 def kill_all(netns: list[str], timeout_s: float = 20) -> int:
     """Kills every process in these namespaces, waits until they are gone, and counts them."""
-    seen: set[int] = set()
+    handles: dict[int, int] = {}
     deadline = time.monotonic() + timeout_s
-    while pids := processes(netns):
-        seen.update(pids)
-        for pid in pids:
-            _kill_member(pid, netns)
-        reap()
-        if time.monotonic() > deadline:
-            raise MachineError(f"processes {pids} do not end although killed")
-        time.sleep(0.02)
-    return len(seen)
+    try:
+        while (pids := processes(netns)) or any(_exists(handle) for handle in handles.values()):
+            for pid in pids:
+                if pid not in handles and (handle := _kill_member(pid, netns)) is not None:
+                    handles[pid] = handle
+            reap()
+            if time.monotonic() > deadline:
+                if pids:
+                    raise MachineError(f"processes {pids} do not end although killed")
+                break  # only zombies, which are their parents' to collect
+            time.sleep(0.02)
+    finally:
+        for handle in handles.values():
+            os.close(handle)
+    return len(handles)
 
 
-def _kill_member(pid: int, netns: list[str]) -> None:
-    """Kills a process if it is still a member once it can no longer be mistaken for another."""
+def _kill_member(pid: int, netns: list[str]) -> int | None:
+    """Kills a process if it is still a member once it can no longer be mistaken for another.
+
+    Returns the open handle (pidfd) of what was killed.
+    """
     try:
         handle = os.pidfd_open(pid)
     except ProcessLookupError:
-        return
+        return None
+    if _identity(Path(f"/proc/{pid}/ns/net")) in {_identity(NETNS / name) for name in netns}:
+        with suppress(ProcessLookupError):
+            signal.pidfd_send_signal(handle, signal.SIGKILL)
+            return handle
+    os.close(handle)
+    return None
+
+
+def _exists(handle: int) -> bool:
+    """Whether a process is there at all, be it as a zombie."""
     try:
-        members = {_identity(NETNS / name) for name in netns}
-        if _identity(Path(f"/proc/{pid}/ns/net")) in members:
-            with suppress(ProcessLookupError):
-                signal.pidfd_send_signal(handle, signal.SIGKILL)
-    finally:
-        os.close(handle)
+        signal.pidfd_send_signal(handle, 0)
+    except ProcessLookupError:
+        return False
+    return True
 
 
 def _identity(path: Path) -> tuple[int, int] | None:

@@ -90,8 +90,11 @@ def reap() -> None:
 def wait_for(what: str, ready: Callable[[], bool], timeout_s: float, log: Path) -> None:
     """Asks `ready` until it holds; past the time, `MachineError` with the log's last line."""
     deadline = time.monotonic() + timeout_s
+    pause_s = 0.02
     while not ready():
         if time.monotonic() > deadline:
             said = last_line(log.read_text(errors="replace")) if log.exists() else "no log"
             raise MachineError(f"{what}: not after {timeout_s:g} s; its log ends: {said}")
-        time.sleep(0.05)
+        time.sleep(pause_s)
+        # Asking costs processor time that the nodes boot on.
+        pause_s = min(0.5, pause_s * 1.2)

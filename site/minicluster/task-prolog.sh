@@ -1,6 +1,15 @@
 #!/bin/sh
-# slurmd adds what this prints to the environment of every task and batch script.
+# slurmd adds what this prints to the environment of every task and batch script, unless the job
+# says otherwise itself.
+given() { # given NAME VALUE
+    eval "[ -n \"\${$1:-}\" ]" || echo "export $1=$2"
+}
+
 # All nodes share the host's cores: left alone, each would bind its first rank to core 0.
-echo export OMPI_MCA_hwloc_base_binding_policy=none
-echo export OMPI_ALLOW_RUN_AS_ROOT=1
-echo export OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+given OMPI_MCA_hwloc_base_binding_policy none
+given OMPI_ALLOW_RUN_AS_ROOT 1
+given OMPI_ALLOW_RUN_AS_ROOT_CONFIRM 1
+# MPI over soft-RoCE does not get through MPI_Finalize (UCX) or warns (openib): verbs are for the
+# writers, MPI goes over tcp.
+given UCX_TLS '^ib'
+given OMPI_MCA_btl '^openib'

@@ -41,8 +41,8 @@ class Cluster:
         assert "Traceback" not in done.stderr
         return done.stdout
 
-    def nimc_json(self, *arguments: str) -> Any:
-        return json.loads(self.nimc(*arguments, "--json"))
+    def nimc_json(self, *arguments: str, rc: int = 0) -> Any:
+        return json.loads(self.nimc(*arguments, "--json", rc=rc))
 
     def popen(self, *arguments: str) -> subprocess.Popen[bytes]:
         return subprocess.Popen(

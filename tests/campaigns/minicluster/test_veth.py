@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
@@ -67,7 +66,7 @@ def test_daemons_killed_then_up_again_then_down(cluster: Cluster) -> None:
     for name in ("slurmctld", "mariadbd", "slurmd"):
         for pid in cluster.processes(name):
             os.kill(pid, signal.SIGKILL)
-    status = json.loads(cluster.nimc("status", "--json", rc=3))
+    status = cluster.nimc_json("status", rc=3)
     assert status["controller"] is False
     cluster.nimc("up", "--nodes", "2", "--origins", "1")
     assert cluster.nimc_json("status")["healthy"] is True

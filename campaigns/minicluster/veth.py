@@ -1,0 +1,30 @@
+"""The veth fabric: every node a container on the bridge."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from campaigns.minicluster import cgroups, containers, namespaces
+from campaigns.minicluster.daemons import CONTROL
+from campaigns.minicluster.layout import Layout
+from campaigns.minicluster.spec import Node
+
+
+def start_nodes(
+    layout: Layout,
+    nodes: list[Node],
+    subnet: str,
+    kind: cgroups.Kind,
+    groups: dict[str, Path],
+) -> None:
+    """Starts the nodes' containers and returns when each can be entered."""
+    for node in nodes:
+        containers.launch(layout, node.name, kind, groups.get(node.name))
+        namespaces.plug_node(layout.netns(CONTROL), layout.netns(node.name), node.index, subnet)
+    for node in nodes:
+        containers.wait_ready(layout, node.name)
+
+
+def pid(layout: Layout, name: str) -> int | None:
+    """The id on this host of a node's process 1, None where the node does not run."""
+    return namespaces.find_inner(layout.netns(name), 1)

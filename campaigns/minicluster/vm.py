@@ -1,0 +1,175 @@
+"""Virtual machines: the nodes of the rxe fabric."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from analysis.errors import MachineError
+from campaigns.minicluster import images, namespaces
+from campaigns.minicluster.daemons import CONTROL
+from campaigns.minicluster.layout import CHECKOUT, SITE, Layout
+from campaigns.minicluster.shell import environment, last_line, start
+from campaigns.minicluster.spec import Node, Spec
+
+Accelerator = Literal["kvm", "tcg"]
+
+#: A kernel under KVM says its first word well within this; emulated it would take longer.
+PROBE_S = 3.0
+PROBE_SAYS = "nimc: the probe runs"
+
+#: What saves time at boot, and what an emulated clock needs to be left alone.
+_KERNEL = (
+    "console=ttyS0 panic=-1 nokaslr mitigations=off audit=0 apparmor=0 random.trust_cpu=on "
+    "8250.nr_uarts=1 cryptomgr.notests nowatchdog loglevel=3"
+)
+_KERNEL_TCG = "no_timer_check tsc=reliable lpj=2600000"
+
+
+@dataclass(frozen=True)
+class Image:
+    """What all machines of a cluster boot, and how they are run."""
+
+    kernel: Path
+    initramfs: Path
+    accelerator: Accelerator
+
+
+@dataclass(frozen=True)
+class Machines:
+    """The machines that were started."""
+
+    layout: Layout
+    accelerator: Accelerator
+    running: dict[str, subprocess.Popen[bytes]]
+
+    def check(self) -> None:
+        """Raises `MachineError` where one has ended, with the last line of its console."""
+        for name, process in self.running.items():
+            if process.poll() is not None:
+                said = last_line(self.layout.log(name).read_text(errors="replace"))
+                raise MachineError(f"virtual machine {name} ended: {said}")
+
+
+def start_nodes(spec: Spec, layout: Layout, subnet: str) -> Machines:
+    """Starts the nodes' machines and returns at once."""
+    (layout.state / "shares").write_text(shares_file(spec, layout))
+    kernel, initramfs = images.make(layout.state / "run")
+    image = Image(kernel, initramfs, choose_accelerator(layout, kernel, initramfs))
+    running = {}
+    for node in spec.members():
+        namespaces.plug_tap(layout.netns(CONTROL), node.index)
+        line = command(spec, layout, node, subnet, image)
+        running[node.name] = start([*_enter(layout), *line], layout.log(node.name))
+    return Machines(layout, image.accelerator, running)
+
+
+def _enter(layout: Layout) -> list[str]:
+    """Into the controller's network namespace: taps are there, and `down` looks there."""
+    return ["nsenter", f"--net={namespaces.NETNS / layout.netns(CONTROL)}"]
+
+
+def choose_accelerator(layout: Layout, kernel: Path, initramfs: Path) -> Accelerator:
+    """KVM where a machine really boots with it: on nested hosts /dev/kvm may exist and not work."""
+    if not Path("/dev/kvm").exists():
+        return "tcg"
+    image = Image(kernel, initramfs, "kvm")
+    line = [*machine(image, 256), "-serial", "stdio", "-append", f"{_KERNEL} nimc_probe=1"]
+    with suppress(subprocess.TimeoutExpired):
+        done = subprocess.run(
+            [*_enter(layout), *line],
+            env=environment(),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=PROBE_S,
+            check=False,
+        )
+        if PROBE_SAYS in done.stdout:
+            return "kvm"
+    return "tcg"
+
+
+def machine(image: Image, memory_mib: int) -> list[str]:
+    """The part of QEMU's command line that the probe and the nodes share."""
+    accelerator = "tcg,tb-size=256" if image.accelerator == "tcg" else "kvm"
+    return [
+        "qemu-system-x86_64",
+        *("-nodefaults", "-no-user-config", "-no-reboot", "-display", "none"),
+        *("-machine", "q35", "-accel", accelerator, "-cpu", "max", "-smp", "1"),
+        *("-m", str(memory_mib)),
+        *("-kernel", str(image.kernel), "-initrd", str(image.initramfs)),
+    ]
+
+
+def command(spec: Spec, layout: Layout, node: Node, subnet: str, image: Image) -> list[str]:
+    """QEMU's command line for a node."""
+    kernel = (
+        f"{_KERNEL} {_KERNEL_TCG if image.accelerator == 'tcg' else ''} nimc_name={node.name} "
+        f"nimc_address={subnet}.{node.index}/24 nimc_state={layout.state} nimc_site={SITE}"
+    )
+    filesystems = _filesystem("root", Path("/"), ",readonly=on")
+    for tag, folder in shares(spec, layout).items():
+        filesystems += _filesystem(tag, folder, "")
+    mac = f"52:54:00:00:00:{node.index:02x}"
+    return [
+        *machine(image, spec.memory_mib),
+        *_numa(spec),
+        *filesystems,
+        *("-netdev", f"tap,id=net,ifname=tap{node.index},script=no,downscript=no"),
+        *("-device", f"virtio-net-pci,netdev=net,host_mtu={namespaces.MTU_B},mac={mac}"),
+        *("-name", f"{layout.tag}-{node.name}", "-pidfile", str(_pidfile(layout, node.name))),
+        *("-serial", "stdio", "-append", kernel),
+    ]
+
+
+def _filesystem(tag: str, folder: Path, options: str) -> list[str]:
+    return [
+        "-fsdev",
+        f"local,id={tag},path={folder},security_model=none,multidevs=remap{options}",
+        "-device",
+        f"virtio-9p-pci,fsdev={tag},mount_tag={tag}",
+    ]
+
+
+def _numa(spec: Spec) -> Sequence[str]:
+    """A topology only: the second NUMA node has memory, and the same latency as the first."""
+    if spec.numa == 1:
+        return []
+    half_mib = spec.memory_mib // 2
+    return [
+        *("-object", f"memory-backend-ram,id=m0,size={spec.memory_mib - half_mib}M"),
+        *("-object", f"memory-backend-ram,id=m1,size={half_mib}M"),
+        *("-numa", "node,nodeid=0,memdev=m0,cpus=0", "-numa", "node,nodeid=1,memdev=m1"),
+    ]
+
+
+def shares(spec: Spec, layout: Layout) -> dict[str, Path]:
+    """Tag -> folder that guests may write. A folder within another one is not shared twice."""
+    wanted = {layout.state, CHECKOUT, *(Path(folder) for folder in spec.shares)}
+    outer = sorted(folder for folder in wanted if wanted.isdisjoint(folder.parents))
+    return {f"share{i}": folder for i, folder in enumerate(outer)}
+
+
+def shares_file(spec: Spec, layout: Layout) -> str:
+    """What guest-boot.sh reads: a tag and its folder a line."""
+    return "".join(f"{tag} {folder}\n" for tag, folder in shares(spec, layout).items())
+
+
+def pid(layout: Layout, name: str) -> int | None:
+    """The id of a machine's QEMU, None where it does not run."""
+    try:
+        written = int(_pidfile(layout, name).read_text())
+    except (FileNotFoundError, ValueError):
+        return None
+    # A number alone could by now be anyone's: it must be a process of this cluster.
+    return written if written in namespaces.processes([layout.netns(CONTROL)]) else None
+
+
+def _pidfile(layout: Layout, name: str) -> Path:
+    return layout.state / "run" / f"{name}.pid"

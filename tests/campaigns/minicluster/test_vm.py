@@ -1,0 +1,172 @@
+"""Kernel, initramfs and command lines of virtual machines; and the real thing over soft-RoCE."""
+
+from __future__ import annotations
+
+import itertools
+import lzma
+import os
+import re
+import shutil
+import signal
+import struct
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from analysis.errors import MachineError
+from campaigns.minicluster import images, vm
+from campaigns.minicluster.layout import CHECKOUT, Layout
+from campaigns.minicluster.spec import Spec
+from tests.campaigns.minicluster.real import Cluster, cluster_or_skip
+
+LAYOUT = Layout(Path("/tmp/mc"))
+
+
+def boot_image(payload: bytes, setup_sectors: int) -> bytes:
+    head = bytearray((setup_sectors + 1) * 512 + 100)
+    head[0x1F1] = setup_sectors
+    head[0x202:0x206] = b"HdrS"
+    struct.pack_into("<II", head, 0x248, 100, len(payload))
+    return bytes(head) + payload + b"what follows"
+
+
+def test_the_kernel_is_taken_out_of_its_boot_image() -> None:
+    packed = lzma.compress(b"\x7fELF kernel", check=lzma.CHECK_CRC32)
+    # The payload ends with its unpacked size.
+    assert images.payload(boot_image(packed + b"\x0b\0\0\0", 27)) == b"\x7fELF kernel"
+
+
+def test_other_images_are_refused() -> None:
+    with pytest.raises(MachineError, match="no x86 boot image"):
+        images.payload(bytes(4096))
+    with pytest.raises(MachineError, match="not compressed with xz"):
+        images.payload(boot_image(b"(\xb5/\xfd zstd", 4))
+
+
+def test_dependencies_of_a_module() -> None:
+    assert images.dependencies(b"\x7fELF\0license=GPL\0depends=ib_core,udp_tunnel\0x=y\0") == [
+        "ib_core",
+        "udp_tunnel",
+    ]
+    assert images.dependencies(b"\0depends=\0") == []
+
+
+def test_modules_come_after_what_they_need() -> None:
+    needs = {"rxe": ["core", "tunnel"], "cm": ["core"], "tunnel": ["base"]}
+    order = images.in_order(["rxe", "cm"], lambda name: needs.get(name, []))
+    assert order == ["core", "base", "tunnel", "rxe", "cm"]
+
+
+@pytest.mark.skipif(shutil.which("cpio") is None, reason="cpio, which judges, is not installed")
+def test_the_archive_is_one_that_cpio_reads(tmp_path: Path) -> None:
+    data = images.archive(
+        [("d", 0o040755, b""), ("d/f", 0o100640, b"12345"), ("d/g", 0o100755, b"")]
+    )
+    done = subprocess.run(["cpio", "-i"], input=data, cwd=tmp_path, capture_output=True)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "d/f").read_bytes() == b"12345"
+    assert (tmp_path / "d/f").stat().st_mode & 0o777 == 0o640
+    assert (tmp_path / "d/g").read_bytes() == b""
+
+
+def line(spec: Spec, accelerator: vm.Accelerator = "tcg") -> list[str]:
+    image = vm.Image(Path("/k"), Path("/i"), accelerator)
+    return vm.command(spec, LAYOUT, spec.members()[-1], "10.77.5", image)
+
+
+def after(option: str, words: list[str]) -> list[str]:
+    return [value for name, value in itertools.pairwise(words) if name == option]
+
+
+def test_a_machine_is_told_who_it_is() -> None:
+    words = line(Spec("rxe", 3, 1))
+    (kernel,) = after("-append", words)
+    assert {"nimc_name=node3", "nimc_address=10.77.5.3/24", "nimc_state=/tmp/mc"} <= set(
+        kernel.split()
+    )
+    assert after("-smp", words) == ["1"]
+    assert any("ifname=tap3," in device for device in after("-netdev", words))
+
+
+def test_the_hosts_root_is_read_only_and_the_rest_is_shared() -> None:
+    words = line(Spec("rxe", 3, 1, shares=("/srv/results",)))
+    exports = {
+        re.search(r"path=([^,]*)", x).group(1): "readonly=on" in x  # type: ignore[union-attr]
+        for x in after("-fsdev", words)
+    }
+    assert exports == {"/": True, "/tmp/mc": False, str(CHECKOUT): False, "/srv/results": False}
+
+
+def test_a_folder_within_a_shared_one_is_shared_once() -> None:
+    spec = Spec("rxe", 3, 1, shares=(f"{CHECKOUT}/results", "/srv"))
+    assert sorted(vm.shares(spec, LAYOUT).values()) == sorted(
+        [CHECKOUT, Path("/srv"), Path("/tmp/mc")]
+    )
+    listed = [row.split()[1] for row in vm.shares_file(spec, LAYOUT).splitlines()]
+    assert listed == [str(folder) for folder in vm.shares(spec, LAYOUT).values()]
+
+
+def test_two_numa_nodes_share_the_memory_asked_for() -> None:
+    words = line(Spec("rxe", 3, 1, numa=2, memory_mib=1001))
+    sizes = [int(x) for x in re.findall(r"size=(\d+)M", " ".join(after("-object", words)))]
+    assert len(sizes) == 2
+    assert sum(sizes) == 1001
+    assert len(after("-numa", words)) == 2
+    assert after("-numa", line(Spec("rxe", 3, 1))) == []
+
+
+@pytest.fixture
+def cluster() -> Iterator[Cluster]:
+    yield from cluster_or_skip("rxe")
+
+
+#: One write of 64 KiB, 800 times, from node2 to node1; and what node1's devices counted meanwhile.
+BANDWIDTH = """#!/bin/bash
+write() { ib_write_bw -d rxe0 -F -s 65536 -n 800 "$@"; }
+counters() {
+    echo bytes=$(cat /sys/class/net/eth0/statistics/rx_bytes) \
+        packets=$(cat /sys/class/infiniband/rxe0/ports/1/hw_counters/rcvd_pkts)
+}
+if [ "$SLURM_PROCID" = 0 ]; then
+    counters; write > /dev/null; counters; numactl -H | head -1
+else
+    for i in $(seq 40); do sleep 0.5; write node1 && break; done
+fi
+"""
+
+
+@pytest.mark.minicluster
+@pytest.mark.slow
+def test_real_verbs_between_virtual_machines(cluster: Cluster) -> None:
+    cluster.nimc("up", "--fabric", "rxe", "--nodes", "2", "--origins", "1", "--numa", "2")
+    status = cluster.nimc_json("status")
+    assert status["healthy"] is True
+    assert status["state"]["accelerator"] in ("kvm", "tcg")
+
+    # The job's script and output are in a folder that host and guests share.
+    job, output = cluster.state / "run" / "job.sh", cluster.state / "run" / "job.out"
+    step = cluster.state / "run" / "bandwidth.sh"
+    step.write_text(BANDWIDTH)
+    job.write_text(
+        "#!/bin/sh\n#SBATCH -N1 -p compute\n#SBATCH hetjob\n#SBATCH -N1 -p origin\n"
+        f"srun --het-group=0,1 bash {step}\n"
+    )
+    cluster.slurm("sbatch", "--wait", f"--output={output}", str(job), timeout_s=100)
+    said = output.read_text()
+    assert "available: 2 nodes" in said
+    assert re.search(r"^ *65536 +800 ", said, re.MULTILINE), said
+    received_b, packets = (
+        int(b) - int(a)
+        for a, b in (re.findall(rf"{key}=(\d+)", said) for key in ("bytes", "packets"))
+    )
+    # 16 packets of 4096 bytes a write, each with about 60 bytes of headers; some are sent again.
+    assert 1.0 <= received_b / (800 * 65536) < 1.15
+    assert 1.0 <= packets / (800 * 16) < 1.15
+    assert cluster.accounts(2) == ["COMPLETED|node1", "COMPLETED|node2"]
+
+    os.kill(status["pids"]["node2"], signal.SIGKILL)
+    assert cluster.nimc_json("status", rc=3)["pids"]["node2"] is None
+    cluster.nimc("down")
+    assert cluster.left_behind() == []
