@@ -1,0 +1,26 @@
+"""membench: the rate of all cores together while all of them were at work."""
+
+from __future__ import annotations
+
+from reframe_tests.fom.base import FLOAT, Fom, FomError, last_match, require_positive
+
+
+def parse(stdout: str) -> Fom:
+    """Bandwidth in B/s, as the kernel's bytes count; cores, array size and window beside it.
+
+    membench prints the line only after it has found the arrays to hold the right results and the
+    pages where they were asked for.
+    """
+    row = last_match(rf"^FOM (\w+): {FLOAT} B/s$", stdout, "line of membench's figure (FOM)")
+    if "results are right" not in stdout:
+        raise FomError("membench's own check of the results did not pass")
+    arrays = last_match(r"^(\d+) arrays of (\d+) bytes a core", stdout, "line of arrays")
+    cores = last_match(r"^(\d+) cores, processors", stdout, "line of cores")
+    window = last_match(rf"^all cores at work for {FLOAT} s", stdout, "time at work")
+    extra = {
+        "cores": float(cores.group(1)),
+        "arrays": float(arrays.group(1)),
+        "array_b": float(arrays.group(2)),
+        "window_s": float(window.group(1)),
+    }
+    return Fom(require_positive(f"the rate of {row.group(1)}", float(row.group(2))), extra)

@@ -1,0 +1,21 @@
+// Plain C for any processor; the compiler vectorises as it can, and stores go through the caches.
+#include "kernels.h"
+
+#define WIDTH 1
+#define VEC double
+#define TARGET
+#define LOAD(p) (*(p))
+#define STORE(p, v) (*(p) = (v))
+#define STREAM STORE
+#define SET(x) (x)
+#define ADD(x, y) ((x) + (y))
+#define MUL(x, y) ((x) * (y))
+#define FENCE() ((void)0)
+#include "kernels.inc"
+
+static bool supported(void)
+{
+    return true;
+}
+
+const struct isa isa_portable = {"portable", supported, false, CODES};

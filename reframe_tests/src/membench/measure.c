@@ -1,0 +1,194 @@
+#define _GNU_SOURCE
+#include "measure.h"
+
+#include <math.h>
+#include <omp.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <time.h>
+
+// An iteration lasts at least this long, so that reading the clock costs nothing.
+static const double ITERATION_S = 2e-3;
+
+struct core {
+    double *arrays[3];
+    double *ends;
+    size_t count, capacity;
+    long passes;
+    const char *fault;
+};
+
+static double now_s(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+static bool pin(int cpu)
+{
+    cpu_set_t *set = CPU_ALLOC((size_t)cpu + 1);
+    const size_t size = CPU_ALLOC_SIZE((size_t)cpu + 1);
+    if (set == NULL)
+        return false;
+    CPU_ZERO_S(size, set);
+    CPU_SET_S((size_t)cpu, size, set);
+    const bool done = sched_setaffinity(0, size, set) == 0;
+    CPU_FREE(set);
+    return done;
+}
+
+// What the inputs hold: small whole numbers, so that every result is exact in any order.
+static double input(int array, size_t i)
+{
+    return array == 1 ? (double)(1 + i % 7) : (double)(2 + i % 11);
+}
+
+static const char *prepare(const struct plan *plan, int cpu, struct core *core)
+{
+    const size_t n = plan->array_b / sizeof(double);
+    if (!pin(cpu))
+        return "a thread could not be bound to its processor";
+    for (int k = 0; k < plan->kernel->arrays; k++) {
+        core->arrays[k] = memory_map(plan->array_b, plan->node, plan->pages);
+        if (core->arrays[k] == NULL)
+            return plan->pages == PAGES_HUGE ? "no memory (are huge pages reserved?)"
+                                             : "no memory, or it cannot be bound to that node";
+        // The result starts as something that no kernel makes; `read` has its input there.
+        const bool result = k == 0 && plan->kernel->code != CODE_READ;
+        for (size_t i = 0; i < n; i++)
+            core->arrays[k][i] = result ? -1.0 : input(k, i);
+    }
+    core->capacity = (size_t)(plan->duration_s / ITERATION_S * 4) + 64;
+    core->ends = malloc(core->capacity * sizeof *core->ends);
+    return core->ends == NULL ? "no memory for the times" : NULL;
+}
+
+static double pass(const struct plan *plan, const struct core *core)
+{
+    return plan->pass(core->arrays[0], core->arrays[1], core->arrays[2],
+                      plan->array_b / sizeof(double));
+}
+
+// Passes over the arrays that last an iteration; also warms up.
+static long passes_needed(const struct plan *plan, const struct core *core)
+{
+    long passes = 1;
+    for (;;) {
+        const double start_s = now_s();
+        for (long i = 0; i < passes; i++)
+            (void)pass(plan, core);
+        const double took_s = now_s() - start_s;
+        if (took_s >= ITERATION_S)
+            return passes;
+        const double more = took_s > 0 ? ITERATION_S / took_s : 16;
+        passes = (long)ceil((double)passes * (more < 16 ? 1.1 * more : 16));
+    }
+}
+
+static void iterate(const struct plan *plan, struct core *core, double until_s)
+{
+    do {
+        for (long i = 0; i < core->passes; i++)
+            (void)pass(plan, core);
+        core->ends[core->count++] = now_s();
+    } while (core->ends[core->count - 1] < until_s && core->count < core->capacity);
+}
+
+// Whether the arrays hold what the kernel's formula says.
+static bool right(const struct plan *plan, const struct core *core)
+{
+    const size_t n = plan->array_b / sizeof(double);
+    double sum = 0;
+    for (size_t i = 0; i < n; i++) {
+        const double b = input(1, i), c = input(2, i);
+        const double formulas[CODE_COUNT] = {b, FACTOR * b, b + c, b + FACTOR * c,
+                                             input(0, i), FACTOR};
+        if (core->arrays[0][i] != formulas[plan->kernel->code])
+            return false;
+        sum += input(0, i);
+    }
+    return plan->kernel->code != CODE_READ || pass(plan, core) == sum;
+}
+
+static const char *rates(const struct plan *plan, const struct core *cores, struct result *result)
+{
+    const double pass_b = (double)plan->array_b / sizeof(double) * plan->kernel->element_b;
+    double **ends = calloc((size_t)plan->cores, sizeof *ends);
+    size_t *counts = calloc((size_t)plan->cores, sizeof *counts);
+    double *bytes = calloc((size_t)plan->cores, sizeof *bytes);
+    const char *fault = ends && counts && bytes ? NULL : "no memory for the rates";
+    for (int i = 0; fault == NULL && i < plan->cores; i++) {
+        ends[i] = cores[i].ends;
+        counts[i] = cores[i].count;
+        bytes[i] = pass_b * (double)cores[i].passes;
+        result->cores[i].passes = cores[i].passes;
+    }
+    if (fault == NULL) {
+        result->window_s = steady_rates(plan->cores, ends, counts, bytes, result->cores);
+        if (result->window_s <= 0)
+            fault = "too short: no time in which all cores were at work (give more --duration)";
+    }
+    free(ends);
+    free(counts);
+    free(bytes);
+    return fault;
+}
+
+static const char *where(const struct plan *plan, const struct core *cores, struct result *result)
+{
+    for (int i = 0; i < plan->cores; i++)
+        for (int k = 0; k < plan->kernel->arrays; k++)
+            if (memory_count(cores[i].arrays[k], plan->array_b, result->pages_on_node) != 0)
+                return "the kernel does not tell where the pages are (move_pages)";
+    for (int node = 0; node < NODES_MAX; node++)
+        if (plan->node >= 0 && node != plan->node && result->pages_on_node[node] != 0)
+            return "pages lie on another node than asked for";
+    return NULL;
+}
+
+const char *measure(const struct plan *plan, struct result *result)
+{
+    struct core *cores = calloc((size_t)plan->cores, sizeof *cores);
+    result->cores = calloc((size_t)plan->cores, sizeof *result->cores);
+    if (cores == NULL || result->cores == NULL) {
+        free(cores);
+        return "no memory";
+    }
+    double until_s = 0;
+    bool ready = true;
+    const char *fault = NULL;
+#pragma omp parallel num_threads(plan->cores)
+    {
+        const int i = omp_get_thread_num();
+        struct core *core = &cores[i];
+        core->fault = omp_get_num_threads() == plan->cores
+                          ? prepare(plan, plan->cpus[i], core)
+                          : "not as many threads as cores (OMP_THREAD_LIMIT?)";
+        if (core->fault != NULL) {
+#pragma omp atomic write
+            ready = false;
+        }
+#pragma omp barrier
+        if (ready) {
+            core->passes = passes_needed(plan, core);
+#pragma omp barrier
+#pragma omp single
+            until_s = now_s() + plan->duration_s;
+            iterate(plan, core, until_s);
+#pragma omp barrier
+            if (!right(plan, core))
+                core->fault = "wrong results";
+        }
+    }
+    for (int i = 0; fault == NULL && i < plan->cores; i++)
+        fault = cores[i].fault;
+    if (fault == NULL)
+        fault = where(plan, cores, result);
+    if (fault == NULL)
+        fault = rates(plan, cores, result);
+    for (int i = 0; i < plan->cores; i++)
+        free(cores[i].ends);
+    free(cores);
+    return fault;
+}

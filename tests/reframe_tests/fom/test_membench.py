@@ -1,0 +1,43 @@
+"""The parser of membench, on captured runs."""
+
+from pathlib import Path
+
+import pytest
+
+from reframe_tests.fom.base import FomError
+from reframe_tests.fom.membench import parse
+
+CAPTURES = Path(__file__).parents[2] / "captures" / "membench"
+
+
+@pytest.mark.parametrize(
+    ("name", "cores", "arrays", "array_b"),
+    [("triad-1.txt", 1, 3, 44739072), ("nt_write-2-node0.txt", 2, 1, 64 * 2**20)],
+)
+def test_real_outputs(name, cores, arrays, array_b):
+    text = (CAPTURES / name).read_text()
+    fom = parse(text)
+    assert f"{fom.value:.6e} B/s" in text
+    assert fom.value > 1e8
+    assert fom.extra["cores"] == cores
+    assert fom.extra["arrays"] == arrays
+    assert fom.extra["array_b"] == array_b
+    assert 0 < fom.extra["window_s"] < 0.35
+
+
+@pytest.mark.parametrize("name", ["no-node.txt", "killed.txt"])
+def test_failures(name):
+    with pytest.raises(FomError, match="FOM"):
+        parse((CAPTURES / name).read_text())
+
+
+def test_no_proof_no_figure():
+    text = (CAPTURES / "triad-1.txt").read_text()
+    with pytest.raises(FomError, match="check of the results"):
+        parse(text.replace("results are right", ""))
+
+
+def test_a_rate_of_zero_is_no_figure():
+    text = (CAPTURES / "triad-1.txt").read_text()
+    with pytest.raises(FomError, match="rate of triad"):
+        parse(text[: text.index("FOM")] + "FOM triad: 0.000000e+00 B/s\n")

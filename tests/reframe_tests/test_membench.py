@@ -1,0 +1,228 @@
+"""The program membench: right results on every instruction set, memory where it was asked for."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import shutil
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).parents[2] / "reframe_tests" / "src" / "membench"
+KERNELS = ["copy", "scale", "add", "triad", "read", "write", "nt_write"]
+#: Bytes an element: the doubles read and written, as STREAM counts.
+ELEMENT_B = dict(zip(KERNELS, (16, 16, 24, 24, 8, 8, 8), strict=True))
+
+pytestmark = pytest.mark.skipif(
+    shutil.which("cc") is None or shutil.which("make") is None, reason="needs cc and make"
+)
+
+
+def build(target, source, out):
+    subprocess.run(["make", "-s", "-C", source, target, f"OUT={out}"], check=True, timeout=120)
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory):
+    out = tmp_path_factory.mktemp("membench")
+    build("all", SOURCE, out)
+    return out / "membench"
+
+
+@pytest.fixture(scope="module")
+def sanitized(tmp_path_factory):
+    out = tmp_path_factory.mktemp("membench-asan")
+    build("asan", SOURCE, out)
+    return out / "membench-asan"
+
+
+def run(program, *words):
+    command = [str(word) for word in (program, *words)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60)
+
+
+def document(done):
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def isas(program):
+    names = ["avx512", "avx2", "sse2", "portable"]
+    found = [
+        n
+        for n in names
+        if run(program, "copy", "-d", 0.01, "--isa", n, "-s", "64KiB").returncode != 2
+    ]
+    assert "portable" in found
+    return found
+
+
+def test_every_kernel_on_every_instruction_set_under_sanitizers(sanitized):
+    # The program checks each array element against the formula; sanitizers watch the rest.
+    for isa in isas(sanitized):
+        for kernel in KERNELS:
+            for stores in ("cached", "streaming"):
+                if (kernel, stores) in {("nt_write", "cached"), ("write", "streaming")} | {
+                    ("read", "streaming")
+                }:
+                    continue
+                words = ("--isa", isa, "--stores", stores, "-s", "48KiB", "-d", 0.02, "-j", "-")
+                got = document(run(sanitized, kernel, "-n", 1, *words))
+                assert (got["isa"], got["kernel"]) == (isa, kernel)
+                assert got["element_b"] == ELEMENT_B[kernel]
+                assert got["stores"] == (stores if isa != "portable" else "cached")
+
+
+@pytest.mark.parametrize("kernel", ["triad", "read", "nt_write"])
+def test_wrong_arithmetic_is_found(tmp_path, kernel):
+    broken = {
+        "triad": ("ADD(LOAD(b + i), MUL(s, LOAD(c + i)))", "ADD(LOAD(c + i), MUL(s, LOAD(b + i)))"),
+        "read": ("sum += lanes[lane]", "sum = lanes[lane]"),
+        "nt_write": ("WRITER(write, s)", "WRITER(write, ADD(s, s))"),
+    }
+    source = tmp_path / "src"
+    shutil.copytree(SOURCE, source, ignore=shutil.ignore_patterns("membench*"))
+    text = (source / "kernels.inc").read_text()
+    assert broken[kernel][0] in text
+    (source / "kernels.inc").write_text(text.replace(*broken[kernel]))
+    subprocess.run(
+        ["make", "-s", "-C", source, "all", f"OUT={tmp_path}", "CFLAGS=-O1"], check=True, timeout=60
+    )
+    done = run(tmp_path / "membench", kernel, "-n", 1, "-s", "64KiB", "-d", 0.02)
+    assert done.returncode == 3
+    assert "wrong results" in done.stderr
+    assert "FOM" not in done.stdout
+
+
+def test_figure_is_the_sum_of_all_cores(program):
+    cpus = sorted(os.sched_getaffinity(0))[:2]
+    words = ("--cpus", ",".join(map(str, cpus)), "-s", "8MiB", "-d", 0.3)
+    got = document(run(program, "triad", *words, "-j", "-"))
+    assert [core["cpu"] for core in got["cores"]] == cpus
+    assert got["rate_b_s"] == pytest.approx(sum(core["rate_b_s"] for core in got["cores"]))
+    assert all(core["iterations"] > 0 for core in got["cores"])
+    assert got["array_b"] == 8 * 2**20
+    assert 0 < got["window_s"] < 0.3
+    # Not more than a core's iterations fit into its window, none of them shorter than 1 ms.
+    assert all(core["iterations"] <= got["window_s"] / 1e-3 for core in got["cores"])
+
+
+def test_memory_is_bound_and_the_kernel_agrees(program, tmp_path):
+    # /proc/PID/numa_maps, which membench does not use, must show the policy and the pages.
+    path = tmp_path / "out.json"
+    size_b = 16 * 2**20
+    words = [program, "write", "-n", "1", "-m", "0", "-s", "16MiB", "-d", "1", "-j", path]
+    with subprocess.Popen([str(w) for w in words], stdout=subprocess.PIPE) as process:
+        maps = Path(f"/proc/{process.pid}/numa_maps")
+        if not maps.exists():
+            process.kill()
+            pytest.skip("the kernel has no numa_maps")
+        pages = 0
+        for _ in range(100):
+            time.sleep(0.02)
+            bound = [line for line in maps.read_text().splitlines() if " bind:0 " in line]
+            found = [word for line in bound for word in line.split() if word.startswith("N0=")]
+            pages = max([pages, *(int(word[3:]) for word in found)])
+            if pages * os.sysconf("SC_PAGESIZE") >= size_b:
+                break
+        process.communicate(timeout=30)
+    assert pages * os.sysconf("SC_PAGESIZE") >= size_b
+    got = json.loads(path.read_text())
+    assert got["node"] == 0
+    assert list(got["pages_on_node"]) == ["0"]
+
+
+def test_fits_into_the_last_level_cache(program):
+    caches = Path("/sys/devices/system/cpu/cpu0/cache").glob("index*/size")
+    largest_b = max((int(p.read_text().strip()[:-1]) * 1024 for p in caches), default=0)
+    if not largest_b:
+        pytest.skip("the kernel does not tell the sizes of the caches")
+    got = document(run(program, "triad", "-n", 1, "--llc", "-d", 0.05, "-j", "-"))
+    assert 0 < got["array_b"] * 3 <= largest_b / 2
+    assert got["stores"] == "cached"
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "text"),
+    [
+        ((), 2, "one kernel is needed"),
+        (("fma",), 2, "no kernel fma"),
+        (("triad", "-n", 5000), 2, "--cores 5000: a number from 1 to 4096"),
+        (("triad", "-n", 4096), 2, "are there to use"),
+        (("triad", "-n", "1.5"), 2, "a whole number is needed"),
+        (("triad", "--cpus", "3-1"), 2, "a list such as 0-3,8"),
+        (("triad", "-s", "64MB"), 2, "a size such as"),
+        (("triad", "-s", "1MiB", "--llc"), 2, "exclude each other"),
+        (("triad", "--isa", "mmx"), 2, "not an instruction set"),
+        (("nt_write", "--stores", "cached"), 2, "stores as its name says"),
+        (("triad", "--pages", "big"), 2, "--pages big"),
+        (("triad", "-n", 1, "-m", 1000, "-s", "1MiB"), 3, "cannot be bound to that node"),
+        (("triad", "-n", 1, "-s", "4TiB"), 2, "a size such as"),
+    ],
+)
+def test_mistakes(program, words, code, text):
+    done = run(program, *words)
+    assert (done.returncode, "FOM" in done.stdout) == (code, False)
+    assert text in done.stderr
+
+
+def test_json_that_cannot_be_written(program, tmp_path):
+    done = run(program, "write", "-n", 1, "-s", "64KiB", "-d", 0.02, "-j", tmp_path / "no" / "x")
+    assert done.returncode == 3
+    assert "cannot be written" in done.stderr
+
+
+class CoreResult(ctypes.Structure):
+    _fields_ = (
+        ("rate_b_s", ctypes.c_double),
+        ("iterations", ctypes.c_long),
+        ("passes", ctypes.c_long),
+    )
+
+
+@pytest.fixture(scope="module")
+def steady(tmp_path_factory):
+    library = tmp_path_factory.mktemp("steady") / "steady.so"
+    subprocess.run(
+        ["cc", "-std=c11", "-shared", "-fPIC", SOURCE / "steady.c", "-o", library], check=True
+    )
+    function = ctypes.CDLL(str(library)).steady_rates
+    function.restype = ctypes.c_double
+
+    def call(ends, bytes_each):
+        arrays = [(ctypes.c_double * len(e))(*e) for e in ends]
+        pointers = (ctypes.POINTER(ctypes.c_double) * len(ends))(
+            *(ctypes.cast(a, ctypes.POINTER(ctypes.c_double)) for a in arrays)
+        )
+        counts = (ctypes.c_size_t * len(ends))(*map(len, ends))
+        sizes = (ctypes.c_double * len(ends))(*bytes_each)
+        results = (CoreResult * len(ends))()
+        window_s = function(len(ends), pointers, counts, sizes, results)
+        return window_s, [(r.rate_b_s, r.iterations) for r in results]
+
+    return call
+
+
+def test_steady_state_of_one_core(steady):
+    # Ends at 1, 2, 3, 4, 6 s: the first (0 to 1) and the last (4 to 6) are dropped.
+    window_s, results = steady([[1, 2, 3, 4, 6]], [10])
+    assert window_s == 3
+    assert results == [(10.0, 3)]
+
+
+def test_steady_state_of_two_cores(steady):
+    # Core A: ends 1 .. 9; core B begins late: ends 3.5, 4.5, 5.5, 6.5, 7.5. All are in from 3.5
+    # (B's first end) to 6.5 (B's last start, A's is 8). Of A, 4 to 6 lies within: two iterations
+    # of 10 bytes. Of B: 3.5 to 6.5, three of 20 bytes.
+    window_s, results = steady([[1, 2, 3, 4, 5, 6, 7, 8, 9], [3.5, 4.5, 5.5, 6.5, 7.5]], [10, 20])
+    assert window_s == 3
+    assert results == [(10.0, 2), (20.0, 3)]
+
+
+def test_no_common_time(steady):
+    assert steady([[1, 2, 3], [7, 8, 9]], [1, 1])[0] == 0
+    assert steady([[1, 2]], [1])[0] == 0
