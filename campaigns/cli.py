@@ -19,6 +19,7 @@ COMMANDS: dict[str, str] = {
     "simulate": "slowdown at scales that nobody can book",
     "origins": "the reservation of origin nodes: create, show, remove",
     "minicluster": "a Slurm cluster on this machine: up, status, down",
+    "spack": "workloads and tools built with Spack: setup, build, mirror, info",
 }
 
 

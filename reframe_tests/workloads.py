@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from analysis.sample import Better
-from reframe_tests.fom import amg, cns, hpccg, lammps, lulesh, minife, snap, stream, xsbench
+from reframe_tests.fom import amg, cns, hpccg, lammps, lulesh, minife, snap, stream, umt, xsbench
 from reframe_tests.fom.base import Fom
 
 
@@ -110,6 +110,15 @@ _TABLE = [
         better="higher",
         parse=amg.parse,
         sanity="relative residual below 1e-8, FOM_1 as its phases make it",
+    ),
+    Workload(
+        name="umt",
+        title="UMT 5, benchmark problem 2",
+        fom="unknowns solved a second",
+        unit="1/s",
+        better="higher",
+        parse=umt.parse,
+        sanity="own energy check passed, balance within 1e-9 and as the last cycle makes it",
     ),
 ]
 

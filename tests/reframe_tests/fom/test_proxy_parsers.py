@@ -40,6 +40,10 @@ GOOD = [
     ("amg/n1", 147465200, ("solve_s", 0.034711)),
     ("amg/n2", 106351200, ("iterations", 19)),
     ("amg/t2", 71791530, ("setup_s", 0.030186)),
+    ("umt/n1", 5.7637e6, ("unknowns", 5184 * 32 * 16)),
+    ("umt/n2", 3.18626e6, ("energy_balance", 9.19009e-15)),
+    ("umt/t2", 8.47088e6, ("cycles", 2)),
+    ("xsbench/n2", 607665, ("ranks", 2)),
 ]
 
 # Runs that failed by themselves, and what the sample will say of them.
@@ -59,6 +63,7 @@ FAILED = [
     ("minife/killed", "Total CG Time"),
     ("amg/refused", "FOM_1"),
     ("amg/killed", "FOM_1"),
+    ("umt/killed", "of 20 cycles"),
 ]
 
 # A right output with one thing changed: capture, pattern, replacement, what is said.
@@ -91,6 +96,12 @@ TAMPERED = [
     ("minife/n1", r"(Global Nrows:) 29791", r"\1 29790", "29790 rows"),
     ("amg/n1", r"(Residual Norm =) \S+", r"\1 1.2e-7", "relative residual is 1.2e-07"),
     ("amg/n1", r"(FOM_1\):) \S+", r"\1 1.6e+08", "FOM_1"),
+    ("umt/n1", "RESULT CHECK PASSED", "RESULT CHECK FAILED", "passed energy check"),
+    ("umt/n1", r"6\.28371e-15", "1.2e-8", "off by 1.2e-08"),
+    ("umt/n1", r"6\.28371e-15", "6.3e-12", "energy check is 6.3e-12"),
+    ("umt/n1", "Solving for 2654208", "Solving for 2654209", "number of unknowns"),
+    ("umt/n2", r"(CYCLE WALL TIME =) 1\.02073", r"\1 0.02073", "the rate is"),
+    ("umt/t2", r"(CYCLE WALL TIME =[^\n]*)", "", "made 1 of 2 cycles"),
     ("amg/n1", r"(PCG Solve:\n +wall clock time =) \S+", r"\1 0.02", "solver's rate"),
 ]
 

@@ -1,0 +1,136 @@
+"""`nimc spack`: builds the workloads and the tools with Spack."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import click
+
+from analysis.errors import InputError
+from campaigns.spack import build as builder
+from campaigns.spack import setup as preparer
+from campaigns.spack.layout import layout
+from campaigns.spack.mirror import make_mirror
+from campaigns.spack.pins import known_environments
+from campaigns.table import aligned
+
+_machine = click.option("--machine", default="localhost", show_default=True, help="Which machine.")
+_root = click.option(
+    "--root",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Where Spack keeps its files [default: $NIMC_SPACK_DIR, else the user's cache].",
+)
+_json = click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+_jobs = click.option(
+    "-j", "--jobs", default=len(os.sched_getaffinity(0)), help="Processes [default: all cores]."
+)
+
+
+@click.group()
+def command() -> None:
+    """Build the workloads and the tools with Spack, apart from your own ~/.spack."""
+
+
+def _show(document: dict[str, Any], as_json: bool, text: str) -> None:
+    click.echo(json.dumps(document, indent=1) if as_json else text)
+
+
+@command.command()
+@_machine
+@_root
+@click.option(
+    "--packages",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="Recipes (folder of repos/spack_repo/builtin) instead of the pinned ones.",
+)
+@click.option(
+    "--machine-file",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Externals of this machine [default: spack_envs/machines/MACHINE.yaml, if it is there].",
+)
+@click.option("--mirror", help="URL of a mirror that 'nimc spack mirror' made.")
+@_json
+def setup(
+    machine: str,
+    root: Path | None,
+    packages: Path | None,
+    machine_file: Path | None,
+    mirror: str | None,
+    as_json: bool,
+) -> None:
+    """Take the Spack at hand (SPACK_ROOT, PATH) or clone the pinned one; find compilers."""
+    place = layout(machine, root)
+    settings = preparer.setup(place, packages, machine_file, mirror)
+    note = "" if settings.pinned else " (not the pinned version)"
+    text = f"Spack {settings.version}{note} in {settings.spack}\nfiles in {place.root}"
+    _show({"root": str(place.root), **asdict(settings)}, as_json, text)
+
+
+@command.command()
+@click.argument("stacks", nargs=-1, metavar="STACK...")
+@_machine
+@_root
+@_jobs
+@_json
+def build(
+    stacks: tuple[str, ...], machine: str, root: Path | None, jobs: int, as_json: bool
+) -> None:
+    """Build environments; what is built already is left as it is."""
+    place = layout(machine, root)
+    settings = preparer.load(place)
+    made = [
+        builder.build(place, settings, name, jobs, lambda text: click.echo(text, err=True))
+        for name in _demand(stacks)
+    ]
+    _show_built(made, as_json)
+
+
+@command.command()
+@click.argument("folder", type=click.Path(file_okay=False, path_type=Path))
+@click.argument("stacks", nargs=-1, metavar="STACK...")
+@_machine
+@_root
+@_json
+def mirror(
+    folder: Path, stacks: tuple[str, ...], machine: str, root: Path | None, as_json: bool
+) -> None:
+    """Copy the sources and the built packages of environments to FOLDER."""
+    place = layout(machine, root)
+    settings = preparer.load(place)
+    names = _demand(stacks)
+    made = make_mirror(place, settings, folder.resolve(), names)
+    text = f"{made['mirror']}: sources and packages of {', '.join(names)}"
+    _show(made, as_json, f"{text}\nuse it: nimc spack setup --mirror {made['mirror']}")
+
+
+@command.command()
+@click.argument("stacks", nargs=-1, metavar="[STACK...]")
+@_machine
+@_root
+@_json
+def info(stacks: tuple[str, ...], machine: str, root: Path | None, as_json: bool) -> None:
+    """What is built: specs, hashes and prefixes."""
+    place = layout(machine, root)
+    names = stacks or tuple(known_environments())
+    _show_built([found for name in names if (found := builder.read(place, name))], as_json)
+
+
+def _demand(stacks: tuple[str, ...]) -> tuple[str, ...]:
+    if not stacks:
+        raise InputError(f"STACK: name at least one of {', '.join(known_environments())}")
+    return stacks
+
+
+def _show_built(made: list[builder.Built], as_json: bool) -> None:
+    header = ["environment", "package", "version", "hash", "prefix"]
+    rows = [
+        [one.environment, spec["name"], spec["version"], spec["hash"][:7], spec["prefix"]]
+        for one in made
+        for spec in one.specs
+    ]
+    table = aligned(header, rows) if rows else "nothing is built"
+    _show({"environments": [one.as_dict() for one in made]}, as_json, table)

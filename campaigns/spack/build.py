@@ -1,0 +1,144 @@
+"""Builds an environment; one that is built already costs the reading of its inputs."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from analysis.errors import InputError
+from campaigns.spack import pins as pinned
+from campaigns.spack.layout import Layout
+from campaigns.spack.setup import Settings
+from campaigns.spack.tool import held, spack
+
+
+@dataclass(frozen=True)
+class Built:
+    """What `build` made, or found made."""
+
+    environment: str
+    #: Folder whose `bin` goes to PATH, and the lock that tells how everything was made.
+    view: str
+    lock: str
+    #: Of the inputs: environment, recipes, pin, machine, compilers, Spack.
+    digest: str
+    #: Time of the last concretization and installation, seconds.
+    concretize_s: float
+    install_s: float
+    #: Root specs: `name`, `version`, `hash`, `prefix`, `spec` (with every variant).
+    specs: list[dict[str, str]]
+
+    def is_there(self) -> bool:
+        """Whether no prefix was removed since."""
+        return all(Path(spec["prefix"]).is_dir() for spec in self.specs)
+
+    def as_dict(self) -> dict[str, Any]:
+        """As `built.json` holds it."""
+        return asdict(self)
+
+
+def build(
+    layout: Layout, settings: Settings, name: str, jobs: int, say: Callable[[str], None]
+) -> Built:
+    """Concretize and install an environment, unless it is there from the same inputs."""
+    known = pinned.known_environments()
+    if name not in known:
+        raise InputError(f"environment {name!r}: allowed are {', '.join(known)}")
+    with held(layout.lock(name)):
+        text = placed(layout, settings, name)
+        digest = digest_of(layout, settings, text)
+        found = read(layout, name)
+        if found and found.digest == digest and found.is_there():
+            say(f"{name}: built")
+            return found
+        folder = layout.environment(name)
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "spack.yaml").write_text(text)
+        say(f"{name}: choosing versions")
+        root, here = Path(settings.spack), ("-e", str(folder))
+        started = time.monotonic()
+        if not _take_lock(layout, name):
+            spack(layout, root, *here, "concretize", "--force", log=name)
+        concretized = time.monotonic()
+        say(f"{name}: building (log: {layout.log(name)})")
+        spack(layout, root, *here, "install", "-j", str(jobs), "--fail-fast", log=name)
+        installed = time.monotonic()
+        built = Built(
+            environment=name,
+            view=str(folder / ".spack-env" / "view"),
+            lock=str(folder / "spack.lock"),
+            digest=digest,
+            concretize_s=concretized - started,
+            install_s=installed - concretized,
+            specs=_roots(layout, root, folder, name),
+        )
+        layout.stamp(name).write_text(json.dumps(built.as_dict(), indent=1) + "\n")
+        say(f"{name}: built in {installed - started:.0f} s")
+        return built
+
+
+def read(layout: Layout, name: str) -> Built | None:
+    """What was built last; None where nothing was."""
+    path = layout.stamp(name)
+    return Built(**json.loads(path.read_text())) if path.is_file() else None
+
+
+def placed(layout: Layout, settings: Settings, name: str) -> str:
+    """The environment's file for its folder outside the checkout: paths resolved, recipes named."""
+    text = (pinned.ENVIRONMENTS / name / "spack.yaml").read_text()
+    text = text.replace("$env/..", str(pinned.ENVIRONMENTS))
+    if settings.machine_file:
+        machine_path = str(pinned.ENVIRONMENTS / "machines" / "$NIMC_MACHINE.yaml")
+        text = text.replace(machine_path, settings.machine_file)
+    document = yaml.safe_load(text.replace("$NIMC_MACHINE", layout.machine))
+    builtin = settings.packages or str(
+        layout.clone("packages", pinned.load().of(name).packages.commit)
+        / "repos"
+        / "spack_repo"
+        / "builtin"
+    )
+    document["spack"]["repos"]["builtin"] = builtin
+    return yaml.safe_dump(document, sort_keys=False)
+
+
+def digest_of(layout: Layout, settings: Settings, text: str) -> str:
+    """SHA-256 of all that decides what is built."""
+    sources = sorted((pinned.ENVIRONMENTS / "repo").rglob("*.py"))
+    machine = settings.machine_file or pinned.ENVIRONMENTS / "machines" / f"{layout.machine}.yaml"
+    files: Iterable[Path] = [
+        *sources,
+        pinned.ENVIRONMENTS / "common.yaml",
+        pinned.ENVIRONMENTS / "pins.yaml",
+        layout.config / "packages.yaml",
+        Path(machine),
+    ]
+    total = hashlib.sha256(f"{settings.spack}\n{settings.version}\n{text}".encode())
+    for path in files:
+        total.update(path.read_bytes() if path.is_file() else b"absent")
+    return total.hexdigest()
+
+
+def _take_lock(layout: Layout, name: str) -> bool:
+    """Use the lock that the site committed for this machine, where there is one."""
+    committed = pinned.ENVIRONMENTS / "locks" / layout.machine / f"{name}.lock"
+    if committed.is_file():
+        shutil.copyfile(committed, layout.environment(name) / "spack.lock")
+    return committed.is_file()
+
+
+def _roots(layout: Layout, root: Path, folder: Path, name: str) -> list[dict[str, str]]:
+    """The root specs, as Spack installed them."""
+    roots = {entry["hash"] for entry in json.loads((folder / "spack.lock").read_text())["roots"]}
+    form = "{hash}\t{name}\t{version}\t{prefix}\t{name}{@version}{variants}{ arch=architecture}"
+    printed = spack(layout, root, "-e", str(folder), "find", "--format", form, log=name)
+    rows = [line.split("\t") for line in printed.splitlines() if line.count("\t") == 4]
+    names = ("hash", "name", "version", "prefix", "spec")
+    return [dict(zip(names, row, strict=True)) for row in rows if row[0] in roots]

@@ -1,0 +1,124 @@
+"""Takes the Spack that is there, or clones the pinned one, and writes its configuration."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import yaml
+
+from analysis.errors import InputError, MachineError
+from campaigns.spack import pins as pinned
+from campaigns.spack.layout import Layout
+from campaigns.spack.tool import clone, held, require_clingo, spack
+
+#: Tools that builds need and that every host has in a form that serves: never built.
+BUILD_TOOLS = (
+    *("gmake", "m4", "perl", "autoconf", "automake", "libtool", "pkgconf"),
+    *("diffutils", "findutils", "tar", "bison", "flex", "gettext"),
+)
+#: Found where they are, else built.
+FOUND = ("cmake", "python", "openssl", "curl", "git")
+_OLDEST = (1, 0)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What `setup` decided, for every later command."""
+
+    #: Folder of Spack, its version, and whether that is the pinned one.
+    spack: str
+    version: str
+    pinned: bool
+    #: Recipes given by the user instead of the pinned ones (folder of `repos/spack_repo/builtin`).
+    packages: str | None
+    #: The machine's externals, a YAML file with a `packages` section.
+    machine_file: str | None
+    #: URL of sources and built packages for sites without a network.
+    mirror: str | None
+
+
+def load(layout: Layout) -> Settings:
+    """The settings; raises InputError where there are none."""
+    if not layout.settings.is_file():
+        raise InputError(
+            f"no Spack is set up for {layout.machine}: nimc spack setup --machine {layout.machine}"
+        )
+    return Settings(**json.loads(layout.settings.read_text()))
+
+
+def find_spack() -> Path | None:
+    """The Spack at hand: `SPACK_ROOT`, else the one on PATH."""
+    if os.environ.get("SPACK_ROOT"):
+        root = Path(os.environ["SPACK_ROOT"])
+        if not (root / "bin" / "spack").is_file():
+            raise InputError(f"SPACK_ROOT: {root} holds no bin/spack")
+        return root
+    found = shutil.which("spack")
+    return Path(found).resolve().parent.parent if found else None
+
+
+def setup(
+    layout: Layout, packages: Path | None, machine_file: Path | None, mirror: str | None
+) -> Settings:
+    """Make Spack ready: clones, configuration, compilers and build tools."""
+    require_clingo()
+    pins = pinned.load()
+    with held(layout.lock("setup")):
+        root = find_spack()
+        if root is None:
+            source = pins.pins["default"].spack
+            root = layout.clone("spack", source.commit)
+            clone(source.git, source.tag, source.commit, root)
+        if packages is None:
+            for pin in pins.pins.values():
+                recipes = pin.packages
+                path = layout.clone("packages", recipes.commit)
+                clone(recipes.git, recipes.tag, recipes.commit, path)
+        write_config(layout, mirror)
+        version = spack(layout, root, "--version", log="setup").split()[0]
+        if tuple(int(part) for part in version.split(".")[:2]) < _OLDEST:
+            raise MachineError(f"{root}: Spack {version} is too old, 1.0 or newer is needed")
+        if not (layout.config / "packages.yaml").is_file():
+            _find_externals(layout, root)
+        settings = Settings(
+            spack=str(root),
+            version=version,
+            pinned=f"v{version}" == pins.pins["default"].spack.tag,
+            packages=str(packages.resolve()) if packages else None,
+            machine_file=str(machine_file.resolve()) if machine_file else None,
+            mirror=mirror,
+        )
+        layout.settings.write_text(json.dumps(asdict(settings), indent=1) + "\n")
+    return settings
+
+
+def _find_externals(layout: Layout, root: Path) -> None:
+    spack(layout, root, "compiler", "find", "--scope", "user", log="setup")
+    find = ("external", "find", "--scope", "user")
+    spack(layout, root, *find, "--not-buildable", *BUILD_TOOLS, log="setup")
+    spack(layout, root, *find, *FOUND, log="setup")
+
+
+def write_config(layout: Layout, mirror: str | None) -> None:
+    """Spack's user scope: one store, caches and stages beside it, nothing bootstrapped."""
+    root = layout.root
+    files = {
+        "config": {
+            "install_tree": {"root": str(layout.store)},
+            "build_stage": [str(root / "stage")],
+            "test_stage": str(root / "test"),
+            "source_cache": str(root / "sources"),
+            "misc_cache": str(root / "misc"),
+            "locks": True,
+        },
+        "bootstrap": {"enable": False, "root": str(root / "bootstrap")},
+        "mirrors": {"nimc": {"url": mirror, "signed": False}} if mirror else {},
+    }
+    layout.config.mkdir(parents=True, exist_ok=True)
+    for name, content in files.items():
+        text = yaml.safe_dump({name: content}, sort_keys=False)
+        (layout.config / f"{name}.yaml").write_text(text)

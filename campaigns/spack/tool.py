@@ -1,0 +1,84 @@
+"""Runs Spack, isolated from the user's own configuration and caches."""
+
+from __future__ import annotations
+
+import fcntl
+import importlib.util
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from analysis.errors import MachineError
+from campaigns.spack.layout import Layout
+
+
+def isolated(layout: Layout, environ: dict[str, str]) -> dict[str, str]:
+    """The process environment for Spack: its user scope and caches under the layout's root."""
+    kept = {name: value for name, value in environ.items() if not name.startswith("SPACK_")}
+    return {
+        **kept,
+        "SPACK_PYTHON": sys.executable,
+        "SPACK_USER_CONFIG_PATH": str(layout.config),
+        "SPACK_SYSTEM_CONFIG_PATH": str(layout.root / "no-system-scope"),
+        "SPACK_USER_CACHE_PATH": str(layout.root / "cache"),
+    }
+
+
+def require_clingo() -> None:
+    """Raise MachineError where this Python lacks Spack's solver."""
+    if importlib.util.find_spec("clingo") is None:
+        raise MachineError(
+            f"{sys.executable} has no clingo, which Spack solves with: install it from"
+            " requirements.lock (make test does), or pip install 'nimc[spack]'"
+        )
+
+
+def spack(layout: Layout, root: Path, *words: str, log: str) -> str:
+    """Standard output of a Spack command, also kept in the log; MachineError where it fails."""
+    path = layout.log(log)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    command = [str(root / "bin" / "spack"), "--color", "never", *words]
+    done = subprocess.run(
+        command, env=isolated(layout, dict(os.environ)), capture_output=True, text=True
+    )
+    with path.open("a") as file:
+        file.write(f"$ spack {' '.join(words)}\n{done.stdout}{done.stderr}")
+    if done.returncode != 0:
+        lines = [line for line in done.stderr.splitlines() if "Error" in line]
+        said = (lines or done.stderr.splitlines() or ["no message"])[0].removeprefix("==> ")
+        said = said.removeprefix("Error: ").strip()
+        raise MachineError(f"Spack failed at {log}: {said} (log: {path})")
+    return done.stdout
+
+
+def clone(git: str, tag: str, commit: str, into: Path) -> None:
+    """A shallow clone that is proved to be the pinned commit; kept where it already is."""
+    if into.is_dir():
+        return
+    into.parent.mkdir(parents=True, exist_ok=True)
+    part = into.with_name(f"{into.name}.part{os.getpid()}")
+    _git("clone", "--quiet", "--depth", "1", "--branch", tag, git, str(part))
+    found = _git("-C", str(part), "rev-parse", "HEAD").strip()
+    if found != commit:
+        raise MachineError(f"{git}: tag {tag} is {found}, not the pinned {commit}")
+    part.rename(into)
+
+
+def _git(*words: str) -> str:
+    done = subprocess.run(["git", *words], capture_output=True, text=True)
+    if done.returncode != 0:
+        lines = done.stderr.strip().splitlines() or ["no message"]
+        raise MachineError(f"git {words[0]} failed: {lines[-1]}")
+    return done.stdout
+
+
+@contextmanager
+def held(path: Path) -> Iterator[None]:
+    """Hold a lock file; a second process waits. The kernel frees it whatever happens."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
