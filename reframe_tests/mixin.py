@@ -216,6 +216,8 @@ class NimcMixin(rfm.RegressionTestPlugin):
     @run_before("performance")
     def report_samples(self) -> None:
         """Show what the samples say: medians, slowdown with its interval, the writers' rate."""
+        if self.is_dry_run():
+            return
         samples = read_samples([self.run_dir / "samples" / f"{self.case or self.name}.jsonl"])
         for row in results(samples.frame.filter(block=self.block)):
             self._show(f"off_{row.arm}", row.off_median, row.unit)
