@@ -1,0 +1,132 @@
+"""What the conductor costs: STREAM under it against STREAM by hand, and its own time a run."""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from reframe_tests import machine, stream
+from reframe_tests.fom.stream import parse
+from reframe_tests.injection.plan import BlockPlan
+from tests.bench import BenchRow
+
+_ROOT = Path(__file__).parents[2]
+_PAIRS = 10
+_COMMAND = "python -m tests.bench conductor"
+
+
+def run() -> list[BenchRow]:
+    """Interleaves the two ways of starting the same binary on the same core."""
+    app_cpus, origin_cpus = machine.load("localhost").split_cpus()
+    with tempfile.TemporaryDirectory() as folder:
+        binary = _compile(Path(folder))
+        ratios, own_s = [], []
+        for block in range(_PAIRS):
+            by_hand = _by_hand(binary, app_cpus)
+            conducted, outside_s = _conducted(binary, Path(folder), block, app_cpus, origin_cpus)
+            ratios.append(conducted / by_hand)
+            own_s.append(outside_s)
+    ratio, each_s = statistics.median(ratios), statistics.median(own_s)
+    reframe_s = _reframe_case_s()
+    return [
+        BenchRow(
+            "STREAM triad, conducted / by hand",
+            ratio,
+            "",
+            "0.99 to 1.01",
+            0.99 <= ratio <= 1.01,
+            _COMMAND,
+        ),
+        BenchRow(
+            "conductor's own time a run", each_s, "s", "under 0.15 s", each_s < 0.15, _COMMAND
+        ),
+        BenchRow("ReFrame's own time a case", reframe_s, "s", "", None, _COMMAND),
+    ]
+
+
+def _compile(folder: Path) -> Path:
+    binary = folder / "stream"
+    options = ["-O3", "-march=native", "-fopenmp", "-DSTREAM_ARRAY_SIZE=16777216", "-DNTIMES=10"]
+    subprocess.run(["cc", *options, "-o", binary, stream.SOURCE], check=True)
+    return binary
+
+
+def _threads(cpus: list[int]) -> dict[str, str]:
+    return {
+        "OMP_NUM_THREADS": str(len(cpus)),
+        "OMP_PROC_BIND": "true",
+        "OMP_PLACES": "cores",
+    }
+
+
+def _by_hand(binary: Path, cpus: list[int]) -> float:
+    done = subprocess.run(
+        ["taskset", "-c", ",".join(map(str, cpus)), binary],
+        env={**os.environ, **_threads(cpus)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return parse(done.stdout).value
+
+
+def _conducted(
+    binary: Path, folder: Path, block: int, app_cpus: list[int], origin_cpus: list[int]
+) -> tuple[float, float]:
+    """Triad of one run under the conductor, and the time between two runs of the application."""
+    plan = BlockPlan(
+        case="stream",
+        workload="stream",
+        block=block,
+        seed=1,
+        arms=["off"],
+        pairs=2,
+        warmups=0,
+        nimc_dir=str(folder / "run"),
+        command=[str(binary)],
+        environment=_threads(app_cpus),
+        app_cpus=app_cpus,
+        origin_cpus=origin_cpus,
+    )
+    plan.save(folder / "plan.json")
+    subprocess.run(
+        [sys.executable, "-m", "reframe_tests.injection.conductor", folder / "plan.json"],
+        env={**os.environ, "PYTHONPATH": str(_ROOT)},
+        stdout=subprocess.DEVNULL,
+        check=True,
+    )
+    lines = (folder / "run/samples/stream.jsonl").read_text().splitlines()
+    first, second = (json.loads(line) for line in lines[-2:])
+    between_s = second["start_s"] - first["start_s"] - first["elapsed_s"]
+    return first["fom"], between_s
+
+
+def _reframe_case_s() -> float:
+    """Time of a ReFrame session with one case, less that of its application."""
+    check = (
+        "import reframe as rfm\n"
+        "import reframe.utility.sanity as sn\n"
+        "@rfm.simple_test\n"
+        "class nothing(rfm.RunOnlyRegressionTest):\n"
+        "    valid_systems = ['*']\n"
+        "    valid_prog_environs = ['*']\n"
+        "    executable = 'true'\n"
+        "    sanity_patterns = sn.assert_true(1)\n"
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "nothing.py"
+        path.write_text(check)
+        config = _ROOT / "configs" / "localhost.py"
+        began_s = time.monotonic()
+        subprocess.run(
+            ["reframe", "-C", config, "-c", path, "-r", "--prefix", folder],
+            stdout=subprocess.DEVNULL,
+            check=True,
+        )
+        return time.monotonic() - began_s
