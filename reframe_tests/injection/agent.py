@@ -1,8 +1,9 @@
 """The agent: one a node, started once a block; starts, watches and stops the writers there.
 
 It calls the conductor and then does as it is told. Messages to it: `start` (one end of a writer),
-`stop` (all of them), `ping`. Messages from it: `hello`, `listening`, `row`, `exit`, `stopped`,
-`pong`. An agent that loses its conductor stops its writers and ends.
+`freeze` (a passive side that is not needed any more), `stop` (all of them), `ping`. Messages from
+it: `hello`, `listening`, `row`, `exit`, `stopped`, `pong`. An agent that loses its conductor stops
+its writers and ends.
 """
 
 from __future__ import annotations
@@ -16,12 +17,14 @@ import time
 from dataclasses import dataclass
 from typing import IO, Any
 
-from reframe_tests.injection import host, processes, wire
+from reframe_tests.injection import counters, host, processes, wire
 from reframe_tests.injection.injectors import INJECTORS
-from reframe_tests.injection.injectors.base import Fault, Injector, Row, Writer
+from reframe_tests.injection.injectors.base import Fault, LineParser, Row, Writer
 
 #: How often the CPU time of a control is looked at, seconds.
 USAGE_S = 0.5
+#: How often the byte counter of the origin's device is read where a writer prints no rows, seconds.
+COUNT_S = 1.0
 #: How often is looked whether a passive side listens, seconds.
 LISTEN_S = 0.02
 
@@ -62,6 +65,8 @@ class Agent:
     async def _handle(self, message: dict[str, Any]) -> None:
         if message["do"] == "start":
             await self._start(message)
+        elif message["do"] == "freeze":
+            self._freeze(message["writer"])
         elif message["do"] == "stop":
             await self._stop()
             self._wire.send({"event": "stopped"})
@@ -93,11 +98,14 @@ class Agent:
             self._tell("exit", writer.index, role, code=127, fault=f"{command[0]}: {error}")
             return
         end = _End(writer.index, role, process, [])
-        end.tasks.append(asyncio.create_task(self._watch(end, injector, log)))
+        parser = injector.parser(writer)
+        end.tasks.append(asyncio.create_task(self._watch(end, parser, log)))
         if role == "target":
             end.tasks.append(asyncio.create_task(self._listen(end, writer.port)))
-        elif injector.row_s is None:
+        elif injector.row_source(writer) == "cpu":
             end.tasks.append(asyncio.create_task(self._usage(end)))
+        elif injector.row_source(writer) == "counter":
+            end.tasks.append(asyncio.create_task(self._count(end, writer.device)))
         self._ends.append(end)
 
     def _tell(self, event: str, index: int, role: str, **more: Any) -> None:
@@ -105,10 +113,15 @@ class Agent:
             {"event": event, "writer": index, "role": role, "time_s": time.time(), **more}
         )
 
-    async def _watch(self, end: _End, injector: Injector, log: IO[bytes]) -> None:
+    def _freeze(self, index: int) -> None:
+        """Suspend a passive side that spins though it has no part in the writes any more."""
+        for end in self._ends:
+            if end.index == index and end.role == "target":
+                processes.suspend(end.process)
+
+    async def _watch(self, end: _End, parser: LineParser, log: IO[bytes]) -> None:
         """Read what one end prints until it ends."""
         assert end.process.stdout is not None
-        parser = injector.parser()
         fault = None
         with contextlib.closing(log):
             async for raw in end.process.stdout:
@@ -140,6 +153,17 @@ class Agent:
             share = (now_used_s - used_s) / (now_s - then_s)
             self._tell("row", end.index, end.role, rate_b_s=share)
             then_s, used_s = now_s, now_used_s
+
+    async def _count(self, end: _End, device: str | None) -> None:
+        """Rows of a writer that prints none: what its origin's device has sent."""
+        then_s, then = time.time(), counters.read(device, "sent")
+        while end.process.returncode is None and then is not None:
+            await asyncio.sleep(COUNT_S)
+            now_s, now = time.time(), counters.read(device, "sent")
+            gone_b = counters.difference(then, now) if now else None
+            if gone_b is not None:
+                self._tell("row", end.index, end.role, rate_b_s=gone_b / (now_s - then_s))
+            then_s, then = now_s, now
 
     async def _stop(self) -> None:
         """Stop every end, origins first so that targets see them go."""

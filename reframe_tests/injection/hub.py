@@ -29,6 +29,8 @@ class WriterState:
 
     writer: Writer
     row_s: float
+    #: Whether its passive side is suspended at the first row.
+    freezes: bool = False
     listening: bool = False
     rows: list[Seen] = field(default_factory=list)
     #: Why it ended, once either end of it has.
@@ -109,7 +111,7 @@ class Hub:
     ) -> list[WriterState]:
         """Start writers: passive sides first, then, once they listen, the origins."""
         row_s = injector.row_s or USAGE_S
-        states = [WriterState(writer, row_s) for writer in writers]
+        states = [WriterState(writer, row_s, injector.freezes_target(writer)) for writer in writers]
         self._states = {state.writer.index: state for state in states}
         self._order("target", injector, writers, logs)
 
@@ -189,6 +191,9 @@ class Hub:
             if event == "listening":
                 state.listening = True
             elif event == "row":
+                if state.freezes and not state.rows:
+                    target = self._links[state.writer.target]
+                    target.wire.send({"do": "freeze", "writer": state.writer.index})
                 start_s = state.rows[-1].end_s if state.rows else time_s - state.row_s
                 state.rows.append(Seen(start_s, time_s, message["rate_b_s"]))
             elif event == "exit" and state.ended is None:

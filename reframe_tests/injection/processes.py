@@ -53,12 +53,19 @@ async def spawn(
     )
 
 
+def suspend(process: asyncio.subprocess.Process) -> None:
+    """Take a process off its cores until `stop` ends it; its memory stays as it is."""
+    if process.returncode is None:
+        _signal_group(process.pid, signal.SIGSTOP)
+
+
 async def stop(process: asyncio.subprocess.Process) -> int:
     """End a process and its group: SIGTERM, then SIGKILL. Returns its exit status."""
     for signum in (signal.SIGTERM, signal.SIGKILL):
         if process.returncode is not None:
             break
         _signal_group(process.pid, signum)
+        _signal_group(process.pid, signal.SIGCONT)  # a suspended process would not hear SIGTERM
         with suppress(asyncio.TimeoutError):
             await asyncio.wait_for(process.wait(), GRACE_S)
     _signal_group(process.pid, signal.SIGKILL)

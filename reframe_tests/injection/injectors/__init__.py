@@ -3,8 +3,27 @@
 from __future__ import annotations
 
 from reframe_tests.injection.injectors.base import Injector
+from reframe_tests.injection.injectors.perftest import Perftest
 from reframe_tests.injection.injectors.spin import Spin
 from reframe_tests.injection.injectors.ucx import Ucx
 
 #: Name -> injector.
-INJECTORS: dict[str, Injector] = {injector.name: injector for injector in (Ucx(), Spin())}
+INJECTORS: dict[str, Injector] = {
+    injector.name: injector for injector in (Perftest(), Ucx(), Spin())
+}
+
+
+def get(name: str) -> Injector:
+    """The injector of that name; raises ValueError, which names the allowed ones."""
+    if name not in INJECTORS:
+        raise ValueError(f"injector {name!r}: allowed are {', '.join(INJECTORS)}")
+    return INJECTORS[name]
+
+
+def auto(same_host: bool, rdma_device: bool) -> Injector:
+    """The injector that suits: RDMA hardware calls for perftest, all else is within ucx's reach.
+
+    On one host ucx writes over shared memory even where there is a device: a loop through the NIC
+    is a different experiment, which must be asked for by name.
+    """
+    return get("perftest" if rdma_device and not same_host else "ucx")

@@ -55,6 +55,11 @@ class LineParser(Protocol):
         """What a line means; None for all that is neither row nor fault."""
 
 
+#: Where the agent takes a writer's rows from: what the program prints, the byte counter of the
+#: origin's device, or the CPU time that the process used (for a control, which writes nothing).
+RowSource = Literal["output", "counter", "cpu"]
+
+
 class Injector(Protocol):
     """What a program that makes writes must be able to tell."""
 
@@ -78,7 +83,16 @@ class Injector(Protocol):
     def environment(self, writer: Writer) -> dict[str, str]:
         """What is added to the environment of both."""
 
-    def parser(self) -> LineParser:
+    def row_source(self, writer: Writer) -> RowSource:
+        """Where this writer's rows come from."""
+
+    def freezes_target(self, writer: Writer) -> bool:
+        """Whether the agent suspends the passive side's process (SIGSTOP) at the first row.
+
+        True where that process spins on a core although it has no part in the writes.
+        """
+
+    def parser(self, writer: Writer) -> LineParser:
         """A fresh reader of one process's lines."""
 
     def missing(self) -> str | None:

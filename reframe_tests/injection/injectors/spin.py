@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import Literal
 
-from reframe_tests.injection.injectors.base import Writer
+from reframe_tests.injection.injectors.base import RowSource, Writer
 
 
 class _Silent:
@@ -37,7 +37,15 @@ class Spin:
         """Nothing."""
         return {}
 
-    def parser(self) -> _Silent:
+    def row_source(self, writer: Writer) -> RowSource:
+        """The share of a core that it used stands in for a rate."""
+        return "cpu"
+
+    def freezes_target(self, writer: Writer) -> bool:
+        """There is no passive side."""
+        return False
+
+    def parser(self, writer: Writer) -> _Silent:
         """Prints nothing."""
         return _Silent()
 

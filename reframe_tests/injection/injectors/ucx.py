@@ -1,4 +1,10 @@
-"""One-sided puts with `ucx_perftest`: over shared memory on one host, over tcp between two."""
+"""One-sided puts with `ucx_perftest`: over shared memory on one host, verbs or tcp between two.
+
+Its passive side spins on a core from the moment an origin connects, whatever wait mode it was
+started with: the origin's options replace its own. Over shared memory and verbs it has no part in
+the writes, so the agent suspends it. Over tcp it must receive every byte, and the wait mode `sleep`
+lets it rest between them.
+"""
 
 from __future__ import annotations
 
@@ -8,16 +14,20 @@ import sysconfig
 from pathlib import Path
 from typing import Literal
 
-from reframe_tests.injection.injectors.base import Fault, Row, Writer
+from reframe_tests.injection import devices
+from reframe_tests.injection.injectors.base import Fault, Row, RowSource, Writer
 
 _WHEEL = Path(sysconfig.get_paths()["purelib"]) / "libucx"
 _MIB = 2**20
 #: The smallest message that counts as reaching DRAM, bytes.
 _LEAST_DRAM_B = 64 * _MIB
-#: Writes before the program ends by itself. It keeps eight bytes for each, so there cannot be more
-#: of them at will; of 64 KiB they last 10 minutes at 2 GB/s, of 64 MiB a day at 15 GB/s.
-_WRITES = "20000000"
-_ROW = re.compile(r"^\[thread \d+\]\s+(\d+)\s+\S+\s+\S+\s+\S+\s+(\S+)\s")
+#: More writes than a campaign has time for.
+_FOREVER = 10**15
+#: The passive side counts all writes to come before it serves the first one, at some 20 ns each.
+#: Only over tcp does the origin have to wait for it: this many cost 0.4 s.
+_MOST_OVER_TCP = 2 * 10**7
+#: `[thread 0]  iterations  percentile  average  overall  MiB/s  MiB/s  msg/s  msg/s`.
+_ROW = re.compile(r"^\[thread \d+\]\s+(\d+)\s+\S+\s+(\d+\.\d+)\s+\S+\s+(\d+\.\d+)\s")
 
 
 def dram_message_b(llc_b: int) -> int:
@@ -26,14 +36,22 @@ def dram_message_b(llc_b: int) -> int:
 
 
 class _Parser:
-    """Rows of one second; the column headed 'MB/s' holds MiB/s."""
+    """Rows of about one second; iterations are counted from the start of the writer."""
+
+    def __init__(self, message_b: int) -> None:
+        self._message_b = message_b
+        self._iterations = 0
 
     def parse(self, line: str) -> Row | Fault | None:
         row = _ROW.match(line)
         if row:
-            rate_b_s = float(row.group(2)) * _MIB
-            return Row(rate_b_s, rate_b_s)
-        return Fault(line.strip()) if "ERROR" in line else None
+            iterations, average_us = int(row.group(1)), float(row.group(2))
+            written = (iterations - self._iterations) * self._message_b
+            self._iterations = iterations
+            return Row(float(written), self._message_b / (average_us * 1e-6))
+        if "ERROR" in line:
+            return Fault(line.partition("ERROR")[2].strip())
+        return None
 
 
 class Ucx:
@@ -45,38 +63,64 @@ class Ucx:
     row_s: float | None = 1.0
 
     def transport(self, writer: Writer) -> str:
-        """Shared memory on one host, tcp between two."""
-        return "shared memory" if writer.origin == writer.target else "tcp"
+        """Shared memory on one host; between two, verbs where an RDMA device is named, or tcp."""
+        if writer.origin == writer.target:
+            return "shared memory"
+        return "verbs" if devices.is_rdma(writer.device) else "tcp"
 
     def target_command(self, writer: Writer) -> list[str]:
-        """The passive side sleeps instead of taking a core."""
-        return [self._program(), "-p", str(writer.port), "-E", "sleep"]
+        """Waits for one origin."""
+        return [self._program(writer), "-p", str(writer.port)]
 
     def origin_command(self, writer: Writer) -> list[str]:
-        """Puts until it is stopped, a row a second."""
-        size = ["-s", str(writer.message_b), "-n", _WRITES, "-w", "2"]
-        return [self._program(), writer.address, "-p", str(writer.port), "-t", "ucp_put_bw", *size]
+        """Puts until it is stopped, a row a second, after one write that sets up the connection."""
+        over_tcp = self.transport(writer) == "tcp"
+        command = [self._program(writer), writer.address, "-p", str(writer.port)]
+        command += ["-t", "ucp_put_bw", "-s", str(writer.message_b), "-w", "1"]
+        command += ["-n", str(_MOST_OVER_TCP if over_tcp else _FOREVER)]
+        return [*command, "-E", "sleep"] if over_tcp else command
 
     def environment(self, writer: Writer) -> dict[str, str]:
         """Which transports UCX may use, and where the wheel keeps its libraries."""
-        if writer.origin == writer.target:
+        transport = self.transport(writer)
+        if transport == "shared memory":
             chosen = {"UCX_TLS": "posix,self"}
+        elif transport == "verbs":
+            chosen = {"UCX_TLS": "rc,self", "UCX_NET_DEVICES": f"{writer.device}:1"}
         else:
             chosen = {"UCX_TLS": "tcp,self", "UCX_NET_DEVICES": writer.device or "all"}
-        if self._program().startswith(str(_WHEEL)):
+        if self._program(writer).startswith(str(_WHEEL)):
             chosen["LD_LIBRARY_PATH"] = str(_WHEEL / "lib")
         return chosen
 
-    def parser(self) -> _Parser:
+    def row_source(self, writer: Writer) -> RowSource:
+        """It prints a row a second, flushed."""
+        return "output"
+
+    def freezes_target(self, writer: Writer) -> bool:
+        """Yes, except over tcp, where the target's CPU takes part in every write."""
+        return self.transport(writer) != "tcp"
+
+    def parser(self, writer: Writer) -> _Parser:
         """Reads one end's lines."""
-        return _Parser()
+        return _Parser(writer.message_b)
 
     def missing(self) -> str | None:
         """Looks for the program in the wheel and on PATH."""
-        if self._program():
+        if self._wheel() or shutil.which("ucx_perftest"):
             return None
-        return "ucx_perftest is missing: 'pip install libucx-cu13', or 'apt install ucx-utils'"
+        return (
+            "ucx_perftest is missing: 'pip install libucx-cu13', 'apt install ucx-utils',"
+            " or 'dnf install ucx'"
+        )
 
-    def _program(self) -> str:
-        wheel = _WHEEL / "bin" / "ucx_perftest"
-        return str(wheel) if wheel.is_file() else shutil.which("ucx_perftest") or ""
+    def _program(self, writer: Writer) -> str:
+        """The wheel's, which is built without verbs; over verbs the one on PATH."""
+        on_path = shutil.which("ucx_perftest") or ""
+        if self.transport(writer) == "verbs":
+            return on_path or "ucx_perftest"
+        return self._wheel() or on_path or "ucx_perftest"
+
+    def _wheel(self) -> str:
+        program = _WHEEL / "bin" / "ucx_perftest"
+        return str(program) if program.is_file() else ""

@@ -1,0 +1,78 @@
+"""Bytes that passed a device, by its own count: what a writer claims can be held against it.
+
+An RDMA device of the usual kind counts words of four bytes at each port. Soft-RoCE counts packets
+only; there the Ethernet interface below it is read, which counts headers and other traffic too.
+Writes over shared memory pass no device and are counted by none.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from reframe_tests.injection import devices
+
+Direction = Literal["received", "sent"]
+
+#: Unit of port_rcv_data and port_xmit_data, bytes (InfiniBand specification, PortCounters).
+_WORD_B = 4
+#: These two of the first generation are 32 bits wide and stop at their greatest value.
+_STUCK_WORDS = 2**32 - 1
+_PORT = {"received": "port_rcv_data", "sent": "port_xmit_data"}
+_NET = {"received": "rx_bytes", "sent": "tx_bytes"}
+#: Interface counters of some drivers are 32 bits wide and start again at zero.
+_NET_WRAP_B = 2**32
+
+
+@dataclass(frozen=True)
+class Counter:
+    """One reading."""
+
+    #: `rdma:DEVICE/PORT` or `net:INTERFACE`.
+    name: str
+    bytes_b: int
+    #: A counter that has reached its greatest value counts no more.
+    stuck: bool = False
+
+
+def read(
+    device: str | None, direction: Direction, root: Path = Path("/sys"), port: int = 1
+) -> Counter | None:
+    """Bytes that an RDMA device or a network interface has received or sent so far.
+
+    None where there is no such device, or it does not count.
+    """
+    if device is None:
+        return None
+    ports = root / "class/infiniband" / device / "ports" / str(port) / "counters"
+    words = _integer(ports / _PORT[direction])
+    if words is not None:
+        return Counter(f"rdma:{device}/{port}", words * _WORD_B, words == _STUCK_WORDS)
+    interface = devices.interface_of(device, root)
+    total = _integer(root / "class/net" / interface / "statistics" / _NET[direction])
+    return None if total is None else Counter(f"net:{interface}", total)
+
+
+def difference(earlier: Counter, later: Counter) -> int | None:
+    """Bytes counted from one reading to the next; None where the counter cannot tell.
+
+    An interface's counter that ran over once is mended where it can have been 32 bits wide. Raises
+    ValueError for readings of different counters.
+    """
+    if earlier.name != later.name:
+        raise ValueError(f"{earlier.name} and {later.name} are different counters")
+    if later.stuck:
+        return None
+    gone_b = later.bytes_b - earlier.bytes_b
+    if gone_b >= 0:
+        return gone_b
+    wraps = later.name.startswith("net:") and earlier.bytes_b < _NET_WRAP_B
+    return gone_b + _NET_WRAP_B if wraps else None
+
+
+def _integer(path: Path) -> int | None:
+    with suppress(OSError, ValueError):
+        return int(path.read_text())
+    return None

@@ -1,0 +1,93 @@
+"""RDMA devices of this host, as sysfs shows them."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+SYS = Path("/sys")
+
+
+@dataclass(frozen=True)
+class Port:
+    """One port of an RDMA device."""
+
+    number: int
+    #: `ACTIVE`, `DOWN`, ...
+    state: str
+    #: `InfiniBand` or `Ethernet`.
+    link_layer: str
+    #: Link rate, bytes per second; None where the device does not tell.
+    rate_b_s: float | None
+
+
+@dataclass(frozen=True)
+class Device:
+    """One RDMA device."""
+
+    name: str
+    #: What its bytes go over: `InfiniBand`, `RoCE`, or `soft-RoCE` where the CPU does the work.
+    transport: str
+    firmware: str | None
+    #: NUMA node it is attached to; None where the host has one only, or it is not hardware.
+    numa_node: int | None
+    ports: list[Port]
+
+
+def detect(root: Path = SYS) -> list[Device]:
+    """Every RDMA device, by name."""
+    folder = root / "class/infiniband"
+    return [_device(path) for path in sorted(folder.glob("*"))]
+
+
+def is_rdma(name: str | None, root: Path = SYS) -> bool:
+    """Whether an RDMA device has that name; network interfaces have not."""
+    return name is not None and (root / "class/infiniband" / name).exists()
+
+
+def transport(name: str | None, root: Path = SYS) -> str:
+    """What goes over the device of that name (None: the first); `RDMA` where it is not here."""
+    for device in detect(root):
+        if name in (None, device.name):
+            return device.transport
+    return "RDMA"
+
+
+def interface_of(name: str, root: Path = SYS) -> str:
+    """The network interface below a soft-RoCE device; any other name is one itself."""
+    return _text(root / "class/infiniband" / name / "parent") or name
+
+
+def _device(path: Path) -> Device:
+    ports = [_port(port) for port in sorted((path / "ports").glob("[0-9]*"))]
+    if _text(path / "parent"):
+        kind = "soft-RoCE"
+    else:
+        kind = "RoCE" if any(port.link_layer == "Ethernet" for port in ports) else "InfiniBand"
+    node = _text(path / "device/numa_node")
+    return Device(
+        name=path.name,
+        transport=kind,
+        firmware=_text(path / "fw_ver") or None,
+        numa_node=int(node) if node and int(node) >= 0 else None,
+        ports=ports,
+    )
+
+
+def _port(path: Path) -> Port:
+    # `4: ACTIVE`, and `100 Gb/sec (4X EDR)` where Gb is 10^9 bits.
+    state = _text(path / "state").rpartition(":")[2].strip()
+    rate = _text(path / "rate").split(" ")[0]
+    return Port(
+        number=int(path.name),
+        state=state or "unknown",
+        link_layer=_text(path / "link_layer") or "unknown",
+        rate_b_s=float(rate) * 1e9 / 8 if rate else None,
+    )
+
+
+def _text(path: Path) -> str:
+    with suppress(OSError):
+        return path.read_text().strip()
+    return ""
