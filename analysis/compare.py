@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from statistics import median
 from typing import Any, Literal
 
-import numpy as np
 import polars as pl
 
 from analysis.estimate import Result
@@ -85,7 +85,7 @@ def _of_row(reference: RunData, before: Result, this: RunData, row: Result) -> l
 
 def _values(blocks: Sequence[Sequence[float]], by_block: bool) -> list[float]:
     if by_block:
-        return [float(np.median(block)) for block in blocks]
+        return [median(block) for block in blocks]
     return [value for block in blocks for value in block]
 
 

@@ -15,7 +15,7 @@ from analysis.caveats import caveats
 from analysis.pairs import SILENT_ARMS, judged, pair_table, ratio_blocks
 from analysis.run import RunHeader
 from analysis.statistics.blocks import blocked_median
-from analysis.statistics.interval import FEWEST
+from analysis.statistics.interval import FEWEST, Estimate
 from analysis.statistics.means import mean
 from analysis.verdict import Verdict, judge
 
@@ -83,17 +83,22 @@ class Result:
 
 def results(samples: pl.DataFrame, asked: Asked = Asked()) -> list[Result]:
     """One row for each case and each of its arms but `off`, in the order the cases were run."""
-    if samples.is_empty():
-        return []
-    pairs = pair_table(samples)
-    marked = judged(samples).sort("start_s", maintain_order=True)
+    marked = judged(samples)
+    return results_of(marked, pair_table(marked), asked)
+
+
+def results_of(marked: pl.DataFrame, pairs: pl.DataFrame, asked: Asked) -> list[Result]:
+    """As `results`, from `analysis.pairs.judged` samples and their `pair_table`."""
+    started = marked.group_by("case", maintain_order=True).agg(pl.col("start_s").min())
     rows = []
-    for (case,), of_case in marked.group_by("case", maintain_order=True):
+    for case in started.sort("start_s", maintain_order=True)["case"]:
+        of_case = marked.filter(pl.col("case") == case)
+        of_pairs = pairs.filter(pl.col("case") == case)
         arms = [str(arm) for arm in of_case["arm"].unique(maintain_order=True) if arm != "off"]
         arms.sort(key=lambda arm: _ARM_ORDER.index(arm) if arm in _ARM_ORDER else len(_ARM_ORDER))
-        of_pairs = pairs.filter(pl.col("case") == case)
-        blocks = {arm: ratio_blocks(of_pairs, str(case), arm) for arm in arms}
-        rows += [_row(arm, of_case, of_pairs, blocks, asked) for arm in arms]
+        blocks = {arm: ratio_blocks(of_pairs, case, arm) for arm in arms}
+        effects = {arm: blocked_median(ratios) for arm, ratios in blocks.items()}
+        rows += [_row(arm, of_case, of_pairs, blocks[arm], effects, asked) for arm in arms]
     return rows
 
 
@@ -101,10 +106,10 @@ def _row(
     arm: str,
     of_case: pl.DataFrame,
     pairs: pl.DataFrame,
-    blocks: dict[str, list[list[float]]],
+    blocks: list[list[float]],
+    effects: dict[str, Estimate | None],
     asked: Asked,
 ) -> Result:
-    effects = {name: blocked_median(ratios) for name, ratios in blocks.items()}
     effect, noise_floor, control = effects[arm], effects.get("aa"), effects.get("spin")
     chosen = pairs.filter(pl.col("arm") == arm)
     own = of_case.filter(pl.col("arm") == arm)
@@ -138,7 +143,7 @@ def _row(
         writer_rate_b_s=_rate(arm, chosen["writer_rate_b_s"]),
         verdict=verdict,
         rejections=_rejections(lost),
-        notes=caveats(own, blocks[arm], effect, asked.precision, asked.pairs_cap),
+        notes=caveats(own, blocks, effect, asked.precision, asked.pairs_cap),
     )
 
 

@@ -9,6 +9,7 @@ from analysis.errors import InputError
 #: Arms that do not write; any other arm's sample counts only if its writers were seen to write.
 SILENT_ARMS = ("off", "aa", "spin")
 _PAIR = ["case", "block", "pair"]
+_RATES = ["writer_rate_alone_b_s", "writer_rate_b_s"]
 
 
 def judged(samples: pl.DataFrame) -> pl.DataFrame:
@@ -34,15 +35,18 @@ def pair_table(samples: pl.DataFrame) -> pl.DataFrame:
     """One row for each pair and arm of which both that arm's run and the `off` run count.
 
     Columns: case, block, pair, arm, start_s, `off` and `on` (the two figures of merit), `ratio`
-    (slowdown: times on/off, rates off/on), writer_rate_alone_b_s, writer_rate_b_s; ordered by time.
+    (slowdown: times on/off, rates off/on), writer_rate_alone_b_s, writer_rate_b_s; in the order of
+    `samples`, which may be those of `judged` already. Files hold samples in order of time.
     Of a run that was repeated, the last attempt stands. Raises InputError for a case whose samples
     disagree on unit or direction.
     """
     _refuse_mixtures(samples)
+    marked = samples if "status" in samples.columns else judged(samples)
     last = (
-        judged(samples)
+        marked.lazy()
         .filter(pl.col("status") == "counts")
-        .sort("attempt")
+        .select(*_PAIR, "arm", "start_s", "fom", "fom_better", *_RATES)
+        .collect()
         .unique([*_PAIR, "arm"], keep="last", maintain_order=True)
     )
     off = last.filter(pl.col("arm") == "off").select(*_PAIR, off="fom")
@@ -51,19 +55,9 @@ def pair_table(samples: pl.DataFrame) -> pl.DataFrame:
     return (
         last.filter(pl.col("arm") != "off")
         .rename({"fom": "on"})
-        .join(off, on=_PAIR)
+        .join(off, on=_PAIR, maintain_order="left")
         .with_columns(ratio=pl.when(higher).then(pl.col("off") / on).otherwise(on / pl.col("off")))
-        .select(
-            *_PAIR,
-            "arm",
-            "start_s",
-            "off",
-            "on",
-            "ratio",
-            "writer_rate_alone_b_s",
-            "writer_rate_b_s",
-        )
-        .sort("start_s", maintain_order=True)
+        .select(*_PAIR, "arm", "start_s", "off", "on", "ratio", *_RATES)
     )
 
 

@@ -12,7 +12,7 @@ import polars as pl
 
 from analysis.columns import read_run
 from analysis.errors import InputError
-from analysis.estimate import Asked, Result, results
+from analysis.estimate import Asked, Result, results_of
 from analysis.pairs import judged, pair_table
 from analysis.run import RunHeader, load_header
 
@@ -23,7 +23,7 @@ class RunData:
 
     path: Path
     header: RunHeader
-    #: All samples with their `status` (`analysis.pairs.judged`), in order of time.
+    #: All samples with their `status` (`analysis.pairs.judged`).
     samples: pl.DataFrame
     #: `analysis.pairs.pair_table`.
     pairs: pl.DataFrame
@@ -52,12 +52,14 @@ def load_run(path: Path) -> RunData:
     """Reads and estimates the run in folder `path`. Raises InputError for what it cannot read."""
     header = load_header(path)
     read = read_run(path)
+    samples = judged(read.frame)
+    pairs = pair_table(samples)
     return RunData(
         path=path,
         header=header,
-        samples=judged(read.frame).sort("start_s", maintain_order=True),
-        pairs=pair_table(read.frame),
-        results=results(read.frame, Asked.of(header)),
+        samples=samples,
+        pairs=pairs,
+        results=results_of(samples, pairs, Asked.of(header)),
         torn=read.torn,
         provenance=_provenance(path),
     )

@@ -26,6 +26,12 @@ from analysis.verdict import MEANING
 
 #: Rejected runs listed one by one at most; beyond, the data beside the page has them.
 _LISTED = 200
+#: Columns that the page shows.
+_SHOWN = [
+    *("key", "arm", "status", "outcome", "reason", "start_s", "fom", "fom_better", "seed"),
+    *("nodes", "origin_nodes", "provenance", "writers", "injector", "transport", "message_b"),
+    "writer_share",
+]
 _DASH = "\u2013"
 
 
@@ -112,7 +118,7 @@ def _run_view(run: RunData, anchor: str) -> RunView:
 
 
 def _case_view(run: RunData, name: str, anchor: str) -> CaseView:
-    samples = run.samples.filter(pl.col("case") == name)
+    samples = run.samples.lazy().filter(pl.col("case") == name).select(_SHOWN).collect()
     rows = [row for row in run.results if row.case == name]
     emulated = emulations([str(text) for text in samples["transport"].unique(maintain_order=True)])
     notes = dict.fromkeys(note for row in rows for note in row.notes if note not in emulated)

@@ -20,6 +20,8 @@ from analysis.report.palette import MARKERS, STYLE, light, themed_svg
 
 #: Above so many points a figure's points are drawn as one picture.
 RASTER_ABOVE = 3000
+#: Above so many points an arm's points are single pixels.
+PIXELS_ABOVE = 20_000
 _LABELS = {"spin": "spin\n(control)", "aa": "aa\n(off again)"}
 _WIDTH_IN = 5.0
 
@@ -62,6 +64,10 @@ def samples_plot(samples: pl.DataFrame, unit: str, name: str) -> str:
         return themed_svg(figure, name, f"Every sample in {scaled}, by arm, in order of time")
 
 
+def _marker(arm: str, points: int) -> str:
+    return "," if points > PIXELS_ABOVE else MARKERS.get(arm, "P")
+
+
 def _edges(counted: NDArray[np.float64]) -> tuple[float, float]:
     """Lowest and highest value to draw: those that count and a quarter of their span more."""
     if not len(counted):
@@ -72,25 +78,23 @@ def _edges(counted: NDArray[np.float64]) -> tuple[float, float]:
 
 
 def _strip(axes: Axes, x: Any, y: Any, status: Any, arm: str, raster: bool) -> None:
-    size = 22 if len(x) < 200 else 4
     look: dict[str, dict[str, Any]] = {
-        "counts": {"marker": MARKERS.get(arm, "P"), "color": light(arm), "alpha": 0.75, "lw": 0},
-        "warm-up": {"marker": "o", "facecolor": "none", "edgecolor": light("bad")},
+        "counts": {"marker": _marker(arm, len(x)), "color": light(arm), "alpha": 0.75, "mew": 0},
+        "warm-up": {"marker": "o", "mfc": "none", "color": light("bad")},
         "rejected": {"marker": "x", "color": light("bad")},
+    }
+    points: dict[str, Any] = {
+        "ls": "none",
+        "ms": 4.8 if len(x) < 200 else 2.0,
+        "rasterized": raster,
     }
     for which, style in look.items():
         chosen = (status == which) & ~np.isnan(y)
-        axes.scatter(x[chosen], y[chosen], s=size, rasterized=raster, **style)
+        axes.plot(x[chosen], y[chosen], gid=f"points-{arm}-{which}", **points, **style)
     lost = np.isnan(y)
-    axes.scatter(
-        x[lost],
-        np.zeros(lost.sum()),
-        s=size,
-        transform=axes.get_xaxis_transform(),
-        clip_on=False,
-        rasterized=raster,
-        **look["rejected"],
-    )
+    below = axes.get_xaxis_transform()
+    points |= {"gid": f"points-{arm}-lost", "transform": below, "clip_on": False}
+    axes.plot(x[lost], 0 * x[lost], **points, **look["rejected"])
 
 
 def ratios_plot(pairs: pl.DataFrame, rows: Sequence[Result], name: str) -> str:
@@ -101,14 +105,15 @@ def ratios_plot(pairs: pl.DataFrame, rows: Sequence[Result], name: str) -> str:
         for line, row in enumerate(rows):
             ratios = pairs.filter(pl.col("arm") == row.arm)["ratio"].to_numpy()
             y = line + np.linspace(-0.12, 0.3, len(ratios) + 2)[1:-1]
-            axes.scatter(
+            axes.plot(
                 ratios,
                 y,
-                s=18 if len(ratios) < 200 else 3,
-                marker=MARKERS.get(row.arm, "P"),
+                ls="none",
+                marker=_marker(row.arm, len(ratios)),
+                ms=4.4 if len(ratios) < 200 else 1.8,
+                mew=0,
                 color=light(row.arm),
                 alpha=0.7,
-                lw=0,
                 rasterized=raster,
             )
             _interval(axes, row, line - 0.27, light(row.arm))

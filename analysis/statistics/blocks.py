@@ -16,9 +16,8 @@ A bootstrap over two to five blocks is not offered: with so few it is known to b
 from __future__ import annotations
 
 from collections.abc import Sequence
+from statistics import median
 from typing import Literal
-
-import numpy as np
 
 from analysis.statistics.interval import CONFIDENCE, FEWEST, Estimate, median_interval
 
@@ -31,7 +30,7 @@ def blocked_median(
     """Median of the ratios in `blocks` (one sequence a block); None where too few."""
     filled = [block for block in blocks if len(block)]
     if scope(blocks) == "allocations like these":
-        return median_interval([float(np.median(block)) for block in filled], confidence)
+        return median_interval([median(block) for block in filled], confidence)
     return median_interval([ratio for block in filled for ratio in block], confidence)
 
 

@@ -1,0 +1,109 @@
+"""Ingest plus report of synthetic samples, each size in a process of its own.
+
+python -m tests.bench.report 1000000
+"""
+
+from __future__ import annotations
+
+import json
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import replace
+from pathlib import Path
+
+from tests.analysis.synthetic import LAMMPS, STREAM, header, samples, write_run
+from tests.bench import BenchRow
+
+_SIZES = (10_000, 100_000, 1_000_000)
+_MOST_S, _MOST_B = 10.0, 1 << 30
+#: Twice as linear allows for the fixed part at the small end and noise at the large one.
+_LINEAR = 2.0
+_PAIRS = 12
+
+
+def run() -> list[BenchRow]:
+    """Time and memory at each size, and how time grows over the last tenfold step."""
+    found = {size: _in_own_process(size) for size in _SIZES}
+    largest, before = found[_SIZES[-1]], found[_SIZES[-2]]
+    command = "python -m tests.bench.report"
+    rows = []
+    for size, (took_s, peak_b) in found.items():
+        last = size == _SIZES[-1]
+        rows += [
+            BenchRow(
+                f"ingest and report, {size:,} samples",
+                took_s,
+                "s",
+                f"under {_MOST_S:.0f} s" if last else "",
+                took_s < _MOST_S if last else None,
+                f"{command} {size}",
+            ),
+            BenchRow(
+                f"peak memory, {size:,} samples",
+                peak_b / 2**20,
+                "MiB",
+                "under 1024 MiB" if last else "",
+                peak_b < _MOST_B if last else None,
+                f"{command} {size}",
+            ),
+        ]
+    growth = largest[0] / before[0] / (_SIZES[-1] / _SIZES[-2])
+    return [
+        *rows,
+        BenchRow(
+            "time a sample, 1,000,000 against 100,000",
+            growth,
+            "",
+            f"under {_LINEAR:.0f} (linear is 1)",
+            growth < _LINEAR,
+            f"{command}",
+        ),
+    ]
+
+
+def _in_own_process(size: int) -> tuple[float, float]:
+    """Seconds and peak bytes of a report of `size` samples."""
+    with tempfile.TemporaryDirectory() as folder:
+        write(Path(folder) / "run", size)
+        command = [sys.executable, "-m", "tests.bench.report", str(size), folder]
+        out = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    took_s, peak_b = json.loads(out)
+    return took_s, peak_b
+
+
+def write(run_folder: Path, size: int) -> None:
+    """A synthetic run of about `size` samples: two cases, of as many like blocks as it takes."""
+    cases = [replace(STREAM, notes=["synthetic"]), LAMMPS]
+    write_run(run_folder, [], header())
+    for case in cases:
+        block = "".join(
+            json.dumps(sample.as_dict(), separators=(",", ":")) + "\n"
+            for sample in samples(case, pairs=_PAIRS)
+        )
+        per_block = block.count("\n")
+        with (run_folder / "samples" / f"{case.name}.jsonl").open("w", encoding="utf-8") as file:
+            for index in range(round(size / len(cases) / per_block)):
+                file.write(
+                    block.replace(f'"{case.name}/0/', f'"{case.name}/{index}/').replace(
+                        '"block":0', f'"block":{index}'
+                    )
+                )
+
+
+def _report(run_folder: Path) -> tuple[float, float]:
+    start_s = time.perf_counter()
+    from analysis.report.make import make_reports
+
+    make_reports([run_folder])
+    return time.perf_counter() - start_s, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+if __name__ == "__main__":
+    if len(sys.argv) > 2:
+        print(json.dumps(_report(Path(sys.argv[2]) / "run")))
+    else:
+        took_s, peak_b = _in_own_process(int(sys.argv[1]))
+        print(f"{took_s:.2f} s, {peak_b / 2**20:.0f} MiB")
