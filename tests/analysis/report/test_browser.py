@@ -1,0 +1,112 @@
+"""The page in a real browser: nothing loaded, no errors, nothing wider than the window."""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+import shutil
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from analysis.report import page
+from analysis.report.data import load_run
+from tests.analysis.synthetic import LAMMPS, STREAM, header, reject, samples, write_run
+
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser"))), None)
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed"),
+]
+
+#: Shows the page in a frame as wide as asked, opens all of its details, and writes what it finds.
+_WRAPPER = """<!doctype html><body><iframe id="frame" style="border:0;width:%dpx;height:900px">
+</iframe><pre id="found"></pre><script>
+const frame = document.getElementById("frame");
+frame.onload = () => {
+  const page = frame.contentDocument, root = page.documentElement;
+  page.querySelectorAll("details").forEach(d => d.open = true);
+  const wide = [...page.querySelectorAll("body *")]
+    .filter(e => e.getBoundingClientRect().right > root.clientWidth + 0.5)
+    .map(e => e.tagName + "." + (e.getAttribute("class") || ""));
+  document.getElementById("found").textContent = JSON.stringify({
+    details: page.querySelectorAll("details").length,
+    width: root.clientWidth, scroll: root.scrollWidth, wide,
+    ink: frame.contentWindow.getComputedStyle(page.body).color,
+    loaded: frame.contentWindow.performance.getEntriesByType("resource").map(e => e.name)
+      .filter(name => !name.startsWith("data:")),
+  });
+};
+frame.srcdoc = %s;
+</script></body>"""
+
+
+def _look(tmp_path: Path, text: str, width: int, *flags: str) -> dict[str, Any]:
+    wrapper = tmp_path / "wrapper.html"
+    script = json.dumps(text).replace("</", "<\\/")
+    wrapper.write_text(_WRAPPER % (width, script), encoding="utf-8")
+    done = subprocess.run(
+        [
+            *(str(CHROMIUM), "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run"),
+            *(
+                "--disable-background-networking",
+                "--hide-scrollbars",
+                "--enable-logging=stderr",
+                *flags,
+            ),
+            f"--user-data-dir={tmp_path / 'profile'}",
+            *("--window-size=1600,1200", "--virtual-time-budget=5000", "--dump-dom"),
+            wrapper.as_uri(),
+        ],
+        check=True,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    match = re.search(r'<pre id="found">(.*?)</pre>', done.stdout, re.DOTALL)
+    assert match is not None
+    found: dict[str, Any] = json.loads(html.unescape(match[1]))
+    found["console"] = [line for line in done.stderr.splitlines() if "CONSOLE" in line]
+    return found
+
+
+@pytest.fixture(scope="module")
+def text(tmp_path_factory: pytest.TempPathFactory) -> str:
+    long_name = replace(LAMMPS, name="lammps_with_quite_a_long_name@8192")
+    found = samples(STREAM, blocks=2, pairs=6) + samples(long_name, pairs=12)
+    found[5] = reject(found[5], "injector_died", "writer 0 ended: " + "/a/long/path" * 12)
+    facts = {"cpu": {"model": "x" * 70}, "memory_b": 1 << 34, "usable_cpus": list(range(0, 99, 2))}
+    run = write_run(tmp_path_factory.mktemp("page") / "run", found, header(facts=facts))
+    return page.render([load_run(run)])
+
+
+@pytest.mark.parametrize("width", [390, 1400])
+def test_fits_the_window_and_loads_nothing(tmp_path: Path, text: str, width: int) -> None:
+    found = _look(tmp_path, text, width)
+    assert found["details"] > 8
+    assert found["width"] == width
+    assert found["wide"] == []
+    assert found["scroll"] <= width
+    assert found["loaded"] == []
+    assert found["console"] == []
+
+
+def test_ink_follows_the_colour_scheme(tmp_path: Path, text: str) -> None:
+    light = _look(tmp_path / ".", text, 390, "--blink-settings=preferredColorScheme=1")
+    dark = _look(tmp_path / ".", text, 390, "--blink-settings=preferredColorScheme=0")
+    assert light["ink"] == "rgb(28, 33, 40)"  # #1c2128
+    assert dark["ink"] == "rgb(230, 233, 238)"  # #e6e9ee
+
+
+def test_the_look_sees_what_it_looks_for(tmp_path: Path) -> None:
+    bad = '<meta name="viewport" content="width=device-width"><body style="margin:0">'
+    bad += '<div style="width:900px">x</div><img src="http://127.0.0.1:9/x.png"><script>oops()</script>'
+    found = _look(tmp_path, bad, 390)
+    assert found["scroll"] == 900
+    assert "DIV." in found["wide"]
+    assert found["loaded"] == ["http://127.0.0.1:9/x.png"]
+    assert any("oops" in line for line in found["console"])
