@@ -72,15 +72,15 @@ def simulate(application: Application, windows: Windows, slowdowns: Times, seed:
     """Run an application with and without writes, under the same noise.
 
     `slowdowns` is that of each rank of a hit node. Takes time in proportion to ranks and steps,
-    and memory for five numbers a rank. Raises InputError where it outlasts the writes known.
+    and memory for four numbers a rank. Raises InputError where it outlasts the writes known.
     """
     application.check()
-    on = finishing_times(application, windows, slowdowns, seed)
     if application.noise == NO_NOISE:
+        (on,) = _follow(application, [windows], slowdowns, seed)
         # Summed up step by step, as the simulation does it, so that no write is exactly 1.
-        off_s = float(np.cumsum(np.full(application.steps, application.step_s))[-1])
-        return Outcome(float(on.max()), off_s, float(on.mean()), off_s)
-    off = finishing_times(application, None, slowdowns, seed)
+        off = np.cumsum(np.full(application.steps, application.step_s))[-1:]
+    else:
+        on, off = _follow(application, [windows, None], slowdowns, seed)
     return Outcome(float(on.max()), float(off.max()), float(on.mean()), float(off.mean()))
 
 
@@ -88,26 +88,48 @@ def finishing_times(
     application: Application, windows: Windows | None, slowdowns: Times, seed: int
 ) -> Times:
     """When each rank has done its last step, seconds; shape (ranks,)."""
+    return _follow(application, [windows], slowdowns, seed)[0]
+
+
+def _follow(
+    application: Application, arms: list[Windows | None], slowdowns: Times, seed: int
+) -> list[Times]:
+    """Finishing times of every rank under each of `arms`, all with the same noise."""
     rng = np.random.Generator(np.random.SFC64(seed))
-    finish_s = np.zeros(application.ranks)
-    ready_s = np.zeros(application.ranks)
     work_s = np.full(application.ranks, application.step_s)
-    lengths = shape(application.ranks, application.halo) if application.halo else ()
+    ready_s = np.zeros(application.ranks)
+    finish_s = [np.zeros(application.ranks) for _ in arms]
     for step in range(application.steps):
-        if application.noise.kind != "none":
+        if application.noise != NO_NOISE:
             application.noise.fill(rng, application.step_s, work_s)
-        if application.halo and step:
-            wait_for_neighbours(finish_s, ready_s, lengths, application.periodic)
-        else:
-            np.copyto(ready_s, finish_s)
-        np.add(ready_s, work_s, out=finish_s)
-        if windows is not None:
-            delay_hit_ranks(ready_s, work_s, finish_s, windows, slowdowns)
-        if application.reduce_every and (step + 1) % application.reduce_every == 0:
-            finish_s.fill(finish_s.max())
-    if windows is not None and finish_s.max() > windows.until_s:
-        raise InputError(
-            f"the application takes {finish_s.max():g} s; writes are known up to "
-            f"{windows.until_s:g} s"
-        )
+        for windows, times_s in zip(arms, finish_s, strict=True):
+            _step(application, step, windows, slowdowns, work_s, ready_s, times_s)
+    for windows, times_s in zip(arms, finish_s, strict=True):
+        if windows is not None and times_s.max() > windows.until_s:
+            raise InputError(
+                f"the application takes {times_s.max():g} s; writes are known up to "
+                f"{windows.until_s:g} s"
+            )
     return finish_s
+
+
+def _step(
+    application: Application,
+    step: int,
+    windows: Windows | None,
+    slowdowns: Times,
+    work_s: Times,
+    ready_s: Times,
+    finish_s: Times,
+) -> None:
+    """Turn `finish_s` of the step before into that of this one; `ready_s` is overwritten."""
+    if application.halo and step:
+        lengths = shape(application.ranks, application.halo)
+        wait_for_neighbours(finish_s, ready_s, lengths, application.periodic)
+    else:
+        np.copyto(ready_s, finish_s)
+    np.add(ready_s, work_s, out=finish_s)
+    if windows is not None:
+        delay_hit_ranks(ready_s, work_s, finish_s, windows, slowdowns)
+    if application.reduce_every and (step + 1) % application.reduce_every == 0:
+        finish_s.fill(finish_s.max())
