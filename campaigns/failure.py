@@ -1,0 +1,65 @@
+"""Why a block failed, in one line: from what the conductor, ReFrame and the disk have to say."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from signal import Signals
+from typing import Any
+
+#: A disk with less room than this cannot take another sample, bytes.
+_FULL_B = 64 * 1024
+#: Longest reason that is told, characters.
+_LONGEST = 400
+
+
+def why_failed(status: int, logs: Path) -> str | None:
+    """None where a session with exit status `status` and the logs `logs` did what it was to do."""
+    block = _read(logs / "block.json")
+    if status == 0 and block.get("state", "done") == "done":
+        return None
+    space = os.statvfs(logs)
+    if space.f_bavail * space.f_frsize < _FULL_B:
+        return f"{logs}: No space left on device"
+    if block.get("state", "done") != "done":
+        return _line(f"{block['state']}: {block.get('reason') or 'no reason given'}")
+    for reason in _reported(_read(logs / "reframe.json")):
+        return _line(reason)
+    how = f"ended with status {status}" if status >= 0 else f"was killed by {Signals(-status).name}"
+    return _line(f"ReFrame {how}: {_last_words(logs / 'reframe.log')}")
+
+
+def _read(path: Path) -> dict[str, Any]:
+    with suppress(OSError, ValueError):
+        record = json.loads(path.read_text(encoding="utf-8"))
+        if isinstance(record, dict):
+            return record
+    return {}
+
+
+def _reported(report: dict[str, Any]) -> Iterator[str]:
+    """Reasons in ReFrame's own report."""
+    for run in report.get("runs", []):
+        for case in run.get("testcases", []):
+            if case.get("result") in ("fail", "abort") or case.get("fail_reason"):
+                phase = case.get("fail_phase") or "run"
+                yield f"ReFrame failed in '{phase}': {case.get('fail_reason') or 'no reason given'}"
+
+
+def _last_words(log: Path) -> str:
+    with suppress(OSError):
+        lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
+        told = [line for line in lines if "rror" in line] or [
+            line for line in lines if line.strip()
+        ]
+        if told:
+            return f"{told[-1].strip()} ({log})"
+    return f"it printed nothing to {log}"
+
+
+def _line(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= _LONGEST else f"{line[: _LONGEST - 3]}..."

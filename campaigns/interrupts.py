@@ -1,0 +1,66 @@
+"""Signals while something runs: remembered, never lost, and noticed at once without polling."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+from contextlib import suppress
+from types import FrameType, TracebackType
+from typing import Any
+
+_STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+class Stopped(Exception):  # noqa: N818  # nothing went wrong
+    """The user, or the system, wants an end."""
+
+    def __init__(self, signum: int) -> None:
+        super().__init__(signal.Signals(signum).name)
+        self.signum = signum
+
+
+class Interrupts:
+    """Within this context SIGINT, SIGTERM and SIGHUP are counted instead of ending the process."""
+
+    def __init__(self) -> None:
+        #: The first of them that came, and how many did.
+        self.signum: int | None = None
+        self.count = 0
+        self._before: dict[int, Any] = {}
+
+    def __enter__(self) -> Interrupts:
+        self._read, self._write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        self._wakeup = signal.set_wakeup_fd(self._write, warn_on_full_buffer=False)
+        for signum in (*_STOPPING, signal.SIGCHLD):
+            self._before[signum] = signal.signal(signum, self._note)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        for signum, handler in self._before.items():
+            signal.signal(signum, handler)
+        signal.set_wakeup_fd(self._wakeup)
+        os.close(self._read)
+        os.close(self._write)
+
+    def _note(self, signum: int, _frame: FrameType | None) -> None:
+        if signum in _STOPPING:
+            self.signum = self.signum or signum
+            self.count += 1
+
+    def wait(self, seconds: float) -> None:
+        """Sleep, but wake when a signal comes or a child ends."""
+        select.select([self._read], [], [], seconds)
+        with suppress(BlockingIOError):
+            while os.read(self._read, 512):
+                pass
+
+    def check(self) -> None:
+        """Raises Stopped where an end was asked for."""
+        if self.signum is not None:
+            raise Stopped(self.signum)

@@ -1,0 +1,113 @@
+"""Runs a campaign: block by block, until every case is known as well as asked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from analysis.errors import MachineError
+from campaigns.failure import why_failed
+from campaigns.interrupts import Interrupts
+from campaigns.plan import Site, block_s, command
+from campaigns.progress import Counter, Display, Samples, clock_s
+from campaigns.schema import Campaign, Entry
+from campaigns.session import run_session
+from campaigns.standing import Standing, standing
+from reframe_tests.injection import processes
+
+#: Runs of a block that come first and are thrown away, where the campaign does not say.
+_WARMUPS = 1
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A case that could not be measured as asked."""
+
+    case: str
+    #: One line for people.
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.case}: {self.reason}"
+
+
+@dataclass(frozen=True)
+class Runner:
+    """What stays the same from block to block."""
+
+    campaign: Campaign
+    site: Site
+    #: Folder of the run, and path of ReFrame.
+    run: Path
+    reframe: str
+    interrupts: Interrupts
+    display: Display
+
+    def run_all(self) -> list[Failure]:
+        """Measure every case; one that fails does not keep the others from being measured.
+
+        Raises Stopped on a signal. Whatever was measured is on disk at any moment.
+        """
+        processes.become_subreaper()
+        failures = []
+        for index, entry in enumerate(self.campaign.workloads):
+            later = self.campaign.workloads[index + 1 :]
+            failure = self._run_case(entry, sum(map(self._least_s, later)))
+            if failure:
+                failures.append(failure)
+        return failures
+
+    def _run_case(self, entry: Entry, later_s: float) -> Failure | None:
+        now = self._standing(entry)
+        while pairs := now.missing(self.campaign.pairs):
+            reason = self._run_block(entry, now.next_block, pairs, later_s)
+            before, now = now, self._standing(entry)
+            if reason is None and now.pairs <= before.pairs:
+                why = (
+                    now.last_reason
+                    or f"no run was made; see {self._logs(entry, now.next_block - 1)}"
+                )
+                reason = f"no pair of block {before.next_block} counts: {why}"
+            if reason:
+                return Failure(entry.name, reason)
+        return None
+
+    def _run_block(self, entry: Entry, block: int, pairs: int, later_s: float) -> str | None:
+        """Run one ReFrame session. Returns why it failed, None where it did not."""
+        logs = self._logs(entry, block)
+        try:
+            logs.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise MachineError(f"{logs}: {error.strerror}") from error
+        _, *arguments = command(self.campaign, entry, self.site, block, pairs, str(self.run))
+        samples = Samples(self.run / "samples" / f"{entry.name}.jsonl")
+        warmups = int(entry.set.get("warmups", _WARMUPS))
+        counter = Counter(
+            later_s=later_s,
+            block_runs=warmups + pairs * len(self.campaign.arms),
+            block_s=block_s(self.campaign, entry, pairs),
+            started_s=clock_s(),
+        )
+
+        def tick() -> None:
+            now_s = clock_s()
+            for sample in samples.new():
+                counter.add(sample, now_s)
+            self.display.show(f"{entry.name}, block {block}", counter, now_s)
+
+        tick()
+        status = run_session(
+            [self.reframe, *arguments], self.run, logs / "reframe.log", self.interrupts, tick
+        )
+        return why_failed(status, logs)
+
+    def _standing(self, entry: Entry) -> Standing:
+        return standing(self.run, entry.name, self.campaign.arms)
+
+    def _logs(self, entry: Entry, block: int) -> Path:
+        return self.run / "logs" / entry.name / str(block)
+
+    def _least_s(self, entry: Entry) -> float:
+        """Expected time that a case still needs at least, seconds."""
+        missing = self.campaign.pairs.floor - self._standing(entry).pairs
+        return block_s(self.campaign, entry, missing) if missing > 0 else 0.0

@@ -1,0 +1,63 @@
+"""How far a case is, read from its samples: what counts is what is on disk."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from campaigns.plan import next_block
+from campaigns.schema import Pairs
+
+
+@dataclass(frozen=True)
+class Standing:
+    """What a case has so far."""
+
+    #: Arm -> ratios of its complete pairs, a list a block.
+    ratios: dict[str, list[list[float]]]
+    #: Index that the next block gets: none is ever used twice.
+    next_block: int
+    #: Why the last run that does not count was refused; None where all count.
+    last_reason: str | None = None
+
+    @property
+    def pairs(self) -> int:
+        """Pairs that are complete in every arm."""
+        return min(sum(map(len, blocks)) for blocks in self.ratios.values())
+
+    def missing(self, asked: Pairs) -> int:
+        """Pairs of the next block; 0 when the case is known well enough."""
+        precise = self.pairs >= asked.floor and self._precise(asked)
+        return next_block(self.pairs, asked, precise=precise)
+
+    def _precise(self, asked: Pairs) -> bool:
+        """Whether no arm that writes (none writes: no arm) needs a narrower interval."""
+        from analysis.pairs import SILENT_ARMS
+        from analysis.statistics.stopping import enough
+
+        writing = [arm for arm in self.ratios if arm not in SILENT_ARMS] or list(self.ratios)
+        return all(
+            enough(self.ratios[arm], asked.floor, asked.most, asked.precision) for arm in writing
+        )
+
+
+def standing(run: Path, case: str, arms: Sequence[str]) -> Standing:
+    """Read how far a case of a run is."""
+    treated = [arm for arm in arms if arm != "off"]
+    started = [int(p.name) for p in (run / "logs" / case).glob("[0-9]*") if p.name.isdigit()]
+    file = run / "samples" / f"{case}.jsonl"
+    if not file.exists() or not file.stat().st_size:
+        return Standing({arm: [] for arm in treated}, max(started, default=-1) + 1)
+
+    from analysis.columns import read_samples
+    from analysis.pairs import judged, pair_table, ratio_blocks
+
+    frame = read_samples([file]).frame
+    pairs = pair_table(frame)
+    lost = judged(frame).filter(status="rejected")["reason"].drop_nulls()
+    return Standing(
+        ratios={arm: ratio_blocks(pairs, case, arm) for arm in treated},
+        next_block=max([-1, *started, *frame["block"].unique().to_list()]) + 1,
+        last_reason=str(lost[-1]) if len(lost) else None,
+    )

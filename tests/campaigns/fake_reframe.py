@@ -1,0 +1,92 @@
+"""Stands in for ReFrame: appends the samples that a session of the asked block would leave.
+
+What it does wrong is asked for in FAKE, words with commas between: `slow` takes its time, `fail`
+ends with status 1 and a report, `die` says a line and ends, `reject` keeps no run of the arm `on`,
+`torn` leaves half a line and is gone, `child` leaves a process behind, `deaf` ignores SIGTERM,
+`none` runs nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from itertools import pairwise
+from pathlib import Path
+
+from analysis.sample import Sample, WriterRecord
+from reframe_tests.injection.store import Store
+
+FAULTS = os.environ.get("FAKE", "").split(",")
+
+
+def main() -> int:
+    words = sys.argv[1:]
+    settings = dict(
+        word.partition(".")[2].split("=", 1) for flag, word in pairwise(words) if flag == "-S"
+    )
+    logs = Path(settings["nimc_dir"]) / "logs" / settings["case"] / settings["block"]
+    if "deaf" in FAULTS:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    if "child" in FAULTS:
+        subprocess.Popen(["sleep", "300"], start_new_session=True, env={})
+    if "die" in FAULTS:
+        print("ERROR: no such system: 'x'", file=sys.stderr)
+        return 1
+    if "none" not in FAULTS:
+        measure(settings)
+    if "fail" in FAULTS:
+        block = {"state": "application_failed", "reason": "exit status 3: out of paper"}
+        (logs / "block.json").write_text(json.dumps(block))
+        return 1
+    return 0
+
+
+def measure(settings: dict[str, str]) -> None:
+    store = Store(Path(settings["nimc_dir"]), settings["case"])
+    store.append(sample(settings, "off", -1, warmup=True))
+    for pair in range(int(settings["pairs"])):
+        for arm in settings["arms"].split(","):
+            if "slow" in FAULTS:
+                time.sleep(0.05)
+            store.append(sample(settings, arm, pair))
+        if "torn" in FAULTS and pair == 2:
+            path = Path(settings["nimc_dir"]) / "samples" / f"{settings['case']}.jsonl"
+            with path.open("ab") as file:
+                file.write(b'{"key": "half')
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+def sample(settings: dict[str, str], arm: str, pair: int, warmup: bool = False) -> Sample:
+    rejected = arm == "on" and "reject" in FAULTS
+    writers = [WriterRecord("ucx", "h", "h", "shared memory", 65536, None, 2e9, 1e9, 9e8, 1e9)]
+    return Sample(
+        key=f"{settings['case']}/{settings['block']}/{pair}/{arm}/0",
+        case=settings["case"],
+        workload="stream",
+        arm=arm,
+        block=int(settings["block"]),
+        pair=pair,
+        position=0,
+        attempt=0,
+        warmup=warmup,
+        outcome="rejected" if rejected else "kept",
+        reason="writer 0 wrote at 3%" if rejected else None,
+        start_s=time.time(),
+        elapsed_s=1.0,
+        fom=1e10 / (2 if arm == "on" else 1),
+        fom_unit="B/s",
+        fom_better="higher",
+        nodes=["h"],
+        origin_nodes=["h"],
+        provenance="0" * 64,
+        seed=int(settings["seed"]),
+        writers=writers if arm == "on" else [],
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())
