@@ -8,6 +8,7 @@ import reframe as rfm
 from reframe.core.builtins import run_after, run_before, variable
 from reframe.core.exceptions import ReframeError
 
+from analysis.units import size_b
 from reframe_tests.mixin import NimcMixin
 
 #: STREAM 5.10, the official source, as the ReFrame wheel installs it.
@@ -37,6 +38,9 @@ class stream(rfm.RegressionTest, NimcMixin):
     #: Each array is this many times the last-level caches together; STREAM's rule asks for 4.
     llc_multiple = variable(float, value=4.0)
 
+    #: Largest size of an array, such as `128MiB`, where time is short; empty sets no bound.
+    array_most = variable(str, value="")
+
     @run_after("init")
     def use_official_source(self):
         """Take the source from the wheel, and prove that it is the official one."""
@@ -53,6 +57,8 @@ class stream(rfm.RegressionTest, NimcMixin):
         facts = self.node_facts
         wanted_b = self.llc_multiple * facts.llc_b
         array_b = min(wanted_b, self.machine.memory_share * facts.memory_b / _ARRAYS)
+        if self.array_most:
+            array_b = min(array_b, size_b(self.array_most, "array_most"))
         elements = int(array_b / _DOUBLE_B)
         if array_b < 4 * facts.llc_b:
             self.notes = [
