@@ -1,0 +1,54 @@
+"""What control groups leave to this process, of either version. Reads below a root path."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+
+def cpu_quota(root: Path = Path("/")) -> float | None:
+    """CPU time that may be used, in cores; None where it is not limited."""
+    quotas = [quota for folder in _folders(root, "cpu") if (quota := _quota(folder)) is not None]
+    return min(quotas, default=None)
+
+
+def memory_limit_b(root: Path = Path("/")) -> int | None:
+    """Memory that may be used, bytes; None where it is not limited.
+
+    Version 1 writes its greatest page-aligned number where there is no limit; a reader takes the
+    least of this and the host's memory.
+    """
+    names = ("memory.max", "memory.limit_in_bytes")
+    texts = [_text(folder / name) for folder in _folders(root, "memory") for name in names]
+    return min((int(text) for text in texts if text.isdigit()), default=None)
+
+
+def _folders(root: Path, controller: str) -> Iterator[Path]:
+    """Folders of the groups that bind this process, from its own up to the top.
+
+    Lines of /proc/self/cgroup are `number:controllers:path`; version 2's has no controllers.
+    """
+    top = root / "sys/fs/cgroup"
+    for line in _text(root / "proc/self/cgroup").splitlines():
+        _, controllers, path = line.split(":", 2)
+        if controllers and controller not in controllers.split(","):
+            continue
+        base = top / controllers if controllers else top
+        group = base / path.strip("/")
+        yield group
+        yield from (above for above in group.parents if above.is_relative_to(base))
+
+
+def _quota(folder: Path) -> float | None:
+    limit, _, period = _text(folder / "cpu.max").partition(" ")
+    if not period:
+        limit = _text(folder / "cpu.cfs_quota_us")
+        period = _text(folder / "cpu.cfs_period_us")
+    return int(limit) / int(period) if limit.isdigit() and period.isdigit() else None
+
+
+def _text(path: Path) -> str:
+    with suppress(OSError):
+        return path.read_text().strip()
+    return ""

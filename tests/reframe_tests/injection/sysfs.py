@@ -1,0 +1,73 @@
+"""A host made of files, laid out as /proc and /sys are."""
+
+from pathlib import Path
+
+
+def write(root: Path, files: dict[str, str]) -> Path:
+    for name, text in files.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text + "\n")
+    return root
+
+
+def big_host(root: Path) -> Path:
+    """Two sockets, two NUMA nodes and two last-level caches in each, 8 cores of 2 threads.
+
+    Threads are numbered as Linux does: 0 to 7 are the cores' first ones, 8 to 15 their second.
+    NUMA node n and its 16 MiB cache hold cores 2n and 2n+1.
+    """
+    cpu, node = "sys/devices/system/cpu", "sys/devices/system/node"
+    files = {
+        f"{cpu}/online": "0-15",
+        "proc/meminfo": "MemTotal:       67108864 kB\nMemFree:        1 kB",
+        "proc/cpuinfo": "processor\t: 0\nmodel name\t: Example 8-Core\nflags\t\t: fpu sse2",
+        "proc/self/cgroup": "0::/",
+    }
+    for thread in range(16):
+        core = thread % 8
+        numa = core // 2
+        threads = f"{2 * numa}-{2 * numa + 1},{2 * numa + 8}-{2 * numa + 9}"
+        here = f"{cpu}/cpu{thread}"
+        files |= {
+            f"{here}/topology/physical_package_id": str(core // 4),
+            f"{here}/topology/die_id": "0",
+            f"{here}/topology/core_id": str(core % 4),  # core numbers start again in each socket
+            f"{here}/cpufreq/scaling_governor": "performance",
+            f"{here}/cache/index0/level": "1",
+            f"{here}/cache/index0/type": "Data",
+            f"{here}/cache/index0/size": "32K",
+            f"{here}/cache/index0/shared_cpu_list": f"{core},{core + 8}",
+            f"{here}/cache/index3/level": "3",
+            f"{here}/cache/index3/type": "Unified",
+            f"{here}/cache/index3/size": "16384K",
+            f"{here}/cache/index3/shared_cpu_list": threads,
+        }
+        files[f"{node}/node{numa}/cpulist"] = threads
+        files[f"{node}/node{numa}/meminfo"] = f"Node {numa} MemTotal:       16777216 kB"
+    ib = "sys/class/infiniband/mlx5_0"
+    files |= {
+        f"{ib}/fw_ver": "20.31.1014",
+        f"{ib}/device/numa_node": "2",
+        f"{ib}/ports/1/state": "4: ACTIVE",
+        f"{ib}/ports/1/link_layer": "InfiniBand",
+        f"{ib}/ports/1/rate": "100 Gb/sec (4X EDR)",
+        f"{ib}/ports/1/counters/port_rcv_data": "2500",
+        f"{ib}/ports/1/counters/port_xmit_data": "10",
+        "sys/class/infiniband/rxe0/fw_ver": "0.0.0",
+        "sys/class/infiniband/rxe0/parent": "eth1",
+        "sys/class/infiniband/rxe0/ports/1/state": "4: ACTIVE",
+        "sys/class/infiniband/rxe0/ports/1/link_layer": "Ethernet",
+        "sys/class/infiniband/rxe0/ports/1/rate": "2.5 Gb/sec (1X SDR)",
+        "sys/class/infiniband/rxe0/ports/1/hw_counters/rcvd_pkts": "77",
+        "sys/class/net/lo/operstate": "unknown",
+        "sys/class/net/eth1/operstate": "up",
+        "sys/class/net/eth1/speed": "10000",
+        "sys/class/net/eth1/mtu": "9000",
+        "sys/class/net/eth1/statistics/rx_bytes": "123456",
+        "sys/class/net/eth1/statistics/tx_bytes": "99",
+        "sys/class/net/eth2/operstate": "down",
+        "sys/class/net/eth2/speed": "-1",
+        "sys/class/net/eth2/mtu": "1500",
+    }
+    return write(root, files)
