@@ -30,9 +30,15 @@ const frame = document.getElementById("frame");
 frame.onload = () => {
   const page = frame.contentDocument, root = page.documentElement;
   page.querySelectorAll("details").forEach(d => d.open = true);
+  const right = node => {
+    const range = page.createRange();
+    range.selectNodeContents(node);
+    const box = node.getBoundingClientRect();
+    return Math.max(box.right, range.getBoundingClientRect().right);
+  };
   const wide = [...page.querySelectorAll("body *")]
-    .filter(e => e.getBoundingClientRect().right > root.clientWidth + 0.5)
-    .map(e => e.tagName + "." + (e.getAttribute("class") || ""));
+    .filter(e => right(e) > root.clientWidth + 0.5)
+    .map(e => e.tagName + "." + (e.getAttribute("class") || "") + e.textContent.slice(0, 40));
   document.getElementById("found").textContent = JSON.stringify({
     details: page.querySelectorAll("details").length,
     width: root.clientWidth, scroll: root.scrollWidth, wide,
@@ -107,6 +113,6 @@ def test_the_look_sees_what_it_looks_for(tmp_path: Path) -> None:
     bad += '<div style="width:900px">x</div><img src="http://127.0.0.1:9/x.png"><script>oops()</script>'
     found = _look(tmp_path, bad, 390)
     assert found["scroll"] == 900
-    assert "DIV." in found["wide"]
+    assert "DIV.x" in found["wide"]
     assert found["loaded"] == ["http://127.0.0.1:9/x.png"]
     assert any("oops" in line for line in found["console"])
