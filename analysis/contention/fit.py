@@ -79,6 +79,11 @@ def fit_placement(c: Curves, where: str) -> tuple[Parameters, dict[str, str]]:
     """
     if not np.isfinite(c.comp_par + c.comm_par).any():
         raise InputError(f"{where}: no point has comp_par_b_s and comm_par_b_s: nothing to fit")
+    return _known_only(contenders(c, POLISHED)[0][0], c)
+
+
+def contenders(c: Curves, count: int) -> list[tuple[Parameters, float]]:
+    """The `count` likeliest parameter sets, polished, best first, each with its criterion."""
     starts = _starts(c)
     full = starts[0].t_seq_max_b_s
     knee_at = None if full is None else math.ceil(full / (starts[0].b_comp_seq_b_s or full) - 0.1)
@@ -89,8 +94,8 @@ def fit_placement(c: Curves, where: str) -> tuple[Parameters, dict[str, str]]:
         return _criterion(p, c, scale) + TIE_BREAK * off
 
     starts.sort(key=cost)
-    best = min((_polish(p, c, scale) for p in starts[:POLISHED]), key=cost)
-    return _known_only(best, c)
+    polished = [_polish(p, c, scale) for p in starts[:count]]
+    return sorted(((p, cost(p)) for p in polished), key=lambda found: found[1])
 
 
 def _starts(c: Curves) -> list[Parameters]:

@@ -61,7 +61,7 @@ def fit_table(model: Model) -> str:
     lines = [f"{model.name}, rates in MB/s (10^6 bytes per second)"]
     lines.append(f"{'':16}" + "".join(f"{name:>12}" for name, _ in sides))
     for field in fields(Parameters):
-        cells = (_parameter(p, field.name) for _, p in sides)
+        cells = (parameter_cell(p, field.name) for _, p in sides)
         label = field.name.removesuffix("_b_s")
         lines.append(f"{label:16}" + "".join(f"{cell:>12}" for cell in cells))
     for placement, reasons in model.unidentified.items():
@@ -69,7 +69,8 @@ def fit_table(model: Model) -> str:
     return "\n".join(lines)
 
 
-def _parameter(p: Parameters | None, name: str) -> str:
+def parameter_cell(p: Parameters | None, name: str) -> str:
+    """A parameter as people read it: rates in MB/s, unknown ones as such."""
     value = None if p is None else getattr(p, name)
     if value is None:
         return "unknown"

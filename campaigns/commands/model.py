@@ -154,6 +154,25 @@ def recommend_command(
     _say(document, tables.recommendation_table(model, advice), as_json)
 
 
+@command.command("plot")
+@platform_option
+@model_option
+@click.option(
+    "--sweep", "sweep_file", type=click.Path(path_type=Path), help="Measurements to draw beside it."
+)
+@click.option("-o", "--output", type=click.Path(path_type=Path), required=True, help="HTML file.")
+def plot_command(
+    platform: str | None, model_file: Path | None, sweep_file: Path | None, output: Path
+) -> None:
+    """A self-contained page: stacked bandwidth, the grid of placements, parameters, errors."""
+    from analysis.contention import page  # drawing takes a second to load; nothing else needs it
+
+    model = load_model(platform, model_file)
+    measured = None if sweep_file is None else sweep.load(sweep_file)
+    output.write_text(page.render(model, measured), encoding="utf-8")
+    click.echo(str(output))
+
+
 def _seed_model(measured: Sweep) -> Predictor:
     return partial(predict, fit(measured))
 

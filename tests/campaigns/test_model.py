@@ -123,3 +123,9 @@ def test_recommend():
     error = run(*words, "--traffic", "fast").exception
     assert isinstance(error, InputError)
     assert "--traffic" in str(error)
+
+
+def test_plot(tmp_path, sweep_file):
+    out = tmp_path / "henri.html"
+    assert str(out) in run("plot", "--platform", "henri", "--sweep", sweep_file, "-o", out).output
+    assert out.read_text().startswith("<!doctype html>")

@@ -9,6 +9,8 @@
 
 // An iteration lasts at least this long, so that reading the clock costs nothing.
 static const double ITERATION_S = 2e-3;
+// Iterations that each core makes even where they outlast the duration: first and last are dropped.
+enum { ITERATIONS_MIN = 5 };
 
 struct core {
     double *arrays[3];
@@ -92,7 +94,8 @@ static void iterate(const struct plan *plan, struct core *core, double until_s)
         for (long i = 0; i < core->passes; i++)
             (void)pass(plan, core);
         core->ends[core->count++] = now_s();
-    } while (core->ends[core->count - 1] < until_s && core->count < core->capacity);
+    } while (core->count < ITERATIONS_MIN ||
+             (core->ends[core->count - 1] < until_s && core->count < core->capacity));
 }
 
 // Whether the arrays hold what the kernel's formula says.

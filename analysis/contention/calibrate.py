@@ -1,0 +1,94 @@
+"""Which number of cores to measure next, so that a few points tell as much as a full sweep.
+
+The ends come first. Then the likeliest models of the points so far are asked where they disagree
+most, and that number is measured; where they agree, the middle of the widest gap is. A placement
+is done when the models agree everywhere to within a tolerance, or its share of points is used up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+
+from analysis.contention.curves import Array, curves, deviation
+from analysis.contention.fit import contenders
+from analysis.contention.parameters import Parameters
+from analysis.contention.predict import alone, shared
+from analysis.contention.sweep import Point
+
+#: Models further than this from the best one in the information criterion have no say.
+PLAUSIBLE = 10.0
+#: How many models are asked.
+COMMITTEE = 8
+#: Relative disagreement below which another measurement would tell nothing.
+TOLERANCE = 0.01
+
+#: Measures one number of cores: (n, whether communications alone are wanted as well).
+Measure = Callable[[int, bool], Point]
+
+
+def next_n(points: list[Point], cores: int, most: int) -> int | None:
+    """The number of cores to measure next on a placement, or None when it is done.
+
+    `points` are those measured so far, `cores` the socket's, `most` the points that may be spent.
+    """
+    measured = sorted({p.n for p in points})
+    open_n = [n for n in range(1, cores + 1) if n not in measured]
+    if not open_n or len(measured) >= most:
+        return None
+    if 1 not in measured:
+        return 1
+    if cores not in measured:
+        return cores
+    apart = _disagreement(points, cores)
+    worst = max(open_n, key=lambda n: float(apart[n - 1]))
+    if len(measured) > 2 and apart[worst - 1] < TOLERANCE:
+        widest = max(pairwise(measured), key=lambda gap: gap[1] - gap[0])
+        return None if widest[1] - widest[0] <= cores / 4 else sum(widest) // 2
+    return worst
+
+
+def calibrate(measure: Measure, cores: int, most: int) -> list[Point]:
+    """Measures a placement until it is done; communications alone at its first two points only."""
+    points: list[Point] = []
+    while (n := next_n(points, cores, most)) is not None:
+        points.append(measure(n, len(points) < 2))
+    return points
+
+
+def points_allowed(cores: int) -> int:
+    """Points a placement for a third of a full sweep's runs, at least the ends and one between.
+
+    A full sweep makes three runs a point; here it is two, and two of communications alone.
+    """
+    return max(3, (cores - 2) // 2)
+
+
+def runs(points: list[Point]) -> int:
+    """Benchmark runs behind the points: one for each side alone, one for both together."""
+    together = sum(p.comp_par_b_s is not None for p in points)
+    apart = (rate for p in points for rate in (p.comp_alone_b_s, p.comm_alone_b_s))
+    return together + sum(rate is not None for rate in apart)
+
+
+def without_comm_alone(point: Point) -> Point:
+    """The point as it is where communications alone were not measured again."""
+    return replace(point, comm_alone_b_s=None)
+
+
+def _disagreement(points: list[Point], cores: int) -> Array:
+    """Largest relative difference between plausible models, for 1 .. cores; shape (cores,)."""
+    found = contenders(curves(points), COMMITTEE)
+    plausible = [p for p, cost in found if cost - found[0][1] <= PLAUSIBLE]
+    rates = np.stack([_rates(p, cores) for p in plausible])
+    spread = np.abs(deviation(rates, rates[:1]))
+    largest: Array = np.nan_to_num(spread).max(axis=(0, 1))
+    return largest
+
+
+def _rates(p: Parameters, cores: int) -> Array:
+    n = np.arange(1, cores + 1)
+    return np.stack([alone(p, n), *shared(p, n)])

@@ -1,0 +1,75 @@
+"""One self-contained page of a model: figures, parameters and, beside measurements, errors."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from functools import partial
+from importlib.resources import files
+
+import jinja2
+from markupsafe import Markup
+
+from analysis.contention.evaluate import Errors, evaluate
+from analysis.contention.parameters import Model, Parameters
+from analysis.contention.plots import ALONE, COMM, COMP, grid_plot, stacked_plot
+from analysis.contention.predict import placements, predict
+from analysis.contention.sweep import Sweep
+from analysis.contention.tables import parameter_cell
+from analysis.report.palette import css_variables
+
+
+def render(model: Model, sweep: Sweep | None) -> str:
+    """The page of a model; with a sweep, its points are drawn and the errors on it are told."""
+    predictions = [predict(model, *at) for at in placements(model)]
+    points = [] if sweep is None else sweep.points
+    nodes = model.calibrated_nodes()
+    stacked = [
+        (
+            f"Both on NUMA node {node}",
+            Markup(
+                stacked_plot(
+                    predict(model, node, node),
+                    [p for p in points if p.comp_node == p.comm_node == node],
+                    f"s{node}",
+                )
+            ),
+        )
+        for node in nodes
+    ]
+    errors = None if sweep is None else evaluate(partial(predict, model), sweep)
+    names = [field.name for field in fields(Errors)]
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("analysis.contention", ""),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=jinja2.StrictUndefined,
+    )
+    return environment.get_template("page.html").render(
+        model=model,
+        stacked=stacked,
+        grid=Markup(grid_plot(predictions, points, nodes, "g")),
+        columns=len({p.comp_node for p in predictions}),
+        measured=bool(points),
+        errors=[] if errors is None else [("this model", _cells(errors, names))],
+        error_names=[name.replace("_", " ") for name in names],
+        parameters=[_row(model, field.name) for field in fields(Parameters)],
+        comp=COMP,
+        comm=COMM,
+        alone=ALONE,
+        css=Markup(files("analysis.report").joinpath("page.css").read_text(encoding="utf-8")),
+        light=css_variables(0),
+        dark=css_variables(1),
+    )
+
+
+def _cells(errors: Errors, names: list[str]) -> list[str]:
+    values = (getattr(errors, name) for name in names)
+    return ["\u2013" if value is None else f"{value:.2f} %" for value in values]
+
+
+def _row(model: Model, name: str) -> tuple[str, str, str, str]:
+    unit = "MB/s a core" if name.startswith("delta") else "MB/s"
+    unit = {"n": "cores", "a": ""}.get(name[0], unit)
+    local, remote = parameter_cell(model.local, name), parameter_cell(model.remote, name)
+    return name.removesuffix("_b_s"), local, remote, unit

@@ -1,0 +1,72 @@
+"""The shortened calibration: which points it takes, and what a fit of them is worth."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from analysis.contention import published
+from analysis.contention.calibrate import (
+    calibrate,
+    next_n,
+    points_allowed,
+    runs,
+    without_comm_alone,
+)
+from analysis.contention.fit import fit
+from analysis.contention.predict import predict
+from analysis.contention.sweep import Point, Sweep
+from analysis.contention.synthetic import sweep
+
+
+def bench_of(sweep_points):
+    by_n = {p.n: p for p in sweep_points}
+    return lambda n, comm_alone: by_n[n] if comm_alone else without_comm_alone(by_n[n])
+
+
+def test_ends_first():
+    assert next_n([], 16, 7) == 1
+    assert next_n([Point(1, 0, 0, 5e9, 4e9, 5e9, 4e9)], 16, 7) == 16
+
+
+def test_everything_measured_or_spent():
+    points = [Point(n, 0, 0, 5e9 * n, 4e9, 5e9 * n, 4e9) for n in range(1, 5)]
+    assert next_n(points, 4, 9) is None
+    assert next_n(points, 16, 4) is None
+    assert next_n([points[0]], 1, 9) is None
+
+
+@pytest.mark.parametrize("cores", [14, 16, 18, 32, 64])
+def test_at_most_a_third_of_the_runs(cores):
+    # Full: three runs a point. Shortened: two a point, and communications alone twice.
+    points = points_allowed(cores)
+    assert 2 * points + 2 <= 3 * cores / 3
+
+
+def test_runs_are_counted_by_what_was_measured():
+    full = Point(1, 0, 0, 1.0, 1.0, 1.0, 1.0)
+    assert runs([full, without_comm_alone(full), Point(2, 0, 0)]) == 5
+
+
+def test_a_straight_line_needs_few_points():
+    def measure(n, comm_alone):
+        return Point(n, 0, 0, 5e9 * n, 4e9 if comm_alone else None, 5e9 * n, 4e9)
+
+    points = calibrate(measure, 32, points_allowed(32))
+    assert len(points) <= 6
+    assert {1, 32} <= {p.n for p in points}
+
+
+@pytest.mark.parametrize("name", ["dahu", "henri-subnuma"])
+def test_predicts_what_it_has_not_measured(name):
+    truth = published.load(name)
+    node = truth.numa_per_socket
+    points = []
+    for at in (0, node):
+        measured = sweep(truth, 0, 0.0, [(at, at)]).points
+        points += calibrate(bench_of(measured), truth.cores, points_allowed(truth.cores))
+    short = fit(Sweep(name, truth.cores, truth.numa_per_socket, truth.numa_nodes, points))
+    for at in (0, node):
+        true, got = predict(truth, at, at), predict(short, at, at)
+        assert np.abs(got.comp_par_b_s / true.comp_par_b_s - 1).mean() < 0.01
+        assert np.abs(got.comm_par_b_s / true.comm_par_b_s - 1).mean() < 0.01

@@ -1,0 +1,57 @@
+"""The page of a model: self-contained, in both colour schemes, with what was measured."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import xml.etree.ElementTree as ET
+
+from analysis.contention import published
+from analysis.contention.fit import fit
+from analysis.contention.page import render
+from analysis.contention.synthetic import sweep
+from analysis.report.palette import COLOURS
+
+
+def svgs(page):
+    return re.findall(r"<svg.*?</svg>", page, re.DOTALL)
+
+
+def test_published_machine():
+    page = render(published.load("henri"), None)
+    figures = svgs(page)
+    # The two calibrated placements, and the grid of all four.
+    assert len(figures) == 3
+    titles = re.findall(r"computations (\d), communications (\d)</text>", figures[2])
+    assert sorted(titles) == [("0", "0"), ("0", "1"), ("1", "0"), ("1", "1")]
+    assert "Errors</h2>" not in page
+    assert "73423.0" in page  # t_par_max, Table 8
+
+
+def test_self_contained_and_themed():
+    page = render(published.load("henri"), None)
+    assert not re.search(r'(src|href)="(?!#|data:)', page)
+    assert not re.search(r"url\((?!['\"]?#)", page)
+    for figure in svgs(page):
+        ET.fromstring(figure)
+        assert not [light for light, _ in COLOURS.values() if light in figure]
+        assert "var(--" in figure
+
+
+def test_measurements_and_their_errors():
+    truth = published.load("henri-subnuma")
+    measured = sweep(truth, 0, 0.01)
+    page = render(fit(measured), measured)
+    assert len(re.findall(r"computations \d, communications \d</text>", page)) == 16
+    assert "Errors</h2>" in page
+    assert "Points are measured" in page
+    plain = render(truth, None)
+    assert page.count("<use") > plain.count("<use") + 16 * 18
+
+
+def test_unknown_parameters_are_told():
+    truth = dataclasses.replace(published.load("dahu"), remote=None, numa_nodes=1)
+    page = render(fit(sweep(truth, 0, 0.01)), None)
+    assert "unknown" in page
+    assert "the machine has no NUMA node on another socket" in page
+    assert len(svgs(page)) == 2

@@ -1,0 +1,142 @@
+"""membench against official STREAM and likwid-bench: ratios of one interleaved run, same cores.
+
+python -m tests.bench.membench             the ratios
+python -m tests.bench.membench --json      with every rate behind them
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+from reframe_tests.fom import membench as membench_fom
+from reframe_tests.fom import stream as stream_fom
+from reframe_tests.stream import SOURCE as STREAM_C
+from tests.bench import BenchRow
+
+COMMAND = "python -m tests.bench membench"
+ROUNDS = 7
+SECONDS = 0.5
+MEMBENCH = Path(__file__).parents[2] / "reframe_tests" / "src" / "membench"
+#: likwid-bench's codes of a(i) = b(i) * s + c(i) and of a store, for doubles past the caches.
+TRIADS = ["stream_mem_avx512", "stream_mem_avx_fma", "stream_mem_avx", "stream_mem_sse"]
+STORES = ["store_mem_avx512", "store_mem_avx", "store_mem_sse", "store_mem"]
+
+#: A contender: runs once and returns its rate, bytes per second.
+Contender = Callable[[], float]
+
+
+def run() -> list[BenchRow]:
+    """Ratios of medians over rounds; a contender that is not there has a row that says so."""
+    rates = measure()
+    rows = [
+        _ratio("membench triad / STREAM triad", "triad", ["STREAM"], rates, 1.0),
+        _ratio("membench triad / likwid-bench's best", "triad", TRIADS, rates, 0.98),
+        _ratio("membench nt_write / likwid-bench's best", "nt_write", STORES, rates, 0.98),
+    ]
+    return [row for row in rows if row is not None]
+
+
+def measure() -> dict[str, list[float]]:
+    """Contender -> its rate in each round, all contenders in random order within a round."""
+    with tempfile.TemporaryDirectory() as folder:
+        contenders = _contenders(Path(folder))
+        rates: dict[str, list[float]] = {name: [] for name in contenders}
+        order = random.Random(1)
+        for _ in range(ROUNDS):
+            for name in order.sample(sorted(contenders), len(contenders)):
+                rates[name].append(contenders[name]())
+        return rates
+
+
+def _ratio(
+    name: str, ours: str, others: list[str], rates: dict[str, list[float]], aim: float
+) -> BenchRow | None:
+    there = [other for other in others if other in rates]
+    if not there:
+        print(f"skipped: {name}: likwid-bench is not installed", file=sys.stderr)
+        return None
+    best = max(there, key=lambda other: statistics.median(rates[other]))
+    pairs = zip(rates[ours], rates[best], strict=True)
+    value = statistics.median(mine / theirs for mine, theirs in pairs)
+    return BenchRow(f"{name} ({best})", value, "", f"at least {aim}", value >= aim, COMMAND)
+
+
+def _contenders(folder: Path) -> dict[str, Contender]:
+    _call("make", "-s", "-C", str(MEMBENCH), f"OUT={folder}")
+    program = str(folder / "membench")
+    probe = json.loads(_call(program, "triad", "-d", "0.5", "-j", "-"))
+    cpus = ",".join(str(core["cpu"]) for core in probe["cores"])
+    cores = len(probe["cores"])
+    total_b = probe["array_b"] * probe["arrays"] * cores
+    pages = "transparent" if _always_transparent() else "normal"
+
+    def ours(kernel: str) -> float:
+        words = (kernel, "--cpus", cpus, "-d", str(SECONDS), "--pages", pages)
+        return membench_fom.parse(_call(program, *words)).value
+
+    found: dict[str, Contender] = {
+        "triad": partial(ours, "triad"),
+        "nt_write": partial(ours, "nt_write"),
+        "STREAM": _stream(folder, cpus, cores, total_b),
+    }
+    if shutil.which("likwid-bench"):
+        for kernels in (TRIADS, STORES):
+            found |= _likwid(kernels, cores, total_b)
+    return found
+
+
+def _stream(folder: Path, cpus: str, cores: int, total_b: int) -> Contender:
+    program = folder / "stream"
+    size = f"-DSTREAM_ARRAY_SIZE={total_b // 24}"
+    flags = ["-O3", "-march=native", "-fopenmp", "-mcmodel=medium", size, "-DNTIMES=10"]
+    _call("cc", *flags, str(STREAM_C), "-o", str(program))
+    places = ",".join(f"{{{cpu}}}" for cpu in cpus.split(","))
+    bound = ("env", f"OMP_NUM_THREADS={cores}", f"OMP_PLACES={places}", "OMP_PROC_BIND=close")
+    return lambda: stream_fom.parse(_call(*bound, str(program))).value
+
+
+def _likwid(kernels: list[str], cores: int, total_b: int) -> dict[str, Contender]:
+    """The two fastest of the kernels that this processor can run, found by one short run each."""
+
+    def rate(kernel: str, iterations: int) -> float:
+        work = f"S0:{total_b // 1000}kB:{cores}"
+        out = _call("likwid-bench", "-t", kernel, "-W", work, "-i", str(iterations), check=False)
+        found = re.search(r"^MByte/s:\s+([0-9.]+)", out, re.MULTILINE)
+        return float(found[1]) * 1e6 if found else 0.0
+
+    first = {kernel: rate(kernel, 4) for kernel in kernels}
+    fastest = sorted((k for k in kernels if first[k] > 0), key=lambda k: -first[k])[:2]
+    return {
+        kernel: partial(rate, kernel, max(4, int(SECONDS * first[kernel] / total_b)))
+        for kernel in fastest
+    }
+
+
+def _always_transparent() -> bool:
+    setting = Path("/sys/kernel/mm/transparent_hugepage/enabled")
+    return setting.exists() and "[always]" in setting.read_text()
+
+
+def _call(*words: str, check: bool = True) -> str:
+    done = subprocess.run(words, capture_output=True, text=True, timeout=300)
+    if check and done.returncode != 0:
+        raise RuntimeError(f"{' '.join(words)}: {done.stderr.strip()}")
+    return done.stdout
+
+
+if __name__ == "__main__":
+    if sys.argv[1:] == ["--json"]:
+        print(json.dumps({f"{name}_b_s": values for name, values in measure().items()}, indent=1))
+    else:
+        for row in run():
+            print(f"{row.name}: {row.value:.3f} ({row.aim})")
