@@ -38,6 +38,8 @@ ln -s /proc/self/fd /new/dev/fd
 while read -r tag folder; do
     mkdir -p "/new$folder"
     mount -t 9p -o "rw,cache=mmap,$p9" "$tag" "/new$folder"
+    # Programs start much faster from what is read-only and cached; nobody builds this in a guest.
+    [ ! -d "/ro$folder/.venv" ] || mount --bind "/ro$folder/.venv" "/new$folder/.venv"
 done < "/ro$nimc_state/shares"
 
 exec switch_root /new /bin/sh "$nimc_site/guest.sh" "$nimc_name" "$nimc_address" "$nimc_state"

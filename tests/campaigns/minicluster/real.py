@@ -60,7 +60,8 @@ class Cluster:
         deadline = time.monotonic() + 20
         while True:
             rows = self.slurm("sacct", "-XnP", "-o", "state,nodelist").splitlines()
-            if len(rows) == jobs and not any("RUNNING" in row for row in rows):
+            ended = [row for row in rows if not row.startswith(("PENDING", "RUNNING"))]
+            if len(ended) == jobs:
                 return sorted(rows)
             assert time.monotonic() < deadline, rows
             time.sleep(0.2)

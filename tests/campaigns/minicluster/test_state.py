@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
 
-from analysis.errors import InputError
-from campaigns.minicluster import needs, state
+from analysis.errors import InputError, MachineError
+from campaigns.minicluster import cluster, needs, state
 from campaigns.minicluster.layout import SITE, Layout
 from campaigns.minicluster.spec import Spec
 from campaigns.minicluster.state import State
@@ -65,6 +66,17 @@ def test_a_claimed_folder_may_be_claimed_again(tmp_path: Path) -> None:
     state.claim(folder)
     (folder / "log").mkdir()
     state.claim(folder)
+
+
+def test_without_root_it_is_one_clear_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    for call in (
+        lambda: cluster.up(STATE.spec, Layout(tmp_path)),
+        lambda: cluster.down(Layout(tmp_path)),
+    ):
+        with pytest.raises(MachineError, match="needs root") as caught:
+            call()
+        assert caught.value.exit_code == 3
 
 
 def test_needs_are_complete_rows() -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from campaigns.minicluster import daemons
 from tests.campaigns.minicluster.real import Cluster, cluster_or_skip
 
 pytestmark = pytest.mark.minicluster
@@ -59,6 +60,30 @@ def test_used_from_up_to_down(cluster: Cluster, tmp_path: Path) -> None:
 
     cluster.nimc("down")
     assert cluster.left_behind() == []
+
+
+def test_a_job_outlives_its_slurmctld(cluster: Cluster) -> None:
+    cluster.nimc("up", "--nodes", "1", "--origins", "0")
+    cluster.slurm("sbatch", "--output=/dev/null", "--wrap=sleep 2")
+    (controller,) = cluster.processes("slurmctld")
+    os.kill(controller, signal.SIGKILL)
+    daemons.start_controller(cluster.layout)
+    assert cluster.accounts(1) == ["COMPLETED|node1"]
+    assert cluster.nimc_json("status")["healthy"] is True
+
+
+def test_two_clusters_side_by_side(cluster: Cluster) -> None:
+    other = Cluster(cluster.state.with_name("t"))
+    try:
+        cluster.nimc("up", "--nodes", "1", "--origins", "0")
+        other.nimc("up", "--nodes", "2", "--origins", "0")
+        assert cluster.slurm("sinfo", "-hN", "-p", "all", "-o", "%n") == "node1\n"
+        assert other.slurm("sinfo", "-hN", "-p", "all", "-o", "%n") == "node1\nnode2\n"
+        other.nimc("down")
+        assert other.left_behind() == []
+        assert cluster.slurm("srun", "hostname") == "node1\n"
+    finally:
+        other.nimc("down")
 
 
 def test_daemons_killed_then_up_again_then_down(cluster: Cluster) -> None:
