@@ -141,10 +141,10 @@ def _facts(run: RunData) -> dict[str, str]:
     header = run.header
     found = {"machine": header.machine, "campaign": header.campaign, "digest": header.digest}
     found["commit"] = header.commit or "unknown"
-    found |= dict(facts(header.versions, "version"))
+    found |= dict(facts({"version": header.versions}))
     found |= dict(facts(header.facts))
     values: dict[str, list[str]] = {}
     for record in run.provenance.values():
-        for name, text in facts(record, "provenance"):
+        for name, text in facts({"provenance": record}):
             values.setdefault(name, []).append(text)
     return found | {name: " | ".join(sorted(set(texts))) for name, texts in values.items()}

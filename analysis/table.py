@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from rich.console import Group, RenderableType
+from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
@@ -14,6 +14,8 @@ from analysis.figures import NONE, effect, interval, number, scale
 from analysis.pairs import SILENT_ARMS
 from analysis.verdict import Verdict
 
+#: Columns that the table needs.
+WIDTH = 100
 #: Reasons for rejections shown at most.
 _REASONS = 8
 _STYLE: dict[Verdict, str] = {
@@ -21,6 +23,12 @@ _STYLE: dict[Verdict, str] = {
     "speed-up": "bold cyan",
     "no effect above the noise floor": "green",
 }
+
+
+def console() -> Console:
+    """Where tables are printed: as wide as the terminal, or 100 columns into a file or pipe."""
+    terminal = Console()
+    return terminal if terminal.is_terminal else Console(width=WIDTH)
 
 
 def results_table(rows: Sequence[Result]) -> RenderableType:
@@ -31,7 +39,7 @@ def results_table(rows: Sequence[Result]) -> RenderableType:
     writing = {row.case for row in rows if row.arm not in SILENT_ARMS}
     shown = [row for row in rows if row.arm not in SILENT_ARMS or row.case not in writing]
     table = Table(box=None, padding=(0, 1, 0, 0), header_style="bold", collapse_padding=True)
-    table.add_column("workload", overflow="fold", max_width=12)
+    table.add_column("workload", overflow="fold", min_width=8, max_width=12)
     for name in ("off", "on", "slowdown", "noise floor", "control", "GB/s written"):
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("pairs", no_wrap=True)

@@ -59,33 +59,46 @@ def _change(ratio: float) -> str:
     return f"{abs(ratio - 1) * 100:.1f} % {'more' if ratio >= 1 else 'less'}"
 
 
-def facts(record: Mapping[str, Any], prefix: str = "") -> list[tuple[str, str]]:
-    """Nested facts as (label, text), in their order; units are read from the keys' endings."""
-    rows: list[tuple[str, str]] = []
+def facts(record: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Nested facts as (label, text), in their order; units are read from the keys' endings.
+
+    What is not known (None) is named in one last row.
+    """
+    rows = _flat(record, "")
+    unknown = [label for label, text in rows if text is None]
+    known = [(label, text) for label, text in rows if text is not None]
+    return [*known, ("not known", ", ".join(unknown))] if unknown else known
+
+
+def _flat(record: Mapping[str, Any], prefix: str) -> list[tuple[str, str | None]]:
+    rows: list[tuple[str, str | None]] = []
     for key, value in record.items():
         name = f"{prefix} {key}".strip()
         if isinstance(value, Mapping):
-            rows += facts(value, name)
+            rows += _flat(value, name)
         elif isinstance(value, list) and any(isinstance(item, Mapping) for item in value):
             for index, item in enumerate(value):
-                rows += facts(item if isinstance(item, Mapping) else {"": item}, f"{name} {index}")
+                rows += _flat(item if isinstance(item, Mapping) else {"": item}, f"{name} {index}")
         else:
             rows.append(_fact(name, value))
     return rows
 
 
-def _fact(name: str, value: Any) -> tuple[str, str]:
-    if value is None or value in ("", []):
-        return name.replace("_", " "), "unknown" if value is None else "none"
+def _fact(name: str, value: Any) -> tuple[str, str | None]:
+    label = name.replace("_", " ")
+    if value is None:
+        return label, None
+    if value in ("", []):
+        return label, "none"
     if isinstance(value, bool):
-        return name.replace("_", " "), "yes" if value else "no"
+        return label, "yes" if value else "no"
     if isinstance(value, list):
-        return name.replace("_", " "), ranges(value)
+        return label, ranges(value)
     if isinstance(value, (int, float)):
         for ending, show in _ENDINGS.items():
             if name.endswith(ending):
                 return name.removesuffix(ending).replace("_", " "), show(value)
-    return name.replace("_", " "), str(value)
+    return label, str(value)
 
 
 def ranges(values: Sequence[Any]) -> str:

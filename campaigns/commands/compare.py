@@ -15,6 +15,7 @@ from analysis.compare import Comparison, Difference, compare, differences
 from analysis.errors import InputError
 from analysis.figures import effect, interval
 from analysis.report.data import load_run
+from analysis.table import console
 
 
 @click.command()
@@ -54,14 +55,14 @@ def command(runs: tuple[Path, ...], fail: bool, as_json: bool) -> int:
         }
         click.echo(json.dumps(document, indent=1))
     else:
-        console = Console()
+        terminal = console()
         for header, rows, differs in sections:
-            console.print(f"[bold]{header.run}[/bold] against {reference.header.run}")
-            _print(console, rows, differs)
+            terminal.print(f"[bold]{header.run}[/bold] against {reference.header.run}")
+            _print(terminal, rows, differs)
     return 1 if fail and worse else 0
 
 
-def _print(console: Console, rows: Sequence[Comparison], differs: Sequence[Difference]) -> None:
+def _print(terminal: Console, rows: Sequence[Comparison], differs: Sequence[Difference]) -> None:
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
     table.add_column("workload")
     table.add_column("figure")
@@ -77,9 +78,9 @@ def _print(console: Console, rows: Sequence[Comparison], differs: Sequence[Diffe
             interval(row.noise_floor_low, row.noise_floor_high),
             row.verdict,
         )
-    console.print(table if rows else "no case in common")
+    terminal.print(table if rows else "no case in common")
     for difference in differs:
-        console.print(
+        terminal.print(
             f"{difference.what}: {difference.reference} -> {difference.this}",
             markup=False,
             highlight=False,

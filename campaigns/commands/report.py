@@ -6,10 +6,9 @@ import json
 from pathlib import Path
 
 import click
-from rich.console import Console
 
 from analysis.report.make import make_reports
-from analysis.table import results_table
+from analysis.table import console, results_table
 
 
 @click.command()
@@ -27,9 +26,9 @@ def command(runs: tuple[Path, ...], output: Path | None, as_json: bool) -> None:
         document = {"reports": [report.document() for report in reports]}
         click.echo(json.dumps(document, indent=1))
         return
-    console = Console()
+    terminal = console()
     for report in reports:
         for run in report.runs:
-            console.print(f"[bold]{run.header.run}[/bold]")
-            console.print(results_table(run.results))
+            terminal.print(f"[bold]{run.header.run}[/bold]")
+            terminal.print(results_table(run.results))
         click.echo(f"report: {report.page}")

@@ -95,11 +95,9 @@ def _conclude(
         }
         click.echo(json.dumps(document, indent=1))
     elif report:
-        from rich.console import Console
+        from analysis.table import console, results_table
 
-        from analysis.table import results_table
-
-        Console().print(results_table(results))
+        console().print(results_table(results))
         click.echo(f"\nsamples: {folder.path}\nreport:  {report.page}")
     if failures:
         return 3

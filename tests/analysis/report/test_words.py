@@ -34,7 +34,7 @@ def test_too_few_pairs_name_no_effect(tmp_path: Path) -> None:
         ({"link_rate_b_s": 12.5e9}, "link rate", "12.50 GB/s"),
         ({"clock_hz": 2.45e9}, "clock", "2.45 GHz"),
         ({"cpus": [0, 1, 2, 5, 7, 8]}, "cpus", "0-2, 5, 7-8"),
-        ({"governor": None}, "governor", "unknown"),
+        ({"cpu": {"clock_hz": None}, "nic": None}, "not known", "cpu clock hz, nic"),
         ({"rdma_devices": []}, "rdma devices", "none"),
         ({"smt": False}, "smt", "no"),
         ({"caches": [{"level": 3}]}, "caches 0 level", "3"),
