@@ -11,6 +11,7 @@ import resource
 import subprocess
 import sys
 import time
+from dataclasses import dataclass
 
 from analysis.simulate.hits import rank_slowdowns
 from analysis.simulate.noise import parse
@@ -39,36 +40,44 @@ def simulation(ranks: int, noise: str) -> None:
     assert 1.2 < outcome.slowdown < 2.1
 
 
-def _measured(*arguments: str) -> tuple[float, float, str]:
-    """Seconds and bytes of memory of one piece in a new process, and its command."""
+@dataclass(frozen=True)
+class _Cost:
+    """What one piece took: time that passed, processor time, memory of the whole process."""
+
+    wall_s: float
+    cpu_s: float
+    memory_b: float
+    command: str
+
+
+def _cost(*arguments: str) -> _Cost:
+    """Do one piece in a new process."""
     command = ["-m", "tests.bench.scale", *arguments]
     done = subprocess.run([sys.executable, *command], check=True, capture_output=True, text=True)
-    figures = json.loads(done.stdout)
-    return figures["wall_s"], figures["memory_b"], " ".join(["python", *command])
+    return _Cost(**json.loads(done.stdout), command=" ".join(["python", *command]))
 
 
 def run() -> list[BenchRow]:
     """Time and memory of one timetable; time, memory and growth of the simulation."""
-    wall_s, memory_b, command = _measured("timetable")
+    table = _cost("timetable")
     rows = [
-        _row("timetable, 8,192 targets, 47 writers, 1 h", wall_s, "s", 1.0, command),
-        _row("its memory", memory_b / 1e6, "MB", 200.0, command),
+        _row("timetable, 8,192 targets, 47 writers, 1 h", table.wall_s, "s", 1.0, table.command),
+        _row("its memory", table.memory_b / 1e6, "MB", 200.0, table.command),
     ]
-    walls_s = []
-    for ranks in _RANKS:
-        wall_s, memory_b, command = _measured("simulate", str(ranks), "none")
-        walls_s.append(wall_s)
-        each_ns = wall_s / ranks / _STEPS * 1e9
-        name = f"simulate {ranks:,} ranks x 1,000 steps, 3D halo"
-        rows.append(BenchRow(f"{name}, per rank and step", each_ns, "ns", "", None, command))
-    growth = walls_s[-1] / walls_s[0] / (_RANKS[-1] / _RANKS[0])
-    rows += [
-        _row(name, wall_s, "s", 60.0, command),
-        _row("its memory", memory_b / 2**30, "GiB", 2.0, command),
-        _row("its time over 1,000 times that of 1,000 ranks", growth, "x", 1.0, command),
+    costs = [_cost("simulate", str(ranks), "none") for ranks in _RANKS]
+    for ranks, cost in zip(_RANKS, costs, strict=True):
+        each_ns = cost.cpu_s / ranks / _STEPS * 1e9
+        name = f"processor time a rank and step, {ranks:,} ranks, 3D halo"
+        rows.append(BenchRow(name, each_ns, "ns", "", None, cost.command))
+    growth = costs[-1].cpu_s / costs[0].cpu_s / (_RANKS[-1] / _RANKS[0])
+    last, noisy = costs[-1], _cost("simulate", str(_RANKS[-1]), _NOISE)
+    return [
+        *rows,
+        _row("growth of time over growth of ranks", growth, "x", 1.0, last.command),
+        _row("simulate 1,000,000 ranks x 1,000 steps", last.wall_s, "s", 60.0, last.command),
+        _row("its memory", last.memory_b / 2**30, "GiB", 2.0, last.command),
+        _row(f"the same with noise {_NOISE}", noisy.wall_s, "s", 60.0, noisy.command),
     ]
-    wall_s, _, command = _measured("simulate", str(_RANKS[-1]), _NOISE)
-    return [*rows, _row(f"the same with noise {_NOISE}", wall_s, "s", 60.0, command)]
 
 
 def _row(name: str, value: float, unit: str, most: float, command: str) -> BenchRow:
@@ -78,14 +87,15 @@ def _row(name: str, value: float, unit: str, most: float, command: str) -> Bench
 def main() -> None:
     """Do one piece in this process, and print what it took as JSON."""
     piece, *rest = sys.argv[1:]
-    start_s = time.perf_counter()
+    start_s, start_cpu_s = time.perf_counter(), time.process_time()
     if piece == "timetable":
         timetable()
     else:
         simulation(int(rest[0]), rest[1])
     wall_s = time.perf_counter() - start_s
+    cpu_s = time.process_time() - start_cpu_s
     memory_b = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-    print(json.dumps({"wall_s": wall_s, "memory_b": memory_b}))
+    print(json.dumps({"wall_s": wall_s, "cpu_s": cpu_s, "memory_b": memory_b}))
 
 
 if __name__ == "__main__":
