@@ -3,7 +3,8 @@
 Files are read in pieces of a few MiB, so that memory grows with the columns and not with the
 text, and pieces are parsed side by side. Columns are those of `analysis.sample.Sample` with these
 differences: nodes are joined with commas, `seed` and `fom_extra` stay text (a seed may be wider
-than 64 bits, the keys of `fom_extra` differ between workloads), and the list of writers becomes
+than 64 bits, the keys of `fom_extra` differ between workloads), and the list of writers and their
+timetable become
 
 | column | meaning |
 |---|---|
@@ -12,6 +13,7 @@ than 64 bits, the keys of `fom_extra` differ between workloads), and the list of
 | message_b | size of one write, bytes (the largest) |
 | writer_rate_alone_b_s, writer_rate_b_s | sum over the writers, bytes per second |
 | writer_share | lowest rate of the worst writer, as a share of the rate it reaches alone |
+| timetable | writers at work at a time under a timetable; null without one |
 | same_host | whether a writer's origin and target are one host |
 """
 
@@ -61,10 +63,11 @@ _FIELDS: dict[str, pl.DataType] = {
     "seed": _NAME,
     "fom_extra": _TEXT,
     "writers": _TEXT,
+    "timetable": _TEXT,
     "notes": _TEXT,
     "schema": pl.Int32(),
 }
-_OPTIONAL = {"reason", "fom", "fom_extra", "writers", "notes", "schema"}
+_OPTIONAL = {"reason", "fom", "fom_extra", "writers", "timetable", "notes", "schema"}
 _WRITER: dict[str, pl.DataType] = {
     "injector": _TEXT,
     "origin": _TEXT,
@@ -82,6 +85,7 @@ _NESTED: dict[str, pl.DataType] = {
     "origin_nodes": pl.List(_TEXT),
     "notes": pl.List(_TEXT),
     "writers": pl.List(pl.Struct(_WRITER)),
+    "timetable": pl.Struct({"writers": pl.Int32()}),
 }
 _SCHEMA_RULE = f"at most {SCHEMA_VERSION}; a newer nimc wrote this, read it with that one"
 _SAMPLE = pydantic.TypeAdapter(Sample)
@@ -201,6 +205,7 @@ def _flatten(raw: pl.DataFrame) -> pl.DataFrame:
         writer_rate_alone_b_s=pl.when(some).then(each(of("rate_alone_b_s")).list.sum()),
         writer_rate_b_s=pl.when(some).then(each(of("rate_b_s")).list.sum()),
         writer_share=each(of("rate_min_b_s") / of("rate_alone_b_s")).list.min().fill_nan(None),
+        timetable=pl.col("timetable").struct.field("writers"),
         same_host=each(of("origin") == of("target")).list.any(),
         incomplete=each(incomplete).list.any(),
     )

@@ -16,11 +16,12 @@ def judged(samples: pl.DataFrame) -> pl.DataFrame:
     """`samples` with the column `status`: `counts`, `warm-up` or `rejected`.
 
     Whatever the record says, a sample of a writing arm does not count where no writer wrote: its
-    `reason` then says so.
+    `reason` then says so. A timetable with no writer at work at a time asks for none.
     """
     kept = pl.col("outcome").cast(pl.String) == "kept"
     silent = pl.col("arm").cast(pl.String).is_in(SILENT_ARMS)
-    idle = kept & ~silent & ~(pl.col("writer_rate_b_s") > 0).fill_null(False)
+    asked = (pl.col("timetable") != 0).fill_null(True)
+    idle = kept & ~silent & asked & ~(pl.col("writer_rate_b_s") > 0).fill_null(False)
     return samples.with_columns(
         reason=pl.when(idle).then(pl.lit("no writer wrote meanwhile")).otherwise("reason"),
         status=pl.when(~kept | idle)

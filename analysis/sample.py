@@ -34,7 +34,7 @@ class WriterRecord:
 
     #: Name of the injector: `perftest`, `ucx`, `spin`.
     injector: str
-    #: Host names of the two ends.
+    #: Host names of the two ends; the target is `*` where a timetable names many.
     origin: str
     target: str
     #: What the bytes went over: `shared memory`, `tcp`, `soft-RoCE`, `InfiniBand`, `none`.
@@ -55,6 +55,42 @@ class WriterRecord:
     counted_b: float | None = None
     #: Which counter that was, for instance `rdma:rxe0/1` or `net:eth0`.
     counter: str | None = None
+
+
+@dataclass(frozen=True)
+class TimetableRecord:
+    """What came of a run's timetable of short writes, by the clocks of those who wrote."""
+
+    #: Writers at work at a time; 0 where the arm had none to run, and all that follows is 0.
+    writers: int
+    #: Length of a write as planned, seconds.
+    length_s: float
+    #: How late or early a write may start or end, seconds; the share of the planned writing that
+    #: may be missing or be beyond the plan.
+    tolerance_s: float
+    allowed_share: float
+    #: Messages that a write is made of.
+    messages: int = 0
+    #: Writes due within the run, how many were done, how many of these too slowly, and how many
+    #: were in no plan.
+    planned: int = 0
+    done: int = 0
+    slow: int = 0
+    unplanned: int = 0
+    #: Writing that was missing, and beyond the plan, as shares of all writers all the time.
+    missing_share: float = 0.0
+    excess_share: float = 0.0
+    #: Bytes of all writes that overlap the run.
+    bytes_b: float = 0.0
+    #: Start and end less planned start and end, seconds: median and largest in size.
+    start_median_s: float = 0.0
+    start_worst_s: float = 0.0
+    end_median_s: float = 0.0
+    end_worst_s: float = 0.0
+    #: Set-up of a write's connection, which is no part of it; and the largest error of a clock.
+    setup_median_s: float = 0.0
+    setup_worst_s: float = 0.0
+    clock_error_s: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -97,6 +133,8 @@ class Sample:
     #: Whatever else the workload reports, SI units in the key names.
     fom_extra: dict[str, float] = field(default_factory=dict)
     writers: list[WriterRecord] = field(default_factory=list)
+    #: None where the writers followed no timetable.
+    timetable: TimetableRecord | None = None
     #: Caveats that belong beside every figure made from this sample (`arrays smaller than ...`).
     notes: list[str] = field(default_factory=list)
     schema: int = SCHEMA_VERSION

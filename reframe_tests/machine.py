@@ -84,6 +84,10 @@ class Machine(_Record):
     #: Path of a file whose keys take the place of this one's, where it exists; may hold `$NAME`.
     include: str | None = None
 
+    def with_origins(self, nodes: int) -> Machine:
+        """The same machine with so many origin nodes a block."""
+        return self.model_copy(update={"origins": self.origins.model_copy(update={"nodes": nodes})})
+
     def node_facts(self) -> Facts:
         """What a compute node is made of: as the file says, else as detected here."""
         if self.facts:

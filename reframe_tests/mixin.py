@@ -26,7 +26,7 @@ from analysis.estimate import results
 from analysis.units import rate_b_s, size_b
 from reframe_tests import machine, slurm
 from reframe_tests.injection.injectors.ucx import dram_message_b
-from reframe_tests.injection.plan import ARMS, BlockPlan, Demand
+from reframe_tests.injection.plan import ARMS, TIMED_ARMS, BlockPlan, Demand, ShortWrites
 from reframe_tests.workloads import WORKLOADS
 
 
@@ -87,6 +87,9 @@ class NimcMixin(rfm.RegressionTestPlugin):
     #: What the check knows of how its binary was made; checks add to it.
     provenance = variable(typ.Dict[str, object], value={})
 
+    #: What arms of short writes do; a check that has such arms sets it.
+    short: ShortWrites | None = None
+
     @run_after("init")
     def demand_workload(self) -> None:
         """Fail early, and name what is missing or wrong."""
@@ -142,6 +145,8 @@ class NimcMixin(rfm.RegressionTestPlugin):
 
     def _plan(self, case: str, command: list[str]) -> BlockPlan:
         site = self.machine
+        if timed := [arm for arm in self.arms if arm in TIMED_ARMS and self.short is None]:
+            raise InputError(f"{self.name}: arms: {timed[0]}: only lammps_scaling has such an arm")
         message = self.message
         if message == "auto":
             message = "dram" if site.origins.policy == "same_host" else "64KiB"
@@ -175,6 +180,7 @@ class NimcMixin(rfm.RegressionTestPlugin):
             demand=Demand(
                 min_share=self.min_share, retries=self.retries, run_timeout_s=self.run_timeout_s
             ),
+            short=self.short,
             notes=self.notes,
             provenance=self._provenance(command),
             owner_pid=os.getpid() if self.job.scheduler.registered_name == "local" else None,

@@ -47,6 +47,15 @@ _TABLE = [
         sanity="state at step 100 within 1 % of the known one, final total energy within 0.5 %",
     ),
     Workload(
+        name="lammps_scaling",
+        title="LAMMPS, 3D Lennard-Jones melt, weak scaling",
+        fom="loop time",
+        unit="s",
+        better="lower",
+        parse=lammps.parse,
+        sanity="state at step 100 within 1 % of the known one, final total energy within 0.5 %",
+    ),
+    Workload(
         name="hpccg",
         title="HPCCG 1.0",
         fom="time of the conjugate gradients",

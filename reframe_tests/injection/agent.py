@@ -1,9 +1,9 @@
 """The agent: one a node, started once a block; starts, watches and stops the writers there.
 
 It calls the conductor and then does as it is told. Messages to it: `start` (one end of a writer),
-`freeze` (a passive side that is not needed any more), `stop` (all of them), `ping`. Messages from
-it: `hello`, `listening`, `row`, `exit`, `stopped`, `pong`. An agent that loses its conductor stops
-its writers and ends.
+`freeze` (a passive side that is not needed any more), `stop` (all of them), `ping`; for a timetable
+`stand_by`, `perform` and `finish` (`performer.py`). Messages from it: `hello`, `listening`, `row`,
+`exit`, `stopped`, `pong`, `written`. An agent that loses its conductor stops its writers and ends.
 """
 
 from __future__ import annotations
@@ -14,12 +14,13 @@ import os
 import socket
 import sys
 import time
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import IO, Any
 
 from reframe_tests.injection import counters, host, processes, wire
 from reframe_tests.injection.injectors import INJECTORS
 from reframe_tests.injection.injectors.base import Fault, LineParser, Row, Writer
+from reframe_tests.injection.performer import Due, Part, Performer, stand_by
 
 #: How often the CPU time of a control is looked at, seconds.
 USAGE_S = 0.5
@@ -50,6 +51,8 @@ class Agent:
     def __init__(self, connection: wire.Wire) -> None:
         self._wire = connection
         self._ends: list[_End] = []
+        self._sides: list[asyncio.Task[None]] = []
+        self._performer: Performer | None = None
 
     async def serve(self) -> None:
         """Do as told until the conductor hangs up."""
@@ -70,6 +73,12 @@ class Agent:
         elif message["do"] == "stop":
             await self._stop()
             self._wire.send({"event": "stopped"})
+        elif message["do"] == "stand_by":
+            self._sides.append(asyncio.create_task(self._stand_by(message)))
+        elif message["do"] == "perform":
+            self._perform(message)
+        elif message["do"] == "finish":
+            await self._finish(message["timeout_s"])
         elif message["do"] == "ping":
             self._wire.send({"event": "pong", "sent_s": message["sent_s"], "now_s": time.time()})
 
@@ -165,8 +174,45 @@ class Agent:
                 self._tell("row", end.index, end.role, rate_b_s=gone_b / (now_s - then_s))
             then_s, then = now_s, now
 
+    async def _stand_by(self, message: dict[str, Any]) -> None:
+        injector, writer = INJECTORS[message["injector"]], Writer(**message["writer"])
+
+        def listening() -> None:
+            self._tell("listening", writer.index, "target")
+
+        with open(message["log"], "ab") as log:
+            fault = await stand_by(injector, writer, log, listening)
+        self._tell("exit", writer.index, "target", code=1, fault=fault)
+
+    def _perform(self, message: dict[str, Any]) -> None:
+        part = Part(
+            writer=Writer(**message["writer"]),
+            targets=[(name, address) for name, address in message["targets"]],
+            zero_s=message["zero_s"],
+            lead_s=message["lead_s"],
+            patience_s=message["patience_s"],
+            due=[Due(*due) for due in message["due"]],
+        )
+        self._performer = Performer(INJECTORS[message["injector"]], part, message["log"])
+
+    async def _finish(self, timeout_s: float) -> None:
+        done, faults = [], {}
+        if self._performer:
+            await self._performer.finish(timeout_s)
+            done = [list(asdict(each).values()) for each in self._performer.done]
+            faults = dict(self._performer.faults)
+            self._performer = None
+        self._wire.send({"event": "written", "done": done, "faults": faults})
+
     async def _stop(self) -> None:
         """Stop every end, origins first so that targets see them go."""
+        if self._performer:
+            await self._performer.finish(0.0)
+            self._performer = None
+        sides, self._sides = self._sides, []
+        for side in sides:
+            side.cancel()
+        await asyncio.gather(*sides, return_exceptions=True)
         ends, self._ends = self._ends, []
         for role in ("origin", "target"):
             chosen = [end for end in ends if end.role == role]

@@ -98,6 +98,11 @@ def assign(
     ]
 
 
+def first_port(turn: int) -> int:
+    """The first of the two ports that targets stand by on in one run under a timetable."""
+    return _FIRST_PORT + (os.getpid() * 16 + turn * 2) % _PORTS
+
+
 def interface_address(interface: str) -> str:
     """IPv4 address of a network interface; raises AllocationError where it has none."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:

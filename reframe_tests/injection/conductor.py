@@ -95,6 +95,14 @@ async def _measure_alone(
     name = plan.injector_of(arm)
     if name is None or arm in runner.alone:
         return
+    if (count := plan.timed_writers(arm)) is not None:
+        if (
+            runner.timed
+            and count
+            and (fault := await runner.timed.rehearse(count, runner.next_turn(), logs))
+        ):
+            raise BlockError("injector_never_ready", f"{arm}: {fault}")
+        return
     injector = INJECTORS[name]
     if injector.row_s is None:  # a control's rate is its share of a core
         runner.alone[arm] = [1.0] * len(allocation.assign(plan, nodes, hub.addresses, 0))

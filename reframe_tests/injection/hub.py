@@ -8,11 +8,15 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
+from analysis.errors import MachineError
 from reframe_tests.injection import wire
 from reframe_tests.injection.agent import USAGE_S
+from reframe_tests.injection.audit import Done
+from reframe_tests.injection.clock import Exchange, Offset, measure
 from reframe_tests.injection.injectors.base import Injector, Writer
+from reframe_tests.injection.performer import Part
 from reframe_tests.injection.verify import Seen
 
 #: Round trips by which the offset between two nodes' clocks is found.
@@ -37,6 +41,15 @@ class WriterState:
     ended: str | None = None
 
 
+@dataclass(frozen=True)
+class Written:
+    """What an origin did of its part of a timetable, by its own clock."""
+
+    done: list[Done]
+    #: How often each fault kept a write from being done.
+    faults: dict[str, int]
+
+
 @dataclass
 class _Link:
     """One agent."""
@@ -44,11 +57,17 @@ class _Link:
     wire: wire.Wire
     node: str
     facts: dict[str, Any]
-    #: Agent's clock minus ours, seconds.
-    offset_s: float = 0.0
-    best_trip_s: float = float("inf")
-    pongs: int = 0
+    #: Messages by which its clock is measured, and what the last whole set of them said.
+    exchanges: list[Exchange] = field(default_factory=list)
+    clock: Offset | None = None
     stopped: bool = True
+    #: What it says of its part of a timetable.
+    written: Written | None = None
+
+    @property
+    def offset_s(self) -> float:
+        """Agent's clock minus ours, seconds."""
+        return self.clock.offset_s if self.clock else 0.0
 
 
 class Hub:
@@ -86,7 +105,7 @@ class Hub:
 
         def missing() -> list[str]:
             links = self._links
-            return [n for n in nodes if n not in links or links[n].pongs < _PINGS]
+            return [n for n in nodes if n not in links or links[n].clock is None]
 
         if not await self.wait_for(lambda: not missing(), timeout_s):
             raise HubError(f"no agent from {', '.join(missing())} after {timeout_s:.0f} s")
@@ -105,6 +124,54 @@ class Hub:
     def clock_offsets_s(self) -> dict[str, float]:
         """Node -> its clock minus the conductor's, seconds."""
         return {node: link.offset_s for node, link in self._links.items()}
+
+    async def clocks(self, nodes: list[str], timeout_s: float) -> dict[str, Offset]:
+        """Measure clocks anew. Node -> how far its clock is ahead of ours, at most so far wrong."""
+        links = [self._links[node] for node in nodes]
+        for link in links:
+            link.clock = None
+            self._ping(link)
+        if not await self.wait_for(lambda: all(link.clock for link in links), timeout_s):
+            raise HubError(f"a clock was not told within {timeout_s:.0f} s")
+        return {link.node: link.clock for link in links if link.clock}
+
+    async def stand_by(
+        self, injector: Injector, writers: list[Writer], logs: Path, timeout_s: float
+    ) -> str | None:
+        """Keep a passive side for each of `writers`; returns why one cannot, None when all wait."""
+        states = [WriterState(writer, 0.0) for writer in writers]
+        self._states = {state.writer.index: state for state in states}
+        self._order("target", injector, writers, logs, "stand_by")
+        waiting = await self.wait_for(
+            lambda: any(s.ended for s in states) or all(s.listening for s in states), timeout_s
+        )
+        for state in states:
+            if state.ended:
+                return f"{state.writer.target}: {state.ended}"
+        return None if waiting else f"a passive side did not listen within {timeout_s:.0f} s"
+
+    def perform(self, node: str, injector: Injector, part: Part, log: Path) -> None:
+        """Hand one origin its part of a timetable."""
+        link = self._links[node]
+        link.stopped, link.written = False, None
+        link.wire.send(
+            {
+                "do": "perform",
+                "injector": injector.name,
+                **vars(part),
+                "writer": asdict(part.writer),
+                "log": str(log),
+            }
+        )
+
+    async def finish(self, nodes: list[str], timeout_s: float) -> dict[str, Written]:
+        """Let origins end the writes at work and start no more. Node -> what it did."""
+        links = [self._links[node] for node in nodes]
+        for link in links:
+            link.wire.send({"do": "finish", "timeout_s": timeout_s})
+        if not await self.wait_for(lambda: all(link.written for link in links), timeout_s + 30.0):
+            raise HubError("an agent did not tell what it wrote")
+        return {link.node: link.written for link in links if link.written}
 
     async def start(
         self, injector: Injector, writers: list[Writer], logs: Path, timeout_s: float
@@ -126,13 +193,20 @@ class Hub:
             self._order("origin", injector, writers, logs)
         return states
 
-    def _order(self, role: str, injector: Injector, writers: list[Writer], logs: Path) -> None:
+    def _order(
+        self,
+        role: str,
+        injector: Injector,
+        writers: list[Writer],
+        logs: Path,
+        do: Literal["start", "stand_by"] = "start",
+    ) -> None:
         for writer in writers:
             link = self._links[writer.target if role == "target" else writer.origin]
             link.stopped = False
             link.wire.send(
                 {
-                    "do": "start",
+                    "do": do,
                     "role": role,
                     "injector": injector.name,
                     "writer": asdict(writer),
@@ -186,6 +260,9 @@ class Hub:
             self._pong(link, message)
         elif event == "stopped":
             link.stopped = True
+        elif event == "written":
+            done = [Done(*each) for each in message["done"]]
+            link.written = Written(done, message["faults"])
         elif (state := self._states.get(message["writer"])) is not None:
             time_s = message["time_s"] - link.offset_s
             if event == "listening":
@@ -201,12 +278,13 @@ class Hub:
                 state.ended = f"{message['role']} side ended: {why}"
 
     def _pong(self, link: _Link, message: dict[str, Any]) -> None:
-        """The clock's offset is taken from the quickest round trip: it has the least error."""
-        now_s = time.time()
-        trip_s = now_s - message["sent_s"]
-        if trip_s < link.best_trip_s:
-            link.best_trip_s = trip_s
-            link.offset_s = message["now_s"] - (now_s + message["sent_s"]) / 2
-        link.pongs += 1
-        if link.pongs < _PINGS:
+        there_s = message["now_s"]
+        link.exchanges.append(Exchange(message["sent_s"], there_s, there_s, time.time()))
+        if len(link.exchanges) < _PINGS:
             self._ping(link)
+        else:
+            exchanges, link.exchanges = link.exchanges, []
+            try:
+                link.clock = measure(exchanges, link.node)
+            except MachineError as error:
+                self._lost = str(error)

@@ -8,12 +8,24 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from reframe_tests.injection.timetable import Policy
+
 #: Where origins come from: the target's own cores, the last nodes of the allocation, the second
 #: component of a heterogeneous job, or nodes that a reservation holds (also a second component).
 OriginPolicy = Literal["same_host", "same_job", "hetjob", "reservation"]
 
 #: What an arm puts beside the application: nothing, the asked injector, or a control by name.
-ARMS: dict[str, str | None] = {"off": None, "aa": None, "on": "", "spin": "spin"}
+ARMS: dict[str, str | None] = {
+    "off": None,
+    "aa": None,
+    "on": "",
+    "full": "",
+    "daly": "",
+    "constant": "",
+    "spin": "spin",
+}
+#: Arms of short writes under a timetable. All others write from before a run to after its end.
+TIMED_ARMS = ("daly", "constant")
 
 
 @dataclass(frozen=True)
@@ -27,6 +39,27 @@ class Demand:
     #: How long writers may take until they are at speed, and the application to end, seconds.
     ready_timeout_s: float = 30.0
     run_timeout_s: float = 3600.0
+
+
+@dataclass(frozen=True)
+class ShortWrites:
+    """What the arms of `TIMED_ARMS` write: so many writers always at work, each for so long."""
+
+    #: Arm -> writers at work at a time.
+    writers: dict[str, int]
+    #: Length of a write at the rate that a writer reaches alone, seconds.
+    length_s: float = 1.0
+    #: Messages of a write; None takes as many as last that long.
+    messages: int | None = None
+    policy: Policy = "sweep"
+    #: Rate of an origin's link, and the share of it that writers may take. Where it is not known,
+    #: writers are dealt out evenly.
+    link_b_s: float | None = None
+    link_share: float = 1.0
+    #: How late or early a write may start or end, seconds, and the share of the planned writing
+    #: that may be missing or be beyond the plan, before the run is rejected.
+    tolerance_s: float = 0.2
+    allowed_share: float = 0.1
 
 
 @dataclass(frozen=True)
@@ -62,6 +95,8 @@ class BlockPlan:
     #: How agents are started on the nodes of one component; empty starts one on this host.
     agent_launcher: list[str] = field(default_factory=list)
     demand: Demand = field(default_factory=Demand)
+    #: None where no arm needs it.
+    short: ShortWrites | None = None
     #: Caveats to put on every sample, and facts to put into its provenance.
     notes: list[str] = field(default_factory=list)
     provenance: dict[str, Any] = field(default_factory=dict)
@@ -76,7 +111,8 @@ class BlockPlan:
     def load(path: Path) -> BlockPlan:
         """Read what `save` wrote."""
         record = json.loads(path.read_text())
-        return BlockPlan(**{**record, "demand": Demand(**record["demand"])})
+        short = ShortWrites(**record["short"]) if record.get("short") else None
+        return BlockPlan(**{**record, "demand": Demand(**record["demand"]), "short": short})
 
     def order(self, pair: int) -> list[str]:
         """The arms of a pair in their random order; the same for the same seed."""
@@ -87,3 +123,7 @@ class BlockPlan:
     def injector_of(self, arm: str) -> str | None:
         """Name of the injector that runs in an arm; None where nothing does."""
         return self.injector if ARMS[arm] == "" else ARMS[arm]
+
+    def timed_writers(self, arm: str) -> int | None:
+        """Writers at work at a time under a timetable; None where the arm has none."""
+        return self.short.writers[arm] if self.short and arm in TIMED_ARMS else None

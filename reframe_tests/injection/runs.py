@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from analysis.sample import Outcome, Sample, WriterRecord
+from analysis.sample import Outcome, Sample, TimetableRecord, WriterRecord
 from reframe_tests.fom.base import Fom, FomError
-from reframe_tests.injection import allocation, processes
+from reframe_tests.injection import allocation, processes, short_writes
 from reframe_tests.injection.allocation import Allocation
 from reframe_tests.injection.hub import Hub, WriterState
 from reframe_tests.injection.injectors import INJECTORS
 from reframe_tests.injection.injectors.base import Injector
 from reframe_tests.injection.plan import BlockPlan
+from reframe_tests.injection.timed import Timed
 from reframe_tests.injection.verify import at_speed, judge
 from reframe_tests.workloads import WORKLOADS
 
+#: A timetable is made for a run so many times as long as the longest of the block so far.
+_ROOM = 10.0
 #: How much of a program's error output is quoted, characters.
 _QUOTE = 200
 
@@ -46,6 +49,8 @@ class _Result:
     start_s: float = 0.0
     elapsed_s: float = 0.0
     fom: Fom | None = None
+    timetable: TimetableRecord | None = None
+    notes: list[str] = field(default_factory=list)
 
     def fail(self, outcome: Outcome, reason: str) -> None:
         """Record the first failure; what follows from it is not told."""
@@ -66,6 +71,8 @@ class Runner:
         self._provenance = provenance
         self._workload = WORKLOADS[plan.workload]
         self._turn = 0
+        self._longest_s = 0.0
+        self.timed = Timed(plan, plan.short, nodes, hub) if plan.short else None
         #: Arm -> rate alone of each of its writers, bytes per second (a control: share of a core).
         self.alone: dict[str, list[float]] = {}
 
@@ -79,7 +86,9 @@ class Runner:
         name = self._plan.injector_of(run.arm)
         result = _Result(start_s=time.time())
         records: list[WriterRecord] = []
-        if name is None:
+        if (count := self._plan.timed_writers(run.arm)) is not None:
+            records = await self._under_timetable(run, count, result)
+        elif name is None:
             await self._application(run, result, [])
         else:
             injector = INJECTORS[name]
@@ -90,6 +99,35 @@ class Runner:
             await self._hub.stop()
             records = self._judge(run, injector, states, result)
         return self._sample(run, result, records)
+
+    async def _under_timetable(self, run: Run, count: int, result: _Result) -> list[WriterRecord]:
+        """The application under short writes; where none are at work at a time, under nothing."""
+        assert self.timed
+        assert self._plan.short
+        if count == 0:
+            result.timetable = short_writes.nothing(self._plan.short)
+            nodes = len(self._nodes.targets)
+            result.notes = [
+                f"{run.arm}: no writer at work at a time on {nodes} nodes; ran with none"
+            ]
+            await self._application(run, result, [])
+            return []
+        most_s = self._plan.demand.run_timeout_s
+        run_s = min(_ROOM * self._longest_s or most_s, most_s)
+        name = f"{run.pair}/{run.arm}"
+        begun = await self.timed.begin(count, run_s, name, self.next_turn(), self._logs)
+        if isinstance(begun, str):
+            await self._hub.stop()
+            result.fail("injector_never_ready", begun)
+            return []
+        await self._application(run, result, [])
+        window_s = (result.start_s, result.start_s + result.elapsed_s)
+        path = self._logs / f"{run.pair}-{run.arm}-{run.attempt}.writes.json"
+        seen = await self.timed.end(begun, window_s, path)
+        result.timetable = seen.record
+        if seen.reason:
+            result.fail("rejected", seen.reason)
+        return seen.writers
 
     async def _writers_at_speed(
         self, run: Run, injector: Injector, result: _Result
@@ -131,6 +169,7 @@ class Runner:
                 return
             await self._until_end(process, states, result)
             result.elapsed_s = time.monotonic() - began_s
+            self._longest_s = max(self._longest_s, result.elapsed_s)
             code = await processes.stop(process)
         if result.outcome == "kept" and code != 0:
             text = stem.with_suffix(".err").read_text(errors="replace").strip()
@@ -251,5 +290,6 @@ class Runner:
             seed=plan.seed,
             fom_extra=fom.extra if fom else {},
             writers=records,
-            notes=plan.notes,
+            timetable=result.timetable,
+            notes=[*plan.notes, *result.notes],
         )

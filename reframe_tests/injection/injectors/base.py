@@ -27,6 +27,8 @@ class Writer:
     rate_b_s: float | None = None
     #: Length of the write, seconds; None writes until it is stopped.
     duration_s: float | None = None
+    #: Messages of `message_b` of a short write, after which both ends end; None is no such write.
+    messages: int | None = None
     #: RDMA device or network interface on both ends; None is the injector's own choice.
     device: str | None = None
     origin_cpus: list[int] = field(default_factory=list)
@@ -42,6 +44,14 @@ class Row:
 
 
 @dataclass(frozen=True)
+class Total:
+    """The last row of a short write: the messages written, and their rate without set-up."""
+
+    messages: int
+    rate_b_s: float
+
+
+@dataclass(frozen=True)
 class Fault:
     """A line that tells why the writer cannot write; text for people."""
 
@@ -51,8 +61,8 @@ class Fault:
 class LineParser(Protocol):
     """Reads the lines of one end of a writer, in order; may remember a header's units."""
 
-    def parse(self, line: str) -> Row | Fault | None:
-        """What a line means; None for all that is neither row nor fault."""
+    def parse(self, line: str) -> Row | Total | Fault | None:
+        """What a line means; None for all that is none of these."""
 
 
 #: Where the agent takes a writer's rows from: what the program prints, the byte counter of the

@@ -14,7 +14,7 @@ import subprocess
 from typing import Literal
 
 from reframe_tests.injection import devices
-from reframe_tests.injection.injectors.base import Fault, Row, RowSource, Writer
+from reframe_tests.injection.injectors.base import Fault, Row, RowSource, Total, Writer
 
 #: Factors of the table's rates, by the unit in its header. What older versions call MB is MiB.
 _UNITS = {"MB/sec": 2.0**20, "MiB/sec": 2.0**20, "Gb/sec": 1e9 / 8}
@@ -26,6 +26,8 @@ _FAULT = re.compile(
     r"Couldn't |Unable to |Failed |Failed:|not found|not supported|[Cc]ompletion with [Ee]rror"
     r"|Unexpected CM event|Problems with "
 )
+#: The program refuses to write fewer messages.
+_LEAST_MESSAGES = 5
 #: A throttled writer's length where none is given, seconds: longer than any run.
 _LONG_S = 7 * 86400
 
@@ -33,10 +35,11 @@ _LONG_S = 7 * 86400
 class _Parser:
     """Rows of the result table. Their unit stands in the header, and holds from there on."""
 
-    def __init__(self) -> None:
+    def __init__(self, short: bool) -> None:
+        self._short = short
         self._unit_b_s: float | None = None
 
-    def parse(self, line: str) -> Row | Fault | None:
+    def parse(self, line: str) -> Row | Total | Fault | None:
         line = _STAMP.sub("", line.rstrip("\n"))
         header = _HEADER.match(line)
         if header:
@@ -47,6 +50,8 @@ class _Parser:
             size_b, iterations, average = int(row[1]), int(row[2]), float(row[4])
             if iterations == 0:
                 return Fault(row[6].strip() or "wrote nothing")
+            if self._short:
+                return Total(iterations, average * self._unit_b_s)
             return Row(float(size_b * iterations), average * self._unit_b_s)
         return Fault(line.strip()) if _FAULT.search(line) else None
 
@@ -80,9 +85,12 @@ class Perftest:
             command += ["-d", writer.device]
         if "--disable_numa" in _help(self._program):
             command.append("--disable_numa")
-        if writer.rate_b_s is None and writer.duration_s is None:
+        if writer.messages:
+            command += ["-n", str(max(writer.messages, _LEAST_MESSAGES))]
+        elif writer.rate_b_s is None and writer.duration_s is None:
             return [*command, "--run_infinitely", "-D", "1"]
-        command += ["-D", str(math.ceil(writer.duration_s or _LONG_S))]
+        else:
+            command += ["-D", str(math.ceil(writer.duration_s or _LONG_S))]
         if writer.rate_b_s is not None:
             # The limit is a whole number of MiB/s or a decimal one of Gb/s; the latter is finer.
             gbit_s = writer.rate_b_s * 8 / 1e9
@@ -105,7 +113,7 @@ class Perftest:
 
     def parser(self, writer: Writer) -> _Parser:
         """Reads one end's lines."""
-        return _Parser()
+        return _Parser(short=writer.messages is not None)
 
     def missing(self) -> str | None:
         """Looks for the program on PATH."""

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Literal
 
 from reframe_tests.injection import devices
-from reframe_tests.injection.injectors.base import Fault, Row, RowSource, Writer
+from reframe_tests.injection.injectors.base import Fault, Row, RowSource, Total, Writer
 
 _WHEEL = Path(sysconfig.get_paths()["purelib"]) / "libucx"
 _MIB = 2**20
@@ -28,6 +28,8 @@ _FOREVER = 10**15
 _MOST_OVER_TCP = 2 * 10**7
 #: `[thread 0]  iterations  percentile  average  overall  MiB/s  MiB/s  msg/s  msg/s`.
 _ROW = re.compile(r"^\[thread \d+\]\s+(\d+)\s+\S+\s+(\d+\.\d+)\s+\S+\s+(\d+\.\d+)\s")
+#: Iterations; typical, average and overall microseconds of one; average and overall MiB/s.
+_FINAL = re.compile(r"^Final:\s+(\d+)\s+\S+\s+\S+\s+\S+\s+\S+\s+(\S+)\s")
 
 
 def dram_message_b(llc_b: int) -> int:
@@ -42,7 +44,10 @@ class _Parser:
         self._message_b = message_b
         self._iterations = 0
 
-    def parse(self, line: str) -> Row | Fault | None:
+    def parse(self, line: str) -> Row | Total | Fault | None:
+        final = _FINAL.match(line)
+        if final:
+            return Total(int(final.group(1)), float(final.group(2)) * _MIB)
         row = _ROW.match(line)
         if row:
             iterations, average_us = int(row.group(1)), float(row.group(2))
@@ -73,11 +78,11 @@ class Ucx:
         return [self._program(writer), "-p", str(writer.port)]
 
     def origin_command(self, writer: Writer) -> list[str]:
-        """Puts until it is stopped, a row a second, after one write that sets up the connection."""
+        """Puts, after one that sets up the connection: a row a second until it is stopped."""
         over_tcp = self.transport(writer) == "tcp"
         command = [self._program(writer), writer.address, "-p", str(writer.port)]
         command += ["-t", "ucp_put_bw", "-s", str(writer.message_b), "-w", "1"]
-        command += ["-n", str(_MOST_OVER_TCP if over_tcp else _FOREVER)]
+        command += ["-n", str(writer.messages or (_MOST_OVER_TCP if over_tcp else _FOREVER))]
         return [*command, "-E", "sleep"] if over_tcp else command
 
     def environment(self, writer: Writer) -> dict[str, str]:
