@@ -6,7 +6,7 @@ import signal
 import pytest
 
 from reframe_tests.injection.injectors import INJECTORS
-from reframe_tests.injection.plan import Demand
+from reframe_tests.injection.plan import Demand, ShortWrites
 from tests.reframe_tests.injection.conftest import MELT
 
 needs_ucx = pytest.mark.skipif(
@@ -111,3 +111,35 @@ def test_an_unwritable_folder_is_told_in_one_line(block):
     assert run.finish() == 3
     assert "/proc/nowhere" in run.err
     assert "Traceback" not in run.err
+
+
+@needs_ucx
+@pytest.mark.slow
+def test_short_writes_under_a_timetable_on_one_host(block):
+    short = ShortWrites({"daly": 1}, length_s=0.4, messages=4, tolerance_s=1.0, allowed_share=0.9)
+    run = block(arms=["off", "daly"], short=short, command=["sh", "-c", f"sleep 3; cat '{MELT}'"])
+    assert run.finish() == 0, run.err
+    (sample,) = (sample for sample in run.samples() if sample["arm"] == "daly")
+    assert sample["outcome"] == "kept", sample["reason"]
+    table = sample["timetable"]
+    assert table["planned"] >= 7  # 3 s of writes of 0.4 s
+    assert 1 <= table["done"] <= table["planned"]
+    assert table["unplanned"] == 0
+    assert table["bytes_b"] == table["done"] * 4 * (1 << 26)
+    (writer,) = sample["writers"]
+    assert writer["transport"] == "shared memory"
+    assert writer["bytes_b"] > 0
+
+
+def test_an_arm_without_writers_runs_with_none_and_says_so(block):
+    run = block(
+        arms=["off", "daly"],
+        short=ShortWrites({"daly": 0}),
+        command=["cat", str(MELT)],
+    )
+    assert run.finish() == 0, run.err
+    (sample,) = (sample for sample in run.samples() if sample["arm"] == "daly")
+    assert sample["outcome"] == "kept"
+    assert sample["writers"] == []
+    assert sample["timetable"]["writers"] == sample["timetable"]["planned"] == 0
+    assert "daly: no writer at work at a time on 1 nodes; ran with none" in sample["notes"]

@@ -1,6 +1,7 @@
 from collections import Counter
+from dataclasses import replace
 
-from reframe_tests.injection.plan import BlockPlan, Demand
+from reframe_tests.injection.plan import BlockPlan, Demand, ShortWrites
 
 PLAN = BlockPlan(
     case="stream",
@@ -19,6 +20,24 @@ PLAN = BlockPlan(
 def test_what_was_saved_is_loaded(tmp_path):
     PLAN.save(tmp_path / "plan.json")
     assert BlockPlan.load(tmp_path / "plan.json") == PLAN
+
+
+def test_short_writes_are_saved_too(tmp_path):
+    short = ShortWrites({"daly": 2, "constant": 0}, length_s=0.5, messages=46000, link_b_s=4e9)
+    plan = replace(PLAN, short=short)
+    plan.save(tmp_path / "plan.json")
+    assert BlockPlan.load(tmp_path / "plan.json") == plan
+
+
+def test_which_arms_have_a_timetable():
+    plan = replace(PLAN, short=ShortWrites({"daly": 2, "constant": 0}))
+    assert [plan.timed_writers(arm) for arm in ("daly", "constant", "full", "off")] == [
+        2,
+        0,
+        None,
+        None,
+    ]
+    assert [plan.injector_of(arm) for arm in ("daly", "full")] == ["ucx", "ucx"]
 
 
 def test_every_pair_has_every_arm_once_and_the_seed_fixes_the_order():

@@ -5,14 +5,14 @@ from pathlib import Path
 import pytest
 
 from reframe_tests.injection.injectors import perftest
-from reframe_tests.injection.injectors.base import Fault, Row, Writer
+from reframe_tests.injection.injectors.base import Fault, Row, Total, Writer
 
 CAPTURES = Path(__file__).parents[3] / "captures" / "perftest"
 MIB = 1048576
 
 
-def meanings(name):
-    parser = perftest.Perftest().parser(writer())
+def meanings(name, **asked):
+    parser = perftest.Perftest().parser(writer(**asked))
     lines = (CAPTURES / f"{name}.txt").read_text().splitlines(keepends=True)
     return [meaning for line in lines if (meaning := parser.parse(line)) is not None]
 
@@ -38,6 +38,18 @@ def test_gbits_are_decimal_as_the_header_says():
     assert row.rate_b_s == pytest.approx(67.5e6)  # 0.54 Gb/s of 10^9 bits, eight a byte
     # The window of three seconds, 3120 writes in it: the same rate within what two decimals hold.
     assert row.rate_b_s == pytest.approx(3120 * 65536 / 3, rel=0.02)
+
+
+def test_the_only_row_of_a_short_write_is_its_total():
+    assert meanings("n1000.client", messages=1000) == [Total(1000, 63.27 * MIB)]
+
+
+@pytest.mark.parametrize(("messages", "given"), [(46000, "46000"), (1, "5")])
+def test_both_ends_of_a_short_write_know_its_messages(messages, given):
+    injector, short = perftest.Perftest(), writer(messages=messages)
+    for command in (injector.target_command(short), injector.origin_command(short)):
+        assert command[command.index("-n") + 1] == given
+        assert "-D" not in command
 
 
 def test_a_last_row_without_newline_is_a_row():

@@ -46,8 +46,18 @@ def test_what_it_calls_mb_is_mib(name, message_b, printed):
     assert rates == pytest.approx(printed, rel=2e-4)
 
 
-def test_the_summary_of_a_finished_writer_is_no_row():
-    assert len(meanings("finished.client", MIB)) == 1
+def test_the_summary_of_a_finished_writer_is_its_total_and_no_row():
+    row, total = meanings("finished.client", MIB)
+    assert isinstance(row, Row)
+    assert total.messages == 20000
+    assert total.rate_b_s == 10311.16 * MIB
+    # 20,000 messages at 96.982 us each, as the same line says.
+    assert total.messages * MIB / total.rate_b_s == pytest.approx(20000 * 96.982e-6, rel=1e-4)
+
+
+def test_a_short_write_ends_by_itself():
+    command = UCX.origin_command(writer(messages=46000))
+    assert command[command.index("-n") + 1] == "46000"
 
 
 @pytest.mark.parametrize(
