@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import sys
 from dataclasses import asdict
 from pathlib import Path
@@ -64,6 +65,8 @@ def up(
 ) -> None:
     """Start a cluster, and say how to use it. Leaves alone one that is up as asked."""
     layout = Layout.of(folder or default_state())
+    # A cancelled CI job sends this: let what was started be removed on the way out.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     spec = Spec(fabric, nodes, origins, numa, memory_mib, shares)  # type: ignore[arg-type]
     current, was_up = cluster.up(spec, layout)
     document = current.as_dict(layout) | {"was_up": was_up}

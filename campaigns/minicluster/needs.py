@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import glob
+import platform
 import shutil
 from dataclasses import dataclass
 
@@ -36,7 +37,12 @@ def missing(fabric: Fabric) -> list[Need]:
 
 
 def require(fabric: Fabric) -> None:
-    """Raises `MachineError` with one line that names all that is missing."""
+    """Raises `MachineError` with one line that says what is in the way."""
+    if fabric == "rxe" and platform.machine() != "x86_64":
+        raise MachineError(
+            f"minicluster: --fabric rxe boots this host's files in a virtual x86_64 machine, "
+            f"and this host is {platform.machine()}: use --fabric veth"
+        )
     if lacking := missing(fabric):
         things = ", ".join(f"{n.thing} (package {n.debian})" for n in lacking)
         raise MachineError(

@@ -102,6 +102,8 @@ def check_ours(folder: Path) -> None:
     """`InputError` where a folder holds something that no minicluster put there."""
     if not folder.exists():
         return
+    if folder.stat().st_uid != os.geteuid():
+        raise InputError(f"--state {folder}: allowed is a folder of your own, this is not")
     if not folder.is_dir() or (any(folder.iterdir()) and not (folder / MARKER).exists()):
         raise InputError(
             f"--state {folder}: allowed are a new or empty folder and one of a minicluster"

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from analysis.errors import MachineError
+from analysis.errors import InputError, MachineError
 from campaigns.minicluster import images, namespaces
 from campaigns.minicluster.daemons import CONTROL
 from campaigns.minicluster.layout import CHECKOUT, SITE, Layout
@@ -152,6 +152,12 @@ def _numa(spec: Spec) -> Sequence[str]:
 def shares(spec: Spec, layout: Layout) -> dict[str, Path]:
     """Tag -> folder that guests may write. A folder within another one is not shared twice."""
     wanted = {layout.state, CHECKOUT, *(Path(folder) for folder in spec.shares)}
+    for folder in wanted:
+        if folder == Path("/") or any(c.isspace() or c == "," for c in str(folder)):
+            raise InputError(
+                f"--share {folder}: allowed are folders below / without spaces and commas, "
+                "and the checkout must be such a one"
+            )
     outer = sorted(folder for folder in wanted if wanted.isdisjoint(folder.parents))
     return {f"share{i}": folder for i, folder in enumerate(outer)}
 

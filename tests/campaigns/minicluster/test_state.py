@@ -61,6 +61,15 @@ def test_a_folder_of_the_users_is_never_taken(tmp_path: Path) -> None:
     assert [p.name for p in tmp_path.iterdir()] == ["thesis.tex"]
 
 
+def test_a_folder_of_someone_else_is_never_taken(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    state.claim(tmp_path / "s")
+    monkeypatch.setattr(os, "geteuid", lambda: tmp_path.stat().st_uid + 1)
+    with pytest.raises(InputError, match="folder of your own"):
+        state.claim(tmp_path / "s")
+
+
 def test_a_claimed_folder_may_be_claimed_again(tmp_path: Path) -> None:
     folder = tmp_path / "new" / "state"
     state.claim(folder)

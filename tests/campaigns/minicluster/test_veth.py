@@ -76,7 +76,7 @@ def test_two_clusters_side_by_side(cluster: Cluster) -> None:
     other = Cluster(cluster.state.with_name("t"))
     try:
         cluster.nimc("up", "--nodes", "1", "--origins", "0")
-        other.nimc("up", "--nodes", "2", "--origins", "0")
+        other.nimc("up", "--nodes", "2", "--origins", "1")
         assert cluster.slurm("sinfo", "-hN", "-p", "all", "-o", "%n") == "node1\n"
         assert other.slurm("sinfo", "-hN", "-p", "all", "-o", "%n") == "node1\nnode2\n"
         other.nimc("down")
@@ -117,11 +117,14 @@ def test_killed_in_the_middle_of_up(cluster: Cluster, moment: str) -> None:
     assert cluster.left_behind() == []
 
 
-def test_interrupted_up_cleans_up_by_itself(cluster: Cluster) -> None:
+@pytest.mark.parametrize(("number", "rc"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_interrupted_up_cleans_up_by_itself(
+    cluster: Cluster, number: signal.Signals, rc: int
+) -> None:
     starting = cluster.popen("up", "--nodes", "2", "--origins", "1")
     while not (cluster.state / "run" / "control.ready").exists():
         assert starting.poll() is None
         time.sleep(0.005)
-    starting.send_signal(signal.SIGINT)
-    assert starting.wait(timeout=30) == 130
+    starting.send_signal(number)
+    assert starting.wait(timeout=30) == rc
     assert cluster.left_behind() == []

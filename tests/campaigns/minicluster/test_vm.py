@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from analysis.errors import MachineError
+from analysis.errors import InputError, MachineError
 from campaigns.minicluster import images, vm
 from campaigns.minicluster.layout import CHECKOUT, Layout
 from campaigns.minicluster.spec import Spec
@@ -106,6 +106,12 @@ def test_a_folder_within_a_shared_one_is_shared_once() -> None:
     )
     listed = [row.split()[1] for row in vm.shares_file(spec, LAYOUT).splitlines()]
     assert listed == [str(folder) for folder in vm.shares(spec, LAYOUT).values()]
+
+
+@pytest.mark.parametrize("folder", ["/", "/srv/my results", "/srv/a,b"])
+def test_folders_that_cannot_be_shared(folder: str) -> None:
+    with pytest.raises(InputError, match=f"^--share {folder}: "):
+        vm.shares(Spec("rxe", 3, 1, shares=(folder,)), LAYOUT)
 
 
 def test_two_numa_nodes_share_the_memory_asked_for() -> None:
