@@ -11,6 +11,7 @@ from analysis.errors import NimcError
 
 #: Subcommand -> one line of help. Each is a module of `campaigns.commands`, loaded when called.
 COMMANDS: dict[str, str] = {
+    "doctor": "what works here for a machine, and how to get what is missing",
     "report": "one self-contained HTML page a machine, and its data",
     "compare": "two nights, or two machines, side by side",
     "plan": "the cases, nodes, node-hours and ReFrame commands; runs nothing",

@@ -1,0 +1,43 @@
+"""`nimc doctor`: what works here for a machine, and how to get what is missing."""
+
+from __future__ import annotations
+
+import json
+import sys
+import textwrap
+
+import click
+
+from campaigns.doctor import Diagnosis, examine
+
+_WIDTH = 100
+_WHAT, _STATE = 24, 9
+
+
+@click.command()
+@click.option("--machine", "machine", required=True, metavar="M", help="A file of site/.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON document instead of a table.")
+def command(machine: str, as_json: bool) -> None:
+    """Look at this host: what works for machine M, and how to get the rest.
+
+    Ends with 0 where the machine's injector and at least one workload can run, else with 3.
+    """
+    diagnosis = examine(machine)
+    click.echo(json.dumps(diagnosis.as_dict(), indent=1) if as_json else text(diagnosis))
+    if diagnosis.verdict != "ready":
+        sys.exit(3)
+
+
+def text(diagnosis: Diagnosis) -> str:
+    """The findings as a table for people, the verdict last."""
+    lines = []
+    for found in diagnosis.findings:
+        detail = found.detail + (f" -> {found.remedy}" if found.remedy else "")
+        rows = textwrap.wrap(detail, _WIDTH - _WHAT - _STATE, break_on_hyphens=False) or [""]
+        lines.append(f"{found.what:<{_WHAT}} {found.state:<{_STATE - 1}}{rows[0]}")
+        lines += [" " * (_WHAT + _STATE) + row for row in rows[1:]]
+    if diagnosis.why:
+        lines.append(f"\n{diagnosis.machine} is not ready: {diagnosis.why}")
+    else:
+        lines.append(f"\n{diagnosis.machine} is ready")
+    return "\n".join(lines)
