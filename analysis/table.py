@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 
 from rich.console import Console, Group, RenderableType
@@ -12,6 +11,7 @@ from rich.text import Text
 from analysis.estimate import Result
 from analysis.figures import NONE, effect, interval, number, scale
 from analysis.pairs import SILENT_ARMS
+from analysis.rejections import kinds
 from analysis.verdict import Verdict
 
 #: Columns that the table needs.
@@ -78,12 +78,14 @@ def _below(rows: Sequence[Result]) -> list[Text]:
     lines = []
     notes = dict.fromkeys((row.case, note) for row in rows for note in row.notes)
     lines += [f"{case}: {note}" for case, note in notes]
-    lost = Counter((r["key"], r["outcome"], r["reason"]) for row in rows for r in row.rejections)
-    reasons = Counter((key.split("/")[0], outcome, why) for key, outcome, why in lost)
-    lines += [
-        f"{case}: {times} x {outcome}{': ' + why if why else ''}"
-        for (case, outcome, why), times in reasons.most_common(_REASONS)
-    ]
+    lost: dict[str, dict[str, tuple[str, str]]] = {}
+    for row in rows:
+        for run in row.rejections:
+            lost.setdefault(row.case, {})[run["key"]] = (run["outcome"], run["reason"])
+    reasons = [(case, kind) for case, runs in lost.items() for kind in kinds(runs.values())]
+    for case, kind in reasons[:_REASONS]:
+        why = f": {kind.reason}" if kind.reason else ""
+        lines.append(f"{case}: {kind.times} x {kind.outcome}{why}")
     if len(reasons) > _REASONS:
         lines.append(f"and {len(reasons) - _REASONS} more reasons; the report has them all")
     return [Text(line, style="dim") for line in lines]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.resources import files
@@ -16,6 +15,7 @@ from analysis import figures
 from analysis.caveats import emulations
 from analysis.estimate import Result
 from analysis.pairs import SILENT_ARMS
+from analysis.rejections import Kind, kinds
 from analysis.report import words
 from analysis.report.data import RunData
 from analysis.report.palette import css_variables
@@ -56,8 +56,8 @@ class CaseView:
     published: list[Published]
     #: Runs that do not count: (key, time, outcome, reason), the first so many of them.
     lost: list[tuple[str, str, str, str]]
-    #: How often each outcome and reason: (outcome, reason, times).
-    lost_kinds: list[tuple[str, str, int]]
+    lost_kinds: list[Kind]
+    rejected: int
     #: Each kind of writer, in one line.
     writers: list[str]
     seeds: str
@@ -128,7 +128,6 @@ def _case_view(run: RunData, name: str, anchor: str) -> CaseView:
         for arm in ("off", "on")
     }
     lost = samples.filter(status="rejected")
-    kinds = Counter(lost.select("outcome", pl.col("reason").fill_null("")).iter_rows())
     pairs = run.pairs.filter(pl.col("case") == name)
     return CaseView(
         name=name,
@@ -150,7 +149,8 @@ def _case_view(run: RunData, name: str, anchor: str) -> CaseView:
             .select("key", "start_s", "outcome", "reason")
             .iter_rows()
         ],
-        lost_kinds=[(outcome, why, times) for (outcome, why), times in kinds.most_common()],
+        lost_kinds=kinds(lost.select("outcome", pl.col("reason").fill_null("")).iter_rows()),
+        rejected=lost.height,
         writers=_writers(counted),
         seeds=_distinct(samples["seed"]),
         nodes=_distinct(samples["nodes"]),
