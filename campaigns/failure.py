@@ -52,7 +52,7 @@ def _reported(report: dict[str, Any]) -> Iterator[str]:
 def _last_words(log: Path) -> str:
     with suppress(OSError):
         lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
-        told = [line for line in lines if "rror" in line] or [
+        told = [line for line in lines if "error" in line.lower()] or [
             line for line in lines if line.strip()
         ]
         if told:

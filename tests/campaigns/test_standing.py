@@ -1,0 +1,80 @@
+"""How far a case is, by the pairs that are complete."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from campaigns.schema import Pairs
+from campaigns.standing import Standing, standing
+from reframe_tests.injection.store import Store
+from tests.campaigns.fake_reframe import sample
+
+ARMS = ["off", "on", "aa"]
+
+
+def write(run: Path, block: int, runs: list[tuple[int, str]]) -> None:
+    store = Store(run, "stream")
+    settings = {"case": "stream", "block": str(block), "seed": "1"}
+    for pair, arm in runs:
+        store.append(sample(settings, arm, pair, warmup=pair < 0))
+
+
+def test_nothing_yet(tmp_path: Path) -> None:
+    now = standing(tmp_path, "stream", ARMS)
+    assert (now.pairs, now.next_block) == (0, 0)
+
+
+def test_a_pair_counts_when_every_arm_has_run(tmp_path: Path) -> None:
+    write(tmp_path, 0, [(-1, "off"), (0, "off"), (0, "on"), (0, "aa"), (1, "on"), (1, "off")])
+    now = standing(tmp_path, "stream", ARMS)
+    assert now.pairs == 1
+    assert [len(block) for block in now.ratios["on"]] == [2]
+    assert now.next_block == 1
+    assert now.missing(Pairs(floor=6)) == 5
+
+
+def test_a_block_that_left_no_sample_keeps_its_number(tmp_path: Path) -> None:
+    write(tmp_path, 0, [(0, arm) for arm in ARMS])
+    (tmp_path / "logs/stream/3").mkdir(parents=True)
+    assert standing(tmp_path, "stream", ARMS).next_block == 4
+
+
+def test_why_the_last_run_was_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tests.campaigns.fake_reframe.FAULTS", ["reject"])
+    write(tmp_path, 0, [(0, arm) for arm in ARMS])
+    assert standing(tmp_path, "stream", ARMS).last_reason == "writer 0 wrote at 3%"
+
+
+def narrow(n: int) -> list[float]:
+    return [1.0 + i / 1e6 for i in range(n)]
+
+
+def wide(n: int) -> list[float]:
+    return [1.0 + i / 2 for i in range(n)]
+
+
+ASKED = Pairs(floor=6, cap=20, precision=0.01, block=5)
+
+
+@pytest.mark.parametrize(
+    ("on", "aa", "missing"),
+    [
+        (narrow(6), narrow(6), 0),
+        (wide(6), narrow(6), 5),
+        (narrow(6), wide(6), 0),  # precision is asked of the arms that write
+        (wide(18), narrow(18), 2),  # never beyond the cap
+        (wide(20), narrow(20), 0),
+        (narrow(6), narrow(4), 2),  # the floor is asked of every arm
+    ],
+)
+def test_a_case_goes_on_while_its_interval_is_wide(
+    on: list[float], aa: list[float], missing: int
+) -> None:
+    now = Standing({"on": [on], "aa": [aa]}, next_block=1)
+    assert now.missing(ASKED) == missing
+
+
+def test_where_no_arm_writes_every_arm_must_be_narrow() -> None:
+    assert Standing({"aa": [wide(6)]}, next_block=1).missing(ASKED) == 5
