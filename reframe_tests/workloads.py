@@ -6,7 +6,19 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from analysis.sample import Better
-from reframe_tests.fom import amg, cns, hpccg, lammps, lulesh, minife, snap, stream, umt, xsbench
+from reframe_tests.fom import (
+    amg,
+    cns,
+    hpccg,
+    lammps,
+    lulesh,
+    membench,
+    minife,
+    snap,
+    stream,
+    umt,
+    xsbench,
+)
 from reframe_tests.fom.base import Fom
 
 
@@ -54,6 +66,15 @@ _TABLE = [
         better="lower",
         parse=lammps.parse,
         sanity="state at step 100 within 1 % of the known one, final total energy within 0.5 %",
+    ),
+    Workload(
+        name="membench",
+        title="membench",
+        fom="bandwidth while all cores are at work",
+        unit="B/s",
+        better="higher",
+        parse=membench.parse,
+        sanity="every element of the arrays, and the NUMA nodes of their pages",
     ),
     Workload(
         name="hpccg",

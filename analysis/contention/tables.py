@@ -106,7 +106,7 @@ def recommendation_table(model: Model, r: Recommendation) -> str:
     """The advice in a sentence, and what other choices cost."""
     best = r.best
     lines = [
-        f"{model.name}: compute with {best.n} cores, put communication buffers on NUMA node "
+        f"{model.name}: compute with {_cores(best.n)}, put communication buffers on NUMA node "
         f"{best.comm_node} (computations' data on node {best.comp_node})",
         f"a step takes {best.slowdown:.2f} times what it would without any limit of the memory",
         "",
@@ -121,7 +121,9 @@ def recommendation_table(model: Model, r: Recommendation) -> str:
 
 def _choice_line(c: Choice) -> str:
     rates = f"{c.comp_b_s / 1e9:7.2f} GB/s computing, {c.comm_b_s / 1e9:6.2f} GB/s received"
-    return f"  {c.n:3d} cores, buffers on node {c.comm_node}: {rates}, a step {100 * c.cost:+.1f} %"
+    return (
+        f"  {_cores(c.n):>8}, buffers on node {c.comm_node}: {rates}, a step {100 * c.cost:+.1f} %"
+    )
 
 
 def _mb_s(rate_b_s: float) -> float | None:
@@ -130,3 +132,7 @@ def _mb_s(rate_b_s: float) -> float | None:
 
 def _cell(rate_mb_s: float | None) -> str:
     return "unknown" if rate_mb_s is None else f"{rate_mb_s:.1f}"
+
+
+def _cores(n: int) -> str:
+    return f"{n} core" if n == 1 else f"{n} cores"

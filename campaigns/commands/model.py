@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from analysis.contention import improved, parameters, published, sweep, tables
+from analysis.contention import from_run, improved, parameters, published, sweep, tables
 from analysis.contention.evaluate import Fitter, Predictor, cross_validate, evaluate
 from analysis.contention.fit import fit
 from analysis.contention.parameters import Model
@@ -59,7 +59,10 @@ def predict_command(
 
 
 def _facts_options(function: Any) -> Any:
-    """Facts that a CSV sweep does not hold."""
+    """Facts that a CSV sweep or a run does not hold."""
+    node = click.IntRange(min=0)
+    text = "NUMA node of the writers' buffers in a run."
+    function = click.option("--comm-node", type=node, help=text)(function)
     for name, text in (
         ("--numa-nodes", "NUMA nodes of the machine."),
         ("--numa-per-socket", "NUMA nodes of a socket."),
@@ -79,11 +82,12 @@ def fit_command(
     cores: int | None,
     numa_per_socket: int | None,
     numa_nodes: int | None,
+    comm_node: int | None,
     output: Path | None,
     as_json: bool,
 ) -> None:
-    """The ten parameters of each calibrated placement, from a sweep (JSON or CSV)."""
-    model = fit(_load_sweep(sweep_file, cores, numa_per_socket, numa_nodes))
+    """The ten parameters of each calibrated placement, from a sweep (JSON, CSV, or a run)."""
+    model = fit(_load_sweep(sweep_file, cores, numa_per_socket, numa_nodes, comm_node))
     if output is not None:
         output.write_text(json.dumps(model.as_dict(), indent=1) + "\n")
     _say(model.as_dict(), tables.fit_table(model), as_json)
@@ -101,13 +105,14 @@ def evaluate_command(
     cores: int | None,
     numa_per_socket: int | None,
     numa_nodes: int | None,
+    comm_node: int | None,
     platform: str | None,
     model_file: Path | None,
     folds: int,
     as_json: bool,
 ) -> None:
     """Errors on a sweep: of a given model, or of both models fitted to it and cross-validated."""
-    measured = _load_sweep(sweep_file, cores, numa_per_socket, numa_nodes)
+    measured = _load_sweep(sweep_file, cores, numa_per_socket, numa_nodes, comm_node)
     if platform is not None or model_file is not None:
         model = load_model(platform, model_file)
         rows = {"given model": evaluate(partial(predict, model), measured)}
@@ -168,7 +173,7 @@ def plot_command(
     from analysis.contention import page  # drawing takes a second to load; nothing else needs it
 
     model = load_model(platform, model_file)
-    measured = None if sweep_file is None else sweep.load(sweep_file)
+    measured = None if sweep_file is None else _load_sweep(sweep_file)
     output.write_text(page.render(model, measured), encoding="utf-8")
     click.echo(str(output))
 
@@ -199,8 +204,15 @@ def load_model(platform: str | None, model_file: Path | None) -> Model:
 
 
 def _load_sweep(
-    path: Path, cores: int | None, numa_per_socket: int | None, numa_nodes: int | None
+    path: Path,
+    cores: int | None = None,
+    numa_per_socket: int | None = None,
+    numa_nodes: int | None = None,
+    comm_node: int | None = None,
 ) -> Sweep:
+    """The sweep in a file, or that of the samples in a run's folder."""
+    if path.is_dir():
+        return from_run.load(path, comm_node)
     facts = {"cores": cores, "numa_per_socket": numa_per_socket, "numa_nodes": numa_nodes}
     return sweep.load(path, facts)
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
+
 from reframe_tests.fom.base import FLOAT, Fom, FomError, last_match, require_positive
 
 
 def parse(stdout: str) -> Fom:
     """Bandwidth in B/s, as the kernel's bytes count; cores, array size and window beside it.
+
+    So is the NUMA node, where the arrays are bound to one.
 
     membench prints the line only after it has found the arrays to hold the right results and the
     pages where they were asked for.
@@ -23,4 +27,7 @@ def parse(stdout: str) -> Fom:
         "array_b": float(arrays.group(2)),
         "window_s": float(window.group(1)),
     }
+    bound = re.search(r"bound to NUMA node (\d+)$", stdout, re.MULTILINE)
+    if bound:
+        extra["node"] = float(bound.group(1))
     return Fom(require_positive(f"the rate of {row.group(1)}", float(row.group(2))), extra)

@@ -11,10 +11,10 @@ CAPTURES = Path(__file__).parents[2] / "captures" / "membench"
 
 
 @pytest.mark.parametrize(
-    ("name", "cores", "arrays", "array_b"),
-    [("triad-1.txt", 1, 3, 44739072), ("nt_write-2-node0.txt", 2, 1, 64 * 2**20)],
+    ("name", "cores", "arrays", "array_b", "node"),
+    [("triad-1.txt", 1, 3, 44739072, None), ("nt_write-2-node0.txt", 2, 1, 64 * 2**20, 0)],
 )
-def test_real_outputs(name, cores, arrays, array_b):
+def test_real_outputs(name, cores, arrays, array_b, node):
     text = (CAPTURES / name).read_text()
     fom = parse(text)
     assert f"{fom.value:.6e} B/s" in text
@@ -22,6 +22,7 @@ def test_real_outputs(name, cores, arrays, array_b):
     assert fom.extra["cores"] == cores
     assert fom.extra["arrays"] == arrays
     assert fom.extra["array_b"] == array_b
+    assert fom.extra.get("node") == node
     assert 0 < fom.extra["window_s"] < 0.35
 
 

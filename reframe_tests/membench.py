@@ -1,0 +1,51 @@
+"""membench with and without writers: the computing side of the contention model (seed 003)."""
+
+import reframe as rfm
+from reframe.core.builtins import run_before, variable
+
+from reframe_tests.mixin import NimcMixin
+
+
+@rfm.simple_test
+class membench(rfm.RegressionTest, NimcMixin):
+    """Memory bandwidth of some cores of one socket, each with arrays of its own (weak scaling)."""
+
+    descr = "membench under RDMA writes"
+    workload = "membench"
+    valid_systems = ["*"]
+    valid_prog_environs = ["+wheels"]
+    sourcesdir = "src/membench"
+    build_system = "Make"
+    executable = "./membench"
+    tags = {"single_node"}
+
+    #: Row of membench's table of kernels; the model is about stores past the caches.
+    kernel = variable(str, value="nt_write")
+
+    #: Computing cores, as a share of a socket's that the application may have; at least one core.
+    share = variable(float, value=1.0)
+
+    #: NUMA node that the arrays are bound to; -1 leaves them near the cores.
+    node = variable(int, value=-1)
+
+    #: Length of one measurement, seconds.
+    duration_s = variable(float, value=5.0)
+
+    @run_before("run")
+    def some_cores(self):
+        """So many cores of the first socket; the allocation has all of them."""
+        socket_cores = max(1, self.app_cores // self.node_facts.sockets)
+        cores = max(1, round(self.share * socket_cores))
+        self.num_cpus_per_task = self.app_cores
+        self.executable_opts = [self.kernel, "-n", str(cores), "-d", str(self.duration_s)]
+        if self.node >= 0:
+            self.executable_opts += ["-m", str(self.node)]
+
+
+@rfm.simple_test
+class membench_quick(membench):
+    """A short form that still tells an effect."""
+
+    tags = {"quick"}
+    duration_s = 1.0
+    pairs = 6

@@ -1,0 +1,105 @@
+"""A sweep from samples: which run is which measurement."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from analysis.contention.from_run import load
+from analysis.errors import InputError
+from analysis.run import RunHeader, save_header
+from analysis.sample import Sample, WriterRecord
+
+
+def header(numa_nodes=1, sockets=1):
+    host = {"numa_nodes": [{"number": i} for i in range(numa_nodes)], "sockets": sockets}
+    return RunHeader(
+        run="r",
+        campaign="contention_model",
+        machine="m",
+        started_s=0.0,
+        finished_s=None,
+        digest="d",
+        campaign_text="",
+        pairs_floor=6,
+        pairs_cap=6,
+        precision=None,
+        facts={"host": host},
+    )
+
+
+def sample(arm, pair, fom, cores, node=None, outcome="kept", warmup=False, workload="membench"):
+    extra = {"cores": float(cores)} | ({} if node is None else {"node": float(node)})
+    writer = WriterRecord("ucx", "a", "a", "shared memory", 64, None, 4e9, fom / 10, fom / 10, 1.0)
+    return Sample(
+        key=f"{cores}/{node}/{pair}/{arm}/{outcome}/{warmup}/{workload}",
+        case=f"c{cores}",
+        workload=workload,
+        arm=arm,
+        block=0,
+        pair=pair,
+        position=0,
+        attempt=0,
+        warmup=warmup,
+        outcome=outcome,
+        reason=None if outcome == "kept" else "why",
+        start_s=0.0,
+        elapsed_s=1.0,
+        fom=fom,
+        fom_unit="B/s",
+        fom_better="higher",
+        nodes=["a"],
+        origin_nodes=["a"],
+        provenance="p",
+        seed=1,
+        fom_extra=extra,
+        writers=[writer] if arm == "on" else [],
+    )
+
+
+def write(folder, samples, **facts):
+    save_header(folder, header(**facts))
+    (folder / "samples").mkdir()
+    lines = [json.dumps(s.as_dict()) + "\n" for s in samples]
+    (folder / "samples" / "c.jsonl").write_text("".join(lines))
+    return folder
+
+
+def test_arms_become_measurements(tmp_path):
+    # Medians of what counts: off 5, 6, 7 and on 3, 4, 5 GB/s, whose writers wrote a tenth of that.
+    samples = [sample("off", i, (5 + i) * 1e9, 1) for i in range(3)]
+    samples += [sample("on", i, (3 + i) * 1e9, 1) for i in range(3)]
+    samples += [
+        sample("off", 9, 99e9, 1, warmup=True),
+        sample("on", 9, 99e9, 1, outcome="rejected"),
+    ]
+    samples += [sample("spin", 0, 1e9, 1), sample("off", 0, 50e9, 1, workload="stream")]
+    samples += [sample("off", 0, 10e9, 2), sample("on", 0, 8e9, 2)]
+    sweep = load(write(tmp_path, samples), None)
+    assert (sweep.name, sweep.cores, sweep.numa_nodes, sweep.numa_per_socket) == ("m", 2, 1, 1)
+    one, two = sweep.at(0, 0)
+    assert (one.n, one.comp_alone_b_s, one.comm_alone_b_s) == (1, 6e9, 4e9)
+    assert (one.comp_par_b_s, one.comm_par_b_s) == (4e9, 0.4e9)
+    assert (two.n, two.comp_alone_b_s, two.comp_par_b_s) == (2, 10e9, 8e9)
+
+
+def test_placement_must_be_known(tmp_path):
+    samples = [sample(arm, 0, 5e9, 1, node=2) for arm in ("off", "on")]
+    run = write(tmp_path, samples, numa_nodes=4, sockets=2)
+    with pytest.raises(InputError, match="4 NUMA nodes: give the one of the writers' buffers"):
+        load(run, None)
+    sweep = load(run, 2)
+    assert (sweep.numa_nodes, sweep.numa_per_socket) == (4, 2)
+    assert sweep.placements() == [(2, 2)]
+
+
+def test_unbound_arrays_have_no_place(tmp_path):
+    run = write(tmp_path, [sample("off", 0, 5e9, 1)], numa_nodes=2, sockets=2)
+    with pytest.raises(InputError, match="ran without a NUMA node"):
+        load(run, 0)
+
+
+def test_no_samples(tmp_path):
+    with pytest.raises(InputError, match="no sample of membench that counts"):
+        load(write(tmp_path, [sample("off", 0, 5e9, 1, outcome="no_fom")]), None)
