@@ -8,7 +8,7 @@ from typing import Any
 
 from analysis.estimate import Result
 from analysis.figures import count, quantity
-from analysis.verdict import MEANING
+from analysis.verdict import MEANING, Verdict
 
 #: Outcome of a run that does not count -> what it means.
 OUTCOMES = {
@@ -48,11 +48,19 @@ def sentence(row: Result) -> str:
     writers = ""
     if row.writer_rate_b_s is not None:
         writers = f" while {quantity(row.writer_rate_b_s, 'B/s', 3)} were written into its node"
+    left_open = _left_open(row.verdict, row.slowdown_high)
     return (
         f"The same work took {_change(row.slowdown)} time{writers} (interval from "
         f"{_change(row.slowdown_low)} to {_change(row.slowdown_high)}, "
-        f"{count(row.pairs, 'pair')}). {MEANING[row.verdict]}"
+        f"{count(row.pairs, 'pair')}). {MEANING[row.verdict]}{left_open}"
     )
+
+
+def _left_open(verdict: Verdict, high: float) -> str:
+    """What a verdict that names no effect leaves possible."""
+    if verdict not in ("inconclusive", "no effect above the noise floor") or high <= 1:
+        return ""
+    return f" Up to {_change(high)} time cannot be ruled out."
 
 
 def _change(ratio: float) -> str:

@@ -26,10 +26,12 @@ Case = tuple[Estimate | None, Estimate | None, Estimate | None, bool, Verdict]
         (_interval(1.2, 1.3), FLOOR, CONTROL, True, "memory contention"),
         (_interval(1.10, 1.2), FLOOR, CONTROL, True, "not above the control"),
         (_interval(1.04, 1.06), FLOOR, CONTROL, False, "not above the control"),
-        (_interval(1.03, 1.06), FLOOR, CONTROL, True, "no effect above the noise floor"),
+        (_interval(1.03, 1.06), FLOOR, CONTROL, True, "inconclusive"),  # its median is above
+        (_interval(0.99, 1.07), FLOOR, CONTROL, True, "no effect above the noise floor"),
         (_interval(0.99, 1.05), FLOOR, None, True, "no effect above the noise floor"),
         (_interval(0.93, 0.97), FLOOR, None, True, "speed-up"),
-        (_interval(0.93, 0.98), FLOOR, None, True, "no effect above the noise floor"),
+        (_interval(0.93, 0.98), FLOOR, None, True, "inconclusive"),
+        (_interval(0.97, 1.0), FLOOR, None, True, "no effect above the noise floor"),
         # A noise floor off 1 makes neither a slowdown of what reaches 1 nor a speed-up above it.
         (
             _interval(0.99, 1.01),

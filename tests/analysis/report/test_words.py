@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -24,6 +25,15 @@ def test_a_sentence_holds_effect_interval_and_what_it_means(tmp_path: Path) -> N
 def test_too_few_pairs_name_no_effect(tmp_path: Path) -> None:
     row = results(read_run(write_run(tmp_path / "run", samples(LAMMPS, pairs=5))).frame)[0]
     assert sentence(row) == "No estimate: 5 pairs of at least 6 that are needed."
+
+
+def test_no_effect_tells_what_the_interval_leaves_open(tmp_path: Path) -> None:
+    found = samples(replace(LAMMPS, effects={"on": 1.0, "aa": 1.0}))
+    row = results(read_run(write_run(tmp_path / "run", found)).frame)[0]
+    assert row.verdict == "no effect above the noise floor"
+    assert row.slowdown_high is not None
+    left = f"Up to {(row.slowdown_high - 1) * 100:.1f} % more time cannot be ruled out."
+    assert sentence(row).endswith(left)
 
 
 @pytest.mark.parametrize(
