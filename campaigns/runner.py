@@ -62,14 +62,16 @@ class Runner:
         while pairs := now.missing(self.campaign.pairs):
             reason = self._run_block(entry, now.next_block, pairs, later_s)
             before, now = now, self._standing(entry)
-            if reason is None and now.pairs <= before.pairs:
+            if reason is None and (now.pairs, now.lost) == (before.pairs, before.lost):
                 why = (
                     now.last_reason
                     or f"no run was made; see {self._logs(entry, now.next_block - 1)}"
                 )
-                reason = f"no pair of block {before.next_block} counts: {why}"
+                reason = f"block {before.next_block} added no pair: {why}"
             if reason:
                 return Failure(entry.name, reason)
+        if not now.pairs:
+            return Failure(entry.name, f"no pair counts: {now.last_reason}")
         return None
 
     def _run_block(self, entry: Entry, block: int, pairs: int, later_s: float) -> str | None:

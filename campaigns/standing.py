@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from campaigns.plan import next_block
 from campaigns.schema import Pairs
+
+if TYPE_CHECKING:
+    import polars as pl
 
 
 @dataclass(frozen=True)
@@ -18,6 +22,8 @@ class Standing:
     ratios: dict[str, list[list[float]]]
     #: Index that the next block gets: none is ever used twice.
     next_block: int
+    #: Pairs that an arm spoiled, all of whose runs were rejected.
+    lost: int = 0
     #: Why the last run that does not count was refused; None where all count.
     last_reason: str | None = None
 
@@ -27,7 +33,13 @@ class Standing:
         return min(sum(map(len, blocks)) for blocks in self.ratios.values())
 
     def missing(self, asked: Pairs) -> int:
-        """Pairs of the next block; 0 when the case is known well enough."""
+        """Pairs of the next block; 0 when the case is known well enough, or too many are lost.
+
+        As many pairs may be lost as the cap allows to count: a machine on which nothing holds
+        still ends with `too few pairs`, not never.
+        """
+        if self.lost >= asked.most:
+            return 0
         precise = self.pairs >= asked.floor and self._precise(asked)
         return next_block(self.pairs, asked, precise=precise)
 
@@ -53,11 +65,24 @@ def standing(run: Path, case: str, arms: Sequence[str]) -> Standing:
     from analysis.columns import read_samples
     from analysis.pairs import judged, pair_table, ratio_blocks
 
-    frame = read_samples([file]).frame
+    frame = judged(read_samples([file]).frame)
     pairs = pair_table(frame)
-    lost = judged(frame).filter(status="rejected")["reason"].drop_nulls()
+    refused = frame.filter(status="rejected")["reason"].drop_nulls()
     return Standing(
         ratios={arm: ratio_blocks(pairs, case, arm) for arm in treated},
         next_block=max([-1, *started, *frame["block"].unique().to_list()]) + 1,
-        last_reason=str(lost[-1]) if len(lost) else None,
+        lost=_lost(frame),
+        last_reason=str(refused[-1]) if len(refused) else None,
     )
+
+
+def _lost(judged: pl.DataFrame) -> int:
+    """Pairs in which the runs of an arm were rejected and none of them counts."""
+    import polars as pl
+
+    runs = judged.filter(pl.col("pair") >= 0).group_by("block", "pair", "arm")
+    arms = runs.agg(
+        counts=(pl.col("status") == "counts").any(),
+        rejected=(pl.col("outcome") == "rejected").any(),
+    )
+    return arms.filter(~pl.col("counts") & pl.col("rejected")).n_unique(["block", "pair"])

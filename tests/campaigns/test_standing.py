@@ -43,8 +43,21 @@ def test_a_block_that_left_no_sample_keeps_its_number(tmp_path: Path) -> None:
 
 def test_why_the_last_run_was_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tests.campaigns.fake_reframe.FAULTS", ["reject"])
-    write(tmp_path, 0, [(0, arm) for arm in ARMS])
-    assert standing(tmp_path, "stream", ARMS).last_reason == "writer 0 wrote at 3%"
+    write(tmp_path, 0, [(pair, arm) for pair in range(2) for arm in ARMS])
+    now = standing(tmp_path, "stream", ARMS)
+    assert now.last_reason == "writer 0 wrote at 3%"
+    assert (now.pairs, now.lost) == (0, 2)
+
+
+def test_a_pair_cut_short_is_not_lost(tmp_path: Path) -> None:
+    write(tmp_path, 0, [(0, arm) for arm in ARMS] + [(1, "off")])
+    assert standing(tmp_path, "stream", ARMS).lost == 0
+
+
+def test_a_case_ends_when_as_many_pairs_are_lost_as_may_count() -> None:
+    asked = Pairs(floor=6)
+    assert Standing({"on": [narrow(4)]}, next_block=1, lost=5).missing(asked) == 2
+    assert Standing({"on": [narrow(4)]}, next_block=1, lost=6).missing(asked) == 0
 
 
 def narrow(n: int) -> list[float]:
