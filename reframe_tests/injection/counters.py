@@ -21,7 +21,8 @@ _WORD_B = 4
 #: These two of the first generation are 32 bits wide and stop at their greatest value.
 _STUCK_WORDS = 2**32 - 1
 _PORT = {"received": "port_rcv_data", "sent": "port_xmit_data"}
-_NET = {"received": "rx_bytes", "sent": "tx_bytes"}
+#: Columns of /proc/net/dev behind the interface's name.
+_NET = {"received": 0, "sent": 8}
 #: Interface counters of some drivers are 32 bits wide and start again at zero.
 _NET_WRAP_B = 2**32
 
@@ -38,7 +39,7 @@ class Counter:
 
 
 def read(
-    device: str | None, direction: Direction, root: Path = Path("/sys"), port: int = 1
+    device: str | None, direction: Direction, root: Path = Path("/"), port: int = 1
 ) -> Counter | None:
     """Bytes that an RDMA device or a network interface has received or sent so far.
 
@@ -46,12 +47,12 @@ def read(
     """
     if device is None:
         return None
-    ports = root / "class/infiniband" / device / "ports" / str(port) / "counters"
+    ports = root / "sys/class/infiniband" / device / "ports" / str(port) / "counters"
     words = _integer(ports / _PORT[direction])
     if words is not None:
         return Counter(f"rdma:{device}/{port}", words * _WORD_B, words == _STUCK_WORDS)
-    interface = devices.interface_of(device, root)
-    total = _integer(root / "class/net" / interface / "statistics" / _NET[direction])
+    interface = devices.interface_of(device, root / "sys")
+    total = _interface_b(root / "proc/net/dev", interface, _NET[direction])
     return None if total is None else Counter(f"net:{interface}", total)
 
 
@@ -75,4 +76,14 @@ def difference(earlier: Counter, later: Counter) -> int | None:
 def _integer(path: Path) -> int | None:
     with suppress(OSError, ValueError):
         return int(path.read_text())
+    return None
+
+
+def _interface_b(path: Path, interface: str, column: int) -> int | None:
+    """A column of /proc/net/dev, which unlike /sys always shows the caller's own network."""
+    with suppress(OSError):
+        for line in path.read_text().splitlines():
+            name, _, values = line.partition(":")
+            if name.strip() == interface:
+                return int(values.split()[column])
     return None

@@ -2,6 +2,13 @@
 
 from pathlib import Path
 
+#: As the kernel prints it: two lines of headings, then receive and transmit of eight columns each.
+PROC_NET_DEV = """\
+Inter-|   Receive                                                |  Transmit
+ face |bytes    packets errs drop fifo frame compressed multicast|bytes    packets errs drop
+    lo:     500       5    0    0    0     0          0         0      500       5    0    0
+  eth1:  123456      81    0    0    0     0          0         0       99       1    0    0"""
+
 
 def write(root: Path, files: dict[str, str]) -> Path:
     for name, text in files.items():
@@ -64,8 +71,7 @@ def big_host(root: Path) -> Path:
         "sys/class/net/eth1/operstate": "up",
         "sys/class/net/eth1/speed": "10000",
         "sys/class/net/eth1/mtu": "9000",
-        "sys/class/net/eth1/statistics/rx_bytes": "123456",
-        "sys/class/net/eth1/statistics/tx_bytes": "99",
+        "proc/net/dev": PROC_NET_DEV,
         "sys/class/net/eth2/operstate": "down",
         "sys/class/net/eth2/speed": "-1",
         "sys/class/net/eth2/mtu": "1500",

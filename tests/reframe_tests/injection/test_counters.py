@@ -1,3 +1,5 @@
+import socket
+
 import pytest
 
 from reframe_tests.injection import counters, devices
@@ -6,32 +8,41 @@ from tests.reframe_tests.injection.sysfs import big_host, write
 
 
 @pytest.fixture
-def sys(tmp_path):
-    return big_host(tmp_path) / "sys"
+def root(tmp_path):
+    return big_host(tmp_path)
 
 
-def test_an_rdma_port_counts_words_of_four_bytes(sys):
-    assert counters.read("mlx5_0", "received", sys) == Counter("rdma:mlx5_0/1", 10000)
-    assert counters.read("mlx5_0", "sent", sys) == Counter("rdma:mlx5_0/1", 40)
+def test_an_rdma_port_counts_words_of_four_bytes(root):
+    assert counters.read("mlx5_0", "received", root) == Counter("rdma:mlx5_0/1", 10000)
+    assert counters.read("mlx5_0", "sent", root) == Counter("rdma:mlx5_0/1", 40)
 
 
-def test_soft_roce_counts_packets_only_so_its_interface_is_read(sys):
-    assert counters.read("rxe0", "received", sys) == Counter("net:eth1", 123456)
-    assert counters.read("rxe0", "sent", sys) == Counter("net:eth1", 99)
+def test_soft_roce_counts_packets_only_so_its_interface_is_read(root):
+    assert counters.read("rxe0", "received", root) == Counter("net:eth1", 123456)
+    assert counters.read("rxe0", "sent", root) == Counter("net:eth1", 99)
 
 
-def test_an_interface_counts_bytes(sys):
-    assert counters.read("eth1", "received", sys) == Counter("net:eth1", 123456)
+def test_an_interface_counts_bytes(root):
+    assert counters.read("eth1", "received", root) == Counter("net:eth1", 123456)
+
+
+def test_this_hosts_loopback_counts_what_is_sent_over_it():
+    before = counters.read("lo", "received")
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
+        for _ in range(100):
+            sender.sendto(bytes(1000), ("127.0.0.1", 9))
+    after = counters.read("lo", "received")
+    assert counters.difference(before, after) >= 100 * 1000
 
 
 @pytest.mark.parametrize("device", [None, "mlx5_9"])
-def test_what_is_not_there_counts_nothing(sys, device):
-    assert counters.read(device, "received", sys) is None
+def test_what_is_not_there_counts_nothing(root, device):
+    assert counters.read(device, "received", root) is None
 
 
-def test_a_counter_at_its_greatest_value_tells_nothing_more(sys):
-    write(sys, {"class/infiniband/mlx5_0/ports/1/counters/port_rcv_data": str(2**32 - 1)})
-    now = counters.read("mlx5_0", "received", sys)
+def test_a_counter_at_its_greatest_value_tells_nothing_more(root):
+    write(root, {"sys/class/infiniband/mlx5_0/ports/1/counters/port_rcv_data": str(2**32 - 1)})
+    now = counters.read("mlx5_0", "received", root)
     assert now.stuck
     assert counters.difference(Counter("rdma:mlx5_0/1", 10000), now) is None
 
@@ -54,17 +65,17 @@ def test_different_counters_have_no_difference():
         counters.difference(Counter("net:a", 1), Counter("net:b", 2))
 
 
-def test_devices_are_told_by_what_their_bytes_go_over(sys):
-    infiniband, soft = devices.detect(sys)
+def test_devices_are_told_by_what_their_bytes_go_over(root):
+    infiniband, soft = devices.detect(root / "sys")
     assert (infiniband.transport, soft.transport) == ("InfiniBand", "soft-RoCE")
     assert (infiniband.firmware, infiniband.numa_node) == ("20.31.1014", 2)
     assert infiniband.ports == [devices.Port(1, "ACTIVE", "InfiniBand", 12.5e9)]
     assert soft.numa_node is None
-    write(sys, {"class/infiniband/mlx5_0/ports/1/link_layer": "Ethernet"})
-    assert devices.transport("mlx5_0", sys) == "RoCE"
+    write(root, {"sys/class/infiniband/mlx5_0/ports/1/link_layer": "Ethernet"})
+    assert devices.transport("mlx5_0", root / "sys") == "RoCE"
 
 
-def test_the_first_device_is_meant_where_none_is_named(sys, tmp_path):
-    assert devices.transport(None, sys) == "InfiniBand"
-    assert devices.transport("rxe0", sys) == "soft-RoCE"
+def test_the_first_device_is_meant_where_none_is_named(root, tmp_path):
+    assert devices.transport(None, root / "sys") == "InfiniBand"
+    assert devices.transport("rxe0", root / "sys") == "soft-RoCE"
     assert devices.transport("mlx5_0", tmp_path / "empty") == "RDMA"
