@@ -17,7 +17,7 @@ site_configuration = {
                     "name": "default",
                     "scheduler": "local",
                     "launcher": "mpiexec",
-                    "environs": ["wheels"],
+                    "environs": ["wheels", "spack"],
                     "max_jobs": 1,
                     "env_vars": [["PATH", f"{BIN}:$PATH"]],
                 }
@@ -32,7 +32,15 @@ site_configuration = {
             "ftn": "",
             "features": ["wheels"],
             "target_systems": ["*"],
-        }
+        },
+        {
+            "name": "spack",
+            "cc": "cc",
+            "cxx": "c++",
+            "ftn": "",
+            "features": ["spack"],
+            "target_systems": ["*"],
+        },
     ],
     "general": [{"resolve_module_conflicts": False, "remote_detect": False}],
     "logging": [

@@ -4,17 +4,7 @@ import reframe as rfm
 from reframe.core.builtins import run_before, variable
 
 from reframe_tests.mixin import NimcMixin
-
-
-def near_cube(count: int) -> tuple[int, int, int]:
-    """Three factors of `count` that lie as close together as they can, smallest first."""
-    best = (1, 1, count)
-    for a in range(1, round(count ** (1 / 3)) + 1):
-        if count % a == 0:
-            rest = count // a
-            b = max(d for d in range(1, int(rest**0.5) + 1) if rest % d == 0)
-            best = min(best, (a, b, rest // b), key=max)
-    return best
+from reframe_tests.shapes import near_cube
 
 
 @rfm.simple_test

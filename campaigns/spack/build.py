@@ -19,6 +19,9 @@ from campaigns.spack.layout import Layout
 from campaigns.spack.setup import Settings
 from campaigns.spack.tool import held, spack
 
+#: Packages that provide MPI and its launcher.
+_MPI = {"openmpi", "mpich", "mvapich", "intel-oneapi-mpi", "cray-mpich"}
+
 
 @dataclass(frozen=True)
 class Built:
@@ -28,6 +31,8 @@ class Built:
     #: Folder whose `bin` goes to PATH, and the lock that tells how everything was made.
     view: str
     lock: str
+    #: Prefix of the MPI that programs must be started with; None where none was needed.
+    mpi: str | None
     #: Of the inputs: environment, recipes, pin, machine, compilers, Spack.
     digest: str
     #: Time of the last concretization and installation, seconds.
@@ -65,12 +70,14 @@ def build(
         say(f"{name}: choosing versions")
         root, here = Path(settings.spack), ("-e", str(folder))
         started = time.monotonic()
-        if not _take_lock(layout, name):
+        if not _take_lock(layout, name) and not _chosen(folder, digest):
             spack(layout, root, *here, "concretize", "--force", log=name)
+            (folder / "chosen").write_text(digest)
         concretized = time.monotonic()
         say(f"{name}: building (log: {layout.log(name)})")
         spack(layout, root, *here, "install", "-j", str(jobs), "--fail-fast", log=name)
         installed = time.monotonic()
+        rows = _installed(layout, root, folder, name)
         built = Built(
             environment=name,
             view=str(folder / ".spack-env" / "view"),
@@ -78,7 +85,8 @@ def build(
             digest=digest,
             concretize_s=concretized - started,
             install_s=installed - concretized,
-            specs=_roots(layout, root, folder, name),
+            mpi=next((row["prefix"] for row in rows if row["name"] in _MPI), None),
+            specs=[row for row in rows if row["hash"] in _root_hashes(folder)],
         )
         layout.stamp(name).write_text(json.dumps(built.as_dict(), indent=1) + "\n")
         say(f"{name}: built in {installed - started:.0f} s")
@@ -86,9 +94,11 @@ def build(
 
 
 def read(layout: Layout, name: str) -> Built | None:
-    """What was built last; None where nothing was."""
-    path = layout.stamp(name)
-    return Built(**json.loads(path.read_text())) if path.is_file() else None
+    """What was built last; None where nothing was, or by a version that noted other things."""
+    try:
+        return Built(**json.loads(layout.stamp(name).read_text()))
+    except (FileNotFoundError, TypeError, ValueError):
+        return None
 
 
 def placed(layout: Layout, settings: Settings, name: str) -> str:
@@ -126,6 +136,12 @@ def digest_of(layout: Layout, settings: Settings, text: str) -> str:
     return total.hexdigest()
 
 
+def _chosen(folder: Path, digest: str) -> bool:
+    """Whether versions were chosen from these inputs before a build that failed."""
+    chosen = folder / "chosen"
+    return chosen.is_file() and chosen.read_text() == digest
+
+
 def _take_lock(layout: Layout, name: str) -> bool:
     """Use the lock that the site committed for this machine, where there is one."""
     committed = pinned.ENVIRONMENTS / "locks" / layout.machine / f"{name}.lock"
@@ -134,11 +150,14 @@ def _take_lock(layout: Layout, name: str) -> bool:
     return committed.is_file()
 
 
-def _roots(layout: Layout, root: Path, folder: Path, name: str) -> list[dict[str, str]]:
-    """The root specs, as Spack installed them."""
-    roots = {entry["hash"] for entry in json.loads((folder / "spack.lock").read_text())["roots"]}
+def _installed(layout: Layout, root: Path, folder: Path, name: str) -> list[dict[str, str]]:
+    """Every spec of the environment, as Spack installed it or took it from the machine."""
     form = "{hash}\t{name}\t{version}\t{prefix}\t{name}{@version}{variants}{ arch=architecture}"
     printed = spack(layout, root, "-e", str(folder), "find", "--format", form, log=name)
     rows = [line.split("\t") for line in printed.splitlines() if line.count("\t") == 4]
     names = ("hash", "name", "version", "prefix", "spec")
-    return [dict(zip(names, row, strict=True)) for row in rows if row[0] in roots]
+    return [dict(zip(names, row, strict=True)) for row in rows]
+
+
+def _root_hashes(folder: Path) -> set[str]:
+    return {entry["hash"] for entry in json.loads((folder / "spack.lock").read_text())["roots"]}

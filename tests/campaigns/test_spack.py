@@ -117,7 +117,7 @@ def test_build_starts_again_where_inputs_or_prefixes_changed(spack_root, ready, 
     stamp["specs"][0]["prefix"] = str(tmp_path / "removed")
     place.stamp("stream").write_text(json.dumps(stamp))
     build(place, settings, "stream", 1, print)
-    assert len(calls(spack_root)) == 3 * first
+    assert len(calls(spack_root)) == 3 * first - 1  # the versions were chosen already
 
 
 def test_a_failure_is_one_line_with_the_log(spack_root, ready):

@@ -1,0 +1,80 @@
+"""Where a check's program comes from: built by Spack, or found on PATH (modules, wheels).
+
+An environment of a machine's settings that has the feature `spack` gets its programs from the
+check's stack, built on first use; any other environment must have the program on its PATH, or the
+check is skipped and says so.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import reframe as rfm
+from reframe.core.builtins import run_after, run_before, variable
+from reframe.core.exceptions import ReframeError
+
+from reframe_tests.machine import ROOT
+
+_NIMC = [sys.executable, "-c", "from campaigns.cli import main; main()"]
+#: Exit code of `nimc` where something was not asked for rightly: here, no Spack is set up.
+_WRONG_INPUT = 2
+#: Where programs are looked for: beside this Python first, as the settings of a host do.
+_PATH = f"{Path(sys.executable).parent}:{os.environ.get('PATH', '')}"
+
+
+class BinariesMixin(rfm.RegressionTestPlugin):
+    """Finds the program, and says how it was made."""
+
+    #: Environment of `spack_envs/` that builds the program, and its package there.
+    stack = variable(str)
+    package = variable(str)
+
+    #: The program, as PATH knows it.
+    program = variable(str)
+
+    @run_after("init")
+    def run_program(self) -> None:
+        """The program is what runs, unless the check wraps it."""
+        if not self.executable:
+            self.executable = self.program
+
+    @run_after("setup")
+    def find_program(self) -> None:
+        """Build it, find it, or skip."""
+        if self.is_dry_run():
+            return
+        if "spack" in self.current_environ.features:
+            self._build()
+        elif self.is_local() and not shutil.which(self.program, path=_PATH):
+            self.skip(f"{self.program} is not on PATH; 'nimc spack' builds it (docs/spack.md)")
+
+    def _build(self) -> None:
+        """Ask `nimc spack build`, which builds once and holds a lock meanwhile."""
+        words = ["spack", "build", self.stack, "--machine", self.current_system.name, "--json"]
+        done = subprocess.run([*_NIMC, *words], capture_output=True, text=True, cwd=ROOT)
+        said = (done.stderr.strip().splitlines() or ["nimc spack failed"])[-1]
+        if done.returncode == _WRONG_INPUT:
+            self.skip(said)
+        elif done.returncode != 0:
+            raise ReframeError(said)
+        self._use(json.loads(done.stdout)["environments"][0])
+
+    def _use(self, built: dict[str, Any]) -> None:
+        folders = [f"{built['view']}/bin", *([f"{built['mpi']}/bin"] if built["mpi"] else [])]
+        self.env_vars["PATH"] = ":".join([*folders, "$PATH"])
+        (spec,) = (spec for spec in built["specs"] if spec["name"] == self.package)
+        self.provenance = {**self.provenance, "spack": spec, "spack_inputs": built["digest"]}
+        self.spack_lock = built["lock"]
+
+    @run_before("run")
+    def keep_lock(self) -> None:
+        """The lock that made the program stays with its results."""
+        if hasattr(self, "spack_lock"):
+            shutil.copy(self.spack_lock, Path(self.stagedir) / "spack.lock")
+            self.keep_files = [*self.keep_files, "spack.lock"]

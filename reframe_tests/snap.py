@@ -1,0 +1,68 @@
+"""SNAP with and without writers (the paper's section V)."""
+
+from pathlib import Path
+
+import reframe as rfm
+from reframe.core.builtins import run_before, variable
+
+from reframe_tests.binaries import BinariesMixin
+from reframe_tests.mixin import NimcMixin
+from reframe_tests.shapes import near_square
+
+#: Edge of a cell; the box grows with the ranks.
+_CELL_CM = 0.1
+#: What does not depend on size and layout: a uniform source in uniform material with open sides,
+#: whose answer mirrors itself, printed at mid-height so that this can be proved.
+_FIXED = (
+    "nnested=1 ndimen=3 nmom=2 epsi=1.0E-4 iitm=5 oitm=40 timedep=0 tf=1.0 nsteps=1 mat_opt=0"
+    " src_opt=0 scatp=0 it_det=0 fluxp=0 fixup=1 soloutp=1 kplane=0 popout=0 swp_typ=0 angcpy=1"
+    " multiswp=1"
+)
+
+
+@rfm.simple_test
+class snap(rfm.RunOnlyRegressionTest, BinariesMixin, NimcMixin):
+    """Discrete ordinates on a 2D layout of ranks, one a core (weak scaling)."""
+
+    descr = "SNAP under RDMA writes"
+    workload = "snap"
+    mpi = True
+    valid_systems = ["*"]
+    valid_prog_environs = ["+spack", "+modules", "+wheels"]
+    sourcesdir = "src/show_after"
+    stack = "proxyapps"
+    package = "snap"
+    program = "gsnap"
+    executable = "./show_after.sh"
+    tags = {"single_node"}
+
+    #: Cells of each rank along x, y and z.
+    cells = variable(tuple, value=(32, 8, 8))
+
+    #: Angles an octant, and energy groups.
+    angles = variable(int, value=32)
+    groups = variable(int, value=16)
+
+    @run_before("run")
+    def layout_of_ranks(self):
+        """Write the input: y and z are shared among the ranks, x is whole."""
+        self.num_tasks = self.num_tasks_per_node = self.app_cores
+        self.env_vars["OMP_NUM_THREADS"] = 1
+        ranks_y, ranks_z = near_square(self.num_tasks)
+        box = (self.cells[0], self.cells[1] * ranks_y, self.cells[2] * ranks_z)
+        lines = [f"npey={ranks_y} npez={ranks_z} ichunk={self.cells[0] // 4} nthreads=1"]
+        lines += [f"n{x}={n} l{x}={n * _CELL_CM:.4f}" for x, n in zip("xyz", box, strict=True)]
+        lines += [f"nang={self.angles} ng={self.groups}", *_FIXED.split()]
+        text = "\n".join(["&invar", *(f"  {line}" for line in lines), "/", ""])
+        Path(self.stagedir, "snap.in").write_text("! uniform source, open sides\n" + text)
+        self.executable_opts = ["snap.out", self.program, "snap.in", "snap.out"]
+
+
+@rfm.simple_test
+class snap_quick(snap):
+    """A short form that still tells an effect."""
+
+    tags = {"quick"}
+    angles = 16
+    groups = 8
+    pairs = 6

@@ -1,0 +1,36 @@
+"""The wrapper that prints what a program wrote to a file."""
+
+import subprocess
+
+import pytest
+
+from reframe_tests.machine import ROOT
+
+SCRIPT = ROOT / "reframe_tests" / "src" / "show_after" / "show_after.sh"
+
+
+def run(folder, rank, *program):
+    command = [str(SCRIPT), "out*.txt", *program]
+    environment = {"PATH": "/usr/bin:/bin", **({"PMI_RANK": rank} if rank else {})}
+    return subprocess.run(
+        command, cwd=folder, env=environment, capture_output=True, text=True, check=False
+    )
+
+
+@pytest.mark.parametrize(("rank", "shown"), [(None, "said\nnew\n"), ("0", "said\nnew\n")])
+def test_rank_0_shows_only_what_this_run_wrote(tmp_path, rank, shown):
+    (tmp_path / "out_old.txt").write_text("old\n")
+    done = run(tmp_path, rank, "sh", "-c", "echo said; echo new > out_new.txt")
+    assert (done.stdout, done.returncode) == (shown, 0)
+
+
+def test_other_ranks_show_and_remove_nothing(tmp_path):
+    (tmp_path / "out.txt").write_text("of rank 0\n")
+    done = run(tmp_path, "3", "echo", "said")
+    assert (done.stdout, done.returncode) == ("said\n", 0)
+    assert (tmp_path / "out.txt").exists()
+
+
+def test_a_failure_stays_a_failure(tmp_path):
+    assert run(tmp_path, "0", "sh", "-c", "exit 7").returncode == 7
+    assert run(tmp_path, "0", "true").returncode != 0  # it wrote no file
