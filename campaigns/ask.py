@@ -41,7 +41,6 @@ def ask(campaign_file: Path, machine_name: str, root: Path = machine.ROOT) -> As
         machine=machine_name,
         config=config,
         checks=folder,
-        target_nodes=1,
         origin_nodes=0 if shared else described.origins.nodes,
     )
     return Asked(campaign, campaign_file.read_text(encoding="utf-8"), described, site)

@@ -14,7 +14,8 @@ from pydantic_core import ErrorDetails
 from analysis.errors import InputError
 from campaigns import marked_yaml
 from campaigns.marked_yaml import Marked, Place, one_line
-from campaigns.schema import Campaign
+from campaigns.schema import Campaign, Entry
+from reframe_tests.injection.plan import TIMED_ARMS
 
 #: More faults than this are not told at once.
 _MOST_FAULTS = 10
@@ -75,17 +76,35 @@ def _cross_faults(
     first: dict[str, int] = {}
     for index, entry in enumerate(campaign.workloads):
         place: Place = ("workloads", index)
-        if entry.name in first:
-            found = f"'{entry.name}' is a case already, in line {first[entry.name]}"
-            text = f"{_dotted((*place, 'case'))}: {found}; allowed: another name"
-            yield marked.line(place), text
-        first.setdefault(entry.name, marked.line(place))
+        for case in entry.cases:
+            if case.name in first:
+                found = f"'{case.name}' is a case already, in line {first[case.name]}"
+                text = f"{_dotted((*place, 'case'))}: {found}; allowed: another name"
+                yield marked.line(place), text
+            first.setdefault(case.name, marked.line(place))
         if entry.check not in checks:
             yield _unknown(marked, "workload", (*place, "check"), checks, entry.check)
             continue
+        yield from _scaling_faults(marked, campaign, entry, place, checks[entry.check])
         for name in entry.set:
             if name not in checks[entry.check]:
                 yield _unknown(marked, "variable", (*place, "set", name), checks[entry.check])
+
+
+def _scaling_faults(
+    marked: Marked, campaign: Campaign, entry: Entry, place: Place, variables: frozenset[str]
+) -> Iterable[_Fault]:
+    """Scales and arms of short writes that the check does not know."""
+    if entry.scales is not None and "nodes" not in variables:
+        text = f"{_dotted((*place, 'scales'))}: '{entry.check}' runs on one node; allowed: none"
+        yield marked.line((*place, "scales")), text
+    if entry.scales is not None and "nodes" in entry.set:
+        text = f"{_dotted((*place, 'set', 'nodes'))}: 'scales' gives them; allowed: one of the two"
+        yield marked.line((*place, "set", "nodes")), text
+    timed = [arm for arm in campaign.arms if arm in TIMED_ARMS]
+    if timed and "write" not in variables:
+        text = f"arms: '{entry.check}' has no arm '{timed[0]}'; allowed: another workload or arm"
+        yield marked.line(("arms",)), text
 
 
 def _unknown(

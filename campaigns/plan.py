@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -30,8 +30,7 @@ class Site:
     #: ReFrame's settings file, and the folder of the checks.
     config: Path
     checks: Path
-    #: Nodes of one block: those of the application, and those of the writers (0 on a shared host).
-    target_nodes: int
+    #: Nodes of the writers of one block; 0 on a shared host.
     origin_nodes: int
 
 
@@ -88,9 +87,17 @@ class Plan:
         }
 
 
-def plan(campaign: Campaign, site: Site) -> Plan:
-    """The cases of a campaign on a machine, in the order in which they are run."""
-    cases = [plan_case(campaign, entry, site) for entry in campaign.workloads]
+def plan(campaign: Campaign, site: Site, origins: Mapping[str, int] | None = None) -> Plan:
+    """The cases of a campaign on a machine, in the order in which they are run.
+
+    `origins` has the origin nodes of cases that do not take the machine's.
+    """
+
+    def of(entry: Entry) -> Site:
+        known = (origins or {}).get(entry.name, site.origin_nodes)
+        return replace(site, origin_nodes=known)
+
+    cases = [plan_case(campaign, entry, of(entry)) for entry in campaign.cases]
     return Plan(campaign.name, site.machine, cases)
 
 
@@ -110,7 +117,7 @@ def plan_case(campaign: Campaign, entry: Entry, site: Site) -> Case:
         case=entry.name,
         workload=entry.check,
         arms=campaign.arms,
-        target_nodes=site.target_nodes,
+        target_nodes=entry.nodes,
         origin_nodes=site.origin_nodes,
         pairs_least=campaign.pairs.floor,
         pairs_most=campaign.pairs.most,

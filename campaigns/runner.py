@@ -50,8 +50,8 @@ class Runner:
         """
         processes.become_subreaper()
         failures = []
-        for index, entry in enumerate(self.campaign.workloads):
-            later = self.campaign.workloads[index + 1 :]
+        for index, entry in enumerate(self.campaign.cases):
+            later = self.campaign.cases[index + 1 :]
             failure = self._run_case(entry, sum(map(self._least_s, later)))
             if failure:
                 failures.append(failure)

@@ -84,6 +84,12 @@ def _arms(arms: list[str]) -> list[str]:
     return arms
 
 
+def _scales(nodes: list[int]) -> list[int]:
+    if not nodes or min(nodes) < 1 or len(set(nodes)) < len(nodes):
+        raise ValueError(f"{nodes} found")
+    return nodes
+
+
 def _injector(name: str) -> str:
     if name not in _INJECTORS:
         raise ValueError(f"unknown injector '{name}'")
@@ -105,6 +111,10 @@ class Entry(_Part):
 
     check: str = Field(description="the name of a workload")
     case: Name | None = Field(default=None, description=_NAME_RULE)
+    #: Node counts of weak scaling: a case for each.
+    scales: Annotated[list[int], AfterValidator(_scales)] | None = Field(
+        default=None, description="a list of node counts, each a whole number from 1 and once"
+    )
     set: Annotated[dict[str, Any], AfterValidator(_settings)] = Field(
         default={}, description="variables of the check, each with one number, text, true or false"
     )
@@ -115,6 +125,28 @@ class Entry(_Part):
     def name(self) -> str:
         """Name of the case in the run: as asked, else the workload's."""
         return self.case or self.check
+
+    @property
+    def nodes(self) -> int:
+        """Target nodes of the case."""
+        nodes = self.set.get("nodes", 1)
+        return nodes if isinstance(nodes, int) else 1
+
+    @property
+    def cases(self) -> list[Entry]:
+        """The case of each scale, `NAME@NODES`; without scales the entry itself."""
+        if self.scales is None:
+            return [self]
+        return [
+            self.model_copy(
+                update={
+                    "case": f"{self.name}@{nodes}",
+                    "scales": None,
+                    "set": {**self.set, "nodes": nodes},
+                }
+            )
+            for nodes in self.scales
+        ]
 
 
 class Pairs(_Part):
@@ -170,6 +202,17 @@ class Verify(_Part):
     retries: int = Field(default=2, ge=0, le=100, description="a whole number from 0 to 100")
 
 
+class Simulated(_Part):
+    """What the simulation of a plan takes as known. None of it touches a measurement."""
+
+    #: Measured slowdown of the most slowed rank of a node that is written to.
+    worst: float = Field(ge=1, description="a number from 1")
+    #: Length of a time step of the application.
+    step: Duration = Field(description=_DURATION_RULE)
+    #: Standard deviation of the logarithm of an A/A pair's ratio.
+    spread: float = Field(gt=0, lt=1, description="a number between 0 and 1, such as 0.01")
+
+
 class Campaign(_Part):
     """What is asked of a machine."""
 
@@ -185,6 +228,13 @@ class Campaign(_Part):
     pairs: Pairs = Field(default=Pairs(), description="a mapping")
     injector: Injector = Field(default=Injector(), description="a mapping")
     verify: Verify = Field(default=Verify(), description="a mapping")
+    #: None: `nimc plan` simulates nothing.
+    simulate: Simulated | None = Field(default=None, description="a mapping")
     #: Longest time that one run of an application may take, seconds.
     run_timeout: Duration = Field(default=3600.0, description=_DURATION_RULE)
     seed: int = Field(default=1, ge=0, lt=2**63, description="a whole number from 0")
+
+    @property
+    def cases(self) -> list[Entry]:
+        """Every case, in the order of the file."""
+        return [case for entry in self.workloads for case in entry.cases]

@@ -1,15 +1,12 @@
 """LAMMPS, weak scaling, while a few nodes at a time receive a short write (section VI)."""
 
 import reframe as rfm
-import reframe.utility.typecheck as typ
 from reframe.core.builtins import run_after, run_before, variable
 from reframe.core.exceptions import ReframeError
 
 from analysis.errors import InputError
-from analysis.units import duration_s, rate_b_s
-from analysis.writers import concurrent_writers, constant_writers, write_length_s
-from reframe_tests.injection.plan import TIMED_ARMS, ShortWrites
-from reframe_tests.injection.short_writes import origins_needed
+from reframe_tests import scaling
+from reframe_tests.injection.plan import ShortWrites
 from reframe_tests.lammps import near_cube
 from reframe_tests.mixin import NimcMixin
 
@@ -46,7 +43,7 @@ class lammps_scaling(rfm.RunOnlyRegressionTest, NimcMixin):
     node_mtti = variable(str, value="")
 
     #: Arm -> writers at work at a time, in place of the computed ones: `daly:2,constant:1`.
-    writers = variable(typ.Dict[str, int], value={})
+    writers = variable(str, value="")
 
     #: Share of an origin's link that its writers may take.
     link_share = variable(float, value=1.0)
@@ -59,31 +56,23 @@ class lammps_scaling(rfm.RunOnlyRegressionTest, NimcMixin):
     @run_after("setup")
     def plan_short_writes(self):
         """Whole writers for the node count, and origin nodes for the most of them."""
+        names = scaling.Asked.__dataclass_fields__
+        asked = scaling.Asked(**{name: getattr(self, name) for name in names})
         try:
-            length_s = write_length_s(self.write, "write")
-            mtti_s = duration_s(self.node_mtti, "node_mtti") if self.node_mtti else None
-            daly = concurrent_writers(self.nodes, mtti_s or self.machine.node_mtti_s, length_s)
-            counts = {"daly": daly.concurrent_writers, "constant": constant_writers(self.nodes)}
-            counts |= self.writers
-            if set(counts) != set(TIMED_ARMS):
-                raise InputError(f"writers: arms {', '.join(TIMED_ARMS)} are allowed")
-            nic = self.machine.nic
-            self.short = ShortWrites(
-                writers=counts,
-                length_s=length_s,
-                messages=self.messages or None,
-                link_b_s=nic.link_rate_b_s if nic else None,
-                link_share=self.link_share,
-                tolerance_s=self.tolerance_s,
-                allowed_share=self.allowed_share,
-            )
-            if nic and self.machine.origins.policy != "same_host":
-                rate = None if self.rate == "full" else rate_b_s(self.rate, "rate")
-                most = max(counts.values())
-                origins = origins_needed(most, nic.link_rate_b_s, self.link_share, rate)
-                self.machine = self.machine.with_origins(origins)
+            load = scaling.load(asked, self.machine)
         except InputError as error:
             raise ReframeError(f"{self.name}: {error}") from None
+        nic = self.machine.nic
+        self.short = ShortWrites(
+            writers=load.writers,
+            length_s=load.length_s,
+            messages=self.messages or None,
+            link_b_s=nic.link_rate_b_s if nic else None,
+            link_share=self.link_share,
+            tolerance_s=self.tolerance_s,
+            allowed_share=self.allowed_share,
+        )
+        self.machine = self.machine.with_origins(load.origins or 1)
 
     @run_before("run")
     def weak_scaling(self):

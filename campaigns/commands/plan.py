@@ -4,14 +4,24 @@ from __future__ import annotations
 
 import json
 import shlex
+from dataclasses import asdict
 from pathlib import Path
 
 import click
 
+from analysis.figures import NONE, number, quantity
 from campaigns.ask import ask
 from campaigns.plan import RUN, Case, Plan, plan
+from campaigns.scales import Scale, scales
 from campaigns.table import aligned
 from campaigns.wording import duration
+
+_SCALE_HEADER = [
+    *("scale", "arm", "writers", "writes/s", "a write", "a run", "of a link", "simulated", "pairs")
+]
+_SCALE_FOOT = (
+    "writers: at work at a time. simulated: slowdown (docs/simulate.md). pairs: so many show it."
+)
 
 
 @click.command()
@@ -21,16 +31,20 @@ from campaigns.wording import duration
 def command(campaign: Path, machine: str, as_json: bool) -> None:
     """Show the cases of CAMPAIGN, their nodes and hours, and the ReFrame command of each block."""
     asked = ask(campaign, machine)
-    planned = plan(asked.campaign, asked.site)
-    click.echo(json.dumps(planned.as_dict(), indent=1) if as_json else _text(planned))
+    known = scales(asked.campaign, asked.machine)
+    planned = plan(asked.campaign, asked.site, {row.case: row.origin_nodes for row in known})
+    document = planned.as_dict() | {"scales": [asdict(row) for row in known]}
+    click.echo(json.dumps(document, indent=1) if as_json else _text(planned, known))
 
 
-def _text(planned: Plan) -> str:
+def _text(planned: Plan, known: list[Scale]) -> str:
     sums = planned.as_dict()
     header = ["case", "targets", "origins", "pairs", "blocks", "duration", "node-hours"]
     total = ["total", "", "", "", "", *_span(sums["duration_least_s"], sums["duration_most_s"])]
     total.append(_hours(sums["node_hours_least"], sums["node_hours_most"]))
     parts = [aligned(header, [*map(_row, planned.cases), total]), ""]
+    if known:
+        parts += [aligned(_SCALE_HEADER, list(map(_scale, known))), _SCALE_FOOT, ""]
     parts.append(f"ReFrame's commands ({RUN} is the folder of the run):")
     for case in planned.cases:
         always = [block for block in case.blocks if block.needed == "always"]
@@ -52,6 +66,20 @@ def _row(case: Case) -> list[str]:
         _count(always, len(case.blocks)),
         *_span(case.duration_least_s, case.duration_most_s),
         _hours(case.nodes * case.duration_least_s / 3600, case.nodes * case.duration_most_s / 3600),
+    ]
+
+
+def _scale(row: Scale) -> list[str]:
+    return [
+        row.case,
+        row.arm,
+        f"{row.writers}",
+        f"{row.writes_per_s:.3g}",
+        quantity(row.write_b, "B", 3),
+        quantity(row.run_b, "B", 3),
+        NONE if row.link_share is None else f"{row.link_share:.0%}",
+        number(row.slowdown_simulated, 3),
+        NONE if row.pairs_needed is None else f"{row.pairs_needed}",
     ]
 
 

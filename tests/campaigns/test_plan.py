@@ -18,7 +18,7 @@ from campaigns.plan import RUN, Site, block_s, block_sizes, command, next_block,
 from campaigns.schema import Campaign, Pairs
 from reframe_tests.machine import ROOT
 
-SITE = Site("m", Path("/p/configs/m.py"), Path("/p/reframe_tests"), target_nodes=1, origin_nodes=2)
+SITE = Site("m", Path("/p/configs/m.py"), Path("/p/reframe_tests"), origin_nodes=2)
 
 
 def campaign(**pairs: float) -> Campaign:

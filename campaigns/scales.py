@@ -1,0 +1,101 @@
+"""What each scale of a scaling campaign comes to, before a node is booked. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from analysis.simulate.hits import rank_slowdowns
+from analysis.simulate.progress import Application
+from analysis.statistics.sample_size import pairs_needed
+from campaigns.schema import Campaign, Entry, Simulated
+from campaigns.simulation import run
+from reframe_tests import scaling
+from reframe_tests.injection.plan import TIMED_ARMS
+from reframe_tests.machine import Machine
+
+#: Work of the simulated application, seconds; its slowdown has settled by then.
+_SIMULATED_S = 25.0
+
+
+@dataclass(frozen=True)
+class Scale:
+    """One arm of one scale; None where the machine's file or the campaign does not tell."""
+
+    case: str
+    arm: str
+    target_nodes: int
+    origin_nodes: int
+    #: Whole writers at work at a time, each write's length, and writes that begin in a second.
+    writers: int
+    write_s: float
+    writes_per_s: float
+    #: Bytes of one write, and of all writes of one run.
+    write_b: float | None
+    run_b: float | None
+    #: Share of the busiest origin's link that its writers take.
+    link_share: float | None
+    #: Slowdown by simulation, and the pairs whose interval is narrow enough to see it: as narrow
+    #: as the campaign asks, or as the effect is large.
+    slowdown_simulated: float | None
+    pairs_needed: int | None
+
+
+def scales(campaign: Campaign, machine: Machine) -> list[Scale]:
+    """Every scale and arm of short writes. Raises InputError for what cannot be planned."""
+    arms = [arm for arm in campaign.arms if arm in TIMED_ARMS]
+    return [_scale(campaign, entry, arm, machine) for entry in campaign.cases for arm in arms]
+
+
+def _scale(campaign: Campaign, entry: Entry, arm: str, machine: Machine) -> Scale:
+    load = scaling.load(asked(campaign, entry), machine)
+    writers, nic = load.writers[arm], machine.nic
+    write_b = load.writer_b_s * load.length_s if load.writer_b_s else None
+    busiest = -(-writers // max(load.origins, 1))
+    slowdown = _slowdown(campaign.simulate, entry, writers, load.length_s, machine, campaign.seed)
+    return Scale(
+        case=entry.name,
+        arm=arm,
+        target_nodes=entry.nodes,
+        origin_nodes=load.origins,
+        writers=writers,
+        write_s=load.length_s,
+        writes_per_s=load.writes_per_s[arm],
+        write_b=write_b,
+        run_b=write_b * load.writes_per_s[arm] * entry.expect if write_b is not None else None,
+        link_share=busiest * load.writer_b_s / nic.link_rate_b_s
+        if nic and load.writer_b_s
+        else None,
+        slowdown_simulated=slowdown,
+        pairs_needed=_pairs(campaign, slowdown),
+    )
+
+
+def asked(campaign: Campaign, entry: Entry) -> scaling.Asked:
+    """What a case asks of short writes: its own settings, and the campaign's rate."""
+    fields = scaling.Asked.__dataclass_fields__
+    given: dict[str, Any] = {k: v for k, v in entry.set.items() if k in fields}
+    return scaling.Asked(**{"nodes": 1, **given, "rate": campaign.injector.rate})
+
+
+def _slowdown(
+    model: Simulated | None, entry: Entry, writers: int, write_s: float, machine: Machine, seed: int
+) -> float | None:
+    if model is None:
+        return None
+    if writers == 0:
+        return 1.0
+    cores = machine.node_facts().cores - int(entry.set.get("spare_cores", 0))
+    ranks = int(entry.set.get("ranks_per_node", 0)) or cores
+    steps = max(round(_SIMULATED_S / model.step), 1)
+    application = Application(entry.nodes * ranks, ranks, steps, model.step)
+    mean = 1 + (model.worst - 1) / ranks
+    slowdowns = rank_slowdowns(ranks, mean, model.worst)
+    return run(application, slowdowns, writers, write_s, seed).slowdown
+
+
+def _pairs(campaign: Campaign, slowdown: float | None) -> int | None:
+    if campaign.simulate is None or slowdown is None or slowdown <= 1:
+        return None
+    narrow = min(campaign.pairs.precision or slowdown - 1, slowdown - 1)
+    return pairs_needed(campaign.simulate.spread, narrow)

@@ -1,0 +1,109 @@
+"""Scales of a campaign: their cases, and what the plan tells of each."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from analysis.errors import InputError
+from campaigns.ask import ask
+from campaigns.commands.plan import command
+from campaigns.scales import scales
+from reframe_tests.machine import ROOT, Machine
+
+TEXT = """
+name: c
+workloads:
+  - check: lammps_scaling
+    case: melt
+    scales: [4, 512, 8192]
+    set: {ranks_per_node: 2, write: 1s, node_mtti: 5y}
+    expect: 100s
+arms: [off, daly, constant, full]
+pairs: {floor: 6}
+simulate: {worst: 2.0, step: 100ms, spread: 0.01}
+"""
+SITE = {
+    "name": "box",
+    "description": "a cluster",
+    "origins": {"policy": "hetjob", "nodes": 3},
+    "injector": "perftest",
+    "nic": {"model": "QDR", "processing": "onload", "link_rate": "32Gbit/s"},  # 4 GB/s
+    "facts": {"cores": 16, "sockets": 2, "numa_nodes": 2, "llc": "40MiB", "memory": "64GiB"},
+}
+
+
+def write(tmp_path: Path, text: str) -> Path:
+    path = tmp_path / "c.yaml"
+    path.write_text(text)
+    return path
+
+
+def test_a_case_for_each_scale(tmp_path: Path) -> None:
+    campaign = ask(write(tmp_path, TEXT), "localhost").campaign
+    assert [case.name for case in campaign.cases] == ["melt@4", "melt@512", "melt@8192"]
+    assert [case.nodes for case in campaign.cases] == [4, 512, 8192]
+    assert campaign.cases[0].set == {
+        "ranks_per_node": 2,
+        "write": "1s",
+        "node_mtti": "5y",
+        "nodes": 4,
+    }
+
+
+def test_what_each_scale_comes_to(tmp_path: Path) -> None:
+    campaign = ask(write(tmp_path, TEXT), "localhost").campaign
+    rows = scales(campaign, Machine.model_validate(SITE))
+    assert [(row.case, row.arm) for row in rows] == [
+        (case, arm) for case in ("melt@4", "melt@512", "melt@8192") for arm in ("daly", "constant")
+    ]
+    none, _, one, _, daly, constant = rows
+    assert (none.writers, none.slowdown_simulated, none.pairs_needed) == (0, 1.0, None)
+    # Table V: 42 and 16 writers; at 4 GB/s a write of 1 s has 4 GB, and there are 100 s of them.
+    assert (daly.writers, daly.writes_per_s, daly.origin_nodes) == (42, 42.0, 42)
+    assert (daly.write_b, daly.run_b, daly.link_share) == (4e9, 42 * 100 * 4e9, 1.0)
+    assert (constant.writers, constant.origin_nodes) == (16, 42)
+    # No rank is slowed more than the worst, and more writers slow more.
+    assert one.slowdown_simulated is not None
+    assert daly.slowdown_simulated is not None
+    assert 1 < one.slowdown_simulated < daly.slowdown_simulated <= 2.0
+    assert daly.pairs_needed == 6  # a spread of 1 % hides nothing of an effect of 90 %
+
+
+def test_the_command_shows_them(tmp_path: Path) -> None:
+    path = write(tmp_path, TEXT.replace("[4, 512, 8192]", "[4]"))
+    done = CliRunner().invoke(command, [str(path), "--machine", "localhost", "--json"])
+    document = json.loads(done.stdout)
+    assert document["cases"][0]["target_nodes"] == 4
+    assert "lammps_scaling.nodes=4" in document["cases"][0]["blocks"][0]["command"]
+    assert [row["writers"] for row in document["scales"]] == [0, 0]
+    text = CliRunner().invoke(command, [str(path), "--machine", "localhost"]).stdout
+    assert "melt@4" in text.partition("writes/s")[2]
+
+
+@pytest.mark.parametrize("name", ["scaling", "scaling_quick"])
+def test_the_campaigns_that_come_along_can_be_planned(name: str) -> None:
+    asked = ask(ROOT / "campaigns" / f"{name}.yaml", "localhost")
+    assert scales(asked.campaign.model_copy(update={"simulate": None}), asked.machine)
+
+
+@pytest.mark.parametrize(
+    ("found", "changed", "told"),
+    [
+        ("scales: [4, 512, 8192]", "scales: [4, 4]", "c.yaml:6: workloads[0].scales: [4, 4] found"),
+        ("scales: [4, 512, 8192]", "scales: []", "workloads[0].scales: [] found"),
+        ("write: 1s", "nodes: 3", "c.yaml:7: workloads[0].set.nodes: 'scales' gives them"),
+        ("lammps_scaling", "stream", "c.yaml:6: workloads[0].scales: 'stream' runs on one node"),
+        ("lammps_scaling", "stream", "arms: 'stream' has no arm 'daly'"),
+        ("worst: 2.0", "worst: 0.5", "simulate.worst: 0.5 found; allowed: a number from 1"),
+    ],
+)
+def test_a_mistake_is_told_with_its_line(
+    tmp_path: Path, found: str, changed: str, told: str
+) -> None:
+    with pytest.raises(InputError) as error:
+        ask(write(tmp_path, TEXT.replace(found, changed)), "localhost")
+    assert told in str(error.value)

@@ -1,0 +1,74 @@
+"""Writers and origins of a scale, against Table V and figures worked out by hand."""
+
+import pytest
+
+from analysis.errors import InputError
+from analysis.paper import paper
+from reframe_tests.machine import Machine
+from reframe_tests.scaling import Asked, load
+
+FACTS = {
+    "name": "box",
+    "description": "a cluster",
+    "origins": {"policy": "hetjob", "nodes": 3},
+    "injector": "perftest",
+}
+NIC = {"model": "QDR", "processing": "onload", "link_rate": "32Gbit/s"}  # 4 GB/s
+
+
+def machine(**changes):
+    return Machine.model_validate({**FACTS, **changes})
+
+
+def test_the_writers_are_those_of_table_5():
+    table = paper()["table_5_concurrent_writers"]
+    for nodes, daly, constant in zip(
+        table["node_count"], table["daly_qdr_onload"], table["constant_0.2_percent"], strict=True
+    ):
+        found = load(Asked(nodes, write="1s", node_mtti="5y"), machine())
+        assert found.writers == {"daly": daly, "constant": constant}
+        assert found.writes_per_s == {"daly": daly, "constant": constant}  # of one second each
+
+
+def test_the_machine_tells_how_often_its_nodes_fail():
+    often = load(Asked(8192), machine(node_mtti="1y")).writers["daly"]
+    assert often > load(Asked(8192), machine(node_mtti="5y")).writers["daly"] == 42
+
+
+def test_given_writers_take_the_place_of_computed_ones():
+    found = load(Asked(4, write="0.5s", writers="daly:2"), machine())
+    assert found.writers == {"daly": 2, "constant": 0}
+    assert found.writes_per_s == {"daly": 4.0, "constant": 0.0}
+
+
+@pytest.mark.parametrize(
+    ("asked", "changes", "origins", "writer_b_s"),
+    [
+        (Asked(8192), {}, 3, None),  # no link is known: as many as the machine has
+        (Asked(8192), {"nic": NIC}, 42, 4e9),
+        (Asked(8192, rate="1GB/s"), {"nic": NIC}, 11, 1e9),
+        (Asked(8192, rate="1GB/s", link_share=0.5), {"nic": NIC}, 21, 1e9),
+        (Asked(64), {"nic": NIC}, 1, 4e9),
+        (Asked(1, writers="daly:1"), {"origins": {"policy": "same_host"}}, 0, None),
+    ],
+)
+def test_origin_nodes(asked, changes, origins, writer_b_s):
+    found = load(asked, machine(**changes))
+    assert (found.origins, found.writer_b_s) == (origins, writer_b_s)
+
+
+@pytest.mark.parametrize(
+    ("asked", "named"),
+    [
+        (Asked(4, writers="daly:5"), "writers: 5 on 4 nodes"),
+        (Asked(4, writers="on:1"), "writers: 'on:1'"),
+        (Asked(4, writers="daly:-1"), "writers: 'daly:-1'"),
+        (Asked(0), "nodes"),
+        (Asked(4, write="0s"), "write"),
+        (Asked(4, node_mtti="5"), "node_mtti"),
+        (Asked(8192, link_share=0.5, rate="3GB/s"), "rate: one writer takes more than 50%"),
+    ],
+)
+def test_a_mistake_is_told(asked, named):
+    with pytest.raises(InputError, match=named):
+        load(asked, machine(nic=NIC))
