@@ -51,7 +51,7 @@ class WriterRecord:
     rate_min_b_s: float
     #: Bytes the writer claims to have written within the window.
     bytes_b: float
-    #: Bytes the target's device counted meanwhile; None where no counter was read.
+    #: Bytes the target's device counted meanwhile, all its writers together; None: no counter read.
     counted_b: float | None = None
     #: Which counter that was, for instance `rdma:rxe0/1` or `net:eth0`.
     counter: str | None = None

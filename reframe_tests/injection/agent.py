@@ -79,6 +79,9 @@ class Agent:
             self._perform(message)
         elif message["do"] == "finish":
             await self._finish(message["timeout_s"])
+        elif message["do"] == "count":
+            found = counters.read(message["device"], "received")
+            self._wire.send({"event": "counted", "counter": asdict(found) if found else None})
         elif message["do"] == "ping":
             self._wire.send({"event": "pong", "sent_s": message["sent_s"], "now_s": time.time()})
 

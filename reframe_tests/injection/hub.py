@@ -15,6 +15,7 @@ from reframe_tests.injection import wire
 from reframe_tests.injection.agent import USAGE_S
 from reframe_tests.injection.audit import Done
 from reframe_tests.injection.clock import Exchange, Offset, measure
+from reframe_tests.injection.counters import Counter
 from reframe_tests.injection.injectors.base import Injector, Writer
 from reframe_tests.injection.performer import Part
 from reframe_tests.injection.verify import Seen
@@ -61,6 +62,9 @@ class _Link:
     exchanges: list[Exchange] = field(default_factory=list)
     clock: Offset | None = None
     stopped: bool = True
+    #: What it last read of its device, and whether a reading is awaited.
+    reading: Counter | None = None
+    counting: bool = False
     #: What it says of its part of a timetable.
     written: Written | None = None
 
@@ -223,6 +227,16 @@ class Hub:
         if not await self.wait_for(lambda: all(link.stopped for link in busy), 30.0):
             raise HubError("an agent did not stop its writers within 30 s")
 
+    async def count(self, nodes: list[str], device: str) -> dict[str, Counter | None]:
+        """Node -> bytes that its device has received so far; None where it does not count."""
+        links = [self._links[node] for node in nodes]
+        for link in links:
+            link.counting = True
+            link.wire.send({"do": "count", "device": device})
+        if not await self.wait_for(lambda: not any(link.counting for link in links), 10.0):
+            raise HubError("an agent did not read its device within 10 s")
+        return {link.node: link.reading for link in links}
+
     def close(self) -> None:
         """Hang up; agents end when they are alone."""
         if self._server:
@@ -260,6 +274,9 @@ class Hub:
             self._pong(link, message)
         elif event == "stopped":
             link.stopped = True
+        elif event == "counted":
+            link.reading = Counter(**message["counter"]) if message["counter"] else None
+            link.counting = False
         elif event == "written":
             done = [Done(*each) for each in message["done"]]
             link.written = Written(done, message["faults"])

@@ -34,6 +34,8 @@ class Demand:
 
     #: Least share of its rate alone at which every writer must write through the whole window.
     min_share: float = 0.5
+    #: Largest share by which the bytes that a target's device counted may differ from the claim.
+    counter_share: float = 0.2
     #: How often a run that does not count is repeated.
     retries: int = 2
     #: How long writers may take until they are at speed, and the application to end, seconds.

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from analysis.sample import Outcome, Sample, TimetableRecord, WriterRecord
 from reframe_tests.fom.base import Fom, FomError
-from reframe_tests.injection import allocation, processes, short_writes
+from reframe_tests.injection import allocation, counted, processes, short_writes
 from reframe_tests.injection.allocation import Allocation
 from reframe_tests.injection.hub import Hub, WriterState
 from reframe_tests.injection.injectors import INJECTORS
@@ -93,11 +93,15 @@ class Runner:
         else:
             injector = INJECTORS[name]
             states = await self._writers_at_speed(run, injector, result)
+            counts: dict[str, tuple[str, int]] = {}
             if result.outcome == "kept":
+                before = await self._count()
                 await self._application(run, result, states)
+                counts = counted.received(before, await self._count())
                 await self._last_rows(states, result)
             await self._hub.stop()
-            records = self._judge(run, injector, states, result)
+            records = counted.attach(self._judge(run, injector, states, result), counts)
+            self._hold_against_counts(records, result)
         return self._sample(run, result, records)
 
     async def _under_timetable(self, run: Run, count: int, result: _Result) -> list[WriterRecord]:
@@ -120,14 +124,18 @@ class Runner:
             await self._hub.stop()
             result.fail("injector_never_ready", begun)
             return []
+        before = await self._count()
         await self._application(run, result, [])
+        counts = counted.received(before, await self._count())
         window_s = (result.start_s, result.start_s + result.elapsed_s)
         path = self._logs / f"{run.pair}-{run.arm}-{run.attempt}.writes.json"
         seen = await self.timed.end(begun, window_s, path)
         result.timetable = seen.record
         if seen.reason:
             result.fail("rejected", seen.reason)
-        return seen.writers
+        records = counted.attach(seen.writers, counts)
+        self._hold_against_counts(records, result)
+        return records
 
     async def _writers_at_speed(
         self, run: Run, injector: Injector, result: _Result
@@ -249,6 +257,18 @@ class Runner:
                 )
             )
         return records
+
+    async def _count(self) -> counted.Readings:
+        """What the targets' devices have received so far; nothing where none is written over."""
+        if self._plan.device is None:
+            return {}
+        return await self._hub.count(self._nodes.targets, self._plan.device)
+
+    def _hold_against_counts(self, records: list[WriterRecord], result: _Result) -> None:
+        share = self._plan.demand.counter_share
+        alone = len(self._nodes.targets) == 1
+        if fault := counted.disagreement(records, share, alone):
+            result.fail("rejected", fault)
 
     def _command(self) -> list[str]:
         targets = self._nodes.targets

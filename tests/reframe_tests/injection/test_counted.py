@@ -1,0 +1,60 @@
+"""Claims and counts worked out by hand: one writer of 1000 B, or two of 1000 B and 500 B."""
+
+import pytest
+
+from analysis.sample import WriterRecord
+from reframe_tests.injection.counted import attach, disagreement, received
+from reframe_tests.injection.counters import Counter
+
+
+def record(claim_b: float, target: str = "n1", message_b: int = 64) -> WriterRecord:
+    return WriterRecord(
+        injector="perftest",
+        origin="n9",
+        target=target,
+        transport="soft-RoCE",
+        message_b=message_b,
+        asked_b_s=None,
+        rate_alone_b_s=100.0,
+        rate_b_s=100.0,
+        rate_min_b_s=100.0,
+        bytes_b=claim_b,
+    )
+
+
+def test_what_was_received_lies_between_two_readings():
+    before = {"n1": Counter("net:eth0", 5000), "n2": None, "n3": Counter("rdma:a/1", 1, True)}
+    after = {"n1": Counter("net:eth0", 6040), "n2": None, "n3": Counter("rdma:a/1", 1, True)}
+    assert received(before, after) == {"n1": ("net:eth0", 1040)}
+
+
+def test_a_control_claims_nothing_and_is_not_counted():
+    (control,) = attach([record(0, message_b=0)], {"n1": ("net:eth0", 1040)})
+    assert control.counted_b is None
+
+
+@pytest.mark.parametrize(
+    ("counted_b", "share", "alone", "fine"),
+    [
+        (1040, 0.2, True, True),
+        (801, 0.2, True, True),
+        (799, 0.2, True, False),
+        (1201, 0.2, True, False),
+        (9999, 0.2, False, True),  # the application's own messages
+        (799, 0.2, False, False),
+        (0, 0.99, False, False),  # claimed but never arrived
+    ],
+)
+def test_a_count_that_does_not_go_with_the_claim_rejects(counted_b, share, alone, fine):
+    records = attach([record(1000)], {"n1": ("net:eth0", counted_b)})
+    assert (disagreement(records, share, alone) is None) == fine
+
+
+def test_all_writers_to_a_target_are_held_against_its_count_together():
+    records = attach([record(1000), record(500)], {"n1": ("net:eth0", 1500)})
+    assert disagreement(records, 0.01, alone=True) is None
+    assert "claim 0.0 MB" in str(disagreement(records[:1], 0.01, alone=True))
+
+
+def test_without_a_counter_there_is_nothing_to_disagree():
+    assert disagreement([record(1000)], 0.2, alone=True) is None
