@@ -105,6 +105,7 @@ class Samples:
 class _Piece:
     path: Path
     first_line: int
+    lines: int
     text: bytes
 
 
@@ -121,7 +122,7 @@ def read_samples(paths: Iterable[Path]) -> Samples:
     """The samples in `paths` (JSON lines), as `read_run`."""
     torn: list[str] = []
     pieces = _pieces(paths, torn)
-    frames = [_columns(_Piece(Path(), 1, b""))]
+    frames = [_columns(_Piece(Path(), 1, 0, b""))]
     workers = os.cpu_count() or 1
     with ThreadPoolExecutor(workers) as pool:
         while batch := list(islice(pieces, workers)):
@@ -141,10 +142,11 @@ def _pieces(paths: Iterable[Path], torn: list[str]) -> Iterator[_Piece]:
                 whole = rest + text[:end] if end else b""
                 rest = text[end:] if end else rest + text
                 if whole:
-                    yield _Piece(path, line, whole)
-                    line += whole.count(b"\n")
+                    lines = whole.count(b"\n")
+                    yield _Piece(path, line, lines, whole)
+                    line += lines
         if rest and _is_object(rest):
-            yield _Piece(path, line, rest + b"\n")
+            yield _Piece(path, line, 1, rest + b"\n")
         elif rest:
             torn.append(str(path))
 
@@ -167,7 +169,7 @@ def _columns(piece: _Piece) -> pl.DataFrame:
     except pl.exceptions.PolarsError as error:
         _blame(piece)
         raise InputError(f"{piece.path}:{piece.first_line}: {error}") from error
-    if raw.height != piece.text.count(b"\n"):
+    if raw.height != piece.lines:
         _blame(piece)
     _check(frame, piece)
     return frame.drop("incomplete")

@@ -43,9 +43,15 @@ def pair_table(samples: pl.DataFrame) -> pl.DataFrame:
     """
     _refuse_mixtures(samples)
     marked = samples if "status" in samples.columns else judged(samples)
+    cases = marked["case"].unique(maintain_order=True)
+    # One case at a time: the largest part of a report's memory is made here.
+    each = (_pairs(marked.lazy().filter(pl.col("case") == case)) for case in cases)
+    return pl.concat([_pairs(marked.head(0).lazy()), *each])
+
+
+def _pairs(marked: pl.LazyFrame) -> pl.DataFrame:
     last = (
-        marked.lazy()
-        .filter(pl.col("status") == "counts")
+        marked.filter(pl.col("status") == "counts")
         .select(*_PAIR, "arm", "start_s", "fom", "fom_better", *_RATES)
         .collect()
         .unique([*_PAIR, "arm"], keep="last", maintain_order=True)
