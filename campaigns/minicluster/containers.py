@@ -24,13 +24,17 @@ def wait_ready(layout: Layout, name: str) -> None:
 
 
 def enter(
-    layout: Layout, name: str, command: Sequence[str], env: Mapping[str, str] | None = None
+    layout: Layout,
+    name: str,
+    command: Sequence[str],
+    env: Mapping[str, str] | None = None,
+    label: str = "",
 ) -> str:
-    """Runs a command in a container and returns what it printed."""
+    """Runs a command in a container and returns what it printed; errors call it `label`."""
     init = namespaces.find_inner(layout.netns(name), 1)
     if init is None:
         raise MachineError(f"container {name} is not running")
-    return run(enter_command(init, command), env=env)
+    return run(enter_command(init, command), env=env, label=f"{label or command[0]} on {name}")
 
 
 def enter_command(init: int, command: Sequence[str]) -> list[str]:

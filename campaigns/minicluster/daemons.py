@@ -9,7 +9,7 @@ from pathlib import Path
 from analysis.errors import MachineError
 from campaigns.minicluster.containers import enter
 from campaigns.minicluster.layout import SITE, Layout
-from campaigns.minicluster.shell import run, wait_for
+from campaigns.minicluster.shell import last_line, run, wait_for
 from campaigns.minicluster.spec import Node
 
 CONTROL = "control"
@@ -20,8 +20,20 @@ ANSWER_S = 5.0
 def begin_database(layout: Layout) -> None:
     """Starts MariaDB, which takes a second or two to lay out its tables."""
     server = ["sh", str(SITE / "database.sh"), str(layout.database_socket)]
-    background = 'log=$1; shift; "$@" > "$log" 2>&1 &'
-    enter(layout, CONTROL, ["sh", "-c", background, "sh", str(layout.log("mariadbd")), *server])
+    background = 'log=$1 ended=$2; shift 2; { "$@"; : > "$ended"; } > "$log" 2>&1 &'
+    files = [str(layout.log("mariadbd")), str(_database_ended(layout))]
+    enter(layout, CONTROL, ["sh", "-c", background, "sh", *files, *server], label="mariadbd")
+
+
+def _database_ended(layout: Layout) -> Path:
+    return layout.state / "run" / "mariadbd.ended"
+
+
+def _database_listens(layout: Layout) -> bool:
+    if _database_ended(layout).exists():
+        said = last_line(layout.log("mariadbd").read_text(errors="replace"))
+        raise MachineError(f"mariadbd ended: {said}")
+    return layout.database_socket.exists()
 
 
 def make_munge_key(layout: Layout) -> None:
@@ -53,7 +65,7 @@ def munge_command(folder: Path, socket: Path, log: Path) -> list[str]:
 
 def start_accounting(layout: Layout) -> None:
     """slurmdbd, once MariaDB is there, and this cluster's entry in its tables."""
-    wait_for("mariadbd", layout.database_socket.exists, 60, layout.log("mariadbd"))
+    wait_for("mariadbd", lambda: _database_listens(layout), 60, layout.log("mariadbd"))
     env = {"MYSQL_UNIX_PORT": str(layout.database_socket), **client_env(layout)}
     enter(layout, CONTROL, ["slurmdbd"], env)
     log = layout.log("slurmdbd")
@@ -102,7 +114,8 @@ def start_slurmds(layout: Layout, nodes: list[Node]) -> None:
     for node in nodes:
         for kind in ("spool", "tmp"):
             (layout.state / kind / node.name).mkdir(exist_ok=True)
-        enter(layout, node.name, ["sh", "-c", command, "sh", str(layout.slurm_conf), node.name])
+        line = ["sh", "-c", command, "sh", str(layout.slurm_conf), node.name]
+        enter(layout, node.name, line, label="slurmd")
 
 
 def wait_idle(

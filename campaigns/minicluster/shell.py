@@ -34,8 +34,13 @@ def run(
     stdin: str | None = None,
     env: Mapping[str, str] | None = None,
     timeout_s: float = 60,
+    label: str = "",
 ) -> str:
-    """Runs a command to its end and returns its standard output, or raises `MachineError`."""
+    """Runs a command to its end and returns its standard output, or raises `MachineError`.
+
+    `label` is what errors call the command, where its whole line would say less.
+    """
+    label = label or " ".join(command)
     try:
         done = subprocess.run(
             command,
@@ -53,10 +58,10 @@ def run(
             f"{command[0]} is missing: site/minicluster/install.sh installs it"
         ) from error
     except subprocess.TimeoutExpired as error:
-        raise MachineError(f"{' '.join(command)}: no end after {timeout_s:g} s") from error
+        raise MachineError(f"{label}: no end after {timeout_s:g} s") from error
     if done.returncode != 0:
         said = last_line(done.stderr or done.stdout)
-        raise MachineError(f"{' '.join(command)}: exit {done.returncode}: {said}")
+        raise MachineError(f"{label}: exit {done.returncode}: {said}")
     return done.stdout
 
 

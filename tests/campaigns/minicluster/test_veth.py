@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import time
@@ -12,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from campaigns.minicluster import daemons
-from tests.campaigns.minicluster.real import Cluster, cluster_or_skip
+from tests.campaigns.minicluster.real import ENV, Cluster, cluster_or_skip
 
 pytestmark = pytest.mark.minicluster
 
@@ -59,6 +60,21 @@ def test_used_from_up_to_down(cluster: Cluster, tmp_path: Path) -> None:
     assert cluster.nimc_json("status")["nodes"]["node2"] in ("drain", "drng")
 
     cluster.nimc("down")
+    assert cluster.left_behind() == []
+
+
+@pytest.mark.parametrize("daemon", ["mariadbd", "slurmdbd"])
+def test_a_daemon_that_fails_is_named_in_one_line(
+    cluster: Cluster, daemon: str, tmp_path: Path
+) -> None:
+    broken = tmp_path / daemon
+    broken.write_text("#!/bin/sh\necho no more flux >&2\nexit 7\n")
+    broken.chmod(0o755)
+    command = cluster.command("up", "--nodes", "1", "--origins", "0")
+    env = {**ENV, "PATH": f"{tmp_path}:{ENV['PATH']}"}
+    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 3
+    assert re.fullmatch(rf"nimc: {daemon}.*: no more flux\n", done.stderr), done.stderr
     assert cluster.left_behind() == []
 
 
