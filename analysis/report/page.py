@@ -21,6 +21,7 @@ from analysis.report.data import RunData
 from analysis.report.palette import css_variables
 from analysis.report.plots import overview_plot, ratios_plot, samples_plot
 from analysis.report.published import Published, published
+from analysis.report.scaling import ScalingView, scaling_view
 from analysis.statistics.paper import PaperEstimates, paper_estimates
 from analysis.verdict import MEANING
 
@@ -76,6 +77,8 @@ class RunView:
     #: The rows of the results table: effects, or all of a case that has none.
     shown: list[Result]
     overview_svg: Markup | None
+    #: Run time against ranks, where there are several scales.
+    scaling: ScalingView | None
 
 
 def render(runs: Sequence[RunData]) -> str:
@@ -114,7 +117,7 @@ def _run_view(run: RunData, anchor: str) -> RunView:
     shown = [row for case in cases for row in (case.effects or case.rows)]
     effects = [row for row in shown if row.slowdown is not None and row.arm not in SILENT_ARMS]
     overview = Markup(overview_plot(effects, f"{anchor}o")) if len(effects) > 1 else None
-    return RunView(run, anchor, cases, shown, overview)
+    return RunView(run, anchor, cases, shown, overview, scaling_view(run, f"{anchor}f"))
 
 
 def _case_view(run: RunData, name: str, anchor: str) -> CaseView:

@@ -16,7 +16,7 @@ _ENERGY_TOLERANCE = 0.005
 
 
 def parse(stdout: str) -> Fom:
-    """Loop time in seconds, with steps, atoms and the CPU share that LAMMPS reports."""
+    """Loop time in seconds, with ranks, steps, atoms and the CPU share that LAMMPS reports."""
     errors = re.search(r"^ERROR.*", stdout, re.MULTILINE)
     if errors:
         raise FomError(errors.group(0))
@@ -26,7 +26,8 @@ def parse(stdout: str) -> Fom:
         "'Loop time'",
     )
     _check_state(_thermo(stdout))
-    extra = {"steps": float(loop.group(3)), "atoms": float(loop.group(4))}
+    names = ("ranks", "steps", "atoms")
+    extra = dict(zip(names, map(float, loop.groups()[1:]), strict=True))
     share = re.search(r"^([0-9.]+)% CPU use", stdout, re.MULTILINE)
     if share:
         extra["cpu_share"] = float(share.group(1)) / 100
