@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.resources import files
-from typing import Any
 
 import jinja2
 import polars as pl
@@ -187,8 +186,10 @@ def _fom(value: float | None, row: Result) -> str:
     return _DASH if value is None else f"{figures.number(value / factor)} {unit}"
 
 
-def _ratio(value: float | None, low: float | None, high: float | None) -> dict[str, Any]:
+def _ratio(value: float | None, low: float | None, high: float | None) -> dict[str, str]:
     """A ratio with its interval, for the template; refuses a ratio without one."""
+    if value is None:
+        return {"value": _DASH, "interval": ""}
     text, ends = figures.effect(value, low, high)
     return {"value": text, "interval": ends.replace("-", _DASH)}
 

@@ -169,3 +169,19 @@ def test_several_runs_of_a_machine_share_a_page_newest_first(tmp_path: Path) -> 
     parsed = _Page(text)
     assert [name for name, times in parsed.ids.items() if name and times > 1] == []
     assert text.index("run tuesday") < text.index("run monday")
+
+
+def test_a_cut_off_line_is_told(tmp_path: Path) -> None:
+    folder = write_run(tmp_path / "run", samples(STREAM, pairs=6))
+    with (folder / "samples" / "stream.jsonl").open("a") as file:
+        file.write('{"key": "stream/0/6/o')
+    text = page.render([load_run(folder)])
+    assert "stream.jsonl was cut off while it was written" in text
+
+
+def test_writers_are_told_with_their_size_and_worst_share(run: RunData, text: str) -> None:
+    shares = run.samples.filter(case="stream", arm="on", status="counts")["writer_share"]
+    worst = shares.min()
+    assert isinstance(worst, float)
+    told = f"on: 1 writer, ucx over shared memory, 64 KiB a write; none below {worst:.0%} of"
+    assert told in text
