@@ -144,7 +144,7 @@ class Agent:
                     if end.role == "origin":
                         self._tell("row", end.index, end.role, rate_b_s=meaning.rate_b_s)
                 elif isinstance(meaning, Fault):
-                    fault = meaning.text
+                    fault = fault or meaning.text  # what follows the first is its consequence
         code = await end.process.wait()
         self._tell("exit", end.index, end.role, code=code, fault=fault)
 
@@ -169,6 +169,11 @@ class Agent:
     async def _count(self, end: _End, device: str | None) -> None:
         """Rows of a writer that prints none: what its origin's device has sent."""
         then_s, then = time.time(), counters.read(device, "sent")
+        if then is None:
+            fault = (
+                f"device {device}: has no byte counter, which a throttled writer's rows come from"
+            )
+            self._tell("exit", end.index, end.role, code=1, fault=fault)
         while end.process.returncode is None and then is not None:
             await asyncio.sleep(COUNT_S)
             now_s, now = time.time(), counters.read(device, "sent")

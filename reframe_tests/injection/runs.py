@@ -260,7 +260,7 @@ class Runner:
 
     async def _count(self) -> counted.Readings:
         """What the targets' devices have received so far; nothing where none is written over."""
-        if self._plan.device is None:
+        if self._plan.device is None or self._plan.origin_policy == "same_host":
             return {}
         return await self._hub.count(self._nodes.targets, self._plan.device)
 

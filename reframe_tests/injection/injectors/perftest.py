@@ -23,7 +23,7 @@ _ROW = re.compile(r"^\s*(\d+)\s+(\d+)\s+(\d+\.\d+)\s+(\d+\.\d+)\s+(\d+\.\d{6})(.
 #: A log's time stamp in front of the line.
 _STAMP = re.compile(r"^\[\s*\d+\.\d+\] ?")
 _FAULT = re.compile(
-    r"Couldn't |Unable to |Failed |Failed:|not found|not supported|[Cc]ompletion with [Ee]rror"
+    r"Couldn't |Unable to |Failed |Failed:|not found|not support|[Cc]ompletion with [Ee]rror"
     r"|Unexpected CM event|Problems with "
 )
 #: The program refuses to write fewer messages.

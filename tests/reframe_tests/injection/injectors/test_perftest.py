@@ -1,5 +1,6 @@
 """Lines of ib_write_bw, as it really printed them."""
 
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -91,6 +92,18 @@ def test_a_failure_is_a_fault_and_never_a_row(name, text):
     assert all(isinstance(meaning, Fault) for meaning in found)
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        # ib_write_bw 6.06: a limit together with --run_infinitely, and a host without devices.
+        " run_infinitely does not support rate limit feature yet",
+        " Unable to find the Infiniband/RoCE device",
+    ],
+)
+def test_what_it_refuses_is_a_fault(line):
+    assert perftest.Perftest().parser(writer()).parse(line + "\n") == Fault(line.strip())
+
+
 def test_a_row_before_any_header_has_no_unit_and_is_none():
     parser = perftest.Perftest().parser(writer())
     assert parser.parse(" 65536      3136     0.00     65.27     0.001044\n") is None
@@ -133,3 +146,20 @@ def test_a_missing_program_is_named_with_its_package(monkeypatch):
     assert perftest.Perftest().missing() == (
         "ib_write_bw is missing: 'apt install perftest', or 'dnf install perftest'"
     )
+
+
+@pytest.mark.skipif(
+    perftest.Perftest().missing() is not None, reason=f"perftest: {perftest.Perftest().missing()}"
+)
+@pytest.mark.parametrize("rate_b_s", [None, 20e6])
+def test_the_installed_version_takes_our_options(rate_b_s):
+    """It looks at its options before it looks for a device, and this one does not exist."""
+    asked = writer(device="no_such_device", rate_b_s=rate_b_s)
+    answer = subprocess.run(
+        perftest.Perftest().target_command(asked), capture_output=True, text=True, timeout=20
+    )
+    said = answer.stdout + answer.stderr
+    assert answer.returncode == 1
+    assert "Unable to find the Infiniband/RoCE device" in said
+    assert "unrecognized option" not in said
+    assert "support" not in said
