@@ -52,7 +52,7 @@ class Runner:
         failures = []
         for index, entry in enumerate(self.campaign.cases):
             later = self.campaign.cases[index + 1 :]
-            failure = self._run_case(entry, sum(map(self._least_s, later)))
+            failure = self._run_case(entry, sum(map(self._case_least_s, later)))
             if failure:
                 failures.append(failure)
         return failures
@@ -109,7 +109,10 @@ class Runner:
     def _logs(self, entry: Entry, block: int) -> Path:
         return self.run / "logs" / entry.name / str(block)
 
-    def _least_s(self, entry: Entry) -> float:
-        """Expected time that a case still needs at least, seconds."""
+    def least_s(self) -> float:
+        """Expected time that the campaign still needs at least, seconds."""
+        return sum(map(self._case_least_s, self.campaign.cases))
+
+    def _case_least_s(self, entry: Entry) -> float:
         missing = self.campaign.pairs.floor - self._standing(entry).pairs
         return block_s(self.campaign, entry, missing) if missing > 0 else 0.0

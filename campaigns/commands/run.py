@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from analysis.errors import MachineError
+from campaigns import reservation
 from campaigns.ask import Asked, ask
 from campaigns.describe import new_header
 from campaigns.folder import RunFolder, open_run
@@ -73,7 +74,9 @@ def _measure(asked: Asked, folder: RunFolder, reframe: str) -> list[Failure]:
     try:
         with Interrupts() as interrupts:
             site, run = asked.site, folder.path
-            return Runner(asked.campaign, site, run, reframe, interrupts, shown).run_all()
+            runner = Runner(asked.campaign, site, run, reframe, interrupts, shown)
+            reservation.check(asked.machine, runner.least_s())
+            return runner.run_all()
     finally:
         shown.close()
 

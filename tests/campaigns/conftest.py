@@ -66,7 +66,7 @@ class Nimc:
     def run(self, *options: str, fake: str = "", **more: Any) -> tuple[int, str, str]:
         """Run it to its end: exit status, standard output, standard error."""
         process = self.start(*options, fake=fake, **more)
-        out, err = process.communicate(timeout=120)
+        out, err = process.communicate(timeout=300)
         return process.returncode, out, err
 
     def the_run(self) -> Path:
@@ -105,11 +105,11 @@ def nimc(tmp_path: Path) -> Nimc:
 
 @pytest.fixture
 def wait_until() -> Callable[[Callable[[], bool]], None]:
-    """Wait until something holds; fail after 30 seconds."""
+    """Wait until something holds; fail after two minutes."""
     import time
 
     def wait(holds: Callable[[], bool]) -> None:
-        until_s = time.monotonic() + 30
+        until_s = time.monotonic() + 120
         while not holds():
             assert time.monotonic() < until_s, "waited in vain"
             time.sleep(0.02)
