@@ -48,8 +48,11 @@ def capacities(
     where the pair's flat part holds no saturated point, or where the total would still grow with
     further cores by more than noise explains: then the capacity is not reached there.
     """
-    seen = np.isfinite(c.comp_par + c.comm_par)
-    n, totals = c.n[seen], (c.comp_par + c.comm_par)[seen]
+    both = c.comp_par + c.comm_par
+    seen = np.isfinite(both) & (both > 0)
+    if not seen.any():
+        return np.zeros((len(pairs), 3)), np.full(len(pairs), np.inf)
+    n, totals = c.n[seen], both[seen]
     wanted = n * b_comp + b_comm
     basis = _basis(n, pairs)
     lowest = float(np.quantile(totals[totals >= 0.9 * totals.max()], 0.5))

@@ -40,6 +40,8 @@ CONTINUOUS = (
     "delta_r_b_s",
     "alpha",
 )
+#: The rates that do not depend on a capacity shared by both sides.
+ALONE = ("b_comp_seq_b_s", "b_comm_seq_b_s", "t_seq_max_b_s")
 
 
 def fit(sweep: Sweep) -> Model:
@@ -61,13 +63,17 @@ def fit(sweep: Sweep) -> Model:
         remote, unidentified["remote"] = fit_placement(
             curves(sweep.at(node, node)), f"{sweep.name}: comp_node {node}, comm_node {node}"
         )
+    nodes = {"local": 0} | ({} if remote is None else {"remote": node})
+    reach = {name: max(p.n for p in sweep.at(at, at)) for name, at in nodes.items()}
+    cores = max(reach.values())
     return Model(
         name=sweep.name,
-        cores=max(p.n for p in sweep.points if p.comp_node == p.comm_node),
+        cores=cores,
         numa_per_socket=sweep.numa_per_socket,
         numa_nodes=sweep.numa_nodes,
         local=local,
         remote=remote,
+        reach={name: last for name, last in reach.items() if last < cores},
         unidentified={placement: why for placement, why in unidentified.items() if why},
     )
 
@@ -207,20 +213,15 @@ def _known_only(p: Parameters, c: Curves) -> tuple[Parameters, dict[str, str]]:
         why |= dict.fromkeys(("n_seq_max", "t_seq_max_b_s", "t_par_max2_b_s", "delta_r_b_s"), text)
     elif p.t_par_max_b_s is not None and not _binds(p, c):
         why["t_seq_max_b_s"] = "the shared capacity already limits computations alone, below it"
+    # The capacity and what is told with it: everything else but rates alone.
+    told_together = (*CONTINUOUS, "n_par_max", "n_seq_max")
+    with_capacity = [name for name in told_together if name not in ALONE]
     if p.b_comm_seq_b_s is None:
-        why["b_comm_seq_b_s"] = text = "communications alone were not measured"
-        why |= dict.fromkeys(("n_par_max", "t_par_max_b_s", "delta_l_b_s", "alpha"), text)
+        text = "communications alone were not measured"
+        why = dict.fromkeys((*with_capacity, "b_comm_seq_b_s"), text) | why
     elif p.t_par_max_b_s is None:
         text = f"neither side lost anything beyond the noise: the capacity {beyond}"
-        names = (
-            "n_par_max",
-            "t_par_max_b_s",
-            "t_par_max2_b_s",
-            "delta_l_b_s",
-            "delta_r_b_s",
-            "alpha",
-        )
-        why |= dict.fromkeys(names, text)
+        why = dict.fromkeys(with_capacity, text) | why
     else:
         n_par, n_seq = p.n_par_max or last, p.n_seq_max
         if n_seq is not None and n_par >= n_seq:

@@ -72,7 +72,10 @@ class ImprovedModel:
         parameters = side(self.base, comp_node)
         if comp_shape is None:
             return replace(seed, comm_par_b_s=comm, comm_alone_b_s=comm_alone)
+        # Unknown past the measured numbers of cores, as with the seed's model.
+        comm = np.where(np.isnan(seed.comm_par_b_s), np.nan, comm)
         comp_alone = alone(parameters, comp_shape, seed.n)
+        comp_alone = np.where(np.isnan(seed.comp_alone_b_s), np.nan, comp_alone)
         return Prediction(
             comp_node=comp_node,
             comm_node=comm_node,
@@ -110,7 +113,8 @@ def share(shape: Shape, alpha: float, n: Cores) -> Rates:
 def alone(p: Parameters, shape: Shape, n: Cores) -> Rates:
     """Rate of computations without communications."""
     limit = np.inf if p.t_seq_max_b_s is None else p.t_seq_max_b_s
-    return soft_minimum(_wanted(p, n), np.minimum(total(p, n), limit), shape.softness)
+    capacity = np.clip(total(p, n), 0.0, limit)
+    return soft_minimum(_wanted(p, n), capacity, shape.softness)
 
 
 def together(p: Parameters, shape: Shape, n: Cores, comm: Rates) -> Rates:

@@ -49,6 +49,9 @@ class Model:
     remote: Parameters | None
     #: True for a set taken from the literature rather than measured here.
     published: bool = False
+    #: Placement -> largest number of cores measured there, where that is not all of `cores`: past
+    #: it nothing is predicted.
+    reach: dict[str, int] = field(default_factory=dict)
     #: Placement -> parameter -> why it could not be told.
     unidentified: dict[str, dict[str, str]] = field(default_factory=dict)
 
@@ -75,6 +78,7 @@ def from_dict(document: Any, source: str) -> Model:
             local=_parameters(document["local"], f"{source}: local"),
             remote=None if remote is None else _parameters(remote, f"{source}: remote"),
             published=bool(document.get("published", False)),
+            reach={str(k): int(v) for k, v in document.get("reach", {}).items()},
             unidentified=dict(document.get("unidentified", {})),
         )
     except KeyError as error:

@@ -100,13 +100,16 @@ def predict(model: Model, comp_node: int, comm_node: int) -> Prediction:
     comm_model = (
         comp_side if same else replace(model.local, b_comm_seq_b_s=comm_side.b_comm_seq_b_s)
     )
-    comp_alone = alone(comp_side, n)
+    comp_known = n <= _reach(model, comp_side)
+    comm_known = comp_known if same else n <= _reach(model, model.local)
+    comp_alone = np.where(comp_known, alone(comp_side, n), np.nan)
+    comp_same = np.where(comp_known, shared(comp_side, n)[0], np.nan)
     return Prediction(
         comp_node=comp_node,
         comm_node=comm_node,
         n=n,
-        comp_par_b_s=shared(comp_side, n)[0] if same else comp_alone,
-        comm_par_b_s=shared(comm_model, n)[1],
+        comp_par_b_s=comp_same if same else comp_alone,
+        comm_par_b_s=np.where(comm_known, shared(comm_model, n)[1], np.nan),
         comp_alone_b_s=comp_alone,
         comm_alone_b_s=np.full(n.shape, _known(comm_side.b_comm_seq_b_s)),
     )
@@ -133,6 +136,11 @@ def side(model: Model, node: int) -> Parameters:
     if node < model.numa_per_socket or model.remote is None:
         return model.local
     return model.remote
+
+
+def _reach(model: Model, p: Parameters) -> int:
+    """The largest number of cores that the measurements behind the parameters had."""
+    return model.reach.get("remote" if p is model.remote else "local", model.cores)
 
 
 def _known(value: float | None) -> float:

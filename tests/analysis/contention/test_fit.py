@@ -6,6 +6,8 @@ import dataclasses
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from analysis.contention import published
 from analysis.contention.fit import fit
@@ -90,6 +92,49 @@ def test_missing_points_and_rates():
     comp, comm = errors_percent(truth, fit(dataclasses.replace(full, points=thin)))
     assert comp < 2
     assert comm < 2
+
+
+def test_nothing_is_predicted_past_what_was_measured():
+    truth = published.load("henri")
+    full = sweep(truth, 4, 0.01, calibration(truth))
+    model = fit(
+        dataclasses.replace(full, points=[p for p in full.points if p.comp_node == 0 or p.n <= 7])
+    )
+    assert model.reach == {"remote": 7}
+    remote = predict(model, 1, 1)
+    assert not np.isnan(remote.comp_par_b_s[:7]).any()
+    assert np.isnan(remote.comp_par_b_s[7:]).all()
+    assert np.isnan(remote.comm_par_b_s[7:]).all()
+    assert not np.isnan(predict(model, 0, 0).comp_par_b_s).any()
+    # Computations past 7 cores are unknown on node 1; communications follow the local model.
+    mixed = predict(model, 1, 0)
+    assert np.isnan(mixed.comp_par_b_s[7:]).all()
+    assert not np.isnan(mixed.comm_par_b_s).any()
+
+
+def test_rates_of_zero_are_no_capacity():
+    points = [Point(n, 0, 0, 5e9 * n, 4e9, 0.0, 0.0) for n in range(1, 5)]
+    model = fit(one_node(points))
+    assert model.local.b_comp_seq_b_s == pytest.approx(5e9, rel=0.01)
+    assert model.local.t_par_max_b_s is None
+
+
+RATE = st.one_of(st.none(), st.just(0.0), st.floats(1e6, 1e12))
+POINT = st.builds(Point, st.integers(1, 6), st.just(0), st.just(0), RATE, RATE, RATE, RATE)
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.lists(POINT, min_size=1, max_size=8))
+def test_any_sweep_is_fitted_or_refused(points):
+    try:
+        model = fit(one_node(points))
+    except InputError:
+        return
+    unknown = {
+        f.name for f in dataclasses.fields(model.local) if getattr(model.local, f.name) is None
+    }
+    assert unknown == set(model.unidentified.get("local", {}))
+    assert len(predict(model, 0, 0).n) == max(p.n for p in points)
 
 
 def one_node(points, cores=None):
