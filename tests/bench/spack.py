@@ -1,0 +1,56 @@
+"""What `nimc spack` costs: choosing versions, building fresh and from a build cache, and a no-op."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+import time
+from pathlib import Path
+
+from campaigns.spack import setup
+from campaigns.spack.build import build
+from campaigns.spack.layout import layout
+from campaigns.spack.mirror import make_mirror
+from tests.bench import BenchRow
+
+COMMAND = "python -m tests.bench spack"
+NO_OP_AIM_S = 2.0
+
+
+def run() -> list[BenchRow]:
+    """Nothing where no Spack is at hand; environments are those of NIMC_BENCH_STACKS."""
+    if not (os.environ.get("SPACK_ROOT") or shutil.which("spack")):
+        print("spack: needs a Spack (SPACK_ROOT, or spack on PATH)")
+        return []
+    stacks = os.environ.get("NIMC_BENCH_STACKS", "stream").split(",")
+    with tempfile.TemporaryDirectory() as folder:
+        return [row for name in stacks for row in _rows(Path(folder), name)]
+
+
+def _rows(folder: Path, name: str) -> list[BenchRow]:
+    def path_of(variable: str) -> Path | None:
+        return Path(os.environ[variable]) if os.environ.get(variable) else None
+
+    def ready(root: str, mirror: str | None):  # type: ignore[no-untyped-def]
+        place = layout("bench", folder / root)
+        packages, machine = path_of("NIMC_TEST_PACKAGES"), path_of("NIMC_TEST_MACHINE_FILE")
+        return place, setup.setup(place, packages, machine, mirror)
+
+    place, settings = ready("fresh", os.environ.get("NIMC_TEST_MIRROR"))
+    fresh = build(place, settings, name, os.cpu_count() or 1, print)
+    started = time.monotonic()
+    build(place, settings, name, 1, print)
+    no_op_s = time.monotonic() - started
+    made = make_mirror(place, settings, folder / "mirror", [name])
+    cached = build(*ready("cached", made["mirror"]), name, os.cpu_count() or 1, print)
+    return [
+        _row(f"{name}: choosing versions", fresh.concretize_s),
+        _row(f"{name}: building fresh", fresh.install_s),
+        _row(f"{name}: installing from a build cache", cached.install_s),
+        BenchRow(f"{name}: no-op", no_op_s, "s", "under 2 s", no_op_s < NO_OP_AIM_S, COMMAND),
+    ]
+
+
+def _row(name: str, seconds: float) -> BenchRow:
+    return BenchRow(name, seconds, "s", "", None, COMMAND)
