@@ -1,4 +1,4 @@
-"""What `nimc spack` costs: choosing versions, building fresh and from a build cache, and a no-op."""
+"""What `nimc spack` costs: choosing versions, building fresh and from a cache, and a no-op."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 from campaigns.spack import setup
 from campaigns.spack.build import build
-from campaigns.spack.layout import layout
+from campaigns.spack.layout import Layout, layout
 from campaigns.spack.mirror import make_mirror
 from tests.bench import BenchRow
 
@@ -32,7 +32,7 @@ def _rows(folder: Path, name: str) -> list[BenchRow]:
     def path_of(variable: str) -> Path | None:
         return Path(os.environ[variable]) if os.environ.get(variable) else None
 
-    def ready(root: str, mirror: str | None):  # type: ignore[no-untyped-def]
+    def ready(root: str, mirror: str | None) -> tuple[Layout, setup.Settings]:
         place = layout("bench", folder / root)
         packages, machine = path_of("NIMC_TEST_PACKAGES"), path_of("NIMC_TEST_MACHINE_FILE")
         return place, setup.setup(place, packages, machine, mirror)
@@ -53,4 +53,4 @@ def _rows(folder: Path, name: str) -> list[BenchRow]:
 
 
 def _row(name: str, seconds: float) -> BenchRow:
-    return BenchRow(name, seconds, "s", "", None, COMMAND)
+    return BenchRow(name, seconds, "s", "-", None, COMMAND)
