@@ -21,6 +21,9 @@ from reframe_tests.workloads import WORKLOADS
 
 #: A timetable is made for a run so many times as long as the longest of the block so far.
 _ROOM = 10.0
+#: How long the rows that cover the end of the window are waited for, seconds: an emulated
+#: processor may print a row of one second several seconds late.
+_LAST_ROWS_S = 10.0
 #: How much of a program's error output is quoted, characters.
 _QUOTE = 200
 
@@ -225,7 +228,7 @@ class Runner:
             )
 
         if result.outcome == "kept":
-            await self._hub.wait_for(covered, 4 * max(state.row_s for state in states))
+            await self._hub.wait_for(covered, _LAST_ROWS_S)
             for state in states:
                 if state.ended and state.rows[-1].end_s < end_s:
                     result.fail("injector_died", f"writer {state.writer.index}: {state.ended}")
