@@ -24,6 +24,8 @@ COLOURS = {
     "aa": ("#6f9fd0", "#9cc7f7"),
     "on": ("#c8434f", "#f4838c"),
     "spin": ("#b7791f", "#e3b341"),
+    "daly": ("#b0479a", "#e08fd0"),
+    "constant": ("#2f8f5b", "#6fd09b"),
     "other": ("#7d5ba6", "#b79ae0"),
     "bad": ("#8a8f98", "#a7adb8"),
 }
@@ -48,7 +50,7 @@ STYLE: dict[Any, Any] = {
     "ytick.labelcolor": COLOURS["ink"][0],
 }
 #: Arm -> how its points look; shape as well as colour, for readers who tell no red from green.
-MARKERS = {"off": "o", "on": "^", "spin": "s", "aa": "D"}
+MARKERS = {"off": "o", "on": "^", "spin": "s", "aa": "D", "daly": "v", "constant": "X"}
 
 
 def light(name: str) -> str:

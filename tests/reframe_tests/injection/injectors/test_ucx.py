@@ -55,6 +55,11 @@ def test_the_summary_of_a_finished_writer_is_its_total_and_no_row():
     assert total.messages * MIB / total.rate_b_s == pytest.approx(20000 * 96.982e-6, rel=1e-4)
 
 
+def test_only_a_short_write_is_set_up_without_watching_memory():
+    assert UCX.environment(writer(messages=1))["UCX_MEM_EVENTS"] == "n"
+    assert "UCX_MEM_EVENTS" not in UCX.environment(writer())
+
+
 def test_a_short_write_ends_by_itself():
     command = UCX.origin_command(writer(messages=46000))
     assert command[command.index("-n") + 1] == "46000"

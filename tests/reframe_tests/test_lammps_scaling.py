@@ -1,0 +1,83 @@
+"""The scaling check for real: LAMMPS on two nodes of a minicluster, one writer on a third."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from campaigns.minicluster.layout import CHECKOUT
+from reframe_tests.injection.injectors import INJECTORS
+from tests.campaigns.minicluster.real import ENV, Cluster, cluster_or_skip
+
+pytestmark = pytest.mark.minicluster
+
+#: All nodes share the processors of this host, so that a write may be slow by much.
+SETTINGS = {
+    "nodes": 2,
+    "steps": 100,
+    "arms": "off,daly",
+    "pairs": 1,
+    "warmups": 0,
+    "retries": 3,
+    "writers": "daly:1",
+    "write": "0.4s",
+    "messages": 300,
+    "tolerance_s": 1.0,
+    "allowed_share": 0.25,
+    "min_share": 0.01,
+    "run_timeout_s": 60,
+}
+
+
+@pytest.fixture
+def cluster() -> Iterator[Cluster]:
+    yield from cluster_or_skip("veth")
+
+
+def test_writes_are_done_as_planned(cluster: Cluster, tmp_path: Path) -> None:
+    if missing := INJECTORS["ucx"].missing():
+        pytest.skip(missing)
+    cluster.nimc("up", "--nodes", "3", "--origins", "1")
+    asked = {**SETTINGS, "nimc_dir": tmp_path / "run"}
+    command = [str(Path(sys.executable).parent / "reframe"), "-C", "configs/minicluster.py"]
+    command += ["-c", "reframe_tests/lammps_scaling.py", "-r", "-n", "^lammps_scaling$"]
+    command += [f"--prefix={tmp_path}/reframe", f"--report-file={tmp_path}/report.json"]
+    for name, value in asked.items():
+        command += ["-S", f"lammps_scaling.{name}={value}"]
+    done = subprocess.run(
+        command,
+        cwd=CHECKOUT,
+        env={**ENV, "NIMC_MINICLUSTER": str(cluster.state)},
+        capture_output=True,
+        text=True,
+        timeout=240,
+    )
+    assert done.returncode == 0, done.stdout[-3000:]
+    lines = (tmp_path / "run" / "samples" / "lammps_scaling.jsonl").read_text().splitlines()
+    samples = [json.loads(line) for line in lines]
+    assert {sample["fom_extra"]["ranks"] for sample in samples} == {2.0}
+    (kept,) = (s for s in samples if s["arm"] == "daly" and s["outcome"] == "kept")
+    assert set(kept["nodes"]).isdisjoint(kept["origin_nodes"])
+    table = kept["timetable"]
+    assert table["planned"] >= 3
+    # A write at the window's edge may lie within it by plan alone, or in truth alone.
+    assert abs(table["done"] - table["planned"]) <= 2
+    assert table["missing_share"] <= 0.25
+    assert table["unplanned"] == 0
+    assert table["bytes_b"] == table["done"] * 300 * 65536
+    assert table["clock_error_s"] < 0.1
+    (writer,) = kept["writers"]
+    assert (writer["origin"], writer["transport"]) == ("node3", "tcp")
+    # What was planned and what was done stand in full beside the logs.
+    name = f"{kept['pair']}-daly-{kept['attempt']}.writes.json"
+    full = json.loads((tmp_path / "run/logs/lammps_scaling/0" / name).read_text())
+    hits = full["timetable"]["hits"]
+    assert all(a != b for a, b in pairwise(hits))  # two targets take turns
+    cluster.nimc("down")
+    assert cluster.left_behind() == []
