@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -20,7 +21,7 @@ def why_failed(status: int, logs: Path) -> str | None:
     """None where a session with exit status `status` and the logs `logs` did what it was to do."""
     block = _read(logs / "block.json")
     if status == 0 and block.get("state", "done") == "done":
-        return None
+        return None if block else _skipped(logs)
     space = os.statvfs(logs)
     if space.f_bavail * space.f_frsize < _FULL_B:
         return f"{logs}: No space left on device"
@@ -47,6 +48,19 @@ def _reported(report: dict[str, Any]) -> Iterator[str]:
             if case.get("result") in ("fail", "abort") or case.get("fail_reason"):
                 phase = case.get("fail_phase") or "run"
                 yield f"ReFrame failed in '{phase}': {case.get('fail_reason') or 'no reason given'}"
+
+
+def _skipped(logs: Path) -> str | None:
+    """Why ReFrame skipped the check everywhere; it says so in its log alone."""
+    runs = _read(logs / "reframe.json").get("runs", [])
+    results = {case.get("result") for run in runs for case in run.get("testcases", [])}
+    if results != {"skip"}:
+        return None
+    with suppress(OSError):
+        log = (logs / "reframe.log").read_text(encoding="utf-8", errors="replace")
+        reasons = re.findall(r"SKIP.*? \[([^][]+)\]\s*$", log, re.MULTILINE)
+        return _line(f"skipped: {'; '.join(dict.fromkeys(reasons))}")
+    return "skipped by ReFrame"
 
 
 def _last_words(log: Path) -> str:

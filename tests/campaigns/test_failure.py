@@ -60,3 +60,20 @@ def report(phase: str, reason: str) -> str:
     good = {"result": "pass", "fail_phase": None, "fail_reason": None}
     bad = {"result": "fail", "fail_phase": phase, "fail_reason": reason}
     return json.dumps({"runs": [{"testcases": [good, bad]}]})
+
+
+def test_a_check_that_was_skipped_everywhere_is_not_a_success(tmp_path: Path) -> None:
+    # As ReFrame 4.10.4 prints and reports it, colours included.
+    (tmp_path / "reframe.log").write_text(
+        "[ \x1b[33m    SKIP\x1b[0m ] (1/2) hpccg /ae019b7e @localhost:default+wheels"
+        " [test_HPCCG is not on PATH]\n"
+        "[ \x1b[33m    SKIP\x1b[0m ] (2/2) hpccg /ae019b7e @localhost:default+spack"
+        " [nimc: no Spack is set up]\n"
+    )
+    skip, ran = {"result": "skip"}, {"result": "pass"}
+    report = tmp_path / "reframe.json"
+    report.write_text(json.dumps({"runs": [{"testcases": [skip, skip]}]}))
+    said = "skipped: test_HPCCG is not on PATH; nimc: no Spack is set up"
+    assert why_failed(0, tmp_path) == said
+    report.write_text(json.dumps({"runs": [{"testcases": [skip, ran]}]}))
+    assert why_failed(0, tmp_path) is None
