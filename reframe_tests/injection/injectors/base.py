@@ -37,7 +37,10 @@ class Writer:
 
 @dataclass(frozen=True)
 class Row:
-    """One reported interval: bytes written since the row before, and the rate reported for it."""
+    """One reported interval: bytes written in it, and their rate.
+
+    A rate of zero is a row: the writer says that it writes nothing.
+    """
 
     bytes_b: float
     rate_b_s: float

@@ -1,5 +1,6 @@
 """Lines of ib_write_bw, as it really printed them."""
 
+import re
 import subprocess
 from pathlib import Path
 
@@ -14,7 +15,9 @@ MIB = 1048576
 
 def meanings(name, **asked):
     parser = perftest.Perftest().parser(writer(**asked))
-    lines = (CAPTURES / f"{name}.txt").read_text().splitlines(keepends=True)
+    text = (CAPTURES / f"{name}.txt").read_text()
+    # The exit status was noted behind the last line, which may lack its newline.
+    lines = re.sub(r"# (client |server )?rc=.*\n", "", text).splitlines(keepends=True)
     return [meaning for line in lines if (meaning := parser.parse(line)) is not None]
 
 
@@ -73,6 +76,12 @@ def test_stamps_of_a_log_are_no_part_of_the_line():
 
 def test_the_achieved_rate_of_a_throttled_writer_is_read():
     assert meanings("rate20M_SW_b1.client") == [Row(961 * 65536.0, 20.0 * MIB)]
+
+
+def test_an_endless_client_that_lost_its_server_reports_zero_and_no_error():
+    rows = meanings("inf_srvKILL.client")
+    assert [row.bytes_b / 65536 for row in rows] == [38, 76, 0, 0, 0, 0, 0, 0, 0]
+    assert all(row.rate_b_s == 0 for row in rows[2:])
 
 
 @pytest.mark.parametrize(
