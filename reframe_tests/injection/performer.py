@@ -110,7 +110,8 @@ class Performer:
             _, left = await asyncio.wait(self._writes, timeout=timeout_s)
             for task in left:
                 task.cancel()
-            self.faults["had not ended when all else had"] += len(left)
+            if left:
+                self.faults["had not ended when all else had"] += len(left)
             await asyncio.gather(*left, return_exceptions=True)
         with suppress(asyncio.CancelledError):
             await self._clock
