@@ -29,6 +29,7 @@ class Perftest(AutotoolsPackage):
 
     def test_version(self):
         """ib_write_bw tells its version"""
-        with set_env(LC_ALL="C"):
-            output = which(self.prefix.bin.ib_write_bw)("--version", output=str.split, error=str)
+        # It exits with 1 after it has told its version.
+        tell = which(self.prefix.bin.ib_write_bw)
+        output = tell("--version", output=str.split, error=str.split, fail_on_error=False)
         check_outputs("Version: 6", output)
