@@ -1,4 +1,4 @@
-.PHONY: campaign test bench lint lock clean
+.PHONY: campaign test bench lint lock clean minicluster
 
 MACHINE ?= localhost
 RESULTS ?= results
@@ -11,6 +11,11 @@ campaign: $(READY)
 
 test: $(READY)
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+# STREAM and LAMMPS with real writers on a Slurm cluster on this host (root): FABRIC=veth or rxe.
+FABRIC ?= veth
+minicluster: $(READY)
+	sh site/minicluster/try.sh $(FABRIC)
 
 bench: $(READY)
 	$(BIN)/python -m tests.bench

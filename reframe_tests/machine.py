@@ -49,6 +49,15 @@ class Nic(_Record):
     link_rate_b_s: _Rate = Field(alias="link_rate", gt=0)
 
 
+class Proof(_Record):
+    """How well writes must be proven. Looser only where the fabric is emulated."""
+
+    #: Largest share by which the bytes that a target's device counted may differ from the claim.
+    counter_share: Annotated[float, Field(gt=0)] = 0.2
+    #: A report later than this many of its intervals means that the writer stood still.
+    late_rows: Annotated[float, Field(ge=1)] = 3.0
+
+
 class Facts(_Record):
     """What a compute node is made of. Given for machines whose nodes differ from the login node."""
 
@@ -73,6 +82,7 @@ class Machine(_Record):
     #: Network interface that the agents speak over, on every node.
     interface: str | None = None
     nic: Nic | None = None
+    proof: Proof = Proof()
     #: Nodes that jobs may use, origins included.
     nodes: Annotated[int, Field(ge=1)] = 1
     #: Mean time to interrupt of one node, seconds; the paper takes five years.

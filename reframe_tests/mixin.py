@@ -178,7 +178,11 @@ class NimcMixin(rfm.RegressionTestPlugin):
             device=site.device,
             interface=site.interface,
             demand=Demand(
-                min_share=self.min_share, retries=self.retries, run_timeout_s=self.run_timeout_s
+                min_share=self.min_share,
+                counter_share=site.proof.counter_share,
+                late_rows=site.proof.late_rows,
+                retries=self.retries,
+                run_timeout_s=self.run_timeout_s,
             ),
             short=self.short,
             notes=self.notes,

@@ -14,6 +14,10 @@ _WRITERS: dict[Fabric, tuple[str, str]] = {"veth": ("ucx", "eth0"), "rxe": ("per
 #: An emulated processor is too slow for arrays of the size that STREAM's rule asks.
 _MEMORY_SHARE: dict[Fabric, float] = {"veth": 0.5, "rxe": 0.03}
 
+#: An emulated processor prints rows of one second several seconds late, and what it sends again
+#: is counted twice.
+_EMULATED_PROOF = {"counter_share": 0.5, "late_rows": 10}
+
 
 def render(spec: Spec, cpus: int, memory_mib: int) -> str:
     """The file's text. A node counts as its share of the host's cores, since all run at once."""
@@ -32,6 +36,8 @@ def render(spec: Spec, cpus: int, memory_mib: int) -> str:
             "memory": f"{memory_mib}MiB",
         },
     }
+    if spec.fabric == "rxe":
+        record["proof"] = _EMULATED_PROOF
     if spec.origins:
         record["origins"] = {"policy": "hetjob", "partition": "origin", "nodes": spec.origins}
     return yaml.safe_dump(record, sort_keys=False)

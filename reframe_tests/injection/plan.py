@@ -36,6 +36,8 @@ class Demand:
     min_share: float = 0.5
     #: Largest share by which the bytes that a target's device counted may differ from the claim.
     counter_share: float = 0.2
+    #: A report later than this many of its intervals means that the writer stood still.
+    late_rows: float = 3.0
     #: How often a run that does not count is repeated.
     retries: int = 2
     #: How long writers may take until they are at speed, and the application to end, seconds.

@@ -241,7 +241,15 @@ class Runner:
         demand = self._plan.demand
         end_s = result.start_s + result.elapsed_s
         for state, alone in zip(states, self.alone[run.arm], strict=True):
-            seen = judge(state.rows, result.start_s, end_s, alone, demand.min_share, state.row_s)
+            seen = judge(
+                state.rows,
+                result.start_s,
+                end_s,
+                alone,
+                demand.min_share,
+                state.row_s,
+                demand.late_rows,
+            )
             if seen.reason:
                 result.fail("rejected", f"writer {state.writer.index} {seen.reason}")
             writes = 1.0 if injector.writes else 0.0

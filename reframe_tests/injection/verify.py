@@ -5,9 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from statistics import median
 
-#: A report later than this many intervals means that the writer stood still.
-_LATE = 3.0
-
 
 @dataclass(frozen=True)
 class Seen:
@@ -45,11 +42,12 @@ def judge(
     alone_b_s: float,
     min_share: float,
     row_s: float,
+    late_rows: float = 3.0,
 ) -> Judgement:
     """Hold rows against the application's window [start_s, end_s].
 
-    Every second of the window must be covered by rows, none may be late by more than three
-    intervals, and each must show at least `min_share` of the rate alone.
+    Every second of the window must be covered by rows, none may be late by more than
+    `late_rows` intervals, and each must show at least `min_share` of the rate alone.
     """
     inside = [row for row in rows if row.end_s > start_s and row.start_s < end_s]
     if not inside:
@@ -57,7 +55,7 @@ def judge(
     spans = [min(row.end_s, end_s) - max(row.start_s, start_s) for row in inside]
     bytes_b = sum(row.rate_b_s * span for row, span in zip(inside, spans, strict=True))
     slowest = min(inside, key=lambda row: row.rate_b_s)
-    reason = _gap(inside, start_s, end_s, row_s)
+    reason = _gap(inside, start_s, end_s, late_rows * row_s)
     if (reason is None and slowest.rate_b_s < min_share * alone_b_s) or slowest.rate_b_s <= 0:
         at_s = max(slowest.start_s - start_s, 0.0)
         share = slowest.rate_b_s / alone_b_s if alone_b_s else 0.0
@@ -68,12 +66,12 @@ def judge(
     return Judgement(bytes_b / sum(spans), slowest.rate_b_s, bytes_b, reason)
 
 
-def _gap(inside: list[Seen], start_s: float, end_s: float, row_s: float) -> str | None:
+def _gap(inside: list[Seen], start_s: float, end_s: float, late_s: float) -> str | None:
     if inside[0].start_s > start_s:
         return f"started {inside[0].start_s - start_s:.2f} s late"
     if inside[-1].end_s < end_s:
         return f"stopped {end_s - inside[-1].end_s:.2f} s before the application ended"
     silent = max(row.end_s - row.start_s for row in inside)
-    if silent > _LATE * row_s:
+    if silent > late_s:
         return f"reported nothing for {silent:.1f} s"
     return None

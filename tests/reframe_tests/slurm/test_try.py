@@ -1,0 +1,46 @@
+"""The one command that shows it all: cluster, real writers, off and on, Slurm's books, down."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.campaigns.minicluster.real import cluster_or_skip
+
+pytestmark = [pytest.mark.minicluster, pytest.mark.slow]
+ROOT = Path(__file__).parents[3]
+
+
+@pytest.mark.parametrize("fabric", ["veth", "rxe"])
+def test_stream_and_lammps_off_and_on(fabric, tmp_path):
+    next(cluster_or_skip(fabric))
+    binaries = Path(sys.executable).parent
+    (tmp_path / "nimc").write_text(
+        f'#!/bin/sh\nexec {sys.executable} -c "from campaigns.cli import main; main()" "$@"\n'
+    )
+    (tmp_path / "nimc").chmod(0o755)
+    (tmp_path / "reframe").symlink_to(binaries / "reframe")
+    done = subprocess.run(
+        ["sh", ROOT / "site" / "minicluster" / "try.sh", fabric],
+        env={**os.environ, "NIMC": str(tmp_path / "nimc"), "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=600,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "Ran 2/2 test case(s) from 2 check(s) (0 failure(s)" in done.stdout
+    for workload in ("stream_quick", "lammps_quick"):
+        shown = re.findall(rf"{workload}.*writers_rate_on.*?([0-9.e+]+) │ pass", done.stdout)
+        assert shown, done.stdout
+        assert float(shown[0]) > 0
+    booked = re.findall(r"^\d+\+([01])\s+(\w+)\s+(\S+)\s+(\w+)", done.stdout, re.MULTILINE)
+    assert len(booked) == 4
+    assert {state for _, _, _, state in booked} == {"COMPLETED"}
+    targets = {nodes for part, _, nodes, _ in booked if part == "0"}
+    origins = {nodes for part, _, nodes, _ in booked if part == "1"}
+    assert targets
+    assert not targets & origins
+    assert "minicluster down: removed" in done.stdout
