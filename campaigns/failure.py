@@ -19,6 +19,9 @@ _LONGEST = 400
 
 def why_failed(status: int, logs: Path) -> str | None:
     """None where a session with exit status `status` and the logs `logs` did what it was to do."""
+    job = _read(logs / "job.json")
+    if job.get("outcome", "done") != "done":
+        return _line(f"{job['outcome']}: {job.get('reason') or 'no reason given'}")
     block = _read(logs / "block.json")
     if status == 0 and block.get("state", "done") == "done":
         return None if block else _skipped(logs)
@@ -27,7 +30,10 @@ def why_failed(status: int, logs: Path) -> str | None:
         return f"{logs}: No space left on device"
     if block.get("state", "done") != "done":
         return _line(f"{block['state']}: {block.get('reason') or 'no reason given'}")
-    for reason in _reported(_read(logs / "reframe.json")):
+    report = _read(logs / "reframe.json")
+    if block and _phases(report) == {"performance"}:
+        return None  # slower than its reference: a result, which the report tells
+    for reason in _reported(report):
         return _line(reason)
     how = f"ended with status {status}" if status >= 0 else f"was killed by {Signals(-status).name}"
     return _line(f"ReFrame {how}: {_last_words(logs / 'reframe.log')}")
@@ -39,6 +45,12 @@ def _read(path: Path) -> dict[str, Any]:
         if isinstance(record, dict):
             return record
     return {}
+
+
+def _phases(report: dict[str, Any]) -> set[str]:
+    """Phases of ReFrame in which cases failed."""
+    cases = [case for run in report.get("runs", []) for case in run.get("testcases", [])]
+    return {case.get("fail_phase") or "run" for case in cases if case.get("result") != "pass"}
 
 
 def _reported(report: dict[str, Any]) -> Iterator[str]:

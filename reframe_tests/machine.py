@@ -83,6 +83,10 @@ class Machine(_Record):
     interface: str | None = None
     nic: Nic | None = None
     proof: Proof = Proof()
+    #: Case -> figure of merit that it is known to reach without writers, SI units; and the share by
+    #: which it may fall short.
+    references: dict[str, Annotated[float, Field(gt=0)]] = {}
+    reference_tolerance: Annotated[float, Field(gt=0)] = 0.1
     #: Nodes that jobs may use, origins included.
     nodes: Annotated[int, Field(ge=1)] = 1
     #: Mean time to interrupt of one node, seconds; the paper takes five years.

@@ -14,6 +14,8 @@ from analysis.columns import read_run
 from analysis.errors import InputError
 from analysis.estimate import Asked, Result, results_of
 from analysis.pairs import judged, pair_table
+from analysis.reference import hold_against_references
+from analysis.report.blocks import LostBlock, lost_blocks
 from analysis.run import RunHeader, load_header
 
 
@@ -28,6 +30,8 @@ class RunData:
     #: `analysis.pairs.pair_table`.
     pairs: pl.DataFrame
     results: list[Result]
+    #: Blocks that ended early.
+    lost_blocks: list[LostBlock]
     #: Sample files whose last line was cut off.
     torn: list[str]
     #: SHA-256 -> what `provenance/` tells of how runs were made.
@@ -59,7 +63,8 @@ def load_run(path: Path) -> RunData:
         header=header,
         samples=samples,
         pairs=pairs,
-        results=results_of(samples, pairs, Asked.of(header)),
+        results=hold_against_references(results_of(samples, pairs, Asked.of(header)), header),
+        lost_blocks=lost_blocks(path),
         torn=read.torn,
         provenance=_provenance(path),
     )

@@ -23,6 +23,20 @@ def test_the_conductor_speaks_first(tmp_path: Path) -> None:
         assert why_failed(status, tmp_path) == "injector_died: writer 0: signal 9"
 
 
+def test_what_slurm_says_of_the_job_goes_before_the_conductor(tmp_path: Path) -> None:
+    block = {"state": "cancelled", "reason": "told to stop, or left alone"}
+    (tmp_path / "block.json").write_text(json.dumps(block))
+    job = {"outcome": "time_limit", "reason": "Slurm: job state TIMEOUT"}
+    (tmp_path / "job.json").write_text(json.dumps(job))
+    assert why_failed(1, tmp_path) == "time_limit: Slurm: job state TIMEOUT"
+
+
+def test_a_machine_below_its_reference_did_its_work(tmp_path: Path) -> None:
+    (tmp_path / "block.json").write_text(json.dumps({"state": "done", "reason": None}))
+    (tmp_path / "reframe.json").write_text(report("performance", "failed to meet reference"))
+    assert why_failed(1, tmp_path) is None
+
+
 def test_else_reframes_report(tmp_path: Path) -> None:
     (tmp_path / "reframe.json").write_text(report("compile", "build job failed\nwith status 1"))
     assert why_failed(1, tmp_path) == (

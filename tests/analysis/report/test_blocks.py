@@ -1,0 +1,14 @@
+import json
+
+from analysis.report.blocks import LostBlock, lost_blocks
+
+
+def test_blocks_that_ended_early_are_listed_with_who_failed(tmp_path):
+    for block, outcome, reason in (("0", "node_failed", "Slurm: NODE_FAIL"), ("1", "done", None)):
+        folder = tmp_path / "logs" / "stream" / block
+        folder.mkdir(parents=True)
+        (folder / "job.json").write_text(json.dumps({"outcome": outcome, "reason": reason}))
+    torn = tmp_path / "logs" / "stream" / "2"
+    torn.mkdir()
+    (torn / "job.json").write_text("{")
+    assert lost_blocks(tmp_path) == [LostBlock("stream", "0", "node_failed", "Slurm: NODE_FAIL")]

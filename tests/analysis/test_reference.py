@@ -1,0 +1,70 @@
+"""Expectations worked out by hand: 20 GB/s and 2 s, 10 % allowed."""
+
+from dataclasses import replace
+
+import pytest
+
+from analysis.estimate import Result
+from analysis.reference import hold_against_references, is_slower
+from analysis.run import RunHeader
+
+HEADER = RunHeader(
+    run="r",
+    campaign="c",
+    machine="m",
+    started_s=0.0,
+    finished_s=None,
+    digest="",
+    campaign_text="",
+    pairs_floor=6,
+    pairs_cap=6,
+    precision=None,
+    facts={"site": {"references": {"stream": 2e10, "melt": 2.0}, "reference_tolerance": 0.1}},
+)
+ROW = Result(
+    case="stream",
+    workload="stream",
+    arm="on",
+    pairs=6,
+    rejected=0,
+    off_median=2e10,
+    on_median=1e10,
+    unit="B/s",
+    slowdown=2.0,
+    slowdown_low=1.9,
+    slowdown_high=2.1,
+    noise_floor_low=None,
+    noise_floor_high=None,
+    control_low=None,
+    control_high=None,
+    writer_rate_alone_b_s=None,
+    writer_rate_b_s=None,
+    verdict="memory contention",
+    rejections=[],
+    notes=["a caveat"],
+)
+
+
+@pytest.mark.parametrize(
+    ("case", "unit", "off", "slower"),
+    [
+        ("stream", "B/s", 1.83e10, False),  # 20 / 18.3 = 1.093
+        ("stream", "B/s", 1.80e10, True),  # 20 / 18 = 1.111
+        ("stream", "B/s", 9e10, False),
+        ("melt", "s", 2.19, False),
+        ("melt", "s", 2.21, True),
+        ("melt", "s", 0.1, False),
+        ("other", "s", 99.0, False),
+        ("melt", "s", None, False),
+    ],
+)
+def test_only_what_falls_short_by_more_than_allowed_is_slower(case, unit, off, slower):
+    row = replace(ROW, case=case, unit=unit, off_median=off)
+    (told,) = hold_against_references([row], HEADER)
+    assert is_slower(told) == slower
+    assert told.notes[-1] == "a caveat"
+
+
+def test_a_machine_without_references_is_never_slower():
+    (told,) = hold_against_references([ROW], replace(HEADER, facts={}))
+    assert told == ROW
