@@ -101,12 +101,21 @@ def test_a_torn_line_costs_one_sample_and_only_what_is_missing_is_run(nimc: Nimc
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", [1, 2])
-def test_killed_at_any_moment_it_ends_complete_with_no_sample_twice(nimc: Nimc, seed: int) -> None:
+def test_killed_at_any_moment_it_ends_complete_with_no_sample_twice(
+    nimc: Nimc, seed: int, wait_until: Wait
+) -> None:
     nimc.write_two_cases()
     moment = random.Random(seed)
+
+    def samples() -> int:
+        return sum(len(file.read_bytes().splitlines()) for file in nimc.results.rglob("*.jsonl"))
+
     for _ in range(5):
+        # At most 30 of the 36 runs that the campaign needs: it cannot end before the last kill.
+        wanted = samples() + moment.randint(0, 5)
         process = nimc.start(fake="slow")
-        time.sleep(moment.uniform(0.2, 3.0))
+        wait_until(lambda wanted=wanted: samples() >= wanted)  # type: ignore[misc]
+        time.sleep(moment.uniform(0.0, 0.1))
         process.kill()
         process.communicate()
     status, _, err = nimc.run()
