@@ -18,12 +18,3 @@ def get(name: str) -> Injector:
     if name not in INJECTORS:
         raise ValueError(f"injector {name!r}: allowed are {', '.join(INJECTORS)}")
     return INJECTORS[name]
-
-
-def auto(same_host: bool, rdma_device: bool) -> Injector:
-    """The injector that suits: RDMA hardware calls for perftest, all else is within ucx's reach.
-
-    On one host ucx writes over shared memory even where there is a device: a loop through the NIC
-    is a different experiment, which must be asked for by name.
-    """
-    return get("perftest" if rdma_device and not same_host else "ucx")

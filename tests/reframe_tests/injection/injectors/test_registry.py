@@ -14,18 +14,5 @@ def test_names_are_those_the_registry_knows_them_by():
     }
 
 
-@pytest.mark.parametrize(
-    ("same_host", "rdma", "name"),
-    [
-        (True, False, "ucx"),
-        (True, True, "ucx"),
-        (False, True, "perftest"),
-        (False, False, "ucx"),
-    ],
-)
-def test_the_injector_that_suits(same_host, rdma, name):
-    assert injectors.auto(same_host, rdma).name == name
-
-
 def test_only_the_control_writes_nothing():
     assert [name for name, each in injectors.INJECTORS.items() if not each.writes] == ["spin"]
