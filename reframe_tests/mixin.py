@@ -25,6 +25,7 @@ from analysis.errors import InputError
 from analysis.estimate import results
 from analysis.units import rate_b_s, size_b
 from reframe_tests import machine, slurm
+from reframe_tests.injection.injectors import get
 from reframe_tests.injection.injectors.ucx import dram_message_b
 from reframe_tests.injection.plan import ARMS, TIMED_ARMS, BlockPlan, Demand, ShortWrites
 from reframe_tests.workloads import WORKLOADS
@@ -133,7 +134,7 @@ class NimcMixin(rfm.RegressionTestPlugin):
             self.num_tasks += origins.nodes * self.num_tasks_per_node
         try:
             plan = self._plan(case, [*launcher, self.executable, *self.executable_opts])
-        except InputError as error:
+        except (InputError, ValueError) as error:
             raise ReframeError(str(error)) from None
         plan.save(stage / "plan.json")
         self.job.launcher = getlauncher("local")()
@@ -165,7 +166,7 @@ class NimcMixin(rfm.RegressionTestPlugin):
             origin_cpus=self.origin_cpus,
             origin_policy=site.origins.policy,
             n_origins=site.origins.nodes,
-            injector=site.injector if self.injector == "auto" else self.injector,
+            injector=get(site.injector if self.injector == "auto" else self.injector).name,
             message_b=(
                 dram_message_b(self.node_facts.llc_b)
                 if message == "dram"
