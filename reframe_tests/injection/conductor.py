@@ -21,7 +21,7 @@ from pathlib import Path
 from analysis.sample import Sample
 from reframe_tests.injection import allocation, processes, wire
 from reframe_tests.injection.allocation import Allocation, AllocationError
-from reframe_tests.injection.hub import Hub, HubError
+from reframe_tests.injection.hub import AgentGoneError, Hub, HubError
 from reframe_tests.injection.injectors import INJECTORS
 from reframe_tests.injection.plan import BlockPlan
 from reframe_tests.injection.runs import Run, Runner
@@ -173,6 +173,8 @@ async def _supervise(plan: BlockPlan, logs: Path) -> tuple[int, str, str | None]
         return 143, "cancelled", "told to stop, or left alone"
     except BlockError as error:
         return 1, error.outcome, str(error)
+    except AgentGoneError as error:
+        return 3, "node_failed", str(error)
     except (AllocationError, HubError) as error:
         return 3, "machine_failed", str(error)
     except OSError as error:

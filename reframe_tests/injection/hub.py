@@ -25,7 +25,11 @@ _PINGS = 8
 
 
 class HubError(Exception):
-    """An agent is missing or gone. One line for people."""
+    """The agents cannot do their work. One line for people."""
+
+
+class AgentGoneError(HubError):
+    """An agent that had called is gone: as a rule, its node is."""
 
 
 @dataclass
@@ -82,7 +86,7 @@ class Hub:
         self._links: dict[str, _Link] = {}
         self._states: dict[int, WriterState] = {}
         self._changed = asyncio.Condition()
-        self._lost: str | None = None
+        self._lost: HubError | None = None
         self._server: asyncio.Server | None = None
 
     async def listen(self, address: str) -> int:
@@ -101,7 +105,7 @@ class Hub:
             async with self._changed:
                 await asyncio.wait_for(self._changed.wait_for(done), timeout_s)
         if self._lost:
-            raise HubError(self._lost)
+            raise self._lost
         return what()
 
     async def gather(self, nodes: list[str], timeout_s: float) -> None:
@@ -261,7 +265,7 @@ class Hub:
                 async with self._changed:
                     self._changed.notify_all()
         except wire.WireError as error:
-            self._lost = f"the agent on {link.node} is gone: {error}"
+            self._lost = AgentGoneError(f"the agent on {link.node} is gone: {error}")
         async with self._changed:
             self._changed.notify_all()
 
@@ -304,4 +308,4 @@ class Hub:
             try:
                 link.clock = measure(exchanges, link.node)
             except MachineError as error:
-                self._lost = str(error)
+                self._lost = HubError(str(error))

