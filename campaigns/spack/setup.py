@@ -22,6 +22,9 @@ BUILD_TOOLS = (
 )
 #: Found where they are, else built.
 FOUND = ("cmake", "python", "openssl", "curl", "git")
+#: The store's path is padded to this, so that a package built here can be moved to a store of any
+#: other path without a tool that Spack would have to bootstrap.
+PADDED_LENGTH = 128
 _OLDEST = (1, 0)
 
 
@@ -108,7 +111,7 @@ def write_config(layout: Layout, mirror: str | None) -> None:
     root = layout.root
     files = {
         "config": {
-            "install_tree": {"root": str(layout.store)},
+            "install_tree": {"root": str(layout.store), "padded_length": PADDED_LENGTH},
             "build_stage": [str(root / "stage")],
             "test_stage": str(root / "test"),
             "source_cache": str(root / "sources"),

@@ -75,6 +75,8 @@ def test_setup_takes_the_spack_at_hand_and_isolates_it(spack_root, tmp_path, mon
     config = yaml.safe_load((place.config / "config.yaml").read_text())["config"]
     assert config["install_tree"]["root"] == str(place.store)
     assert config["locks"] is True
+    # Packages from a build cache can only be moved to a path that is no longer.
+    assert config["install_tree"]["padded_length"] >= 128
     bootstrap = yaml.safe_load((place.config / "bootstrap.yaml").read_text())
     assert bootstrap["bootstrap"]["enable"] is False
     mirrors = yaml.safe_load((place.config / "mirrors.yaml").read_text())
