@@ -8,7 +8,8 @@ from campaigns.minicluster.layout import default_state
 
 BIN = Path(sys.executable).parent
 STATE = Path(os.environ.setdefault("NIMC_MINICLUSTER", str(default_state())))
-os.environ["SLURM_CONF"] = str(STATE / "slurm.conf")
+if (STATE / "slurm.conf").exists():  # a missing one keeps Slurm's commands waiting for a minute
+    os.environ["SLURM_CONF"] = str(STATE / "slurm.conf")
 
 site_configuration = {
     "systems": [

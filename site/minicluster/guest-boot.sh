@@ -1,4 +1,5 @@
 #!/bin/busybox sh
+# shellcheck disable=SC2154 # the kernel's command line sets nimc_*
 # First program of a virtual machine, in its initramfs: puts a writable layer over the host's files,
 # mounts the shared folders at their paths, and hands over to guest.sh.
 # From the kernel's command line: nimc_name, nimc_address, nimc_state, nimc_site, or nimc_probe.
@@ -9,6 +10,7 @@ export PATH=/bin
 mount -t proc proc /proc
 mount -t sysfs sys /sys
 mount -t devtmpfs dev /dev
+# shellcheck disable=SC2013 # words are what is wanted
 for word in $(cat /proc/cmdline); do
     case $word in nimc_*=*) export "${word?}" ;; esac
 done
