@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import polars as pl
 
 from analysis.errors import InputError
@@ -66,6 +68,18 @@ def _pairs(marked: pl.LazyFrame) -> pl.DataFrame:
         .with_columns(ratio=pl.when(higher).then(pl.col("off") / on).otherwise(on / pl.col("off")))
         .select(*_PAIR, "arm", "start_s", "off", "on", "ratio", *_RATES)
     )
+
+
+def pairless(samples: pl.DataFrame, arms: Sequence[str]) -> dict[str, str]:
+    """Arms without a pair that counts -> why their last run, or the last of `off`, does not."""
+    marked = judged(samples)
+    paired = set(pair_table(marked)["arm"])
+    reasons = dict(marked.filter(status="rejected").select("arm", "reason").iter_rows())
+    return {
+        arm: str(reasons.get(arm) or reasons.get("off") or "no run was made")
+        for arm in arms
+        if arm not in {*paired, "off"}
+    }
 
 
 def ratio_blocks(pairs: pl.DataFrame, case: str, arm: str) -> list[list[float]]:

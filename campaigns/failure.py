@@ -31,8 +31,8 @@ def why_failed(status: int, logs: Path) -> str | None:
     if block.get("state", "done") != "done":
         return _line(f"{block['state']}: {block.get('reason') or 'no reason given'}")
     report = _read(logs / "reframe.json")
-    if block and _phases(report) == {"performance"}:
-        return None  # slower than its reference: a result, which the report tells
+    if block and _phases(report) and _phases(report) <= {"sanity", "performance"}:
+        return None  # no pair of an arm, or slower than its reference: results, told elsewhere
     for reason in _reported(report):
         return _line(reason)
     how = f"ended with status {status}" if status >= 0 else f"was killed by {Signals(-status).name}"

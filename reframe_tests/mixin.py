@@ -13,6 +13,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import reframe as rfm
 import reframe.utility.sanity as sn
 import reframe.utility.typecheck as typ
@@ -23,6 +24,7 @@ from reframe.core.exceptions import ReframeError, SanityError
 from analysis.columns import read_samples
 from analysis.errors import InputError
 from analysis.estimate import results
+from analysis.pairs import pairless
 from analysis.units import rate_b_s, size_b
 from reframe_tests import machine, slurm
 from reframe_tests.injection.injectors import get
@@ -205,7 +207,11 @@ class NimcMixin(rfm.RegressionTestPlugin):
 
     @sanity_function
     def block_done(self) -> bool:
-        """Every pair was measured; else say who failed, and keep that beside the block's logs."""
+        """Every arm has pairs that count; else say who failed, kept beside the block's logs.
+
+        A block that is done though an arm has no pair fails here alone: its samples stand, and a
+        campaign may find the pairs in another block.
+        """
         path = self.block_logs / "block.json"
         block = json.loads(path.read_text()) if path.is_file() else None
         slurm_state = None if self.job.scheduler.registered_name == "local" else self.job.state
@@ -222,6 +228,8 @@ class NimcMixin(rfm.RegressionTestPlugin):
         (self.block_logs / "job.json").write_text(json.dumps(job, indent=1))
         if told.name != "done":
             raise SanityError(f"{told.name}: {told.reason}")
+        for arm, reason in pairless(self._block_samples(), self.arms).items():
+            raise SanityError(f"no pair of '{arm}' counts: {reason}")
         return True
 
     @run_before("performance")
@@ -229,8 +237,7 @@ class NimcMixin(rfm.RegressionTestPlugin):
         """Show what the samples say: medians, slowdown with its interval, the writers' rate."""
         if self.is_dry_run():
             return
-        samples = read_samples([self.run_dir / "samples" / f"{self.case or self.name}.jsonl"])
-        for row in results(samples.frame.filter(block=self.block)):
+        for row in results(self._block_samples()):
             self._show(f"off_{row.arm}", row.off_median, row.unit)
             self._expect(f"off_{row.arm}", row.case, row.unit)
             self._show(row.arm, row.on_median, row.unit)
@@ -238,6 +245,10 @@ class NimcMixin(rfm.RegressionTestPlugin):
                 self._show(f"slowdown_{row.arm}{end}", getattr(row, f"slowdown{end}"), "x")
             self._show(f"writers_rate_{row.arm}", row.writer_rate_b_s, "B/s")
             self._show(f"rejected_{row.arm}", row.rejected, "runs")
+
+    def _block_samples(self) -> pl.DataFrame:
+        path = self.run_dir / "samples" / f"{self.case or self.name}.jsonl"
+        return read_samples([path]).frame.filter(block=self.block)
 
     def _expect(self, name: str, case: str, unit: str) -> None:
         """ReFrame's own reference: times may be longer, rates lower, by the tolerance only."""

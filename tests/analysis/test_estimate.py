@@ -9,7 +9,7 @@ import pytest
 from analysis.columns import read_run
 from analysis.errors import InputError
 from analysis.estimate import Asked, Result, results
-from analysis.pairs import pair_table, ratio_blocks
+from analysis.pairs import pair_table, pairless, ratio_blocks
 from analysis.sample import Sample, TimetableRecord
 from tests.analysis.synthetic import LAMMPS, STREAM, Case, header, reject, samples, write_run
 
@@ -221,6 +221,19 @@ def test_ratios_come_by_block_in_order_of_time(tmp_path: Path) -> None:
     pairs = pair_table(_frame(tmp_path, samples(exact, blocks=2, pairs=3)))
     assert ratio_blocks(pairs, "x", "on") == [[pytest.approx(1.5)] * 3] * 2
     assert ratio_blocks(pairs, "x", "spin") == []
+
+
+def test_arms_without_a_pair_say_why(tmp_path: Path) -> None:
+    found = samples(Case("x", "s", "lower", 1.0, {"on": 1.5, "aa": 1.0}, noise=0.0), pairs=2)
+    slow = {"outcome": "rejected", "reason": "writer 0 was slow"}
+    lost = [replace(s, **slow) if s.arm == "on" else s for s in found]
+    frame = _frame(tmp_path / "a", lost)
+    assert pairless(frame, ["off", "on", "aa", "spin"]) == {
+        "on": "writer 0 was slow",
+        "spin": "no run was made",
+    }
+    one = [replace(s, **slow) if (s.arm, s.pair) == ("on", 0) else s for s in found]
+    assert pairless(_frame(tmp_path / "b", one), ["off", "on", "aa"]) == {}
 
 
 def test_covers_the_true_slowdown_as_often_as_it_says(tmp_path: Path) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from campaigns.failure import why_failed
 
 
@@ -31,9 +33,16 @@ def test_what_slurm_says_of_the_job_goes_before_the_conductor(tmp_path: Path) ->
     assert why_failed(1, tmp_path) == "time_limit: Slurm: job state TIMEOUT"
 
 
-def test_a_machine_below_its_reference_did_its_work(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("phase", "reason"),
+    [
+        ("performance", "failed to meet reference"),
+        ("sanity", "sanity error: no pair of 'on' counts: writer 0 was at 3% of its rate alone"),
+    ],
+)
+def test_a_result_is_no_failure_of_the_block(tmp_path: Path, phase: str, reason: str) -> None:
     (tmp_path / "block.json").write_text(json.dumps({"state": "done", "reason": None}))
-    (tmp_path / "reframe.json").write_text(report("performance", "failed to meet reference"))
+    (tmp_path / "reframe.json").write_text(report(phase, reason))
     assert why_failed(1, tmp_path) is None
 
 
