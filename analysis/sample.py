@@ -55,6 +55,14 @@ class WriterRecord:
     counted_b: float | None = None
     #: Which counter that was, for instance `rdma:rxe0/1` or `net:eth0`.
     counter: str | None = None
+    #: NUMA node that the buffers of both ends were bound to; None left them alone.
+    buffer_node: int | None = None
+    #: NUMA node -> bytes of the buffers that the kernel put there; empty: it was not asked, or does
+    #: not tell, and the binding is unverified.
+    target_buffers_b: dict[str, int] = field(default_factory=dict)
+    origin_buffers_b: dict[str, int] = field(default_factory=dict)
+    #: What the injector does about NUMA by itself: `none`, or that it was told not to.
+    own_binding: str | None = None
 
 
 @dataclass(frozen=True)

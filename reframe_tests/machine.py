@@ -117,6 +117,20 @@ class Machine(_Record):
             }
         )
 
+    def numa_node(self, number: int, field: str) -> int | None:
+        """A NUMA node that this machine has; -1 is None, no node in particular.
+
+        Raises InputError, which names `field` and what is allowed there.
+        """
+        nodes = range(self.node_facts().numa_nodes)
+        if number not in range(-1, len(nodes)):
+            there = ", ".join(map(str, nodes))
+            raise InputError(
+                f"{field}: {number} found; allowed are -1 (left alone) and the NUMA nodes of"
+                f" {self.name}: {there}"
+            )
+        return None if number < 0 else number
+
     def split_cpus(self) -> tuple[list[int], list[int]]:
         """Cores of the application and of the origin, disjoint, where they share a host.
 

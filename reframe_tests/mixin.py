@@ -75,6 +75,9 @@ class NimcMixin(rfm.RegressionTestPlugin):
     #: Rate of each writer: `full`, or a rate such as `500MB/s`.
     rate = variable(str, value="full")
 
+    #: NUMA node that the writers' buffers are bound to, on both ends; -1 leaves them alone.
+    comm_node = variable(int, value=-1)
+
     #: Least share of its rate alone that a writer must keep up through the window.
     min_share = variable(float, value=0.5)
 
@@ -112,6 +115,7 @@ class NimcMixin(rfm.RegressionTestPlugin):
             self.machine = machine.load(self.current_system.name)
             self.node_facts = self.machine.node_facts()
             self.app_cpus, self.origin_cpus = self.machine.split_cpus()
+            self.buffer_node = self.machine.numa_node(self.comm_node, f"{self.name}.comm_node")
         except InputError as error:
             raise ReframeError(str(error)) from None
         if not self.arms:
@@ -180,6 +184,7 @@ class NimcMixin(rfm.RegressionTestPlugin):
             ),
             device=site.device,
             interface=site.interface,
+            comm_node=self.buffer_node,
             demand=Demand(
                 min_share=self.min_share,
                 counter_share=site.proof.counter_share,

@@ -17,7 +17,7 @@ import time
 from dataclasses import asdict, dataclass
 from typing import IO, Any
 
-from reframe_tests.injection import counters, host, processes, wire
+from reframe_tests.injection import counters, host, numa, processes, wire
 from reframe_tests.injection.injectors import INJECTORS
 from reframe_tests.injection.injectors.base import Fault, LineParser, Row, Writer
 from reframe_tests.injection.performer import Due, Part, Performer, stand_by
@@ -39,10 +39,27 @@ def node_name() -> str:
 class _End:
     """One end of a writer at work."""
 
-    index: int
+    writer: Writer
     role: str
     process: asyncio.subprocess.Process
     tasks: list[asyncio.Task[None]]
+    #: What its program does about NUMA by itself.
+    own_binding: str
+
+    @property
+    def index(self) -> int:
+        """Of the writer."""
+        return self.writer.index
+
+    def placed(self) -> dict[str, Any]:
+        """Where its buffers lie, as `hub.Placed`; of a process that is gone nobody can tell."""
+        found = numa.buffers_b(self.process.pid, self.writer.message_b)
+        return {
+            "writer": self.index,
+            "role": self.role,
+            "own_binding": self.own_binding,
+            "buffers_b": {str(node): size_b for node, size_b in found.items()},
+        }
 
 
 class Agent:
@@ -71,8 +88,9 @@ class Agent:
         elif message["do"] == "freeze":
             self._freeze(message["writer"])
         elif message["do"] == "stop":
+            placed = [end.placed() for end in self._ends]
             await self._stop()
-            self._wire.send({"event": "stopped"})
+            self._wire.send({"event": "stopped", "placed": placed})
         elif message["do"] == "stand_by":
             self._sides.append(asyncio.create_task(self._stand_by(message)))
         elif message["do"] == "perform":
@@ -104,12 +122,14 @@ class Agent:
                 cpus,
                 asyncio.subprocess.PIPE,
                 asyncio.subprocess.STDOUT,
+                writer.buffer_node,
             )
         except OSError as error:
             log.close()
-            self._tell("exit", writer.index, role, code=127, fault=f"{command[0]}: {error}")
+            fault = f"{command[0]}: {error.strerror or error}"
+            self._tell("exit", writer.index, role, code=127, fault=fault)
             return
-        end = _End(writer.index, role, process, [])
+        end = _End(writer, role, process, [], injector.own_binding())
         parser = injector.parser(writer)
         end.tasks.append(asyncio.create_task(self._watch(end, parser, log)))
         if role == "target":

@@ -91,6 +91,7 @@ def assign(
             message_b=plan.message_b,
             rate_b_s=plan.rate_b_s,
             device=plan.device,
+            buffer_node=plan.comm_node,
             origin_cpus=plan.origin_cpus,
             target_cpus=plan.origin_cpus,
         )

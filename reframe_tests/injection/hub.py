@@ -18,6 +18,7 @@ from reframe_tests.injection.clock import Exchange, Offset, measure
 from reframe_tests.injection.counters import Counter
 from reframe_tests.injection.injectors.base import Injector, Writer
 from reframe_tests.injection.performer import Part
+from reframe_tests.injection.placed import Placed
 from reframe_tests.injection.verify import Seen
 
 #: Round trips by which the offset between two nodes' clocks is found.
@@ -69,6 +70,8 @@ class _Link:
     #: What it last read of its device, and whether a reading is awaited.
     reading: Counter | None = None
     counting: bool = False
+    #: Where the buffers of the ends lay that it stopped last.
+    placed: list[Placed] = field(default_factory=list)
     #: What it says of its part of a timetable.
     written: Written | None = None
 
@@ -222,14 +225,15 @@ class Hub:
                 }
             )
 
-    async def stop(self) -> None:
-        """Stop every writer, and wait until the agents say that they have."""
+    async def stop(self) -> list[Placed]:
+        """Stop every writer, and wait until the agents say that they have, and where they were."""
         self._states = {}
         busy = [link for link in self._links.values() if not link.stopped]
         for link in busy:
             link.wire.send({"do": "stop"})
         if not await self.wait_for(lambda: all(link.stopped for link in busy), 30.0):
             raise HubError("an agent did not stop its writers within 30 s")
+        return [end for link in busy for end in link.placed]
 
     async def count(self, nodes: list[str], device: str) -> dict[str, Counter | None]:
         """Node -> bytes that its device has received so far; None where it does not count."""
@@ -277,6 +281,7 @@ class Hub:
         if event == "pong":
             self._pong(link, message)
         elif event == "stopped":
+            link.placed = [Placed(**end) for end in message["placed"]]
             link.stopped = True
         elif event == "counted":
             link.reading = Counter(**message["counter"]) if message["counter"] else None

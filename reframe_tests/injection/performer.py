@@ -70,7 +70,12 @@ async def stand_by(
         began_s = time.monotonic()
         try:
             process = await processes.spawn(
-                command, injector.environment(writer), writer.target_cpus, log, log
+                command,
+                injector.environment(writer),
+                writer.target_cpus,
+                log,
+                log,
+                writer.buffer_node,
             )
         except OSError as error:
             return f"{command[0]}: {error.strerror}"
@@ -154,7 +159,12 @@ class Performer:
         pipe = asyncio.subprocess.PIPE
         try:
             process = await processes.spawn(
-                command, environment, writer.origin_cpus, pipe, asyncio.subprocess.STDOUT
+                command,
+                environment,
+                writer.origin_cpus,
+                pipe,
+                asyncio.subprocess.STDOUT,
+                writer.buffer_node,
             )
         except OSError as error:
             return None, 0.0, f"{command[0]}: {error.strerror}"

@@ -96,6 +96,8 @@ class BlockPlan:
     #: RDMA device or network interface of the writers, and the interface the agents speak over.
     device: str | None = None
     interface: str | None = None
+    #: NUMA node that the writers' buffers are bound to, on both ends; None leaves them alone.
+    comm_node: int | None = None
     #: How agents are started on the nodes of one component; empty starts one on this host.
     agent_launcher: list[str] = field(default_factory=list)
     demand: Demand = field(default_factory=Demand)

@@ -11,6 +11,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
+from reframe_tests.injection import numa
+
 _LIBC = ctypes.CDLL(None, use_errno=True)
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
@@ -25,11 +27,13 @@ def become_subreaper() -> None:
     _LIBC.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
-def _prepare(cpus: Sequence[int]) -> Callable[[], None]:
+def _prepare(cpus: Sequence[int], memory_node: int | None) -> Callable[[], None]:
     def prepare() -> None:
         _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
         if cpus:
             os.sched_setaffinity(0, cpus)
+        if memory_node is not None:
+            numa.bind(memory_node)
 
     return prepare
 
@@ -40,8 +44,14 @@ async def spawn(
     cpus: Sequence[int],
     stdout: int | IO[bytes],
     stderr: int | IO[bytes],
+    memory_node: int | None = None,
 ) -> asyncio.subprocess.Process:
-    """Start a command in a session of its own, on `cpus`; it is killed when we die."""
+    """Start a command in a session of its own, on `cpus`; it is killed when we die.
+
+    Its memory comes from the NUMA node `memory_node` alone. Raises OSError where there is no such
+    node, or no such program.
+    """
+    numa.demand(memory_node)
     return await asyncio.create_subprocess_exec(
         *command,
         env={**os.environ, **environment},
@@ -49,7 +59,7 @@ async def spawn(
         stdout=stdout,
         stderr=stderr,
         start_new_session=True,
-        preexec_fn=_prepare(cpus),
+        preexec_fn=_prepare(cpus, memory_node),
     )
 
 

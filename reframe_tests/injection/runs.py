@@ -9,7 +9,7 @@ from pathlib import Path
 
 from analysis.sample import Outcome, Sample, TimetableRecord, WriterRecord
 from reframe_tests.fom.base import Fom, FomError
-from reframe_tests.injection import allocation, counted, processes, short_writes
+from reframe_tests.injection import allocation, counted, placed, processes, short_writes
 from reframe_tests.injection.allocation import Allocation
 from reframe_tests.injection.hub import Hub, WriterState
 from reframe_tests.injection.injectors import INJECTORS
@@ -102,9 +102,12 @@ class Runner:
                 await self._application(run, result, states)
                 counts = counted.received(before, await self._count())
                 await self._last_rows(states, result)
-            await self._hub.stop()
+            ends = await self._hub.stop()
             records = counted.attach(self._judge(run, injector, states, result), counts)
             self._hold_against_counts(records, result)
+            records = placed.attach(records, ends)
+            if fault := placed.astray(records):
+                result.fail("rejected", fault)
         return self._sample(run, result, records)
 
     async def _under_timetable(self, run: Run, count: int, result: _Result) -> list[WriterRecord]:
@@ -265,6 +268,7 @@ class Runner:
                     rate_b_s=writes * seen.rate_b_s,
                     rate_min_b_s=writes * seen.rate_min_b_s,
                     bytes_b=writes * seen.bytes_b,
+                    buffer_node=state.writer.buffer_node,
                 )
             )
         return records

@@ -126,6 +126,7 @@ def slot_records(
                 rate_b_s=bytes_b / written_s if written_s else 0.0,
                 rate_min_b_s=min((rate for rate, _ in parts), default=0.0),
                 bytes_b=bytes_b,
+                buffer_node=writer.buffer_node,
             )
         )
     return records

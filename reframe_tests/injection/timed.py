@@ -234,6 +234,7 @@ class Timed:
             rate_b_s=plan.rate_b_s,
             messages=write.messages,
             device=plan.device,
+            buffer_node=plan.comm_node,
             origin_cpus=plan.origin_cpus,
             target_cpus=plan.origin_cpus,
         )

@@ -69,3 +69,10 @@ def test_a_host_of_one_core_is_refused(monkeypatch):
     monkeypatch.setattr(machine.host, "detect", lambda: type("H", (), {"usable_cpus": [3]}))
     with pytest.raises(InputError, match=r"1 of 1 usable cores leave none"):
         machine.load("localhost").split_cpus()
+
+
+def test_only_numa_nodes_of_the_machine_are_taken(tmp_path):
+    box = machine.load("box", _write(tmp_path, TEXT))
+    assert [box.numa_node(number, "comm_node") for number in (-1, 0, 1)] == [None, 0, 1]
+    with pytest.raises(InputError, match=r"comm_node: 2 found; allowed are -1 .* of box: 0, 1$"):
+        box.numa_node(2, "comm_node")

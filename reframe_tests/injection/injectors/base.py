@@ -31,6 +31,8 @@ class Writer:
     messages: int | None = None
     #: RDMA device or network interface on both ends; None is the injector's own choice.
     device: str | None = None
+    #: NUMA node that the buffers of both ends are bound to; None leaves them alone.
+    buffer_node: int | None = None
     origin_cpus: list[int] = field(default_factory=list)
     target_cpus: list[int] = field(default_factory=list)
 
@@ -107,6 +109,9 @@ class Injector(Protocol):
 
     def parser(self, writer: Writer) -> LineParser:
         """A fresh reader of one process's lines."""
+
+    def own_binding(self) -> str:
+        """What the program does about NUMA by itself, and what it was told of that."""
 
     def missing(self) -> str | None:
         """Why it cannot run on this host and how to get it, in one line; None where it can."""

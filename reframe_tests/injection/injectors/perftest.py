@@ -87,7 +87,7 @@ class Perftest:
         command = [self._program, "-F", "-p", str(writer.port), "-s", str(writer.message_b)]
         if writer.device:
             command += ["-d", writer.device]
-        if "--disable_numa" in _help(self._program):
+        if self._binds_itself():
             command.append("--disable_numa")
         if writer.messages:
             command += ["-n", str(max(writer.messages, _LEAST_MESSAGES))]
@@ -119,6 +119,14 @@ class Perftest:
         """Reads one end's lines."""
         return _Parser(short=writer.messages is not None)
 
+    def own_binding(self) -> str:
+        """Since 2026 it binds itself to the device's NUMA node; then it is told not to."""
+        return "off (--disable_numa)" if self._binds_itself() else "none in this version"
+
+    def _binds_itself(self) -> bool:
+        """Whether it would undo the agent's pinning and the binding of its buffers."""
+        return "--disable_numa" in _help(self._program)
+
     def missing(self) -> str | None:
         """Looks for the program on PATH."""
         if shutil.which(self._program):
@@ -128,11 +136,7 @@ class Perftest:
 
 @functools.cache
 def _help(program: str) -> str:
-    """What the installed version says of its options; empty where it is not installed.
-
-    Since 2026 perftest binds itself to the device's NUMA node unless told not to, which would undo
-    the agent's pinning.
-    """
+    """What the installed version says of its options; empty where it is not installed."""
     try:
         answer = subprocess.run([program, "--help"], capture_output=True, text=True, timeout=10)
     except (OSError, subprocess.TimeoutExpired):

@@ -49,6 +49,10 @@ class Spin:
         """Prints nothing."""
         return _Silent()
 
+    def own_binding(self) -> str:
+        """Nothing."""
+        return "none"
+
     def missing(self) -> str | None:
         """It needs Python only."""
         return None

@@ -113,6 +113,10 @@ class Ucx:
         """Reads one end's lines."""
         return _Parser(writer.message_b)
 
+    def own_binding(self) -> str:
+        """Nothing: it has an option for CPUs, which is not used, and none for memory."""
+        return "none"
+
     def missing(self) -> str | None:
         """Looks for the program in the wheel and on PATH."""
         if self._wheel() or shutil.which("ucx_perftest"):

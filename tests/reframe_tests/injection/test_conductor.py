@@ -24,7 +24,7 @@ def demand(**changes):
 @needs_ucx
 @pytest.mark.slow
 def test_a_pair_of_all_arms(block):
-    run = block(arms=["off", "on", "spin", "aa"], warmups=1)
+    run = block(arms=["off", "on", "spin", "aa"], warmups=1, comm_node=0)
     assert run.finish() == 0, run.err
     samples = {sample["arm"]: sample for sample in run.samples() if not sample["warmup"]}
     assert sorted(samples) == ["aa", "off", "on", "spin"]
@@ -35,9 +35,20 @@ def test_a_pair_of_all_arms(block):
     assert writer["bytes_b"] == pytest.approx(
         writer["rate_b_s"] * samples["on"]["elapsed_s"], rel=1e-6
     )
+    # Both ends' buffers of 64 MiB, which the origin maps; the target touches none of them.
+    assert (writer["buffer_node"], list(writer["origin_buffers_b"])) == (0, ["0"])
+    assert writer["origin_buffers_b"]["0"] >= 2 * (1 << 26)
     assert samples["spin"]["writers"][0]["rate_b_s"] == 0
     assert samples["off"]["writers"] == []
     assert run.state()["state"] == "done"
+
+
+@needs_ucx
+def test_buffers_on_a_node_that_is_not_there(block):
+    run = block(arms=["off", "on"], comm_node=1023)
+    assert run.finish() == 1
+    assert run.state()["state"] == "injector_never_ready"
+    assert "NUMA node 1023: this host has 0" in run.state()["reason"]
 
 
 @needs_ucx

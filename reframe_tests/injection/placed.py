@@ -1,0 +1,61 @@
+"""Where the kernel put the writers' buffers, held against where they were asked to be. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from analysis.sample import WriterRecord
+
+
+@dataclass(frozen=True)
+class Placed:
+    """One end of a writer, as its agent saw it just before it was stopped."""
+
+    writer: int
+    role: Literal["target", "origin"]
+    #: What the program does about NUMA by itself (`Injector.own_binding`).
+    own_binding: str
+    #: NUMA node -> bytes of its buffers there; empty where the kernel does not tell.
+    buffers_b: dict[str, int]
+
+
+def attach(records: list[WriterRecord], placed: Sequence[Placed]) -> list[WriterRecord]:
+    """The records, in the writers' order, with where the buffers of both ends lay."""
+    found = {(end.writer, end.role): end for end in placed}
+
+    def buffers_b(index: int, role: Literal["target", "origin"]) -> dict[str, int]:
+        end = found.get((index, role))
+        return end.buffers_b if end else {}
+
+    return [
+        replace(
+            record,
+            own_binding=origin.own_binding if (origin := found.get((index, "origin"))) else None,
+            target_buffers_b=buffers_b(index, "target"),
+            origin_buffers_b=buffers_b(index, "origin"),
+        )
+        for index, record in enumerate(records)
+    ]
+
+
+def astray(records: Sequence[WriterRecord]) -> str | None:
+    """Why buffers are not where they were bound to, in one line; None where none is seen astray.
+
+    Buffers that the kernel did not tell of are not held against the run: they stay unverified.
+    """
+    for index, record in enumerate(records):
+        if record.buffer_node is None or not record.message_b:
+            continue
+        for role, buffers_b in (
+            ("target", record.target_buffers_b),
+            ("origin", record.origin_buffers_b),
+        ):
+            away_b = sum(b for node, b in buffers_b.items() if node != str(record.buffer_node))
+            if away_b:
+                return (
+                    f"writer {index}: {away_b / 2**20:.1f} MiB of the {role}'s buffers lay outside"
+                    f" NUMA node {record.buffer_node}"
+                )
+    return None
