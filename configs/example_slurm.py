@@ -8,6 +8,8 @@ what is still wrong with the two; docs/add-a-machine.md goes through them line b
 import sys
 from pathlib import Path
 
+from reframe_tests.logs import LOGGING
+
 # The environment that `make test` has made. Compute nodes must see it: keep the checkout on a
 # shared file system.
 BIN = Path(sys.executable).parent
@@ -87,4 +89,5 @@ site_configuration = {
     ],
     # The end of a job is seen at most ten seconds late.
     "general": [{"resolve_module_conflicts": False, "remote_detect": False, "poll_rate_min": 0.1}],
+    "logging": LOGGING,
 }

@@ -3,6 +3,8 @@
 import sys
 from pathlib import Path
 
+from reframe_tests.logs import LOGGING
+
 BIN = Path(sys.executable).parent
 
 site_configuration = {
@@ -43,22 +45,5 @@ site_configuration = {
         },
     ],
     "general": [{"resolve_module_conflicts": False, "remote_detect": False}],
-    "logging": [
-        {
-            "handlers": [
-                {"type": "stream", "name": "stdout", "level": "info", "format": "%(message)s"}
-            ],
-            "handlers_perflog": [
-                {
-                    "type": "filelog",
-                    "prefix": "%(check_system)s/%(check_partition)s",
-                    "level": "info",
-                    "format": "%(check_job_completion_time)s|%(check_info)s|%(check_result)s"
-                    "|%(check_perfvalues)s",
-                    "format_perfvars": "%(check_perf_value)s|%(check_perf_unit)s|",
-                    "append": True,
-                }
-            ],
-        }
-    ],
+    "logging": LOGGING,
 }

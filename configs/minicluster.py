@@ -3,13 +3,19 @@
 import os
 import sys
 from pathlib import Path
+from platform import machine
 
-from campaigns.minicluster.layout import default_state
+from campaigns.minicluster.layout import Layout, default_state
+from campaigns.minicluster.state import read
+from reframe_tests.logs import LOGGING
 
 BIN = Path(sys.executable).parent
 STATE = Path(os.environ.setdefault("NIMC_MINICLUSTER", str(default_state())))
 if (STATE / "slurm.conf").exists():  # a missing one keeps Slurm's commands waiting for a minute
     os.environ["SLURM_CONF"] = str(STATE / "slurm.conf")
+#: QEMU's emulated processor knows no AVX-512, whatever the host that compiles has.
+RUNNING = read(Layout.of(STATE))
+EMULATED = RUNNING is not None and RUNNING.accelerator == "tcg" and machine() == "x86_64"
 
 site_configuration = {
     "systems": [
@@ -39,10 +45,12 @@ site_configuration = {
             "cc": "cc",
             "cxx": "c++",
             "ftn": "",
+            "cflags": ["-march=x86-64-v3"] if EMULATED else [],
             "features": ["wheels"],
             "target_systems": ["*"],
         }
     ],
     # The end of a job is seen at most a second late.
     "general": [{"resolve_module_conflicts": False, "remote_detect": False, "poll_rate_min": 1.0}],
+    "logging": LOGGING,
 }

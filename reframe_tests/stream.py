@@ -53,7 +53,11 @@ class stream(rfm.RegressionTest, NimcMixin):
 
     @run_before("compile")
     def size_arrays(self):
-        """Size the arrays from cache and memory; a cap is told with every sample."""
+        """Size the arrays from cache and memory; a cap is told with every sample.
+
+        Where nodes have another processor than the host that compiles, the environment's `cflags`
+        name it with `-march=`.
+        """
         facts = self.node_facts
         wanted_b = self.llc_multiple * facts.llc_b
         array_b = min(wanted_b, self.machine.memory_share * facts.memory_b / _ARRAYS)
@@ -66,9 +70,10 @@ class stream(rfm.RegressionTest, NimcMixin):
                 f"STREAM arrays of {array_b / 2**20:.0f} MiB are smaller than the rule asks"
                 f" (4 x {facts.llc_b / 2**20:.0f} MiB of last-level cache)",
             ]
+        named = [flag for flag in self.current_environ.cflags if flag.startswith("-march=")]
         self.build_system.cflags = [
             "-O3",
-            "-march=native",
+            *(named or ["-march=native"]),
             "-fopenmp",
             f"-DSTREAM_ARRAY_SIZE={elements}",
             f"-DNTIMES={self.iterations}",

@@ -107,8 +107,10 @@ def test_figure_is_the_sum_of_all_cores(program):
     assert all(core["iterations"] > 0 for core in got["cores"])
     assert got["array_b"] == 8 * 2**20
     assert 0 < got["window_s"] < 0.3
-    # Not more than a core's iterations fit into its window, none of them shorter than 1 ms.
-    assert all(core["iterations"] <= got["window_s"] / 1e-3 for core in got["cores"])
+    # The time in which a core moved its bytes, of three arrays a pass, fills most of the window.
+    for core in got["cores"]:
+        moved_b = 3 * got["array_b"] * core["passes"] * core["iterations"]
+        assert 0.5 < moved_b / core["rate_b_s"] / got["window_s"] < 1.000001
 
 
 def test_memory_is_bound_and_the_kernel_agrees(program, tmp_path):

@@ -136,7 +136,7 @@ counters() {
         packets=$(cat /sys/class/infiniband/rxe0/ports/1/hw_counters/rcvd_pkts)
 }
 if [ "$SLURM_PROCID" = 0 ]; then
-    counters; write > /dev/null; counters; numactl -H | head -1
+    counters; write > /dev/null; counters; echo nodes: $(cat /sys/devices/system/node/online)
 else
     for i in $(seq 40); do sleep 0.5; write node1 && break; done
 fi
@@ -161,7 +161,7 @@ def test_real_verbs_between_virtual_machines(cluster: Cluster) -> None:
     )
     cluster.slurm("sbatch", "--wait", f"--output={output}", str(job), timeout_s=100)
     said = output.read_text()
-    assert "available: 2 nodes" in said
+    assert "nodes: 0-1" in said
     assert re.search(r"^ *65536 +800 ", said, re.MULTILINE), said
     received_b, packets = (
         int(b) - int(a)
