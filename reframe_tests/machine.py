@@ -83,6 +83,8 @@ class Machine(_Record):
     interface: str | None = None
     nic: Nic | None = None
     proof: Proof = Proof()
+    #: What must be said beside every figure of this machine; stands on each of its samples.
+    caveats: list[str] = []
     #: Case -> figure of merit that it is known to reach without writers, SI units; and the share by
     #: which it may fall short.
     references: dict[str, Annotated[float, Field(gt=0)]] = {}

@@ -193,7 +193,7 @@ class NimcMixin(rfm.RegressionTestPlugin):
                 run_timeout_s=self.run_timeout_s,
             ),
             short=self.short,
-            notes=self.notes,
+            notes=[*site.caveats, *self.notes],
             provenance=self._provenance(command),
             owner_pid=os.getpid() if self.job.scheduler.registered_name == "local" else None,
         )

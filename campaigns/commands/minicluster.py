@@ -41,6 +41,7 @@ def command() -> None:
 @click.option("--nodes", default=4, show_default=True, help="How many nodes.")
 @click.option("--origins", default=1, show_default=True, help="How many of them are origins.")
 @click.option("--numa", default=1, show_default=True, help="NUMA nodes of a virtual machine.")
+@click.option("--cores", default=1, show_default=True, help="Processors of each NUMA node of one.")
 @click.option(
     "--memory", "memory_mib", default=1024, show_default=True, help="MiB of a virtual machine."
 )
@@ -58,6 +59,7 @@ def up(
     nodes: int,
     origins: int,
     numa: int,
+    cores: int,
     memory_mib: int,
     shares: tuple[str, ...],
     folder: Path | None,
@@ -67,7 +69,7 @@ def up(
     layout = Layout.of(folder or default_state())
     # A cancelled CI job sends this: let what was started be removed on the way out.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-    spec = Spec(fabric, nodes, origins, numa, memory_mib, shares)  # type: ignore[arg-type]
+    spec = Spec(fabric, nodes, origins, numa, cores, memory_mib, shares)  # type: ignore[arg-type]
     current, was_up = cluster.up(spec, layout)
     document = current.as_dict(layout) | {"was_up": was_up}
     click.echo(json.dumps(document, indent=1) if as_json else _started(layout, current, was_up))

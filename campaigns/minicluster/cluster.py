@@ -151,7 +151,7 @@ def _nothing() -> None:
 def _size(spec: Spec) -> tuple[int, int]:
     """Processors and memory (MiB) that slurm.conf gives each node."""
     if spec.fabric == "rxe":
-        return 1, spec.memory_mib - GUEST_KERNEL_MIB
+        return spec.numa * spec.cores, spec.memory_mib - GUEST_KERNEL_MIB
     page_b = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return os.cpu_count() or 1, max(512, page_b // 2**20 // (spec.nodes + 1))
 

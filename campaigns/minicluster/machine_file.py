@@ -17,10 +17,18 @@ _MEMORY_SHARE: dict[Fabric, float] = {"veth": 0.5, "rxe": 0.03}
 #: An emulated processor prints rows of one second several seconds late, and what it sends again
 #: is counted twice.
 _EMULATED_PROOF = {"counter_share": 0.5, "late_rows": 10}
+#: What must stand beside every figure in which NUMA nodes are told apart.
+_EMULATED_NUMA = (
+    "NUMA nodes are emulated by QEMU: a topology only, the memory of both is the same host memory"
+)
 
 
 def render(spec: Spec, cpus: int, memory_mib: int) -> str:
-    """The file's text. A node counts as its share of the host's cores, since all run at once."""
+    """The file's text.
+
+    A node of veth counts as its share of the host's cores, since all run at once; a virtual machine
+    has `cpus` of its own.
+    """
     injector, device = _WRITERS[spec.fabric]
     here = host.detect()
     record: dict[str, Any] = {
@@ -29,8 +37,8 @@ def render(spec: Spec, cpus: int, memory_mib: int) -> str:
         "device": device,
         "memory_share": _MEMORY_SHARE[spec.fabric],
         "facts": {
-            "cores": max(1, cpus // spec.nodes),
-            "sockets": 1,
+            "cores": cpus if spec.fabric == "rxe" else max(1, cpus // spec.nodes),
+            "sockets": spec.numa,
             "numa_nodes": spec.numa,
             "llc": f"{here.llc_total_b}B",
             "memory": f"{memory_mib}MiB",
@@ -38,6 +46,8 @@ def render(spec: Spec, cpus: int, memory_mib: int) -> str:
     }
     if spec.fabric == "rxe":
         record["proof"] = _EMULATED_PROOF
+    if spec.numa > 1:
+        record["caveats"] = [_EMULATED_NUMA]
     if spec.origins:
         record["origins"] = {"policy": "hetjob", "partition": "origin", "nodes": spec.origins}
     return yaml.safe_dump(record, sort_keys=False)

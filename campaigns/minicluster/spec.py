@@ -14,6 +14,8 @@ Role = Literal["target", "origin"]
 MAX_NODES = 200
 #: A guest below this runs out of memory while slurmd starts a step.
 MIN_MEMORY_MIB = 384
+#: Processors of a socket; all of them are threads of one QEMU on this host's cores.
+MAX_CORES = 16
 
 
 @dataclass(frozen=True)
@@ -28,12 +30,14 @@ class Node:
 
 @dataclass(frozen=True)
 class Spec:
-    """A checked request. `memory_mib`, `numa` and `shares` matter to virtual machines only."""
+    """A checked request. What follows `origins` matters to virtual machines only."""
 
     fabric: Fabric
     nodes: int
     origins: int
     numa: int = 1
+    #: Processors of each NUMA node, which is a socket of its own.
+    cores: int = 1
     memory_mib: int = 1024
     #: Folders that virtual machines may write, beside the checkout and the state folder.
     shares: tuple[str, ...] = ()
@@ -51,7 +55,17 @@ class Spec:
         if self.numa not in (1, 2):
             raise InputError(f"--numa {self.numa}: allowed are 1 and 2")
         if self.numa == 2 and self.fabric != "rxe":
-            raise InputError("--numa 2: only --fabric rxe can emulate NUMA nodes")
+            raise InputError(
+                "--numa 2: only --fabric rxe emulates NUMA nodes, "
+                "nodes of veth share the host's memory"
+            )
+        if not 1 <= self.cores <= MAX_CORES:
+            raise InputError(f"--cores {self.cores}: allowed are 1 to {MAX_CORES}")
+        if self.cores > 1 and self.fabric != "rxe":
+            raise InputError(
+                f"--cores {self.cores}: only --fabric rxe has processors of its own, "
+                "nodes of veth have all of the host's"
+            )
         if self.memory_mib < MIN_MEMORY_MIB:
             raise InputError(
                 f"--memory {self.memory_mib}: allowed are {MIN_MEMORY_MIB} MiB and more"

@@ -78,7 +78,15 @@ def choose_accelerator(layout: Layout, kernel: Path, initramfs: Path) -> Acceler
     if not Path("/dev/kvm").exists():
         return "tcg"
     image = Image(kernel, initramfs, "kvm")
-    line = [*machine(image, 256), "-serial", "stdio", "-append", f"{_KERNEL} nimc_probe=1"]
+    line = [
+        *machine(image, 256),
+        "-smp",
+        "1",
+        "-serial",
+        "stdio",
+        "-append",
+        f"{_KERNEL} nimc_probe=1",
+    ]
     with suppress(subprocess.TimeoutExpired):
         done = subprocess.run(
             [*_enter(layout), *line],
@@ -101,7 +109,7 @@ def machine(image: Image, memory_mib: int) -> list[str]:
     return [
         "qemu-system-x86_64",
         *("-nodefaults", "-no-user-config", "-no-reboot", "-display", "none"),
-        *("-machine", "q35", "-accel", accelerator, "-cpu", "max", "-smp", "1"),
+        *("-machine", "q35", "-accel", accelerator, "-cpu", "max"),
         *("-m", str(memory_mib)),
         *("-kernel", str(image.kernel), "-initrd", str(image.initramfs)),
     ]
@@ -119,6 +127,7 @@ def command(spec: Spec, layout: Layout, node: Node, subnet: str, image: Image) -
     mac = f"52:54:00:00:00:{node.index:02x}"
     return [
         *machine(image, spec.memory_mib),
+        *("-smp", f"{spec.numa * spec.cores},sockets={spec.numa},cores={spec.cores},threads=1"),
         *_numa(spec),
         *filesystems,
         *("-netdev", f"tap,id=net,ifname=tap{node.index},script=no,downscript=no"),
@@ -138,15 +147,18 @@ def _filesystem(tag: str, folder: Path, options: str) -> list[str]:
 
 
 def _numa(spec: Spec) -> Sequence[str]:
-    """A topology only: the second NUMA node has memory, and the same latency as the first."""
+    """A topology only: a socket and half of the memory each, all of the same latency."""
     if spec.numa == 1:
         return []
     half_mib = spec.memory_mib // 2
-    return [
-        *("-object", f"memory-backend-ram,id=m0,size={spec.memory_mib - half_mib}M"),
-        *("-object", f"memory-backend-ram,id=m1,size={half_mib}M"),
-        *("-numa", "node,nodeid=0,memdev=m0,cpus=0", "-numa", "node,nodeid=1,memdev=m1"),
-    ]
+    words = []
+    for node, size_mib in enumerate((spec.memory_mib - half_mib, half_mib)):
+        first, last = node * spec.cores, (node + 1) * spec.cores - 1
+        words += [
+            *("-object", f"memory-backend-ram,id=m{node},size={size_mib}M"),
+            *("-numa", f"node,nodeid={node},memdev=m{node},cpus={first}-{last}"),
+        ]
+    return words
 
 
 def shares(spec: Spec, layout: Layout) -> dict[str, Path]:

@@ -11,12 +11,27 @@ from reframe_tests import machine
 def test_the_machine_is_what_was_started(tmp_path, monkeypatch, fabric, injector, device):
     monkeypatch.setenv("NIMC_MINICLUSTER", str(tmp_path))
     spec = Spec(fabric=fabric, nodes=4, origins=2)
-    (tmp_path / "machine.yaml").write_text(render(spec, cpus=8, memory_mib=512))
+    cpus = {"veth": 8, "rxe": 2}[fabric]
+    (tmp_path / "machine.yaml").write_text(render(spec, cpus, memory_mib=512))
     found = machine.load("minicluster")
     assert (found.injector, found.device, found.nodes) == (injector, device, 4)
     assert (found.origins.policy, found.origins.nodes) == ("hetjob", 2)
-    assert found.node_facts().cores == 2  # eight cores shared by four nodes
+    assert found.node_facts().cores == 2  # eight cores shared by four nodes, or a guest's own two
+    assert found.caveats == []
     assert found.node_facts().memory_b == 512 * 2**20
+
+
+def test_a_virtual_machine_has_sockets_of_its_own_and_says_that_they_are_emulated(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setenv("NIMC_MINICLUSTER", str(tmp_path))
+    spec = Spec("rxe", nodes=2, origins=1, numa=2, cores=3)
+    (tmp_path / "machine.yaml").write_text(render(spec, cpus=6, memory_mib=512))
+    found = machine.load("minicluster")
+    facts = found.node_facts()
+    assert (facts.cores, facts.sockets, facts.numa_nodes) == (6, 2, 2)
+    (caveat,) = found.caveats
+    assert "emulated" in caveat
 
 
 def test_without_a_cluster_the_file_of_the_checkout_stands(tmp_path, monkeypatch):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import lzma
 import os
 import re
@@ -86,7 +87,7 @@ def test_a_machine_is_told_who_it_is() -> None:
     assert {"nimc_name=node3", "nimc_address=10.77.5.3/24", "nimc_state=/tmp/mc"} <= set(
         kernel.split()
     )
-    assert after("-smp", words) == ["1"]
+    assert after("-smp", words) == ["1,sockets=1,cores=1,threads=1"]
     assert any("ifname=tap3," in device for device in after("-netdev", words))
 
 
@@ -123,12 +124,22 @@ def test_two_numa_nodes_share_the_memory_asked_for() -> None:
     assert after("-numa", line(Spec("rxe", 3, 1))) == []
 
 
+def test_each_numa_node_is_a_socket_with_its_processors() -> None:
+    words = line(Spec("rxe", 3, 1, numa=2, cores=3))
+    assert after("-smp", words) == ["6,sockets=2,cores=3,threads=1"]
+    assert [re.search(r"cpus=(.*)", node).group(1) for node in after("-numa", words)] == [  # type: ignore[union-attr]
+        "0-2",
+        "3-5",
+    ]
+
+
 @pytest.fixture
 def cluster() -> Iterator[Cluster]:
     yield from cluster_or_skip("rxe")
 
 
-#: One write of 64 KiB, 800 times, from node2 to node1; and what node1's devices counted meanwhile.
+#: One write of 64 KiB, 800 times, from node2 to node1; what node1's devices counted meanwhile, and
+#: what node1 is made of, as seen from inside.
 BANDWIDTH = """#!/bin/bash
 write() { ib_write_bw -d rxe0 -F -s 65536 -n 800 "$@"; }
 counters() {
@@ -136,17 +147,22 @@ counters() {
         packets=$(cat /sys/class/infiniband/rxe0/ports/1/hw_counters/rcvd_pkts)
 }
 if [ "$SLURM_PROCID" = 0 ]; then
-    counters; write > /dev/null; counters; echo nodes: $(cat /sys/devices/system/node/online)
+    counters; write > /dev/null; counters
+    python3 -c 'import json; from reframe_tests.injection import host
+print("facts", json.dumps(host.detect().as_dict()))'
 else
     for i in $(seq 40); do sleep 0.5; write node1 && break; done
 fi
 """
 
 
+TWO_SOCKETS = ("--numa", "2", "--cores", "2", "--memory", "1536")
+
+
 @pytest.mark.minicluster
 @pytest.mark.slow
 def test_real_verbs_between_virtual_machines(cluster: Cluster) -> None:
-    cluster.nimc("up", "--fabric", "rxe", "--nodes", "2", "--origins", "1", "--numa", "2")
+    cluster.nimc("up", "--fabric", "rxe", "--nodes", "2", "--origins", "1", *TWO_SOCKETS)
     status = cluster.nimc_json("status")
     assert status["healthy"] is True
     assert status["state"]["accelerator"] in ("kvm", "tcg")
@@ -161,15 +177,18 @@ def test_real_verbs_between_virtual_machines(cluster: Cluster) -> None:
     )
     cluster.slurm("sbatch", "--wait", f"--output={output}", str(job), timeout_s=100)
     said = output.read_text()
-    assert "nodes: 0-1" in said
+    facts = json.loads(re.search(r"^facts (.*)$", said, re.MULTILINE).group(1))  # type: ignore[union-attr]
+    assert facts["sockets"] == 2
+    assert [node["cpus"] for node in facts["numa_nodes"]] == [[0, 1], [2, 3]]
     assert re.search(r"^ *65536 +800 ", said, re.MULTILINE), said
     received_b, packets = (
         int(b) - int(a)
         for a, b in (re.findall(rf"{key}=(\d+)", said) for key in ("bytes", "packets"))
     )
-    # 16 packets of 4096 bytes a write, each with about 60 bytes of headers; some are sent again.
-    assert 1.0 <= received_b / (800 * 65536) < 1.15
-    assert 1.0 <= packets / (800 * 16) < 1.15
+    # 16 packets of 4096 bytes a write, each with about 60 bytes of headers; on a busy host many are
+    # sent again, and `counter_share` of an emulated fabric allows half as many.
+    assert 1.0 <= received_b / (800 * 65536) < 1.5
+    assert 1.0 <= packets / (800 * 16) < 1.5
     assert cluster.accounts(2) == ["COMPLETED|node1", "COMPLETED|node2"]
 
     os.kill(status["pids"]["node2"], signal.SIGKILL)
