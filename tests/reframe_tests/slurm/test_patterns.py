@@ -1,0 +1,62 @@
+"""Who writes to whom on a real Slurm: incast, one to many, and an allocation that is split."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+import yaml
+
+from tests.campaigns.minicluster.real import Cluster, cluster_or_skip
+from tests.reframe_tests.slurm.block import Block, wait_idle
+
+pytestmark = [pytest.mark.minicluster, pytest.mark.slow]
+HETJOB = {"policy": "hetjob", "partition": "origin"}
+#: Bytes counted for each claimed: headers come on top, and the two windows differ at their edges.
+COUNTED = (0.9, 1.15)
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    for found in cluster_or_skip("veth"):
+        found.nimc("up", "--nodes", "4", "--origins", "2", "--fabric", "veth")
+        yield found
+
+
+@pytest.mark.parametrize(
+    ("origins", "targets", "pairs_of_nodes"),
+    [
+        ({**HETJOB, "nodes": 2}, 1, [("node3", "node1"), ("node4", "node1")]),
+        ({**HETJOB, "nodes": 1}, 2, [("node3", "node1"), ("node3", "node2")]),
+        ({"policy": "same_job", "nodes": 1}, 1, [("node2", "node1")]),
+    ],
+    ids=["incast", "one to many", "a split allocation"],
+)
+def test_who_writes_to_whom(cluster, tmp_path, origins, targets, pairs_of_nodes):
+    machine = yaml.safe_load(cluster.layout.machine_file.read_text())
+    cluster.layout.machine_file.write_text(yaml.safe_dump({**machine, "origins": origins}))
+    wait_idle(cluster)
+    ranks = {"num_tasks": targets, "num_tasks_per_node": 1, "mpi": True}
+    where = 'hostname >> "$NIMC_HOSTS"; test "$SLURM_PROCID" != 0 && exit 0; sleep 2'
+    hosts = tmp_path / "hosts"
+    block = Block(
+        cluster, tmp_path, pairs=1, script=where.replace("$NIMC_HOSTS", str(hosts)), **ranks
+    )
+    assert block.finish() == 0, block.out
+    block.check_clean()
+
+    # The application ran on every target in both runs and the warm-up, and nowhere else.
+    names = sorted({target for _, target in pairs_of_nodes})
+    assert sorted(hosts.read_text().split()) == sorted(3 * names)
+    (sample,) = (s for s in block.samples() if s["arm"] == "on")
+    assert sample["outcome"] == "kept"
+    assert (sample["nodes"], sample["origin_nodes"]) == (
+        names,
+        sorted({origin for origin, _ in pairs_of_nodes}),
+    )
+    writers = sample["writers"]
+    assert [(w["origin"], w["target"]) for w in writers] == pairs_of_nodes
+    for target in names:
+        there = [w for w in writers if w["target"] == target]
+        claimed_b = sum(w["bytes_b"] for w in there)
+        assert COUNTED[0] < there[0]["counted_b"] / claimed_b < COUNTED[1]
