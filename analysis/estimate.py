@@ -12,14 +12,13 @@ from typing import Any
 import polars as pl
 
 from analysis.caveats import caveats
-from analysis.pairs import SILENT_ARMS, judged, pair_table, ratio_blocks
+from analysis.pairs import SILENT_ARMS, in_order, judged, pair_table, ratio_blocks
 from analysis.run import RunHeader
 from analysis.statistics.blocks import blocked_median
 from analysis.statistics.interval import FEWEST, Estimate
 from analysis.statistics.means import mean
 from analysis.verdict import Verdict, judge
 
-_ARM_ORDER = ["on", "spin", "aa"]
 _OWN_VERDICT: dict[str, Verdict] = {"aa": "noise floor", "spin": "control"}
 
 
@@ -94,8 +93,7 @@ def results_of(marked: pl.DataFrame, pairs: pl.DataFrame, asked: Asked) -> list[
     for case in started.sort("start_s", maintain_order=True)["case"]:
         of_case = marked.filter(pl.col("case") == case)
         of_pairs = pairs.filter(pl.col("case") == case)
-        arms = [str(arm) for arm in of_case["arm"].unique(maintain_order=True) if arm != "off"]
-        arms.sort(key=lambda arm: _ARM_ORDER.index(arm) if arm in _ARM_ORDER else len(_ARM_ORDER))
+        arms = in_order(str(arm) for arm in of_case["arm"].unique() if arm != "off")
         blocks = {arm: ratio_blocks(of_pairs, case, arm) for arm in arms}
         effects = {arm: blocked_median(ratios) for arm, ratios in blocks.items()}
         rows += [_row(arm, of_case, of_pairs, blocks[arm], effects, asked) for arm in arms]

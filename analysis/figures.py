@@ -38,6 +38,20 @@ def quantity(value: float | None, unit: str, digits: int = 4) -> str:
     return NONE if value is None else f"{number(value / factor, digits)} {scaled}"
 
 
+def spread(mean: float, sd: float, unit: str = "") -> tuple[str, str]:
+    """A mean to four digits, its standard deviation to as many places: `23.57 GB/s`, `± 0.78`."""
+    factor, scaled = scale(mean, unit)
+    text = number(mean / factor)
+    places = len(text.partition(".")[2])
+    return f"{text} {scaled}".rstrip(), f"\u00b1 {sd / factor:.{places}f}"
+
+
+def signed(value: float, places: int = 0) -> str:
+    """A change with its sign, none where it rounds to nothing: `+0.3`, `0`; with a minus sign."""
+    text = f"{value:+.{places}f}"
+    return text[1:] if float(text) == 0 else text.replace("-", "\u2212")
+
+
 def interval(low: float | None, high: float | None) -> str:
     """An interval of ratios: `1.321-1.382`. Raises ValueError for half of one."""
     if low is None and high is None:

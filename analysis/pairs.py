@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import polars as pl
 
@@ -10,6 +10,8 @@ from analysis.errors import InputError
 
 #: Arms that do not write; any other arm's sample counts only if its writers were seen to write.
 SILENT_ARMS = ("off", "aa", "spin")
+#: Arms as tables and figures show them; any other comes last.
+_ORDER = ("off", "on", "constant", "daly", "full", "spin", "aa")
 _PAIR = ["case", "block", "pair"]
 _RATES = ["writer_rate_alone_b_s", "writer_rate_b_s"]
 
@@ -32,6 +34,11 @@ def judged(samples: pl.DataFrame) -> pl.DataFrame:
         .then(pl.lit("warm-up"))
         .otherwise(pl.lit("counts")),
     )
+
+
+def in_order(arms: Iterable[str]) -> list[str]:
+    """`arms` in the order of tables and figures."""
+    return sorted(arms, key=lambda arm: (_ORDER.index(arm) if arm in _ORDER else len(_ORDER), arm))
 
 
 def pair_table(samples: pl.DataFrame) -> pl.DataFrame:

@@ -13,14 +13,14 @@ from markupsafe import Markup
 from analysis import figures
 from analysis.caveats import emulations
 from analysis.estimate import Result
-from analysis.pairs import SILENT_ARMS
+from analysis.pairs import SILENT_ARMS, in_order
 from analysis.rejections import Kind, kinds
 from analysis.report import words
 from analysis.report.data import RunData
-from analysis.report.palette import css_variables
+from analysis.report.palette import css_variables, variable
 from analysis.report.plots import overview_plot, ratios_plot, samples_plot
-from analysis.report.published import Published, published
 from analysis.report.scaling import ScalingView, scaling_view
+from analysis.report.study import StudyView, study_view
 from analysis.statistics.paper import PaperEstimates, paper_estimates
 from analysis.verdict import MEANING
 
@@ -53,7 +53,6 @@ class CaseView:
     samples: int
     warmups: int
     paper: PaperEstimates
-    published: list[Published]
     #: Runs that do not count: (key, time, outcome, reason), the first so many of them.
     lost: list[tuple[str, str, str, str]]
     lost_kinds: list[Kind]
@@ -76,8 +75,17 @@ class RunView:
     #: The rows of the results table: effects, or all of a case that has none.
     shown: list[Result]
     overview_svg: Markup | None
+    #: The arms in it.
+    arms: list[str]
     #: Run time against ranks, where there are several scales.
     scaling: ScalingView | None
+    #: The study's single-node tables and figure, where the run has workloads of it.
+    study: StudyView | None
+
+    @property
+    def emulated(self) -> list[str]:
+        """Caveats of what the bytes of any case went over."""
+        return sorted({text for case in self.cases for text in case.emulated})
 
 
 def render(runs: Sequence[RunData]) -> str:
@@ -96,7 +104,7 @@ def render(runs: Sequence[RunData]) -> str:
         machine=ordered[0].header.machine,
         runs=views,
         facts=words.facts(ordered[0].header.facts),
-        emulated=sorted({text for run in views for case in run.cases for text in case.emulated}),
+        emulated=sorted({text for run in views for text in run.emulated}),
         css=Markup(files("analysis.report").joinpath("page.css").read_text(encoding="utf-8")),
         light=css_variables(0),
         dark=css_variables(1),
@@ -106,6 +114,10 @@ def render(runs: Sequence[RunData]) -> str:
         fom=_fom,
         ratio=_ratio,
         interval=_interval,
+        spread=figures.spread,
+        signed=figures.signed,
+        variable=variable,
+        binary=words.binary,
         quantity=lambda *figure: figures.quantity(*figure).replace(figures.NONE, _DASH),
     )
 
@@ -116,7 +128,16 @@ def _run_view(run: RunData, anchor: str) -> RunView:
     shown = [row for case in cases for row in (case.effects or case.rows)]
     effects = [row for row in shown if row.slowdown is not None and row.arm not in SILENT_ARMS]
     overview = Markup(overview_plot(effects, f"{anchor}o")) if len(effects) > 1 else None
-    return RunView(run, anchor, cases, shown, overview, scaling_view(run, f"{anchor}f"))
+    return RunView(
+        data=run,
+        anchor=anchor,
+        cases=cases,
+        shown=shown,
+        overview_svg=overview,
+        arms=in_order({row.arm for row in effects}),
+        scaling=scaling_view(run, f"{anchor}f"),
+        study=study_view(run, f"{anchor}n"),
+    )
 
 
 def _case_view(run: RunData, name: str, anchor: str) -> CaseView:
@@ -144,7 +165,6 @@ def _case_view(run: RunData, name: str, anchor: str) -> CaseView:
         samples=samples.height,
         warmups=samples.filter(status="warm-up").height,
         paper=paper_estimates(foms["off"], foms["on"], samples["fom_better"][0]),
-        published=published(rows[0].workload),
         lost=[
             (key, words.utc(start_s), outcome, reason or "")
             for key, start_s, outcome, reason in lost.head(_LISTED)

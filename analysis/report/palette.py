@@ -24,9 +24,9 @@ COLOURS = {
     "aa": ("#6f9fd0", "#9cc7f7"),
     "on": ("#c8434f", "#f4838c"),
     "spin": ("#b7791f", "#e3b341"),
-    "daly": ("#b0479a", "#e08fd0"),
+    "daly": ("#7d5ba6", "#b79ae0"),
     "constant": ("#2f8f5b", "#6fd09b"),
-    "other": ("#7d5ba6", "#b79ae0"),
+    "other": ("#b0479a", "#e08fd0"),
     "bad": ("#8a8f98", "#a7adb8"),
 }
 _FONT = "DejaVu Sans"
@@ -50,12 +50,25 @@ STYLE: dict[Any, Any] = {
     "ytick.labelcolor": COLOURS["ink"][0],
 }
 #: Arm -> how its points look; shape as well as colour, for readers who tell no red from green.
-MARKERS = {"off": "o", "on": "^", "spin": "s", "aa": "D", "daly": "v", "constant": "X"}
+_MARKERS = {"off": "o", "on": "^", "spin": "s", "aa": "D", "daly": "v", "constant": "P"}
+#: An arm that is another by a second name, and looks like it.
+_SAME = {"full": "on"}
+
+
+def variable(name: str) -> str:
+    """The name in `COLOURS` of a colour or an arm; arms without one of their own share one."""
+    name = _SAME.get(name, name)
+    return name if name in COLOURS else "other"
 
 
 def light(name: str) -> str:
-    """The colour to draw with; arms without a colour of their own share one."""
-    return COLOURS.get(name, COLOURS["other"])[0]
+    """The colour to draw with."""
+    return COLOURS[variable(name)][0]
+
+
+def marker(arm: str) -> str:
+    """The shape of an arm's points, none of them a rejected run's cross."""
+    return _MARKERS.get(_SAME.get(arm, arm), "p")
 
 
 def css_variables(scheme: int) -> str:

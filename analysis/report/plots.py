@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import matplotlib as mpl
@@ -15,8 +16,8 @@ from numpy.typing import NDArray
 
 from analysis.estimate import Result
 from analysis.figures import scale
-from analysis.pairs import SILENT_ARMS
-from analysis.report.palette import MARKERS, STYLE, light, themed_svg
+from analysis.pairs import SILENT_ARMS, in_order
+from analysis.report.palette import STYLE, light, marker, themed_svg
 
 #: Above so many points a figure's points are drawn as one picture.
 RASTER_ABOVE = 3000
@@ -40,7 +41,7 @@ def samples_plot(samples: pl.DataFrame, unit: str, name: str) -> str:
     a cross below the edge. Runs that do not count stand at an edge where they lie beyond it, so
     that they do not press together those that do.
     """
-    arms = _arms(samples)
+    arms = in_order(str(arm) for arm in samples["arm"].unique())
     values = samples["fom"].drop_nulls()
     factor, scaled = scale(_float(values.median()), unit)
     edges = _edges(samples.filter(status="counts")["fom"].to_numpy() / factor)
@@ -65,7 +66,7 @@ def samples_plot(samples: pl.DataFrame, unit: str, name: str) -> str:
 
 
 def _marker(arm: str, points: int) -> str:
-    return "," if points > PIXELS_ABOVE else MARKERS.get(arm, "P")
+    return "," if points > PIXELS_ABOVE else marker(arm)
 
 
 def _edges(counted: NDArray[np.float64]) -> tuple[float, float]:
@@ -104,18 +105,7 @@ def ratios_plot(pairs: pl.DataFrame, rows: Sequence[Result], name: str) -> str:
         _reference(axes, rows[0])
         for line, row in enumerate(rows):
             ratios = pairs.filter(pl.col("arm") == row.arm)["ratio"].to_numpy()
-            y = line + np.linspace(-0.12, 0.3, len(ratios) + 2)[1:-1]
-            axes.plot(
-                ratios,
-                y,
-                ls="none",
-                marker=_marker(row.arm, len(ratios)),
-                ms=4.4 if len(ratios) < 200 else 1.8,
-                mew=0,
-                color=light(row.arm),
-                alpha=0.7,
-                rasterized=raster,
-            )
+            _pairs(axes, ratios, line, row.arm, raster)
             _interval(axes, row, line - 0.27, light(row.arm))
         _finish(axes, [row.arm for row in rows])
         return themed_svg(figure, name, "Slowdown of every pair, with intervals and noise floor")
@@ -129,10 +119,44 @@ def overview_plot(rows: Sequence[Result], name: str) -> str:
         for line, row in enumerate(effects):
             _bar(axes, row.noise_floor_low, row.noise_floor_high, line, light("band"), 10)
             _bar(axes, row.control_low, row.control_high, line + 0.22, light("spin"), 3)
-            _interval(axes, row, line, light("on"))
+            _interval(axes, row, line, light(row.arm))
         labels = [row.case if row.arm == "on" else f"{row.case} {row.arm}" for row in effects]
         _finish(axes, labels)
         return themed_svg(figure, name, "Slowdown of every case with its interval")
+
+
+@dataclass(frozen=True)
+class Normalised:
+    """A row of `normalised_plot`; without a result only the published slowdown is drawn."""
+
+    label: str
+    published: float
+    result: Result | None = None
+    ratios: Sequence[float] = ()
+
+
+def normalised_plot(rows: Sequence[Normalised], name: str) -> str:
+    """Run time against off, a row a workload: every pair, interval and noise floor, and published.
+
+    A published value is a hollow diamond.
+    """
+    raster = sum(len(row.ratios) for row in rows) > RASTER_ABOVE
+    with _figure(0.7 + 0.5 * len(rows)) as (figure, axes):
+        axes.axvline(1, color=light("muted"), lw=1)
+        for line, row in enumerate(rows):
+            if row.result is not None:
+                floor = row.result.noise_floor_low, row.result.noise_floor_high
+                _bar(axes, *floor, line, light("band"), 16)
+                _pairs(axes, row.ratios, line, row.result.arm, raster, f"pairs-{line}")
+                _interval(axes, row.result, line - 0.27, light(row.result.arm))
+        published = [row.published for row in rows]
+        look: dict[str, Any] = {"ms": 7, "mfc": "none", "mec": light("ink"), "mew": 1.4}
+        axes.plot(published, range(len(rows)), "D", gid="published", **look)
+        _finish(axes, [row.label for row in rows])
+        axes.set_xlabel("run time against off (1 is no effect)")
+        for row, label in zip(rows, axes.get_yticklabels(), strict=True):
+            label.set_color(light("ink" if row.result else "muted"))
+        return themed_svg(figure, name, "Run time against off by workload, measured and published")
 
 
 def _reference(axes: Axes, row: Result) -> None:
@@ -146,6 +170,23 @@ def _interval(axes: Axes, row: Result, y: float, colour: str) -> None:
         return
     _bar(axes, row.slowdown_low, row.slowdown_high, y, colour, 3)
     axes.plot(row.slowdown, y, marker="|", ms=11, mew=2.5, color=light("ink"))
+
+
+def _pairs(
+    axes: Axes, ratios: Any, line: int, arm: str, raster: bool, gid: str | None = None
+) -> None:
+    axes.plot(
+        ratios,
+        line + np.linspace(-0.12, 0.3, len(ratios) + 2)[1:-1],
+        ls="none",
+        marker=_marker(arm, len(ratios)),
+        ms=4.4 if len(ratios) < 200 else 1.8,
+        mew=0,
+        color=light(arm),
+        alpha=0.7,
+        gid=gid,
+        rasterized=raster,
+    )
 
 
 def _bar(
@@ -162,12 +203,6 @@ def _finish(axes: Axes, labels: Sequence[str]) -> None:
     axes.grid(axis="x")
     axes.spines["left"].set_visible(False)
     axes.set_xlabel("slowdown against off (1 is no effect)")
-
-
-def _arms(samples: pl.DataFrame) -> list[str]:
-    known = ["off", "on", "spin", "aa"]
-    found = [str(arm) for arm in samples["arm"].unique(maintain_order=True)]
-    return sorted(found, key=lambda arm: known.index(arm) if arm in known else len(known))
 
 
 def _float(value: object) -> float | None:

@@ -1,4 +1,4 @@
-"""Published figures that a workload's result can stand beside."""
+"""What the study published of its workloads: Tables II and III of seed 000."""
 
 from __future__ import annotations
 
@@ -6,31 +6,65 @@ from dataclasses import dataclass
 
 from analysis.paper import paper
 
+#: The machine of Table III and figure 3; it has a line in Table II as well.
+MACHINE = "Sandy Bridge-X2-onload"
+#: Workload -> its name in the study.
+STUDY = {"stream": "STREAM"} | {name.lower(): name for name in paper()["table_3_runtime_s"]}
+
 
 @dataclass(frozen=True)
 class Published:
     """One published line; no interval was published with any of them."""
 
+    workload: str
     machine: str
+    #: `onload` or `offload` (Table I).
+    nic: str
     #: Figures of merit without and with writes, as published, in `unit`.
     off: float
     on: float
     unit: str
-    #: off/on for rates, on/off for times.
-    slowdown: float
     table: str
+    #: Change as the table prints it, per cent; None where it has no such column.
+    change_percent: float | None = None
+
+    @property
+    def slowdown(self) -> float:
+        """Run time on over off, which figure 3 shows: times on/off, rates off/on."""
+        return self.on / self.off if self.unit == "s" else self.off / self.on
 
 
-def published(workload: str) -> list[Published]:
-    """What seed 000 (Groves, Grant, Arnold) published of `workload`; empty where nothing."""
-    if workload == "stream":
-        return [
-            Published(
-                row["machine"], row["off"], row["on"], "GB/s", row["off"] / row["on"], "Table II"
-            )
-            for row in paper()["table_2_triad_gb_s"]
-        ]
+def triad() -> list[Published]:
+    """Table II: STREAM triad, one line a machine."""
+    return [
+        Published(
+            workload="stream",
+            machine=row["machine"],
+            nic=_nic(row["machine"]),
+            off=row["off"],
+            on=row["on"],
+            unit="GB/s",
+            table="Table II",
+            change_percent=row["diff_percent_paper"],
+        )
+        for row in paper()["table_2_triad_gb_s"]
+    ]
+
+
+def normalised() -> dict[str, Published]:
+    """Figure 3, which Table III is but for STREAM: workload -> its line, all of one machine."""
+    lines = {"stream": next(line for line in triad() if line.machine == MACHINE)}
     for name, (off, on) in paper()["table_3_runtime_s"].items():
-        if name.lower() == workload.lower():
-            return [Published("Sandy Bridge-X2-onload", off, on, "s", on / off, "Table III")]
-    return []
+        workload = name.lower()
+        lines[workload] = Published(workload, MACHINE, _nic(MACHINE), off, on, "s", "Table III")
+    return lines
+
+
+def _nic(machine: str) -> str:
+    """Table I names a machine once that Table II has at several memory clocks."""
+    (nic,) = (
+        str(row["nic"])
+        for row in paper()["table_1_machines"]
+        if machine == row["machine"] or machine.startswith(f"{row['machine']}-")
+    )
+    return nic

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import matplotlib as mpl
 import polars as pl
@@ -14,7 +15,7 @@ from analysis.estimate import Result
 from analysis.figures import scale
 from analysis.paper import paper
 from analysis.report.data import RunData
-from analysis.report.palette import MARKERS, STYLE, light, themed_svg
+from analysis.report.palette import STYLE, light, marker, themed_svg
 from analysis.statistics.paper import RUNS_BEST, PaperEstimates, paper_estimates
 
 #: Workloads that are run at several numbers of ranks, and the arms of the figure in its order.
@@ -94,35 +95,40 @@ def best_of_five(points: pl.DataFrame) -> pl.DataFrame:
 def _plot(every: pl.DataFrame, published: float, name: str) -> str:
     points = every.filter(status="counts")
     factor, unit = scale(points["fom"].to_numpy().mean(), str(points["fom_unit"][0]))
-    best = best_of_five(points)
+    ranks = sorted(points["ranks"].unique())
+    # Arms stand beside one another, not on top: on a logarithmic axis this is a factor.
+    beside = (ranks[-1] / ranks[0]) ** 0.02
     with mpl.rc_context(STYLE):
-        figure = Figure(figsize=(5.0, 3.2), layout="constrained")
+        figure = Figure(figsize=(5.0, 3.6), layout="constrained")
         axes = figure.subplots()
-        for arm in _ARMS:
-            _scatter(axes, points.filter(arm=arm), factor, light(arm), MARKERS.get(arm, "P"))
-            line = best.filter(arm=arm)
-            if line.height:
-                axes.plot(line["ranks"], line["fom"] / factor, color=light(arm), lw=1.5, label=arm)
-        _scatter(axes, every.filter(status="rejected"), factor, light("bad"), "x")
-        off = best.filter(arm="off")
+        for index, arm in enumerate(_ARMS):
+            shift = beside ** (index - (len(_ARMS) - 1) / 2)
+            of_arm = every.filter(arm=arm).with_columns(
+                pl.col("ranks") * shift, pl.col("fom") / factor
+            )
+            _points(axes, of_arm.filter(status="rejected"), light("bad"), "x")
+            _points(axes, of_arm.filter(status="counts"), light(arm), marker(arm), arm)
+            line = best_of_five(of_arm.filter(status="counts"))
+            axes.plot(line["ranks"], line["fom"], color=light(arm), lw=1.5)
+        off = best_of_five(points.filter(arm="off"))
         if off.height:
             label = f"published: {published:g} x off on {PUBLISHED_RANKS:,} ranks"
             level = published * off["fom"][-1] / factor
             axes.axhline(level, color=light("muted"), ls=":", label=label)
-        _finish(axes, sorted(points["ranks"].unique()), unit)
+        _finish(axes, ranks, unit)
+        figure.legend(loc="outside upper left", ncols=3, frameon=False, fontsize=8)
         return themed_svg(figure, name, "Run time against ranks, every run")
 
 
-def _scatter(axes: Axes, of_arm: pl.DataFrame, factor: float, colour: str, marker: str) -> None:
-    width = 1.0 if marker == "x" else 0.0
-    axes.scatter(
-        *(of_arm["ranks"], of_arm["fom"] / factor),
-        s=20,
-        color=colour,
-        marker=marker,
-        alpha=0.6,
-        lw=width,
-    )
+def _points(axes: Axes, runs: pl.DataFrame, colour: str, shape: str, label: str = "") -> None:
+    look: dict[str, Any] = {
+        "ls": "none",
+        "ms": 4.8,
+        "mew": 1.0 if shape == "x" else 0.0,
+        "alpha": 0.6,
+    }
+    if runs.height:
+        axes.plot(runs["ranks"], runs["fom"], marker=shape, color=colour, label=label, **look)
 
 
 def _finish(axes: Axes, ranks: list[float], unit: str) -> None:
@@ -133,4 +139,3 @@ def _finish(axes: Axes, ranks: list[float], unit: str) -> None:
     axes.set_xlabel("ranks")
     axes.set_ylabel(f"time in {unit}")
     axes.grid(axis="y")
-    axes.legend(frameon=False, fontsize=8)

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 
+from analysis.sample import Better
 from analysis.statistics.means import mean
 
 #: Runs a side in its sections IV and V (mean and standard deviation), and in VI (minimum).
@@ -34,23 +34,26 @@ class PaperEstimates:
     best_against_median: float | None
 
 
-def paper_estimates(
-    off: Sequence[float], on: Sequence[float], better: Literal["lower", "higher"]
-) -> PaperEstimates:
+def mean_sd(values: Sequence[float], better: Better) -> tuple[float, float]:
+    """Mean (harmonic for rates) and sample standard deviation of the first 10 of `values`.
+
+    Of fewer where there are fewer; raises ValueError below two.
+    """
+    first = values[:RUNS_MEAN]
+    if len(first) < 2:
+        raise ValueError("a standard deviation needs at least two values")
+    return mean(first, better), float(np.std(first, ddof=1))
+
+
+def paper_estimates(off: Sequence[float], on: Sequence[float], better: Better) -> PaperEstimates:
     """The paper's estimators of figures of merit `off` and `on`, in the order they were taken."""
 
     def slowdown(base: float, treated: float) -> float:
         return base / treated if better == "higher" else treated / base
 
-    def mean_sd(values: Sequence[float]) -> tuple[float, float] | tuple[None, None]:
-        if len(values) < RUNS_MEAN:
-            return None, None
-        first = values[:RUNS_MEAN]
-        return mean(first, better), float(np.std(first, ddof=1))
-
     best = max if better == "higher" else min
-    off_mean, off_sd = mean_sd(off)
-    on_mean, on_sd = mean_sd(on)
+    off_mean, off_sd = mean_sd(off, better) if len(off) >= RUNS_MEAN else (None, None)
+    on_mean, on_sd = mean_sd(on, better) if len(on) >= RUNS_MEAN else (None, None)
     enough = min(len(off), len(on)) >= RUNS_BEST
     best_off, best_on = best(off[:RUNS_BEST], default=0.0), best(on[:RUNS_BEST], default=0.0)
     return PaperEstimates(

@@ -9,7 +9,7 @@ import pytest
 from analysis.columns import read_run
 from analysis.errors import InputError
 from analysis.estimate import Asked, Result, results
-from analysis.pairs import pair_table, pairless, ratio_blocks
+from analysis.pairs import in_order, pair_table, pairless, ratio_blocks
 from analysis.sample import Sample, TimetableRecord
 from tests.analysis.synthetic import LAMMPS, STREAM, Case, header, reject, samples, write_run
 
@@ -251,12 +251,18 @@ def test_covers_the_true_slowdown_as_often_as_it_says(tmp_path: Path) -> None:
     assert hits >= 93  # P(fewer | 97.85 %) < 0.3 %
 
 
+def test_arms_come_in_one_order_whichever_was_run_first() -> None:
+    arms = ["aa", "mine", "full", "spin", "daly", "on", "constant", "also", "off"]
+    assert " ".join(in_order(arms)) == "off on constant daly full spin aa also mine"
+
+
 def test_an_arm_whose_timetable_asks_for_no_writer_counts_without_one(tmp_path: Path) -> None:
     nobody = [
         replace(s, arm="daly", writers=[], key=s.key + "d") if s.arm == "on" else s
         for s in _by_hand()
     ]
-    assert results(_frame(tmp_path / "a", nobody))[-1].pairs == 0
+    (row,) = (r for r in results(_frame(tmp_path / "a", nobody)) if r.arm == "daly")
+    assert row.pairs == 0
     planned = TimetableRecord(writers=0, length_s=1.0, tolerance_s=0.2, allowed_share=0.1)
     asked = [replace(s, timetable=planned) if s.arm == "daly" else s for s in nobody]
     (row,) = (r for r in results(_frame(tmp_path / "b", asked)) if r.arm == "daly")

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from analysis.figures import count, effect, interval, number, quantity, scale
+from analysis.figures import count, effect, interval, number, quantity, scale, signed, spread
 
 
 @pytest.mark.parametrize(
@@ -40,6 +40,17 @@ def test_an_effect_without_interval_is_never_printed() -> None:
         effect(1.35, None, None)
     with pytest.raises(ValueError, match="half an interval"):
         interval(1.0, None)
+
+
+def test_a_spread_has_the_digits_of_its_mean() -> None:
+    assert spread(14.204e9, 0.6149e9, "B/s") == ("14.20 GB/s", "\u00b1 0.61")
+    assert spread(372.04, 5.26, "s") == ("372.0 s", "\u00b1 5.3")
+    assert spread(14.204, 0.6149) == ("14.20", "\u00b1 0.61")
+
+
+def test_a_change_has_a_sign_unless_it_rounds_to_nothing() -> None:
+    assert [signed(value) for value in (-24.8, 0.26, -0.26, 7)] == ["\u221225", "0", "0", "+7"]
+    assert signed(-0.25, 1) == "\u22120.2"
 
 
 def test_counts_agree_with_their_noun() -> None:

@@ -135,8 +135,10 @@ def test_the_quick_campaign_keeps_its_promises() -> None:
     assert plan(quick, SITE).as_dict()["duration_most_s"] < 300
 
 
-def test_the_single_node_campaign_is_as_long_as_the_study() -> None:
+def test_the_single_node_campaign_is_as_long_as_the_study_and_has_its_seven_workloads() -> None:
     single = ask(ROOT / "campaigns/single_node.yaml", "localhost").campaign
+    asked = sorted(case.workload for case in plan(single, SITE).cases)
+    assert asked == ["cns", "hpccg", "lammps", "lulesh", "snap", "stream", "xsbench"]
     assert single.workloads[0].set["iterations"] == 300
     assert single.pairs.floor >= 10
 

@@ -1,0 +1,171 @@
+"""The study's Tables II, III and figure 3 from one's own runs, beside what was published."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import polars as pl
+from markupsafe import Markup
+
+from analysis.caveats import emulations
+from analysis.estimate import Result
+from analysis.figures import count
+from analysis.report.data import RunData
+from analysis.report.plots import Normalised, normalised_plot
+from analysis.report.published import MACHINE, STUDY, Published, normalised, triad
+from analysis.statistics.interval import FEWEST
+from analysis.statistics.paper import RUNS_MEAN, mean_sd
+
+#: Arms that write as the study did on one node: at full rate, from before a run to after its end.
+_ARMS = ("on", "full")
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One case of this run as the study would print it; its `result` is the paired estimate."""
+
+    result: Result
+    #: Name of the case where it is not just its workload's.
+    case: str
+    #: Runs a side that the means are of, ten as in the study or as many as there are; means and
+    #: standard deviations of the figure of merit, in the result's unit.
+    runs: int
+    off: float
+    off_sd: float
+    on: float
+    on_sd: float
+    #: What the bytes went over, and the size of one write.
+    transport: str
+    message_b: int
+    #: What such writes do not stand for; empty for RDMA hardware.
+    emulated: list[str]
+    #: Slowdown of every pair.
+    ratios: list[float]
+
+    @property
+    def slowdown(self) -> float:
+        """Run time on over off by the means, as figure 3 shows it."""
+        return self.on / self.off if self.result.unit == "s" else self.off / self.on
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """One workload of the study: a line each case, beside what was published of it."""
+
+    name: str
+    measured: list[Measured]
+    #: Why there is no line, where there is none.
+    missing: str
+    #: On the machine of Table III and figure 3.
+    published: Published
+
+
+@dataclass(frozen=True)
+class StudyView:
+    """Both tables and the figure."""
+
+    stream: Comparison
+    triad: list[Published]
+    applications: list[Comparison]
+    machine: str
+    svg: Markup
+    emulated: list[str]
+    #: Runs a side of the study.
+    runs: int
+    #: What else limits the comparison, by workload.
+    caveats: list[str]
+
+
+def study_view(run: RunData, name: str) -> StudyView | None:
+    """What a run holds of the study's single-node workloads; None where it holds none of them."""
+    on_one_node = _on_one_node(run)
+    rows = [
+        row
+        for row in run.results
+        if row.workload in STUDY and row.arm in _ARMS and row.case in on_one_node
+    ]
+    if not rows:
+        return None
+    compared = {
+        workload: _compare(run, [row for row in rows if row.workload == workload], line)
+        for workload, line in normalised().items()
+    }
+    stream, *applications = compared.values()
+    measured = [line for each in compared.values() for line in each.measured]
+    return StudyView(
+        stream=stream,
+        triad=triad(),
+        applications=applications,
+        machine=MACHINE,
+        svg=Markup(normalised_plot(_figure(compared.values()), name)),
+        emulated=list(dict.fromkeys(text for line in measured for text in line.emulated)),
+        runs=RUNS_MEAN,
+        caveats=[text for each in compared.values() for text in _caveats(each)],
+    )
+
+
+def _on_one_node(run: RunData) -> list[str]:
+    several = pl.col("nodes").cast(pl.String).str.contains(",", literal=True).any()
+    cases = run.samples.lazy().group_by("case").agg(several=several).collect()
+    return [str(case) for case in cases.filter(~pl.col("several"))["case"]]
+
+
+def _compare(run: RunData, rows: Sequence[Result], line: Published) -> Comparison:
+    # No effect goes without its interval: a case that has none has no line.
+    measured = [_measured(run, row) for row in rows if row.slowdown is not None]
+    pairs = max((row.pairs for row in rows), default=0)
+    missing = f"{count(pairs, 'pair')} of at least {FEWEST}" if rows else "not measured"
+    return Comparison(STUDY[line.workload], measured, "" if measured else missing, line)
+
+
+def _measured(run: RunData, row: Result) -> Measured:
+    samples = (
+        run.samples.lazy()
+        .filter(pl.col("case") == row.case, pl.col("status") == "counts")
+        .select(
+            *("fom", "fom_better", "message_b"),
+            *(pl.col(name).cast(pl.String) for name in ("arm", "transport")),
+        )
+        .collect()
+    )
+    own = samples.filter(arm=row.arm)
+    sides = [side["fom"].to_list() for side in (samples.filter(arm="off"), own)]
+    (off, off_sd), (on, on_sd) = (mean_sd(values, samples["fom_better"][0]) for values in sides)
+    pairs = run.pairs.filter(pl.col("case") == row.case, pl.col("arm") == row.arm)
+    transports = own["transport"].unique(maintain_order=True).to_list()
+    return Measured(
+        result=row,
+        case="" if row.case == row.workload else row.case,
+        runs=min(*map(len, sides), RUNS_MEAN),
+        off=off,
+        off_sd=off_sd,
+        on=on,
+        on_sd=on_sd,
+        transport=", ".join(transports),
+        message_b=own["message_b"][0],
+        emulated=emulations(transports),
+        ratios=pairs["ratio"].to_list(),
+    )
+
+
+def _caveats(each: Comparison) -> list[str]:
+    notes = dict.fromkeys(
+        note for line in each.measured for note in line.result.notes if note not in line.emulated
+    )
+    rate = each.published.unit == "s" and any(line.result.unit != "s" for line in each.measured)
+    told = ["a rate here, a run time in the study; on against off is of run times"] if rate else []
+    return [f"{each.name}: {text}" for text in [*told, *notes]]
+
+
+def _figure(compared: Iterable[Comparison]) -> list[Normalised]:
+    rows = []
+    for each in compared:
+        published = each.published.slowdown
+        rows += [
+            Normalised(f"{each.name} {line.case}".strip(), published, line.result, line.ratios)
+            for line in each.measured
+        ]
+        if not each.measured:
+            rows.append(Normalised(f"{each.name}\n({each.missing})", published))
+    return rows

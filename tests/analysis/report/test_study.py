@@ -1,0 +1,156 @@
+"""Tables II and III and figure 3 from one's own runs; every expected figure is made by hand."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import chain
+from pathlib import Path
+
+import pytest
+
+from analysis.report.data import RunData, load_run
+from analysis.report.page import render
+from analysis.report.study import StudyView, study_view
+from analysis.sample import Sample
+from tests.analysis.synthetic import Case, samples, write_run
+
+#: Ten runs of mean 11 (six of them 1 away), and of mean 22 (squares of the distances: 18); then
+#: one more, which the study's ten leave out.
+OFF_S = [10.0, 12, 11, 10, 12, 11, 11, 11, 10, 12, 99]
+ON_S = [20.0, 24, 22, 21, 23, 22, 22, 22, 20, 24, 198]
+#: Rates whose harmonic means are 12 and 6 GB/s: 2 / (1/10 + 1/15) = 12. Each is 2.5 GB/s from the
+#: arithmetic mean of 12.5, so the standard deviation is the root of 62.5/9, 2.635.
+OFF_B_S = [10e9, 15e9] * 5
+ON_B_S = [5e9, 7.5e9] * 5
+
+
+def runs(
+    name: str, off: Sequence[float], on: Sequence[float], unit: str = "s", **changes: str
+) -> list[Sample]:
+    """Samples of a case with just these figures of merit, a pair each."""
+    better = "lower" if unit == "s" else "higher"
+    case = Case(name, unit, better, 1.0, {"on": 1.0, "aa": 1.0}, **changes)  # type: ignore[arg-type]
+    foms = {"off": off, "aa": off, "on": on}
+    return [
+        replace(sample, fom=max(off) if sample.warmup else foms[sample.arm][sample.pair])
+        for sample in samples(case, pairs=len(off))
+    ]
+
+
+def load(tmp_path: Path, *found: list[Sample]) -> RunData:
+    return load_run(write_run(tmp_path / "run", list(chain(*found))))
+
+
+def view_of(tmp_path: Path, *found: list[Sample]) -> StudyView:
+    view = study_view(load(tmp_path, *found), "s")
+    assert view is not None
+    return view
+
+
+def rows_of(page: str, table: str) -> list[list[str]]:
+    """The cells of a table of the page, as text."""
+    body = page[page.index(f"<summary>{table}") :].split("<tbody>")[1].split("</tbody>")[0]
+    return [
+        [
+            " ".join(re.sub(r"<[^>]+>", " ", cell).split())
+            for cell in re.findall(r"<td.*?</td>", row)
+        ]
+        for row in re.findall(r"<tr.*?</tr>", body, re.DOTALL)
+    ]
+
+
+def test_times_are_means_of_the_first_ten(tmp_path: Path) -> None:
+    view = view_of(tmp_path, runs("lammps", OFF_S, ON_S))
+    (line,) = view.applications[2].measured
+    assert (view.applications[2].name, line.runs) == ("LAMMPS", 10)
+    assert (line.off, line.on, line.slowdown) == pytest.approx((11.0, 22.0, 2.0))
+    assert (line.off_sd, line.on_sd) == pytest.approx(((6 / 9) ** 0.5, (18 / 9) ** 0.5))
+    # Beside it the paired estimate, of all eleven: 20/10, 24/12, ..., 21/10, 23/12, ... 198/99.
+    assert line.result.slowdown == pytest.approx(2.0)
+    assert view.applications[2].published.slowdown == pytest.approx(372.04 / 177.21)
+
+
+def test_rates_are_harmonic_means(tmp_path: Path) -> None:
+    view = view_of(tmp_path, runs("stream", OFF_B_S, ON_B_S, "B/s"))
+    (line,) = view.stream.measured
+    assert (line.off, line.on, line.slowdown) == pytest.approx((12e9, 6e9, 2.0))
+    assert line.off_sd == pytest.approx((62.5 / 9) ** 0.5 * 1e9)
+
+
+def test_table_two_as_it_is_read(tmp_path: Path) -> None:
+    page = render([load(tmp_path, runs("stream", OFF_B_S, ON_B_S, "B/s"))])
+    own, *published = rows_of(page, "Table II:")
+    means = ["12.00 \u00b1 2.64", "6.000 \u00b1 1.318"]
+    assert own[0] == "synthetic machine"
+    assert re.fullmatch(r"shared memory 7\.\d\d GB/s in 64 KiB", own[1])
+    assert own[2:6] == [*means, "\u22126.0", "\u221250 %"]
+    assert own[6] == "2.000 2.000\u20132.000"
+    assert own[7].startswith("measured, emulated writes")
+    assert len(published) == 11
+    assert published[0] == [
+        *("Westmere-800", "offload NIC", "12.9", "9.7", "\u22123.2", "\u221225 %", ""),
+        "published, Table II",
+    ]
+    assert published[-1][4:6] == ["+0.3", "0 %"]
+
+
+def test_table_three_as_it_is_read(tmp_path: Path) -> None:
+    # Lookups a second: two thirds of the rate is half as long again.
+    rate = runs("xsbench", [3e6] * 10, [2e6] * 10, "1/s", transport="InfiniBand", origin="other")
+    time = runs("cns", [4.0] * 6, [5.0] * 6, transport="soft-RoCE")
+    page = render([load(tmp_path, rate, time, runs("snap", [1.0] * 5, [2.0] * 5))])
+    rows = rows_of(page, "Table III:")
+    names = ["CNS", "HPCCG", "LAMMPS", "LULESH", "SNAP", "XSBench"]
+    assert [row[0] for row in rows] == [name for name in names for _ in range(2)]
+    assert rows[0][1:4] == ["4.000 s \u00b1 0.000", "5.000 s \u00b1 0.000", "1.25"]
+    assert rows[0][5].startswith("measured, 6 runs, emulated writes")
+    assert rows[1][1:] == ["8.75 s", "8.89 s", "1.02", "", "published, Table III"]
+    assert rows[2][1:] == ["not measured"]
+    assert rows[8][1:] == ["5 pairs of at least 6"]
+    assert rows[10][1:4] == ["3.000 M/s \u00b1 0.000", "2.000 M/s \u00b1 0.000", "1.50"]
+    assert rows[10][5].startswith("measured memory")  # neither fewer runs nor emulated
+    assert "XSBench: a rate here, a run time in the study" in page
+
+
+def test_figure_three_draws_every_pair_and_every_published_value(tmp_path: Path) -> None:
+    found = [runs("stream", OFF_B_S, ON_B_S, "B/s"), runs("lammps", OFF_S, ON_S)]
+    svg = view_of(tmp_path, *found).svg
+    diamonds = re.search(r'<g id="s-published">.*?</g>\s*</g>', svg, re.DOTALL)
+    assert diamonds is not None
+    assert diamonds[0].count("<use ") == 7
+    triangles = re.findall(r'<g id="s-pairs-\d+">.*?</g>\s*</g>', svg, re.DOTALL)
+    assert [group.count("<use ") for group in triangles] == [10, 11]
+    labels = re.findall(r"<text[^>]*>([^<]*)</text>", svg)
+    assert labels.count("(not measured)") == 5
+
+
+def test_several_cases_of_a_workload_have_a_line_each(tmp_path: Path) -> None:
+    view = view_of(
+        tmp_path,
+        runs("stream", OFF_B_S, ON_B_S, "B/s"),
+        runs("stream@reserved", OFF_B_S, OFF_B_S, "B/s"),
+    )
+    assert [(line.case, line.slowdown) for line in view.stream.measured] == [
+        ("", pytest.approx(2.0)),
+        ("stream@reserved", pytest.approx(1.0)),
+    ]
+
+
+def test_what_the_study_did_not_do_on_one_node_stands_not_beside_it(tmp_path: Path) -> None:
+    several = [replace(s, nodes=["a", "b"]) for s in runs("lammps", OFF_S, ON_S)]
+    other = runs("minife", OFF_S, ON_S)
+    short = [
+        replace(sample, arm="daly") if sample.arm == "on" else sample
+        for sample in runs("snap", OFF_S, ON_S)
+    ]
+    run = load(tmp_path, several, other, short)
+    assert len(run.results) == 6
+    assert study_view(run, "s") is None
+    assert "Beside the study" not in render([run])
+
+
+def test_caveats_of_a_workload_stand_in_the_section(tmp_path: Path) -> None:
+    small = [replace(s, notes=["arrays fit the cache"]) for s in runs("stream", OFF_S, ON_S, "B/s")]
+    assert view_of(tmp_path, small).caveats == ["STREAM: arrays fit the cache"]
