@@ -15,6 +15,8 @@ SCHEMA_VERSION = 1
 
 Better = Literal["lower", "higher"]
 
+Direction = Literal["write", "read"]
+
 #: What became of a run. Only `kept` counts. `rejected`: the application ran, but the conditions
 #: asked for did not hold (reason says which). Every other value names who failed.
 Outcome = Literal[
@@ -32,7 +34,7 @@ Outcome = Literal[
 class WriterRecord:
     """What one writer did during one run."""
 
-    #: Name of the injector: `perftest`, `ucx`, `spin`.
+    #: Name of the injector: `perftest`, `ucx`, `spin`; those that read end in `_read`.
     injector: str
     #: Host names of the two ends; the target is `*` where a timetable names many.
     origin: str
@@ -55,6 +57,8 @@ class WriterRecord:
     counted_b: float | None = None
     #: Which counter that was, for instance `rdma:rxe0/1` or `net:eth0`.
     counter: str | None = None
+    #: What the origin did to the target's memory.
+    direction: Direction = "write"
     #: NUMA node that the buffers of both ends were bound to; None left them alone.
     buffer_node: int | None = None
     #: NUMA node -> bytes of the buffers that the kernel put there; empty: it was not asked, or does

@@ -68,6 +68,9 @@ class NimcMixin(rfm.RegressionTestPlugin):
     #: Injector of the `on` arm; `auto` takes the machine's.
     injector = variable(str, value="auto")
 
+    #: What writers do: `write` to the target's memory, or `read` from it.
+    direction = variable(str, value="write")
+
     #: Size of one write: a size such as `64KiB`, or `dram` for one that the last-level cache cannot
     #: hold, which matters where the writes go over shared memory.
     message = variable(str, value="auto")
@@ -172,7 +175,9 @@ class NimcMixin(rfm.RegressionTestPlugin):
             origin_cpus=self.origin_cpus,
             origin_policy=site.origins.policy,
             n_origins=site.origins.nodes,
-            injector=get(site.injector if self.injector == "auto" else self.injector).name,
+            injector=get(
+                site.injector if self.injector == "auto" else self.injector, self.direction
+            ).name,
             message_b=(
                 dram_message_b(self.node_facts.llc_b)
                 if message == "dram"

@@ -19,7 +19,7 @@ from typing import IO, Any
 
 from reframe_tests.injection import counters, host, numa, processes, wire
 from reframe_tests.injection.injectors import INJECTORS
-from reframe_tests.injection.injectors.base import Fault, LineParser, Row, Writer
+from reframe_tests.injection.injectors.base import PASSES, Fault, LineParser, Row, Writer
 from reframe_tests.injection.performer import Due, Part, Performer, stand_by
 
 #: How often the CPU time of a control is looked at, seconds.
@@ -98,7 +98,7 @@ class Agent:
         elif message["do"] == "finish":
             await self._finish(message["timeout_s"])
         elif message["do"] == "count":
-            found = counters.read(message["device"], "received")
+            found = counters.read(message["device"], message["passed"])
             self._wire.send({"event": "counted", "counter": asdict(found) if found else None})
         elif message["do"] == "ping":
             self._wire.send({"event": "pong", "sent_s": message["sent_s"], "now_s": time.time()})
@@ -137,7 +137,7 @@ class Agent:
         elif injector.row_source(writer) == "cpu":
             end.tasks.append(asyncio.create_task(self._usage(end)))
         elif injector.row_source(writer) == "counter":
-            end.tasks.append(asyncio.create_task(self._count(end, writer.device)))
+            end.tasks.append(asyncio.create_task(self._count(end, PASSES[injector.direction][0])))
         self._ends.append(end)
 
     def _tell(self, event: str, index: int, role: str, **more: Any) -> None:
@@ -186,9 +186,10 @@ class Agent:
             self._tell("row", end.index, end.role, rate_b_s=share)
             then_s, used_s = now_s, now_used_s
 
-    async def _count(self, end: _End, device: str | None) -> None:
-        """Rows of a writer that prints none: what its origin's device has sent."""
-        then_s, then = time.time(), counters.read(device, "sent")
+    async def _count(self, end: _End, passed: counters.Passed) -> None:
+        """Rows of a writer that prints none: what has passed its origin's device."""
+        device = end.writer.device
+        then_s, then = time.time(), counters.read(device, passed)
         if then is None:
             fault = (
                 f"device {device}: has no byte counter, which a throttled writer's rows come from"
@@ -196,7 +197,7 @@ class Agent:
             self._tell("exit", end.index, end.role, code=1, fault=fault)
         while end.process.returncode is None and then is not None:
             await asyncio.sleep(COUNT_S)
-            now_s, now = time.time(), counters.read(device, "sent")
+            now_s, now = time.time(), counters.read(device, passed)
             gone_b = counters.difference(then, now) if now else None
             if gone_b is not None:
                 self._tell("row", end.index, end.role, rate_b_s=gone_b / (now_s - then_s))

@@ -12,7 +12,7 @@ from reframe_tests.injection.counters import Counter, difference
 Readings = Mapping[str, Counter | None]
 
 
-def received(before: Readings, after: Readings) -> dict[str, tuple[str, int]]:
+def passed(before: Readings, after: Readings) -> dict[str, tuple[str, int]]:
     """Node -> name of its counter and bytes between two readings, where they can tell."""
     found = {}
     for node, first in before.items():

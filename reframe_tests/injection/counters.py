@@ -14,7 +14,8 @@ from typing import Literal
 
 from reframe_tests.injection import devices
 
-Direction = Literal["received", "sent"]
+#: The way of the bytes, as the host of the device sees it.
+Passed = Literal["received", "sent"]
 
 #: Unit of port_rcv_data and port_xmit_data, bytes (InfiniBand specification, PortCounters).
 _WORD_B = 4
@@ -39,7 +40,7 @@ class Counter:
 
 
 def read(
-    device: str | None, direction: Direction, root: Path = Path("/"), port: int = 1
+    device: str | None, passed: Passed, root: Path = Path("/"), port: int = 1
 ) -> Counter | None:
     """Bytes that an RDMA device or a network interface has received or sent so far.
 
@@ -48,11 +49,11 @@ def read(
     if device is None:
         return None
     ports = root / "sys/class/infiniband" / device / "ports" / str(port) / "counters"
-    words = _integer(ports / _PORT[direction])
+    words = _integer(ports / _PORT[passed])
     if words is not None:
         return Counter(f"rdma:{device}/{port}", words * _WORD_B, words == _STUCK_WORDS)
     interface = devices.interface_of(device, root / "sys")
-    total = _interface_b(root / "proc/net/dev", interface, _NET[direction])
+    total = _interface_b(root / "proc/net/dev", interface, _NET[passed])
     return None if total is None else Counter(f"net:{interface}", total)
 
 

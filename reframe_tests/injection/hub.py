@@ -15,7 +15,7 @@ from reframe_tests.injection import wire
 from reframe_tests.injection.agent import USAGE_S
 from reframe_tests.injection.audit import Done
 from reframe_tests.injection.clock import Exchange, Offset, measure
-from reframe_tests.injection.counters import Counter
+from reframe_tests.injection.counters import Counter, Passed
 from reframe_tests.injection.injectors.base import Injector, Writer
 from reframe_tests.injection.performer import Part
 from reframe_tests.injection.placed import Placed
@@ -235,12 +235,14 @@ class Hub:
             raise HubError("an agent did not stop its writers within 30 s")
         return [end for link in busy for end in link.placed]
 
-    async def count(self, nodes: list[str], device: str) -> dict[str, Counter | None]:
-        """Node -> bytes that its device has received so far; None where it does not count."""
+    async def count(
+        self, nodes: list[str], device: str, passed: Passed
+    ) -> dict[str, Counter | None]:
+        """Node -> bytes that its device has received or sent; None where it does not count."""
         links = [self._links[node] for node in nodes]
         for link in links:
             link.counting = True
-            link.wire.send({"do": "count", "device": device})
+            link.wire.send({"do": "count", "device": device, "passed": passed})
         if not await self.wait_for(lambda: not any(link.counting for link in links), 10.0):
             raise HubError("an agent did not read its device within 10 s")
         return {link.node: link.reading for link in links}

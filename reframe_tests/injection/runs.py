@@ -13,7 +13,7 @@ from reframe_tests.injection import allocation, counted, placed, processes, shor
 from reframe_tests.injection.allocation import Allocation
 from reframe_tests.injection.hub import Hub, WriterState
 from reframe_tests.injection.injectors import INJECTORS
-from reframe_tests.injection.injectors.base import Injector
+from reframe_tests.injection.injectors.base import PASSES, Injector
 from reframe_tests.injection.plan import BlockPlan
 from reframe_tests.injection.timed import Timed
 from reframe_tests.injection.verify import at_speed, judge
@@ -98,9 +98,9 @@ class Runner:
             states = await self._writers_at_speed(run, injector, result)
             counts: dict[str, tuple[str, int]] = {}
             if result.outcome == "kept":
-                before = await self._count()
+                before = await self._count(run)
                 await self._application(run, result, states)
-                counts = counted.received(before, await self._count())
+                counts = counted.passed(before, await self._count(run))
                 await self._last_rows(states, result)
             ends = await self._hub.stop()
             records = counted.attach(self._judge(run, injector, states, result), counts)
@@ -130,9 +130,9 @@ class Runner:
             await self._hub.stop()
             result.fail("injector_never_ready", begun)
             return []
-        before = await self._count()
+        before = await self._count(run)
         await self._application(run, result, [])
-        counts = counted.received(before, await self._count())
+        counts = counted.passed(before, await self._count(run))
         window_s = (result.start_s, result.start_s + result.elapsed_s)
         path = self._logs / f"{run.pair}-{run.arm}-{run.attempt}.writes.json"
         seen = await self.timed.end(begun, window_s, path)
@@ -259,6 +259,7 @@ class Runner:
             records.append(
                 WriterRecord(
                     injector=injector.name,
+                    direction=injector.direction,
                     origin=state.writer.origin,
                     target=state.writer.target,
                     transport=injector.transport(state.writer),
@@ -273,11 +274,13 @@ class Runner:
             )
         return records
 
-    async def _count(self) -> counted.Readings:
-        """What the targets' devices have received so far; nothing where none is written over."""
-        if self._plan.device is None or self._plan.origin_policy == "same_host":
+    async def _count(self, run: Run) -> counted.Readings:
+        """What has passed the targets' devices so far; nothing where none is written over."""
+        name = self._plan.injector_of(run.arm)
+        if name is None or self._plan.device is None or self._plan.origin_policy == "same_host":
             return {}
-        return await self._hub.count(self._nodes.targets, self._plan.device)
+        passed = PASSES[INJECTORS[name].direction][1]
+        return await self._hub.count(self._nodes.targets, self._plan.device, passed)
 
     def _hold_against_counts(self, records: list[WriterRecord], result: _Result) -> None:
         share = self._plan.demand.counter_share

@@ -117,6 +117,7 @@ def slot_records(
         records.append(
             WriterRecord(
                 injector=injector.name,
+                direction=injector.direction,
                 origin=table.origins[table.slots[slot]],
                 target=table.targets[0] if len(table.targets) == 1 else _MANY,
                 transport=injector.transport(writer),

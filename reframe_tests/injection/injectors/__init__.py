@@ -1,4 +1,4 @@
-"""The programs that make writes, behind one small interface."""
+"""The programs that make writes and reads, behind one small interface."""
 
 from __future__ import annotations
 
@@ -9,12 +9,28 @@ from reframe_tests.injection.injectors.ucx import Ucx
 
 #: Name -> injector.
 INJECTORS: dict[str, Injector] = {
-    injector.name: injector for injector in (Perftest(), Ucx(), Spin())
+    injector.name: injector
+    for injector in (
+        Perftest(),
+        Ucx(),
+        Spin(),
+        Perftest("perftest_read", "ib_read_bw", "read"),
+        Ucx("ucx_read", "read"),
+    )
 }
+#: Injector that writes -> the one that reads with the same program.
+_READING = {"perftest": "perftest_read", "ucx": "ucx_read"}
 
 
-def get(name: str) -> Injector:
-    """The injector of that name; raises ValueError, which names the allowed ones."""
+def get(name: str, direction: str = "write") -> Injector:
+    """The injector of that name, or the one that reads in its stead.
+
+    Raises ValueError, which names what is allowed.
+    """
+    if direction not in ("write", "read"):
+        raise ValueError(f"direction {direction!r}: allowed are write, read")
+    if direction == "read":
+        name = _READING.get(name, name)
     if name not in INJECTORS:
         raise ValueError(f"injector {name!r}: allowed are {', '.join(INJECTORS)}")
     return INJECTORS[name]

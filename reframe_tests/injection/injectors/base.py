@@ -1,5 +1,8 @@
 """The interface of an injector.
 
+What is said of writes holds for reads too: an injector that reads takes one-sided reads of the
+target's memory in their place.
+
 An injector is a table of pure answers about one program: which commands make a writer, and what
 the lines that they print mean. Starting, pinning and stopping are the agent's business.
 """
@@ -8,6 +11,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
+
+from analysis.sample import Direction
+from reframe_tests.injection.counters import Passed
 
 
 @dataclass(frozen=True)
@@ -75,10 +81,18 @@ class LineParser(Protocol):
 RowSource = Literal["output", "counter", "cpu"]
 
 
+#: What a direction makes the devices of (origin, target) count.
+PASSES: dict[Direction, tuple[Passed, Passed]] = {
+    "write": ("sent", "received"),
+    "read": ("received", "sent"),
+}
+
+
 class Injector(Protocol):
     """What a program that makes writes must be able to tell."""
 
     name: str
+    direction: Direction
     #: False for a control, which takes the writer's place and writes nothing.
     writes: bool
     #: What rates it can hold.

@@ -1,4 +1,4 @@
-"""Real RDMA writes with perftest's `ib_write_bw`, 64 KiB each unless asked otherwise.
+"""Real RDMA with perftest: writes by `ib_write_bw`, reads by `ib_read_bw`.
 
 At full rate it writes until it is stopped and prints a row a second. With a rate limit it cannot do
 so: it prints one row at its end, so the rows come from the byte counter of the origin's device.
@@ -13,6 +13,7 @@ import shutil
 import subprocess
 from typing import Literal
 
+from analysis.sample import Direction
 from reframe_tests.injection import devices
 from reframe_tests.injection.injectors.base import Fault, Row, RowSource, Total, Writer
 
@@ -61,14 +62,20 @@ class _Parser:
 
 
 class Perftest:
-    """See `base.Injector`. `program` is the tool to run: `ib_write_bw`."""
+    """See `base.Injector`. `program` is the tool to run."""
 
     writes = True
     rates: Literal["full", "any"] = "any"
     row_s: float | None = 1.0
 
-    def __init__(self, name: str = "perftest", program: str = "ib_write_bw") -> None:
+    def __init__(
+        self,
+        name: str = "perftest",
+        program: str = "ib_write_bw",
+        direction: Direction = "write",
+    ) -> None:
         self.name = name
+        self.direction: Direction = direction
         self._program = program
 
     def transport(self, writer: Writer) -> str:

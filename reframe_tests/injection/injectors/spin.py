@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from typing import Literal
 
+from analysis.sample import Direction
 from reframe_tests.injection.injectors.base import RowSource, Writer
 
 
@@ -17,6 +18,7 @@ class Spin:
     """See `base.Injector`."""
 
     name = "spin"
+    direction: Direction = "write"
     writes = False
     rates: Literal["full", "any"] = "full"
     row_s: float | None = None

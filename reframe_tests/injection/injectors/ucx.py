@@ -1,4 +1,4 @@
-"""One-sided puts with `ucx_perftest`: over shared memory on one host, verbs or tcp between two.
+"""One-sided puts and gets with `ucx_perftest`: over shared memory on one host, verbs or tcp else.
 
 Its passive side spins on a core from the moment an origin connects, whatever wait mode it was
 started with: the origin's options replace its own. Over shared memory and verbs it has no part in
@@ -14,6 +14,7 @@ import sysconfig
 from pathlib import Path
 from typing import Literal
 
+from analysis.sample import Direction
 from reframe_tests.injection import devices
 from reframe_tests.injection.injectors.base import Fault, Row, RowSource, Total, Writer
 
@@ -26,6 +27,14 @@ _FOREVER = 10**15
 #: The passive side counts all writes to come before it serves the first one, at some 20 ns each.
 #: Only over tcp does the origin have to wait for it: this many cost 0.4 s.
 _MOST_OVER_TCP = 2 * 10**7
+#: Reads on the way at a time; one by one, their latency would bound the rate between two hosts.
+_TESTS: dict[Direction, list[str]] = {
+    "write": ["-t", "ucp_put_bw"],
+    "read": ["-t", "ucp_get", "-O", "32"],
+}
+#: UCX has no one-sided gets over POSIX memory: there the target's CPU would send. The kernel copies
+#: from process to process (cma) without it.
+_SHARED_MEMORY: dict[Direction, str] = {"write": "posix,self", "read": "posix,cma,self"}
 #: `[thread 0]  iterations  percentile  average  overall  MiB/s  MiB/s  msg/s  msg/s`.
 _ROW = re.compile(r"^\[thread \d+\]\s+(\d+)\s+\S+\s+(\d+\.\d+)\s+\S+\s+(\d+\.\d+)\s")
 #: Iterations; typical, average and overall microseconds of one; average and overall MiB/s.
@@ -62,10 +71,13 @@ class _Parser:
 class Ucx:
     """See `base.Injector`."""
 
-    name = "ucx"
     writes = True
     rates: Literal["full", "any"] = "full"
     row_s: float | None = 1.0
+
+    def __init__(self, name: str = "ucx", direction: Direction = "write") -> None:
+        self.name = name
+        self.direction: Direction = direction
 
     def transport(self, writer: Writer) -> str:
         """Shared memory on one host; between two, verbs where an RDMA device is named, or tcp."""
@@ -78,10 +90,10 @@ class Ucx:
         return [self._program(writer), "-p", str(writer.port)]
 
     def origin_command(self, writer: Writer) -> list[str]:
-        """Puts, after one that sets up the connection: a row a second until it is stopped."""
+        """Puts or gets, after one that sets up the connection: a row a second until stopped."""
         over_tcp = self.transport(writer) == "tcp"
         command = [self._program(writer), writer.address, "-p", str(writer.port)]
-        command += ["-t", "ucp_put_bw", "-s", str(writer.message_b), "-w", "1"]
+        command += [*_TESTS[self.direction], "-s", str(writer.message_b), "-w", "1"]
         command += ["-n", str(writer.messages or (_MOST_OVER_TCP if over_tcp else _FOREVER))]
         return [*command, "-E", "sleep"] if over_tcp else command
 
@@ -89,7 +101,7 @@ class Ucx:
         """Which transports UCX may use, and where the wheel keeps its libraries."""
         transport = self.transport(writer)
         if transport == "shared memory":
-            chosen = {"UCX_TLS": "posix,self"}
+            chosen = {"UCX_TLS": _SHARED_MEMORY[self.direction]}
         elif transport == "verbs":
             chosen = {"UCX_TLS": "rc,self", "UCX_NET_DEVICES": f"{writer.device}:1"}
         else:

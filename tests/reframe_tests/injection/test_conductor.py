@@ -44,6 +44,19 @@ def test_a_pair_of_all_arms(block):
 
 
 @needs_ucx
+def test_reads_are_told_from_writes(block):
+    run = block(arms=["off", "on"], injector="ucx_read", comm_node=0)
+    assert run.finish() == 0, run.err
+    (sample,) = (sample for sample in run.samples() if sample["arm"] == "on")
+    (reader,) = sample["writers"]
+    assert (reader["injector"], reader["direction"]) == ("ucx_read", "read")
+    assert reader["rate_b_s"] > 1e7
+    # The target's own buffer and the origin's, each mapped by its own process alone.
+    assert reader["target_buffers_b"]["0"] >= 1 << 26
+    assert reader["origin_buffers_b"]["0"] >= 1 << 26
+
+
+@needs_ucx
 def test_buffers_on_a_node_that_is_not_there(block):
     run = block(arms=["off", "on"], comm_node=1023)
     assert run.finish() == 1

@@ -3,7 +3,7 @@
 import pytest
 
 from analysis.sample import WriterRecord
-from reframe_tests.injection.counted import attach, disagreement, received
+from reframe_tests.injection.counted import attach, disagreement, passed
 from reframe_tests.injection.counters import Counter
 
 
@@ -25,7 +25,7 @@ def record(claim_b: float, target: str = "n1", message_b: int = 64) -> WriterRec
 def test_what_was_received_lies_between_two_readings():
     before = {"n1": Counter("net:eth0", 5000), "n2": None, "n3": Counter("rdma:a/1", 1, True)}
     after = {"n1": Counter("net:eth0", 6040), "n2": None, "n3": Counter("rdma:a/1", 1, True)}
-    assert received(before, after) == {"n1": ("net:eth0", 1040)}
+    assert passed(before, after) == {"n1": ("net:eth0", 1040)}
 
 
 def test_a_control_claims_nothing_and_is_not_counted():

@@ -37,6 +37,14 @@ def test_a_row_is_in_mib_though_the_header_says_mb():
     assert meanings("D5.client") == [Row(3136 * 65536.0, 65.27 * MIB)]
 
 
+def test_rows_of_reads_are_as_those_of_writes():
+    (row,) = meanings("read_D5.client")
+    assert row == Row(2528 * 65536.0, 52.62 * MIB)
+    # The middle 3 s of 5 are measured: 2528 reads of 64 KiB in them.
+    assert row.rate_b_s == pytest.approx(2528 * 65536 / 3, rel=0.01)
+    assert meanings("read_n1000.client", messages=1000) == [Total(1000, 56.28 * MIB)]
+
+
 def test_gbits_are_decimal_as_the_header_says():
     (row,) = meanings("D5_gbits.client")
     assert row.rate_b_s == pytest.approx(67.5e6)  # 0.54 Gb/s of 10^9 bits, eight a byte

@@ -37,6 +37,9 @@ def test_bytes_are_the_writes_since_the_row_before():
         ("posix_64M.client", 64 * MIB, [1075.44, 3835.62, 3164.18, 2611.26]),
         ("posix_64k.client", 65536, [13951.82, 15349.38, 14403.69]),
         ("tcp_64k_sleep.client", 65536, [240.36, 522.05, 526.01, 503.52]),
+        ("get_64M.client", 64 * MIB, [3314.05, 1947.31, 1846.40, 2116.92]),
+        ("get_64k.client", 65536, [1644.28, 2243.82, 3835.99]),
+        ("get_tcp_64k_sleep.client", 65536, [424.21, 220.79, 236.06, 234.81]),
     ],
 )
 def test_what_it_calls_mb_is_mib(name, message_b, printed):
@@ -53,6 +56,21 @@ def test_the_summary_of_a_finished_writer_is_its_total_and_no_row():
     assert total.rate_b_s == 10311.16 * MIB
     # 20,000 messages at 96.982 us each, as the same line says.
     assert total.messages * MIB / total.rate_b_s == pytest.approx(20000 * 96.982e-6, rel=1e-4)
+
+
+def test_a_finished_reader_tells_its_total_as_a_writer_does():
+    *rows, total = meanings("get_finished.client", MIB)
+    assert len(rows) == 13
+    assert sum(row.bytes_b for row in rows) == 19046 * MIB
+    assert (total.messages, total.rate_b_s) == (20000, 1414.08 * MIB)
+
+
+def test_reads_are_gets_that_the_kernel_copies_on_one_host():
+    reads = INJECTORS["ucx_read"]
+    command = reads.origin_command(writer(target="o"))
+    assert command[command.index("-t") + 1] == "ucp_get"
+    assert reads.environment(writer(target="o"))["UCX_TLS"] == "posix,cma,self"
+    assert UCX.environment(writer(target="o"))["UCX_TLS"] == "posix,self"
 
 
 def test_only_a_short_write_is_set_up_without_watching_memory():
@@ -119,9 +137,12 @@ def test_an_rdma_device_means_verbs_and_an_interface_tcp(monkeypatch, tmp_path):
 
 
 @pytest.mark.skipif(UCX.missing() is not None, reason=f"ucx: {UCX.missing()}")
-def test_a_suspended_target_uses_no_cpu_and_the_rows_go_on():
+@pytest.mark.parametrize("name", ["ucx", "ucx_read"])
+def test_a_suspended_target_uses_no_cpu_and_the_rows_go_on(name):
+    """So both directions are one-sided: the target's process has no part in them."""
+    injector = INJECTORS[name]
     asked = writer(target="o", address="127.0.0.1", port=29871, message_b=65536)
-    environment = {**os.environ, **UCX.environment(asked)}
+    environment = {**os.environ, **injector.environment(asked)}
     with contextlib.ExitStack() as stack:
 
         def start(command):
@@ -136,13 +157,13 @@ def test_a_suspended_target_uses_no_cpu_and_the_rows_go_on():
             stack.callback(process.kill)
             return process
 
-        target = start(UCX.target_command(asked))
+        target = start(injector.target_command(asked))
         until = time.monotonic() + 20
         while not processes.listens(asked.port):
             assert time.monotonic() < until, "the passive side does not listen"
             time.sleep(0.02)
-        parser = UCX.parser(asked)
-        meant = map(parser.parse, start(UCX.origin_command(asked)).stdout)
+        parser = injector.parser(asked)
+        meant = map(parser.parse, start(injector.origin_command(asked)).stdout)
         rows = (meaning for meaning in meant if meaning is not None)
         assert isinstance(next(rows), Row)
         os.kill(target.pid, signal.SIGSTOP)
