@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from analysis.errors import InputError
+from campaigns import sweep
 from campaigns.checks import settable
 from campaigns.load import load_campaign
 from campaigns.plan import Site
@@ -35,7 +36,7 @@ def ask(campaign_file: Path, machine_name: str, root: Path = machine.ROOT) -> As
     checks = {
         name: settable(folder, name) for name in WORKLOADS if (folder / f"{name}.py").is_file()
     }
-    campaign = load_campaign(campaign_file, checks)
+    campaign = sweep.expand(load_campaign(campaign_file, checks), described)
     shared = described.origins.policy == "same_host"
     site = Site(
         machine=machine_name,

@@ -14,7 +14,7 @@ from pydantic_core import ErrorDetails
 from analysis.errors import InputError
 from campaigns import marked_yaml
 from campaigns.marked_yaml import Marked, Place, one_line
-from campaigns.schema import Campaign, Entry
+from campaigns.schema import SWEPT, Campaign, Entry
 from reframe_tests.injection.plan import TIMED_ARMS
 
 #: More faults than this are not told at once.
@@ -86,6 +86,7 @@ def _cross_faults(
             yield _unknown(marked, "workload", (*place, "check"), checks, entry.check)
             continue
         yield from _scaling_faults(marked, campaign, entry, place, checks[entry.check])
+        yield from _sweep_faults(marked, entry, place, checks[entry.check])
         for name in entry.set:
             if name not in checks[entry.check]:
                 yield _unknown(marked, "variable", (*place, "set", name), checks[entry.check])
@@ -105,6 +106,23 @@ def _scaling_faults(
     if timed and "write" not in variables:
         text = f"arms: '{entry.check}' has no arm '{timed[0]}'; allowed: another workload or arm"
         yield marked.line(("arms",)), text
+
+
+def _sweep_faults(
+    marked: Marked, entry: Entry, place: Place, variables: frozenset[str]
+) -> Iterable[_Fault]:
+    """A sweep of a check that has no cores or nodes to choose, or that chooses them as well."""
+    if entry.sweep is None:
+        return
+    line = marked.line((*place, "sweep"))
+    where = _dotted((*place, "sweep"))
+    if not variables >= SWEPT:
+        yield line, f"{where}: '{entry.check}' has no cores and NUMA nodes to choose; allowed: none"
+    if entry.scales is not None:
+        yield line, f"{where}: 'scales' stands beside it; allowed: one of the two"
+    for name in sorted(SWEPT & entry.set.keys()):
+        text = f"{_dotted((*place, 'set', name))}: 'sweep' gives it; allowed: one of the two"
+        yield marked.line((*place, "set", name)), text
 
 
 def _unknown(

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
+from campaigns import sweep
 from campaigns.schema import Campaign, Entry, Pairs
 
 #: Stands in a planned command for the folder of a run that has no name yet.
@@ -20,6 +21,11 @@ _RAMP_S = 2.0
 _WARMUPS = 1
 #: Arms in which nothing is started beside the application.
 _QUIET_ARMS = ("off", "aa")
+
+
+#: When a block is run: always, until the interval is as narrow as the campaign asks, or where the
+#: models of a sweep's other cases disagree.
+Needed = Literal["always", "until precise", "where models disagree"]
 
 
 @dataclass(frozen=True)
@@ -40,8 +46,7 @@ class Block:
 
     block: int
     pairs: int
-    #: `always`, or only until the interval is as narrow as the campaign asks.
-    needed: Literal["always", "until precise"]
+    needed: Needed
     duration_s: float
     command: list[str]
 
@@ -104,12 +109,13 @@ def plan(campaign: Campaign, site: Site, origins: Mapping[str, int] | None = Non
 def plan_case(campaign: Campaign, entry: Entry, site: Site) -> Case:
     """One case with all the blocks that it may take."""
     sizes = block_sizes(campaign.pairs)
+    chosen = sweep.is_chosen(entry, campaign.cases)
     blocks = []
     planned = 0
     for index, size in enumerate(sizes):
-        needed: Literal["always", "until precise"] = (
-            "always" if planned < campaign.pairs.floor else "until precise"
-        )
+        needed: Needed = "always" if planned < campaign.pairs.floor else "until precise"
+        if chosen:
+            needed = "where models disagree"
         argv = command(campaign, entry, site, index, size, RUN)
         blocks.append(Block(index, size, needed, block_s(campaign, entry, size), argv))
         planned += size
@@ -119,7 +125,7 @@ def plan_case(campaign: Campaign, entry: Entry, site: Site) -> Case:
         arms=campaign.arms,
         target_nodes=entry.nodes,
         origin_nodes=site.origin_nodes,
-        pairs_least=campaign.pairs.floor,
+        pairs_least=0 if chosen else campaign.pairs.floor,
         pairs_most=campaign.pairs.most,
         duration_least_s=sum(b.duration_s for b in blocks if b.needed == "always"),
         duration_most_s=sum(b.duration_s for b in blocks),

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from analysis.errors import MachineError
+from campaigns import sweep
 from campaigns.failure import why_failed
 from campaigns.interrupts import Interrupts
 from campaigns.plan import Site, block_s, command
@@ -50,12 +52,27 @@ class Runner:
         """
         processes.become_subreaper()
         failures = []
-        for index, entry in enumerate(self.campaign.cases):
-            later = self.campaign.cases[index + 1 :]
-            failure = self._run_case(entry, sum(map(self._case_least_s, later)))
+        left = {entry.name: entry for entry in self.campaign.cases}
+        for entry in self._order():
+            left.pop(entry.name)
+            failure = self._run_case(entry, sum(map(self._case_least_s, left.values())))
             if failure:
                 failures.append(failure)
         return failures
+
+    def _order(self) -> Iterator[Entry]:
+        """The cases as they are measured; a sweep of few cores says after each which is next."""
+        cases = self.campaign.cases
+        for entry in cases:
+            same = sweep.siblings(entry, cases) if entry.chosen else []
+            if not same:
+                yield entry
+            elif entry == same[0]:
+                begun = [each for each in same if self._standing(each).next_block]
+                yield from begun
+                while chosen := sweep.next_case(self.run, same, begun):
+                    begun.append(chosen)
+                    yield chosen
 
     def _run_case(self, entry: Entry, later_s: float) -> Failure | None:
         now = self._standing(entry)
@@ -114,5 +131,7 @@ class Runner:
         return sum(map(self._case_least_s, self.campaign.cases))
 
     def _case_least_s(self, entry: Entry) -> float:
+        if sweep.is_chosen(entry, self.campaign.cases):
+            return 0.0
         missing = self.campaign.pairs.floor - self._standing(entry).pairs
         return block_s(self.campaign, entry, missing) if missing > 0 else 0.0

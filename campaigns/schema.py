@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
@@ -22,6 +22,9 @@ from reframe_tests.injection.plan import ARMS
 LEAST_PAIRS = 6
 #: What may stand in `injector.name`; `auto` takes the one that the machine's file names.
 _INJECTORS = ("auto", *sorted(name for name, each in INJECTORS.items() if each.writes))
+
+#: Variables of a check that a sweep sets.
+SWEPT = frozenset({"cores", "node", "comm_node"})
 
 _TREATED = [arm for arm in ARMS if arm != "off"]
 
@@ -106,6 +109,18 @@ class _Part(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
 
 
+class Sweep(_Part):
+    """Cases of the contention model: numbers of computing cores on placements of both data."""
+
+    cores: Literal["all", "few"] = Field(
+        default="few",
+        description="all, or few: the ends, and between them where the models so far disagree",
+    )
+    placements: Literal["calibration", "all"] = Field(
+        default="calibration", description="calibration, or all pairs of NUMA nodes"
+    )
+
+
 class Entry(_Part):
     """One case: a workload with its settings."""
 
@@ -115,6 +130,8 @@ class Entry(_Part):
     scales: Annotated[list[int], AfterValidator(_scales)] | None = Field(
         default=None, description="a list of node counts, each a whole number from 1 and once"
     )
+    #: A case for each number of cores and placement of this machine (`campaigns.sweep`).
+    sweep: Sweep | None = Field(default=None, description="a mapping of cores and placements")
     set: Annotated[dict[str, Any], AfterValidator(_settings)] = Field(
         default={}, description="variables of the check, each with one number, text, true or false"
     )
@@ -125,6 +142,11 @@ class Entry(_Part):
     def name(self) -> str:
         """Name of the case in the run: as asked, else the workload's."""
         return self.case or self.check
+
+    @property
+    def chosen(self) -> bool:
+        """Whether it is measured only where the other cases of its sweep do not tell enough."""
+        return self.sweep is not None and self.sweep.cores == "few"
 
     @property
     def nodes(self) -> int:

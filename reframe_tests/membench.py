@@ -2,7 +2,9 @@
 
 import reframe as rfm
 from reframe.core.builtins import run_before, variable
+from reframe.core.exceptions import ReframeError
 
+from analysis.errors import InputError
 from reframe_tests.mixin import NimcMixin
 
 
@@ -25,6 +27,9 @@ class membench(rfm.RegressionTest, NimcMixin):
     #: Computing cores, as a share of a socket's that the application may have; at least one core.
     share = variable(float, value=1.0)
 
+    #: Computing cores, by number; 0 goes by the share.
+    cores = variable(int, value=0)
+
     #: NUMA node that the arrays are bound to; -1 leaves them near the cores.
     node = variable(int, value=-1)
 
@@ -35,11 +40,20 @@ class membench(rfm.RegressionTest, NimcMixin):
     def some_cores(self):
         """So many cores of the first socket; the allocation has all of them."""
         socket_cores = max(1, self.app_cores // self.node_facts.sockets)
-        cores = max(1, round(self.share * socket_cores))
+        cores = self.cores or max(1, round(self.share * socket_cores))
+        if not 1 <= cores <= socket_cores:
+            raise ReframeError(
+                f"{self.name}.cores: {self.cores} found; allowed are 1 to the {socket_cores} of a"
+                f" socket of {self.machine.name}, and 0 for a share of them"
+            )
         self.num_cpus_per_task = self.app_cores
         self.executable_opts = [self.kernel, "-n", str(cores), "-d", str(self.duration_s)]
-        if self.node >= 0:
-            self.executable_opts += ["-m", str(self.node)]
+        try:
+            node = self.machine.numa_node(self.node, f"{self.name}.node")
+        except InputError as error:
+            raise ReframeError(str(error)) from None
+        if node is not None:
+            self.executable_opts += ["-m", str(node)]
 
 
 @rfm.simple_test

@@ -75,6 +75,7 @@ def fit(sweep: Sweep) -> Model:
         remote=remote,
         reach={name: last for name, last in reach.items() if last < cores},
         unidentified={placement: why for placement, why in unidentified.items() if why},
+        notes=sweep.notes,
     )
 
 

@@ -12,10 +12,11 @@ from typing import Any
 
 import polars as pl
 
+from analysis.caveats import emulations
 from analysis.columns import read_run
 from analysis.contention.sweep import Point, Sweep
 from analysis.errors import InputError
-from analysis.run import load_header
+from analysis.run import RunHeader, load_header
 
 WORKLOAD = "membench"
 
@@ -23,37 +24,40 @@ WORKLOAD = "membench"
 def load(run: Path, comm_node: int | None) -> Sweep:
     """The sweep of a run folder.
 
-    `comm_node` is where the writers' buffers lay: None where the machine has one NUMA node only.
+    `comm_node` is where the writers' buffers lay that no case bound to a node; None where the
+    machine has one NUMA node only, or all were bound.
     Raises InputError where there is nothing to read, or the placement is not known.
     """
     header = load_header(run)
-    host = header.facts.get("host", {})
+    rows = _rows(read_run(run).frame)
+    if rows.is_empty():
+        raise InputError(f"{run}: no sample of {WORKLOAD} that counts")
+    host = _host(run, header, rows)
     nodes = len(host.get("numa_nodes", [])) or 1
     sockets = int(host.get("sockets", 1)) or 1
-    if comm_node is None and nodes > 1:
+    if comm_node is not None:
+        rows = rows.with_columns(pl.col("comm_node").fill_null(comm_node))
+    if nodes > 1 and rows["comm_node"].null_count():
         raise InputError(
             f"{run}: the machine has {nodes} NUMA nodes: give the one of the writers' buffers"
             " with --comm-node"
         )
-    rows = _rows(read_run(run).frame)
-    if rows.is_empty():
-        raise InputError(f"{run}: no sample of {WORKLOAD} that counts")
     if nodes > 1 and rows["comp_node"].null_count():
         raise InputError(f"{run}: {WORKLOAD} ran without a NUMA node (set `node` in the campaign)")
-    places = rows.with_columns(pl.col("comp_node").fill_null(0)).partition_by(
-        "n", "comp_node", as_dict=True, maintain_order=True
+    places = rows.with_columns(pl.col("comp_node", "comm_node").fill_null(0)).partition_by(
+        "n", "comp_node", "comm_node", as_dict=True, maintain_order=True
     )
     points = [
         Point(
             n=int(n),
-            comp_node=int(comp_node),
-            comm_node=comm_node or 0,
+            comp_node=int(comp),
+            comm_node=int(comm),
             comp_alone_b_s=_median(group.filter(arm="off")["fom"]),
             comm_alone_b_s=_median(group.filter(arm="on")["writer_rate_alone_b_s"]),
             comp_par_b_s=_median(group.filter(arm="on")["fom"]),
             comm_par_b_s=_median(group.filter(arm="on")["writer_rate_b_s"]),
         )
-        for (n, comp_node), group in places.items()
+        for (n, comp, comm), group in places.items()
     ]
     return Sweep(
         name=header.machine,
@@ -61,11 +65,15 @@ def load(run: Path, comm_node: int | None) -> Sweep:
         numa_per_socket=max(1, nodes // sockets),
         numa_nodes=nodes,
         points=points,
+        notes=_notes(rows),
     )
 
 
 def _rows(samples: pl.DataFrame) -> pl.DataFrame:
-    """The samples that count, with columns `n` and `comp_node` (null: bound to none)."""
+    """The samples that count, with columns `n`, `comp_node` and `comm_node` (null: bound to none).
+
+    Runs without writers take the node of their case's writers.
+    """
     kept = samples.filter(
         (pl.col("workload") == WORKLOAD) & (pl.col("outcome") == "kept") & ~pl.col("warmup")
     )
@@ -75,7 +83,27 @@ def _rows(samples: pl.DataFrame) -> pl.DataFrame:
         pl.Series(
             "comp_node", [extra.get("node") for extra in extras], dtype=pl.Int64, strict=False
         ),
+        pl.col("comm_node").max().over("case"),
     ).drop_nulls("n")
+
+
+def _host(run: Path, header: RunHeader, rows: pl.DataFrame) -> dict[str, Any]:
+    """Facts of the target as its own agent saw them; where none are kept, of who asked."""
+    first = rows.row(0, named=True)
+    path = run / "provenance" / f"{first['provenance']}.json"
+    if path.is_file():
+        seen = json.loads(path.read_text()).get("nodes", {}).get(str(first["nodes"]))
+        if isinstance(seen, dict):
+            return seen
+    host = header.facts.get("host", {})
+    return host if isinstance(host, dict) else {}
+
+
+def _notes(rows: pl.DataFrame) -> list[str]:
+    """Caveats of the samples and of what their writes went over, each once."""
+    said = [str(n) for n in rows["notes"].explode(empty_as_null=False).unique(maintain_order=True)]
+    over = [str(name) for name in rows["transport"].unique(maintain_order=True)]
+    return list(dict.fromkeys([*said, *emulations(over)]))
 
 
 def _median(values: pl.Series) -> float | None:

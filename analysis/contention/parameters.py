@@ -54,6 +54,8 @@ class Model:
     reach: dict[str, int] = field(default_factory=dict)
     #: Placement -> parameter -> why it could not be told.
     unidentified: dict[str, dict[str, str]] = field(default_factory=dict)
+    #: What must be said beside every figure made from it, as its sweep says.
+    notes: list[str] = field(default_factory=list)
 
     def as_dict(self) -> dict[str, Any]:
         """The model as its file holds it."""
@@ -80,6 +82,7 @@ def from_dict(document: Any, source: str) -> Model:
             published=bool(document.get("published", False)),
             reach={str(k): int(v) for k, v in document.get("reach", {}).items()},
             unidentified=dict(document.get("unidentified", {})),
+            notes=[str(note) for note in document.get("notes") or []],
         )
     except KeyError as error:
         raise InputError(f"{source}: field {error.args[0]} is missing") from None

@@ -1,7 +1,7 @@
 """Sweeps: measured rates over the number of computing cores, and the files that hold them.
 
-JSON: `schema` 1, `name`, `cores`, `numa_per_socket`, `numa_nodes`, and `points`, each with the
-fields of `Point`. CSV: a header of those fields and one line a point; the machine's facts are
+JSON: `schema` 1, `name`, `cores`, `numa_per_socket`, `numa_nodes`, `notes`, and `points`, each with
+the fields of `Point`. CSV: a header of those fields and one line a point; the machine's facts are
 then given beside it. An empty cell, null or an absent field is a rate that was not measured.
 """
 
@@ -11,7 +11,7 @@ import csv
 import json
 import math
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +45,8 @@ class Sweep:
     numa_per_socket: int
     numa_nodes: int
     points: list[Point]
+    #: What must be said beside every figure made from it (`NUMA nodes are emulated ...`).
+    notes: list[str] = field(default_factory=list)
 
     def as_dict(self) -> dict[str, Any]:
         """The sweep as its JSON file holds it."""
@@ -94,7 +96,10 @@ def load(path: Path, facts: dict[str, int | None] | None = None) -> Sweep:
     }
     return _checked(
         Sweep(
-            name=str(document.get("name") or path.stem), points=points, **(defaults | said | given)
+            name=str(document.get("name") or path.stem),
+            points=points,
+            notes=[str(note) for note in document.get("notes") or []],
+            **(defaults | said | given),
         ),
         path,
     )

@@ -18,6 +18,7 @@ def predictions_document(model: Model, predictions: list[Prediction]) -> dict[st
     return {
         "platform": model.name,
         "published": model.published,
+        "notes": model.notes,
         "cores": model.cores,
         "numa_per_socket": model.numa_per_socket,
         "placements": [
@@ -44,6 +45,7 @@ def prediction_table(model: Model, p: Prediction) -> str:
     """One placement, a line a number of cores."""
     origin = "published" if model.published else "fitted"
     lines = [
+        *model.notes,
         f"{model.name} ({origin}), computations on node {p.comp_node}, "
         f"communications on node {p.comm_node}, MB/s (10^6 bytes per second)",
         "   n  comp together     comp alone  comm together     comm alone",
@@ -58,7 +60,7 @@ def prediction_table(model: Model, p: Prediction) -> str:
 def fit_table(model: Model) -> str:
     """The parameters, MB/s, and why some are unknown."""
     sides = [("local", model.local), ("remote", model.remote)]
-    lines = [f"{model.name}, rates in MB/s (10^6 bytes per second)"]
+    lines = [*model.notes, f"{model.name}, rates in MB/s (10^6 bytes per second)"]
     lines.append(f"{'':16}" + "".join(f"{name:>12}" for name, _ in sides))
     for field in fields(Parameters):
         cells = (parameter_cell(p, field.name) for _, p in sides)
@@ -79,10 +81,10 @@ def parameter_cell(p: Parameters | None, name: str) -> str:
     return f"{value:.3f}" if name == "alpha" else f"{value / 1e6:.1f}"
 
 
-def errors_table(rows: dict[str, Errors]) -> str:
-    """Rows of Table 2 of seed 003, percent."""
+def errors_table(rows: dict[str, Errors], notes: list[str]) -> str:
+    """Rows of Table 2 of seed 003, percent, beneath what must be said of the measurements."""
     names = [field.name for field in fields(Errors)]
-    lines = ["mean absolute percentage error, %"]
+    lines = [*notes, "mean absolute percentage error, %"]
     lines.append(f"{'':28}" + "".join(f"{name.replace('_', ' '):>17}" for name in names))
     for label, errors in rows.items():
         cells = (getattr(errors, name) for name in names)
@@ -96,6 +98,7 @@ def recommendation_document(model: Model, r: Recommendation) -> dict[str, Any]:
     """`nimc model recommend --json`; rates in bytes per second."""
     return {
         "platform": model.name,
+        "notes": model.notes,
         "best": asdict(r.best),
         "placements": [asdict(c) for c in r.placements],
         "cores": [asdict(c) for c in r.cores],
@@ -106,6 +109,7 @@ def recommendation_table(model: Model, r: Recommendation) -> str:
     """The advice in a sentence, and what other choices cost."""
     best = r.best
     lines = [
+        *model.notes,
         f"{model.name}: compute with {_cores(best.n)}, put communication buffers on NUMA node "
         f"{best.comm_node} (computations' data on node {best.comp_node})",
         f"a step takes {best.slowdown:.2f} times what it would without any limit of the memory",

@@ -122,9 +122,9 @@ def evaluate_command(
             rows[name] = evaluate(fitter(measured), measured)
             rows[f"{name}, held out"] = cross_validate(fitter, measured, folds)
     _say(
-        {"sweep": measured.name, "folds": folds}
+        {"sweep": measured.name, "notes": measured.notes, "folds": folds}
         | {"errors": {name: errors.as_dict() for name, errors in rows.items()}},
-        tables.errors_table(rows),
+        tables.errors_table(rows, measured.notes),
         as_json,
     )
 

@@ -51,7 +51,9 @@ def _text(planned: Plan, known: list[Scale]) -> str:
         for block in always:
             parts.append(f"\n# {case.case}, block {block.block}: {block.pairs} pairs")
             parts.append(_shell(block.command))
-        if more := len(case.blocks) - len(always):
+        if not always:
+            parts.append(f"\n# {case.case}: only where the models of the other cases disagree")
+        elif more := len(case.blocks) - len(always):
             parts.append(f"# and up to {more} more blocks until the interval is narrow enough")
     return "\n".join(parts)
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
+from analysis.contention.fit import fit
 from analysis.contention.from_run import load
+from analysis.contention.tables import fit_table
 from analysis.errors import InputError
 from analysis.run import RunHeader, save_header
 from analysis.sample import Sample, WriterRecord
@@ -92,6 +95,39 @@ def test_placement_must_be_known(tmp_path):
     sweep = load(run, 2)
     assert (sweep.numa_nodes, sweep.numa_per_socket) == (4, 2)
     assert sweep.placements() == [(2, 2)]
+
+
+def test_the_writers_tell_where_their_buffers_lay(tmp_path):
+    """Also for the runs of the same case that had none; two placements stay two points."""
+    samples = []
+    for comm_node in (0, 1):
+        for arm in ("off", "on"):
+            one = sample(arm, 0, (5 + comm_node) * 1e9, 1, node=1)
+            writers = [replace(writer, buffer_node=comm_node) for writer in one.writers]
+            key = f"{comm_node}/{arm}"
+            samples.append(replace(one, key=key, case=f"m{comm_node}", writers=writers))
+    sweep = load(write(tmp_path, samples, numa_nodes=2, sockets=2), None)
+    assert sweep.placements() == [(1, 0), (1, 1)]
+    assert [sweep.at(1, node)[0].comp_alone_b_s for node in (0, 1)] == [5e9, 6e9]
+
+
+def test_the_targets_own_facts_and_what_is_emulated(tmp_path):
+    """Who asks may be another kind of host than the target, whose agent told what it is."""
+    samples = [
+        replace(sample(arm, 0, 5e9, 1, node=0), notes=["NUMA nodes are emulated"])
+        for arm in ("off", "on")
+    ]
+    run = write(tmp_path, samples, numa_nodes=1)
+    (run / "provenance").mkdir()
+    seen = {"nodes": {"a": {"sockets": 2, "numa_nodes": [{"number": i} for i in range(4)]}}}
+    (run / "provenance" / "p.json").write_text(json.dumps(seen))
+    sweep = load(run, 0)
+    assert (sweep.numa_nodes, sweep.numa_per_socket) == (4, 2)
+    assert sweep.notes[0] == "NUMA nodes are emulated"
+    assert "shared memory" in sweep.notes[1]
+    model = fit(sweep)
+    assert model.notes == sweep.notes
+    assert sweep.notes[0] in fit_table(model)
 
 
 def test_unbound_arrays_have_no_place(tmp_path):
