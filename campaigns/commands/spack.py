@@ -113,7 +113,7 @@ def mirror(
 @_root
 @_json
 def info(stacks: tuple[str, ...], machine: str, root: Path | None, as_json: bool) -> None:
-    """What is built: specs, hashes and prefixes."""
+    """What is built: specs, hashes and folders of programs (--json: prefixes too)."""
     place = layout(machine, root)
     names = stacks or tuple(known_environments())
     _show_built([found for name in names if (found := builder.read(place, name))], as_json)
@@ -126,11 +126,12 @@ def _demand(stacks: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _show_built(made: list[builder.Built], as_json: bool) -> None:
-    header = ["environment", "package", "version", "hash", "prefix"]
+    header = ["environment", "package", "version", "hash"]
     rows = [
-        [one.environment, spec["name"], spec["version"], spec["hash"][:7], spec["prefix"]]
+        [one.environment, spec["name"], spec["version"], spec["hash"][:7]]
         for one in made
         for spec in one.specs
     ]
-    table = aligned(header, rows) if rows else "nothing is built"
+    folders = [f"{one.environment}: {one.view}/bin" for one in made]
+    table = "\n".join([aligned(header, rows), *folders]) if rows else "nothing is built"
     _show({"environments": [one.as_dict() for one in made]}, as_json, table)

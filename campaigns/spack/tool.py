@@ -37,21 +37,37 @@ def require_clingo() -> None:
 
 
 def spack(layout: Layout, root: Path, *words: str, log: str) -> str:
-    """Standard output of a Spack command, also kept in the log; MachineError where it fails."""
+    """Standard output of a Spack command; the log grows while it runs. MachineError if it fails."""
     path = layout.log(log)
     path.parent.mkdir(parents=True, exist_ok=True)
     command = [str(root / "bin" / "spack"), "--color", "never", *words]
-    done = subprocess.run(
-        command, env=isolated(layout, dict(os.environ)), capture_output=True, text=True
-    )
+    printed: list[str] = []
     with path.open("a") as file:
-        file.write(f"$ spack {' '.join(words)}\n{done.stdout}{done.stderr}")
-    if done.returncode != 0:
-        lines = [line for line in done.stderr.splitlines() if "Error" in line]
-        said = (lines or done.stderr.splitlines() or ["no message"])[0].removeprefix("==> ")
-        said = said.removeprefix("Error: ").strip()
-        raise MachineError(f"Spack failed at {log}: {said} (log: {path})")
-    return done.stdout
+        file.write(f"$ spack {' '.join(words)}\n")
+        file.flush()
+        begin_b = file.tell()
+        environ = isolated(layout, dict(os.environ))
+        with subprocess.Popen(
+            command, env=environ, stdout=subprocess.PIPE, stderr=file, errors="replace"
+        ) as process:
+            assert process.stdout
+            for line in process.stdout:
+                printed.append(line)
+                file.write(line)
+                file.flush()
+    if process.returncode != 0:
+        raise MachineError(f"Spack failed at {log}: {_reason(path, begin_b)} (log: {path})")
+    return "".join(printed)
+
+
+def _reason(path: Path, begin_b: int) -> str:
+    """The first error in the log after a position."""
+    with path.open("rb") as file:
+        file.seek(begin_b)
+        lines = file.read().decode(errors="replace").splitlines()
+    errors = [line for line in lines if line.startswith("==> Error")]
+    said = (errors or lines[-1:] or ["no message"])[0].removeprefix("==> ")
+    return said.removeprefix("Error: ").strip()
 
 
 def clone(git: str, tag: str, commit: str, into: Path) -> None:

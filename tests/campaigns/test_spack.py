@@ -27,6 +27,11 @@ case "$*" in
   *concretize*)
     [ ! -e "$here/broken" ] || { echo "==> Error: cannot be solved" >&2; exit 1; }
     echo '{"roots": [{"hash": "aaa", "spec": "stream"}]}' > "$2/spack.lock" ;;
+  *install*)
+    echo "==> Installing stream"
+    log="$SPACK_USER_CONFIG_PATH/../logs/stream.log"
+    timeout 5 sh -c "until grep -q Installing '$log'; do sleep 0.02; done" \\
+      || { echo "==> Error: the log does not grow while Spack works" >&2; exit 1; } ;;
   *find*)
     printf 'aaa\\tstream\\t5.10\\t%s\\tstream@5.10+openmp\\n' "$here"
     printf 'bbb\\tgmake\\t4.4\\t/usr\\tgmake@4.4\\n' ;;
