@@ -65,6 +65,10 @@ class NimcMixin(rfm.RegressionTestPlugin):
     #: Seed of the order of runs within pairs.
     seed = variable(int, value=1)
 
+    #: Cores of each node that ranks and threads are laid out on; 0 takes all that the application
+    #: has. More than it has share them, which the samples tell.
+    layout_cores = variable(int, value=0)
+
     #: Injector of the `on` arm; `auto` takes the machine's.
     injector = variable(str, value="auto")
 
@@ -124,8 +128,12 @@ class NimcMixin(rfm.RegressionTestPlugin):
         if not self.arms:
             control = ["spin"] if self.machine.origins.policy == "same_host" else []
             self.arms = ["off", "on", *control, "aa"]
-        #: Cores that the application has on each node.
-        self.app_cores = len(self.app_cpus) or self.node_facts.cores
+        had = len(self.app_cpus) or self.node_facts.cores
+        #: Cores of each node that the application is laid out on.
+        self.app_cores = self.layout_cores or had
+        if self.app_cores > had:
+            self.notes = [*self.notes, f"laid out on {self.app_cores} cores, of which it has {had}"]
+        self.app_cpus = self.app_cpus[: self.app_cores]
 
     @run_before("run", always_last=True)
     def put_conductor(self) -> None:
@@ -134,6 +142,10 @@ class NimcMixin(rfm.RegressionTestPlugin):
         case = self.case or self.name
         self.run_dir = Path(self.nimc_dir or stage / "nimc").resolve()
         self.block_logs = self.run_dir / "logs" / case / str(self.block)
+        # ReFrame hands the layout to the job only after this hook.
+        self.job.num_tasks = self.num_tasks
+        self.job.num_tasks_per_node = self.num_tasks_per_node
+        self.job.num_cpus_per_task = self.num_cpus_per_task
         launcher = [] if not self.mpi else self.job.launcher.run_command(self.job).split()
         origins = self.machine.origins
         if self.job.scheduler.registered_name != "local":
