@@ -14,6 +14,7 @@ timetable become
 | writer_rate_alone_b_s, writer_rate_b_s | sum over the writers, bytes per second |
 | writer_share | lowest rate of the worst writer, as a share of the rate it reaches alone |
 | timetable | writers at work at a time under a timetable; null without one |
+| counted_alone_b_s, counted_b_s | the same as the target's device counted; null where none did |
 | comm_node | NUMA node that the writers' buffers were bound to; null where they were left alone |
 | same_host | whether a writer's origin and target are one host |
 """
@@ -80,7 +81,12 @@ _WRITER: dict[str, pl.DataType] = {
     "rate_min_b_s": pl.Float64(),
 }
 #: What a writer may lack.
-_WRITER_MORE: dict[str, pl.DataType] = {"buffer_node": pl.Int64()}
+_WRITER_MORE: dict[str, pl.DataType] = {
+    "buffer_node": pl.Int64(),
+    "counted_b": pl.Float64(),
+    "counted_s": pl.Float64(),
+    "counted_alone_b_s": pl.Float64(),
+}
 #: Parsed as JSON text first and taken apart later, which is four times as fast; but polars leaves
 #: escapes out of that text, so a piece that holds a backslash is parsed with these types at once.
 _NESTED: dict[str, pl.DataType] = {
@@ -211,6 +217,8 @@ def _flatten(raw: pl.DataFrame) -> pl.DataFrame:
         writer_rate_b_s=pl.when(some).then(each(of("rate_b_s")).list.sum()),
         writer_share=each(of("rate_min_b_s") / of("rate_alone_b_s")).list.min().fill_nan(None),
         timetable=pl.col("timetable").struct.field("writers"),
+        counted_alone_b_s=each(of("counted_alone_b_s")).list.max(),
+        counted_b_s=each(of("counted_b") / of("counted_s")).list.max(),
         comm_node=each(of("buffer_node")).list.max(),
         same_host=each(of("origin") == of("target")).list.any(),
         incomplete=each(incomplete).list.any(),

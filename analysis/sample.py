@@ -55,6 +55,10 @@ class WriterRecord:
     bytes_b: float
     #: Bytes the target's device counted meanwhile, all its writers together; None: no counter read.
     counted_b: float | None = None
+    #: Time between its two readings, just before the application began and after it ended; and the
+    #: rate that it showed while no application ran, bytes per second. None: not read.
+    counted_s: float | None = None
+    counted_alone_b_s: float | None = None
     #: Which counter that was, for instance `rdma:rxe0/1` or `net:eth0`.
     counter: str | None = None
     #: What the origin did to the target's memory.

@@ -1,7 +1,8 @@
 """A sweep from a run's samples of membench: each run of a pair is one of the sweep's measurements.
 
 Off: computations alone. On: both. The rate that the writers reached before the application began:
-communications alone. All are medians over the samples that count.
+communications alone. All are medians over the samples that count. The rate of communications is
+taken at the receiver, where its device counts (seed 003, 4.1.1).
 """
 
 from __future__ import annotations
@@ -53,9 +54,9 @@ def load(run: Path, comm_node: int | None) -> Sweep:
             comp_node=int(comp),
             comm_node=int(comm),
             comp_alone_b_s=_median(group.filter(arm="off")["fom"]),
-            comm_alone_b_s=_median(group.filter(arm="on")["writer_rate_alone_b_s"]),
+            comm_alone_b_s=_median(group.filter(arm="on")["comm_alone_b_s"]),
             comp_par_b_s=_median(group.filter(arm="on")["fom"]),
-            comm_par_b_s=_median(group.filter(arm="on")["writer_rate_b_s"]),
+            comm_par_b_s=_median(group.filter(arm="on")["comm_par_b_s"]),
         )
         for (n, comp, comm), group in places.items()
     ]
@@ -70,13 +71,15 @@ def load(run: Path, comm_node: int | None) -> Sweep:
 
 
 def _rows(samples: pl.DataFrame) -> pl.DataFrame:
-    """The samples that count, with columns `n`, `comp_node` and `comm_node` (null: bound to none).
+    """The samples that count, with columns `n`, `comp_node`, `comm_node` (null: bound to none).
 
-    Runs without writers take the node of their case's writers.
+    Runs without writers take the node of their case's writers. `comm_alone_b_s` and `comm_par_b_s`
+    are as the target's device counted, where it counted both; else as the writers report.
     """
     kept = samples.filter(
         (pl.col("workload") == WORKLOAD) & (pl.col("outcome") == "kept") & ~pl.col("warmup")
     )
+    counted = pl.col("counted_alone_b_s").is_not_null() & pl.col("counted_b_s").is_not_null()
     extras: list[dict[str, Any]] = [json.loads(text or "{}") for text in kept["fom_extra"]]
     return kept.with_columns(
         pl.Series("n", [extra.get("cores") for extra in extras], dtype=pl.Int64, strict=False),
@@ -84,6 +87,10 @@ def _rows(samples: pl.DataFrame) -> pl.DataFrame:
             "comp_node", [extra.get("node") for extra in extras], dtype=pl.Int64, strict=False
         ),
         pl.col("comm_node").max().over("case"),
+        comm_alone_b_s=pl.when(counted)
+        .then("counted_alone_b_s")
+        .otherwise("writer_rate_alone_b_s"),
+        comm_par_b_s=pl.when(counted).then("counted_b_s").otherwise("writer_rate_b_s"),
     ).drop_nulls("n")
 
 

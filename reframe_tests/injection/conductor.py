@@ -15,11 +15,12 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
 from analysis.sample import Sample
-from reframe_tests.injection import allocation, processes, wire
+from reframe_tests.injection import allocation, counted, processes, wire
 from reframe_tests.injection.allocation import Allocation, AllocationError
 from reframe_tests.injection.hub import AgentGoneError, Hub, HubError
 from reframe_tests.injection.injectors import INJECTORS
@@ -110,11 +111,15 @@ async def _measure_alone(
     writers = allocation.assign(plan, nodes, hub.addresses, runner.next_turn())
     states = await hub.start(injector, writers, logs, plan.demand.ready_timeout_s)
 
-    def enough() -> bool:
-        return all(len(state.rows) > _ALONE_ROWS or state.ended for state in states)
+    def rows(more_than: int) -> Callable[[], bool]:
+        return lambda: all(len(state.rows) > more_than or state.ended for state in states)
 
     timeout_s = plan.demand.ready_timeout_s + _ALONE_ROWS * injector.row_s
-    complete = await hub.wait_for(enough, timeout_s)
+    # The first row ramps up: neither the rate alone nor the count is taken from it.
+    complete = await hub.wait_for(rows(0), timeout_s)
+    before = await runner.count(arm)
+    complete = complete and await hub.wait_for(rows(_ALONE_ROWS), timeout_s)
+    runner.counted_alone[arm] = counted.passed(before, await runner.count(arm))
     await hub.stop()
     for state in states:
         who = f"writer {state.writer.index} ({name}, {state.writer.origin})"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import NamedTuple
 
 from analysis.sample import WriterRecord
 from reframe_tests.injection.counters import Counter, difference
@@ -12,26 +13,47 @@ from reframe_tests.injection.counters import Counter, difference
 Readings = Mapping[str, Counter | None]
 
 
-def passed(before: Readings, after: Readings) -> dict[str, tuple[str, int]]:
-    """Node -> name of its counter and bytes between two readings, where they can tell."""
+class Count(NamedTuple):
+    """What passed between two readings of a counter."""
+
+    counter: str
+    bytes_b: int
+    over_s: float
+
+
+def passed(before: Readings, after: Readings) -> dict[str, Count]:
+    """Node -> what passed between two readings of its device, where they can tell."""
     found = {}
     for node, first in before.items():
         last = after.get(node)
         if first and last and (gone_b := difference(first, last)) is not None:
-            found[node] = (first.name, gone_b)
+            found[node] = Count(first.name, gone_b, last.at_s - first.at_s)
     return found
 
 
 def attach(
-    records: list[WriterRecord], counted: Mapping[str, tuple[str, int]]
+    records: list[WriterRecord],
+    counted: Mapping[str, Count],
+    alone: Mapping[str, Count] | None = None,
 ) -> list[WriterRecord]:
-    """The records with what their target's device counted, all its writers together."""
-    return [
-        replace(record, counter=counted[record.target][0], counted_b=counted[record.target][1])
-        if record.target in counted and record.message_b
-        else record
-        for record in records
-    ]
+    """The records with what their target's device counted, all its writers together.
+
+    `alone` is what it counted while no application ran.
+    """
+
+    def attached(record: WriterRecord) -> WriterRecord:
+        count, before = counted.get(record.target), (alone or {}).get(record.target)
+        if count is None or not record.message_b:
+            return record
+        return replace(
+            record,
+            counter=count.counter,
+            counted_b=count.bytes_b,
+            counted_s=count.over_s,
+            counted_alone_b_s=before.bytes_b / before.over_s if before and before.over_s else None,
+        )
+
+    return [attached(record) for record in records]
 
 
 def disagreement(records: list[WriterRecord], share: float, alone: bool) -> str | None:

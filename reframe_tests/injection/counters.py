@@ -7,8 +7,9 @@ Writes over shared memory pass no device and are counted by none.
 
 from __future__ import annotations
 
+import time
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
@@ -37,6 +38,8 @@ class Counter:
     bytes_b: int
     #: A counter that has reached its greatest value counts no more.
     stuck: bool = False
+    #: When it was read, seconds by a clock of the node that never jumps.
+    at_s: float = field(default=0.0, compare=False)
 
 
 def read(
@@ -51,10 +54,11 @@ def read(
     ports = root / "sys/class/infiniband" / device / "ports" / str(port) / "counters"
     words = _integer(ports / _PORT[passed])
     if words is not None:
-        return Counter(f"rdma:{device}/{port}", words * _WORD_B, words == _STUCK_WORDS)
+        name, stuck = f"rdma:{device}/{port}", words == _STUCK_WORDS
+        return Counter(name, words * _WORD_B, stuck, time.monotonic())
     interface = devices.interface_of(device, root / "sys")
     total = _interface_b(root / "proc/net/dev", interface, _NET[passed])
-    return None if total is None else Counter(f"net:{interface}", total)
+    return None if total is None else Counter(f"net:{interface}", total, at_s=time.monotonic())
 
 
 def difference(earlier: Counter, later: Counter) -> int | None:

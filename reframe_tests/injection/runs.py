@@ -11,6 +11,7 @@ from analysis.sample import Outcome, Sample, TimetableRecord, WriterRecord
 from reframe_tests.fom.base import Fom, FomError
 from reframe_tests.injection import allocation, counted, placed, processes, short_writes
 from reframe_tests.injection.allocation import Allocation
+from reframe_tests.injection.counted import Count
 from reframe_tests.injection.hub import Hub, WriterState
 from reframe_tests.injection.injectors import INJECTORS
 from reframe_tests.injection.injectors.base import PASSES, Injector
@@ -78,6 +79,8 @@ class Runner:
         self.timed = Timed(plan, plan.short, nodes, hub) if plan.short else None
         #: Arm -> rate alone of each of its writers, bytes per second (a control: share of a core).
         self.alone: dict[str, list[float]] = {}
+        #: Arm -> target -> what its device counted meanwhile.
+        self.counted_alone: dict[str, dict[str, Count]] = {}
 
     def next_turn(self) -> int:
         """Running number of the starts of writers."""
@@ -96,14 +99,16 @@ class Runner:
         else:
             injector = INJECTORS[name]
             states = await self._writers_at_speed(run, injector, result)
-            counts: dict[str, tuple[str, int]] = {}
+            counts: dict[str, Count] = {}
             if result.outcome == "kept":
-                before = await self._count(run)
+                before = await self.count(run.arm)
                 await self._application(run, result, states)
-                counts = counted.passed(before, await self._count(run))
+                counts = counted.passed(before, await self.count(run.arm))
                 await self._last_rows(states, result)
             ends = await self._hub.stop()
-            records = counted.attach(self._judge(run, injector, states, result), counts)
+            records = counted.attach(
+                self._judge(run, injector, states, result), counts, self.counted_alone.get(run.arm)
+            )
             self._hold_against_counts(records, result)
             records = placed.attach(records, ends)
             if fault := placed.astray(records):
@@ -130,9 +135,9 @@ class Runner:
             await self._hub.stop()
             result.fail("injector_never_ready", begun)
             return []
-        before = await self._count(run)
+        before = await self.count(run.arm)
         await self._application(run, result, [])
-        counts = counted.passed(before, await self._count(run))
+        counts = counted.passed(before, await self.count(run.arm))
         window_s = (result.start_s, result.start_s + result.elapsed_s)
         path = self._logs / f"{run.pair}-{run.arm}-{run.attempt}.writes.json"
         seen = await self.timed.end(begun, window_s, path)
@@ -274,9 +279,9 @@ class Runner:
             )
         return records
 
-    async def _count(self, run: Run) -> counted.Readings:
+    async def count(self, arm: str) -> counted.Readings:
         """What has passed the targets' devices so far; nothing where none is written over."""
-        name = self._plan.injector_of(run.arm)
+        name = self._plan.injector_of(arm)
         if name is None or self._plan.device is None or self._plan.origin_policy == "same_host":
             return {}
         passed = PASSES[INJECTORS[name].direction][1]

@@ -111,6 +111,17 @@ def test_the_writers_tell_where_their_buffers_lay(tmp_path):
     assert [sweep.at(1, node)[0].comp_alone_b_s for node in (0, 1)] == [5e9, 6e9]
 
 
+def test_the_rate_of_communications_is_taken_at_the_receiver(tmp_path):
+    """6 GB in 2 s counted beside the application, 5 GB/s before it, whatever the writers claim."""
+    samples = [sample(arm, 0, 5e9, 1) for arm in ("off", "on")]
+    seen = {"counted_b": 6e9, "counted_s": 2.0, "counted_alone_b_s": 5e9}
+    writers = [replace(writer, **seen) for writer in samples[1].writers]
+    (point,) = load(
+        write(tmp_path, [samples[0], replace(samples[1], writers=writers)]), None
+    ).points
+    assert (point.comm_alone_b_s, point.comm_par_b_s) == (5e9, 3e9)
+
+
 def test_the_targets_own_facts_and_what_is_emulated(tmp_path):
     """Who asks may be another kind of host than the target, whose agent told what it is."""
     samples = [

@@ -3,7 +3,7 @@
 import pytest
 
 from analysis.sample import WriterRecord
-from reframe_tests.injection.counted import attach, disagreement, passed
+from reframe_tests.injection.counted import Count, attach, disagreement, passed
 from reframe_tests.injection.counters import Counter
 
 
@@ -23,14 +23,28 @@ def record(claim_b: float, target: str = "n1", message_b: int = 64) -> WriterRec
 
 
 def test_what_was_received_lies_between_two_readings():
-    before = {"n1": Counter("net:eth0", 5000), "n2": None, "n3": Counter("rdma:a/1", 1, True)}
-    after = {"n1": Counter("net:eth0", 6040), "n2": None, "n3": Counter("rdma:a/1", 1, True)}
-    assert passed(before, after) == {"n1": ("net:eth0", 1040)}
+    before = {
+        "n1": Counter("net:eth0", 5000, at_s=7.0),
+        "n2": None,
+        "n3": Counter("rdma:a/1", 1, True),
+    }
+    after = {
+        "n1": Counter("net:eth0", 6040, at_s=7.5),
+        "n2": None,
+        "n3": Counter("rdma:a/1", 1, True),
+    }
+    assert passed(before, after) == {"n1": ("net:eth0", 1040, 0.5)}
 
 
 def test_a_control_claims_nothing_and_is_not_counted():
-    (control,) = attach([record(0, message_b=0)], {"n1": ("net:eth0", 1040)})
+    (control,) = attach([record(0, message_b=0)], {"n1": Count("net:eth0", 1040, 1.0)})
     assert control.counted_b is None
+
+
+def test_the_rate_alone_is_what_was_counted_with_no_application():
+    before = {"n1": Count("net:eth0", 300, 2.0)}
+    (seen,) = attach([record(1000)], {"n1": Count("net:eth0", 1040, 8.0)}, before)
+    assert (seen.counted_b, seen.counted_s, seen.counted_alone_b_s) == (1040, 8.0, 150.0)
 
 
 @pytest.mark.parametrize(
@@ -46,12 +60,12 @@ def test_a_control_claims_nothing_and_is_not_counted():
     ],
 )
 def test_a_count_that_does_not_go_with_the_claim_rejects(counted_b, share, alone, fine):
-    records = attach([record(1000)], {"n1": ("net:eth0", counted_b)})
+    records = attach([record(1000)], {"n1": Count("net:eth0", counted_b, 1.0)})
     assert (disagreement(records, share, alone) is None) == fine
 
 
 def test_all_writers_to_a_target_are_held_against_its_count_together():
-    records = attach([record(1000), record(500)], {"n1": ("net:eth0", 1500)})
+    records = attach([record(1000), record(500)], {"n1": Count("net:eth0", 1500, 1.0)})
     assert disagreement(records, 0.01, alone=True) is None
     assert "claim 0.0 MB" in str(disagreement(records[:1], 0.01, alone=True))
 
