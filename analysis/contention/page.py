@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from dataclasses import fields
 from functools import partial
-from importlib.resources import files
 
-import jinja2
 from markupsafe import Markup
 
 from analysis.contention.evaluate import Errors, evaluate
@@ -15,7 +13,7 @@ from analysis.contention.plots import ALONE, COMM, COMP, grid_plot, stacked_plot
 from analysis.contention.predict import placements, predict
 from analysis.contention.sweep import Sweep
 from analysis.contention.tables import parameter_cell
-from analysis.report.palette import css_variables
+from analysis.report.shell import render_page
 
 
 def render(model: Model, sweep: Sweep | None) -> str:
@@ -38,14 +36,9 @@ def render(model: Model, sweep: Sweep | None) -> str:
     ]
     errors = None if sweep is None else evaluate(partial(predict, model), sweep)
     names = [field.name for field in fields(Errors)]
-    environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("analysis.contention", ""),
-        autoescape=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        undefined=jinja2.StrictUndefined,
-    )
-    return environment.get_template("page.html").render(
+    return render_page(
+        "analysis.contention",
+        f"Contention model of {model.name}",
         model=model,
         stacked=stacked,
         grid=Markup(grid_plot(predictions, points, nodes, "g")),
@@ -57,9 +50,6 @@ def render(model: Model, sweep: Sweep | None) -> str:
         comp=COMP,
         comm=COMM,
         alone=ALONE,
-        css=Markup(files("analysis.report").joinpath("page.css").read_text(encoding="utf-8")),
-        light=css_variables(0),
-        dark=css_variables(1),
     )
 
 

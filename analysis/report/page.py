@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib.resources import files
 
-import jinja2
 import polars as pl
 from markupsafe import Markup
 
@@ -17,9 +15,10 @@ from analysis.pairs import SILENT_ARMS, in_order
 from analysis.rejections import Kind, kinds
 from analysis.report import words
 from analysis.report.data import RunData
-from analysis.report.palette import css_variables, variable
+from analysis.report.palette import variable
 from analysis.report.plots import overview_plot, ratios_plot, samples_plot
 from analysis.report.scaling import ScalingView, scaling_view
+from analysis.report.shell import render_page
 from analysis.report.study import StudyView, study_view
 from analysis.statistics.paper import PaperEstimates, paper_estimates
 from analysis.verdict import MEANING
@@ -92,22 +91,15 @@ def render(runs: Sequence[RunData]) -> str:
     """The page of `runs`, which are of one machine; the newest comes first."""
     ordered = sorted(runs, key=lambda run: run.header.started_s, reverse=True)
     views = [_run_view(run, f"r{index}") for index, run in enumerate(ordered)]
-    environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("analysis.report", ""),
-        autoescape=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        undefined=jinja2.StrictUndefined,
-    )
-    environment.filters |= {"figure": figures.number, "utc": words.utc, "sentence": words.sentence}
-    return environment.get_template("page.html").render(
-        machine=ordered[0].header.machine,
+    machine = ordered[0].header.machine
+    return render_page(
+        "analysis.report",
+        f"Memory contention on {machine}",
+        {"figure": figures.number, "utc": words.utc, "sentence": words.sentence},
+        machine=machine,
         runs=views,
         facts=words.facts(ordered[0].header.facts),
         emulated=sorted({text for run in views for text in run.emulated}),
-        css=Markup(files("analysis.report").joinpath("page.css").read_text(encoding="utf-8")),
-        light=css_variables(0),
-        dark=css_variables(1),
         meaning=MEANING,
         outcomes=words.OUTCOMES,
         flat=words.facts,

@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 
+from analysis.contention import published
+from analysis.contention.page import render as model_page
 from analysis.report import page
 from analysis.report.data import load_run
 from tests.analysis.synthetic import LAMMPS, STREAM, header, reject, samples, write_run
@@ -37,7 +39,8 @@ frame.onload = () => {
     return Math.max(box.right, range.getBoundingClientRect().right);
   };
   const wide = [...page.querySelectorAll("body *")]
-    .filter(e => right(e) > root.clientWidth + 0.5)
+    .filter(e => right(e) > root.clientWidth + 0.5 && !e.closest(".scroll")
+      && !e.querySelector(".scroll"))
     .map(e => e.tagName + "." + (e.getAttribute("class") || "") + e.textContent.slice(0, 40));
   document.getElementById("found").textContent = JSON.stringify({
     details: page.querySelectorAll("details").length,
@@ -97,6 +100,14 @@ def test_fits_the_window_and_loads_nothing(tmp_path: Path, text: str, width: int
     assert found["width"] == width
     assert found["wide"] == []
     assert found["scroll"] <= width
+    assert found["loaded"] == []
+    assert found["console"] == []
+
+
+def test_the_page_of_a_model_fits_a_narrow_window(tmp_path: Path) -> None:
+    found = _look(tmp_path, model_page(published.load("henri-subnuma"), None), 390)
+    assert found["wide"] == []
+    assert found["scroll"] <= 390
     assert found["loaded"] == []
     assert found["console"] == []
 

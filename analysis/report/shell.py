@@ -1,0 +1,32 @@
+"""What every page shares: one self-contained file, the style, and both colour schemes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from importlib.resources import files
+from typing import Any
+
+import jinja2
+from markupsafe import Markup
+
+from analysis.report.palette import css_variables
+
+
+def render_page(
+    package: str, title: str, filters: Mapping[str, Callable[..., Any]] = {}, **values: Any
+) -> str:
+    """`page.html` of `package`, which fills the blocks of `shell.html`, with `values`."""
+    environment = jinja2.Environment(
+        loader=jinja2.ChoiceLoader(
+            [jinja2.PackageLoader(name, "") for name in (package, "analysis.report")]
+        ),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=jinja2.StrictUndefined,
+    )
+    environment.filters |= filters
+    css = files("analysis.report").joinpath("page.css").read_text(encoding="utf-8")
+    return environment.get_template("page.html").render(
+        title=title, css=Markup(css), light=css_variables(0), dark=css_variables(1), **values
+    )
