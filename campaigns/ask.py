@@ -36,7 +36,7 @@ def ask(campaign_file: Path, machine_name: str, root: Path = machine.ROOT) -> As
     checks = {
         name: settable(folder, name) for name in WORKLOADS if (folder / f"{name}.py").is_file()
     }
-    campaign = sweep.expand(load_campaign(campaign_file, checks), described)
+    campaign = sweep.expand(load_campaign(campaign_file, checks, described), described)
     shared = described.origins.policy == "same_host"
     site = Site(
         machine=machine_name,

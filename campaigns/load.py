@@ -14,8 +14,10 @@ from pydantic_core import ErrorDetails
 from analysis.errors import InputError
 from campaigns import marked_yaml
 from campaigns.marked_yaml import Marked, Place, one_line
+from campaigns.nodes import nodes_taken
 from campaigns.schema import SWEPT, Campaign, Entry
 from reframe_tests.injection.plan import TIMED_ARMS
+from reframe_tests.machine import Machine
 
 #: More faults than this are not told at once.
 _MOST_FAULTS = 10
@@ -24,8 +26,10 @@ _MOST_FAULTS = 10
 _Fault = tuple[int, str]
 
 
-def load_campaign(path: Path, checks: Mapping[str, frozenset[str]]) -> Campaign:
-    """The campaign in a file.
+def load_campaign(
+    path: Path, checks: Mapping[str, frozenset[str]], machine: Machine | None = None
+) -> Campaign:
+    """The campaign in a file, for a machine where one is given.
 
     `checks` holds every workload's check and the variables that `set` may give it. Raises
     InputError with one line a fault: `FILE:LINE: field: what was found; allowed: what is`.
@@ -40,6 +44,8 @@ def load_campaign(path: Path, checks: Mapping[str, frozenset[str]]) -> Campaign:
         _refuse(path, (_fault(marked, each) for each in error.errors(include_url=False)))
         raise
     _refuse(path, _cross_faults(marked, campaign, checks))
+    if machine is not None:
+        _refuse(path, _node_faults(marked, campaign, machine))
     return campaign
 
 
@@ -123,6 +129,23 @@ def _sweep_faults(
     for name in sorted(SWEPT & entry.set.keys()):
         text = f"{_dotted((*place, 'set', name))}: 'sweep' gives it; allowed: one of the two"
         yield marked.line((*place, "set", name)), text
+
+
+def _node_faults(marked: Marked, campaign: Campaign, machine: Machine) -> Iterable[_Fault]:
+    """Cases that take more nodes than the machine has, the first of each entry."""
+    for index, entry in enumerate(campaign.workloads):
+        field = ("scales",) if entry.scales else ("set", "nodes") if "nodes" in entry.set else ()
+        place: Place = ("workloads", index, *field)
+        try:
+            taken = {case.nodes: nodes_taken(campaign, case, machine) for case in entry.cases}
+        except InputError as error:
+            yield marked.line(("workloads", index, "set")), f"{_dotted(place)}: {error}"
+            continue
+        most = machine.nodes
+        found = next((nodes for nodes in taken if most and taken[nodes] > most), None)
+        if found is not None:
+            text = f"{_dotted(place)}: {found} found, {taken[found]} nodes with its origins"
+            yield marked.line(place), f"{text}; allowed: {most} (nodes of site/{machine.name}.yaml)"
 
 
 def _unknown(

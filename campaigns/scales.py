@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from analysis.simulate.hits import rank_slowdowns
 from analysis.simulate.progress import Application
 from analysis.statistics.sample_size import pairs_needed
+from campaigns.nodes import short_writes
 from campaigns.schema import Campaign, Entry, Simulated
 from campaigns.simulation import run
 from reframe_tests import scaling
@@ -48,7 +48,7 @@ def scales(campaign: Campaign, machine: Machine) -> list[Scale]:
 
 
 def _scale(campaign: Campaign, entry: Entry, arm: str, machine: Machine) -> Scale:
-    load = scaling.load(asked(campaign, entry), machine)
+    load = scaling.load(short_writes(campaign, entry), machine)
     writers, nic = load.writers[arm], machine.nic
     write_b = load.writer_b_s * load.length_s if load.writer_b_s else None
     busiest = -(-writers // max(load.origins, 1))
@@ -69,13 +69,6 @@ def _scale(campaign: Campaign, entry: Entry, arm: str, machine: Machine) -> Scal
         slowdown_simulated=slowdown,
         pairs_needed=_pairs(campaign, slowdown),
     )
-
-
-def asked(campaign: Campaign, entry: Entry) -> scaling.Asked:
-    """What a case asks of short writes: its own settings, and the campaign's rate."""
-    fields = scaling.Asked.__dataclass_fields__
-    given: dict[str, Any] = {k: v for k, v in entry.set.items() if k in fields}
-    return scaling.Asked(**{"nodes": 1, **given, "rate": campaign.injector.rate})
 
 
 def _slowdown(

@@ -49,9 +49,9 @@ class lammps_scaling(rfm.RunOnlyRegressionTest, NimcMixin):
     link_share = variable(float, value=1.0)
 
     #: How late or early a write may start or end, seconds; share of the planned writing that may
-    #: be missing or be beyond the plan.
-    tolerance_s = variable(float, value=0.2)
-    allowed_share = variable(float, value=0.1)
+    #: be missing or be beyond the plan. The default, 0, is the machine's (`proof` in site/).
+    tolerance_s = variable(float, value=0.0)
+    allowed_share = variable(float, value=0.0)
 
     @run_after("setup")
     def plan_short_writes(self):
@@ -62,15 +62,15 @@ class lammps_scaling(rfm.RunOnlyRegressionTest, NimcMixin):
             load = scaling.load(asked, self.machine)
         except InputError as error:
             raise ReframeError(f"{self.name}: {error}") from None
-        nic = self.machine.nic
+        nic, proof = self.machine.nic, self.machine.proof
         self.short = ShortWrites(
             writers=load.writers,
             length_s=load.length_s,
             messages=self.messages or None,
             link_b_s=nic.link_rate_b_s if nic else None,
             link_share=self.link_share,
-            tolerance_s=self.tolerance_s,
-            allowed_share=self.allowed_share,
+            tolerance_s=self.tolerance_s or proof.write_tolerance_s,
+            allowed_share=self.allowed_share or proof.write_share,
         )
         self.machine = self.machine.with_origins(load.origins or 1)
 

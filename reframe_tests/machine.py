@@ -56,6 +56,10 @@ class Proof(_Record):
     counter_share: Annotated[float, Field(gt=0)] = 0.2
     #: A report later than this many of its intervals means that the writer stood still.
     late_rows: Annotated[float, Field(ge=1)] = 3.0
+    #: How late or early a short write may start or end, seconds, and the share of the planned
+    #: writing that may be missing or be beyond the plan (docs/scale.md says where both come from).
+    write_tolerance_s: _Duration = Field(default=0.2, alias="write_tolerance", gt=0)
+    write_share: Annotated[float, Field(gt=0, le=1)] = 0.1
 
 
 class Facts(_Record):
@@ -89,8 +93,8 @@ class Machine(_Record):
     #: which it may fall short.
     references: dict[str, Annotated[float, Field(gt=0)]] = {}
     reference_tolerance: Annotated[float, Field(gt=0)] = 0.1
-    #: Nodes that jobs may use, origins included.
-    nodes: Annotated[int, Field(ge=1)] = 1
+    #: Nodes that jobs may use, origins included; None where the file does not tell.
+    nodes: Annotated[int, Field(ge=1)] | None = None
     #: Mean time to interrupt of one node, seconds; the paper takes five years.
     node_mtti_s: _Duration = Field(default=5 * units.SECONDS["y"], alias="node_mtti", gt=0)
     #: Largest share of a node's memory that a workload may take.

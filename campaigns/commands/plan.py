@@ -22,6 +22,9 @@ _SCALE_HEADER = [
 _SCALE_FOOT = (
     "writers: at work at a time. simulated: slowdown (docs/simulate.md). pairs: so many show it."
 )
+_NODES_UNKNOWN = (
+    "site/{}.yaml does not tell its nodes (nodes): whether it has as many was not checked."
+)
 
 
 @click.command()
@@ -33,18 +36,25 @@ def command(campaign: Path, machine: str, as_json: bool) -> None:
     asked = ask(campaign, machine)
     known = scales(asked.campaign, asked.machine)
     planned = plan(asked.campaign, asked.site, {row.case: row.origin_nodes for row in known})
-    document = planned.as_dict() | {"scales": [asdict(row) for row in known]}
-    click.echo(json.dumps(document, indent=1) if as_json else _text(planned, known))
+    nodes = asked.machine.nodes
+    document = planned.as_dict() | {
+        "machine_nodes": nodes,
+        "scales": [asdict(row) for row in known],
+    }
+    click.echo(json.dumps(document, indent=1) if as_json else _text(planned, known, nodes))
 
 
-def _text(planned: Plan, known: list[Scale]) -> str:
+def _text(planned: Plan, known: list[Scale], nodes: int | None) -> str:
     sums = planned.as_dict()
     header = ["case", "targets", "origins", "pairs", "blocks", "duration", "node-hours"]
     total = ["total", "", "", "", "", *_span(sums["duration_least_s"], sums["duration_most_s"])]
     total.append(_hours(sums["node_hours_least"], sums["node_hours_most"]))
     parts = [aligned(header, [*map(_row, planned.cases), total]), ""]
     if known:
-        parts += [aligned(_SCALE_HEADER, list(map(_scale, known))), _SCALE_FOOT, ""]
+        parts += [aligned(_SCALE_HEADER, list(map(_scale, known))), _SCALE_FOOT]
+        if nodes is None:
+            parts.append(_NODES_UNKNOWN.format(planned.machine))
+        parts.append("")
     parts.append(f"ReFrame's commands ({RUN} is the folder of the run):")
     for case in planned.cases:
         always = [block for block in case.blocks if block.needed == "always"]

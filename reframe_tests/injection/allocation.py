@@ -10,6 +10,7 @@ import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from reframe_tests.injection import short_writes
 from reframe_tests.injection.agent import node_name
 from reframe_tests.injection.injectors.base import Writer
 from reframe_tests.injection.plan import BlockPlan
@@ -100,8 +101,8 @@ def assign(
 
 
 def first_port(turn: int) -> int:
-    """The first of the two ports that targets stand by on in one run under a timetable."""
-    return _FIRST_PORT + (os.getpid() * 16 + turn * 2) % _PORTS
+    """The first of the ports that targets stand by on in one run under a timetable."""
+    return _FIRST_PORT + (os.getpid() * 16 + turn * short_writes.MOST_SIDES) % _PORTS
 
 
 def interface_address(interface: str) -> str:

@@ -173,7 +173,7 @@ class Performer:
             async for raw in process.stdout:
                 meaning = parser.parse(raw.decode(errors="replace"))
                 if isinstance(meaning, Total):
-                    total, end_s = meaning, time.time()
+                    total, end_s = meaning, time.time() - meaning.after_s
                 elif isinstance(meaning, Fault):
                     fault = meaning.text
                     self._log.write(raw)

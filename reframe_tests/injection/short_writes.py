@@ -13,8 +13,9 @@ from reframe_tests.injection.performer import Due
 from reframe_tests.injection.plan import ShortWrites
 from reframe_tests.injection.timetable import Origin, Timetable, writers_of_link
 
-#: Passive sides of a target.
-SIDES = 2
+#: Passive sides of a target: at least this many, and at most as many as there are ports for.
+_LEAST_SIDES = 2
+MOST_SIDES = 4
 #: What a target rests at most between two writes, for its next passive side to stand by, seconds.
 _REST_S = 1.0
 #: Target of a writer that hits many.
@@ -57,17 +58,28 @@ def rest_s(targets: int, writers: int, length_s: float) -> float:
     return min(max(length_s * (targets - writers) / writers, 0.0), _REST_S)
 
 
-def due(table: Timetable) -> dict[str, list[Due]]:
+def sides(lead_s: float, table: Timetable) -> int:
+    """Passive sides that a target needs so that one waits whenever a connection is set up.
+
+    One is taken from the set-up of a write to its end, and its successor takes about as long as a
+    set-up until it waits. The next write to the target starts when it has rested.
+    """
+    taken_s = lead_s + table.length_s + lead_s
+    needed = math.ceil(taken_s / (table.length_s + table.setup_s))
+    return min(max(needed, _LEAST_SIDES), MOST_SIDES)
+
+
+def due(table: Timetable, sides: int) -> dict[str, list[Due]]:
     """Origin -> its writes, as its agent is handed them.
 
-    A target's passive sides take turns: while a write goes to one, the other stands by for the
-    next, so that setting that up waits for nothing.
+    A target's passive sides take turns: while a write goes to one, others stand by for the next,
+    so that setting that up waits for nothing.
     """
     turns = [0] * len(table.targets)
     parts: dict[str, list[Due]] = {name: [] for name in table.origins}
     for write, target in zip(table, table.hits, strict=True):
         side = turns[target]
-        turns[target] = (side + 1) % SIDES
+        turns[target] = (side + 1) % sides
         parts[write.origin].append(Due(write.number, target, side, round(write.start_s, 6)))
     return parts
 

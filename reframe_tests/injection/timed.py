@@ -27,10 +27,11 @@ from reframe_tests.injection.timetable import Timetable
 
 #: Bytes of a write in the first rehearsal, when no rate is known.
 _FIRST_B = 16 * 2**20
-#: Rehearsals at most; one is enough where writes last as long as asked, to within this share.
+#: Rehearsals at most; two are enough where writes last as long as asked, to within this share.
 _REHEARSALS = 4
 _NEAR = 0.1
-#: Rounds of writes in a rehearsal.
+#: Rounds of writes in a rehearsal; the first has one, since it alone does not know how long setting
+#: up takes, so that its next writes would get in each other's way.
 _ROUNDS = 3
 #: How long setting up a write is taken to last before one was seen, seconds.
 _LEAD_S = 0.1
@@ -90,8 +91,9 @@ class Timed:
         asked = self._short.messages
         write = Write(asked or max(_FIRST_B // self._plan.message_b, 1), 0.0, _LEAD_S)
         for attempt in range(_REHEARSALS):
-            run_s = _ROUNDS * self._short.length_s
+            rounds = _ROUNDS if attempt else 1
             name = f"rehearsal/{writers}/{attempt}"
+            run_s = rounds * self._short.length_s
             begun = await self._begin(writers, write, run_s, name, turn, logs)
             if isinstance(begun, str):
                 return begun
@@ -106,7 +108,7 @@ class Timed:
             )
             near = abs(fit - write.messages) <= max(_NEAR * fit, 1)
             write = Write(fit, rate_b_s, median(each.setup_s for each in done))
-            if near:
+            if near and attempt:
                 break
         self._writes[writers] = write
         return None
@@ -167,12 +169,13 @@ class Timed:
             return str(error)
         injector = INJECTORS[self._plan.injector]
         template = self._writer(allocation.first_port(turn), write)
-        fault = await self._stand_by(injector, table, template, logs)
+        sides = short_writes.sides(write.lead_s, table)
+        fault = await self._stand_by(injector, table, sides, template, logs)
         if fault:
             return fault
         zero_s = time.time() + write.lead_s + _AHEAD_S
         addresses = [(name, self._hub.addresses[name]) for name in table.targets]
-        for origin, due in short_writes.due(table).items():
+        for origin, due in short_writes.due(table, sides).items():
             zero_there_s = zero_s + clocks[origin].offset_s
             part = Part(
                 writer=replace(template, origin=origin),
@@ -207,17 +210,17 @@ class Timed:
         )
 
     async def _stand_by(
-        self, injector: Injector, table: Timetable, template: Writer, logs: Path
+        self, injector: Injector, table: Timetable, sides: int, template: Writer, logs: Path
     ) -> str | None:
         passive = [
             replace(
                 template,
-                index=i * short_writes.SIDES + side,
+                index=i * sides + side,
                 target=name,
                 port=template.port + side,
             )
             for i, name in enumerate(table.targets)
-            for side in range(short_writes.SIDES)
+            for side in range(sides)
         ]
         timeout_s = self._plan.demand.ready_timeout_s
         return await self._hub.stand_by(injector, passive, logs, timeout_s)

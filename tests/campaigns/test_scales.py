@@ -82,6 +82,26 @@ def test_the_command_shows_them(tmp_path: Path) -> None:
     assert [row["writers"] for row in document["scales"]] == [0, 0]
     text = CliRunner().invoke(command, [str(path), "--machine", "localhost"]).stdout
     assert "melt@4" in text.partition("writes/s")[2]
+    assert "site/localhost.yaml does not tell its nodes" in text
+
+
+def test_scales_beyond_the_machine_are_refused(tmp_path: Path) -> None:
+    path = write(tmp_path, TEXT.replace("[4, 512, 8192]", "[4, 62, 63, 64, 8192]"))
+    done = CliRunner().invoke(command, [str(path), "--machine", "example_slurm"])
+    # One origin where no writer is at work at a time; 64 nodes in its file.
+    assert str(done.exception) == (
+        f"{path}:6: workloads[0].scales: 64 found, 65 nodes with its origins; allowed: 64"
+        " (nodes of site/example_slurm.yaml)"
+    )
+    path.write_text(path.read_text().replace(", 64, 8192]", "]"))
+    done = CliRunner().invoke(command, [str(path), "--machine", "example_slurm", "--json"])
+    assert json.loads(done.stdout)["machine_nodes"] == 64
+
+
+def test_writes_that_cannot_be_are_told_with_their_line(tmp_path: Path) -> None:
+    path = write(tmp_path, TEXT.replace("write: 1s", "write: 1"))
+    with pytest.raises(InputError, match=r"c\.yaml:7: workloads\[0\]\.scales: write: "):
+        ask(path, "localhost")
 
 
 @pytest.mark.parametrize("name", ["scaling", "scaling_quick"])

@@ -15,7 +15,14 @@ RANKS = {"hpccg": 6, "xsbench": 2}
 def test_launcher_starts_as_many_ranks_as_the_check_lays_out(tmp_path):
     reframe = [str(Path(sys.executable).parent / "reframe"), "-C", f"{ROOT}/configs/localhost.py"]
     options = ["--prefix", str(tmp_path), "-p", "wheels", "--dry-run"]
-    options += ["-n", "^(hpccg|xsbench)_quick$", "-S", "layout_cores=6", "-S", "xsbench_quick.threads=3"]
+    options += [
+        "-n",
+        "^(hpccg|xsbench)_quick$",
+        "-S",
+        "layout_cores=6",
+        "-S",
+        "xsbench_quick.threads=3",
+    ]
     for check in RANKS:
         options += ["-c", f"{ROOT}/reframe_tests/{check}.py"]
     done = subprocess.run(

@@ -60,6 +60,8 @@ class Total:
 
     messages: int
     rate_b_s: float
+    #: How long after the last byte the program prints it, seconds.
+    after_s: float = 0.0
 
 
 @dataclass(frozen=True)

@@ -64,23 +64,44 @@ def test_targets_rest_as_long_as_there_are_others(targets, writers, rest_s):
     targets=st.integers(1, 9),
     writers=st.integers(1, 9),
     origins=st.integers(1, 4),
+    sides=st.integers(2, 4),
     seed=st.integers(0, 99),
 )
-def test_every_write_is_handed_out_once_and_sides_take_turns(targets, writers, origins, seed):
+def test_every_write_is_handed_out_once_and_sides_take_turns(
+    targets, writers, origins, sides, seed
+):
     writers = min(writers, targets)
     rest_s = short_writes.rest_s(targets, writers, 1.0)
     names = [f"t{i}" for i in range(targets)]
     rooms = [Origin(f"o{i}", writers) for i in range(origins)]
     table = plan(names, rooms, writers, 1.0, 20.0, seed, setup_s=rest_s)
-    handed = sorted(each for part in short_writes.due(table).values() for each in part)
+    handed = sorted(each for part in short_writes.due(table, sides).values() for each in part)
     assert [due.number for due in handed] == list(range(len(table)))
     for due in handed:
         write = table.write(due.number)
         assert names[due.target] == write.target
         assert due.start_s == pytest.approx(write.start_s, abs=1e-6)
     for target in range(targets):
-        sides = [due.side for due in handed if due.target == target]
-        assert sides == [i % 2 for i in range(len(sides))]
+        turns = [due.side for due in handed if due.target == target]
+        assert turns == [i % sides for i in range(len(turns))]
+
+
+@pytest.mark.parametrize(
+    ("lead_s", "length_s", "targets", "sides"),
+    [
+        (0.1, 1.0, 2, 2),  # taken for 1.2 s, and hit every 2 s: one could do
+        (0.1, 1.0, 1, 2),  # hit every second
+        (5.0, 8.0, 1, 3),  # taken for 18 s, hit every 8 s
+        (5.0, 8.0, 2, 2),  # hit every 9 s, since a target rests for a second at most
+        (5.0, 2.0, 2, 4),  # taken for 12 s, hit every 3 s
+        (60.0, 2.0, 2, 4),  # would need 41: more ports than there are
+    ],
+)
+def test_a_passive_side_waits_whenever_a_connection_is_set_up(lead_s, length_s, targets, sides):
+    rest_s = short_writes.rest_s(targets, 1, length_s)
+    names = [f"t{i}" for i in range(targets)]
+    table = plan(names, [Origin("o", 1)], 1, length_s, 60.0, 1, setup_s=rest_s)
+    assert short_writes.sides(lead_s, table) == sides
 
 
 def test_what_each_writer_did_within_the_window():
