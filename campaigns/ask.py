@@ -7,6 +7,7 @@ from pathlib import Path
 
 from analysis.errors import InputError
 from campaigns import sweep
+from campaigns.absent import Absent, leave_out
 from campaigns.checks import settable
 from campaigns.load import load_campaign
 from campaigns.plan import Site
@@ -20,6 +21,8 @@ class Asked:
     """A campaign, the machine it is asked of, and where ReFrame finds both."""
 
     campaign: Campaign
+    #: What it asks for and this machine cannot have.
+    absent: list[Absent]
     #: The campaign file as it was read.
     text: str
     machine: machine.Machine
@@ -36,7 +39,8 @@ def ask(campaign_file: Path, machine_name: str, root: Path = machine.ROOT) -> As
     checks = {
         name: settable(folder, name) for name in WORKLOADS if (folder / f"{name}.py").is_file()
     }
-    campaign = sweep.expand(load_campaign(campaign_file, checks, described), described)
+    loaded = load_campaign(campaign_file, checks, described)
+    campaign, absent = leave_out(sweep.expand(loaded, described), described)
     shared = described.origins.policy == "same_host"
     site = Site(
         machine=machine_name,
@@ -44,4 +48,4 @@ def ask(campaign_file: Path, machine_name: str, root: Path = machine.ROOT) -> As
         checks=folder,
         origin_nodes=0 if shared else described.origins.nodes,
     )
-    return Asked(campaign, campaign_file.read_text(encoding="utf-8"), described, site)
+    return Asked(campaign, absent, campaign_file.read_text(encoding="utf-8"), described, site)

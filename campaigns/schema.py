@@ -135,6 +135,8 @@ class Entry(_Part):
     set: Annotated[dict[str, Any], AfterValidator(_settings)] = Field(
         default={}, description="variables of the check, each with one number, text, true or false"
     )
+    #: NUMA nodes without which the case makes no sense: a machine with fewer leaves it out.
+    needs_numa_nodes: int = Field(default=1, ge=1, description="a whole number from 1")
     #: Expected length of one run, seconds. Only the estimate of the plan rests on it.
     expect: Duration = Field(default=60.0, description=_DURATION_RULE)
 

@@ -11,7 +11,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 
 from analysis import units
 from analysis.errors import InputError
-from reframe_tests.injection import host
+from reframe_tests.injection import devices, host
 from reframe_tests.injection.plan import OriginPolicy
 
 #: The checkout.
@@ -68,6 +68,8 @@ class Facts(_Record):
     cores: Annotated[int, Field(ge=1)]
     sockets: Annotated[int, Field(ge=1)]
     numa_nodes: Annotated[int, Field(ge=1)]
+    #: NUMA node that the writers' network interface is attached to; None where that is not known.
+    nic_node: Annotated[int, Field(ge=0)] | None = None
     #: All last-level caches of a node together, and its memory, bytes.
     llc_b: _Size = Field(alias="llc", ge=1)
     memory_b: _Size = Field(alias="memory", ge=1)
@@ -118,6 +120,7 @@ class Machine(_Record):
                 "cores": len(here.usable_cpus),
                 "sockets": here.sockets,
                 "numa_nodes": len(here.numa_nodes),
+                "nic_node": devices.numa_node(self.device, here.rdma),
                 "llc": f"{here.llc_total_b}B",
                 "memory": f"{here.memory_b}B",
             }
@@ -136,6 +139,28 @@ class Machine(_Record):
                 f" {self.name}: {there}"
             )
         return None if number < 0 else number
+
+    def nic_node(self) -> int:
+        """NUMA node of the writers' network interface.
+
+        On a shared host without one it is that of the origin's cores, which stand in for it. Raises
+        InputError where it is not known.
+        """
+        facts = self.node_facts()
+        if facts.numa_nodes == 1:
+            return 0
+        if facts.nic_node is not None:
+            return facts.nic_node
+        if self.origins.policy == "same_host" and self.facts is None:
+            _, origin_cpus = self.split_cpus()
+            for node in host.detect().numa_nodes:
+                if set(origin_cpus) & set(node.cpus):
+                    return node.number
+        there = ", ".join(map(str, range(facts.numa_nodes)))
+        raise InputError(
+            f"site/{self.name}.yaml: facts.nic_node: the NUMA node of the network interface is not"
+            f" known; allowed: one of {there}"
+        )
 
     def split_cpus(self) -> tuple[list[int], list[int]]:
         """Cores of the application and of the origin, disjoint, where they share a host.

@@ -10,6 +10,7 @@ from pathlib import Path
 import click
 
 from analysis.figures import NONE, number, quantity
+from campaigns.absent import told
 from campaigns.ask import ask
 from campaigns.plan import RUN, Case, Plan, plan
 from campaigns.scales import Scale, scales
@@ -39,17 +40,19 @@ def command(campaign: Path, machine: str, as_json: bool) -> None:
     nodes = asked.machine.nodes
     document = planned.as_dict() | {
         "machine_nodes": nodes,
+        "absent": [asdict(each) for each in asked.absent],
         "scales": [asdict(row) for row in known],
     }
-    click.echo(json.dumps(document, indent=1) if as_json else _text(planned, known, nodes))
+    text = _text(planned, known, nodes, told(asked.absent))
+    click.echo(json.dumps(document, indent=1) if as_json else text)
 
 
-def _text(planned: Plan, known: list[Scale], nodes: int | None) -> str:
+def _text(planned: Plan, known: list[Scale], nodes: int | None, absent: list[str]) -> str:
     sums = planned.as_dict()
     header = ["case", "targets", "origins", "pairs", "blocks", "duration", "node-hours"]
     total = ["total", "", "", "", "", *_span(sums["duration_least_s"], sums["duration_most_s"])]
     total.append(_hours(sums["node_hours_least"], sums["node_hours_most"]))
-    parts = [aligned(header, [*map(_row, planned.cases), total]), ""]
+    parts = [aligned(header, [*map(_row, planned.cases), total]), *absent, ""]
     if known:
         parts += [aligned(_SCALE_HEADER, list(map(_scale, known))), _SCALE_FOOT]
         if nodes is None:

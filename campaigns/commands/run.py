@@ -13,6 +13,7 @@ import click
 
 from analysis.errors import MachineError
 from campaigns import reservation
+from campaigns.absent import told
 from campaigns.ask import Asked, ask
 from campaigns.describe import new_header
 from campaigns.folder import RunFolder, open_run
@@ -56,6 +57,8 @@ def command(
     reframe = find_reframe()
     with open_run(results, new_header(asked), fresh=fresh) as folder:
         _tell(f"{'resumes' if folder.resumed else 'starts'} {folder.path}")
+        for line in told(asked.absent):
+            _tell(line)
         try:
             failures = _measure(asked, folder, reframe)
         except Stopped as stop:
@@ -66,7 +69,7 @@ def command(
             _tell(str(failure))
         if not failures:
             folder.finish()
-        return _conclude(folder, failures, as_json, fail_inconclusive)
+        return _conclude(asked, folder, failures, as_json, fail_inconclusive)
 
 
 def _measure(asked: Asked, folder: RunFolder, reframe: str) -> list[Failure]:
@@ -82,7 +85,11 @@ def _measure(asked: Asked, folder: RunFolder, reframe: str) -> list[Failure]:
 
 
 def _conclude(
-    folder: RunFolder, failures: list[Failure], as_json: bool, fail_inconclusive: bool
+    asked: Asked,
+    folder: RunFolder,
+    failures: list[Failure],
+    as_json: bool,
+    fail_inconclusive: bool,
 ) -> int:
     """Report, print, and choose the exit status."""
     report = _report(folder.path)
@@ -95,6 +102,7 @@ def _conclude(
             "results": [row.as_dict() for row in results],
             "report": str(report.page) if report else None,
             "failures": [asdict(failure) for failure in failures],
+            "absent": [asdict(each) for each in asked.absent],
         }
         click.echo(json.dumps(document, indent=1))
     elif report:

@@ -54,6 +54,14 @@ def transport(name: str | None, root: Path = SYS) -> str:
     return "RDMA"
 
 
+def numa_node(name: str | None, found: list[Device]) -> int | None:
+    """NUMA node of the device of that name (None: the first); None where it does not tell."""
+    for device in found:
+        if name in (None, device.name):
+            return device.numa_node
+    return None
+
+
 def interface_of(name: str, root: Path = SYS) -> str:
     """The network interface below a soft-RoCE device; any other name is one itself."""
     return _text(root / "class/infiniband" / name / "parent") or name

@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from reframe_tests.injection.host import cpu_list
+
 SOURCE = Path(__file__).parents[2] / "reframe_tests" / "src" / "membench"
 KERNELS = ["copy", "scale", "add", "triad", "read", "write", "nt_write"]
 #: Bytes an element: the doubles read and written, as STREAM counts.
@@ -138,6 +140,32 @@ def test_memory_is_bound_and_the_kernel_agrees(program, tmp_path):
     assert list(got["pages_on_node"]) == ["0"]
 
 
+@pytest.mark.parametrize(("words", "bound"), [(("--cpu-node", 0), True), (("--free",), False)])
+def test_threads_are_bound_to_cores_of_a_node_or_left_alone(program, words, bound):
+    cpulist = Path("/sys/devices/system/node/node0/cpulist")
+    if not cpulist.exists():
+        pytest.skip("the kernel shows no NUMA nodes")
+    cores = min(2, len(os.sched_getaffinity(0)))
+    command = [program, "read", "-n", cores, "-s", "8MiB", "-d", 1, *words]
+    with subprocess.Popen([str(w) for w in command], stdout=subprocess.PIPE) as process:
+        time.sleep(0.6)
+        tasks = Path(f"/proc/{process.pid}/task").iterdir()
+        allowed = [os.sched_getaffinity(int(task.name)) for task in tasks]
+        process.communicate(timeout=30)
+    assert len(allowed) == cores
+    if bound:
+        assert all(len(cpus) == 1 for cpus in allowed)
+        assert len(set().union(*allowed)) == cores
+        assert set().union(*allowed) <= set(cpu_list(cpulist.read_text()))
+    else:
+        assert all(cpus == os.sched_getaffinity(0) for cpus in allowed)
+
+
+def test_free_threads_have_no_processor_in_the_result(program):
+    got = document(run(program, "write", "--free", "-n", 1, "-s", "1MiB", "-d", 0.05, "-j", "-"))
+    assert [core["cpu"] for core in got["cores"]] == [None]
+
+
 def test_fits_into_the_last_level_cache(program):
     caches = Path("/sys/devices/system/cpu/cpu0/cache").glob("index*/size")
     largest_b = max((int(p.read_text().strip()[:-1]) * 1024 for p in caches), default=0)
@@ -157,6 +185,8 @@ def test_fits_into_the_last_level_cache(program):
         (("triad", "-n", 4096), 2, "are there to use"),
         (("triad", "-n", "1.5"), 2, "a whole number is needed"),
         (("triad", "--cpus", "3-1"), 2, "a list such as 0-3,8"),
+        (("triad", "--free", "--cpu-node", 0), 2, "exclude each other"),
+        (("triad", "--cpu-node", 1000), 2, "0 are there to use"),
         (("triad", "-s", "64MB"), 2, "a size such as"),
         (("triad", "-s", "1MiB", "--llc"), 2, "exclude each other"),
         (("triad", "--isa", "mmx"), 2, "not an instruction set"),

@@ -19,8 +19,10 @@ static void say_start(FILE *out, const struct options *o)
     fprintf(out, "membench: %s (%s), %s, %s stores\n", o->kernel->name, o->kernel->formula,
             o->isa->name, stores_name(o));
     fprintf(out, "%d cores, processors", o->cores);
-    for (int i = 0; i < o->cores; i++)
+    for (int i = 0; i < o->cores && !o->free; i++)
         fprintf(out, " %d", o->cpus[i]);
+    if (o->free)
+        fprintf(out, " left to the system");
     fprintf(out, "\n%d arrays of %zu bytes a core, %s pages, ", o->kernel->arrays, o->array_b,
             PAGES[o->pages]);
     if (o->node >= 0)
@@ -67,10 +69,15 @@ static void write_json(FILE *out, const struct options *o, const struct result *
         }
     fprintf(out, "},\n \"duration_s\": %g, \"window_s\": %.9g, \"rate_b_s\": %.9g,\n \"cores\": [",
             o->duration_s, r->window_s, total_b_s(o, r));
-    for (int i = 0; i < o->cores; i++)
-        fprintf(out, "%s\n  {\"cpu\": %d, \"rate_b_s\": %.9g, \"iterations\": %ld, \"passes\": %ld}",
-                i ? "," : "", o->cpus[i], r->cores[i].rate_b_s, r->cores[i].iterations,
-                r->cores[i].passes);
+    for (int i = 0; i < o->cores; i++) {
+        fprintf(out, "%s\n  {\"cpu\": ", i ? "," : "");
+        if (o->free)
+            fprintf(out, "null");
+        else
+            fprintf(out, "%d", o->cpus[i]);
+        fprintf(out, ", \"rate_b_s\": %.9g, \"iterations\": %ld, \"passes\": %ld}",
+                r->cores[i].rate_b_s, r->cores[i].iterations, r->cores[i].passes);
+    }
     fprintf(out, "]}\n");
 }
 
@@ -88,7 +95,7 @@ int main(int argc, char **argv)
         .kernel = o.kernel,
         .pass = o.stores == STORES_STREAMING ? code->streaming : code->cached,
         .cores = o.cores,
-        .cpus = o.cpus,
+        .cpus = o.free ? NULL : o.cpus,
         .array_b = o.array_b,
         .node = o.node,
         .pages = o.pages,

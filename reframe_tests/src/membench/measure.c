@@ -46,10 +46,10 @@ static double input(int array, size_t i)
     return array == 1 ? (double)(1 + i % 7) : (double)(2 + i % 11);
 }
 
-static const char *prepare(const struct plan *plan, int cpu, struct core *core)
+static const char *prepare(const struct plan *plan, int thread, struct core *core)
 {
     const size_t n = plan->array_b / sizeof(double);
-    if (!pin(cpu))
+    if (plan->cpus != NULL && !pin(plan->cpus[thread]))
         return "a thread could not be bound to its processor";
     for (int k = 0; k < plan->kernel->arrays; k++) {
         core->arrays[k] = memory_map(plan->array_b, plan->node, plan->pages);
@@ -166,7 +166,7 @@ const char *measure(const struct plan *plan, struct result *result)
         const int i = omp_get_thread_num();
         struct core *core = &cores[i];
         core->fault = omp_get_num_threads() == plan->cores
-                          ? prepare(plan, plan->cpus[i], core)
+                          ? prepare(plan, i, core)
                           : "not as many threads as cores (OMP_THREAD_LIMIT?)";
         if (core->fault != NULL) {
 #pragma omp atomic write

@@ -12,6 +12,7 @@ struct plan {
     const struct kernel *kernel;
     pass_fn *pass;
     int cores;
+    // A processor for each thread; NULL leaves the threads to the system.
     const int *cpus;
     // Bytes of each array of each core: the same for any number of cores.
     size_t array_b;

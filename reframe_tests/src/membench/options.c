@@ -12,7 +12,9 @@ static const char HELP[] =
     "\n"
     "  -n, --cores N       cores of the socket to use (all)\n"
     "      --socket S      that socket (the one of the first processor this process may use)\n"
+    "      --cpu-node M    cores of that NUMA node instead\n"
     "      --cpus LIST     these processors instead, such as 0-3,8\n"
+    "      --free          as many threads, left to the system instead of bound to cores\n"
     "  -m, --node M        NUMA node that the memory is bound to (near each core)\n"
     "  -s, --size SIZE     bytes of each array of each core, such as 64MiB (the core's arrays\n"
     "                      together four times the last-level cache)\n"
@@ -108,10 +110,11 @@ static void settle(struct options *o, bool fits, enum stores stores)
 
 void options_read(int argc, char **argv, struct options *o)
 {
-    enum { SOCKET = 256, CPUS, LLC, PAGES, STORES, ISA };
+    enum { SOCKET = 256, CPU_NODE, CPUS, FREE, LLC, PAGES, STORES, ISA };
     static const struct option known[] = {
         {"cores", required_argument, NULL, 'n'},  {"socket", required_argument, NULL, SOCKET},
         {"cpus", required_argument, NULL, CPUS},  {"node", required_argument, NULL, 'm'},
+        {"cpu-node", required_argument, NULL, CPU_NODE}, {"free", no_argument, NULL, FREE},
         {"size", required_argument, NULL, 's'},   {"llc", no_argument, NULL, LLC},
         {"pages", required_argument, NULL, PAGES}, {"stores", required_argument, NULL, STORES},
         {"isa", required_argument, NULL, ISA},    {"duration", required_argument, NULL, 'd'},
@@ -121,13 +124,15 @@ void options_read(int argc, char **argv, struct options *o)
     static const char *const pages[] = {"normal", "transparent", "huge", NULL};
     static const char *const stores[] = {"cached", "streaming", "auto", NULL};
     const char *cpus = NULL, *isa = NULL;
-    int socket = -1, wanted = STORES_AUTO;
+    int socket = -1, cpu_node = -1, wanted = STORES_AUTO;
     bool fits = false;
     *o = (struct options){.node = -1, .duration_s = 2};
     for (int option; (option = getopt_long(argc, argv, "n:m:s:d:j:h", known, NULL)) != -1;)
         switch (option) {
         case 'n': o->cores = integer("--cores", optarg, 1, CPUS_MAX); break;
         case SOCKET: socket = integer("--socket", optarg, 0, CPUS_MAX); break;
+        case CPU_NODE: cpu_node = integer("--cpu-node", optarg, 0, NODES_MAX - 1); break;
+        case FREE: o->free = true; break;
         case CPUS: cpus = optarg; break;
         case 'm': o->node = integer("--node", optarg, 0, NODES_MAX - 1); break;
         case 's': o->array_b = size_b(optarg); break;
@@ -142,10 +147,12 @@ void options_read(int argc, char **argv, struct options *o)
         }
     if (optind + 1 != argc)
         refuse("one kernel is needed, see --help");
+    if ((cpus != NULL) + (cpu_node >= 0) + (socket >= 0) + o->free > 1)
+        refuse("--socket, --cpu-node, --cpus and --free exclude each other");
     if (fits && o->array_b != 0)
         refuse("--llc and --size exclude each other");
     o->kernel = kernel(argv[optind]);
-    const int found = cpus ? topology_list(cpus, o->cpus) : topology_cores(socket, o->cpus);
+    const int found = cpus ? topology_list(cpus, o->cpus) : topology_cores(socket, cpu_node, o->cpus);
     if (found < 0)
         refuse("--cpus %s: a list such as 0-3,8 is needed", cpus);
     if (found == 0 || o->cores > found)

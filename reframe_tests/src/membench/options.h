@@ -11,6 +11,8 @@ struct options {
     const struct isa *isa;
     enum stores stores;
     int cores, cpus[CPUS_MAX];
+    // Threads go where the system puts them; `cpus` only says how many there may be.
+    bool free;
     size_t array_b;
     int node;
     enum pages pages;

@@ -23,18 +23,37 @@ static long cpu_number(int cpu, const char *file, long missing)
     return value;
 }
 
-int topology_cores(int socket, int cpus[CPUS_MAX])
+// Marks the processors of a NUMA node; none where there is no such node.
+static void mark_node(int node, bool marked[CPUS_MAX])
 {
+    static int list[CPUS_MAX];
+    static char text[1 << 16];
+    char path[64];
+    snprintf(path, sizeof path, "/sys/devices/system/node/node%d/cpulist", node);
+    FILE *in = fopen(path, "r");
+    if (in == NULL)
+        return;
+    const int found = fscanf(in, "%65535s", text) == 1 ? topology_list(text, list) : 0;
+    fclose(in);
+    for (int i = 0; i < found; i++)
+        marked[list[i]] = true;
+}
+
+int topology_cores(int socket, int node, int cpus[CPUS_MAX])
+{
+    static bool near[CPUS_MAX];
     cpu_set_t *allowed = CPU_ALLOC(CPUS_MAX);
     const size_t size = CPU_ALLOC_SIZE(CPUS_MAX);
-    long cores[CPUS_MAX];
+    long cores[CPUS_MAX], packages[CPUS_MAX];
     int count = 0;
+    if (node >= 0)
+        mark_node(node, near);
     if (allowed == NULL || sched_getaffinity(0, size, allowed) != 0) {
         CPU_FREE(allowed);
         return 0;
     }
     for (int cpu = 0; cpu < CPUS_MAX; cpu++) {
-        if (!CPU_ISSET_S(cpu, size, allowed))
+        if (!CPU_ISSET_S(cpu, size, allowed) || (node >= 0 && !near[cpu]))
             continue;
         const long package = cpu_number(cpu, "topology/physical_package_id", 0);
         const long core = cpu_number(cpu, "topology/core_id", cpu);
@@ -42,8 +61,9 @@ int topology_cores(int socket, int cpus[CPUS_MAX])
             socket = (int)package;
         bool sibling = false;
         for (int i = 0; i < count; i++)
-            sibling |= cores[i] == core;
-        if (package == socket && !sibling) {
+            sibling |= cores[i] == core && packages[i] == package;
+        if ((package == socket || node >= 0) && !sibling) {
+            packages[count] = package;
             cores[count] = core;
             cpus[count++] = cpu;
         }
