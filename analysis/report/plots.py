@@ -58,6 +58,7 @@ def samples_plot(samples: pl.DataFrame, unit: str, name: str) -> str:
                 axes.hlines(np.median(counted), strip - 0.42, strip + 0.42, color=light("ink"))
         axes.set_xticks(range(len(arms)), [_LABELS.get(arm, arm) for arm in arms])
         axes.tick_params(length=0)
+        axes.tick_params(axis="x", labelsize=10 if len(arms) <= 4 else 8)
         axes.set_xlim(-0.55, len(arms) - 0.45)
         axes.set_ylabel(f"{'rate' if scaled.endswith('/s') else 'time'} in {scaled}")
         axes.grid(axis="y")

@@ -83,7 +83,9 @@ def _flat(record: Mapping[str, Any], prefix: str) -> list[tuple[str, str | None]
     for key, value in record.items():
         name = f"{prefix} {key}".strip()
         if isinstance(value, Mapping):
-            rows += _flat(value, name)
+            # `offsets_s: {a: 1}` tells the unit once for all: `offsets a_s`.
+            unit = next((ending for ending in _ENDINGS if key.endswith(ending)), "")
+            rows += _flat({f"{k}{unit}": v for k, v in value.items()}, name.removesuffix(unit))
         elif isinstance(value, list) and any(isinstance(item, Mapping) for item in value):
             for index, item in enumerate(value):
                 rows += _flat(item if isinstance(item, Mapping) else {"": item}, f"{name} {index}")

@@ -112,6 +112,7 @@ def test_table_three_as_it_is_read(tmp_path: Path) -> None:
     assert rows[10][1:4] == ["3.000 M/s \u00b1 0.000", "2.000 M/s \u00b1 0.000", "1.50"]
     assert rows[10][5].startswith("measured memory")  # neither fewer runs nor emulated
     assert "XSBench: a rate here, a run time in the study" in page
+    assert page.index('href="#r0study"') < page.index('id="r0study"')
 
 
 def test_figure_three_draws_every_pair_and_every_published_value(tmp_path: Path) -> None:

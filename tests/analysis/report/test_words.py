@@ -46,6 +46,7 @@ def test_no_effect_tells_what_the_interval_leaves_open(tmp_path: Path) -> None:
         ({"cpus": [0, 1, 2, 5, 7, 8]}, "cpus", "0-2, 5, 7-8"),
         ({"cpu": {"clock_hz": None}, "nic": None}, "not known", "cpu clock hz, nic"),
         ({"rdma_devices": []}, "rdma devices", "none"),
+        ({"clock_offsets_s": {"vm": 3.4570693e-06}}, "clock offsets vm", "3.457e-06 s"),
         ({"smt": False}, "smt", "no"),
         ({"caches": [{"level": 3}]}, "caches 0 level", "3"),
         ({"offset_s": "of text"}, "offset s", "of text"),
