@@ -12,6 +12,7 @@ from pathlib import Path
 
 from analysis.errors import InputError, MachineError
 from analysis.run import RunHeader, load_header, save_header
+from campaigns import jobs
 from campaigns.session import users_of
 
 #: How long what a killed campaign left may take to end, seconds.
@@ -33,9 +34,12 @@ class RunFolder:
 
 
 @contextmanager
-def open_run(results: Path, header: RunHeader, *, fresh: bool = False) -> Iterator[RunFolder]:
+def open_run(
+    results: Path, header: RunHeader, *, fresh: bool = False, slurm: bool = False
+) -> Iterator[RunFolder]:
     """The latest unfinished run of the same digest in `results`, else (or `fresh`) a new one.
 
+    What an earlier holder left at work, its jobs where the machine is driven by `slurm`, is ended.
     Held until the context ends. Raises InputError where another process holds it, MachineError
     where it cannot be written or where processes of an earlier holder do not end.
     """
@@ -48,6 +52,8 @@ def open_run(results: Path, header: RunHeader, *, fresh: bool = False) -> Iterat
     path = found or _create(results, header.run)
     with _locked(path):
         if found:
+            if slurm:
+                jobs.cancel(path)
             _await_leftovers(path)
             yield RunFolder(path, load_header(path), resumed=True)
         else:

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from analysis.errors import MachineError
-from campaigns import sweep
+from campaigns import jobs, sweep
 from campaigns.failure import why_failed
-from campaigns.interrupts import Interrupts
+from campaigns.interrupts import Interrupts, Stopped
 from campaigns.plan import Site, block_s, command
 from campaigns.progress import Counter, Display, Samples, clock_s
 from campaigns.schema import Campaign, Entry
@@ -115,10 +115,20 @@ class Runner:
             self.display.show(f"{entry.name}, block {block}", counter, now_s)
 
         tick()
-        status = run_session(
-            [self.reframe, *arguments], self.run, logs / "reframe.log", self.interrupts, tick
-        )
+        log = logs / "reframe.log"
+        try:
+            status = run_session([self.reframe, *arguments], self.run, log, self.interrupts, tick)
+        except Stopped:
+            self._end_jobs()
+            raise
+        if status < 0:
+            self._end_jobs()
         return why_failed(status, logs)
+
+    def _end_jobs(self) -> None:
+        """ReFrame that was killed could not cancel its job. On a shared host there is none."""
+        if self.site.origin_nodes:
+            jobs.cancel(self.run)
 
     def _standing(self, entry: Entry) -> Standing:
         return standing(self.run, entry.name, self.campaign.arms)

@@ -55,7 +55,8 @@ def command(
     """Run CAMPAIGN on a machine, or go on with its latest unfinished run."""
     asked = ask(campaign, machine)
     reframe = find_reframe()
-    with open_run(results, new_header(asked), fresh=fresh) as folder:
+    slurm = asked.site.origin_nodes > 0
+    with open_run(results, new_header(asked), fresh=fresh, slurm=slurm) as folder:
         _tell(f"{'resumes' if folder.resumed else 'starts'} {folder.path}")
         for line in told(asked.absent):
             _tell(line)
