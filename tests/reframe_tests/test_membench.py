@@ -5,6 +5,8 @@ from __future__ import annotations
 import ctypes
 import json
 import os
+import platform
+import re
 import shutil
 import subprocess
 import time
@@ -77,6 +79,21 @@ def test_every_kernel_on_every_instruction_set_under_sanitizers(sanitized):
                 assert (got["isa"], got["kernel"]) == (isa, kernel)
                 assert got["element_b"] == ELEMENT_B[kernel]
                 assert got["stores"] == (stores if isa != "portable" else "cached")
+
+
+def test_streaming_stores_are_as_wide_as_each_instruction_set(program):
+    """As the disassembler sees them: whole lines past the caches, of one width each."""
+    if platform.machine() != "x86_64" or shutil.which("objdump") is None:
+        pytest.skip("needs objdump and an x86 processor")
+    code = subprocess.run(
+        ["objdump", "-d", "--no-show-raw-insn", program], capture_output=True, text=True, check=True
+    ).stdout
+    for kernel in ("copy", "scale", "add", "triad", "write"):
+        functions = re.findall(rf"<{kernel}_streaming>:\n(.*?)\n\n", code, re.DOTALL)
+        widths = [
+            set(re.findall(r"movntp[ds] +%(.mm)\d", body)) for body in functions if "movnt" in body
+        ]
+        assert sorted(widths, key=str) == [{"xmm"}, {"ymm"}, {"zmm"}]
 
 
 @pytest.mark.parametrize("kernel", ["triad", "read", "nt_write"])
