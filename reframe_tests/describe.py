@@ -24,8 +24,8 @@ _RUN = """
 
 Each check is `reframe_tests/NAME.py`, mostly with `NAME_quick` as its short form. Sizes follow from
 the memory and cores of a node, ranks and threads from its cores, as in the studies; every one can
-be set, as in `-S hpccg.memory_share=0.5`, or `-S layout_cores=2` for ranks and threads on two cores.
-`reframe -c reframe_tests/NAME.py --describe` lists them.
+be set, as in `-S hpccg.memory_share=0.5`, or `-S layout_cores=2` for ranks and threads on two
+cores. `reframe -c reframe_tests/NAME.py --describe` lists them.
 
 Programs come from the machine's ReFrame environment: with the feature `spack` they are built by
 `nimc spack` (docs/spack.md); otherwise the program must be on PATH, from modules or wheels, or the
