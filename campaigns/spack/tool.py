@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import importlib.util
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -16,8 +17,18 @@ from campaigns.spack.layout import Layout
 
 
 def isolated(layout: Layout, environ: dict[str, str]) -> dict[str, str]:
-    """The process environment for Spack: its user scope and caches under the layout's root."""
-    kept = {name: value for name, value in environ.items() if not name.startswith("SPACK_")}
+    """The process environment for Spack: its user scope and caches under the layout's root.
+
+    Without this Python's virtual environment, whose wheels bring an MPI that builds would find.
+    """
+    kept = {
+        name: value
+        for name, value in environ.items()
+        if not name.startswith("SPACK_") and name not in ("PYTHONPATH", "VIRTUAL_ENV")
+    }
+    if sys.prefix != sys.base_prefix:
+        own = str(Path(sys.prefix, "bin"))
+        kept["PATH"] = ":".join(part for part in kept["PATH"].split(":") if part != own)
     return {
         **kept,
         "SPACK_PYTHON": sys.executable,
@@ -61,13 +72,19 @@ def spack(layout: Layout, root: Path, *words: str, log: str) -> str:
 
 
 def _reason(path: Path, begin_b: int) -> str:
-    """The first error in the log after a position."""
+    """The first error in the log after a position, and the package that was being installed."""
     with path.open("rb") as file:
         file.seek(begin_b)
-        lines = file.read().decode(errors="replace").splitlines()
-    errors = [line for line in lines if line.startswith("==> Error")]
-    said = (errors or lines[-1:] or ["no message"])[0].removeprefix("==> ")
-    return said.removeprefix("Error: ").strip()
+        lines = file.read().decode(errors="replace").splitlines() or ["no message"]
+    errors = [n for n, line in enumerate(lines) if line.startswith("==> Error: ")]
+    if not errors:
+        return lines[-1].strip()
+    first = errors[0]
+    said = lines[first].removeprefix("==> Error: ").strip()
+    if said.endswith(":") and first + 1 < len(lines):
+        said += f" {lines[first + 1].strip()}"
+    begun = re.findall(r"^==> Installing (\S+)-\w{32}\b", "\n".join(lines[:first]), re.MULTILINE)
+    return f"{begun[-1]}: {said}" if begun else said
 
 
 def clone(git: str, tag: str, commit: str, into: Path) -> None:

@@ -46,4 +46,6 @@ def require_positive(what: str, value: float) -> float:
 def require_close(what: str, value: float, known: float, relative: float) -> None:
     """Raise FomError unless `value` is within `relative` of `known`."""
     if not abs(value - known) <= relative * abs(known):  # also refuses NaN
-        raise FomError(f"{what} is {value:g}; {known:g} within {relative:.2%} was expected")
+        raise FomError(
+            f"{what} is {value:g}; {known:g} within a share of {relative:g} was expected"
+        )

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import multiprocessing
+import re
+import sys
 import time
 
 import pytest
@@ -88,6 +90,18 @@ def test_setup_takes_the_spack_at_hand_and_isolates_it(spack_root, tmp_path, mon
     assert mirrors["mirrors"]["nimc"]["url"] == "file:///mirror"
 
 
+def test_builds_do_not_see_the_wheels_of_this_python(tmp_path):
+    own = f"{sys.prefix}/bin"
+    seen = tool.isolated(
+        layout("here", tmp_path),
+        {"PATH": f"/usr/bin:{own}:/bin", "VIRTUAL_ENV": sys.prefix, "HOME": "/root"},
+    )
+    in_venv = sys.prefix != sys.base_prefix
+    assert seen["PATH"] == ("/usr/bin:/bin" if in_venv else f"/usr/bin:{own}:/bin")
+    assert "VIRTUAL_ENV" not in seen
+    assert seen["HOME"] == "/root"
+
+
 def test_setup_refuses_an_old_spack_and_an_empty_root(spack_root, tmp_path, monkeypatch):
     text = FAKE.replace("1.1.0", "0.23.1")
     (spack_root / "bin" / "spack").write_text(text)
@@ -134,6 +148,25 @@ def test_a_failure_is_one_line_with_the_log(spack_root, ready):
         build(place, settings, "stream", 1, print)
     assert not place.stamp("stream").exists()
     assert "cannot be solved" in place.log("stream").read_text()
+
+
+def test_a_failed_build_names_its_package(spack_root, ready):
+    place, settings = ready
+    script = (spack_root / "bin" / "spack").read_text()
+    (spack_root / "bin" / "spack").write_text(
+        script.replace(
+            'echo "==> Installing stream"',
+            """printf '==> Installing gmake-4.3-%s [1/2]\\n' s24lewxrja7bzjdtzh4drt5rfcqdjamr
+    printf '==> Installing umt-5.3.0-%s [2/2]\\n' dji66aaankufp35p3uku3xwvaczrsnpq
+    sleep 0.2
+    printf "==> Error: ProcessError: Command exited with status 2:\\n    'make' '-j2'\\n" >&2
+    printf '==> Error: Terminating after first install failure\\n' >&2
+    exit 1""",
+        )
+    )
+    said = "at stream: umt-5.3.0: ProcessError: Command exited with status 2: 'make' '-j2' (log: "
+    with pytest.raises(MachineError, match=re.escape(said)):
+        build(place, settings, "stream", 1, print)
 
 
 def test_placed_environment_stands_anywhere(ready, tmp_path):

@@ -28,9 +28,12 @@ class Umt(CMakePackage):
     sanity_check_is_file = ["bin/test_driver"]
 
     def cmake_args(self):
+        mpi = self.spec["mpi"]
         args = [
             self.define_from_variant("ENABLE_OPENMP", "openmp"),
             self.define("CONDUIT_ROOT", self.spec["conduit"].prefix),
+            self.define("MPI_CXX_COMPILER", mpi.mpicxx),
+            self.define("MPI_Fortran_COMPILER", mpi.mpifc),
         ]
         if self.spec.satisfies("%gcc@10:"):
             args.append(self.define("CMAKE_Fortran_FLAGS", "-fallow-argument-mismatch"))
