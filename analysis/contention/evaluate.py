@@ -39,7 +39,20 @@ class Errors:
 
 
 @dataclass(frozen=True)
+class PlacementErrors:
+    """Errors on one placement, percent; None where nothing was measured there."""
+
+    comp_node: int
+    comm_node: int
+    #: Whether the model was fitted to it.
+    sample: bool
+    comm_percent: float | None
+    comp_percent: float | None
+
+
+@dataclass(frozen=True)
 class _Deviation:
+    at: tuple[int, int]
     sample: bool
     comp: float | None
     comm: float | None
@@ -53,6 +66,23 @@ def evaluate(predictor: Predictor, sweep: Sweep) -> Errors:
     return _errors(_deviations(predictor, sweep.points, sweep.numa_per_socket))
 
 
+def by_placement(predictor: Predictor, sweep: Sweep) -> list[PlacementErrors]:
+    """The errors of `evaluate` on each placement that was measured."""
+    found = _deviations(predictor, sweep.points, sweep.numa_per_socket)
+    rows = []
+    for at in sweep.placements():
+        mine = [d for d in found if d.at == at]
+        rows.append(
+            PlacementErrors(
+                *at,
+                sample=_calibrated(*at, sweep.numa_per_socket),
+                comm_percent=_mean([d.comm for d in mine]),
+                comp_percent=_mean([d.comp for d in mine]),
+            )
+        )
+    return rows
+
+
 def cross_validate(fitter: Fitter, sweep: Sweep, folds: int) -> Errors:
     """Errors on calibration points that were held out of the fit.
 
@@ -60,7 +90,9 @@ def cross_validate(fitter: Fitter, sweep: Sweep, folds: int) -> Errors:
     fit without it. With at least as many folds as inner numbers, this is leave-one-out. The first
     and the last number stay in every fit, because the model does not claim to extrapolate.
     """
-    samples = [p for p in sweep.points if _is_sample(p, sweep.numa_per_socket)]
+    samples = [
+        p for p in sweep.points if _calibrated(p.comp_node, p.comm_node, sweep.numa_per_socket)
+    ]
     inner = sorted({p.n for p in samples})[1:-1]
     found: list[_Deviation] = []
     for fold in range(min(folds, len(inner))):
@@ -72,8 +104,8 @@ def cross_validate(fitter: Fitter, sweep: Sweep, folds: int) -> Errors:
     return _errors(found)
 
 
-def _is_sample(p: Point, numa_per_socket: int) -> bool:
-    return p.comp_node == p.comm_node and p.comp_node in (0, numa_per_socket)
+def _calibrated(comp_node: int, comm_node: int, numa_per_socket: int) -> bool:
+    return comp_node == comm_node and comp_node in (0, numa_per_socket)
 
 
 def _deviations(
@@ -90,7 +122,8 @@ def _deviations(
             continue
         found.append(
             _Deviation(
-                sample=_is_sample(p, numa_per_socket),
+                at=at,
+                sample=_calibrated(*at, numa_per_socket),
                 comp=_percent(p.comp_par_b_s, float(rates.comp_par_b_s[p.n - 1])),
                 comm=_percent(p.comm_par_b_s, float(rates.comm_par_b_s[p.n - 1])),
             )
@@ -104,11 +137,14 @@ def _percent(actual: float | None, predicted: float) -> float | None:
     return 100 * abs(actual - predicted) / actual
 
 
+def _mean(values: list[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return float(np.mean(known)) if known else None
+
+
 def _errors(found: list[_Deviation]) -> Errors:
     def mean(side: str, samples: bool | None) -> float | None:
-        values = [getattr(d, side) for d in found if samples is None or d.sample == samples]
-        known = [value for value in values if value is not None]
-        return float(np.mean(known)) if known else None
+        return _mean([getattr(d, side) for d in found if samples is None or d.sample == samples])
 
     comm, comp = mean("comm", None), mean("comp", None)
     return Errors(

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from analysis.contention.evaluate import Errors
+from analysis.contention.evaluate import Errors, PlacementErrors
 from analysis.contention.parameters import Model, Parameters
 from analysis.contention.predict import Prediction
 from analysis.contention.recommend import Choice, Recommendation
@@ -90,6 +90,19 @@ def errors_table(rows: dict[str, Errors], notes: list[str]) -> str:
         cells = (getattr(errors, name) for name in names)
         lines.append(
             f"{label:28}" + "".join(f"{'-' if c is None else f'{c:.2f}':>17}" for c in cells)
+        )
+    return "\n".join(lines)
+
+
+def placement_errors_table(rows: list[PlacementErrors]) -> str:
+    """Errors on each placement, percent; samples are those that the model was fitted to."""
+    lines = ["comp node  comm node      sample      comm      comp"]
+    for row in rows:
+        cells = ("-" if c is None else f"{c:.2f}" for c in (row.comm_percent, row.comp_percent))
+        sample = "yes" if row.sample else "no"
+        lines.append(
+            f"{row.comp_node:9d}{row.comm_node:11d}{sample:>12}"
+            + "".join(f"{cell:>10}" for cell in cells)
         )
     return "\n".join(lines)
 

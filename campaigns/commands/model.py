@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,13 @@ from typing import Any
 import click
 
 from analysis.contention import from_run, improved, parameters, published, sweep, tables
-from analysis.contention.evaluate import Fitter, Predictor, cross_validate, evaluate
+from analysis.contention.evaluate import (
+    Fitter,
+    Predictor,
+    by_placement,
+    cross_validate,
+    evaluate,
+)
 from analysis.contention.fit import fit
 from analysis.contention.parameters import Model
 from analysis.contention.predict import check_node, placements, predict
@@ -114,17 +121,21 @@ def evaluate_command(
     """Errors on a sweep: of a given model, or of both models fitted to it and cross-validated."""
     measured = _load_sweep(sweep_file, cores, numa_per_socket, numa_nodes, comm_node)
     if platform is not None or model_file is not None:
-        model = load_model(platform, model_file)
-        rows = {"given model": evaluate(partial(predict, model), measured)}
+        judged: Predictor = partial(predict, load_model(platform, model_file))
+        rows = {"given model": evaluate(judged, measured)}
     else:
         rows = {}
+        judged = _seed_model(measured)
         for name, fitter in FITTERS.items():
             rows[name] = evaluate(fitter(measured), measured)
             rows[f"{name}, held out"] = cross_validate(fitter, measured, folds)
+    placed = by_placement(judged, measured)
+    text = f"{tables.errors_table(rows, measured.notes)}\n\n{next(iter(rows))}, by placement:\n"
     _say(
         {"sweep": measured.name, "notes": measured.notes, "folds": folds}
-        | {"errors": {name: errors.as_dict() for name, errors in rows.items()}},
-        tables.errors_table(rows, measured.notes),
+        | {"errors": {name: errors.as_dict() for name, errors in rows.items()}}
+        | {"placements": [asdict(row) for row in placed]},
+        text + tables.placement_errors_table(placed),
         as_json,
     )
 

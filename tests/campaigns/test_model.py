@@ -108,6 +108,9 @@ def test_evaluate_both_models(sweep_file):
         "improved, held out",
     ]
     assert document["errors"]["seed 003"]["comm_all_percent"] < 2
+    placed = {(row["comp_node"], row["comm_node"]): row for row in document["placements"]}
+    assert set(placed) == {(0, 0), (0, 1), (1, 0), (1, 1)}
+    assert [at for at, row in placed.items() if row["sample"]] == [(0, 0), (1, 1)]
 
 
 def test_evaluate_a_given_model(sweep_file):

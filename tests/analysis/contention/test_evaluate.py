@@ -8,7 +8,7 @@ from functools import partial
 import pytest
 
 from analysis.contention import published
-from analysis.contention.evaluate import cross_validate, evaluate
+from analysis.contention.evaluate import by_placement, cross_validate, evaluate
 from analysis.contention.fit import fit
 from analysis.contention.predict import predict
 from analysis.contention.synthetic import sweep
@@ -40,6 +40,29 @@ def test_errors_by_hand():
     assert errors.comp_all == pytest.approx(15)
     assert errors.comm_all == pytest.approx(5)
     assert errors.average == pytest.approx(10)
+
+
+def test_errors_of_each_placement():
+    # As above by hand, each placement by itself; on (0, 1) no rate of computations was measured.
+    model = published.load("henri")
+    exact = sweep(model, 0, 0.0)
+    by_hand = {(0, 0): 10, (1, 1): 20, (1, 0): 30, (0, 1): None}
+    points = [
+        scaled(p, 1 / (1 + error / 100), 1 / 1.05)
+        if (error := by_hand[p.comp_node, p.comm_node]) is not None
+        else dataclasses.replace(p, comp_par_b_s=None)
+        for p in exact.points
+    ]
+    rows = by_placement(partial(predict, model), dataclasses.replace(exact, points=points))
+    assert [(row.comp_node, row.comm_node, row.sample) for row in rows] == [
+        (0, 0, True),
+        (0, 1, False),
+        (1, 0, False),
+        (1, 1, True),
+    ]
+    for row in rows:
+        assert row.comp_percent == pytest.approx(by_hand[row.comp_node, row.comm_node])
+    assert [row.comm_percent for row in rows] == pytest.approx([5, 0, 5, 5], abs=1e-9)
 
 
 def test_samples_are_the_calibrated_nodes_only():
