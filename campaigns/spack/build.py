@@ -13,7 +13,7 @@ from typing import Any
 
 import yaml
 
-from analysis.errors import InputError
+from analysis.errors import InputError, MachineError
 from campaigns.spack import pins as pinned
 from campaigns.spack.layout import Layout
 from campaigns.spack.setup import Settings
@@ -59,7 +59,7 @@ def build(
         raise InputError(f"environment {name!r}: allowed are {', '.join(known)}")
     with held(layout.lock(name)):
         text = placed(layout, settings, name)
-        digest = digest_of(layout, settings, text)
+        digest = digest_of(layout, settings, name, text)
         found = read(layout, name)
         if found and found.digest == digest and found.is_there():
             say(f"{name}: built")
@@ -70,7 +70,10 @@ def build(
         say(f"{name}: choosing versions")
         root, here = Path(settings.spack), ("-e", str(folder))
         started = time.monotonic()
-        if not _take_lock(layout, name) and not _chosen(folder, digest):
+        if (committed := _committed_lock(layout, name)).is_file():
+            shutil.copyfile(committed, folder / "spack.lock")
+            _hold_to_lock(layout, root, folder, name)
+        elif not _chosen(folder, digest):
             spack(layout, root, *here, "concretize", "--force", log=name)
             (folder / "chosen").write_text(digest)
         concretized = time.monotonic()
@@ -119,7 +122,7 @@ def placed(layout: Layout, settings: Settings, name: str) -> str:
     return yaml.safe_dump(document, sort_keys=False)
 
 
-def digest_of(layout: Layout, settings: Settings, text: str) -> str:
+def digest_of(layout: Layout, settings: Settings, name: str, text: str) -> str:
     """SHA-256 of all that decides what is built."""
     sources = sorted((pinned.ENVIRONMENTS / "repo").rglob("*.py"))
     machine = settings.machine_file or pinned.ENVIRONMENTS / "machines" / f"{layout.machine}.yaml"
@@ -128,6 +131,7 @@ def digest_of(layout: Layout, settings: Settings, text: str) -> str:
         pinned.ENVIRONMENTS / "common.yaml",
         pinned.ENVIRONMENTS / "pins.yaml",
         layout.config / "packages.yaml",
+        _committed_lock(layout, name),
         Path(machine),
     ]
     total = hashlib.sha256(f"{settings.spack}\n{settings.version}\n{text}".encode())
@@ -142,12 +146,21 @@ def _chosen(folder: Path, digest: str) -> bool:
     return chosen.is_file() and chosen.read_text() == digest
 
 
-def _take_lock(layout: Layout, name: str) -> bool:
-    """Use the lock that the site committed for this machine, where there is one."""
-    committed = pinned.ENVIRONMENTS / "locks" / layout.machine / f"{name}.lock"
-    if committed.is_file():
-        shutil.copyfile(committed, layout.environment(name) / "spack.lock")
-    return committed.is_file()
+def _committed_lock(layout: Layout, name: str) -> Path:
+    """The lock that holds this machine to one choice of versions, where its site committed one."""
+    return pinned.ENVIRONMENTS / "locks" / layout.machine / f"{name}.lock"
+
+
+def _hold_to_lock(layout: Layout, root: Path, folder: Path, name: str) -> None:
+    """Raise MachineError where the environment asks for what its lock does not have."""
+    locked = _root_hashes(folder)
+    spack(layout, root, "-e", str(folder), "concretize", log=name)
+    if _root_hashes(folder) != locked:
+        committed = _committed_lock(layout, name)
+        raise MachineError(
+            f"{committed}: is not of the {name} environment as it is now: remove it, build, and"
+            f" commit {folder / 'spack.lock'} in its place"
+        )
 
 
 def _installed(layout: Layout, root: Path, folder: Path, name: str) -> list[dict[str, str]]:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import multiprocessing
 import re
+import shutil
 import sys
 import time
+from pathlib import Path
 
 import pytest
 import yaml
@@ -181,11 +183,42 @@ def test_placed_environment_stands_anywhere(ready, tmp_path):
 def test_digest_follows_every_input(ready):
     place, settings = ready
     text = placed(place, settings, "stream")
-    first = digest_of(place, settings, text)
-    assert digest_of(place, settings, text) == first
-    assert digest_of(place, settings, text + " ") != first
+    first = digest_of(place, settings, "stream", text)
+    assert digest_of(place, settings, "stream", text) == first
+    assert digest_of(place, settings, "stream", text + " ") != first
     (place.config / "packages.yaml").write_text("packages: {gcc: {}}\n")
-    assert digest_of(place, settings, text) != first
+    assert digest_of(place, settings, "stream", text) != first
+
+
+@pytest.fixture
+def locked(tmp_path, monkeypatch):
+    """A lock that the site committed for the machine `here`; the environments are a copy."""
+    copy = tmp_path / "spack_envs"
+    shutil.copytree(pins.ENVIRONMENTS, copy)
+    monkeypatch.setattr(pins, "ENVIRONMENTS", copy)
+    path = copy / "locks" / "here" / "stream.lock"
+    path.parent.mkdir(parents=True)
+    path.write_text('{"roots": [{"hash": "aaa", "spec": "stream"}], "note": "committed"}')
+    return path
+
+
+def test_a_committed_lock_is_taken_and_decides_what_is_built(spack_root, ready, locked):
+    place, settings = ready
+    script = (spack_root / "bin" / "spack").read_text()
+    # Spack leaves a lock alone that has all that the environment asks for.
+    (spack_root / "bin" / "spack").write_text(script.replace("*concretize*)", "*--force*)"))
+    built = build(place, settings, "stream", 1, print)
+    assert json.loads(Path(built.lock).read_text())["note"] == "committed"
+    assert [call for call in calls(spack_root) if "--force" in call] == []
+    locked.write_text(locked.read_text().replace("committed", "moved on"))
+    build(place, settings, "stream", 1, print)
+    assert json.loads(Path(built.lock).read_text())["note"] == "moved on"
+
+
+def test_a_committed_lock_of_another_choice_is_refused(ready, locked):
+    locked.write_text('{"roots": [{"hash": "zzz", "spec": "stream@4"}]}')
+    with pytest.raises(MachineError, match=r"here/stream\.lock: is not of the stream environment"):
+        build(*ready, "stream", 1, print)
 
 
 def _hold(path, seconds, order):
