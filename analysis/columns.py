@@ -16,6 +16,10 @@ timetable become
 | timetable | writers at work at a time under a timetable; null without one |
 | counted_alone_b_s, counted_b_s | the same as the target's device counted; null where none did |
 | comm_node | NUMA node that the writers' buffers were bound to; null where they were left alone |
+| direction | `read` or `write`; null where there were no writers, or the sample is an old one |
+| own_binding | what the injector does about NUMA by itself; null where not told |
+| target_on_node_share | least share of a target's buffer on that node; null where unverified |
+| target_pinned_b | least memory of a writer's target that cannot be moved; null where not told |
 | same_host | whether a writer's origin and target are one host |
 """
 
@@ -86,6 +90,10 @@ _WRITER_MORE: dict[str, pl.DataType] = {
     "counted_b": pl.Float64(),
     "counted_s": pl.Float64(),
     "counted_alone_b_s": pl.Float64(),
+    "direction": _TEXT,
+    "own_binding": _TEXT,
+    "target_on_node_share": pl.Float64(),
+    "target_pinned_b": pl.Int64(),
 }
 #: Parsed as JSON text first and taken apart later, which is four times as fast; but polars leaves
 #: escapes out of that text, so a piece that holds a backslash is parsed with these types at once.
@@ -220,6 +228,12 @@ def _flatten(raw: pl.DataFrame) -> pl.DataFrame:
         counted_alone_b_s=each(of("counted_alone_b_s")).list.max(),
         counted_b_s=each(of("counted_b") / of("counted_s")).list.max(),
         comm_node=each(of("buffer_node")).list.max(),
+        direction=pl.when(some)
+        .then(each(of("direction").drop_nulls().first()).list.first())
+        .cast(_NAME),
+        own_binding=each(of("own_binding")).list.first().cast(_NAME),
+        target_on_node_share=each(of("target_on_node_share")).list.min(),
+        target_pinned_b=each(of("target_pinned_b")).list.min(),
         same_host=each(of("origin") == of("target")).list.any(),
         incomplete=each(incomplete).list.any(),
     )

@@ -67,6 +67,8 @@ class Result:
     rejections: list[dict[str, str]]
     #: Caveats that belong beside the figures.
     notes: list[str]
+    #: What the writers did: `write` into the node's memory, or `read` from it; None without any.
+    direction: str | None = None
 
     def __post_init__(self) -> None:
         for name in ("slowdown", "noise_floor", "control"):
@@ -121,6 +123,7 @@ def _row(
         precision=asked.precision,
         same_host=bool(own["same_host"].any()),
     )
+    directions = own["direction"].drop_nulls()
     return Result(
         case=str(own["case"][0]),
         workload=str(own["workload"][0]),
@@ -142,6 +145,7 @@ def _row(
         verdict=verdict,
         rejections=_rejections(lost),
         notes=caveats(own, blocks, effect, asked.precision, asked.pairs_cap),
+        direction=None if directions.is_empty() else str(directions[0]),
     )
 
 

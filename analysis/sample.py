@@ -69,6 +69,11 @@ class WriterRecord:
     #: not tell, and the binding is unverified.
     target_buffers_b: dict[str, int] = field(default_factory=dict)
     origin_buffers_b: dict[str, int] = field(default_factory=dict)
+    #: Share of the target's buffer that lay on `buffer_node`; None: not bound, or unverified.
+    target_on_node_share: float | None = None
+    #: Memory of the target's process that no page can be moved of, since a device may reach it at
+    #: any time (VmPin), bytes; None: not told.
+    target_pinned_b: int | None = None
     #: What the injector does about NUMA by itself: `none`, or that it was told not to.
     own_binding: str | None = None
 

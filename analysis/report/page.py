@@ -15,6 +15,7 @@ from analysis.pairs import SILENT_ARMS, in_order
 from analysis.rejections import Kind, kinds
 from analysis.report import words
 from analysis.report.data import RunData
+from analysis.report.numa import NumaView, numa_view
 from analysis.report.palette import variable
 from analysis.report.plots import overview_plot, ratios_plot, samples_plot
 from analysis.report.scaling import ScalingView, scaling_view
@@ -80,6 +81,8 @@ class RunView:
     scaling: ScalingView | None
     #: The study's single-node tables and figure, where the run has workloads of it.
     study: StudyView | None
+    #: Cells of RDMA and NUMA, where the run has some.
+    numa: NumaView | None
 
     @property
     def emulated(self) -> list[str]:
@@ -129,6 +132,7 @@ def _run_view(run: RunData, anchor: str) -> RunView:
         arms=in_order({row.arm for row in effects}),
         scaling=scaling_view(run, f"{anchor}f"),
         study=study_view(run, f"{anchor}n"),
+        numa=numa_view(run, f"{anchor}u"),
     )
 
 

@@ -47,7 +47,8 @@ def sentence(row: Result) -> str:
         return f"No estimate: {count(row.pairs, 'pair')} of at least 6 that are needed."
     writers = ""
     if row.writer_rate_b_s is not None:
-        writers = f" while {quantity(row.writer_rate_b_s, 'B/s', 3)} were written into its node"
+        done = "read from" if row.direction == "read" else "written into"
+        writers = f" while {quantity(row.writer_rate_b_s, 'B/s', 3)} were {done} its node"
     left_open = _left_open(row.verdict, row.slowdown_high)
     return (
         f"The same work took {_change(row.slowdown)} time{writers} (interval from "

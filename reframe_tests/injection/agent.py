@@ -59,6 +59,7 @@ class _End:
             "role": self.role,
             "own_binding": self.own_binding,
             "buffers_b": {str(node): size_b for node, size_b in found.items()},
+            "pinned_b": numa.pinned_b(self.process.pid),
         }
 
 

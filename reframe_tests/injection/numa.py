@@ -26,6 +26,7 @@ _KIB = 1024
 #: Files behind which lies shared memory, as numa_maps writes their names; it escapes the blank.
 _SHARED = re.compile(r"file=(/dev/shm/|/SYSV|/memfd:|/dev/zero|/anon_hugepage)")
 _PAGES = re.compile(r"\bN(\d+)=(\d+)\b")
+_PINNED = re.compile(r"^VmPin:\s+(\d+) kB$", re.MULTILINE)
 _PAGE_KIB = re.compile(r"\bkernelpagesize_kB=(\d+)")
 
 
@@ -71,6 +72,19 @@ def buffers_b(pid: int, least_b: int) -> dict[int, int]:
     except OSError:
         return {}
     return read_maps(text.splitlines(), least_b)
+
+
+def pinned_b(pid: int) -> int | None:
+    """Memory of a process that a device may reach at any time, bytes: no page of it can move.
+
+    Registering memory with an RDMA device pins it. None where the kernel does not tell.
+    """
+    try:
+        text = Path(f"/proc/{pid}/status").read_text()
+    except OSError:
+        return None
+    found = _PINNED.search(text)
+    return int(found[1]) * _KIB if found else None
 
 
 def read_maps(lines: Iterable[str], least_b: int) -> dict[int, int]:

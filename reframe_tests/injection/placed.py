@@ -19,25 +19,35 @@ class Placed:
     own_binding: str
     #: NUMA node -> bytes of its buffers there; empty where the kernel does not tell.
     buffers_b: dict[str, int]
+    #: Bytes of its memory that no page can be moved of; None where the kernel does not tell.
+    pinned_b: int | None = None
 
 
 def attach(records: list[WriterRecord], placed: Sequence[Placed]) -> list[WriterRecord]:
     """The records, in the writers' order, with where the buffers of both ends lay."""
     found = {(end.writer, end.role): end for end in placed}
-
-    def buffers_b(index: int, role: Literal["target", "origin"]) -> dict[str, int]:
-        end = found.get((index, role))
-        return end.buffers_b if end else {}
-
     return [
-        replace(
-            record,
-            own_binding=origin.own_binding if (origin := found.get((index, "origin"))) else None,
-            target_buffers_b=buffers_b(index, "target"),
-            origin_buffers_b=buffers_b(index, "origin"),
-        )
+        _with_ends(record, found.get((index, "target")), found.get((index, "origin")))
         for index, record in enumerate(records)
     ]
+
+
+def _with_ends(record: WriterRecord, target: Placed | None, origin: Placed | None) -> WriterRecord:
+    at_target = target.buffers_b if target else {}
+    at_origin = origin.buffers_b if origin else {}
+    # Over shared memory the origin maps the target's buffer, and may be the only one that does.
+    seen_b = at_target or (at_origin if record.transport == "shared memory" else {})
+    share = None
+    if record.buffer_node is not None and seen_b:
+        share = seen_b.get(str(record.buffer_node), 0) / sum(seen_b.values())
+    return replace(
+        record,
+        own_binding=origin.own_binding if origin else None,
+        target_buffers_b=at_target,
+        origin_buffers_b=at_origin,
+        target_on_node_share=share,
+        target_pinned_b=target.pinned_b if target else None,
+    )
 
 
 def astray(records: Sequence[WriterRecord]) -> str | None:

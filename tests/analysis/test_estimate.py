@@ -84,6 +84,7 @@ def test_keys_are_those_promised() -> None:
         "verdict",
         "rejections",
         "notes",
+        "direction",
     ]
 
 

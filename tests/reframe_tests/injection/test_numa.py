@@ -2,6 +2,7 @@
 
 import asyncio
 import errno
+import os
 import sys
 from pathlib import Path
 
@@ -53,6 +54,16 @@ def numa_maps(pid):
     return path.read_text()
 
 
+def policies(text):
+    return {line.split()[1] for line in text.splitlines()}
+
+
+def test_what_is_pinned_is_read_from_the_kernel():
+    # Nothing of this process is registered with a device.
+    assert numa.pinned_b(os.getpid()) == 0
+    assert numa.pinned_b(2**22 + 1) is None  # beyond the largest number of a process
+
+
 def test_a_process_gets_its_memory_from_the_node_alone():
     async def run():
         pipe = asyncio.subprocess.PIPE
@@ -64,10 +75,9 @@ def test_a_process_gets_its_memory_from_the_node_alone():
             await processes.stop(process)
 
     text, found = asyncio.run(run())
-    policies = {line.split()[1] for line in text.splitlines()}
-    assert policies == {"bind:0"}
+    assert policies(text) == {"bind:0"}
     assert found[0] >= 64 * MIB
-    assert "bind" not in numa_maps("self")  # ours is as it was
+    assert "bind:0" not in policies(numa_maps("self"))  # ours is as it was
 
 
 def test_a_node_that_is_not_there_is_named_with_those_that_are():
@@ -94,7 +104,7 @@ def record(**changes):
 
 def test_what_each_end_saw_stands_in_its_writers_record():
     ends = [
-        Placed(1, "target", "off", {"0": 5}),
+        Placed(1, "target", "off", {"0": 5}, 2048),
         Placed(1, "origin", "off", {"1": 7}),
         Placed(0, "origin", "none", {}),
     ]
@@ -102,6 +112,23 @@ def test_what_each_end_saw_stands_in_its_writers_record():
     assert (first.own_binding, first.target_buffers_b, first.origin_buffers_b) == ("none", {}, {})
     assert second.own_binding == "off"
     assert (second.target_buffers_b, second.origin_buffers_b) == ({"0": 5}, {"1": 7})
+    assert (first.target_pinned_b, second.target_pinned_b) == (None, 2048)
+
+
+@pytest.mark.parametrize(
+    ("transport", "target_b", "origin_b", "share"),
+    [
+        ("RoCE", {"1": 3, "0": 1}, {}, 0.75),
+        ("RoCE", {}, {"1": 8}, None),  # the origin's buffer tells nothing of the target's
+        ("shared memory", {}, {"1": 6, "0": 2}, 0.75),
+    ],
+)
+def test_how_much_of_the_targets_buffer_was_seen_on_its_node(transport, target_b, origin_b, share):
+    ends = [Placed(0, "target", "none", target_b), Placed(0, "origin", "none", origin_b)]
+    (bound,) = attach([record(transport=transport, buffer_node=1)], ends)
+    assert bound.target_on_node_share == share
+    (alone,) = attach([record(transport=transport)], ends)
+    assert alone.target_on_node_share is None
 
 
 def test_buffers_seen_elsewhere_reject_the_run_and_unseen_ones_do_not():

@@ -1,0 +1,217 @@
+"""Cells and answers of RDMA and NUMA, on rates chosen so that every figure follows by hand."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from analysis.numa import Cell, Key, Question, cells, questions
+from analysis.report.data import load_run
+from analysis.report.numa import label, numa_view
+from analysis.report.page import render
+from analysis.sample import Sample
+from tests.analysis.synthetic import Case, header, samples, write_run
+
+GB = 1e9
+#: What communications do in each cell, GB/s, one a run; six runs of the same rate where it is one.
+TWO_NODES = {
+    Key("write", "nic", "idle", ""): 8,
+    Key("write", "nic", "write", "nic"): 6,
+    Key("write", "nic", "write", "free"): 1.5,
+    Key("write", "other", "idle", ""): 4,
+    Key("write", "other", "write", "other"): 1,
+    Key("write", "other", "write", "free"): [1, 2, 3, 4, 5, 6],
+    Key("read", "other", "idle", ""): 5,
+    Key("read", "other", "write", "other"): 3.7,
+    Key("read", "other", "write", "free"): [1, 2, 3, 4, 5, 6],
+}
+
+
+def of_cell(key: Key, rates: list[float], **writer: object) -> list[Sample]:
+    """Six pairs: workers do 10 GB/s alone, and 5 GB/s beside communications."""
+    name = "-".join(filter(None, key))
+    made = samples(
+        Case(name, "B/s", "higher", 10 * GB, {"on": 2.0}, noise=0, pair_noise=0), pairs=6
+    )
+    workload = "numa_idle" if key.load == "idle" else "numa"
+    left = iter(rates)
+    told = {"buffer_node": 0, "target_on_node_share": 1.0, "own_binding": "none", **writer}
+    changed = []
+    for sample in made:
+        sample = replace(sample, workload=workload, provenance=name.ljust(64, "0"))
+        if sample.arm == "on":
+            (record,) = sample.writers
+            rate = next(left) * GB
+            record = replace(record, rate_b_s=rate, direction=key.direction, **told)
+            sample = replace(sample, writers=[record])
+        changed.append(sample)
+    return changed
+
+
+def run_of(folder: Path, grid: dict[Key, object], nodes: int = 2, **writer: object) -> Path:
+    """A run of synthetic cells; nothing of it was measured."""
+    found = []
+    for key, rates in grid.items():
+        found += of_cell(key, rates if isinstance(rates, list) else [rates] * 6, **writer)
+    run = write_run(folder / "run", found, header(campaign="numa"))
+    (run / "provenance").mkdir()
+    place = {"nic": 0, "other": 1}
+    for key in grid:
+        facts = {
+            "direction": key.direction,
+            "numa_nodes": nodes,
+            "nic_node": 0,
+            "buffer": key.buffer,
+            "buffer_node": place[key.buffer],
+            "workers": key.workers or None,
+            "worker_node": place.get(key.workers),
+            "load": key.load,
+        }
+        name = "-".join(filter(None, key)).ljust(64, "0")
+        (run / "provenance" / f"{name}.json").write_text(json.dumps({"numa": facts}))
+    return run
+
+
+def cells_of(run: Path) -> list[Cell]:
+    data = load_run(run)
+    return cells(data.samples, data.results, data.provenance)
+
+
+def answers(found: list[Question]) -> list[list[str]]:
+    return [[answer.answer for answer in question.answers] for question in found]
+
+
+def test_both_sides_of_every_cell(tmp_path: Path) -> None:
+    found = {cell.key: cell for cell in cells_of(run_of(tmp_path, TWO_NODES))}
+    assert list(found) == list(TWO_NODES)  # idle first, then by where workers run
+    loaded = found[Key("write", "nic", "write", "nic")]
+    assert loaded.communications is not None
+    assert loaded.communications.value == 6 * GB
+    assert loaded.of_idle is not None
+    assert (loaded.of_idle.low, loaded.of_idle.value, loaded.of_idle.high) == (0.75, 0.75, 0.75)
+    assert (loaded.workers_alone_b_s, loaded.workers_b_s) == (10 * GB, 5 * GB)
+    assert loaded.kept is not None
+    assert loaded.kept.value == pytest.approx(0.5)
+    varied = found[Key("write", "other", "write", "free")]
+    assert varied.communications is not None
+    # Median of 1 to 6 GB/s; six runs give the extremes as interval.
+    assert [varied.communications.low, varied.median_b_s, varied.communications.high] == [
+        1 * GB,
+        3.5 * GB,
+        6 * GB,
+    ]
+
+
+def test_nobody_at_work_has_no_workers_rate(tmp_path: Path) -> None:
+    idle = cells_of(run_of(tmp_path, {Key("write", "nic", "idle", ""): 8}))[0]
+    assert (idle.workers_alone_b_s, idle.kept, idle.of_idle) == (None, None, None)
+    assert idle.median_b_s == 8 * GB
+
+
+def test_rates_are_the_receivers_where_its_device_counted_every_run(tmp_path: Path) -> None:
+    key = Key("read", "nic", "idle", "")
+    claimed = cells_of(run_of(tmp_path / "a", {key: 8}))[0]
+    assert (claimed.told_by, claimed.median_b_s) == ("origin", 8 * GB)
+    # 14 GB within 2 s.
+    counted = cells_of(run_of(tmp_path / "b", {key: 8}, counted_b=14 * GB, counted_s=2.0))[0]
+    assert (counted.told_by, counted.median_b_s) == ("receiver", 7 * GB)
+
+
+def test_the_findings_of_the_seed_as_questions(tmp_path: Path) -> None:
+    found = questions(cells_of(run_of(tmp_path, TWO_NODES)), numa_nodes=2)
+    idle, remote, placed, locked = found
+    # Into another node: writes 4, reads 5. Into the interface's: reads are not in this run.
+    first, second = idle.answers
+    assert (first.answer, first.why) == ("no", "the other way round")
+    assert first.ratio is not None
+    assert first.ratio.value == pytest.approx(0.8)
+    assert (second.answer, second.why) == ("not measured", "the cells are not in this run")
+    # Reads against writes: no cell; 3.7 / 1; the same six rates on both sides.
+    assert [answer.answer for answer in remote.answers] == [
+        "not measured",
+        "yes",
+        "cannot be told",
+    ]
+    assert remote.answers[1].ratio is not None
+    assert remote.answers[1].ratio.value == pytest.approx(3.7)
+    assert remote.answers[2].why == "within noise"
+    # Reading workers are not in this run; writing ones: 6 / 1.5.
+    assert [answer.answer for answer in placed.answers] == ["not measured", "yes"]
+    assert placed.answers[1].ratio is not None
+    assert placed.answers[1].ratio.value == pytest.approx(4.0)
+    assert (placed.answers[1].first_b_s, placed.answers[1].second_b_s) == (6 * GB, 1.5 * GB)
+    assert (locked.answers[0].answer, locked.answers[0].why) == (
+        "not measured",
+        "the kernel does not tell",
+    )
+
+
+def test_one_numa_node_answers_nothing_about_another(tmp_path: Path) -> None:
+    grid = {key: rates for key, rates in TWO_NODES.items() if "other" not in key}
+    found = questions(cells_of(run_of(tmp_path, grid, nodes=1)), numa_nodes=1)
+    assert answers(found) == [
+        ["not measured", "not measured"],
+        ["not measured"] * 3,
+        ["not measured", "not measured"],
+        ["not measured"],
+    ]
+    assert found[1].answers[0].why == "this machine has one NUMA node"
+    pinned = found[2].answers[1]
+    assert pinned.why == "this machine has one NUMA node: only pinning differs"
+    assert pinned.ratio is not None
+    assert pinned.ratio.value == pytest.approx(4.0)  # shown, though it is no answer
+
+
+@pytest.mark.parametrize(
+    ("pinned_b", "answer"), [(65536, "yes"), (4 << 20, "yes"), (0, "no"), (None, "not measured")]
+)
+def test_pages_are_locked_where_a_message_is_pinned(
+    tmp_path: Path, pinned_b: int | None, answer: str
+) -> None:
+    run = run_of(tmp_path, {Key("write", "nic", "idle", ""): 8}, target_pinned_b=pinned_b)
+    assert answers(questions(cells_of(run), 2))[3] == [answer]
+
+
+def test_fewer_than_six_runs_answer_nothing(tmp_path: Path) -> None:
+    grid = {Key(direction, "nic", "idle", ""): 8 for direction in ("write", "read")}
+    run = run_of(tmp_path, grid)
+    path = run / "samples" / "read-nic-idle.jsonl"
+    lines = path.read_text().splitlines()
+    cut = [line for line in lines if '"pair": 5' not in line]
+    assert len(cut) == len(lines) - 2
+    path.write_text("\n".join(cut) + "\n")
+    answer = questions(cells_of(run), 2)[0].answers[1]
+    assert (answer.answer, answer.why) == ("cannot be told", "fewer than 6 runs a side")
+    assert answer.ratio is None
+
+
+def test_cells_have_names_that_tell_them_apart() -> None:
+    assert label(Key("write", "nic", "idle", "")) == "write nic: nobody"
+    assert label(Key("read", "other", "nt_write", "free")) == "read other: nt_write left alone"
+
+
+def test_the_page_says_what_is_absent_unverified_and_emulated(tmp_path: Path) -> None:
+    grid = {key: rates for key, rates in TWO_NODES.items() if "other" not in key}
+    run = load_run(run_of(tmp_path, grid, nodes=1, target_on_node_share=None))
+    view = numa_view(run, "u")
+    assert view is not None
+    assert view.notes[:2] == [
+        "this machine has one NUMA node: cells with buffer or workers on another one are absent",
+        "where buffers lay is not verified",
+    ]
+    page = render([run])
+    assert "RDMA and NUMA" in page
+    assert "were written into its node" in page
+    assert "were read from its node" not in page
+    reads = load_run(run_of(tmp_path / "reads", {Key("read", "nic", "read", "nic"): 8}))
+    assert "while 8.00 GB/s were read from its node" in render([reads])
+    assert "Emulated communications, not RDMA hardware." in page
+    assert "published: yes, they are 3.6 to 5 times as fast" in page
+
+
+def test_other_runs_have_no_such_section(tmp_path: Path) -> None:
+    made = samples(Case("stream", "B/s", "higher", 1e9, {"on": 1.2}), pairs=6)
+    assert numa_view(load_run(write_run(tmp_path / "run", made)), "u") is None
