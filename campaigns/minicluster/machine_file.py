@@ -40,6 +40,7 @@ def render(spec: Spec, cpus: int, memory_mib: int) -> str:
             "cores": cpus if spec.fabric == "rxe" else max(1, cpus // spec.nodes),
             "sockets": spec.numa,
             "numa_nodes": spec.numa,
+            "nic_node": 0,  # soft-RoCE is on none, the first stands in for one
             "llc": f"{here.llc_total_b}B",
             "memory": f"{memory_mib}MiB",
         },

@@ -30,6 +30,7 @@ def test_a_virtual_machine_has_sockets_of_its_own_and_says_that_they_are_emulate
     found = machine.load("minicluster")
     facts = found.node_facts()
     assert (facts.cores, facts.sockets, facts.numa_nodes) == (6, 2, 2)
+    assert found.nic_node() == 0
     (caveat,) = found.caveats
     assert "emulated" in caveat
 
