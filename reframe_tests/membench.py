@@ -43,8 +43,8 @@ class membench(rfm.RegressionTest, NimcMixin):
         cores = self.cores or max(1, round(self.share * socket_cores))
         if not 1 <= cores <= socket_cores:
             raise ReframeError(
-                f"{self.name}.cores: {self.cores} found; allowed are 1 to the {socket_cores} of a"
-                f" socket of {self.machine.name}, and 0 for a share of them"
+                f"{self.name}.cores: {self.cores} found; allowed are 1 to {socket_cores}, the cores"
+                f" of a socket that the application may have on {self.machine.name}, and 0: a share"
             )
         self.num_cpus_per_task = self.app_cores
         self.executable_opts = [self.kernel, "-n", str(cores), "-d", str(self.duration_s)]

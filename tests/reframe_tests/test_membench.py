@@ -9,6 +9,7 @@ import platform
 import re
 import shutil
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -16,7 +17,8 @@ import pytest
 
 from reframe_tests.injection.host import cpu_list
 
-SOURCE = Path(__file__).parents[2] / "reframe_tests" / "src" / "membench"
+ROOT = Path(__file__).parents[2]
+SOURCE = ROOT / "reframe_tests" / "src" / "membench"
 KERNELS = ["copy", "scale", "add", "triad", "read", "write", "nt_write"]
 #: Bytes an element: the doubles read and written, as STREAM counts.
 ELEMENT_B = dict(zip(KERNELS, (16, 16, 24, 24, 8, 8, 8), strict=True))
@@ -115,6 +117,28 @@ def test_wrong_arithmetic_is_found(tmp_path, kernel):
     assert done.returncode == 3
     assert "wrong results" in done.stderr
     assert "FOM" not in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("setting", "told"),
+    [
+        ("cores=9999", "membench.cores: 9999 found; allowed are 1 to"),
+        ("node=99", "membench.node: 99 found; allowed are -1"),
+    ],
+)
+def test_the_check_refuses_what_the_machine_lacks(tmp_path, setting, told):
+    reframe = [str(Path(sys.executable).parent / "reframe"), "-C", ROOT / "configs/localhost.py"]
+    options = ["-c", ROOT / "reframe_tests/membench.py", "--prefix", tmp_path, "--dry-run"]
+    done = subprocess.run(
+        [*reframe, *options, "-n", "^membench$", "-S", f"membench.{setting}"],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
+    assert done.returncode == 1
+    assert told in done.stdout
 
 
 def test_figure_is_the_sum_of_all_cores(program):
