@@ -73,12 +73,20 @@ def is_chosen(entry: Entry, cases: Sequence[Entry]) -> bool:
     return entry.name not in (same[0].name, same[-1].name)
 
 
+def most(entry: Entry, cases: Sequence[Entry]) -> list[Entry]:
+    """As many of a chosen case's siblings as may be measured: all have the same cost."""
+    from analysis.contention import calibrate  # fitting takes a second to load
+
+    same = siblings(entry, cases)
+    return [same[-1], *same[: calibrate.points_allowed(_n(same[-1])) - 1]]
+
+
 def next_case(run: Path, same: Sequence[Entry], begun: Sequence[Entry]) -> Entry | None:
     """The case of a placement to measure next, None when its model is known well enough.
 
     `same` are all of the placement's cases, `begun` those that were measured or could not be.
     """
-    from analysis.contention import calibrate, from_run  # fitting takes a second to load
+    from analysis.contention import calibrate, from_run
 
     if not begun:
         return same[0]

@@ -76,6 +76,9 @@ def test_a_plan_says_what_may_be_left_out() -> None:
     assert {name for name, pairs in least.items() if pairs} == {
         "s@n1-c0-m0", "s@n14-c0-m0", "s@n1-c1-m1", "s@n14-c1-m1"
     }  # fmt: skip
+    # Of 14 numbers of cores a placement, a third of the runs of a full sweep is 6.
+    sums = planned.as_dict()
+    assert sums["duration_most_s"] == pytest.approx(3 * sums["duration_least_s"])
 
 
 @pytest.mark.parametrize(
