@@ -43,13 +43,15 @@ def _cases(entry: Entry, machine: Machine) -> list[Entry]:
 
 
 def placements(machine: Machine, *, calibration: bool) -> list[tuple[int, int]]:
-    """Pairs of NUMA nodes: both on the first node of a socket, of the first two sockets; or all."""
+    """Pairs of NUMA nodes: both on the first node of a socket, of the first two sockets; or all.
+
+    Those two come first in any case: a run that is stopped can be fitted all the same.
+    """
     facts = machine.node_facts()
     per_socket = max(1, facts.numa_nodes // facts.sockets)
-    if calibration:
-        return [(node, node) for node in (0, per_socket) if node < facts.numa_nodes]
+    first = [(node, node) for node in (0, per_socket) if node < facts.numa_nodes]
     nodes = range(facts.numa_nodes)
-    return list(product(nodes, nodes))
+    return first if calibration else list(dict.fromkeys([*first, *product(nodes, nodes)]))
 
 
 def socket_cores(machine: Machine) -> int:

@@ -38,6 +38,12 @@ def test_self_contained_and_themed():
         assert "var(--" in figure
 
 
+def test_what_is_emulated_stands_on_the_page():
+    exact = sweep(published.load("henri"), 0, 0.01)
+    emulated = dataclasses.replace(exact, notes=["nodes are <emulated>"])
+    assert "nodes are &lt;emulated&gt;" in render(fit(emulated), emulated)
+
+
 def test_measurements_and_their_errors():
     truth = published.load("henri-subnuma")
     measured = sweep(truth, 0, 0.01)
