@@ -18,6 +18,7 @@ from analysis.contention.page import render as model_page
 from analysis.report import page
 from analysis.report.data import load_run
 from tests.analysis.synthetic import LAMMPS, STREAM, header, reject, samples, write_run
+from tests.analysis.test_numa import TWO_NODES, run_of
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser"))), None)
 pytestmark = [
@@ -110,6 +111,13 @@ def test_the_page_of_a_model_fits_a_narrow_window(tmp_path: Path) -> None:
     assert found["scroll"] <= 390
     assert found["loaded"] == []
     assert found["console"] == []
+
+
+@pytest.mark.parametrize("width", [390, 900])
+def test_the_cells_of_rdma_and_numa_fit_the_window(tmp_path: Path, width: int) -> None:
+    run = run_of(tmp_path, TWO_NODES)
+    found = _look(tmp_path, page.render([load_run(run)]), width)
+    assert (found["wide"], found["console"]) == ([], [])
 
 
 def test_ink_follows_the_colour_scheme(tmp_path: Path, text: str) -> None:
