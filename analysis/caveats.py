@@ -11,9 +11,9 @@ from analysis.statistics.interval import Estimate
 
 #: Transport of a writer -> what its figures do not stand for.
 _EMULATIONS = {
-    "shared memory": "writes went through shared memory on one host: emulation, not RDMA hardware",
-    "soft-RoCE": "writes went over soft-RoCE: emulation by the CPU, not RDMA hardware",
-    "tcp": "writes went over TCP: the target's CPU took part, this is not RDMA",
+    "shared memory": "writers went through shared memory on one host: emulation, not RDMA hardware",
+    "soft-RoCE": "writers went over soft-RoCE: emulation by the CPU, not RDMA hardware",
+    "tcp": "writers went over TCP: the target's CPU took part, this is not RDMA",
 }
 
 

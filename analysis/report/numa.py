@@ -93,6 +93,13 @@ def _limits(found: Sequence[Cell], samples: pl.DataFrame) -> list[str]:
         if told == {"receiver"}
         else "communications' rates are what the origin reports; no device counted all of them"
     )
+    if samples["same_host"].any():
+        notes.append("no network interface is between: the origin's cores stand in for one")
+        if len({cell.key.direction for cell in found}) > 1:
+            notes.append(
+                "on one host writes are a copy by the origin, reads one by the kernel: what differs"
+                " between them is the way of copying"
+            )
     own = [str(text) for text in samples["own_binding"].drop_nulls().unique(maintain_order=True)]
     notes.append(f"the injector's own NUMA binding: {', '.join(own) or 'not told'}")
     return notes

@@ -206,6 +206,8 @@ def test_the_page_says_what_is_absent_unverified_and_emulated(tmp_path: Path) ->
     assert "RDMA and NUMA" in page
     assert "were written into its node" in page
     assert "were read from its node" not in page
+    assert "the origin's cores stand in for one" in " ".join(view.notes)
+    assert not any("way of copying" in note for note in view.notes)  # this run has no reads
     reads = load_run(run_of(tmp_path / "reads", {Key("read", "nic", "read", "nic"): 8}))
     assert "while 8.00 GB/s were read from its node" in render([reads])
     assert "Emulated communications, not RDMA hardware." in page
