@@ -25,11 +25,11 @@ def test_a_virtual_machine_has_sockets_of_its_own_and_says_that_they_are_emulate
     tmp_path, monkeypatch
 ):
     monkeypatch.setenv("NIMC_MINICLUSTER", str(tmp_path))
-    spec = Spec("rxe", nodes=2, origins=1, numa=2, cores=3)
-    (tmp_path / "machine.yaml").write_text(render(spec, cpus=6, memory_mib=512))
+    spec = Spec("rxe", nodes=2, origins=1, numa=2, cores=4)
+    (tmp_path / "machine.yaml").write_text(render(spec, cpus=8, memory_mib=512))
     found = machine.load("minicluster")
     facts = found.node_facts()
-    assert (facts.cores, facts.sockets, facts.numa_nodes) == (6, 2, 2)
+    assert (facts.cores, facts.sockets, facts.numa_nodes) == (8, 2, 2)
     assert found.nic_node() == 0
     (caveat,) = found.caveats
     assert "emulated" in caveat

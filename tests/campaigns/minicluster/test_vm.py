@@ -125,11 +125,11 @@ def test_two_numa_nodes_share_the_memory_asked_for() -> None:
 
 
 def test_each_numa_node_is_a_socket_with_its_processors() -> None:
-    words = line(Spec("rxe", 3, 1, numa=2, cores=3))
-    assert after("-smp", words) == ["6,sockets=2,cores=3,threads=1"]
+    words = line(Spec("rxe", 3, 1, numa=2, cores=4))
+    assert after("-smp", words) == ["8,sockets=2,cores=4,threads=1"]
     assert [re.search(r"cpus=(.*)", node).group(1) for node in after("-numa", words)] == [  # type: ignore[union-attr]
-        "0-2",
-        "3-5",
+        "0-3",
+        "4-7",
     ]
 
 
