@@ -8,6 +8,7 @@ from typing import Any
 
 from analysis.estimate import Result
 from analysis.figures import count, quantity
+from analysis.units import SECONDS
 from analysis.verdict import MEANING, Verdict
 
 #: Outcome of a run that does not count -> what it means.
@@ -31,13 +32,21 @@ def binary(value: float) -> str:
     return f"{value:.4g} TiB"
 
 
+def duration(value_s: float) -> str:
+    """A length of time: days and years where it has such, else seconds."""
+    for unit in ("y", "d"):
+        if value_s >= SECONDS[unit]:
+            return f"{value_s / SECONDS[unit]:.4g} {unit}"
+    return f"{value_s:.4g} s"
+
+
 #: Ending of a key -> how its number is shown; the longer endings come first.
 _ENDINGS: dict[str, Callable[[float], str]] = {
     "_b_s": lambda value: quantity(value, "B/s"),
     "_b": binary,
     "_hz": lambda value: f"{value / 1e9:.4g} GHz",
     "_mhz": lambda value: f"{value:.4g} MHz",
-    "_s": lambda value: f"{value:.4g} s",
+    "_s": duration,
 }
 
 

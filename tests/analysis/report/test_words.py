@@ -49,6 +49,7 @@ def test_no_effect_tells_what_the_interval_leaves_open(tmp_path: Path) -> None:
         ({"clock_offsets_s": {"vm": 3.4570693e-06}}, "clock offsets vm", "3.457e-06 s"),
         ({"smt": False}, "smt", "no"),
         ({"caches": [{"level": 3}]}, "caches 0 level", "3"),
+        ({"node_mtti_s": 5 * 365.25 * 86400}, "node mtti", "5 y"),
         ({"offset_s": "of text"}, "offset s", "of text"),
     ],
 )
