@@ -49,15 +49,34 @@ class BinariesMixin(rfm.RegressionTestPlugin):
         """Build it, find it, or skip."""
         if self.is_dry_run():
             return
+        if self.nimc_dir and (other := self._had_before()):
+            self.skip(f"environment {other} has {self.program}, and a run has one program a case")
         if "spack" in self.current_environ.features:
             self._build()
-        elif self.is_local() and not shutil.which(self.program, path=_PATH):
+        elif not self._on_path():
             self.skip(f"{self.program} is not on PATH; 'nimc spack' builds it (docs/spack.md)")
 
-    def _build(self) -> None:
-        """Ask `nimc spack build`, which builds once and holds a lock meanwhile."""
+    def _had_before(self) -> str | None:
+        """The environment that has the program and stands before this one in the settings."""
+        for environ in self.current_partition.environs:
+            if environ.name == self.current_environ.name:
+                return None
+            spack = "spack" in environ.features
+            if self._ask_spack().returncode == 0 if spack else self._on_path():
+                return str(environ.name)
+        return None
+
+    def _on_path(self) -> bool:
+        """What is on the PATH of other nodes is not known here."""
+        return not self.is_local() or shutil.which(self.program, path=_PATH) is not None
+
+    def _ask_spack(self) -> subprocess.CompletedProcess[str]:
+        """`nimc spack build`, which builds once and holds a lock meanwhile."""
         words = ["spack", "build", self.stack, "--machine", self.current_system.name, "--json"]
-        done = subprocess.run([*_NIMC, *words], capture_output=True, text=True, cwd=ROOT)
+        return subprocess.run([*_NIMC, *words], capture_output=True, text=True, cwd=ROOT)
+
+    def _build(self) -> None:
+        done = self._ask_spack()
         said = (done.stderr.strip().splitlines() or ["nimc spack failed"])[-1]
         if done.returncode == _WRONG_INPUT:
             self.skip(said)

@@ -33,3 +33,37 @@ def test_skipped_with_the_reason_of_each_environment(tmp_path):
     assert "test_HPCCG is not on PATH; 'nimc spack' builds it" in done.stdout
     assert "no Spack is set up for localhost: nimc spack setup" in done.stdout
     assert "2 skipped" in done.stdout
+
+
+def test_a_run_takes_each_case_from_one_environment_alone(tmp_path):
+    program = tmp_path / "bin" / "test_HPCCG"
+    program.parent.mkdir()
+    program.write_text("#!/bin/sh\necho this is no HPCCG\n")
+    program.chmod(0o755)
+    settings = (ROOT / "configs/localhost.py").read_text()
+    (tmp_path / "two.py").write_text(
+        settings.replace('"launcher": "mpiexec"', '"launcher": "local"')
+        .replace('"environs": ["wheels", "spack"]', '"environs": ["wheels", "modules"]')
+        .replace('"name": "spack"', '"name": "modules"')
+        .replace('"features": ["spack"]', '"features": ["modules"]')
+    )
+    reframe = [str(Path(sys.executable).parent / "reframe"), "-C", f"{tmp_path}/two.py"]
+    check = ["-c", f"{ROOT}/reframe_tests/hpccg.py", "-n", "^hpccg_quick$"]
+    for setting in ("arms=off", "pairs=1", "warmups=0", "retries=0", f"nimc_dir={tmp_path}/run"):
+        check += ["-S", f"hpccg_quick.{setting}"]
+    environment = {
+        **os.environ,
+        "PATH": f"{program.parent}:{os.environ['PATH']}",
+        "PYTHONPATH": str(ROOT),
+    }
+    done = subprocess.run(
+        [*reframe, *check, "--prefix", str(tmp_path), "-r"],
+        env=environment,
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+    )
+    assert "environment wheels has test_HPCCG, and a run has one program a case" in done.stdout
+    assert "1 failure(s)" in done.stdout
+    assert "1 skipped" in done.stdout
+    assert len((tmp_path / "run/samples/hpccg_quick.jsonl").read_text().splitlines()) == 1
