@@ -36,6 +36,12 @@ def test_libraries_are_no_buffers():
     assert numa.read_maps(lines("ucx_posix_64M.target"), 2 * MIB) == {0: 512 * 4096}
 
 
+def test_the_buffer_of_a_bound_perftest_lies_in_its_heap_on_that_node():
+    # Two NUMA nodes emulated by QEMU: N1=46 pages hold twice 64 KiB, and nothing else is as large.
+    # Mappings of the device (file=/dev/infiniband/uverbs0) are no buffers of the program's.
+    assert numa.read_maps(lines("ib_read_bw_node1.target"), 65536) == {1: 46 * 4096}
+
+
 def test_pages_are_added_up_by_node_in_their_own_size():
     # Written by hand after the format of numa(7); huge pages are 2048 KiB.
     text = [

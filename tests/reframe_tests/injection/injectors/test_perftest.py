@@ -47,6 +47,13 @@ def test_rows_of_reads_are_as_those_of_writes():
     ]
 
 
+def test_endless_reads_print_a_row_a_second():
+    # Stopped by SIGTERM, its last row lacks the newline.
+    rows = meanings("read_inf_D1.client")
+    assert [row.bytes_b / 65536 for row in rows] == [368, 592, 368, 768]
+    assert [row.rate_b_s / MIB for row in rows] == pytest.approx([21.83, 35.87, 22.09, 47.45])
+
+
 def test_gbits_are_decimal_as_the_header_says():
     (row,) = meanings("D5_gbits.client")
     assert row.rate_b_s == pytest.approx(67.5e6)  # 0.54 Gb/s of 10^9 bits, eight a byte
