@@ -1,8 +1,8 @@
 """Where a check's program comes from: built by Spack, or found on PATH (modules, wheels).
 
 An environment of a machine's settings that has the feature `spack` gets its programs from the
-check's stack, built on first use; any other environment must have the program on its PATH, or the
-check is skipped and says so.
+check's stack, built on first use. One with the feature `wheels` must have the program on PATH here,
+or the check is skipped and says so. What modules bring is known in the job only.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import Any
 
 import reframe as rfm
 from reframe.core.builtins import run_after, run_before, variable
+from reframe.core.environments import Environment
 from reframe.core.exceptions import ReframeError
 
 from reframe_tests.machine import ROOT
@@ -53,7 +54,7 @@ class BinariesMixin(rfm.RegressionTestPlugin):
             self.skip(f"environment {other} has {self.program}, and a run has one program a case")
         if "spack" in self.current_environ.features:
             self._build()
-        elif not self._on_path():
+        elif not self._on_path(self.current_environ):
             self.skip(f"{self.program} is not on PATH; 'nimc spack' builds it (docs/spack.md)")
 
     def _had_before(self) -> str | None:
@@ -62,13 +63,13 @@ class BinariesMixin(rfm.RegressionTestPlugin):
             if environ.name == self.current_environ.name:
                 return None
             spack = "spack" in environ.features
-            if self._ask_spack().returncode == 0 if spack else self._on_path():
+            if self._ask_spack().returncode == 0 if spack else self._on_path(environ):
                 return str(environ.name)
         return None
 
-    def _on_path(self) -> bool:
-        """What is on the PATH of other nodes is not known here."""
-        return not self.is_local() or shutil.which(self.program, path=_PATH) is not None
+    def _on_path(self, environ: Environment) -> bool:
+        """What modules bring is known in the job only."""
+        return "modules" in environ.features or shutil.which(self.program, path=_PATH) is not None
 
     def _ask_spack(self) -> subprocess.CompletedProcess[str]:
         """`nimc spack build`, which builds once and holds a lock meanwhile."""

@@ -14,14 +14,28 @@ from reframe_tests.machine import ROOT
 @pytest.mark.skipif(
     shutil.which("test_HPCCG", path="/usr/bin:/bin") is not None, reason="HPCCG is installed here"
 )
-def test_skipped_with_the_reason_of_each_environment(tmp_path):
+@pytest.mark.parametrize(
+    ("machine", "reasons"),
+    [
+        (
+            "localhost",
+            [
+                "test_HPCCG is not on PATH; 'nimc spack' builds it",
+                "no Spack is set up for localhost: nimc spack setup",
+            ],
+        ),
+        # On Slurm as well, before a job is submitted.
+        ("minicluster", ["test_HPCCG is not on PATH; 'nimc spack' builds it"]),
+    ],
+)
+def test_skipped_with_the_reason_of_each_environment(tmp_path, machine, reasons):
     environment = {
         **{name: value for name, value in os.environ.items() if name != "SPACK_ROOT"},
         "PATH": "/usr/bin:/bin",
         "NIMC_SPACK_DIR": str(tmp_path / "none"),
         "PYTHONPATH": str(ROOT),
     }
-    reframe = [str(Path(sys.executable).parent / "reframe"), "-C", f"{ROOT}/configs/localhost.py"]
+    reframe = [str(Path(sys.executable).parent / "reframe"), "-C", f"{ROOT}/configs/{machine}.py"]
     check = ["-c", f"{ROOT}/reframe_tests/hpccg.py", "-n", "^hpccg_quick$"]
     done = subprocess.run(
         [*reframe, *check, "--prefix", str(tmp_path), "-r"],
@@ -30,9 +44,9 @@ def test_skipped_with_the_reason_of_each_environment(tmp_path):
         capture_output=True,
         text=True,
     )
-    assert "test_HPCCG is not on PATH; 'nimc spack' builds it" in done.stdout
-    assert "no Spack is set up for localhost: nimc spack setup" in done.stdout
-    assert "2 skipped" in done.stdout
+    for reason in reasons:
+        assert reason in done.stdout
+    assert f"{len(reasons)} skipped" in done.stdout
 
 
 def test_a_run_takes_each_case_from_one_environment_alone(tmp_path):
