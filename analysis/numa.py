@@ -68,6 +68,8 @@ def cells(
     samples: pl.DataFrame, results: Sequence[Result], provenance: Mapping[str, Any]
 ) -> list[Cell]:
     """The cells of a run in the order of tables, from its judged samples; none for other runs."""
+    if not any("numa" in each for each in provenance.values()):
+        return []  # without a look at its samples, which may be a million
     of_cell: dict[Key, list[str]] = {}
     made = samples.select(pl.col("case", "provenance").cast(pl.String)).unique(maintain_order=True)
     for case, sha in made.iter_rows():
