@@ -245,8 +245,10 @@ def _answer(
     one, two = known.get(first), known.get(second)
     if (other or nodes_needed > 1) and numa_nodes < 2 and not (one and two):
         return Answer(what, "not measured", "this machine has one NUMA node")
-    if one is None or two is None or not one.rates_b_s or not two.rates_b_s:
+    if one is None or two is None:
         return Answer(what, "not measured", "the cells are not in this run")
+    if not one.rates_b_s or not two.rates_b_s:
+        return Answer(what, "not measured", "no run counts")
     ratio = ratio_between(one.rates_b_s, two.rates_b_s)
     medians = [one.median_b_s, two.median_b_s]
     if ratio is None:

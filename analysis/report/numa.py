@@ -79,21 +79,24 @@ def _places(facts: Sequence[dict[str, Any]], nodes: int) -> list[str]:
 
 def _limits(found: Sequence[Cell], samples: pl.DataFrame) -> list[str]:
     """How far places are verified, who told the rates, and what binds itself."""
-    unverified = [label(cell.key) for cell in found if cell.on_node_share is None]
+    run = [cell for cell in found if cell.rates_b_s]
+    unverified = [label(cell.key) for cell in run if cell.on_node_share is None]
     notes = []
-    if not unverified:
+    if not run:
+        notes.append("no run with communications counts")
+    elif not unverified:
         notes.append("the kernel showed every buffer on its node, in every run that counts")
-    elif len(unverified) == len(found):
+    elif len(unverified) == len(run):
         notes.append("where buffers lay is not verified")
     else:
         notes.append(f"where buffers lay is not verified in {', '.join(unverified)}")
-    told = {cell.told_by for cell in found}
+    told = {cell.told_by for cell in run}
     notes.append(
         "communications' rates are what the target's device counted"
         if told == {"receiver"}
         else "communications' rates are what the origin reports; no device counted all of them"
     )
-    if samples["same_host"].any():
+    if (samples["transport"].cast(pl.String) == "shared memory").any():
         notes.append("no network interface is between: the origin's cores stand in for one")
         if len({cell.key.direction for cell in found}) > 1:
             notes.append(

@@ -214,6 +214,28 @@ def test_the_page_says_what_is_absent_unverified_and_emulated(tmp_path: Path) ->
     assert "published: yes, they are 3.6 to 5 times as fast" in page
 
 
+def test_soft_roce_on_one_host_is_no_copy_of_processes(tmp_path: Path) -> None:
+    grid: dict[Key, object] = {Key(way, "nic", "idle", ""): 8 for way in ("write", "read")}
+    view = numa_view(load_run(run_of(tmp_path, grid, transport="soft-RoCE")), "u")
+    assert view is not None
+    assert view.notes[1] == "the kernel showed every buffer on its node, in every run that counts"
+    assert not any("stand in" in note or "copying" in note for note in view.notes)
+    assert view.emulated == ["writers went over soft-RoCE: emulation by the CPU, not RDMA hardware"]
+
+
+def test_a_cell_without_a_run_that_counts_is_no_answer(tmp_path: Path) -> None:
+    grid: dict[Key, object] = {Key(way, "nic", "idle", ""): 8 for way in ("write", "read")}
+    run = run_of(tmp_path, grid)
+    path = run / "samples" / "read-nic-idle.jsonl"
+    path.write_text(path.read_text().replace('"kept"', '"rejected"'))
+    found = cells_of(run)
+    assert [len(cell.rates_b_s) for cell in found] == [6, 0]
+    assert questions(found, 2)[0].answers[1].why == "no run counts"
+    view = numa_view(load_run(run), "u")
+    assert view is not None
+    assert "not verified" not in " ".join(view.notes)
+
+
 def test_other_runs_have_no_such_section(tmp_path: Path) -> None:
     made = samples(Case("stream", "B/s", "higher", 1e9, {"on": 1.2}), pairs=6)
     assert numa_view(load_run(write_run(tmp_path / "run", made)), "u") is None
