@@ -16,7 +16,7 @@ import yaml
 from analysis.errors import InputError, MachineError
 from campaigns.spack import pins as pinned
 from campaigns.spack.layout import Layout
-from campaigns.spack.setup import Settings
+from campaigns.spack.setup import Settings, recipes
 from campaigns.spack.tool import held, spack
 
 #: Packages that provide MPI and its launcher.
@@ -112,13 +112,8 @@ def placed(layout: Layout, settings: Settings, name: str) -> str:
         machine_path = str(pinned.ENVIRONMENTS / "machines" / "$NIMC_MACHINE.yaml")
         text = text.replace(machine_path, settings.machine_file)
     document = yaml.safe_load(text.replace("$NIMC_MACHINE", layout.machine))
-    builtin = settings.packages or str(
-        layout.clone("packages", pinned.load().of(name).packages.commit)
-        / "repos"
-        / "spack_repo"
-        / "builtin"
-    )
-    document["spack"]["repos"]["builtin"] = builtin
+    builtin = settings.packages or recipes(layout, pinned.load().of(name))
+    document["spack"]["repos"]["builtin"] = str(builtin)
     return yaml.safe_dump(document, sort_keys=False)
 
 

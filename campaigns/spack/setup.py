@@ -78,14 +78,15 @@ def setup(
             clone(source.git, source.tag, source.commit, root)
         if packages is None:
             for pin in pins.pins.values():
-                recipes = pin.packages
-                path = layout.clone("packages", recipes.commit)
-                clone(recipes.git, recipes.tag, recipes.commit, path)
-        write_config(layout, mirror)
+                source = pin.packages
+                path = layout.clone("packages", source.commit)
+                clone(source.git, source.tag, source.commit, path)
+        write_config(layout, mirror, packages or recipes(layout, pins.pins["default"]))
         version = spack(layout, root, "--version", log="setup").split()[0]
         if tuple(int(part) for part in version.split(".")[:2]) < _OLDEST:
             raise MachineError(f"{root}: Spack {version} is too old, 1.0 or newer is needed")
-        if not (layout.config / "packages.yaml").is_file():
+        # The settings are written last: without them, an earlier search may have been cut off.
+        if not (layout.settings.is_file() and (layout.config / "packages.yaml").is_file()):
             _find_externals(layout, root)
         settings = Settings(
             spack=str(root),
@@ -106,8 +107,18 @@ def _find_externals(layout: Layout, root: Path) -> None:
     spack(layout, root, *find, *FOUND, log="setup")
 
 
-def write_config(layout: Layout, mirror: str | None) -> None:
-    """Spack's user scope: one store, caches and stages beside it, nothing bootstrapped."""
+def recipes(layout: Layout, pin: pinned.Pin) -> Path:
+    """The builtin recipes within a pinned clone."""
+    clone_path = layout.clone("packages", pin.packages.commit)
+    return clone_path / "repos" / "spack_repo" / "builtin"
+
+
+def write_config(layout: Layout, mirror: str | None, builtin: Path) -> None:
+    """Spack's user scope: one store, caches and stages beside it, nothing bootstrapped.
+
+    Without `builtin`, Spack would clone recipes of its own choice for what it does outside of an
+    environment, such as finding compilers.
+    """
     root = layout.root
     files = {
         "config": {
@@ -119,6 +130,7 @@ def write_config(layout: Layout, mirror: str | None) -> None:
             "locks": True,
         },
         "bootstrap": {"enable": False, "root": str(root / "bootstrap")},
+        "repos": {"builtin": str(builtin.resolve())},
         "mirrors": {"nimc": {"url": mirror, "signed": False}} if mirror else {},
     }
     layout.config.mkdir(parents=True, exist_ok=True)

@@ -88,8 +88,21 @@ def test_setup_takes_the_spack_at_hand_and_isolates_it(spack_root, tmp_path, mon
     assert config["install_tree"]["padded_length"] >= 128
     bootstrap = yaml.safe_load((place.config / "bootstrap.yaml").read_text())
     assert bootstrap["bootstrap"]["enable"] is False
+    # Recipes that Spack chose by itself would be cloned, whatever the network.
+    repos = yaml.safe_load((place.config / "repos.yaml").read_text())
+    assert repos["repos"] == {"builtin": str(tmp_path)}
     mirrors = yaml.safe_load((place.config / "mirrors.yaml").read_text())
     assert mirrors["mirrors"]["nimc"]["url"] == "file:///mirror"
+
+
+def test_a_search_that_was_cut_off_is_made_again(spack_root, tmp_path):
+    place = layout("here", tmp_path / "state")
+    place.config.mkdir(parents=True)
+    (place.config / "packages.yaml").write_text("packages: {}\n")
+    setup.setup(place, tmp_path, None, None)
+    setup.setup(place, tmp_path, None, None)
+    finds = [call for call in calls(spack_root) if "external find" in call]
+    assert len(finds) == 2  # what is never built, and what may be: once each
 
 
 def test_builds_do_not_see_the_wheels_of_this_python(tmp_path):

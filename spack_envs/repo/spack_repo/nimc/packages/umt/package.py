@@ -12,7 +12,8 @@ class Umt(CMakePackage):
 
     license("MIT")
 
-    version("5.3.0", commit="643f42b6c39ca709dfcbc5e88f4810a0934922cb")
+    # Its authors corrected the benchmark problems after 5.3.0, which tells its energies otherwise.
+    version("5.3.0a", commit="ed70b58e77b6dfb29b6b7f01d53bde2a02b7f218")
 
     variant("openmp", default=True, description="Build with OpenMP")
 
