@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import statistics
+from pathlib import Path
 from typing import Any
 
 import click
@@ -14,6 +15,7 @@ from analysis.simulate import noise
 from analysis.simulate.hits import rank_slowdowns
 from analysis.simulate.progress import Application
 from analysis.writers import concurrent_writers, write_length_s
+from campaigns.against_run import hold_against
 from campaigns.published_scaling import explain
 from campaigns.simulation import run
 from campaigns.table import aligned
@@ -54,13 +56,22 @@ from campaigns.table import aligned
     show_default=True,
     help="Runs, each with the next seed.",
 )
+@click.option(
+    "--against",
+    type=click.Path(path_type=Path, exists=True, file_okay=False),
+    metavar="RUN",
+    help="Hold a run's scales against what its single node makes of them.",
+)
 @click.option("--paper", "published", is_flag=True, help="What the paper's own figures explain.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document instead of a table.")
-def command(published: bool, as_json: bool, **options: Any) -> None:
+def command(published: bool, as_json: bool, against: Path | None, **options: Any) -> None:
     """Slowdown of a synchronised application from that of a single node."""
     if published:
         document = explain(options["seed"])
         text = _published_text(document)
+    elif against:
+        document = hold_against(against, options["halo"], options["periodic"])
+        text = _against_text(document)
     else:
         document = _simulated(options)
         text = _text(document["rows"])
@@ -147,6 +158,22 @@ def _text(rows: list[dict[str, Any]]) -> str:
         for row in rows
     ]
     return aligned(header, cells)
+
+
+def _against_text(found: dict[str, Any]) -> str:
+    header = ["case", "arm", "nodes", "ranks", "writers", "pairs", "measured", "simulated"]
+    cells = [
+        [
+            *(str(row[name]) for name in header[:6]),
+            *(
+                f"{row[name]:.3f} ({row[name + '_low']:.3f} to {row[name + '_high']:.3f})"
+                for name in ("measured", "simulated")
+            ),
+        ]
+        for row in found["rows"]
+    ]
+    foot = f"simulated: from the slowdown of {found['single']}, {found['arm']}, and its interval"
+    return "\n".join([aligned(header, cells), foot])
 
 
 def _published_text(found: dict[str, Any]) -> str:

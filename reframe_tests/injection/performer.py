@@ -22,8 +22,9 @@ from reframe_tests.injection.injectors.base import Fault, Injector, Total, Write
 
 #: Between two attempts at a write whose target was not ready, and between two looks, seconds.
 _RETRY_S = 0.02
-#: Set-ups that the time of the next start is taken from.
-_RECENT = 9
+#: Set-ups that the time of the next start is taken from: few, since they grow and shrink with the
+#: load of an emulated machine, and more than two, so that a single outlier moves no start.
+_RECENT = 3
 #: A passive side that ends sooner than this is not replaced at once, seconds.
 _SHORT_LIFE_S = 0.05
 
