@@ -36,8 +36,10 @@ class lammps_scaling(rfm.RunOnlyRegressionTest, NimcMixin):
     #: Length of a write: a time such as `1s`, or `46k messages of 64KiB at 3.2GB/s`.
     write = variable(str, value="1s")
 
-    #: Messages of a write; 0 takes as many as last that long while no application runs.
+    #: Messages of a write; 0 takes as many as last the share `fill` of its length while no
+    #: application runs. Less than 1 only where applications take the writers' processors.
     messages = variable(int, value=0)
+    fill = variable(float, value=1.0)
 
     #: Mean time to interrupt of a node, such as `5y`. The default, empty, is the machine's.
     node_mtti = variable(str, value="")
@@ -67,6 +69,7 @@ class lammps_scaling(rfm.RunOnlyRegressionTest, NimcMixin):
             writers=load.writers,
             length_s=load.length_s,
             messages=self.messages or None,
+            fill=self.fill,
             link_b_s=nic.link_rate_b_s if nic else None,
             link_share=self.link_share,
             tolerance_s=self.tolerance_s or proof.write_tolerance_s,

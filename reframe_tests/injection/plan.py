@@ -53,8 +53,9 @@ class ShortWrites:
     writers: dict[str, int]
     #: Length of a write at the rate that a writer reaches alone, seconds.
     length_s: float = 1.0
-    #: Messages of a write; None takes as many as last that long.
+    #: Messages of a write; None takes as many as last the share `fill` of that.
     messages: int | None = None
+    fill: float = 1.0
     policy: Policy = "sweep"
     #: Rate of an origin's link, and the share of it that writers may take. Where it is not known,
     #: writers are dealt out evenly.

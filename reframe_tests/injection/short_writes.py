@@ -22,9 +22,9 @@ _REST_S = 1.0
 _MANY = "*"
 
 
-def messages_of(length_s: float, rate_b_s: float, message_b: int) -> int:
-    """Messages of a write that lasts `length_s` at a rate; at least one."""
-    return max(round(length_s * rate_b_s / message_b), 1)
+def messages_of(short: ShortWrites, rate_b_s: float, message_b: int) -> int:
+    """Messages of a write: as asked, else those that last its length, or a share, at a rate."""
+    return short.messages or max(round(short.fill * short.length_s * rate_b_s / message_b), 1)
 
 
 def origins_needed(writers: int, link_b_s: float, share: float, rate_b_s: float | None) -> int:

@@ -88,8 +88,8 @@ class Timed:
         """Find what a write of the asked length is made of. Returns why that failed, else None."""
         if writers in self._writes:
             return None
-        asked = self._short.messages
-        write = Write(asked or max(_FIRST_B // self._plan.message_b, 1), 0.0, _LEAD_S)
+        first = self._short.messages or max(_FIRST_B // self._plan.message_b, 1)
+        write = Write(first, 0.0, _LEAD_S)
         for attempt in range(_REHEARSALS):
             rounds = _ROUNDS if attempt else 1
             name = f"rehearsal/{writers}/{attempt}"
@@ -103,9 +103,7 @@ class Timed:
             if not done:
                 return f"no write was done: {_told(faults)}"
             rate_b_s = median(each.bytes_b / (each.end_s - each.start_s) for each in done)
-            fit = asked or short_writes.messages_of(
-                self._short.length_s, rate_b_s, self._plan.message_b
-            )
+            fit = short_writes.messages_of(self._short, rate_b_s, self._plan.message_b)
             near = abs(fit - write.messages) <= max(_NEAR * fit, 1)
             write = Write(fit, rate_b_s, median(each.setup_s for each in done))
             if near and attempt:

@@ -104,7 +104,7 @@ def test_writes_that_cannot_be_are_told_with_their_line(tmp_path: Path) -> None:
         ask(path, "localhost")
 
 
-@pytest.mark.parametrize("name", ["scaling", "scaling_quick", "scaling_rxe"])
+@pytest.mark.parametrize("name", ["scaling", "scaling_quick", "scaling_rxe", "simulation_check"])
 def test_the_campaigns_that_come_along_can_be_planned(name: str) -> None:
     asked = ask(ROOT / "campaigns" / f"{name}.yaml", "localhost")
     assert scales(asked.campaign.model_copy(update={"simulate": None}), asked.machine)

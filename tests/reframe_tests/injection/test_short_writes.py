@@ -17,8 +17,10 @@ WRITER = Writer(0, "o0", "t0", "", 20000, 65536)
 
 def test_messages_that_last_as_long_as_asked():
     # The paper's 46,000 messages of 64 KiB are about 1 s at the 3.2 GB/s that QDR carries.
-    assert short_writes.messages_of(1.0, 3.2e9, 65536) == 48828
-    assert short_writes.messages_of(0.001, 1e6, 65536) == 1
+    assert short_writes.messages_of(ShortWrites({}, 1.0), 3.2e9, 65536) == 48828
+    assert short_writes.messages_of(ShortWrites({}, 0.001), 1e6, 65536) == 1
+    assert short_writes.messages_of(ShortWrites({}, 2.0, fill=0.25), 3.2e9, 65536) == 24414
+    assert short_writes.messages_of(ShortWrites({}, 1.0, messages=46000), 1.0, 65536) == 46000
 
 
 @pytest.mark.parametrize(
