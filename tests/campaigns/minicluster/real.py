@@ -9,6 +9,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -67,8 +68,12 @@ class Cluster:
             time.sleep(0.2)
 
     def processes(self, name: str) -> list[int]:
-        members = namespaces.processes(namespaces.named(self.layout.tag))
-        return [p for p in members if Path(f"/proc/{p}/comm").read_text().strip() == name]
+        found = []
+        for process in namespaces.processes(namespaces.named(self.layout.tag)):
+            with suppress(FileNotFoundError):  # it may end meanwhile
+                if Path(f"/proc/{process}/comm").read_text().strip() == name:
+                    found.append(process)
+        return found
 
     def left_behind(self) -> list[str]:
         """All traces of the cluster, looked for with other tools than those that made them."""
