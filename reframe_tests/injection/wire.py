@@ -24,7 +24,8 @@ _NONCE_B = 16
 #: seconds, it is taken for gone. An emulated one under load is silent for a few.
 _SILENCE_S = 20
 _KEEPALIVE_S = 5
-_LIMIT_B = 16 * 1024 * 1024
+#: Longest line, bytes: what an origin did of a timetable of an hour comes in one.
+LIMIT_B = 16 * 1024 * 1024
 
 
 class WireError(Exception):
@@ -93,7 +94,10 @@ async def _exchange(
     _notice_silence(writer.get_extra_info("socket"))
     mine = secrets.token_hex(_NONCE_B).encode()
     writer.write(mine + b"\n")
-    theirs = (await reader.readline()).strip()
+    try:
+        theirs = (await reader.readexactly(2 * _NONCE_B + 1)).removesuffix(b"\n")
+    except asyncio.IncompleteReadError:
+        theirs = b""
     if len(theirs) != 2 * _NONCE_B or theirs == mine:
         raise WireError("the other end does not speak this protocol")
     nonces = mine + theirs if server else theirs + mine
@@ -123,5 +127,5 @@ async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, sec
 async def connect(host: str, port: int, secret: str, source: str | None) -> Wire:
     """Call the conductor, from the address of our own `source`."""
     local = (source, 0) if source else None
-    reader, writer = await asyncio.open_connection(host, port, limit=_LIMIT_B, local_addr=local)
+    reader, writer = await asyncio.open_connection(host, port, limit=LIMIT_B, local_addr=local)
     return await _exchange(reader, writer, secret, server=False)
