@@ -152,6 +152,8 @@ class NimcMixin(rfm.RegressionTestPlugin):
             launcher = slurm.on_targets(launcher, origins, self.num_tasks)
             self.job.options += slurm.job_options(origins)
         if origins.policy == "same_job":
+            # A check that does not say otherwise has all of its tasks on one node.
+            self.num_tasks_per_node = self.num_tasks_per_node or self.num_tasks
             self.num_tasks += origins.nodes * self.num_tasks_per_node
         try:
             plan = self._plan(case, [*launcher, self.executable, *self.executable_opts])

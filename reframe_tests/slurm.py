@@ -29,11 +29,16 @@ class Outcome:
 
 
 def job_options(origins: Origins) -> list[str]:
-    """Lines of the job script: no second start, and the origins' component where there is one."""
+    """Lines of the job script: no second start, and the origins' component where there is one.
+
+    What the first component asks for holds for the second in parts only: its account and time
+    limit do, its partition, and that it wants nodes of its own, do not.
+    """
     options = ["--no-requeue"]
     if origins.policy in ("hetjob", "reservation"):
         count = origins.nodes
-        component = [f"--nodes={count}", f"--ntasks={count}", "--ntasks-per-node=1", "--no-requeue"]
+        component = [f"--nodes={count}", f"--ntasks={count}", "--ntasks-per-node=1"]
+        component += ["--no-requeue", "--exclusive"]
         if origins.partition:
             component.append(f"--partition={origins.partition}")
         if origins.reservation:

@@ -12,7 +12,8 @@ def test_origins_are_a_second_component():
     assert job_options(HETJOB) == [
         "--no-requeue",
         "#SBATCH hetjob",
-        "#SBATCH --nodes=2 --ntasks=2 --ntasks-per-node=1 --no-requeue --partition=origin",
+        "#SBATCH --nodes=2 --ntasks=2 --ntasks-per-node=1 --no-requeue --exclusive"
+        " --partition=origin",
     ]
     assert job_options(RESERVED)[-1].endswith("--reservation=nimc")
 
