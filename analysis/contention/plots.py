@@ -78,7 +78,6 @@ def grid_plot(
             axes.set_xlabel("")
         for axes in panels[:, 0]:
             axes.set_ylabel("GB/s")
-        axes.set_ylim(0, 1.05 * axes.dataLim.y1)
         return themed_svg(figure, name, "Predicted and measured bandwidth of every placement")
 
 
