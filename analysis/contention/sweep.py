@@ -69,7 +69,10 @@ def load(path: Path, facts: dict[str, int | None] | None = None) -> Sweep:
     the socket has as many cores as the largest n, one NUMA node, and the machine as many nodes
     as the points name. Raises InputError with file and field.
     """
-    text = path.read_text()
+    try:
+        text = path.read_text()
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path}: not text ({error})") from None
     given = {name: value for name, value in (facts or {}).items() if value is not None}
     if path.suffix.lower() == ".csv":
         document: dict[str, Any] = {"points": list(csv.DictReader(text.splitlines()))}
@@ -121,6 +124,8 @@ def _checked(sweep: Sweep, path: Path) -> Sweep:
 def _point(row: Any, where: str) -> Point:
     if not isinstance(row, dict):
         raise InputError(f"{where}: must be a mapping")
+    if None in row:  # where csv puts what is beyond the header
+        raise InputError(f"{where}: more cells than the header names")
     unknown = set(row) - {f.name for f in fields(Point)}
     if unknown:
         raise InputError(f"{where}: unknown field {sorted(map(str, unknown))[0]}")

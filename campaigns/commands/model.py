@@ -28,9 +28,8 @@ from analysis.units import rate_b_s
 
 json_option = click.option("--json", "as_json", is_flag=True, help="One JSON document.")
 platform_option = click.option("--platform", help="A published machine, such as henri.")
-model_option = click.option(
-    "--model", "model_file", type=click.Path(path_type=Path), help="A fitted model."
-)
+there = click.Path(exists=True, path_type=Path)
+model_option = click.option("--model", "model_file", type=there, help="A fitted model.")
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -80,7 +79,7 @@ def _facts_options(function: Any) -> Any:
 
 
 @command.command("fit")
-@click.argument("sweep_file", type=click.Path(path_type=Path))
+@click.argument("sweep_file", type=there)
 @_facts_options
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="Writes the model there.")
 @json_option
@@ -101,7 +100,7 @@ def fit_command(
 
 
 @command.command("evaluate")
-@click.argument("sweep_file", type=click.Path(path_type=Path))
+@click.argument("sweep_file", type=there)
 @_facts_options
 @platform_option
 @model_option
@@ -173,9 +172,7 @@ def recommend_command(
 @command.command("plot")
 @platform_option
 @model_option
-@click.option(
-    "--sweep", "sweep_file", type=click.Path(path_type=Path), help="Measurements to draw beside it."
-)
+@click.option("--sweep", "sweep_file", type=there, help="Measurements to draw beside it.")
 @click.option("-o", "--output", type=click.Path(path_type=Path), required=True, help="HTML file.")
 def plot_command(
     platform: str | None, model_file: Path | None, sweep_file: Path | None, output: Path

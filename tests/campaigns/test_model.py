@@ -118,6 +118,13 @@ def test_evaluate_a_given_model(sweep_file):
     assert "given model" in table
 
 
+@pytest.mark.parametrize("words", [("fit",), ("evaluate",), ("predict", "--model")])
+def test_a_file_that_is_not_there_is_wrong_input(tmp_path, words):
+    result = run(*words, tmp_path / "none.json")
+    assert result.exit_code == 2
+    assert "none.json' does not exist" in result.output
+
+
 def test_recommend():
     words = ("recommend", "--platform", "henri", "--cores", 18)
     assert "compute with 17 cores, put communication buffers on NUMA node 1" in run(*words).output

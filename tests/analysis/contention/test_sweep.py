@@ -33,6 +33,7 @@ def test_csv_and_json_agree(tmp_path):
         ("n,comp_node,comm_node\n0,0,0\n", "point 1: n: a whole number of at least 1"),
         ("n,comp_node\n1,0\n", "point 1: comm_node: a whole number of at least 0"),
         ("n,comp_node,comm_node,speed\n1,0,0,3\n", "point 1: unknown field speed"),
+        ("n,comp_node,comm_node\n1,0,0,3e9\n", "point 1: more cells than the header names"),
         ("n,comp_node,comm_node,comp_par_b_s\n1,0,0,-3\n", "comp_par_b_s: bytes per second"),
         ("n,comp_node,comm_node,comp_par_b_s\n1,0,0,nan\n", "comp_par_b_s: bytes per second"),
     ],
@@ -67,6 +68,14 @@ def test_mistakes_json(tmp_path, document, message):
     path = tmp_path / "bad.json"
     path.write_text(json.dumps(document))
     with pytest.raises(InputError, match=message):
+        load(path)
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.json"])
+def test_not_text(tmp_path, name):
+    path = tmp_path / name
+    path.write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(InputError, match=rf"{name}: not text"):
         load(path)
 
 
