@@ -13,8 +13,10 @@ import numpy as np
 
 from analysis.contention.predict import Prediction
 from analysis.contention.sweep import Point, Sweep
+from analysis.errors import InputError
 
-#: What a model is to the evaluation: a placement (comp_node, comm_node) to its rates.
+#: What a model is to the evaluation: a placement (comp_node, comm_node) to its rates; InputError
+#: where it does not know the placement.
 Predictor = Callable[[int, int], Prediction]
 #: A way of making one from measurements.
 Fitter = Callable[[Sweep], Predictor]
@@ -40,7 +42,7 @@ class Errors:
 
 @dataclass(frozen=True)
 class PlacementErrors:
-    """Errors on one placement, percent; None where nothing was measured there."""
+    """Errors on one placement, percent; None where nothing was measured there, or predicted."""
 
     comp_node: int
     comm_node: int
@@ -111,14 +113,14 @@ def _calibrated(comp_node: int, comm_node: int, numa_per_socket: int) -> bool:
 def _deviations(
     predictor: Predictor, points: list[Point], numa_per_socket: int
 ) -> list[_Deviation]:
-    predictions: dict[tuple[int, int], Prediction] = {}
+    predictions: dict[tuple[int, int], Prediction | None] = {}
     found = []
     for p in points:
         at = (p.comp_node, p.comm_node)
         if at not in predictions:
-            predictions[at] = predictor(*at)
+            predictions[at] = _predicted(predictor, at)
         rates = predictions[at]
-        if p.n > len(rates.n):
+        if rates is None or p.n > len(rates.n):
             continue
         found.append(
             _Deviation(
@@ -129,6 +131,14 @@ def _deviations(
             )
         )
     return found
+
+
+def _predicted(predictor: Predictor, at: tuple[int, int]) -> Prediction | None:
+    """Its rates; None for a placement that the model does not know, which then has no errors."""
+    try:
+        return predictor(*at)
+    except InputError:
+        return None
 
 
 def _percent(actual: float | None, predicted: float) -> float | None:

@@ -10,6 +10,7 @@ most contention, so that real applications should suffer no more than told here 
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -24,7 +25,10 @@ EQUAL = 0.01
 
 @dataclass(frozen=True)
 class Need:
-    """What an application asks of a node; None asks for as much as the calibration did."""
+    """What an application asks of a node; None asks for as much as the calibration did.
+
+    More than that cannot be had, and is refused rather than cut down.
+    """
 
     #: Cores that it could compute with.
     cores: int
@@ -64,10 +68,14 @@ def recommend(model: Model, need: Need, comp_node: int = 0) -> Recommendation:
     """The choice with the shortest step; of equally good ones, the one with the fewest cores.
 
     Raises InputError where the model cannot predict any placement of that node, or where the need
-    exceeds the cores that it knows.
+    exceeds what it knows of cores and rates.
     """
     if not 1 <= need.cores <= model.cores:
         raise InputError(f"--cores {need.cores}: 1 to {model.cores} can be predicted")
+    sides = [p for p in (model.local, model.remote) if p]
+    _within("--per-core", need.per_core_b_s, [p.b_comp_seq_b_s for p in sides])
+    if need.traffic_b_s != 0:
+        _within("--traffic", need.traffic_b_s, [p.b_comm_seq_b_s for p in sides])
     asked = _asked(model, need)
     reference = max(p.b_comm_seq_b_s or 0.0 for p in (asked.local, asked.remote) if p)
     nodes = [comm for comp, comm in placements(asked) if comp == comp_node]
@@ -85,6 +93,16 @@ def recommend(model: Model, need: Need, comp_node: int = 0) -> Recommendation:
         placements=sorted((cost(_best(group)) for group in by_node if group), key=lambda c: c.cost),
         cores=[cost(c) for c in choices if c.comm_node == best.comm_node],
     )
+
+
+def _within(option: str, asked_b_s: float | None, reached_b_s: list[float | None]) -> None:
+    """Raises InputError for a rate that was not reached on any side; unknown ones allow all."""
+    most = max((rate for rate in reached_b_s if rate is not None), default=math.inf)
+    if asked_b_s is not None and not 0 < asked_b_s <= most:
+        raise InputError(
+            f"{option}: {asked_b_s / 1e9:g} GB/s found; the model knows more than 0 and up to"
+            f" {most / 1e9:.2f} GB/s, which was reached alone; left out, all of that is asked for"
+        )
 
 
 def _asked(model: Model, need: Need) -> Model:

@@ -91,6 +91,28 @@ def test_points_without_a_rate_do_not_count():
     assert errors.average is None
 
 
+def test_placements_that_the_model_does_not_know_have_no_errors():
+    # A sweep without the remote calibration gives a model of the first socket only.
+    exact = sweep(published.load("henri"), 0, 0.0, [(0, 0), (0, 1), (1, 0)])
+    rows = by_placement(seed_fitter(exact), exact)
+    assert [(row.comm_percent is None, row.comp_percent is None) for row in rows] == [
+        (False, False),
+        (True, True),
+        (True, True),
+    ]
+    errors = evaluate(seed_fitter(exact), exact)
+    assert errors.comm_nonsamples is None
+    assert errors.comm_all == pytest.approx(errors.comm_samples)
+
+
+def test_cross_validation_where_the_remote_side_is_held_out():
+    # On node 1 only n = 9 was measured: the fit that has not seen it knows no remote side.
+    exact = sweep(published.load("henri"), 0, 0.0, [(0, 0), (1, 1)])
+    thin = [p for p in exact.points if p.comp_node == 0 or p.n == 9]
+    errors = cross_validate(seed_fitter, dataclasses.replace(exact, points=thin), folds=2)
+    assert errors.comp_all is not None
+
+
 def test_cross_validation_sees_what_the_fit_has_not():
     # The point at n = 9 is spoilt: an error of the model where it is held out, and only there.
     model = published.load("henri")

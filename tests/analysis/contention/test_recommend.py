@@ -56,6 +56,20 @@ def test_one_node():
     assert [c.comm_node for c in advice.placements] == [0]
 
 
+@pytest.mark.parametrize(
+    ("need", "text"),
+    [
+        # Table 8: a core reaches 4455.4 MB/s, the network 11481.1, on node 0 as well as at best.
+        (Need(cores=18, per_core_b_s=4.5e9), r"--per-core: 4.5 GB/s .* up to 4.46 GB/s"),
+        (Need(cores=18, traffic_b_s=50e9), r"--traffic: 50 GB/s .* up to 11.48 GB/s"),
+        (Need(cores=18, per_core_b_s=0.0), r"--per-core: 0 GB/s found; the model knows more than"),
+    ],
+)
+def test_a_need_that_was_never_reached_is_refused_not_cut_down(need, text):
+    with pytest.raises(InputError, match=text):
+        recommend(published.load("henri"), need)
+
+
 def test_too_many_cores():
     with pytest.raises(InputError, match="--cores 19: 1 to 18"):
         recommend(published.load("henri"), Need(cores=19))
