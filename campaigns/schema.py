@@ -16,7 +16,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from analysis import units
 from analysis.errors import InputError
 from reframe_tests.injection.injectors import INJECTORS
-from reframe_tests.injection.plan import ARMS
+from reframe_tests.injection.plan import ARMS, Demand
 
 #: Fewer pairs give no interval of 95 % (`docs/method.md`).
 LEAST_PAIRS = 6
@@ -221,9 +221,14 @@ class Verify(_Part):
     """What must hold for a run with writers to count."""
 
     min_share: float = Field(
-        default=0.5, gt=0, le=1, description="a number above 0, at most 1: share of the rate alone"
+        default=Demand.min_share,
+        gt=0,
+        le=1,
+        description="a number above 0, at most 1: share of the rate alone",
     )
-    retries: int = Field(default=2, ge=0, le=100, description="a whole number from 0 to 100")
+    retries: int = Field(
+        default=Demand.retries, ge=0, le=100, description="a whole number from 0 to 100"
+    )
 
 
 class Simulated(_Part):
@@ -255,7 +260,7 @@ class Campaign(_Part):
     #: None: `nimc plan` simulates nothing.
     simulate: Simulated | None = Field(default=None, description="a mapping")
     #: Longest time that one run of an application may take, seconds.
-    run_timeout: Duration = Field(default=3600.0, description=_DURATION_RULE)
+    run_timeout: Duration = Field(default=Demand.run_timeout_s, description=_DURATION_RULE)
     seed: int = Field(default=1, ge=0, lt=2**63, description="a whole number from 0")
 
     @property

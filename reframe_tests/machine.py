@@ -12,7 +12,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 from analysis import units
 from analysis.errors import InputError
 from reframe_tests.injection import devices, host
-from reframe_tests.injection.plan import OriginPolicy
+from reframe_tests.injection.plan import Demand, OriginPolicy, ShortWrites
 
 #: The checkout.
 ROOT = Path(__file__).resolve().parent.parent
@@ -50,16 +50,21 @@ class Nic(_Record):
 
 
 class Proof(_Record):
-    """How well writes must be proven. Looser only where the fabric is emulated."""
+    """How well writes must be proven, by default as a block demands it of itself.
+
+    Looser only where the fabric is emulated.
+    """
 
     #: Largest share by which the bytes that a target's device counted may differ from the claim.
-    counter_share: Annotated[float, Field(gt=0)] = 0.2
+    counter_share: Annotated[float, Field(gt=0)] = Demand.counter_share
     #: A report later than this many of its intervals means that the writer stood still.
-    late_rows: Annotated[float, Field(ge=1)] = 3.0
+    late_rows: Annotated[float, Field(ge=1)] = Demand.late_rows
     #: How late or early a short write may start or end, seconds, and the share of the planned
     #: writing that may be missing or be beyond the plan (docs/scale.md says where both come from).
-    write_tolerance_s: _Duration = Field(default=0.2, alias="write_tolerance", gt=0)
-    write_share: Annotated[float, Field(gt=0, le=1)] = 0.1
+    write_tolerance_s: _Duration = Field(
+        default=ShortWrites.tolerance_s, alias="write_tolerance", gt=0
+    )
+    write_share: Annotated[float, Field(gt=0, le=1)] = ShortWrites.allowed_share
 
 
 class Facts(_Record):

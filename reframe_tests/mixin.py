@@ -86,13 +86,13 @@ class NimcMixin(rfm.RegressionTestPlugin):
     comm_node = variable(int, value=-1)
 
     #: Least share of its rate alone that a writer must keep up through the window.
-    min_share = variable(float, value=0.5)
+    min_share = variable(float, value=Demand.min_share)
 
     #: How often a run that does not count is repeated.
-    retries = variable(int, value=2)
+    retries = variable(int, value=Demand.retries)
 
     #: How long one run of the application may take, seconds.
-    run_timeout_s = variable(float, value=3600.0)
+    run_timeout_s = variable(float, value=Demand.run_timeout_s)
 
     #: Caveats for the samples; checks add to it.
     notes = variable(typ.List[str], value=[])

@@ -42,7 +42,7 @@ def judge(
     alone_b_s: float,
     min_share: float,
     row_s: float,
-    late_rows: float = 3.0,
+    late_rows: float,
 ) -> Judgement:
     """Hold rows against the application's window [start_s, end_s].
 

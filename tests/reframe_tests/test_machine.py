@@ -2,6 +2,9 @@ import pytest
 
 from analysis.errors import InputError
 from reframe_tests import machine
+from reframe_tests.injection.plan import Demand, ShortWrites
+
+DOC = machine.ROOT / "docs" / "add-a-machine.md"
 
 TEXT = """
 name: box
@@ -76,3 +79,14 @@ def test_only_numa_nodes_of_the_machine_are_taken(tmp_path):
     assert [box.numa_node(number, "comm_node") for number in (-1, 0, 1)] == [None, 0, 1]
     with pytest.raises(InputError, match=r"comm_node: 2 found; allowed are -1 .* of box: 0, 1$"):
         box.numa_node(2, "comm_node")
+
+
+def test_what_docs_say_of_proof_holds_for_a_machine_and_for_a_block():
+    """`docs/add-a-machine.md`: 0.2, 3, 0.2s and 0.1."""
+    proof, short = machine.Proof(), ShortWrites({})
+    assert (proof.counter_share, proof.late_rows) == (0.2, 3)
+    assert (proof.write_tolerance_s, proof.write_share) == (0.2, 0.1)
+    assert (Demand().counter_share, Demand().late_rows) == (0.2, 3)
+    assert (short.tolerance_s, short.allowed_share) == (0.2, 0.1)
+    (row,) = (line for line in DOC.read_text().splitlines() if line.startswith("| `proof` |"))
+    assert row.endswith("| 0.2, 3, 0.2s, 0.1 |")

@@ -10,12 +10,14 @@ def rows(*rates: float, start_s: float = 0.0) -> list[Seen]:
 
 
 def reason(seen: list[Seen], start_s: float, end_s: float) -> str | None:
-    return judge(seen, start_s, end_s, alone_b_s=100.0, min_share=0.5, row_s=1.0).reason
+    return judge(
+        seen, start_s, end_s, alone_b_s=100.0, min_share=0.5, row_s=1.0, late_rows=3.0
+    ).reason
 
 
 def test_a_steady_writer_counts_and_its_rate_is_weighted_by_time():
     # Window 0.5..2.5 takes half of the first row, all of the second, half of the third.
-    judged = judge(rows(80, 100, 60), 0.5, 2.5, 100.0, 0.5, 1.0)
+    judged = judge(rows(80, 100, 60), 0.5, 2.5, 100.0, 0.5, 1.0, 3.0)
     assert judged.reason is None
     assert judged.bytes_b == pytest.approx(0.5 * 80 + 100 + 0.5 * 60)
     assert judged.rate_b_s == pytest.approx(170 / 2)
@@ -43,7 +45,7 @@ def test_whatever_is_not_writing_all_the_time_is_refused(seen, expected):
 
 
 def test_a_zero_rate_is_refused_even_where_any_share_is_allowed():
-    assert judge(rows(90, 0, 90), 0.0, 3.0, 100.0, 0.0, 1.0).reason is not None
+    assert judge(rows(90, 0, 90), 0.0, 3.0, 100.0, 0.0, 1.0, 3.0).reason is not None
 
 
 def test_rate_alone_leaves_out_the_first_row_which_ramps_up():
