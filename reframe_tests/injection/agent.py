@@ -258,7 +258,8 @@ async def run() -> None:
     """Call the conductor named in the environment, and serve it."""
     host, _, port = os.environ.pop(wire.ADDRESS_VARIABLE).rpartition(":")
     secret = os.environ.pop(wire.SECRET_VARIABLE)
-    source = os.environ.get("NIMC_SOURCE") or None
+    interface = os.environ.get(wire.INTERFACE_VARIABLE)
+    source = wire.interface_address(interface) if interface else None
     connection = await wire.connect(host, int(port), secret, source)
     await Agent(connection).serve()
 

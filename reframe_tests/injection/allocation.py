@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import fcntl
+import ipaddress
 import os
 import socket
-import struct
 import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from reframe_tests.injection import short_writes
+from reframe_tests.injection import short_writes, wire
 from reframe_tests.injection.agent import node_name
 from reframe_tests.injection.injectors.base import Writer
 from reframe_tests.injection.plan import BlockPlan
 
-_SIOCGIFADDR = 0x8915
+_LOOPBACK = "127.0.0.1"
 _FIRST_PORT = 20000
 _PORTS = 12000
 
@@ -105,21 +104,19 @@ def first_port(turn: int) -> int:
     return _FIRST_PORT + (os.getpid() * 16 + turn * short_writes.MOST_SIDES) % _PORTS
 
 
-def interface_address(interface: str) -> str:
-    """IPv4 address of a network interface; raises AllocationError where it has none."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        request = struct.pack("256s", interface.encode()[:15])
-        try:
-            answer = fcntl.ioctl(probe.fileno(), _SIOCGIFADDR, request)
-        except OSError as error:
-            raise AllocationError(f"interface {interface}: {error.strerror}") from None
-    return socket.inet_ntoa(answer[20:24])
-
-
 def own_address(plan: BlockPlan) -> str:
-    """Where agents call the conductor."""
+    """Where agents call the conductor. Raises AllocationError where other nodes cannot."""
     if plan.origin_policy == "same_host":
-        return "127.0.0.1"
-    if plan.interface:
-        return interface_address(plan.interface)
-    return socket.gethostbyname(socket.gethostname())
+        return _LOOPBACK
+    try:
+        if plan.interface:
+            return wire.interface_address(plan.interface)
+        address = socket.gethostbyname(socket.gethostname())
+    except (wire.WireError, OSError) as error:
+        raise AllocationError(str(error)) from None
+    if ipaddress.ip_address(address).is_loopback:
+        raise AllocationError(
+            f"{socket.gethostname()} is {address} to itself, where no other node can call it;"
+            " 'interface' of the machine's file names one that all nodes have"
+        )
+    return address

@@ -85,6 +85,8 @@ async def _start_agents(
     launcher = [word.replace("{n_nodes}", str(n_nodes)) for word in plan.agent_launcher]
     command = [*launcher, sys.executable, "-m", "reframe_tests.injection.agent"]
     environment = {wire.ADDRESS_VARIABLE: address, wire.SECRET_VARIABLE: secret}
+    if plan.interface and plan.origin_policy != "same_host":
+        environment[wire.INTERFACE_VARIABLE] = plan.interface
     with (logs / "agents.log").open("ab") as log:
         return [await processes.spawn(command, environment, plan.origin_cpus, log, log)]
 

@@ -9,17 +9,22 @@ nothing to hide.
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import hashlib
 import hmac
 import json
 import secrets
 import socket
+import struct
 from typing import Any
 
 #: Names of the environment variables by which an agent learns whom to call, and the job's secret.
 ADDRESS_VARIABLE = "NIMC_CONDUCTOR"
 SECRET_VARIABLE = "NIMC_SECRET"
+#: And over which network interface; not set where the address alone decides.
+INTERFACE_VARIABLE = "NIMC_INTERFACE"
 _NONCE_B = 16
+_SIOCGIFADDR = 0x8915
 #: A node that is switched off says no farewell: after so long without a sign from its kernel, in
 #: seconds, it is taken for gone. An emulated one under load is silent for a few.
 _SILENCE_S = 20
@@ -122,6 +127,17 @@ def _notice_silence(connection: socket.socket) -> None:
 async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, secret: str) -> Wire:
     """The conductor's end of a new connection."""
     return await _exchange(reader, writer, secret, server=True)
+
+
+def interface_address(interface: str) -> str:
+    """IPv4 address of a network interface of this node; raises WireError where it has none."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        request = struct.pack("256s", interface.encode()[:15])
+        try:
+            answer = fcntl.ioctl(probe.fileno(), _SIOCGIFADDR, request)
+        except OSError as error:
+            raise WireError(f"interface {interface}: {error.strerror}") from None
+    return socket.inet_ntoa(answer[20:24])
 
 
 async def connect(host: str, port: int, secret: str, source: str | None) -> Wire:

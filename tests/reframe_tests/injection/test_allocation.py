@@ -1,0 +1,60 @@
+"""Over which address conductor and agents find each other."""
+
+import asyncio
+import socket
+from dataclasses import replace
+
+import pytest
+
+from reframe_tests.injection import agent, allocation, wire
+from reframe_tests.injection.allocation import AllocationError
+from reframe_tests.injection.hub import Hub
+from tests.reframe_tests.injection.test_plan import PLAN
+
+APART = replace(PLAN, origin_policy="hetjob")
+
+
+def other_interface() -> tuple[str, str]:
+    """An interface that is not the loopback, and its address."""
+    for _, name in socket.if_nameindex():
+        try:
+            address = wire.interface_address(name)
+        except wire.WireError:
+            continue
+        if not address.startswith("127."):
+            return name, address
+    pytest.skip("this host has no network interface but the loopback")
+
+
+def test_the_address_of_the_interface_asked_for():
+    assert allocation.own_address(replace(APART, interface="lo")) == "127.0.0.1"
+    with pytest.raises(AllocationError, match="interface no-such: No such device"):
+        allocation.own_address(replace(APART, interface="no-such"))
+
+
+def test_a_name_that_only_this_host_finds_is_refused(monkeypatch):
+    # As Debian's installer writes /etc/hosts.
+    monkeypatch.setattr(socket, "gethostbyname", lambda _: "127.0.1.1")
+    with pytest.raises(AllocationError, match=r"127\.0\.1\.1 to itself.*'interface'"):
+        allocation.own_address(APART)
+    assert allocation.own_address(replace(APART, origin_policy="same_host")) == "127.0.0.1"
+
+
+def test_agents_call_from_the_interface_asked_for(monkeypatch):
+    interface, address = other_interface()
+    secret = wire.new_secret()
+
+    async def talk():
+        hub = Hub(secret)
+        port = await hub.listen("127.0.0.1")
+        monkeypatch.setenv(wire.ADDRESS_VARIABLE, f"127.0.0.1:{port}")
+        monkeypatch.setenv(wire.SECRET_VARIABLE, secret)
+        monkeypatch.setenv(wire.INTERFACE_VARIABLE, interface)
+        calling = asyncio.create_task(agent.run())
+        await hub.gather([agent.node_name()], 10.0)
+        addresses = hub.addresses
+        hub.close()
+        await asyncio.wait_for(calling, 10.0)
+        return addresses
+
+    assert asyncio.run(talk()) == {agent.node_name(): address}
