@@ -30,13 +30,17 @@ Outcome = Literal[
 ]
 
 
+#: Target of a writer that a timetable sends to many.
+MANY = "*"
+
+
 @dataclass(frozen=True)
 class WriterRecord:
     """What one writer did during one run."""
 
     #: Name of the injector: `perftest`, `ucx`, `spin`; those that read end in `_read`.
     injector: str
-    #: Host names of the two ends; the target is `*` where a timetable names many.
+    #: Host names of the two ends; the target is `MANY` where a timetable names many.
     origin: str
     target: str
     #: What the bytes went over: `shared memory`, `tcp`, `soft-RoCE`, `InfiniBand`, `none`.
@@ -53,7 +57,8 @@ class WriterRecord:
     rate_min_b_s: float
     #: Bytes the writer claims to have written within the window.
     bytes_b: float
-    #: Bytes the target's device counted meanwhile, all its writers together; None: no counter read.
+    #: Bytes the target's device counted meanwhile, all its writers together, and of `MANY` targets
+    #: the devices of all; None: no counter read.
     counted_b: float | None = None
     #: Time between its two readings, just before the application began and after it ended; and the
     #: rate that it showed while no application ran, bytes per second. None: not read.

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from analysis.sample import WriterRecord
+from analysis.sample import MANY, WriterRecord
 from reframe_tests.injection.counters import Counter, difference
 
 #: Node -> reading of its device; None where it has no counter (writes over shared memory).
@@ -28,6 +28,19 @@ def passed(before: Readings, after: Readings) -> dict[str, Count]:
         last = after.get(node)
         if first and last and (gone_b := difference(first, last)) is not None:
             found[node] = Count(first.name, gone_b, last.at_s - first.at_s)
+    return found
+
+
+def together(counted: Mapping[str, Count], nodes: Sequence[str]) -> dict[str, Count]:
+    """The counts, and as that of `MANY` the sum of all `nodes`, where each of them has one."""
+    found = dict(counted)
+    if nodes and all(node in counted for node in nodes):
+        each = [counted[node] for node in nodes]
+        found[MANY] = Count(
+            counter="+".join(dict.fromkeys(count.counter for count in each)),
+            bytes_b=sum(count.bytes_b for count in each),
+            over_s=max(count.over_s for count in each),
+        )
     return found
 
 
@@ -71,8 +84,9 @@ def disagreement(records: list[WriterRecord], share: float, alone: bool) -> str 
             continue
         ratio = record.counted_b / claim
         if ratio < 1 - share or (alone and ratio > 1 + share):
+            who = "all targets together" if record.target == MANY else record.target
             return (
-                f"{record.target} counted {record.counted_b / 1e6:.1f} MB ({record.counter}) where"
-                f" its writers claim {claim / 1e6:.1f} MB; within {share:.0%} was asked"
+                f"{who} counted {record.counted_b / 1e6:.1f} MB ({record.counter}) where"
+                f" the writers claim {claim / 1e6:.1f} MB; within {share:.0%} was asked"
             )
     return None

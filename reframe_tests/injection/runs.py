@@ -144,7 +144,7 @@ class Runner:
         result.timetable = seen.record
         if seen.reason:
             result.fail("rejected", seen.reason)
-        records = counted.attach(seen.writers, counts)
+        records = counted.attach(seen.writers, counted.together(counts, self._nodes.targets))
         self._hold_against_counts(records, result)
         return records
 

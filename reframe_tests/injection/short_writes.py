@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 
 from analysis.errors import InputError
-from analysis.sample import TimetableRecord, WriterRecord
+from analysis.sample import MANY, TimetableRecord, WriterRecord
 from reframe_tests.injection.audit import Audit, Done
 from reframe_tests.injection.injectors.base import Injector, Writer
 from reframe_tests.injection.performer import Due
@@ -18,8 +18,6 @@ _LEAST_SIDES = 2
 MOST_SIDES = 4
 #: What a target rests at most between two writes, for its next passive side to stand by, seconds.
 _REST_S = 1.0
-#: Target of a writer that hits many.
-_MANY = "*"
 
 
 def messages_of(short: ShortWrites, rate_b_s: float, message_b: int) -> int:
@@ -131,7 +129,7 @@ def slot_records(
                 injector=injector.name,
                 direction=injector.direction,
                 origin=table.origins[table.slots[slot]],
-                target=table.targets[0] if len(table.targets) == 1 else _MANY,
+                target=table.targets[0] if len(table.targets) == 1 else MANY,
                 transport=injector.transport(writer),
                 message_b=writer.message_b,
                 asked_b_s=writer.rate_b_s,

@@ -2,8 +2,8 @@
 
 import pytest
 
-from analysis.sample import WriterRecord
-from reframe_tests.injection.counted import Count, attach, disagreement, passed
+from analysis.sample import MANY, WriterRecord
+from reframe_tests.injection.counted import Count, attach, disagreement, passed, together
 from reframe_tests.injection.counters import Counter
 
 
@@ -72,3 +72,22 @@ def test_all_writers_to_a_target_are_held_against_its_count_together():
 
 def test_without_a_counter_there_is_nothing_to_disagree():
     assert disagreement([record(1000)], 0.2, alone=True) is None
+
+
+@pytest.mark.parametrize(("second_b", "fine"), [(700, True), (90_000, True), (0, False)])
+def test_writers_of_many_targets_are_held_against_all_their_counts(second_b, fine):
+    # Two writers claim 1000 B and 500 B; n1 counted 550 B.
+    counts = {"n1": Count("rdma:a/1", 550, 2.0), "n2": Count("rdma:a/1", second_b, 2.5)}
+    records = attach([record(1000, MANY), record(500, MANY)], together(counts, ["n1", "n2"]))
+    for seen in records:
+        assert (seen.counter, seen.counted_b) == ("rdma:a/1", 550 + second_b)
+        assert seen.counted_s == 2.5
+    fault = disagreement(records, 0.2, alone=False)
+    assert (fault is None) == fine
+    assert fine or "all targets together counted" in str(fault)
+
+
+def test_many_targets_of_which_one_does_not_count_prove_nothing():
+    counts = {"n1": Count("rdma:a/1", 1, 2.0)}
+    (seen,) = attach([record(1000, MANY)], together(counts, ["n1", "n2"]))
+    assert seen.counted_b is None
