@@ -21,6 +21,8 @@ NETNS = Path("/run/netns")
 SUBNET = "10.77.{}"
 BRIDGE = "br0"
 MTU_B = 9000
+#: Zombies are their parents' to collect, and the first process of a container may never do so.
+_ZOMBIES_S = 2.0
 
 
 def named(tag: str) -> list[str]:
@@ -49,16 +51,19 @@ def kill_all(netns: list[str], timeout_s: float = 20) -> int:
     """Kills every process in these namespaces, waits until they are gone, and counts them."""
     handles: dict[int, int] = {}
     deadline = time.monotonic() + timeout_s
+    ended = None
     try:
         while (pids := processes(netns)) or any(_exists(handle) for handle in handles.values()):
             for pid in pids:
                 if pid not in handles and (handle := _kill_member(pid, netns)) is not None:
                     handles[pid] = handle
             reap()
-            if time.monotonic() > deadline:
-                if pids:
-                    raise MachineError(f"processes {pids} do not end although killed")
-                break  # only zombies, which are their parents' to collect
+            now = time.monotonic()
+            if pids and now > deadline:
+                raise MachineError(f"processes {pids} do not end although killed")
+            ended = None if pids else ended or now
+            if ended and now > ended + _ZOMBIES_S:
+                break
             time.sleep(0.02)
     finally:
         for handle in handles.values():
