@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from analysis.errors import MachineError
+from analysis.statistics.interval import median_interval
 from campaigns.minicluster.spec import Fabric
 from reframe_tests import slurm
 from reframe_tests.injection.injectors.base import Row, Writer
@@ -29,7 +30,8 @@ _ORIGINS = Origins(policy="hetjob", partition="origin")
 _BLOCKS = int(os.environ.get("NIMC_BENCH_BLOCKS", "20"))
 _PAIRS = 2
 _RUN_S = 15.0
-_ROUNDS = 3
+#: An emulated processor's rates differ by a third from run to run.
+_ROUNDS = 10
 _WRITE_S = 8
 #: An emulated processor prints rows late, and what it sends again is counted twice.
 _EMULATED = Demand(min_share=0.001, counter_share=0.5, late_rows=10)
@@ -121,7 +123,7 @@ def _cost() -> list[BenchRow]:
 
 
 def _rate() -> list[BenchRow]:
-    """`ib_write_bw` by hand, then under the conductor, several times in one job."""
+    """`ib_write_bw` by hand and under the conductor in one job, either first by turns."""
     with mini.minicluster("--fabric", "rxe", "--nodes", "2", "--origins", "1") as folder:
         lines = []
         for index in range(_ROUNDS):
@@ -129,21 +131,24 @@ def _rate() -> list[BenchRow]:
                 folder, index, ["on"], _WRITE_S, injector="perftest", device="rxe0",
                 demand=_EMULATED,
             )  # fmt: skip
-            lines += [_bare(folder, index), mini.conductor(plan)]
+            both = [_bare(folder, index), mini.conductor(plan)]
+            lines += both if index % 2 else both[::-1]
         mini.submit(folder, "job", 1, "\n".join(lines)).wait()
         ratios, rates = [], []
         for sample in _samples(folder):
             bare_b_s = _bare_rate_b_s((folder / f"bare-{sample['block']}").read_text())
             rates.append(bare_b_s)
             ratios.append(sample["writers"][0]["rate_b_s"] / bare_b_s)
-    ratio = statistics.median(ratios)
+    ratio = median_interval(ratios)
+    if ratio is None:
+        raise MachineError(f"writers' rate: {len(ratios)} rounds were kept, an interval needs 6")
     return [
         BenchRow(
-            f"writers' rate under the project / bare ib_write_bw, median of {len(ratios)}", ratio,
-            "", "at least 0.98", ratio >= 0.98, _COMMAND,
+            f"writers' rate under the project / bare ib_write_bw, median of {len(ratios)}",
+            ratio.value, "", "at least 0.98", ratio.value >= 0.98, _COMMAND,
         ),
-        BenchRow("the same, lowest", min(ratios), "", "", None, _COMMAND),
-        BenchRow("the same, highest", max(ratios), "", "", None, _COMMAND),
+        BenchRow("the same, lower end of its interval", ratio.low, "", "", None, _COMMAND),
+        BenchRow("the same, upper end", ratio.high, "", "", None, _COMMAND),
         BenchRow("rate of bare ib_write_bw, median", statistics.median(rates) / 1e6, "MB/s", "",
                  None, _COMMAND),
     ]  # fmt: skip
