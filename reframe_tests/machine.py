@@ -71,6 +71,8 @@ class Facts(_Record):
     """What a compute node is made of. Given for machines whose nodes differ from the login node."""
 
     cores: Annotated[int, Field(ge=1)]
+    #: Hardware threads of a core, which Slurm counts as CPUs.
+    threads_per_core: Annotated[int, Field(ge=1)] = 1
     sockets: Annotated[int, Field(ge=1)]
     numa_nodes: Annotated[int, Field(ge=1)]
     #: NUMA node that the writers' network interface is attached to; None where that is not known.
@@ -122,7 +124,8 @@ class Machine(_Record):
         here = host.detect()
         return Facts.model_validate(
             {
-                "cores": len(here.usable_cpus),
+                "cores": len(here.usable_cores),
+                "threads_per_core": max(1, here.threads // here.cores),
                 "sockets": here.sockets,
                 "numa_nodes": len(here.numa_nodes),
                 "nic_node": devices.numa_node(self.device, here.rdma),
@@ -170,12 +173,13 @@ class Machine(_Record):
     def split_cpus(self) -> tuple[list[int], list[int]]:
         """Cores of the application and of the origin, disjoint, where they share a host.
 
-        Both are empty where origins are other nodes: then the launcher places the application.
-        Raises InputError where the host has too few cores.
+        A core is told as its first hardware thread, and its others are left idle. Both are empty
+        where origins are other nodes: then the launcher places the application. Raises InputError
+        where the host has too few cores.
         """
         if self.origins.policy != "same_host":
             return [], []
-        cpus = sorted(host.detect().usable_cpus)
+        cpus = host.detect().usable_cores
         if len(cpus) <= self.origins.cores:
             raise InputError(
                 f"site/{self.name}.yaml: origins.cores: {self.origins.cores} of {len(cpus)} usable"

@@ -142,6 +142,9 @@ class NimcMixin(rfm.RegressionTestPlugin):
         case = self.case or self.name
         self.run_dir = Path(self.nimc_dir or stage / "nimc").resolve()
         self.block_logs = self.run_dir / "logs" / case / str(self.block)
+        self.num_cpus_per_task = slurm.cpus_per_task(
+            self.num_cpus_per_task, self.node_facts.threads_per_core
+        )
         # ReFrame hands the layout to the job only after this hook.
         self.job.num_tasks = self.num_tasks
         self.job.num_tasks_per_node = self.num_tasks_per_node

@@ -47,6 +47,14 @@ def job_options(origins: Origins) -> list[str]:
     return options
 
 
+def cpus_per_task(cores: int | None, threads_per_core: int) -> int | None:
+    """CPUs of a task that has so many cores, as Slurm counts them: hardware threads.
+
+    None asks for one core, and stays None where that is one CPU.
+    """
+    return cores if threads_per_core == 1 else (cores or 1) * threads_per_core
+
+
 def agent_launcher(origins: Origins) -> list[str]:
     """One step with one task on every node of the job; it shares its cores with the application."""
     step = ["srun", "--overlap", "--ntasks-per-node=1", "--cpu-bind=none", "--mpi=none", "--mem=0"]

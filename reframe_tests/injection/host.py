@@ -55,8 +55,10 @@ class Host:
     cores: int
     #: Hardware threads that are online.
     threads: int
-    #: CPUs that this process may use, and how much of their time (in cores) where it is limited.
+    #: CPUs that this process may use, and the first of them on each core.
     usable_cpus: list[int]
+    usable_cores: list[int]
+    #: How much of their time may be used (in CPUs) where it is limited.
     cpu_quota: float | None
     #: NUMA nodes; a host that shows none counts as one.
     numa_nodes: list[NumaNode]
@@ -81,16 +83,18 @@ def detect(root: Path = Path("/")) -> Host:
     """Read the facts from /proc and /sys below `root`; name, kernel and affinity are of here."""
     system = root / "sys/devices/system"
     cpus = _online(system / "cpu")
+    usable = sorted(os.sched_getaffinity(0))
     memory_b = _meminfo_b(root / "proc/meminfo", "MemTotal")
     caches = _last_level_caches(system / "cpu", cpus)
     return Host(
         hostname=socket.gethostname(),
         kernel=platform.release(),
         cpu_model=_cpu_model(root),
-        sockets=len(_topology(system / "cpu", cpus, "physical_package_id")),
-        cores=len(_topology(system / "cpu", cpus, "physical_package_id", "die_id", "core_id")),
+        sockets=len({_socket(system / "cpu", cpu) for cpu in cpus}),
+        cores=len(_one_a_core(system / "cpu", cpus)),
         threads=len(cpus),
-        usable_cpus=sorted(os.sched_getaffinity(0)),
+        usable_cpus=usable,
+        usable_cores=_one_a_core(system / "cpu", usable),
         cpu_quota=cgroup.cpu_quota(root),
         numa_nodes=_numa_nodes(system / "node") or [NumaNode(0, cpus, memory_b)],
         last_level_caches=caches,
@@ -118,9 +122,18 @@ def _online(folder: Path) -> list[int]:
     return listed or sorted(int(path.name[3:]) for path in folder.glob("cpu[0-9]*"))
 
 
-def _topology(folder: Path, cpus: list[int], *names: str) -> set[tuple[str, ...]]:
-    """The different values that CPUs have of these topology files taken together."""
-    return {tuple(_read(folder / f"cpu{cpu}/topology" / name) for name in names) for cpu in cpus}
+def _socket(folder: Path, cpu: int) -> str:
+    return _read(folder / f"cpu{cpu}/topology/physical_package_id")
+
+
+def _one_a_core(folder: Path, cpus: list[int]) -> list[int]:
+    """The first CPU of each core; a CPU whose core is not told is one of its own."""
+    first: dict[tuple[str, ...], int] = {}
+    for cpu in cpus:
+        topology = folder / f"cpu{cpu}/topology"
+        core = _read(topology / "core_id") or f"cpu{cpu}"
+        first.setdefault((_socket(folder, cpu), _read(topology / "die_id"), core), cpu)
+    return list(first.values())
 
 
 def _numa_nodes(folder: Path) -> list[NumaNode]:

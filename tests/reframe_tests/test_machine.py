@@ -3,6 +3,7 @@ import pytest
 from analysis.errors import InputError
 from reframe_tests import machine
 from reframe_tests.injection.plan import Demand, ShortWrites
+from tests.reframe_tests.injection.sysfs import big_host
 
 DOC = machine.ROOT / "docs" / "add-a-machine.md"
 
@@ -63,13 +64,23 @@ def test_an_unknown_machine_is_told_with_the_known_ones(tmp_path):
 
 
 def test_cores_are_split_disjoint_on_one_host(monkeypatch):
-    monkeypatch.setattr(machine.host, "detect", lambda: type("H", (), {"usable_cpus": [0, 2, 4]}))
+    monkeypatch.setattr(machine.host, "detect", lambda: type("H", (), {"usable_cores": [0, 2, 4]}))
     local = machine.load("localhost")
     assert local.split_cpus() == ([0, 2], [4])
 
 
+def test_hardware_threads_are_no_cores(tmp_path, monkeypatch):
+    monkeypatch.setattr(machine.host.os, "sched_getaffinity", lambda _: set(range(16)))
+    big = machine.host.detect(big_host(tmp_path))
+    monkeypatch.setattr(machine.host, "detect", lambda: big)
+    facts = machine.load("localhost").node_facts()
+    assert (facts.cores, facts.threads_per_core) == (8, 2)
+    # Second threads 8 to 15 stay idle: on core 7 one of them would take from the origin.
+    assert machine.load("localhost").split_cpus() == ([0, 1, 2, 3, 4, 5, 6], [7])
+
+
 def test_a_host_of_one_core_is_refused(monkeypatch):
-    monkeypatch.setattr(machine.host, "detect", lambda: type("H", (), {"usable_cpus": [3]}))
+    monkeypatch.setattr(machine.host, "detect", lambda: type("H", (), {"usable_cores": [3]}))
     with pytest.raises(InputError, match=r"1 of 1 usable cores leave none"):
         machine.load("localhost").split_cpus()
 

@@ -1,7 +1,7 @@
 import pytest
 
 from reframe_tests.machine import Origins
-from reframe_tests.slurm import agent_launcher, job_options, on_targets, outcome
+from reframe_tests.slurm import agent_launcher, cpus_per_task, job_options, on_targets, outcome
 
 HETJOB = Origins(policy="hetjob", nodes=2, partition="origin")
 RESERVED = Origins(policy="reservation", nodes=1, reservation="nimc")
@@ -61,3 +61,11 @@ DIED = {"state": "injector_died", "reason": "writer 0: gone"}
 )
 def test_failures_are_told_apart(state, code, block, name):
     assert outcome(state, code, block).name == name
+
+
+@pytest.mark.parametrize(
+    ("cores", "threads_per_core", "cpus"),
+    [(None, 1, None), (16, 1, 16), (None, 2, 2), (16, 2, 32), (1, 4, 4)],
+)
+def test_slurm_counts_hardware_threads(cores, threads_per_core, cpus):
+    assert cpus_per_task(cores, threads_per_core) == cpus

@@ -44,7 +44,7 @@ int topology_cores(int socket, int node, int cpus[CPUS_MAX])
     static bool near[CPUS_MAX];
     cpu_set_t *allowed = CPU_ALLOC(CPUS_MAX);
     const size_t size = CPU_ALLOC_SIZE(CPUS_MAX);
-    long cores[CPUS_MAX], packages[CPUS_MAX];
+    long cores[CPUS_MAX], dies[CPUS_MAX], packages[CPUS_MAX];
     int count = 0;
     if (node >= 0)
         mark_node(node, near);
@@ -56,14 +56,17 @@ int topology_cores(int socket, int node, int cpus[CPUS_MAX])
         if (!CPU_ISSET_S(cpu, size, allowed) || (node >= 0 && !near[cpu]))
             continue;
         const long package = cpu_number(cpu, "topology/physical_package_id", 0);
+        // Numbers of cores may start again in each die.
+        const long die = cpu_number(cpu, "topology/die_id", 0);
         const long core = cpu_number(cpu, "topology/core_id", cpu);
         if (socket < 0)
             socket = (int)package;
         bool sibling = false;
         for (int i = 0; i < count; i++)
-            sibling |= cores[i] == core && packages[i] == package;
+            sibling |= cores[i] == core && dies[i] == die && packages[i] == package;
         if ((package == socket || node >= 0) && !sibling) {
             packages[count] = package;
+            dies[count] = die;
             cores[count] = core;
             cpus[count++] = cpu;
         }

@@ -21,6 +21,35 @@ def test_sockets_cores_and_threads_are_told_apart(big):
     assert (big.sockets, big.cores, big.threads) == (2, 8, 16)
 
 
+@pytest.mark.parametrize(
+    ("usable", "first"),
+    [
+        (range(16), [0, 1, 2, 3, 4, 5, 6, 7]),
+        # Of cores 0 to 3 only the second threads may be used.
+        (range(4, 16), [4, 5, 6, 7, 8, 9, 10, 11]),
+        ([3, 11], [3]),
+    ],
+)
+def test_hardware_threads_of_one_core_count_once(tmp_path, monkeypatch, usable, first):
+    monkeypatch.setattr(host.os, "sched_getaffinity", lambda _: set(usable))
+    assert host.detect(big_host(tmp_path)).usable_cores == first
+
+
+def test_threads_may_be_numbered_one_after_the_other(tmp_path, monkeypatch):
+    # As POWER and many virtual machines do: 0 and 1 are the first core's, 2 and 3 the second's.
+    cpu = "sys/devices/system/cpu"
+    cores = {f"{cpu}/cpu{n}/topology/core_id": str(n // 2) for n in range(4)}
+    monkeypatch.setattr(host.os, "sched_getaffinity", lambda _: {0, 1, 2, 3})
+    here = host.detect(write(tmp_path, {f"{cpu}/online": "0-3", **cores}))
+    assert (here.cores, here.threads, here.usable_cores) == (2, 4, [0, 2])
+
+
+def test_cores_that_are_not_told_are_one_each(tmp_path, monkeypatch):
+    monkeypatch.setattr(host.os, "sched_getaffinity", lambda _: {0, 2})
+    here = host.detect(write(tmp_path, {"sys/devices/system/cpu/online": "0-3"}))
+    assert (here.cores, here.usable_cores) == (4, [0, 2])
+
+
 def test_numa_nodes_have_their_cpus_and_memory(big):
     assert big.numa_nodes[1] == NumaNode(1, [2, 3, 10, 11], 16 * GIB)
     assert [node.number for node in big.numa_nodes] == [0, 1, 2, 3]
