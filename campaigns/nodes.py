@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from analysis.errors import InputError
 from campaigns.schema import Campaign, Entry
 from reframe_tests import scaling
 from reframe_tests.injection.plan import TIMED_ARMS
@@ -11,15 +12,27 @@ from reframe_tests.machine import Machine
 
 
 def short_writes(campaign: Campaign, entry: Entry) -> scaling.Asked:
-    """What a case asks of short writes: its own settings, and the campaign's rate."""
+    """What a case asks of short writes: its own settings, and the campaign's rate and message."""
     fields = scaling.Asked.__dataclass_fields__
-    given: dict[str, Any] = {
-        # A quantity without its unit is a number here, and text to the check.
-        name: str(value) if isinstance(fields[name].default, str) else value
+    given = {
+        name: _taken(name, value, fields[name].default)
         for name, value in entry.set.items()
         if name in fields
     }
-    return scaling.Asked(**{"nodes": 1, **given, "rate": campaign.injector.rate})
+    injector = campaign.injector
+    return scaling.Asked(
+        **{"nodes": 1, **given, "rate": injector.rate, "message": injector.message}
+    )
+
+
+def _taken(name: str, value: Any, default: object) -> Any:
+    """A variable's value as the check takes it: a number, or text. Raises InputError."""
+    if isinstance(default, str):
+        return str(value)  # a quantity without its unit is a number here
+    if type(value) is int or (type(value) is float and isinstance(default, float)):
+        return value
+    kind = "a number" if isinstance(default, float) else "a whole number"
+    raise InputError(f"{name}: {value!r} found; allowed: {kind}")
 
 
 def nodes_taken(campaign: Campaign, entry: Entry, machine: Machine) -> int:

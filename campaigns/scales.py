@@ -8,7 +8,7 @@ from analysis.simulate.hits import rank_slowdowns
 from analysis.simulate.progress import Application
 from analysis.statistics.sample_size import pairs_needed
 from campaigns.nodes import short_writes
-from campaigns.schema import Campaign, Entry, Simulated
+from campaigns.schema import Campaign, Entry
 from campaigns.simulation import run
 from reframe_tests import scaling
 from reframe_tests.injection.plan import TIMED_ARMS
@@ -33,7 +33,7 @@ class Scale:
     #: Bytes of one write, and of all writes of one run.
     write_b: float | None
     run_b: float | None
-    #: Share of the busiest origin's link that its writers take.
+    #: Share of the busiest origin's link that its writers take, over the length of a write.
     link_share: float | None
     #: Slowdown by simulation, and the pairs whose interval is narrow enough to see it: as narrow
     #: as the campaign asks, or as the effect is large.
@@ -48,11 +48,11 @@ def scales(campaign: Campaign, machine: Machine) -> list[Scale]:
 
 
 def _scale(campaign: Campaign, entry: Entry, arm: str, machine: Machine) -> Scale:
-    load = scaling.load(short_writes(campaign, entry), machine)
-    writers, nic = load.writers[arm], machine.nic
-    write_b = load.writer_b_s * load.length_s if load.writer_b_s else None
+    asked = short_writes(campaign, entry)
+    load = scaling.load(asked, machine)
+    writers, nic, write_b = load.writers[arm], machine.nic, load.write_b
     busiest = -(-writers // max(load.origins, 1))
-    slowdown = _slowdown(campaign.simulate, entry, writers, load.length_s, machine, campaign.seed)
+    slowdown = _slowdown(campaign, asked, writers, load.length_s, machine)
     return Scale(
         case=entry.name,
         arm=arm,
@@ -63,8 +63,8 @@ def _scale(campaign: Campaign, entry: Entry, arm: str, machine: Machine) -> Scal
         writes_per_s=load.writes_per_s[arm],
         write_b=write_b,
         run_b=write_b * load.writes_per_s[arm] * entry.expect if write_b is not None else None,
-        link_share=busiest * load.writer_b_s / nic.link_rate_b_s
-        if nic and load.writer_b_s
+        link_share=busiest * write_b / load.length_s / nic.link_rate_b_s
+        if nic and write_b is not None
         else None,
         slowdown_simulated=slowdown,
         pairs_needed=_pairs(campaign, slowdown),
@@ -72,19 +72,19 @@ def _scale(campaign: Campaign, entry: Entry, arm: str, machine: Machine) -> Scal
 
 
 def _slowdown(
-    model: Simulated | None, entry: Entry, writers: int, write_s: float, machine: Machine, seed: int
+    campaign: Campaign, asked: scaling.Asked, writers: int, write_s: float, machine: Machine
 ) -> float | None:
+    model = campaign.simulate
     if model is None:
         return None
+    ranks = scaling.ranks_per_node(asked, machine.node_facts().cores)
     if writers == 0:
         return 1.0
-    cores = machine.node_facts().cores - int(entry.set.get("spare_cores", 0))
-    ranks = int(entry.set.get("ranks_per_node", 0)) or cores
     steps = max(round(_SIMULATED_S / model.step), 1)
-    application = Application(entry.nodes * ranks, ranks, steps, model.step)
+    application = Application(asked.nodes * ranks, ranks, steps, model.step)
     mean = 1 + (model.worst - 1) / ranks
     slowdowns = rank_slowdowns(ranks, mean, model.worst)
-    return run(application, slowdowns, writers, write_s, seed).slowdown
+    return run(application, slowdowns, writers, write_s, campaign.seed, asked.draw).slowdown
 
 
 def _pairs(campaign: Campaign, slowdown: float | None) -> int | None:

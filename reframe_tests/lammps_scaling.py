@@ -49,6 +49,9 @@ class lammps_scaling(rfm.RunOnlyRegressionTest, BinariesMixin, NimcMixin):
     #: Arm -> writers at work at a time, in place of the computed ones: `daly:2,constant:1`.
     writers = variable(str, value="")
 
+    #: How targets are drawn: `sweep`, none twice before all were hit; `uniform`, any that is free.
+    draw = variable(str, value="sweep")
+
     #: Share of an origin's link that its writers may take.
     link_share = variable(float, value=1.0)
 
@@ -64,6 +67,7 @@ class lammps_scaling(rfm.RunOnlyRegressionTest, BinariesMixin, NimcMixin):
         asked = scaling.Asked(**{name: getattr(self, name) for name in names})
         try:
             load = scaling.load(asked, self.machine)
+            self.num_tasks_per_node = scaling.ranks_per_node(asked, self.app_cores)
         except InputError as error:
             raise ReframeError(f"{self.name}: {error}") from None
         nic, proof = self.machine.nic, self.machine.proof
@@ -72,6 +76,7 @@ class lammps_scaling(rfm.RunOnlyRegressionTest, BinariesMixin, NimcMixin):
             length_s=load.length_s,
             messages=self.messages or None,
             fill=self.fill,
+            policy=asked.draw,
             link_b_s=nic.link_rate_b_s if nic else None,
             link_share=self.link_share,
             tolerance_s=self.tolerance_s or proof.write_tolerance_s,
@@ -82,7 +87,6 @@ class lammps_scaling(rfm.RunOnlyRegressionTest, BinariesMixin, NimcMixin):
     @run_before("run")
     def weak_scaling(self):
         """A box of 20 x 20 x 20 cells (32,000 atoms) for every rank."""
-        self.num_tasks_per_node = self.ranks_per_node or self.app_cores - self.spare_cores
         self.num_tasks = self.nodes * self.num_tasks_per_node
         self.env_vars["OMP_NUM_THREADS"] = 1
         box = zip("xyz", near_cube(self.num_tasks), strict=True)

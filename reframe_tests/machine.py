@@ -12,6 +12,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 from analysis import units
 from analysis.errors import InputError
 from reframe_tests.injection import devices, host
+from reframe_tests.injection.injectors.ucx import dram_message_b
 from reframe_tests.injection.plan import Demand, OriginPolicy, ShortWrites
 
 #: The checkout.
@@ -169,6 +170,18 @@ class Machine(_Record):
             f"site/{self.name}.yaml: facts.nic_node: the NUMA node of the network interface is not"
             f" known; allowed: one of {there}"
         )
+
+    def message_b(self, asked: str) -> int:
+        """Size of one message of the writers, bytes: `64KiB`, `dram`, or `auto`.
+
+        `dram` is what the last-level caches cannot hold, `auto` that where the writes of a shared
+        host would stay in them, and 64 KiB elsewhere. Raises InputError.
+        """
+        if asked == "auto":
+            asked = "dram" if self.origins.policy == "same_host" else "64KiB"
+        if asked == "dram":
+            return dram_message_b(self.node_facts().llc_b)
+        return units.size_b(asked, "message")
 
     def split_cpus(self) -> tuple[list[int], list[int]]:
         """Cores of the application and of the origin, disjoint, where they share a host.

@@ -25,10 +25,9 @@ from analysis.columns import read_samples
 from analysis.errors import InputError
 from analysis.estimate import results
 from analysis.pairs import pairless
-from analysis.units import rate_b_s, size_b
+from analysis.units import rate_b_s
 from reframe_tests import machine, slurm
 from reframe_tests.injection.injectors import get
-from reframe_tests.injection.injectors.ucx import dram_message_b
 from reframe_tests.injection.plan import ARMS, TIMED_ARMS, BlockPlan, Demand, ShortWrites
 from reframe_tests.workloads import WORKLOADS
 
@@ -174,9 +173,6 @@ class NimcMixin(rfm.RegressionTestPlugin):
         site = self.machine
         if timed := [arm for arm in self.arms if arm in TIMED_ARMS and self.short is None]:
             raise InputError(f"{self.name}: arms: {timed[0]}: only lammps_scaling has such an arm")
-        message = self.message
-        if message == "auto":
-            message = "dram" if site.origins.policy == "same_host" else "64KiB"
         return BlockPlan(
             case=case,
             workload=self.workload,
@@ -195,11 +191,7 @@ class NimcMixin(rfm.RegressionTestPlugin):
             injector=get(
                 site.injector if self.injector == "auto" else self.injector, self.direction
             ).name,
-            message_b=(
-                dram_message_b(self.node_facts.llc_b)
-                if message == "dram"
-                else size_b(message, "message")
-            ),
+            message_b=site.message_b(self.message),
             rate_b_s=None if self.rate == "full" else rate_b_s(self.rate, "rate"),
             agent_launcher=(
                 [] if site.origins.policy == "same_host" else slurm.agent_launcher(site.origins)

@@ -23,6 +23,10 @@ _SCALE_HEADER = [
 _SCALE_FOOT = (
     "writers: at work at a time. simulated: slowdown (docs/simulate.md). pairs: so many show it."
 )
+_NO_WRITERS = (
+    "0 writers: nothing is written, and the arm measures what 'aa' does; docs/scale.md tells where"
+    " that ends, and how to ask for more."
+)
 _NODES_UNKNOWN = (
     "site/{}.yaml does not tell its nodes (nodes): whether it has as many was not checked."
 )
@@ -55,6 +59,8 @@ def _text(planned: Plan, known: list[Scale], nodes: int | None, absent: list[str
     parts = [aligned(header, [*map(_row, planned.cases), total]), *absent, ""]
     if known:
         parts += [aligned(_SCALE_HEADER, list(map(_scale, known))), _SCALE_FOOT]
+        if any(row.writers == 0 for row in known):
+            parts.append(_NO_WRITERS)
         if nodes is None:
             parts.append(_NODES_UNKNOWN.format(planned.machine))
         parts.append("")
@@ -92,7 +98,7 @@ def _scale(row: Scale) -> list[str]:
         f"{row.writes_per_s:.3g}",
         quantity(row.write_b, "B", 3),
         quantity(row.run_b, "B", 3),
-        NONE if row.link_share is None else f"{row.link_share:.0%}",
+        NONE if row.link_share is None else f"{100 * row.link_share:.3g}%",
         number(row.slowdown_simulated, 3),
         NONE if row.pairs_needed is None else f"{row.pairs_needed}",
     ]

@@ -73,6 +73,17 @@ def test_what_each_scale_comes_to(tmp_path: Path) -> None:
     assert daly.pairs_needed == 6  # a spread of 1 % hides nothing of an effect of 90 %
 
 
+def test_messages_and_not_the_link_say_what_a_write_has(tmp_path: Path) -> None:
+    text = TEXT.replace("write: 1s", "write: 2s, messages: 500, writers: 'daly:2'")
+    campaign = ask(write(tmp_path, text.replace("[4, 512, 8192]", "[4]")), "localhost").campaign
+    campaign = campaign.model_copy(
+        update={"injector": campaign.injector.model_copy(update={"message": "1MB"})}
+    )
+    daly, _ = scales(campaign, Machine.model_validate(SITE))
+    # 500 MB every second for 100 s; one writer an origin, of whose 4 GB/s it takes 0.25 GB/s.
+    assert (daly.write_b, daly.run_b, daly.link_share) == (500e6, 100 * 500e6, 0.0625)
+
+
 def test_the_command_shows_them(tmp_path: Path) -> None:
     path = write(tmp_path, TEXT.replace("[4, 512, 8192]", "[4]"))
     done = CliRunner().invoke(command, [str(path), "--machine", "localhost", "--json"])
@@ -82,6 +93,7 @@ def test_the_command_shows_them(tmp_path: Path) -> None:
     assert [row["writers"] for row in document["scales"]] == [0, 0]
     text = CliRunner().invoke(command, [str(path), "--machine", "localhost"]).stdout
     assert "melt@4" in text.partition("writes/s")[2]
+    assert "0 writers: nothing is written" in text
     assert "site/localhost.yaml does not tell its nodes" in text
 
 
@@ -118,6 +130,9 @@ def test_the_campaigns_that_come_along_can_be_planned(name: str) -> None:
         ("write: 1s", "nodes: 3", "c.yaml:7: workloads[0].set.nodes: 'scales' gives them"),
         ("lammps_scaling", "stream", "c.yaml:6: workloads[0].scales: 'stream' runs on one node"),
         ("lammps_scaling", "stream", "arms: 'stream' has no arm 'daly'"),
+        ("write: 1s", "draw: any", "c.yaml:7: workloads[0].scales: draw: 'any'; allowed: sweep"),
+        ("write: 1s", "link_share: x", "link_share: 'x' found; allowed: a number"),
+        ("write: 1s", "messages: 1.5", "messages: 1.5 found; allowed: a whole number"),
         ("worst: 2.0", "worst: 0.5", "simulate.worst: 0.5 found; allowed: a number from 1"),
     ],
 )

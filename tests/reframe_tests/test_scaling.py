@@ -5,7 +5,7 @@ import pytest
 from analysis.errors import InputError
 from analysis.paper import paper
 from reframe_tests.machine import Machine
-from reframe_tests.scaling import Asked, load
+from reframe_tests.scaling import Asked, load, ranks_per_node
 
 FACTS = {
     "name": "box",
@@ -67,8 +67,37 @@ def test_origin_nodes(asked, changes, origins, writer_b_s):
         (Asked(4, write="0s"), "write"),
         (Asked(4, node_mtti="5"), "node_mtti"),
         (Asked(8192, link_share=0.5, rate="3GB/s"), "rate: one writer takes more than 50%"),
+        (Asked(4, draw="random"), "draw: 'random'; allowed: sweep, uniform"),
+        (Asked(4, fill=0.0), "fill: 0.0 found; allowed: numbers above 0"),
+        (Asked(4, messages=-1), "messages: -1"),
+        (Asked(4, tolerance_s=-1.0), "tolerance_s: -1.0"),
+        (Asked(4, allowed_share=1.5), "allowed_share: 1.5"),
     ],
 )
 def test_a_mistake_is_told(asked, named):
     with pytest.raises(InputError, match=named):
         load(asked, machine(nic=NIC))
+
+
+@pytest.mark.parametrize(
+    ("asked", "changes", "write_b"),
+    [
+        (Asked(64, write="2s"), {"nic": NIC}, 8e9),
+        (Asked(64, write="2s", fill=0.25), {"nic": NIC}, 2e9),
+        (Asked(64, write="2s", rate="1GB/s", link_share=0.5), {"nic": NIC}, 2e9),
+        (Asked(64, messages=500), {"nic": NIC}, 500 * 65536),
+        (Asked(64, messages=500, message="1MB"), {}, 500e6),
+        (Asked(64), {}, None),
+    ],
+)
+def test_bytes_of_a_write(asked, changes, write_b):
+    assert load(asked, machine(**changes)).write_b == write_b
+
+
+def test_ranks_of_a_node():
+    assert ranks_per_node(Asked(4), 16) == 16
+    assert ranks_per_node(Asked(4, spare_cores=1), 16) == 15
+    assert ranks_per_node(Asked(4, ranks_per_node=8, spare_cores=1), 16) == 8
+    for asked in (Asked(4, spare_cores=16), Asked(4, ranks_per_node=-1)):
+        with pytest.raises(InputError, match=r"spare_cores: .* leave a rank on 16 cores"):
+            ranks_per_node(asked, 16)
