@@ -30,6 +30,10 @@ cores. `reframe -c reframe_tests/NAME.py --describe` lists them.
 Programs come from the machine's ReFrame environment: with the feature `spack` they are built by
 `nimc spack` (docs/spack.md); otherwise the program must be on PATH, from modules or wheels, or the
 check is skipped and says so.
+
+`stream` and `membench` (with `numa`, `numa_idle`) are compiled where they run, in an environment
+with the feature `wheels`, whatever else the machine has. STREAM's arrays are static and must follow
+the last-level caches of the node, so that no binary built once, by Spack or a module, can serve.
 """
 
 

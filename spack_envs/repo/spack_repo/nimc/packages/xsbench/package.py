@@ -1,4 +1,4 @@
-"""Exists because builtin's CFLAGS drop -O3, -DMPI and -DOPENMP, so that each rank runs alone."""
+"""Exists because builtin's CFLAGS drop -O3, -DMPI and -DOPENMP, so that ranks are not summed."""
 
 from spack.package import *
 from spack_repo.builtin.packages.xsbench.package import Xsbench as BuiltinXsbench
