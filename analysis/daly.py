@@ -19,6 +19,11 @@ import math
 from analysis.errors import InputError
 
 
+def in_range(write_s: float, mtti_s: float) -> bool:
+    """Whether the series holds; beyond, the estimate is a convention (`optimum_interval_s`)."""
+    return write_s < 2 * mtti_s
+
+
 def optimum_interval_s(write_s: float, mtti_s: float) -> float:
     """Work between two checkpoints that wastes least, seconds, without the write itself.
 
@@ -30,7 +35,7 @@ def optimum_interval_s(write_s: float, mtti_s: float) -> float:
     for name, value in (("write", write_s), ("mtti", mtti_s)):
         if not (math.isfinite(value) and value > 0):
             raise InputError(f"{name}: {value:g} s is not a length of time; allowed: above 0")
-    if write_s >= 2 * mtti_s:
+    if not in_range(write_s, mtti_s):
         return mtti_s
     ratio = write_s / (2 * mtti_s)
     series = 1 + math.sqrt(ratio) / 3 + ratio / 9

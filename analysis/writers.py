@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from analysis import units
-from analysis.daly import optimum_interval_s
+from analysis.daly import in_range, optimum_interval_s
 from analysis.errors import InputError
 from analysis.paper import paper
 
@@ -42,6 +42,8 @@ class Writers:
     concurrent_writers_exact: float
     #: Writes that begin in a second.
     writes_per_s: float
+    #: Whether Daly's series holds there; else the interval is the mean time to interrupt.
+    in_range: bool
 
 
 def concurrent_writers(nodes: int, node_mtti_s: float, write_s: float) -> Writers:
@@ -56,7 +58,15 @@ def concurrent_writers(nodes: int, node_mtti_s: float, write_s: float) -> Writer
     mtti_s = node_mtti_s / nodes
     interval_s = optimum_interval_s(write_s, mtti_s)
     per_s = nodes / (interval_s + write_s)
-    return Writers(nodes, mtti_s, interval_s, round(per_s * write_s), per_s * write_s, per_s)
+    return Writers(
+        nodes,
+        mtti_s,
+        interval_s,
+        round(per_s * write_s),
+        per_s * write_s,
+        per_s,
+        in_range(write_s, mtti_s),
+    )
 
 
 def constant_writers(nodes: int, share: float = PAPER_SHARE) -> int:

@@ -58,10 +58,11 @@ def hold_against(run: Path, halo: int, periodic: bool) -> dict[str, Any]:
 
     Raises InputError for a run without a case on one node that is always written to.
     """
+    samples = read_run(run)  # first, since it refuses what is no sample
     scales = _scales(run)
     found = [
         (each, scales[each.case, each.arm])
-        for each in results(read_run(run).frame)
+        for each in results(samples.frame)
         if (each.case, each.arm) in scales and each.slowdown is not None
     ]
     single = next((each for each, scale in found if (scale.nodes, scale.writers) == (1, 1)), None)
@@ -126,6 +127,9 @@ def _scales(run: Path) -> dict[tuple[str, str], _Scale]:
 def _kept(paths: Iterable[Path]) -> Iterable[dict[str, Any]]:
     for path in paths:
         for line in path.read_text().splitlines():
-            sample: dict[str, Any] = json.loads(line)
+            try:
+                sample: dict[str, Any] = json.loads(line)
+            except ValueError:  # the last line of a file, cut off by a crash
+                continue
             if sample["outcome"] == "kept":
                 yield sample

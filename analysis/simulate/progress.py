@@ -11,6 +11,9 @@ from analysis.simulate.grid import Times, shape, wait_for_neighbours
 from analysis.simulate.hits import Windows, delay_hit_ranks
 from analysis.simulate.noise import NO_NOISE, Noise
 
+#: Whoever asks for more mistook a unit; they would fill the memory.
+MOST_RANKS = 20_000_000
+
 
 @dataclass(frozen=True)
 class Application:
@@ -40,6 +43,8 @@ class Application:
                 f"ranks: {self.ranks} do not fill nodes of {self.ranks_per_node}; "
                 "allowed: a multiple of the ranks a node"
             )
+        if self.ranks > MOST_RANKS:
+            raise InputError(f"ranks: {self.ranks} found; allowed: up to {MOST_RANKS}")
         if self.steps < 1 or not self.step_s > 0 or self.reduce_every < 0:
             raise InputError("steps and step: allowed are 1 step and above, each above 0 s")
         if self.halo not in (0, 1, 2, 3):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import statistics
 from pathlib import Path
 from typing import Any
@@ -16,9 +17,11 @@ from analysis.simulate.hits import rank_slowdowns
 from analysis.simulate.progress import Application
 from analysis.writers import concurrent_writers, write_length_s
 from campaigns.against_run import hold_against
+from campaigns.options import only_beside
 from campaigns.published_scaling import explain
 from campaigns.simulation import run
 from campaigns.table import aligned
+from reframe_tests.injection.timetable import POLICIES
 
 
 @click.command()
@@ -48,6 +51,13 @@ from campaigns.table import aligned
     help="Steps between reductions over all ranks; 0 is never.",
 )
 @click.option("--noise", "noise_text", default="none", show_default=True, metavar="KIND:SHARE")
+@click.option(
+    "--draw",
+    type=click.Choice(POLICIES),
+    default=POLICIES[0],
+    show_default=True,
+    help="Nodes of the writes: none twice before all were hit, or any that is free.",
+)
 @click.option("--seed", type=click.IntRange(0), default=1, show_default=True)
 @click.option(
     "--repeats",
@@ -67,9 +77,11 @@ from campaigns.table import aligned
 def command(published: bool, as_json: bool, against: Path | None, **options: Any) -> None:
     """Slowdown of a synchronised application from that of a single node."""
     if published:
+        only_beside("--paper", "--seed", "--json")
         document = explain(options["seed"])
         text = _published_text(document)
     elif against:
+        only_beside("--against", "--halo", "--periodic", "--json")
         document = hold_against(against, options["halo"], options["periodic"])
         text = _against_text(document)
     else:
@@ -82,9 +94,10 @@ def _simulated(options: dict[str, Any]) -> dict[str, Any]:
     worst = options["worst"]
     if worst is None:
         raise InputError("--worst: missing; the measured slowdown of a hit node's slowest rank")
+    if not 1 <= worst < math.inf:
+        raise InputError(f"--worst: {worst:g} found; allowed: a number from 1")
     per_node = options["ranks_per_node"]
     mean = 1 + (worst - 1) / per_node if options["mean"] is None else options["mean"]
-    slowdowns = rank_slowdowns(per_node, mean, worst)
     write_s = write_length_s(options["write"], "--write")
     node_mtti_s = units.duration_s(options["mtti"], "--mtti")
     model = {
@@ -98,11 +111,11 @@ def _simulated(options: dict[str, Any]) -> dict[str, Any]:
         "periodic": options["periodic"],
         "reduce_every": options["reduce_every"],
         "noise": options["noise_text"],
+        "draw": options["draw"],
         "seeds": [options["seed"] + i for i in range(options["repeats"])],
     }
-    rows = []
-    for part in options["ranks"].split(","):
-        application = Application(
+    applications = [
+        Application(
             ranks=units.count(part, "--ranks"),
             ranks_per_node=per_node,
             steps=model["steps"],
@@ -112,9 +125,21 @@ def _simulated(options: dict[str, Any]) -> dict[str, Any]:
             reduce_every=model["reduce_every"],
             noise=noise.parse(options["noise_text"], "--noise"),
         )
+        for part in options["ranks"].split(",")
+    ]
+    for application in applications:
         application.check()
+    slowdowns = rank_slowdowns(per_node, mean, worst)
+    rows = []
+    for application in applications:
         writers = _writers(options["writers"], application.nodes, node_mtti_s, write_s)
-        runs = [run(application, slowdowns, writers, write_s, seed) for seed in model["seeds"]]
+        if writers > application.nodes:
+            nodes = application.nodes
+            raise InputError(f"--writers: {writers} on {nodes} nodes; allowed: one a node at most")
+        runs = [
+            run(application, slowdowns, writers, write_s, seed, model["draw"])
+            for seed in model["seeds"]
+        ]
         rows.append(
             {
                 "ranks": application.ranks,

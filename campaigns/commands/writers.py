@@ -18,6 +18,7 @@ from analysis.writers import (
     table_5,
     write_length_s,
 )
+from campaigns.options import only_beside
 from campaigns.table import aligned
 
 
@@ -34,6 +35,8 @@ from campaigns.table import aligned
 @click.option("--json", "as_json", is_flag=True, help="One JSON document instead of a table.")
 def command(nodes: str, mtti: str, write: str, published: bool, as_json: bool) -> None:
     """Concurrent writers of nodes that checkpoint without coordination at Daly's interval."""
+    if published:
+        only_beside("--paper", "--json")
     document, text = _table_5() if published else _rows(nodes, mtti, write)
     click.echo(json.dumps(document, indent=1) if as_json else text)
 
@@ -57,7 +60,7 @@ def _rows(nodes: str, mtti: str, write: str) -> tuple[dict[str, Any], str]:
     cells = [
         [
             f"{row.nodes}",
-            f"{row.interval_s:.1f}",
+            f"{row.interval_s:.5g}",
             f"{row.concurrent_writers}",
             f"{row.concurrent_writers_exact:.2f}",
             f"{row.writes_per_s:.2f}",
@@ -73,7 +76,14 @@ def _rows(nodes: str, mtti: str, write: str) -> tuple[dict[str, Any], str]:
         "writes/s",
         f"constant {PAPER_SHARE:.1%}",
     ]
-    return document, aligned(header, cells)
+    text = aligned(header, cells)
+    if beyond := [f"{row.nodes}" for row in computed if not row.in_range]:
+        text += (
+            "\nBeyond the range of Daly's series (a write of twice the system's mean time to"
+            " interrupt or more), where\nthe interval is taken as that time: nodes "
+            + ", ".join(beyond)
+        )
+    return document, text
 
 
 def _table_5() -> tuple[dict[str, Any], str]:

@@ -80,6 +80,17 @@ def test_scales_follow_from_the_single_node(
     assert "1.500 (1.500 to 1.500)" in capsys.readouterr().out
 
 
+def test_a_line_that_a_crash_cut_off_is_left_out(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = make_run(tmp_path / "run", {1: [2.0] * 6})
+    file = run / "samples" / "lammps@1.jsonl"
+    file.write_text(file.read_text() + '{"key": "lammps@1/0/7/da')
+    cli.main(["simulate", "--against", str(run), "--json"], standalone_mode=False)
+    (row,) = json.loads(capsys.readouterr().out)["rows"]
+    assert row["pairs"] == 6
+
+
 def test_a_run_without_a_single_node_is_refused(tmp_path: Path) -> None:
     run = make_run(tmp_path / "run", {2: [1.5] * 6})
     with pytest.raises(InputError, match="no case on one node under one writer"):

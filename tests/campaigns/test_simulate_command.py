@@ -52,15 +52,31 @@ def test_a_share_of_nodes_and_repeats(capsys: pytest.CaptureFixture[str]) -> Non
         (["--worst", "2", "--writers", "x%"], "--writers: 'x%' is not a share"),
         (["--worst", "2", "--writers", "some"], "--writers: 'some' is not a count"),
         (["--worst", "2", "--ranks", "100"], "ranks: 100 do not fill nodes of 16"),
-        (["--worst", "2", "--ranks", "64", "--writers", "5"], "need 5 targets; there are 4"),
+        (["--worst", "2", "--ranks", "64", "--writers", "5"], "--writers: 5 on 4 nodes"),
         (["--worst", "2", "--mean", "3"], "slowdown: a worst rank of 2"),
-        (["--worst", "nan"], "slowdown: a worst rank of nan"),
+        (["--worst", "nan"], "--worst: nan found; allowed: a number from 1"),
+        (["--worst", "0.5"], "--worst: 0.5 found"),
+        (["--worst", "inf"], "--worst: inf found"),
+        (
+            ["--worst", "2", "--ranks", "64", "--ranks-per-node", "1000000000000"],
+            "ranks: 64 do not",
+        ),
+        (["--worst", "2", "--ranks", "16000M"], "ranks: 16000000000 found; allowed: up to"),
+        (["--paper", "--worst", "2"], "--worst: has no part in --paper; allowed beside it: --seed"),
+        (["--against", ".", "--ranks", "64"], "--ranks: has no part in --against"),
         (["--worst", "2", "--noise", "pink:1%"], "--noise: 'pink:1%' is not a noise"),
     ],
 )
 def test_wrong_input_is_one_line(arguments: list[str], text: str) -> None:
     with pytest.raises(InputError, match=text):
         cli.main(["simulate", *arguments], standalone_mode=False)
+
+
+def test_how_nodes_are_drawn_can_be_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
+    common = ("--ranks", "64", "--worst", "3", "--writers", "1", "--ranks-per-node", "8")
+    sweep, uniform = (run(capsys, *common, "--draw", draw) for draw in ("sweep", "uniform"))
+    assert [found["model"]["draw"] for found in (sweep, uniform)] == ["sweep", "uniform"]
+    assert sweep["rows"][0]["slowdown"] != uniform["rows"][0]["slowdown"]
 
 
 def test_paper_labels_what_is_published_and_what_is_modelled(

@@ -32,6 +32,22 @@ def test_paper_says_that_the_fdr_column_does_not_follow_from_its_inputs(
     assert "effective write of 0.784 s" in text
 
 
+def test_systems_beyond_the_range_of_the_series_are_named(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    # Nodes of 100 s: 50 of them fail every 2 s, so that a write of 4 s is twice that, and no less.
+    asked = ("--nodes", "49,50", "--mtti", "100s", "--write", "4s")
+    inside, beyond = json.loads(run(capsys, *asked, "--json"))["rows"]
+    assert (inside["in_range"], beyond["in_range"]) == (True, False)
+    assert beyond["interval_s"] == 2.0
+    assert run(capsys, *asked).endswith("is taken as that time: nodes 50\n")
+
+
+def test_paper_takes_no_other_inputs() -> None:
+    with pytest.raises(InputError, match="--nodes: has no part in --paper"):
+        cli.main(["writers", "--paper", "--nodes", "64"], standalone_mode=False)
+
+
 @pytest.mark.parametrize(
     ("option", "value"),
     [
