@@ -30,7 +30,7 @@ _LISTED = 200
 _SHOWN = [
     *("key", "arm", "status", "outcome", "reason", "start_s", "fom", "fom_better", "seed"),
     *("nodes", "origin_nodes", "provenance", "writers", "injector", "transport", "message_b"),
-    "writer_share",
+    *("direction", "writer_share"),
 ]
 _DASH = "\u2013"
 
@@ -178,15 +178,17 @@ def _case_view(run: RunData, name: str, anchor: str) -> CaseView:
 
 
 def _writers(counted: pl.DataFrame) -> list[str]:
+    kind = ("arm", "writers", "injector", "transport", "message_b", "direction")
     kinds = (
         counted.filter(pl.col("message_b") > 0)
-        .group_by("arm", "injector", "transport", "message_b", "writers", maintain_order=True)
+        .group_by(*kind, maintain_order=True)
         .agg(pl.col("writer_share").min())
     )
     return [
         f"{arm}: {figures.count(writers, 'writer')}, {injector} over {transport}, "
-        f"{words.binary(message_b)} a write; none below {share or 0:.0%} of its rate alone"
-        for arm, injector, transport, message_b, writers, share in kinds.iter_rows()
+        f"{words.binary(message_b)} a {direction or 'write'}; "
+        f"none below {share or 0:.0%} of its rate alone"
+        for arm, writers, injector, transport, message_b, direction, share in kinds.iter_rows()
     ]
 
 

@@ -83,7 +83,11 @@ def study_view(run: RunData, name: str) -> StudyView | None:
     rows = [
         row
         for row in run.results
-        if row.workload in STUDY and row.arm in _ARMS and row.case in on_one_node
+        if row.workload in STUDY
+        and row.arm in _ARMS
+        and row.case in on_one_node
+        # The study wrote; None stands in samples from when there were writes only.
+        and row.direction != "read"
     ]
     if not rows:
         return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -209,8 +210,13 @@ def test_the_page_says_what_is_absent_unverified_and_emulated(tmp_path: Path) ->
     assert "the origin's cores stand in for one" in " ".join(view.notes)
     assert not any("way of copying" in note for note in view.notes)  # this run has no reads
     reads = load_run(run_of(tmp_path / "reads", {Key("read", "nic", "read", "nic"): 8}))
-    assert "while 8.00 GB/s were read from its node" in render([reads])
-    assert "Emulated communications, not RDMA hardware." in page
+    of_reads = render([reads])
+    assert "while 8.00 GB/s were read from its node" in of_reads
+    assert "64 KiB a read;" in of_reads
+    for text in (page, of_reads):
+        captions = re.findall(r"<figcaption>.*?</figcaption>", text, re.DOTALL)
+        assert all("Emulated RDMA, not RDMA hardware." in caption for caption in captions)
+    assert "mulated writes" not in page + of_reads
     assert "published: yes, they are 3.6 to 5 times as fast" in page
 
 

@@ -111,7 +111,7 @@ def test_figures_follow_the_colour_scheme(text: str) -> None:
 def test_every_figure_says_that_it_is_emulated(text: str) -> None:
     captions = _Page(text).texts["figcaption"]
     assert len(captions) == 6  # two a case, the overview and the study's figure 3
-    assert all("Emulated writes, not RDMA hardware." in caption for caption in captions)
+    assert all("Emulated RDMA, not RDMA hardware." in caption for caption in captions)
 
 
 def test_hardware_is_not_called_emulated(tmp_path: Path) -> None:

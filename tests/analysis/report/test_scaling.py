@@ -68,4 +68,4 @@ def test_the_page_shows_it(tmp_path: Path) -> None:
     assert "Run time against ranks" in page
     assert "best of 5" in page
     captions = re.findall("<figcaption>.*?</figcaption>", page)
-    assert all("Emulated writes, not RDMA hardware." in caption for caption in captions)
+    assert all("Emulated RDMA, not RDMA hardware." in caption for caption in captions)
