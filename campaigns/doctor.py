@@ -45,12 +45,13 @@ def examine(name: str, root: Path = machine.ROOT) -> Diagnosis:
         )
     here = host.detect()
     findings = [probes.python(), probes.c_compiler()]
-    config, schedulers = probes.reframe_config(name, root)
+    config, partitions = probes.reframe_config(name, root)
     site_finding, site = probes.site_file(name, root)
     findings += [config, site_finding]
     if site is not None:
-        findings += [probes.cores(site), probes.memory(site), *probes.origins(site)]
-    with_slurm = any(name in ("slurm", "squeue") for name in schedulers)
+        findings += [probes.cores(site), probes.memory(site), *probes.writes(site)]
+        findings += [*probes.origins(site), *probes.targets(site, partitions)]
+    with_slurm = any(part["scheduler"] in ("slurm", "squeue") for part in partitions)
     findings += probes.slurm(root / "configs" / f"{name}.py", needed=with_slurm)
     findings += [probes.mpi_launcher(), probes.mpi_compiler(), probes.fortran_compiler()]
     findings += probes.workloads(findings)

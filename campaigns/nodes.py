@@ -35,10 +35,13 @@ def _taken(name: str, value: Any, default: object) -> Any:
     raise InputError(f"{name}: {value!r} found; allowed: {kind}")
 
 
+def origins_taken(campaign: Campaign, entry: Entry, machine: Machine) -> int:
+    """Origin nodes of an allocation; 0 on a shared host. Raises InputError as `nodes_taken`."""
+    if any(arm in TIMED_ARMS for arm in campaign.arms):
+        return scaling.load(short_writes(campaign, entry), machine).origins
+    return 0 if machine.origins.policy == "same_host" else machine.origins.nodes
+
+
 def nodes_taken(campaign: Campaign, entry: Entry, machine: Machine) -> int:
     """Target and origin nodes of an allocation. Raises InputError for writes that cannot be."""
-    origins = machine.origins
-    count = 0 if origins.policy == "same_host" else origins.nodes
-    if any(arm in TIMED_ARMS for arm in campaign.arms):
-        count = scaling.load(short_writes(campaign, entry), machine).origins
-    return entry.nodes + count
+    return entry.nodes + origins_taken(campaign, entry, machine)

@@ -8,11 +8,11 @@ import re
 import shutil
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from analysis.errors import InputError, NimcError
 from campaigns import perf_event, reservation
@@ -80,8 +80,8 @@ def mpi_compiler() -> Finding:
     return program("mpicc", ["mpicc"], "mpich-devel", debian="libmpich-dev")
 
 
-def reframe_config(name: str, root: Path) -> tuple[Finding, list[str]]:
-    """Whether ReFrame accepts the machine's configuration; and its partitions' schedulers."""
+def reframe_config(name: str, root: Path) -> tuple[Finding, list[dict[str, Any]]]:
+    """Whether ReFrame accepts the machine's configuration; and its partitions."""
     what = f"configs/{name}.py"
     path = root / "configs" / f"{name}.py"
     if not path.is_file():
@@ -95,12 +95,12 @@ def reframe_config(name: str, root: Path) -> tuple[Finding, list[str]]:
     systems = systems_in(shown.text) if shown.ok else []
     if not systems:
         return Finding(what, "missing", shown.last, "mend the file", needed=True), []
-    schedulers = [part["scheduler"] for part in systems[0]["partitions"]]
-    names = ", ".join(f"{part['name']} ({part['scheduler']})" for part in systems[0]["partitions"])
-    return Finding(what, "ok", f"ReFrame accepts it; partitions: {names}", needed=True), schedulers
+    partitions: list[dict[str, Any]] = systems[0]["partitions"]
+    names = ", ".join(f"{part['name']} ({part['scheduler']})" for part in partitions)
+    return Finding(what, "ok", f"ReFrame accepts it; partitions: {names}", needed=True), partitions
 
 
-def systems_in(text: str) -> list[dict[str, list[dict[str, str]]]]:
+def systems_in(text: str) -> list[dict[str, Any]]:
     """The list that ReFrame shows, which warnings may stand before; empty where there is none."""
     start = text.find("[\n")
     try:
@@ -150,12 +150,38 @@ def memory(site: machine.Machine) -> Finding:
     return Finding("memory", "limited", f"{told}: its arrays are made smaller, and samples say so")
 
 
+def writes(site: machine.Machine) -> list[Finding]:
+    """What the site file leaves open of writes from other nodes, and what that costs."""
+    if site.origins.policy == "same_host":
+        return []
+    costs = {
+        "device": (site.device, "no device counts what arrives, so writes go unproven"),
+        "interface": (site.interface, "agents call what the first node's own name means"),
+        "nic": (site.nic, "origins of short writes do not follow from the link"),
+    }
+    lacking = [f"no {key}: {cost}" for key, (given, cost) in costs.items() if given is None]
+    if not lacking:
+        return [Finding("writes", "ok", f"counted by {site.device}, agents over {site.interface}")]
+    remedy = f"see docs/add-a-machine.md for keys of site/{site.name}.yaml"
+    return [Finding("writes", "limited", "; ".join(lacking), remedy)]
+
+
+def targets(site: machine.Machine, partitions: Sequence[Mapping[str, Any]]) -> list[Finding]:
+    """Partitions whose targets would come from the reservation that is the origins'."""
+    reserved = f"--reservation={site.origins.reservation}"
+    wrong = [part["name"] for part in partitions if reserved in part.get("access", [])]
+    if not (site.origins.reservation and wrong):
+        return []
+    told = f"{', '.join(wrong)}: access has {reserved}, which is the origins'"
+    return [Finding("targets", "missing", told, "take it out of access", needed=True)]
+
+
 def origins(site: machine.Machine) -> list[Finding]:
     """Whether the reservation that the machine's origins come from can be used now."""
     if site.origins.policy != "reservation":
         return []
     try:
-        reservation.check(site, needed_s=0)
+        reservation.check(site, site.origins.nodes, needed_s=0)
     except NimcError as error:
         remedy = f"nimc origins create --machine {site.name}"
         return [Finding("origins", "missing", str(error), remedy, needed=True)]

@@ -69,9 +69,14 @@ def create_command(machine: Machine, minutes: int, nodes: str | None, user: str)
 
 
 def shortcomings(
-    found: Reservation | None, machine: Machine, needed_s: float, user: str, now: datetime
+    found: Reservation | None,
+    machine: Machine,
+    nodes: int,
+    needed_s: float,
+    user: str,
+    now: datetime,
 ) -> list[str]:
-    """Why a campaign of `needed_s` seconds cannot use it; empty where it can."""
+    """Why a campaign of `needed_s` seconds on `nodes` origins cannot use it; empty: it can."""
     name = name_of(machine)
     if found is None:
         return [f"reservation {name} does not exist"]
@@ -84,10 +89,8 @@ def shortcomings(
             f"reservation {name} ends in {max(left_s, 0) / 60:.0f} min; {needed_s / 60:.0f} min"
             " are needed"
         )
-    if found.node_count < machine.origins.nodes:
-        faults.append(
-            f"reservation {name} holds {found.node_count} nodes; {machine.origins.nodes} are needed"
-        )
+    if found.node_count < nodes:
+        faults.append(f"reservation {name} holds {found.node_count} nodes; {nodes} are needed")
     if found.users and user not in found.users:
         faults.append(f"reservation {name} is for {', '.join(found.users)}, not for {user}")
     return faults
@@ -118,11 +121,14 @@ def remove(machine: Machine) -> None:
     _or_tell_operator(["scontrol", "delete", f"ReservationName={name_of(machine)}"])
 
 
-def check(machine: Machine, needed_s: float) -> None:
-    """Refuse a campaign whose origins are not held; nothing to do for other policies."""
+def check(machine: Machine, nodes: int, needed_s: float) -> None:
+    """Refuse a campaign whose origins are not held; nothing to do for other policies.
+
+    `nodes` is the most origin nodes that one of its allocations takes.
+    """
     if machine.origins.policy == "reservation":
         found = find(name_of(machine))
-        faults = shortcomings(found, machine, needed_s, getpass.getuser(), datetime.now())
+        faults = shortcomings(found, machine, nodes, needed_s, getpass.getuser(), datetime.now())
         if faults:
             raise MachineError("; ".join(faults) + " (see 'nimc origins')")
 

@@ -18,6 +18,7 @@ from campaigns.ask import Asked, ask
 from campaigns.describe import new_header
 from campaigns.folder import RunFolder, open_run
 from campaigns.interrupts import Interrupts, Stopped
+from campaigns.nodes import origins_taken
 from campaigns.progress import display
 from campaigns.runner import Failure, Runner
 from campaigns.session import find_reframe
@@ -79,7 +80,9 @@ def _measure(asked: Asked, folder: RunFolder, reframe: str) -> list[Failure]:
         with Interrupts() as interrupts:
             site, run = asked.site, folder.path
             runner = Runner(asked.campaign, site, run, reframe, interrupts, shown)
-            reservation.check(asked.machine, runner.least_s())
+            cases = asked.campaign.cases
+            most = max((origins_taken(asked.campaign, c, asked.machine) for c in cases), default=0)
+            reservation.check(asked.machine, most, runner.least_s())
             return runner.run_all()
     finally:
         shown.close()

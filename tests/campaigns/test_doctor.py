@@ -10,6 +10,7 @@ from campaigns import doctor, perf_event, probes, tools
 from campaigns.commands.doctor import text
 from campaigns.probes import Finding
 from reframe_tests.injection.injectors import INJECTORS
+from reframe_tests.machine import Machine
 
 ROOT = Path(__file__).parents[2]
 CONFIG = """
@@ -189,3 +190,38 @@ def test_the_last_line_is_what_went_wrong():
     answer = tools.Answer(False, "starting\n\x1b[31mERROR: no such file\x1b[0m\n\n")
     assert answer.last == "ERROR: no such file"
     assert tools.ask(["no-such-program-at-all"]).ok is False
+
+
+def machine_apart(**changes) -> Machine:
+    given = {
+        "name": "box",
+        "description": "",
+        "injector": "perftest",
+        "origins": {"policy": "reservation", "reservation": "nimc"},
+    }
+    return Machine.model_validate({**given, **changes})
+
+
+def test_what_the_site_file_leaves_open_is_told_with_its_cost():
+    (found,) = probes.writes(machine_apart(interface="eth0"))
+    assert (found.state, found.needed) == ("limited", False)
+    assert "no device: no device counts what arrives" in found.detail
+    assert "no nic:" in found.detail
+    assert "no interface" not in found.detail
+    nic = {"model": "QDR", "processing": "onload", "link_rate": "32Gbit/s"}
+    (found,) = probes.writes(machine_apart(interface="eth0", device="mlx5_0", nic=nic))
+    assert (found.state, found.detail) == ("ok", "counted by mlx5_0, agents over eth0")
+    assert probes.writes(machine_apart(origins={"policy": "same_host"})) == []
+
+
+def test_targets_do_not_come_from_the_origins_reservation():
+    partitions = [
+        {"name": "a", "access": ["--partition=a", "--reservation=nimc"]},
+        {"name": "b", "access": ["--reservation=nimc2"]},
+        {"name": "c"},
+    ]
+    (found,) = probes.targets(machine_apart(), partitions)
+    assert (found.state, found.needed) == ("missing", True)
+    assert found.detail == "a: access has --reservation=nimc, which is the origins'"
+    assert probes.targets(machine_apart(), partitions[1:]) == []
+    assert probes.targets(machine_apart(origins={"policy": "hetjob"}), partitions) == []

@@ -37,25 +37,25 @@ def test_slurms_line_is_read():
 
 
 def test_a_reservation_that_covers_the_campaign_has_no_shortcoming():
-    assert shortcomings(parse(LINE), machine(), 1800, "root", NOON) == []
+    assert shortcomings(parse(LINE), machine(), 1, 1800, "root", NOON) == []
 
 
 @pytest.mark.parametrize(
-    ("line", "origins", "needed_s", "user", "told"),
+    ("line", "nodes", "needed_s", "user", "told"),
     [
-        (LINE, {}, 1801, "root", "ends in 30 min"),
-        (LINE, {"nodes": 2}, 60, "root", "holds 1 nodes; 2 are needed"),
-        (LINE, {}, 60, "ada", "is for root, not for ada"),
-        (LINE.replace("ACTIVE", "INACTIVE"), {}, 60, "root", "is INACTIVE"),
+        (LINE, 1, 1801, "root", "ends in 30 min"),
+        (LINE, 2, 60, "root", "holds 1 nodes; 2 are needed"),
+        (LINE, 1, 60, "ada", "is for root, not for ada"),
+        (LINE.replace("ACTIVE", "INACTIVE"), 1, 60, "root", "is INACTIVE"),
     ],
 )
-def test_each_shortcoming_is_told(line, origins, needed_s, user, told):
-    (fault,) = shortcomings(parse(line), machine(**origins), needed_s, user, NOON)
+def test_each_shortcoming_is_told(line, nodes, needed_s, user, told):
+    (fault,) = shortcomings(parse(line), machine(), nodes, needed_s, user, NOON)
     assert told in fault
 
 
 def test_a_missing_reservation_is_told():
-    assert shortcomings(None, machine(), 60, "root", NOON) == ["reservation nimc does not exist"]
+    assert shortcomings(None, machine(), 1, 60, "root", NOON) == ["reservation nimc does not exist"]
 
 
 def test_the_operators_line():

@@ -11,6 +11,7 @@ from click.testing import CliRunner
 from analysis.errors import InputError
 from campaigns.ask import ask
 from campaigns.commands.plan import command
+from campaigns.nodes import origins_taken
 from campaigns.scales import scales
 from reframe_tests.machine import ROOT, Machine
 
@@ -82,6 +83,16 @@ def test_messages_and_not_the_link_say_what_a_write_has(tmp_path: Path) -> None:
     daly, _ = scales(campaign, Machine.model_validate(SITE))
     # 500 MB every second for 100 s; one writer an origin, of whose 4 GB/s it takes 0.25 GB/s.
     assert (daly.write_b, daly.run_b, daly.link_share) == (500e6, 100 * 500e6, 0.0625)
+
+
+@pytest.mark.parametrize(("arms", "most"), [(["off", "daly"], 42), (["off", "on"], 3)])
+def test_a_reservation_must_hold_the_origins_of_the_largest_scale(
+    tmp_path: Path, arms: list[str], most: int
+) -> None:
+    # Table V: 42 writers, an origin each; without short writes as many as the machine's file says.
+    campaign = ask(write(tmp_path, TEXT), "localhost").campaign.model_copy(update={"arms": arms})
+    site = Machine.model_validate(SITE)
+    assert max(origins_taken(campaign, case, site) for case in campaign.cases) == most
 
 
 def test_the_command_shows_them(tmp_path: Path) -> None:
