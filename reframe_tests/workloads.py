@@ -20,7 +20,7 @@ from reframe_tests.fom import (
     umt,
     xsbench,
 )
-from reframe_tests.fom.base import Fom
+from reframe_tests.fom.base import Fom, FomError, require_positive
 
 
 @dataclass(frozen=True)
@@ -34,10 +34,20 @@ class Workload:
     fom: str
     unit: str
     better: Better
-    #: From standard output to the figure of merit; raises `FomError`.
-    parse: Callable[[str], Fom]
+    #: From standard output to the figure of merit; raises `FomError`, and ValueError or
+    #: ArithmeticError on what is no number where it should be one.
+    parser: Callable[[str], Fom]
     #: What the parser demands before it believes the figure.
     sanity: str
+
+    def parse(self, stdout: str) -> Fom:
+        """The figure of merit, a positive number; raises `FomError` whatever the output is."""
+        try:
+            fom = self.parser(stdout)
+        except (ValueError, ArithmeticError) as error:
+            raise FomError(f"the output cannot be read: {error}") from None
+        require_positive(f"the {self.fom}", fom.value)
+        return fom
 
 
 _TABLE = [
@@ -47,7 +57,7 @@ _TABLE = [
         fom="triad bandwidth from the average time",
         unit="B/s",
         better="higher",
-        parse=stream.parse,
+        parser=stream.parse,
         sanity="STREAM's own validation of the arrays",
     ),
     Workload(
@@ -56,7 +66,7 @@ _TABLE = [
         fom="loop time",
         unit="s",
         better="lower",
-        parse=lammps.parse,
+        parser=lammps.parse,
         sanity="state at step 100 within 1 % of the known one, final total energy within 0.5 %",
     ),
     Workload(
@@ -65,7 +75,7 @@ _TABLE = [
         fom="loop time",
         unit="s",
         better="lower",
-        parse=lammps.parse,
+        parser=lammps.parse,
         sanity="state at step 100 within 1 % of the known one, final total energy within 0.5 %",
     ),
     Workload(
@@ -74,7 +84,7 @@ _TABLE = [
         fom="bandwidth while all cores are at work",
         unit="B/s",
         better="higher",
-        parse=membench.parse,
+        parser=membench.parse,
         sanity="every element of the arrays, and the NUMA nodes of their pages",
     ),
     Workload(
@@ -83,7 +93,7 @@ _TABLE = [
         fom="bandwidth while all workers are at work",
         unit="B/s",
         better="higher",
-        parse=membench.parse,
+        parser=membench.parse,
         sanity="every element of the arrays, and the NUMA nodes of their pages",
     ),
     Workload(
@@ -92,7 +102,7 @@ _TABLE = [
         fom="time slept",
         unit="s",
         better="lower",
-        parse=numa_idle.parse,
+        parser=numa_idle.parse,
         sanity="the sleep came to its end",
     ),
     Workload(
@@ -101,7 +111,7 @@ _TABLE = [
         fom="time of the conjugate gradients",
         unit="s",
         better="lower",
-        parse=hpccg.parse,
+        parser=hpccg.parse,
         sanity="initial residual as computed from the grid, 149 iterations, and a final residual"
         " 1e14 times smaller",
     ),
@@ -111,7 +121,7 @@ _TABLE = [
         fom="elapsed time",
         unit="s",
         better="lower",
-        parse=lulesh.parse,
+        parser=lulesh.parse,
         sanity="final origin energy within 1e-5 of the known one, energies symmetric to 1e-8",
     ),
     Workload(
@@ -120,7 +130,7 @@ _TABLE = [
         fom="run time",
         unit="s",
         better="lower",
-        parse=cns.parse,
+        parser=cns.parse,
         sanity="first Courant number within 1e-5 of the initial state's, all steps made, none"
         " blown up",
     ),
@@ -130,7 +140,7 @@ _TABLE = [
         fom="time of the solver",
         unit="s",
         better="lower",
-        parse=snap.parse,
+        parser=snap.parse,
         sanity="own report of success, outer change below 100 epsi, scalar flux symmetric to 1e-4",
     ),
     Workload(
@@ -139,7 +149,7 @@ _TABLE = [
         fom="cross-section lookups a second",
         unit="1/s",
         better="higher",
-        parse=xsbench.parse,
+        parser=xsbench.parse,
         sanity="the first rank's verification checksum as known for the method and size (every rank"
         " runs the whole problem)",
     ),
@@ -149,7 +159,7 @@ _TABLE = [
         fom="time of the conjugate gradients",
         unit="s",
         better="lower",
-        parse=minife.parse,
+        parser=minife.parse,
         sanity="residual below the machine's epsilon, or 1 % of the first after the full 200"
         " iterations; solution within 6 % of the analytic one",
     ),
@@ -159,7 +169,7 @@ _TABLE = [
         fom="FOM_1: non-zeros a second, one part set-up and three parts solve",
         unit="1/s",
         better="higher",
-        parse=amg.parse,
+        parser=amg.parse,
         sanity="relative residual below 1e-8, FOM_1 as its phases make it",
     ),
     Workload(
@@ -168,7 +178,7 @@ _TABLE = [
         fom="unknowns solved a second",
         unit="1/s",
         better="higher",
-        parse=umt.parse,
+        parser=umt.parse,
         sanity="own energy check passed, balance within 1e-9 and as the last cycle makes it",
     ),
 ]

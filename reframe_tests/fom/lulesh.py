@@ -41,7 +41,7 @@ def parse(stdout: str) -> Fom:
     if "Run completed" not in stdout:
         raise FomError("LULESH did not complete its run")
     size = int(last_number("Problem size        =", stdout))
-    ranks = int(last_number("MPI tasks           =", stdout))
+    ranks = int(require_positive("MPI tasks", last_number("MPI tasks           =", stdout)))
     iterations = int(last_number("Iteration count     =", stdout))
     energy = last_number("Final Origin Energy =", stdout)
     known = known_energy(size * round(ranks ** (1 / 3)), iterations)

@@ -23,8 +23,11 @@ def parse(stdout: str) -> Fom:
     if "Solution Validates" not in stdout:
         raise FomError("STREAM's own validation did not pass")
     best_mb_s, average_s, minimum_s, maximum_s = (float(text) for text in row.groups())
-    if average_s <= 0:
-        raise FomError(f"the average time of triad is {average_s:g} s")
+    if not 0 < minimum_s <= average_s <= maximum_s:
+        raise FomError(
+            f"triad's times are {minimum_s:g} s at least, {average_s:g} s on average and"
+            f" {maximum_s:g} s at most"
+        )
     extra = {
         "best_b_s": best_mb_s * 1e6,
         "average_s": average_s,

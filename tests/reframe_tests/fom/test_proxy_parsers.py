@@ -147,8 +147,10 @@ def test_refuses_every_truncation_before_the_proof(capture):
             parse(capture, "".join(lines[:kept]))
 
 
-def test_every_workload_here_has_captures():
-    assert {capture.split("/")[0] for capture, _, _ in GOOD} <= WORKLOADS.keys()
+def test_every_workload_has_right_failed_and_tampered_runs():
+    elsewhere = {"stream", "lammps", "lammps_scaling", "membench", "numa", "numa_idle"}
+    for runs in (GOOD, FAILED, TAMPERED):
+        assert {run[0].split("/")[0] for run in runs} == WORKLOADS.keys() - elsewhere
 
 
 def test_hpccg_initial_residual_by_hand():

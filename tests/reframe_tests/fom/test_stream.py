@@ -30,6 +30,13 @@ def test_a_failed_validation_is_no_figure():
         parse(failed)
 
 
+@pytest.mark.parametrize("average", ["0.000000", "0.019168", "0.023978"])
+def test_an_average_that_cannot_be_is_no_figure(average):
+    # The capture's triad took 0.019169 s at least and 0.023977 s at most.
+    with pytest.raises(FomError, match="triad's times"):
+        parse(OUTPUT.replace("0.020810", average))
+
+
 @pytest.mark.parametrize("missing", ["Triad:", "Array size", "This system uses"])
 def test_a_missing_line_is_named(missing):
     cut = "\n".join(line for line in OUTPUT.splitlines() if not line.startswith(missing))
