@@ -69,6 +69,15 @@ def attach(
     return [attached(record) for record in records]
 
 
+def unproven(records: list[WriterRecord]) -> str | None:
+    """That nothing but the writers' own word stands for what arrived; None where it was counted."""
+    targets = dict.fromkeys(r.target for r in records if r.message_b and r.counted_b is None)
+    if not targets:
+        return None
+    who = "the targets" if MANY in targets else ", ".join(targets)
+    return f"no device counted what arrived at {who}: only the writers say that they wrote"
+
+
 def disagreement(records: list[WriterRecord], share: float, alone: bool) -> str | None:
     """Why claim and count do not go together, in one line; None where they do, or none counted.
 

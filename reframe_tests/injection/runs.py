@@ -288,6 +288,10 @@ class Runner:
         return await self._hub.count(self._nodes.targets, self._plan.device, passed)
 
     def _hold_against_counts(self, records: list[WriterRecord], result: _Result) -> None:
+        if self._plan.origin_policy == "same_host":
+            return
+        if result.outcome == "kept" and (note := counted.unproven(records)):
+            result.notes = [*result.notes, note]
         share = self._plan.demand.counter_share
         alone = len(self._nodes.targets) == 1
         if fault := counted.disagreement(records, share, alone):

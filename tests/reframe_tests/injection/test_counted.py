@@ -3,7 +3,7 @@
 import pytest
 
 from analysis.sample import MANY, WriterRecord
-from reframe_tests.injection.counted import Count, attach, disagreement, passed, together
+from reframe_tests.injection.counted import Count, attach, disagreement, passed, together, unproven
 from reframe_tests.injection.counters import Counter
 
 
@@ -91,3 +91,12 @@ def test_many_targets_of_which_one_does_not_count_prove_nothing():
     counts = {"n1": Count("rdma:a/1", 1, 2.0)}
     (seen,) = attach([record(1000, MANY)], together(counts, ["n1", "n2"]))
     assert seen.counted_b is None
+
+
+def test_what_nobody_counted_is_told():
+    counted = attach([record(1000)], {"n1": Count("net:eth0", 1040, 1.0)})
+    assert unproven(counted) is None
+    assert unproven([record(0, message_b=0)]) is None  # a control
+    told = str(unproven([*counted, record(1, "n2"), record(1, "n2"), record(1, "n3")]))
+    assert told.startswith("no device counted what arrived at n2, n3:")
+    assert "at the targets:" in str(unproven([record(1000, MANY)]))
