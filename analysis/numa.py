@@ -2,7 +2,8 @@
 
 A cell is a direction (write, read), a place of the buffer (`nic`: the network interface's NUMA
 node, `other`: another one), and what workers on this machine do to the memory of that same node,
-and from where. Communications are taken at the receiver where its device counts.
+and from where. Rates of communications are what the target's device counted, where it counts:
+received for writes, sent for reads.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ class Cell:
     key: Key
     #: Every run that counts: communications' rate, and which end told it.
     rates_b_s: list[float]
-    told_by: Literal["receiver", "origin"]
+    told_by: Literal["target", "origin"]
     communications: Estimate | None
     #: Against the idle cell of the same direction and buffer.
     of_idle: Estimate | None
@@ -99,15 +100,15 @@ def _position(key: Key) -> tuple[int, ...]:
 def _cell(key: Key, samples: pl.DataFrame, results: Sequence[Result]) -> Cell:
     counted = samples.filter(status="counts")
     on = counted.filter(pl.col("arm") == "on")
-    at_receiver = on.height > 0 and on["counted_b_s"].null_count() == 0
-    rates = on["counted_b_s" if at_receiver else "writer_rate_b_s"].drop_nulls().to_list()
+    by_target = on.height > 0 and on["counted_b_s"].null_count() == 0
+    rates = on["counted_b_s" if by_target else "writer_rate_b_s"].drop_nulls().to_list()
     of = {row.arm: row for row in results if row.case in set(samples["case"].cast(pl.String))}
     effect, control = of.get("on"), of.get("spin")
     works = key.load != IDLE
     return Cell(
         key=key,
         rates_b_s=rates,
-        told_by="receiver" if at_receiver else "origin",
+        told_by="target" if by_target else "origin",
         communications=median_interval(rates),
         of_idle=None,
         workers_alone_b_s=effect.off_median if effect and works else None,

@@ -91,6 +91,7 @@ def _rows(samples: pl.DataFrame) -> pl.DataFrame:
         .then("counted_alone_b_s")
         .otherwise("writer_rate_alone_b_s"),
         comm_par_b_s=pl.when(counted).then("counted_b_s").otherwise("writer_rate_b_s"),
+        counted=counted,
     ).drop_nulls("n")
 
 
@@ -107,9 +108,16 @@ def _host(run: Path, header: RunHeader, rows: pl.DataFrame) -> dict[str, Any]:
 
 
 def _notes(rows: pl.DataFrame) -> list[str]:
-    """Caveats of the samples and of what their writes went over, each once."""
+    """Caveats of the samples, of what their writes went over and of who counted, each once."""
     said = [str(n) for n in rows["notes"].explode(empty_as_null=False).unique(maintain_order=True)]
     over = [str(name) for name in rows["transport"].unique(maintain_order=True)]
+    on = rows.filter(arm="on")
+    if not on["counted"].all():
+        said.append("rates of communications are as the origin reports: no device counted them all")
+    if (on["direction"] == "read").any():
+        said.append(
+            "communications read the target's memory: its device sent, and received nothing"
+        )
     return list(dict.fromkeys([*said, *emulations(over)]))
 
 

@@ -39,7 +39,8 @@ class Model:
     """A machine: its two calibrated placements and the topology that combines them."""
 
     name: str
-    #: Cores of the first socket, the largest number that can be predicted.
+    #: The largest number of cores that can be predicted: the first socket's, or the most of them
+    #: that were measured.
     cores: int
     #: NUMA nodes of one socket (#m of equations 7 and 8), and of the machine.
     numa_per_socket: int

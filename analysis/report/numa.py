@@ -93,7 +93,7 @@ def _limits(found: Sequence[Cell], samples: pl.DataFrame) -> list[str]:
     told = {cell.told_by for cell in run}
     notes.append(
         "communications' rates are what the target's device counted"
-        if told == {"receiver"}
+        if told == {"target"}
         else "communications' rates are what the origin reports; no device counted all of them"
     )
     if (samples["transport"].cast(pl.String) == "shared memory").any():

@@ -112,13 +112,13 @@ def test_nobody_at_work_has_no_workers_rate(tmp_path: Path) -> None:
     assert idle.median_b_s == 8 * GB
 
 
-def test_rates_are_the_receivers_where_its_device_counted_every_run(tmp_path: Path) -> None:
+def test_rates_are_the_targets_where_its_device_counted_every_run(tmp_path: Path) -> None:
     key = Key("read", "nic", "idle", "")
     claimed = cells_of(run_of(tmp_path / "a", {key: 8}))[0]
     assert (claimed.told_by, claimed.median_b_s) == ("origin", 8 * GB)
     # 14 GB within 2 s.
     counted = cells_of(run_of(tmp_path / "b", {key: 8}, counted_b=14 * GB, counted_s=2.0))[0]
-    assert (counted.told_by, counted.median_b_s) == ("receiver", 7 * GB)
+    assert (counted.told_by, counted.median_b_s) == ("target", 7 * GB)
 
 
 def test_the_findings_of_the_seed_as_questions(tmp_path: Path) -> None:

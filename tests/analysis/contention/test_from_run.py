@@ -116,10 +116,18 @@ def test_the_rate_of_communications_is_taken_at_the_receiver(tmp_path):
     samples = [sample(arm, 0, 5e9, 1) for arm in ("off", "on")]
     seen = {"counted_b": 6e9, "counted_s": 2.0, "counted_alone_b_s": 5e9}
     writers = [replace(writer, **seen) for writer in samples[1].writers]
-    (point,) = load(
-        write(tmp_path, [samples[0], replace(samples[1], writers=writers)]), None
-    ).points
+    sweep = load(write(tmp_path, [samples[0], replace(samples[1], writers=writers)]), None)
+    (point,) = sweep.points
     assert (point.comm_alone_b_s, point.comm_par_b_s) == (5e9, 3e9)
+    assert not any("origin reports" in note for note in sweep.notes)
+
+
+def test_who_told_the_rates_and_which_way_bytes_went_stands_beside_them(tmp_path):
+    on = sample("on", 0, 5e9, 1)
+    reads = replace(on, writers=[replace(writer, direction="read") for writer in on.writers])
+    notes = load(write(tmp_path, [sample("off", 0, 5e9, 1), reads]), None).notes
+    assert "rates of communications are as the origin reports: no device counted them all" in notes
+    assert any("read the target's memory" in note for note in notes)
 
 
 def test_the_targets_own_facts_and_what_is_emulated(tmp_path):
@@ -135,7 +143,7 @@ def test_the_targets_own_facts_and_what_is_emulated(tmp_path):
     sweep = load(run, 0)
     assert (sweep.numa_nodes, sweep.numa_per_socket) == (4, 2)
     assert sweep.notes[0] == "NUMA nodes are emulated"
-    assert "shared memory" in sweep.notes[1]
+    assert "shared memory" in sweep.notes[-1]
     model = fit(sweep)
     assert model.notes == sweep.notes
     assert sweep.notes[0] in fit_table(model)
