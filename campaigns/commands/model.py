@@ -12,6 +12,7 @@ import click
 
 from analysis.contention import from_run, improved, parameters, published, sweep, tables
 from analysis.contention.evaluate import (
+    Errors,
     Fitter,
     Predictor,
     by_placement,
@@ -122,6 +123,8 @@ def evaluate_command(
     if platform is not None or model_file is not None:
         judged: Predictor = partial(predict, load_model(platform, model_file))
         rows = {"given model": evaluate(judged, measured)}
+        if platform is not None:
+            rows["published, Table 2"] = Errors(**published.errors_percent(platform))
     else:
         rows = {}
         judged = _seed_model(measured)
