@@ -10,7 +10,6 @@ from __future__ import annotations
 import csv
 import json
 import math
-from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
@@ -157,11 +156,3 @@ def _rate(value: Any, where: str) -> float | None:
     if not (math.isfinite(rate) and rate >= 0):
         raise InputError(f"{where}: bytes per second, zero or more, are needed, not {value!r}")
     return rate
-
-
-def write_csv(points: Iterable[Point], path: Path) -> None:
-    """Writes points as CSV, empty where a rate was not measured."""
-    with path.open("w", newline="") as file:
-        writer = csv.DictWriter(file, [f.name for f in fields(Point)])
-        writer.writeheader()
-        writer.writerows(asdict(p) for p in points)

@@ -6,14 +6,18 @@ import json
 
 import pytest
 
-from analysis.contention.sweep import Point, load, write_csv
+from analysis.contention.sweep import Point, load
 from analysis.errors import InputError
 
 POINTS = [Point(1, 0, 0, 5e9, 4e9, 5e9, 4e9), Point(2, 1, 1, 1e10, None, 9e9, 3.5e9)]
 
 
 def test_csv_and_json_agree(tmp_path):
-    write_csv(POINTS, tmp_path / "a.csv")
+    (tmp_path / "a.csv").write_text(
+        "n,comp_node,comm_node,comp_alone_b_s,comm_alone_b_s,comp_par_b_s,comm_par_b_s\n"
+        "1,0,0,5e9,4e9,5e9,4e9\n"
+        "2,1,1,1e10,,9e9,3500000000\n"
+    )
     from_csv = load(tmp_path / "a.csv", {"cores": 16, "numa_per_socket": None, "numa_nodes": None})
     assert from_csv.points == POINTS
     assert (from_csv.name, from_csv.cores, from_csv.numa_per_socket, from_csv.numa_nodes) == (
