@@ -47,5 +47,6 @@ def ask(campaign_file: Path, machine_name: str, root: Path = machine.ROOT) -> As
         config=config,
         checks=folder,
         origin_nodes=0 if shared else described.origins.nodes,
+        partition=described.partition,
     )
     return Asked(campaign, absent, campaign_file.read_text(encoding="utf-8"), described, site)

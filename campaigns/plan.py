@@ -38,6 +38,8 @@ class Site:
     checks: Path
     #: Nodes of the writers of one block; 0 on a shared host.
     origin_nodes: int
+    #: ReFrame's partition of the targets; None takes the first that can run a check.
+    partition: str | None = None
 
 
 @dataclass(frozen=True)
@@ -184,11 +186,16 @@ def command(
         "run_timeout_s": campaign.run_timeout,
     }
     return [
-        *("reframe", "-C", str(site.config), "-c", str(site.checks / f"{entry.check}.py")),
+        *("reframe", "-C", str(site.config), f"--system={_system(site)}"),
+        *("-c", str(site.checks / f"{entry.check}.py")),
         *("-r", "-n", f"^{entry.check}$"),
         *(f"--prefix={logs}/reframe", f"--report-file={logs}/reframe.json"),
         *_assignments(entry.check, settings),
     ]
+
+
+def _system(site: Site) -> str:
+    return f"{site.machine}:{site.partition}" if site.partition else site.machine
 
 
 def _assignments(check: str, settings: dict[str, Any]) -> Iterator[str]:

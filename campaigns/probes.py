@@ -167,7 +167,11 @@ def writes(site: machine.Machine) -> list[Finding]:
 
 
 def targets(site: machine.Machine, partitions: Sequence[Mapping[str, Any]]) -> list[Finding]:
-    """Partitions whose targets would come from the reservation that is the origins'."""
+    """A partition that is not there, or whose targets would come from the origins' reservation."""
+    names = [part["name"] for part in partitions]
+    if partitions and site.partition and site.partition not in names:
+        told = f"partition {site.partition} of site/{site.name}.yaml is not in configs/"
+        return [Finding("targets", "missing", told, f"one of {', '.join(names)}", needed=True)]
     reserved = f"--reservation={site.origins.reservation}"
     wrong = [part["name"] for part in partitions if reserved in part.get("access", [])]
     if not (site.origins.reservation and wrong):

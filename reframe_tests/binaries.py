@@ -50,22 +50,16 @@ class BinariesMixin(rfm.RegressionTestPlugin):
         """Build it, find it, or skip."""
         if self.is_dry_run():
             return
-        if self.nimc_dir and (other := self._had_before()):
-            self.skip(f"environment {other} has {self.program}, and a run has one program a case")
         if "spack" in self.current_environ.features:
             self._build()
         elif not self._on_path(self.current_environ):
             self.skip(f"{self.program} is not on PATH; 'nimc spack' builds it (docs/spack.md)")
 
-    def _had_before(self) -> str | None:
-        """The environment that has the program and stands before this one in the settings."""
-        for environ in self.current_partition.environs:
-            if environ.name == self.current_environ.name:
-                return None
-            spack = "spack" in environ.features
-            if self._ask_spack().returncode == 0 if spack else self._on_path(environ):
-                return str(environ.name)
-        return None
+    def runs_in(self, environ: Environment) -> bool:
+        """Whether an environment has the program."""
+        if "spack" in environ.features:
+            return self._ask_spack().returncode == 0
+        return self._on_path(environ)
 
     def _on_path(self, environ: Environment) -> bool:
         """What modules bring is known in the job only."""

@@ -103,6 +103,8 @@ class Machine(_Record):
     #: which it may fall short.
     references: dict[str, Annotated[float, Field(gt=0)]] = {}
     reference_tolerance: Annotated[float, Field(gt=0)] = 0.1
+    #: ReFrame's partition that a campaign's targets are of; None: the first that can run a check.
+    partition: str | None = None
     #: Nodes that jobs may use, origins included; None where the file does not tell.
     nodes: Annotated[int, Field(ge=1)] | None = None
     #: Mean time to interrupt of one node, seconds; the paper takes five years.

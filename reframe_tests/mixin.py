@@ -19,7 +19,9 @@ import reframe.utility.sanity as sn
 import reframe.utility.typecheck as typ
 from reframe.core.backends import getlauncher
 from reframe.core.builtins import run_after, run_before, sanity_function, variable
+from reframe.core.environments import Environment
 from reframe.core.exceptions import ReframeError, SanityError
+from reframe.core.runtime import valid_sysenv_comb
 
 from analysis.columns import read_samples
 from analysis.errors import InputError
@@ -113,6 +115,25 @@ class NimcMixin(rfm.RegressionTestPlugin):
                 f"{self.name}: arms: {','.join(self.arms)}: 'off' and any of {', '.join(ARMS)}"
                 " are allowed"
             )
+
+    @run_after("setup")
+    def take_one_place(self) -> None:
+        """A run has each case from one place alone: the first of the settings that can run it."""
+        if not self.nimc_dir or self.is_dry_run():
+            return
+        for partition, environs in valid_sysenv_comb(
+            self.valid_systems, self.valid_prog_environs
+        ).items():
+            for environ in environs:
+                place = f"{partition.name}+{environ.name}"
+                if place == f"{self.current_partition.name}+{self.current_environ.name}":
+                    return
+                if self.runs_in(environ):
+                    self.skip(f"{place} runs it, and a run has each case from one place alone")
+
+    def runs_in(self, environ: Environment) -> bool:
+        """Whether an environment that is valid for the check has what it runs."""
+        return True
 
     @run_after("setup")
     def learn_machine(self) -> None:

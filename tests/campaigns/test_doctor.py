@@ -225,3 +225,10 @@ def test_targets_do_not_come_from_the_origins_reservation():
     assert found.detail == "a: access has --reservation=nimc, which is the origins'"
     assert probes.targets(machine_apart(), partitions[1:]) == []
     assert probes.targets(machine_apart(origins={"policy": "hetjob"}), partitions) == []
+
+
+def test_the_partition_of_the_targets_is_one_of_the_configuration():
+    partitions = [{"name": "a"}, {"name": "b"}]
+    assert probes.targets(machine_apart(partition="b"), partitions) == []
+    (found,) = probes.targets(machine_apart(partition="c"), partitions)
+    assert (found.state, found.needed, found.remedy) == ("missing", True, "one of a, b")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -78,25 +79,32 @@ def test_nodes_and_hours() -> None:
     assert sums["duration_most_s"] == pytest.approx(2 * sums["duration_least_s"])
 
 
+def test_the_partition_that_the_machine_names_is_asked_for() -> None:
+    asked = campaign(floor=6)
+    words = command(asked, asked.workloads[0], replace(SITE, partition="fat"), 0, 6, "/r")
+    assert "--system=m:fat" in words
+
+
 def test_the_command_holds_all_that_the_campaign_asks() -> None:
     asked = campaign(floor=6)
     words = command(asked, asked.workloads[0], SITE, 3, 5, "/r")
-    assert words[:8] == [
+    assert words[:9] == [
         "reframe",
         "-C",
         "/p/configs/m.py",
+        "--system=m",
         "-c",
         "/p/reframe_tests/stream.py",
         "-r",
         "-n",
         "^stream$",
     ]
-    assert words[8:10] == [
+    assert words[9:11] == [
         "--prefix=/r/logs/stream/3/reframe",
         "--report-file=/r/logs/stream/3/reframe.json",
     ]
-    settings = dict(word.split("=", 1) for word in words[11::2])
-    assert words[10::2] == ["-S"] * len(settings)
+    settings = dict(word.split("=", 1) for word in words[12::2])
+    assert words[11::2] == ["-S"] * len(settings)
     assert settings == {
         "stream.iterations": "20",
         "stream.quiet": "true",
