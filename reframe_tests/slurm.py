@@ -31,8 +31,8 @@ class Outcome:
 def job_options(origins: Origins) -> list[str]:
     """Lines of the job script: no second start, and the origins' component where there is one.
 
-    What the first component asks for holds for the second in parts only: its account and time
-    limit do, its partition, and that it wants nodes of its own, do not.
+    Slurm carries account, QOS and time limit of the first component over to the second, but not
+    that it wants nodes of its own.
     """
     options = ["--no-requeue"]
     if origins.policy in ("hetjob", "reservation"):
