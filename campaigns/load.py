@@ -16,6 +16,7 @@ from campaigns import marked_yaml
 from campaigns.marked_yaml import Marked, Place, one_line
 from campaigns.nodes import nodes_taken
 from campaigns.schema import SWEPT, Campaign, Entry
+from reframe_tests.injection.injectors import INJECTORS, writing_rate_b_s
 from reframe_tests.injection.plan import TIMED_ARMS
 from reframe_tests.machine import Machine
 
@@ -46,6 +47,7 @@ def load_campaign(
     _refuse(path, _cross_faults(marked, campaign, checks))
     if machine is not None:
         _refuse(path, _node_faults(marked, campaign, machine))
+        _refuse(path, _rate_faults(marked, campaign, machine))
     return campaign
 
 
@@ -146,6 +148,16 @@ def _node_faults(marked: Marked, campaign: Campaign, machine: Machine) -> Iterab
         if found is not None:
             text = f"{_dotted(place)}: {found} found, {taken[found]} nodes with its origins"
             yield marked.line(place), f"{text}; allowed: {most} (nodes of site/{machine.name}.yaml)"
+
+
+def _rate_faults(marked: Marked, campaign: Campaign, machine: Machine) -> Iterable[_Fault]:
+    """A rate that the machine's injector, or the one asked for, cannot hold."""
+    asked = campaign.injector
+    injector = INJECTORS[machine.injector if asked.name == "auto" else asked.name]
+    try:
+        writing_rate_b_s(injector, asked.rate)
+    except InputError as error:
+        yield marked.line(("injector", "rate")), f"injector.{error}"
 
 
 def _unknown(

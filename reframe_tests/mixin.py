@@ -27,9 +27,8 @@ from analysis.columns import read_samples
 from analysis.errors import InputError
 from analysis.estimate import results
 from analysis.pairs import pairless
-from analysis.units import rate_b_s
 from reframe_tests import machine, slurm
-from reframe_tests.injection.injectors import get
+from reframe_tests.injection.injectors import get, writing_rate_b_s
 from reframe_tests.injection.plan import ARMS, TIMED_ARMS, BlockPlan, Demand, ShortWrites
 from reframe_tests.workloads import WORKLOADS
 
@@ -194,6 +193,8 @@ class NimcMixin(rfm.RegressionTestPlugin):
         site = self.machine
         if timed := [arm for arm in self.arms if arm in TIMED_ARMS and self.short is None]:
             raise InputError(f"{self.name}: arms: {timed[0]}: only lammps_scaling has such an arm")
+        named = site.injector if self.injector == "auto" else self.injector
+        injector = get(named, self.direction)
         return BlockPlan(
             case=case,
             workload=self.workload,
@@ -209,11 +210,9 @@ class NimcMixin(rfm.RegressionTestPlugin):
             origin_cpus=self.origin_cpus,
             origin_policy=site.origins.policy,
             n_origins=site.origins.nodes,
-            injector=get(
-                site.injector if self.injector == "auto" else self.injector, self.direction
-            ).name,
+            injector=injector.name,
             message_b=site.message_b(self.message),
-            rate_b_s=None if self.rate == "full" else rate_b_s(self.rate, "rate"),
+            rate_b_s=writing_rate_b_s(injector, self.rate),
             agent_launcher=(
                 [] if site.origins.policy == "same_host" else slurm.agent_launcher(site.origins)
             ),

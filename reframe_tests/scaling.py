@@ -71,6 +71,11 @@ def load(asked: Asked, machine: Machine) -> Load:
     if max(counts.values()) > asked.nodes:
         raise InputError(f"writers: {max(counts.values())} on {asked.nodes} nodes; allowed: fewer")
     rate_b_s = None if asked.rate == "full" else units.rate_b_s(asked.rate, "rate")
+    if rate_b_s is None and asked.link_share < 1:
+        raise InputError(
+            f"link_share: {asked.link_share} found; a writer at full rate takes all of an origin's"
+            " link; allowed: 1, or a rate"
+        )
     origins, nic = machine.origins, machine.nic
     if origins.policy == "same_host":
         needed = 0

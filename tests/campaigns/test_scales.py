@@ -141,6 +141,11 @@ def test_the_campaigns_that_come_along_can_be_planned(name: str) -> None:
         ("write: 1s", "nodes: 3", "c.yaml:7: workloads[0].set.nodes: 'scales' gives them"),
         ("lammps_scaling", "stream", "c.yaml:6: workloads[0].scales: 'stream' runs on one node"),
         ("lammps_scaling", "stream", "arms: 'stream' has no arm 'daly'"),
+        (
+            "pairs: {floor: 6}",
+            "injector: {rate: 1GB/s}",
+            "c.yaml:10: injector.rate: '1GB/s' found",
+        ),
         ("write: 1s", "draw: any", "c.yaml:7: workloads[0].scales: draw: 'any'; allowed: sweep"),
         ("write: 1s", "link_share: x", "link_share: 'x' found; allowed: a number"),
         ("write: 1s", "messages: 1.5", "messages: 1.5 found; allowed: a whole number"),

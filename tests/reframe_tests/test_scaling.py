@@ -67,6 +67,7 @@ def test_origin_nodes(asked, changes, origins, writer_b_s):
         (Asked(4, write="0s"), "write"),
         (Asked(4, node_mtti="5"), "node_mtti"),
         (Asked(8192, link_share=0.5, rate="3GB/s"), "rate: one writer takes more than 50%"),
+        (Asked(4, link_share=0.5), "link_share: 0.5 found; .* allowed: 1, or a rate"),
         (Asked(4, draw="random"), "draw: 'random'; allowed: sweep, uniform"),
         (Asked(4, fill=0.0), "fill: 0.0 found; allowed: numbers above 0"),
         (Asked(4, messages=-1), "messages: -1"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from analysis import units
+from analysis.errors import InputError
 from reframe_tests.injection.injectors.base import Injector
 from reframe_tests.injection.injectors.perftest import Perftest
 from reframe_tests.injection.injectors.spin import Spin
@@ -34,3 +36,24 @@ def get(name: str, direction: str = "write") -> Injector:
     if name not in INJECTORS:
         raise ValueError(f"injector {name!r}: allowed are {', '.join(INJECTORS)}")
     return INJECTORS[name]
+
+
+def writing_rate_b_s(injector: Injector, rate: str) -> float | None:
+    """Rate of each writer, bytes per second; None is full rate. Raises InputError.
+
+    An injector that knows no other rate than its fastest is not asked for one: it would write at
+    full rate, and its samples would tell another.
+    """
+    if rate == "full":
+        return None
+    if injector.rates == "full":
+        others = [
+            name
+            for name, each in INJECTORS.items()
+            if each.rates == "any" and each.direction == injector.direction
+        ]
+        raise InputError(
+            f"rate: {rate!r} found; {injector.name} writes at full rate alone; allowed: full,"
+            f" or another injector ({', '.join(others)})"
+        )
+    return units.rate_b_s(rate, "rate")

@@ -1,5 +1,6 @@
 import pytest
 
+from analysis.errors import InputError
 from reframe_tests.injection import injectors
 
 
@@ -32,3 +33,12 @@ def test_a_direction_picks_the_reader_of_the_same_program():
 def test_an_unknown_direction_is_refused():
     with pytest.raises(ValueError, match="direction 'up': allowed are write, read"):
         injectors.get("ucx", "up")
+
+
+def test_a_rate_is_asked_of_injectors_that_can_hold_it():
+    assert injectors.writing_rate_b_s(injectors.get("perftest"), "500MB/s") == 500e6
+    assert injectors.writing_rate_b_s(injectors.get("perftest", "read"), "1GB/s") == 1e9
+    for name in injectors.INJECTORS:
+        assert injectors.writing_rate_b_s(injectors.get(name), "full") is None
+    with pytest.raises(InputError, match=r"^rate: '1GB/s' found; ucx writes at full rate alone"):
+        injectors.writing_rate_b_s(injectors.get("ucx"), "1GB/s")
