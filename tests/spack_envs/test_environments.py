@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from campaigns.spack import pins
+from campaigns.spack import pins, setup
 
 FOLDER = pins.ENVIRONMENTS
 RECIPES = FOLDER / "repo" / "spack_repo" / "nimc" / "packages"
@@ -67,7 +67,7 @@ def test_environment_has_the_known_form(stack):
     text = (FOLDER / stack / "spack.yaml").read_text()
     assert text.startswith("# ")
     content = yaml.safe_load(text)["spack"]
-    assert content.keys() == {"specs", "view", "include", "repos"}
+    assert content.keys() - {"packages"} == {"specs", "view", "include", "repos"}
     machine, common = content["include"]
     assert machine == {"path": "$env/../machines/$NIMC_MACHINE.yaml", "optional": True}
     for path in (common, content["repos"]["nimc"]):
@@ -95,6 +95,13 @@ def test_every_workload_and_tool_is_built_somewhere():
     common = yaml.safe_load((FOLDER / "common.yaml").read_text())["packages"]
     assert common["mpi"]["require"] == ["openmpi"]
     assert "fabrics=ucx" in common["openmpi"]["prefer"][0]
+
+
+def test_openspeedshop_may_build_what_setup_takes_from_the_machine():
+    # Its recipe takes no flex but 2.6.1; that of cbtf-krell no libunwind but 1.2.1.
+    content = yaml.safe_load((FOLDER / "openspeedshop" / "spack.yaml").read_text())["spack"]
+    assert content["packages"] == {name: {"buildable": True} for name in ("flex", "libunwind")}
+    assert "flex" in setup.BUILD_TOOLS
 
 
 def test_openspeedshop_breaks_no_other():
