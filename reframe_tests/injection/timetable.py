@@ -86,11 +86,6 @@ class Timetable:
         """When all writers are at work."""
         return self.start_s(max(self.writers - 1, 0))
 
-    @property
-    def connections(self) -> int:
-        """Connections a slot needs, the one that writes and those being set up."""
-        return 1 + math.ceil(self.setup_s / self.length_s)
-
     def start_s(self, number: int) -> float:
         """When a write starts, seconds."""
         return number * self.length_s / self.writers if self.writers else 0.0
@@ -104,20 +99,6 @@ class Timetable:
             self.start_s(number),
             self.start_s(number + self.writers),
         )
-
-    def by_origin(self) -> dict[str, list[Write]]:
-        """The writes of each origin, in order; what its agent is handed."""
-        parts: dict[str, list[Write]] = {name: [] for name in self.origins}
-        for write in self:
-            parts[write.origin].append(write)
-        return parts
-
-    def by_target(self) -> dict[str, list[Write]]:
-        """The writes to each target, in order."""
-        parts: dict[str, list[Write]] = {name: [] for name in self.targets}
-        for write in self:
-            parts[write.target].append(write)
-        return parts
 
     def to_json(self) -> str:
         """The plan as one JSON object without spaces."""
