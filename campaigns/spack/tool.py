@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import getpass
 import importlib.util
 import os
 import re
@@ -19,7 +20,8 @@ from campaigns.spack.layout import Layout
 def isolated(layout: Layout, environ: dict[str, str]) -> dict[str, str]:
     """The process environment for Spack: its user scope and caches under the layout's root.
 
-    Without this Python's virtual environment, whose wheels bring an MPI that builds would find.
+    Without this Python's virtual environment, whose wheels bring an MPI that builds would find;
+    with a user's name, which mpiP's build asks for, and batch jobs and containers often lack.
     """
     kept = {
         name: value
@@ -30,12 +32,21 @@ def isolated(layout: Layout, environ: dict[str, str]) -> dict[str, str]:
         own = str(Path(sys.prefix, "bin"))
         kept["PATH"] = ":".join(part for part in kept["PATH"].split(":") if part != own)
     return {
+        "LOGNAME": _user(),
         **kept,
         "SPACK_PYTHON": sys.executable,
         "SPACK_USER_CONFIG_PATH": str(layout.config),
         "SPACK_SYSTEM_CONFIG_PATH": str(layout.root / "no-system-scope"),
         "SPACK_USER_CACHE_PATH": str(layout.root / "cache"),
     }
+
+
+def _user() -> str:
+    """The user's name, or number where the host knows no name for it."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return str(os.getuid())
 
 
 def require_clingo() -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import multiprocessing
+import os
+import pwd
 import re
 import shutil
 import sys
@@ -115,6 +117,14 @@ def test_builds_do_not_see_the_wheels_of_this_python(tmp_path):
     assert seen["PATH"] == ("/usr/bin:/bin" if in_venv else f"/usr/bin:{own}:/bin")
     assert "VIRTUAL_ENV" not in seen
     assert seen["HOME"] == "/root"
+
+
+def test_builds_have_a_users_name_where_a_job_has_none(tmp_path, monkeypatch):
+    for name in ("LOGNAME", "USER", "LNAME", "USERNAME"):
+        monkeypatch.delenv(name, raising=False)
+    place, me = layout("here", tmp_path), pwd.getpwuid(os.getuid()).pw_name
+    assert tool.isolated(place, {"PATH": "/bin"})["LOGNAME"] == me
+    assert tool.isolated(place, {"PATH": "/bin", "LOGNAME": "other"})["LOGNAME"] == "other"
 
 
 def test_setup_refuses_an_old_spack_and_an_empty_root(spack_root, tmp_path, monkeypatch):
