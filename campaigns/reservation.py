@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import getpass
+import os
 import re
 import shlex
 import subprocess
@@ -135,7 +136,13 @@ def check(machine: Machine, nodes: int, needed_s: float) -> None:
 
 def _scontrol(command: list[str]) -> subprocess.CompletedProcess[str]:
     try:
-        return subprocess.run(command, capture_output=True, text=True, check=False)
+        return subprocess.run(
+            command,
+            capture_output=True,
+            text=True,
+            check=False,
+            env={**os.environ, "SLURM_TIME_FORMAT": "standard"},  # users set it to their taste
+        )
     except FileNotFoundError:
         raise MachineError("scontrol is missing: this host cannot speak to Slurm") from None
 

@@ -5,7 +5,7 @@ from datetime import datetime
 import pytest
 
 from analysis.errors import InputError
-from campaigns.reservation import create_command, parse, shortcomings
+from campaigns.reservation import create_command, find, parse, shortcomings
 from reframe_tests.machine import Machine
 
 LINE = (
@@ -76,3 +76,14 @@ def test_what_the_site_file_lacks_is_named():
         create_command(machine(reservation=None), 90, None, "ada")
     with pytest.raises(InputError, match=r"site/box\.yaml: origins\.partition"):
         create_command(machine(partition=None), 90, None, "ada")
+
+
+def test_how_a_user_likes_times_does_not_matter(tmp_path, monkeypatch):
+    (tmp_path / "scontrol").write_text(
+        f'#!/bin/sh\n[ "$SLURM_TIME_FORMAT" = standard ] && echo "{LINE}"'
+        f' || echo "{LINE.replace("2026-11-21T", "Tomorr ")}"\n'
+    )
+    (tmp_path / "scontrol").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    monkeypatch.setenv("SLURM_TIME_FORMAT", "relative")
+    assert find("nimc") == parse(LINE)
