@@ -6,10 +6,14 @@ parameter that a sweep could not tell is None, and `predict` says what follows f
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 from analysis.errors import InputError
+
+#: Cores of a socket, or NUMA nodes, beyond which a model file is taken for a mistake.
+MOST = 4096
 
 
 @dataclass(frozen=True)
@@ -75,13 +79,16 @@ def from_dict(document: Any, source: str) -> Model:
         remote = document["remote"]
         return Model(
             name=str(document["name"]),
-            cores=int(document["cores"]),
-            numa_per_socket=int(document["numa_per_socket"]),
-            numa_nodes=int(document["numa_nodes"]),
+            cores=_count(document["cores"], f"{source}: cores"),
+            numa_per_socket=_count(document["numa_per_socket"], f"{source}: numa_per_socket"),
+            numa_nodes=_count(document["numa_nodes"], f"{source}: numa_nodes"),
             local=_parameters(document["local"], f"{source}: local"),
             remote=None if remote is None else _parameters(remote, f"{source}: remote"),
             published=bool(document.get("published", False)),
-            reach={str(k): int(v) for k, v in document.get("reach", {}).items()},
+            reach={
+                str(k): _count(v, f"{source}: reach: {k}")
+                for k, v in dict(document.get("reach", {})).items()
+            },
             unidentified=dict(document.get("unidentified", {})),
             notes=[str(note) for note in document.get("notes") or []],
         )
@@ -89,6 +96,12 @@ def from_dict(document: Any, source: str) -> Model:
         raise InputError(f"{source}: field {error.args[0]} is missing") from None
     except (TypeError, ValueError) as error:
         raise InputError(f"{source}: {error}") from None
+
+
+def _count(value: Any, where: str) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= MOST:
+        raise InputError(f"{where}: a whole number from 1 to {MOST} is needed, not {value!r}")
+    return value
 
 
 def _parameters(values: Any, where: str) -> Parameters:
@@ -100,6 +113,16 @@ def _parameters(values: Any, where: str) -> Parameters:
         raise InputError(f"{where}: {missing[0]} is missing (null where it is not known)")
     for name in names:
         value = values[name]
-        if value is not None and (isinstance(value, bool) or not isinstance(value, int | float)):
-            raise InputError(f"{where}: {name} must be a number or null, not {value!r}")
+        number, kind = (
+            (int, "a whole number") if name.startswith("n_") else (int | float, "a number")
+        )
+        signed = name.startswith("delta_")
+        if value is not None and not (
+            isinstance(value, number)
+            and not isinstance(value, bool)
+            and math.isfinite(value)
+            and (signed or value >= 0)
+        ):
+            allowed = kind if signed else f"{kind}, zero or more,"
+            raise InputError(f"{where}: {name} must be {allowed} or null, not {value!r}")
     return Parameters(**{name: values[name] for name in names})

@@ -55,9 +55,20 @@ def test_predict_mistakes(words, text):
     ("change", "text"),
     [
         ({"schema": 2}, "not a model file"),
-        ({"cores": None}, "model.json"),
+        ({"cores": None}, "model.json: cores: a whole number from 1 to 4096 is needed, not None"),
+        ({"numa_nodes": 0}, "numa_nodes: a whole number from 1 to 4096"),
+        ({"reach": {"local": -1}}, "reach: local: a whole number"),
+        ({"reach": 3}, "model.json"),
         ({"local": {}}, "local: n_par_max is missing"),
         ({"local": published.load("henri").as_dict()["local"] | {"alpha": "x"}}, "alpha must be"),
+        (
+            {"remote": published.load("henri").as_dict()["remote"] | {"n_seq_max": 3.5}},
+            "remote: n_seq_max must be a whole number, zero or more, or null, not 3.5",
+        ),
+        (
+            {"local": published.load("henri").as_dict()["local"] | {"delta_r_b_s": float("inf")}},
+            "local: delta_r_b_s must be a number or null, not inf",
+        ),
     ],
 )
 def test_model_file_mistakes(tmp_path, change, text):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 
 from analysis.contention import published
 from analysis.contention.fit import fit
+from analysis.contention.parameters import from_dict
 from analysis.contention.predict import placements, predict
 from analysis.contention.sweep import Point, Sweep
 from analysis.contention.synthetic import sweep
@@ -134,6 +136,7 @@ def test_any_sweep_is_fitted_or_refused(points):
         f.name for f in dataclasses.fields(model.local) if getattr(model.local, f.name) is None
     }
     assert unknown == set(model.unidentified.get("local", {}))
+    assert from_dict(json.loads(json.dumps(model.as_dict())), "model.json") == model
     assert len(predict(model, 0, 0).n) == max(p.n for p in points)
 
 
