@@ -85,6 +85,9 @@ def load(path: Path, facts: dict[str, int | None] | None = None) -> Sweep:
     rows = document.get("points")
     if not isinstance(rows, list) or not rows:
         raise InputError(f"{path}: points: at least one is needed")
+    notes = document.get("notes") or []
+    if not isinstance(notes, list):
+        raise InputError(f"{path}: notes: a list of texts is needed, not {notes!r}")
     points = [_point(row, f"{path}: point {i + 1}") for i, row in enumerate(rows)]
     defaults = {
         "cores": max(p.n for p in points),
@@ -100,7 +103,7 @@ def load(path: Path, facts: dict[str, int | None] | None = None) -> Sweep:
         Sweep(
             name=str(document.get("name") or path.stem),
             points=points,
-            notes=[str(note) for note in document.get("notes") or []],
+            notes=[str(note) for note in notes],
             **(defaults | said | given),
         ),
         path,

@@ -54,6 +54,7 @@ def test_mistakes_csv(tmp_path, text, message):
     [
         ([], "not a sweep"),
         ({"schema": 1, "points": [1]}, "point 1: must be a mapping"),
+        ({"schema": 1, "points": [{}], "notes": 3}, "notes: a list of texts is needed, not 3"),
         (
             {"schema": 1, "cores": 1, "points": [{"n": 2, "comp_node": 0, "comm_node": 0}]},
             "n 2 exceeds the socket's 1 cores",
