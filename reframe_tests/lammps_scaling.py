@@ -70,6 +70,11 @@ class lammps_scaling(rfm.RunOnlyRegressionTest, BinariesMixin, NimcMixin):
             self.num_tasks_per_node = scaling.ranks_per_node(asked, self.app_cores)
         except InputError as error:
             raise ReframeError(f"{self.name}: {error}") from None
+        if self.machine.origins.policy == "same_host" and self.nodes > 1:
+            raise ReframeError(
+                f"{self.name}.nodes: {self.nodes} found; origins and target of {self.machine.name}"
+                " share one host (origins.policy: same_host); allowed: 1"
+            )
         nic, proof = self.machine.nic, self.machine.proof
         self.short = ShortWrites(
             writers=load.writers,

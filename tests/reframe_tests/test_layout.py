@@ -39,3 +39,19 @@ def test_launcher_starts_as_many_ranks_as_the_check_lays_out(tmp_path):
         assert plan["command"][:3] == ["mpiexec", "-n", str(ranks)]
         if (os.cpu_count() or 1) < 6:
             assert any("laid out on 6 cores, of which" in note for note in plan["notes"])
+
+
+def test_one_host_is_not_taken_for_several_nodes(tmp_path):
+    reframe = [str(Path(sys.executable).parent / "reframe"), "-C", f"{ROOT}/configs/localhost.py"]
+    options = ["--prefix", str(tmp_path), "-p", "wheels", "--dry-run", "-n", "^lammps_scaling$"]
+    options += ["-c", f"{ROOT}/reframe_tests/lammps_scaling.py", "-S", "lammps_scaling.nodes=4"]
+    done = subprocess.run(
+        [*reframe, *options],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+    )
+    assert "lammps_scaling.nodes: 4 found; origins and target of localhost share one host" in (
+        " ".join(done.stdout.split())
+    )
