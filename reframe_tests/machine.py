@@ -130,7 +130,8 @@ class Machine(_Record):
                 "cores": len(here.usable_cores),
                 "threads_per_core": max(1, here.threads // here.cores),
                 "sockets": here.sockets,
-                "numa_nodes": len(here.numa_nodes),
+                # Nodes that hold memory only come after those with cores, and are left out.
+                "numa_nodes": max(1, sum(bool(node.cpus) for node in here.numa_nodes)),
                 "nic_node": devices.numa_node(self.device, here.rdma),
                 "llc": f"{here.llc_total_b}B",
                 "memory": f"{here.memory_b}B",

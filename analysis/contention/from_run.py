@@ -34,7 +34,8 @@ def load(run: Path, comm_node: int | None) -> Sweep:
     if rows.is_empty():
         raise InputError(f"{run}: no sample of {WORKLOAD} that counts")
     host = _host(run, header, rows)
-    nodes = len(host.get("numa_nodes", [])) or 1
+    # Nodes that hold memory only are of no socket.
+    nodes = sum(bool(node.get("cpus", True)) for node in host.get("numa_nodes", [])) or 1
     sockets = int(host.get("sockets", 1)) or 1
     if comm_node is not None:
         rows = rows.with_columns(pl.col("comm_node").fill_null(comm_node))

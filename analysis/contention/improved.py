@@ -69,11 +69,11 @@ class ImprovedModel:
         else:
             alpha = (self.base.remote if comm_at == "remote" else self.base.local).alpha  # type: ignore[union-attr]
             comm = nominal * share(comm_shape, alpha or 0.0, seed.n)
+        # Unknown past the measured numbers of cores, as with the seed's model.
+        comm = np.where(np.isnan(seed.comm_par_b_s), np.nan, comm)
         parameters = side(self.base, comp_node)
         if comp_shape is None:
             return replace(seed, comm_par_b_s=comm, comm_alone_b_s=comm_alone)
-        # Unknown past the measured numbers of cores, as with the seed's model.
-        comm = np.where(np.isnan(seed.comm_par_b_s), np.nan, comm)
         comp_alone = alone(parameters, comp_shape, seed.n)
         comp_alone = np.where(np.isnan(seed.comp_alone_b_s), np.nan, comp_alone)
         return Prediction(

@@ -3,7 +3,7 @@ import pytest
 from analysis.errors import InputError
 from reframe_tests import machine
 from reframe_tests.injection.plan import Demand, ShortWrites
-from tests.reframe_tests.injection.sysfs import big_host
+from tests.reframe_tests.injection.sysfs import big_host, write
 
 DOC = machine.ROOT / "docs" / "add-a-machine.md"
 
@@ -77,6 +77,16 @@ def test_hardware_threads_are_no_cores(tmp_path, monkeypatch):
     assert (facts.cores, facts.threads_per_core) == (8, 2)
     # Second threads 8 to 15 stay idle: on core 7 one of them would take from the origin.
     assert machine.load("localhost").split_cpus() == ([0, 1, 2, 3, 4, 5, 6], [7])
+
+
+def test_numa_nodes_of_memory_alone_do_not_count(tmp_path, monkeypatch):
+    # As of a GPU or of CXL: node 4 has 16 GiB and no core.
+    node = "sys/devices/system/node/node4"
+    here = write(big_host(tmp_path), {f"{node}/cpulist": "", f"{node}/meminfo": ""})
+    big = machine.host.detect(here)
+    assert [each.number for each in big.numa_nodes] == [0, 1, 2, 3, 4]
+    monkeypatch.setattr(machine.host, "detect", lambda: big)
+    assert machine.load("localhost").node_facts().numa_nodes == 4
 
 
 def test_a_host_of_one_core_is_refused(monkeypatch):

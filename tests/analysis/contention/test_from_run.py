@@ -138,7 +138,9 @@ def test_the_targets_own_facts_and_what_is_emulated(tmp_path):
     ]
     run = write(tmp_path, samples, numa_nodes=1)
     (run / "provenance").mkdir()
-    seen = {"nodes": {"a": {"sockets": 2, "numa_nodes": [{"number": i} for i in range(4)]}}}
+    # Four nodes with a core each, and one with memory alone.
+    numa_nodes = [{"number": i, "cpus": [i] if i < 4 else []} for i in range(5)]
+    seen = {"nodes": {"a": {"sockets": 2, "numa_nodes": numa_nodes}}}
     (run / "provenance" / "p.json").write_text(json.dumps(seen))
     sweep = load(run, 0)
     assert (sweep.numa_nodes, sweep.numa_per_socket) == (4, 2)
