@@ -71,6 +71,18 @@ def resolve(plan: BlockPlan, environment: Mapping[str, str] = os.environ) -> All
     return Allocation(targets, origins)
 
 
+def tasks_of_agents(allocation: Allocation) -> dict[str, str]:
+    """Environment in which `srun` starts one agent a node of both components.
+
+    It takes the tasks that the job asked for its application from there, and where these are more
+    than the nodes, it ignores `--ntasks-per-node`: as many agents as ranks would start.
+    """
+    return {
+        "SLURM_NTASKS_HET_GROUP_0": str(len(allocation.targets)),
+        "SLURM_NTASKS_HET_GROUP_1": str(len(allocation.origins)),
+    }
+
+
 def assign(
     plan: BlockPlan, allocation: Allocation, addresses: Mapping[str, str], turn: int
 ) -> list[Writer]:

@@ -61,7 +61,7 @@ async def conduct(plan: BlockPlan, logs: Path) -> None:
     hub = Hub(secret)
     address = allocation.own_address(plan)
     port = await hub.listen(address)
-    agents = await _start_agents(plan, len(nodes.nodes), f"{address}:{port}", secret, logs)
+    agents = await _start_agents(plan, nodes, f"{address}:{port}", secret, logs)
     try:
         await hub.gather(nodes.nodes, _AGENTS_TIMEOUT_S)
         provenance = store.keep_provenance(
@@ -80,13 +80,16 @@ async def conduct(plan: BlockPlan, logs: Path) -> None:
 
 
 async def _start_agents(
-    plan: BlockPlan, n_nodes: int, address: str, secret: str, logs: Path
+    plan: BlockPlan, nodes: Allocation, address: str, secret: str, logs: Path
 ) -> list[asyncio.subprocess.Process]:
-    launcher = [word.replace("{n_nodes}", str(n_nodes)) for word in plan.agent_launcher]
+    n_nodes = str(len(nodes.nodes))
+    launcher = [word.replace("{n_nodes}", n_nodes) for word in plan.agent_launcher]
     command = [*launcher, sys.executable, "-m", "reframe_tests.injection.agent"]
     environment = {wire.ADDRESS_VARIABLE: address, wire.SECRET_VARIABLE: secret}
     if plan.interface and plan.origin_policy != "same_host":
         environment[wire.INTERFACE_VARIABLE] = plan.interface
+    if plan.origin_policy in ("hetjob", "reservation"):
+        environment |= allocation.tasks_of_agents(nodes)
     with (logs / "agents.log").open("ab") as log:
         return [await processes.spawn(command, environment, plan.origin_cpus, log, log)]
 

@@ -263,6 +263,9 @@ class Hub:
             writer.close()
             return
         link = _Link(connection, hello["node"], hello["facts"])
+        if link.node in self._links:  # one agent a node: a second would take the first one's place
+            connection.close()
+            return
         self._links[link.node] = link
         self._ping(link)
         try:

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from reframe_tests.injection import agent, allocation, wire
-from reframe_tests.injection.allocation import AllocationError
+from reframe_tests.injection.allocation import Allocation, AllocationError
 from reframe_tests.injection.hub import Hub
 from tests.reframe_tests.injection.test_plan import PLAN
 
@@ -58,3 +58,13 @@ def test_agents_call_from_the_interface_asked_for(monkeypatch):
         return addresses
 
     assert asyncio.run(talk()) == {agent.node_name(): address}
+
+
+def test_a_job_of_many_ranks_starts_one_agent_a_node():
+    # By the source of srun, a number of tasks, also one from the environment, undoes
+    # --ntasks-per-node where the two do not agree; that of a component goes before the job's.
+    nodes = Allocation(["n1", "n2", "n3"], ["n8", "n9"])
+    assert allocation.tasks_of_agents(nodes) == {
+        "SLURM_NTASKS_HET_GROUP_0": "3",
+        "SLURM_NTASKS_HET_GROUP_1": "2",
+    }

@@ -50,6 +50,25 @@ def test_an_origin_tells_thousands_of_writes_at_once():
     assert written.done == [Done(*each) for each in done]
 
 
+def test_a_second_agent_of_a_node_is_hung_up_on():
+    async def talk():
+        hub = Hub(SECRET)
+        port = await hub.listen("127.0.0.1")
+        first, second = [await wire.connect("127.0.0.1", port, SECRET, None) for _ in range(2)]
+        first.send({"node": "n7", "facts": {"which": 1}})
+        await hub.wait_for(lambda: "n7" in hub.facts, 0.5)
+        second.send({"node": "n7", "facts": {"which": 2}})
+        with pytest.raises(wire.WireError):
+            await asyncio.wait_for(second.receive(), 5.0)
+        first.send({"event": "written", "done": [], "faults": {}})
+        written = await hub.finish(["n7"], 5.0)
+        facts = hub.facts
+        hub.close()
+        return facts, list(written)
+
+    assert asyncio.run(talk()) == ({"n7": {"which": 1}}, ["n7"])
+
+
 @pytest.mark.parametrize("said", [b"GET / HTTP/1.1\r\n\r\n", b"x" * 300_000, b""])
 def test_strangers_are_hung_up_on(said):
     faults = []
