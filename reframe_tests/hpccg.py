@@ -2,6 +2,7 @@
 
 import reframe as rfm
 from reframe.core.builtins import run_before, variable
+from reframe.core.exceptions import ReframeError
 
 from reframe_tests.binaries import BinariesMixin
 from reframe_tests.mixin import NimcMixin
@@ -24,7 +25,8 @@ class hpccg(rfm.RunOnlyRegressionTest, BinariesMixin, NimcMixin):
     program = executable = "test_HPCCG"
     tags = {"single_node"}
 
-    #: Share of memory that all ranks of a node take; the study has 25 to 75 %.
+    #: Share of memory that all ranks of a node take, or less where the machine's file allows less;
+    #: the study has 25 to 75 %.
     memory_share = variable(float, value=0.25)
 
     #: Grid points along the edge of each rank's cube; 0 follows from `memory_share`.
@@ -35,9 +37,23 @@ class hpccg(rfm.RunOnlyRegressionTest, BinariesMixin, NimcMixin):
         """Every rank has a cube of the same size, stacked along z."""
         self.num_tasks = self.num_tasks_per_node = self.app_cores
         self.env_vars["OMP_NUM_THREADS"] = 1
-        rank_b = self.memory_share * self.node_facts.memory_b / self.app_cores
-        edge = self.edge or int((rank_b / _POINT_B) ** (1 / 3))
+        edge = self.edge or int((self._rank_b() / _POINT_B) ** (1 / 3))
         self.executable_opts = [str(edge)] * 3
+
+    def _rank_b(self):
+        if not 0 < self.memory_share <= 1:
+            raise ReframeError(
+                f"{self.name}.memory_share: {self.memory_share} found; allowed is a number above 0,"
+                " at most 1"
+            )
+        share = min(self.memory_share, self.machine.memory_share)
+        if share < self.memory_share:
+            self.notes = [
+                *self.notes,
+                f"HPCCG takes {share:.0%} of memory (memory_share of {self.machine.name}), not the"
+                f" {self.memory_share:.0%} that were asked for",
+            ]
+        return share * self.node_facts.memory_b / self.app_cores
 
 
 @rfm.simple_test

@@ -27,7 +27,8 @@ class xsbench(rfm.RunOnlyRegressionTest, BinariesMixin, NimcMixin):
     #: Threads a rank; ranks take the cores that follow.
     threads = variable(int, value=1)
 
-    #: `small`, `large`, or `auto`: large where half of the memory holds every rank's grid.
+    #: `small`, `large`, or `auto`: large where the share of memory that the machine's file allows
+    #: holds every rank's grid.
     size = variable(str, value="auto")
 
     #: `history` or `event`.
@@ -39,7 +40,8 @@ class xsbench(rfm.RunOnlyRegressionTest, BinariesMixin, NimcMixin):
         self.num_tasks = self.num_tasks_per_node = max(1, self.app_cores // self.threads)
         self.num_cpus_per_task = self.threads
         self.env_vars["OMP_NUM_THREADS"] = self.threads
-        fits = self.num_tasks * _LARGE_B <= self.node_facts.memory_b / 2
+        allowed_b = self.machine.memory_share * self.node_facts.memory_b
+        fits = self.num_tasks * _LARGE_B <= allowed_b
         size = ("large" if fits else "small") if self.size == "auto" else self.size
         self.executable_opts = ["-m", self.method, "-s", size, "-t", str(self.threads)]
 

@@ -6,32 +6,30 @@ import subprocess
 import sys
 from pathlib import Path
 
+from reframe_tests.injection.host import detect
 from reframe_tests.machine import ROOT
 
 #: Check -> ranks of its launch line when laid out on 6 cores, with 3 threads a rank of XSBench.
 RANKS = {"hpccg": 6, "xsbench": 2}
 
 
-def test_launcher_starts_as_many_ranks_as_the_check_lays_out(tmp_path):
+def dry_run(tmp_path, checks, name, settings):
     reframe = [str(Path(sys.executable).parent / "reframe"), "-C", f"{ROOT}/configs/localhost.py"]
-    options = ["--prefix", str(tmp_path), "-p", "wheels", "--dry-run"]
-    options += [
-        "-n",
-        "^(hpccg|xsbench)_quick$",
-        "-S",
-        "layout_cores=6",
-        "-S",
-        "xsbench_quick.threads=3",
-    ]
-    for check in RANKS:
+    options = ["--prefix", str(tmp_path), "-p", "wheels", "--dry-run", "-n", name, *settings]
+    for check in checks:
         options += ["-c", f"{ROOT}/reframe_tests/{check}.py"]
-    done = subprocess.run(
+    return subprocess.run(
         [*reframe, *options],
         cwd=tmp_path,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
     )
+
+
+def test_launcher_starts_as_many_ranks_as_the_check_lays_out(tmp_path):
+    settings = ["-S", "layout_cores=6", "-S", "xsbench_quick.threads=3"]
+    done = dry_run(tmp_path, [*RANKS], "^(hpccg|xsbench)_quick$", settings)
     assert done.returncode == 0, done.stdout + done.stderr
     for check, ranks in RANKS.items():
         (path,) = tmp_path.glob(f"stage/*/*/*/{check}_quick/plan.json")
@@ -55,3 +53,15 @@ def test_one_host_is_not_taken_for_several_nodes(tmp_path):
     assert "lammps_scaling.nodes: 4 found; origins and target of localhost share one host" in (
         " ".join(done.stdout.split())
     )
+
+
+def test_hpccg_takes_no_more_memory_than_the_machine_allows(tmp_path):
+    # The file of localhost is silent: half of the memory, 400 bytes a point.
+    done = dry_run(tmp_path, ["hpccg"], "^hpccg$", ["-S", "hpccg.memory_share=0.9"])
+    assert done.returncode == 0, done.stdout + done.stderr
+    (path,) = tmp_path.glob("stage/*/*/*/hpccg/plan.json")
+    plan = json.loads(path.read_text())
+    memory_b = detect().memory_b
+    edge, ranks = int(plan["command"][-1]), int(plan["command"][2])
+    assert edge**3 * ranks * 400 <= memory_b / 2 < (edge + 1) ** 3 * ranks * 400
+    assert any("takes 50% of memory" in note and "not the 90%" in note for note in plan["notes"])
