@@ -49,6 +49,12 @@ def load(run: Path, comm_node: int | None) -> Sweep:
     places = rows.with_columns(pl.col("comp_node", "comm_node").fill_null(0)).partition_by(
         "n", "comp_node", "comm_node", as_dict=True, maintain_order=True
     )
+    for (n, comp, comm), group in places.items():
+        if len(cases := group["case"].unique(maintain_order=True)) > 1:
+            raise InputError(
+                f"{run}: {', '.join(cases)}: each measured {n} cores, data on node {comp} and"
+                f" buffers on {comm}; a model is fitted to one kind of load"
+            )
     points = [
         Point(
             n=int(n),
@@ -87,6 +93,7 @@ def _rows(samples: pl.DataFrame) -> pl.DataFrame:
         pl.Series(
             "comp_node", [extra.get("node") for extra in extras], dtype=pl.Int64, strict=False
         ),
+        pl.Series("streaming", [extra.get("streaming") for extra in extras], dtype=pl.Float64),
         pl.col("comm_node").max().over("case"),
         comm_alone_b_s=pl.when(counted)
         .then("counted_alone_b_s")
@@ -119,6 +126,8 @@ def _notes(rows: pl.DataFrame) -> list[str]:
         said.append(
             "communications read the target's memory: its device sent, and received nothing"
         )
+    if (rows["streaming"] == 0).any():
+        said.append("computations' stores went through the caches, not past them")
     return list(dict.fromkeys([*said, *emulations(over)]))
 
 

@@ -10,7 +10,8 @@ from reframe_tests.fom.base import FLOAT, Fom, FomError, last_match, require_pos
 def parse(stdout: str) -> Fom:
     """Bandwidth in B/s, as the kernel's bytes count; cores, array size and window beside it.
 
-    So is the NUMA node, where the arrays are bound to one.
+    So is the NUMA node, where the arrays are bound to one; `streaming` is 1 where stores went past
+    the caches, 0 where through them.
 
     membench prints the line only after it has found the arrays to hold the right results and the
     pages where they were asked for.
@@ -20,12 +21,14 @@ def parse(stdout: str) -> Fom:
         raise FomError("membench's own check of the results did not pass")
     arrays = last_match(r"^(\d+) arrays of (\d+) bytes a core", stdout, "line of arrays")
     cores = last_match(r"^(\d+) cores, processors", stdout, "line of cores")
+    stores = last_match(r"^membench: .* (cached|streaming) stores$", stdout, "line of stores")
     window = last_match(rf"^all cores at work for {FLOAT} s", stdout, "time at work")
     extra = {
         "cores": float(cores.group(1)),
         "arrays": float(arrays.group(1)),
         "array_b": float(arrays.group(2)),
         "window_s": float(window.group(1)),
+        "streaming": float(stores.group(1) == "streaming"),
     }
     bound = re.search(r"bound to NUMA node (\d+)$", stdout, re.MULTILINE)
     if bound:

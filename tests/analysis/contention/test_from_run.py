@@ -151,6 +151,22 @@ def test_the_targets_own_facts_and_what_is_emulated(tmp_path):
     assert sweep.notes[0] in fit_table(model)
 
 
+def test_stores_through_the_caches_are_told(tmp_path):
+    # As on a processor for which membench has no stores past them.
+    cached = [
+        replace(one, fom_extra=one.fom_extra | {"streaming": 0.0})
+        for one in (sample("off", 0, 5e9, 1), sample("on", 0, 5e9, 1))
+    ]
+    assert any("through the caches" in n for n in load(write(tmp_path, cached), None).notes)
+
+
+def test_two_kinds_of_load_are_no_sweep(tmp_path):
+    triad = [replace(sample(arm, 0, 9e9, 1), case="triad", key=arm) for arm in ("off", "on")]
+    samples = [sample(arm, 0, 5e9, 1) for arm in ("off", "on")] + triad
+    with pytest.raises(InputError, match="c1, triad: each measured 1 cores, data on node 0"):
+        load(write(tmp_path, samples), None)
+
+
 def test_unbound_arrays_have_no_place(tmp_path):
     run = write(tmp_path, [sample("off", 0, 5e9, 1)], numa_nodes=2, sockets=2)
     with pytest.raises(InputError, match="ran without a NUMA node"):

@@ -20,6 +20,7 @@ def test_real_outputs(name, cores, arrays, array_b, node):
     assert f"{fom.value:.6e} B/s" in text
     assert fom.value > 1e8
     assert fom.extra["cores"] == cores
+    assert fom.extra["streaming"] == 1
     assert fom.extra["arrays"] == arrays
     assert fom.extra["array_b"] == array_b
     assert fom.extra.get("node") == node
@@ -30,6 +31,11 @@ def test_real_outputs(name, cores, arrays, array_b, node):
 def test_failures(name):
     with pytest.raises(FomError, match="FOM"):
         parse((CAPTURES / name).read_text())
+
+
+def test_stores_through_the_caches_are_told():
+    text = (CAPTURES / "nt_write-2-node0.txt").read_text()
+    assert parse(text.replace("streaming stores", "cached stores")).extra["streaming"] == 0
 
 
 def test_no_proof_no_figure():
