@@ -10,7 +10,7 @@ from __future__ import annotations
 import csv
 import json
 import math
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -72,7 +72,6 @@ def load(path: Path, facts: dict[str, int | None] | None = None) -> Sweep:
         text = path.read_text()
     except UnicodeDecodeError as error:
         raise InputError(f"{path}: not text ({error})") from None
-    given = {name: value for name, value in (facts or {}).items() if value is not None}
     if path.suffix.lower() == ".csv":
         document: dict[str, Any] = {"points": list(csv.DictReader(text.splitlines()))}
     else:
@@ -99,18 +98,20 @@ def load(path: Path, facts: dict[str, int | None] | None = None) -> Sweep:
         for name in defaults
         if document.get(name) is not None
     }
-    return _checked(
-        Sweep(
-            name=str(document.get("name") or path.stem),
-            points=points,
-            notes=[str(note) for note in notes],
-            **(defaults | said | given),
-        ),
-        path,
+    found = Sweep(
+        name=str(document.get("name") or path.stem),
+        points=points,
+        notes=[str(note) for note in notes],
+        **(defaults | said),
     )
+    return overruled(found, facts or {}, path)
 
 
-def _checked(sweep: Sweep, path: Path) -> Sweep:
+def overruled(sweep: Sweep, facts: dict[str, int | None], path: Path) -> Sweep:
+    """The sweep with those of `load`'s facts that are given; InputError where its points exceed
+    them."""
+    given = {name: value for name, value in facts.items() if value is not None}
+    sweep = replace(sweep, **given)  # type: ignore[arg-type]
     for i, p in enumerate(sweep.points):
         if p.n > sweep.cores:
             raise InputError(

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
-from functools import partial
+from dataclasses import asdict, dataclass
+from functools import partial, wraps
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +31,14 @@ json_option = click.option("--json", "as_json", is_flag=True, help="One JSON doc
 platform_option = click.option("--platform", help="A published machine, such as henri.")
 there = click.Path(exists=True, path_type=Path)
 model_option = click.option("--model", "model_file", type=there, help="A fitted model.")
+
+
+@dataclass(frozen=True)
+class _Facts:
+    """What was given beside a sweep: facts of the machine, and where a run's buffers lay."""
+
+    machine: dict[str, int | None]
+    comm_node: int | None
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -66,17 +74,28 @@ def predict_command(
 
 
 def _facts_options(function: Any) -> Any:
-    """Facts that a CSV sweep or a run does not hold."""
-    node = click.IntRange(min=0)
+    """Facts that a sweep does not hold, or holds wrongly, as the argument `facts`."""
+
+    @wraps(function)
+    def with_facts(
+        cores: int | None,
+        numa_per_socket: int | None,
+        numa_nodes: int | None,
+        comm_node: int | None,
+        **others: Any,
+    ) -> Any:
+        facts = {"cores": cores, "numa_per_socket": numa_per_socket, "numa_nodes": numa_nodes}
+        return function(facts=_Facts(facts, comm_node), **others)
+
     text = "NUMA node of the writers' buffers in a run."
-    function = click.option("--comm-node", type=node, help=text)(function)
+    wrapped: Any = click.option("--comm-node", type=click.IntRange(min=0), help=text)(with_facts)
     for name, text in (
         ("--numa-nodes", "NUMA nodes of the machine."),
         ("--numa-per-socket", "NUMA nodes of a socket."),
         ("--cores", "Cores of a socket."),
     ):
-        function = click.option(name, type=click.IntRange(min=1), help=text)(function)
-    return function
+        wrapped = click.option(name, type=click.IntRange(min=1), help=text)(wrapped)
+    return wrapped
 
 
 @command.command("fit")
@@ -84,17 +103,9 @@ def _facts_options(function: Any) -> Any:
 @_facts_options
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="Writes the model there.")
 @json_option
-def fit_command(
-    sweep_file: Path,
-    cores: int | None,
-    numa_per_socket: int | None,
-    numa_nodes: int | None,
-    comm_node: int | None,
-    output: Path | None,
-    as_json: bool,
-) -> None:
+def fit_command(sweep_file: Path, facts: _Facts, output: Path | None, as_json: bool) -> None:
     """The ten parameters of each calibrated placement, from a sweep (JSON, CSV, or a run)."""
-    model = fit(_load_sweep(sweep_file, cores, numa_per_socket, numa_nodes, comm_node))
+    model = fit(_load_sweep(sweep_file, facts))
     if output is not None:
         output.write_text(json.dumps(model.as_dict(), indent=1) + "\n")
     _say(model.as_dict(), tables.fit_table(model), as_json)
@@ -109,17 +120,14 @@ def fit_command(
 @json_option
 def evaluate_command(
     sweep_file: Path,
-    cores: int | None,
-    numa_per_socket: int | None,
-    numa_nodes: int | None,
-    comm_node: int | None,
+    facts: _Facts,
     platform: str | None,
     model_file: Path | None,
     folds: int,
     as_json: bool,
 ) -> None:
     """Errors on a sweep: of a given model, or of both models fitted to it and cross-validated."""
-    measured = _load_sweep(sweep_file, cores, numa_per_socket, numa_nodes, comm_node)
+    measured = _load_sweep(sweep_file, facts)
     if platform is not None or model_file is not None:
         judged: Predictor = partial(predict, load_model(platform, model_file))
         rows = {"given model": evaluate(judged, measured)}
@@ -176,15 +184,20 @@ def recommend_command(
 @platform_option
 @model_option
 @click.option("--sweep", "sweep_file", type=there, help="Measurements to draw beside it.")
+@_facts_options
 @click.option("-o", "--output", type=click.Path(path_type=Path), required=True, help="HTML file.")
 def plot_command(
-    platform: str | None, model_file: Path | None, sweep_file: Path | None, output: Path
+    platform: str | None,
+    model_file: Path | None,
+    sweep_file: Path | None,
+    facts: _Facts,
+    output: Path,
 ) -> None:
     """A self-contained page: stacked bandwidth, the grid of placements, parameters, errors."""
     from analysis.contention import page  # drawing takes a second to load; nothing else needs it
 
     model = load_model(platform, model_file)
-    measured = None if sweep_file is None else _load_sweep(sweep_file)
+    measured = None if sweep_file is None else _load_sweep(sweep_file, facts)
     output.write_text(page.render(model, measured), encoding="utf-8")
     click.echo(str(output))
 
@@ -214,18 +227,13 @@ def load_model(platform: str | None, model_file: Path | None) -> Model:
     raise InputError("give --platform NAME or --model FILE (one of them)")
 
 
-def _load_sweep(
-    path: Path,
-    cores: int | None = None,
-    numa_per_socket: int | None = None,
-    numa_nodes: int | None = None,
-    comm_node: int | None = None,
-) -> Sweep:
+def _load_sweep(path: Path, facts: _Facts) -> Sweep:
     """The sweep in a file, or that of the samples in a run's folder."""
     if path.is_dir():
-        return from_run.load(path, comm_node)
-    facts = {"cores": cores, "numa_per_socket": numa_per_socket, "numa_nodes": numa_nodes}
-    return sweep.load(path, facts)
+        return sweep.overruled(from_run.load(path, facts.comm_node), facts.machine, path)
+    if facts.comm_node is not None:
+        raise InputError(f"--comm-node: {path} tells that of each point; it is for runs alone")
+    return sweep.load(path, facts.machine)
 
 
 def _say(document: dict[str, Any], text: str, as_json: bool) -> None:

@@ -11,6 +11,7 @@ from analysis.contention import published
 from analysis.contention.synthetic import sweep
 from analysis.errors import InputError
 from campaigns.commands.model import command
+from tests.analysis.contention.test_from_run import sample, write
 
 
 def run(*words):
@@ -108,6 +109,25 @@ def test_fit_of_csv(tmp_path):
     assert document["remote"] is None
     assert document["local"]["alpha"] is None
     assert "alpha" in document["unidentified"]["local"]
+
+
+def test_facts_that_are_given_overrule_a_run_as_well(tmp_path):
+    samples = [sample(arm, 0, 5e9, 1, node=2) for arm in ("off", "on")]
+    run_folder = write(tmp_path, samples, numa_nodes=4, sockets=2)
+    words = (run_folder, "--comm-node", 2)
+    error = run("fit", *words).exception  # node 2 is the other socket's: nothing on node 0
+    assert "comp_node 0, comm_node 0: no point" in str(error)
+    error = run("fit", *words, "--numa-nodes", 2).exception
+    assert isinstance(error, InputError)
+    assert "point 1: the machine has 2 NUMA nodes" in str(error)
+    page = tmp_path / "m.html"
+    plot = ("plot", "--platform", "henri-subnuma", "--sweep", *words, "-o", page)
+    assert str(page) in run(*plot).output
+
+
+def test_a_file_has_no_need_to_be_told_where_buffers_lay(sweep_file):
+    error = run("fit", sweep_file, "--comm-node", 0).exception
+    assert "--comm-node: " in str(error)
 
 
 def test_evaluate_both_models(sweep_file):
