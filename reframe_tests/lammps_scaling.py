@@ -35,6 +35,10 @@ class lammps_scaling(rfm.RunOnlyRegressionTest, BinariesMixin, NimcMixin):
     ranks_per_node = variable(int, value=0)
     spare_cores = variable(int, value=0)
 
+    #: What Daly's estimate and the constant share count on each target node, and what `node_mtti`
+    #: is of: 1, the node itself; 16, the ranks of a node, as the study.
+    counted_per_node = variable(int, value=1)
+
     #: Length of a write: a time such as `1s`, or `46k messages of 64KiB at 3.2GB/s`.
     write = variable(str, value="1s")
 

@@ -21,6 +21,9 @@ class Asked:
     nodes: int
     ranks_per_node: int = 0
     spare_cores: int = 0
+    #: What Daly's estimate and the constant share count on each target node, and what `node_mtti`
+    #: is of: 1, the node itself; the study counted the ranks of its nodes, 16 (seed 000, Table V).
+    counted_per_node: int = 1
     #: Length of a write, and the mean time to interrupt of a node; empty is the machine's.
     write: str = "1s"
     node_mtti: str = ""
@@ -65,8 +68,9 @@ def load(asked: Asked, machine: Machine) -> Load:
     if asked.nodes < 1 or not length_s > 0:
         raise InputError("nodes, write: allowed are whole numbers from 1, and lengths above 0")
     _check(asked)
-    daly = concurrent_writers(asked.nodes, mtti_s, length_s)
-    counts = {"daly": daly.concurrent_writers, "constant": constant_writers(asked.nodes)}
+    counted = asked.nodes * asked.counted_per_node
+    daly = concurrent_writers(counted, mtti_s, length_s)
+    counts = {"daly": daly.concurrent_writers, "constant": constant_writers(counted)}
     counts |= _given(asked.writers)
     if max(counts.values()) > asked.nodes:
         raise InputError(f"writers: {max(counts.values())} on {asked.nodes} nodes; allowed: fewer")
@@ -114,6 +118,7 @@ def _check(asked: Asked) -> None:
     if asked.draw not in POLICIES:
         raise InputError(f"draw: {asked.draw!r}; allowed: {', '.join(POLICIES)}")
     allowed = {
+        "counted_per_node": (asked.counted_per_node >= 1, "whole numbers from 1"),
         "messages": (asked.messages >= 0, "whole numbers from 0"),
         "fill": (asked.fill > 0, "numbers above 0"),
         "tolerance_s": (asked.tolerance_s >= 0, "numbers from 0, seconds"),

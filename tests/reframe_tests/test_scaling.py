@@ -30,6 +30,16 @@ def test_the_writers_are_those_of_table_5():
         assert found.writes_per_s == {"daly": daly, "constant": constant}  # of one second each
 
 
+def test_the_studys_writers_come_out_on_its_nodes_of_16_ranks():
+    table = paper()["table_5_concurrent_writers"]
+    found = [
+        load(Asked(ranks // 16, node_mtti="5y", counted_per_node=16), machine()).writers
+        for ranks in table["node_count"]
+    ]
+    assert [each["daly"] for each in found] == table["daly_qdr_onload"]
+    assert [each["constant"] for each in found] == table["constant_0.2_percent"]
+
+
 def test_the_machine_tells_how_often_its_nodes_fail():
     often = load(Asked(8192), machine(node_mtti="1y")).writers["daly"]
     assert often > load(Asked(8192), machine(node_mtti="5y")).writers["daly"] == 42
@@ -68,6 +78,7 @@ def test_origin_nodes(asked, changes, origins, writer_b_s):
         (Asked(4, node_mtti="5"), "node_mtti"),
         (Asked(8192, link_share=0.5, rate="3GB/s"), "rate: one writer takes more than 50%"),
         (Asked(4, link_share=0.5), "link_share: 0.5 found; .* allowed: 1, or a rate"),
+        (Asked(4, counted_per_node=0), "counted_per_node: 0 found; allowed: whole numbers from 1"),
         (Asked(4, draw="random"), "draw: 'random'; allowed: sweep, uniform"),
         (Asked(4, fill=0.0), "fill: 0.0 found; allowed: numbers above 0"),
         (Asked(4, messages=-1), "messages: -1"),
