@@ -121,7 +121,7 @@ def test_common_names_what_exists():
 def test_own_repository():
     repo = yaml.safe_load((RECIPES.parent / "repo.yaml").read_text())
     assert repo == {"repo": {"namespace": "nimc", "api": "v2.2"}}
-    assert OWN == ["cns", "hpccg", "perftest", "snap", "stream", "umt", "xsbench"]
+    assert OWN == ["cns", "hpccg", "mpip", "perftest", "snap", "stream", "umt", "xsbench"]
 
 
 @pytest.mark.parametrize("name", OWN)
