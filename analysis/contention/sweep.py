@@ -70,6 +70,8 @@ def load(path: Path, facts: dict[str, int | None] | None = None) -> Sweep:
     """
     try:
         text = path.read_text()
+    except OSError as error:
+        raise InputError(f"{path}: {error.strerror}") from None
     except UnicodeDecodeError as error:
         raise InputError(f"{path}: not text ({error})") from None
     if path.suffix.lower() == ".csv":

@@ -29,8 +29,8 @@ from analysis.units import rate_b_s
 
 json_option = click.option("--json", "as_json", is_flag=True, help="One JSON document.")
 platform_option = click.option("--platform", help="A published machine, such as henri.")
-there = click.Path(exists=True, path_type=Path)
-model_option = click.option("--model", "model_file", type=there, help="A fitted model.")
+file = click.Path(path_type=Path)
+model_option = click.option("--model", "model_file", type=file, help="A fitted model.")
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,7 @@ def _facts_options(function: Any) -> Any:
 
 
 @command.command("fit")
-@click.argument("sweep_file", type=there)
+@click.argument("sweep_file", type=file)
 @_facts_options
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="Writes the model there.")
 @json_option
@@ -112,7 +112,7 @@ def fit_command(sweep_file: Path, facts: _Facts, output: Path | None, as_json: b
 
 
 @command.command("evaluate")
-@click.argument("sweep_file", type=there)
+@click.argument("sweep_file", type=file)
 @_facts_options
 @platform_option
 @model_option
@@ -183,7 +183,7 @@ def recommend_command(
 @command.command("plot")
 @platform_option
 @model_option
-@click.option("--sweep", "sweep_file", type=there, help="Measurements to draw beside it.")
+@click.option("--sweep", "sweep_file", type=file, help="Measurements to draw beside it.")
 @_facts_options
 @click.option("-o", "--output", type=click.Path(path_type=Path), required=True, help="HTML file.")
 def plot_command(
@@ -221,6 +221,8 @@ def load_model(platform: str | None, model_file: Path | None) -> Model:
     if model_file is not None and platform is None:
         try:
             document = json.loads(model_file.read_text())
+        except OSError as error:
+            raise InputError(f"{model_file}: {error.strerror}") from None
         except (json.JSONDecodeError, UnicodeDecodeError) as error:
             raise InputError(f"{model_file}: not JSON ({error})") from None
         return parameters.from_dict(document, str(model_file))

@@ -155,9 +155,10 @@ def test_evaluate_a_given_model(sweep_file):
 
 @pytest.mark.parametrize("words", [("fit",), ("evaluate",), ("predict", "--model")])
 def test_a_file_that_is_not_there_is_wrong_input(tmp_path, words):
-    result = run(*words, tmp_path / "none.json")
-    assert result.exit_code == 2
-    assert "none.json' does not exist" in result.output
+    path = tmp_path / "none.json"
+    error = run(*words, path).exception
+    assert isinstance(error, InputError)
+    assert str(error) == f"{path}: No such file or directory"
 
 
 def test_recommend():
