@@ -43,7 +43,7 @@ def stacked_plot(prediction: Prediction, points: Sequence[Point], name: str) -> 
         _scatter(axes, both, light(COMM), "o")
         _finish(axes, n)
         axes.set_ylabel("GB/s")
-        axes.set_ylim(0, 1.05 * axes.dataLim.y1)
+        _from_zero(axes, axes.dataLim.y1)
         return themed_svg(figure, name, "Stacked bandwidth over the number of computing cores")
 
 
@@ -73,7 +73,7 @@ def grid_plot(
                 fontsize=7.5,
                 fontweight="bold" if sample else "normal",
             )
-        panels[0, 0].set_ylim(0, 1.05 * max(axes.dataLim.y1 for axes in panels.flat))
+        _from_zero(panels[0, 0], max(axes.dataLim.y1 for axes in panels.flat))
         for axes in panels[:-1].flat:
             axes.set_xlabel("")
         for axes in panels[:, 0]:
@@ -107,6 +107,11 @@ def _scatter(
         n, rates = zip(*seen, strict=True)
         look: dict[str, Any] = {"facecolor": "none" if hollow else colour, "edgecolor": colour}
         axes.scatter(n, np.array(rates) / _GB, s=11, marker=marker, lw=0.8, **look)
+
+
+def _from_zero(axes: Axes, top: float) -> None:
+    """Up to a little above the highest point; up to 1 where nothing is known that can be drawn."""
+    axes.set_ylim(0, 1.05 * top if np.isfinite(top) and top > 0 else 1.0)
 
 
 def _finish(axes: Axes, n: Any) -> None:

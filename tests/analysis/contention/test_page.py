@@ -67,6 +67,15 @@ def test_the_grid_shows_every_point():
     assert max(labels) >= 140
 
 
+def test_a_model_that_knows_no_rate_has_empty_figures():
+    known = published.load("dahu")
+    nothing = dataclasses.replace(
+        known.local, **dict.fromkeys(field.name for field in dataclasses.fields(known.local))
+    )
+    page = render(dataclasses.replace(known, local=nothing, remote=None), None)
+    assert len(svgs(page)) == 2
+
+
 def test_unknown_parameters_are_told():
     truth = dataclasses.replace(published.load("dahu"), remote=None, numa_nodes=1)
     page = render(fit(sweep(truth, 0, 0.01)), None)
