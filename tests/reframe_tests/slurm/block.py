@@ -56,9 +56,10 @@ class Block:
             assert time.monotonic() < deadline, "no samples"
             time.sleep(0.1)
 
-    def wait_for_writer(self) -> int:
+    def wait_for_writer(self, beside: str = "") -> int:
+        """A writer's process id, once there is one; `beside` an application with that word."""
         deadline = time.monotonic() + 90
-        while not (found := self.workers("ucp_put_bw")):
+        while not (found := self.workers("ucp_put_bw")) or not self.workers(beside):
             assert time.monotonic() < deadline, "no writer"
             time.sleep(0.02)
         return found[0]

@@ -29,7 +29,16 @@ def cluster() -> Iterator[Cluster]:
         yield found
 
 
-def test_a_killed_writer_costs_one_run(cluster, tmp_path):
+def test_a_writer_killed_in_a_run_costs_that_run(cluster, tmp_path):
+    block = Block(cluster, tmp_path, pairs=1, script="sleep 4")
+    os.kill(block.wait_for_writer(beside="sleep 4"), signal.SIGKILL)
+    assert block.finish() == 0, block.out
+    block.check_clean()
+    told = [(s["arm"], s["outcome"]) for s in block.samples() if not s["warmup"]]
+    assert sorted(told) == [("off", "kept"), ("on", "injector_died"), ("on", "kept")]
+
+
+def test_a_writer_killed_before_any_run(cluster, tmp_path):
     block = Block(cluster, tmp_path, pairs=1, script="sleep 2")
     os.kill(block.wait_for_writer(), signal.SIGKILL)  # while its rate alone is measured
     assert block.finish() == 1
