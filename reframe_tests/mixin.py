@@ -173,6 +173,7 @@ class NimcMixin(rfm.RegressionTestPlugin):
         if self.job.scheduler.registered_name != "local":
             launcher = slurm.on_targets(launcher, origins, self.num_tasks)
             self.job.options += slurm.job_options(origins)
+            self.env_vars |= slurm.STEP_ENVIRONMENT
         if origins.policy == "same_job":
             # A check that does not say otherwise has all of its tasks on one node.
             self.num_tasks_per_node = self.num_tasks_per_node or self.num_tasks

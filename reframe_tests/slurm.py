@@ -19,6 +19,13 @@ _STATES = {
     "CANCELLED": "cancelled",
 }
 
+#: By these a step takes over the CPUs of one of the application's tasks: `srun` before 22.05 reads
+#: the first, later ones the second, and from 23.11 on the third. Agents then had those CPUs alone.
+_TASK_CPUS = ("SLURM_CPUS_PER_TASK", "SRUN_CPUS_PER_TASK", "SLURM_TRES_PER_TASK")
+_WITHOUT = [f"--unset={name}{of}" for name in _TASK_CPUS for of in ("", "_HET_GROUP_0")]
+#: Steps get the job script's environment also where jobs are submitted with `--export=NONE`.
+STEP_ENVIRONMENT = {"SLURM_EXPORT_ENV": "ALL"}
+
 
 @dataclass(frozen=True)
 class Outcome:
@@ -57,7 +64,8 @@ def cpus_per_task(cores: int | None, threads_per_core: int) -> int | None:
 
 def agent_launcher(origins: Origins) -> list[str]:
     """One step with one task on every node of the job; it shares its cores with the application."""
-    step = ["srun", "--overlap", "--ntasks-per-node=1", "--cpu-bind=none", "--mpi=none", "--mem=0"]
+    step = ["env", *_WITHOUT, "srun", "--overlap", "--ntasks-per-node=1"]
+    step += ["--cpu-bind=none", "--mpi=none", "--mem=0"]
     if origins.policy == "same_job":
         return [*step, "--ntasks={n_nodes}", "--nodes={n_nodes}"]
     return [*step, "--het-group=0,1"]

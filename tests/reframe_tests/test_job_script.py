@@ -57,3 +57,5 @@ def test_nodes_and_tasks(tmp_path, origins, lines):
         if line.startswith("#SBATCH")
     }
     assert lines <= asked
+    # Sites have jobs submitted with --export=NONE, which steps inherit through this variable.
+    assert "export SLURM_EXPORT_ENV=ALL\n" in script.read_text()

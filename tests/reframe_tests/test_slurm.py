@@ -1,3 +1,5 @@
+import subprocess
+
 import pytest
 
 from reframe_tests.machine import Origins
@@ -36,6 +38,21 @@ def test_only_a_split_allocation_changes_the_launch_line():
 def test_agents_reach_both_components():
     assert "--het-group=0,1" in agent_launcher(HETJOB)
     assert "--het-group=0,1" not in agent_launcher(SPLIT)
+
+
+def test_agents_do_not_take_the_cpus_of_a_task_of_the_application(tmp_path):
+    srun = tmp_path / "srun"
+    srun.write_text("#!/bin/sh\nexec /usr/bin/env\n")
+    srun.chmod(0o755)
+    # As Slurm 24.05 sets them in the job of `--cpus-per-task=2`, and as sites add.
+    told = {"SLURM_CPUS_PER_TASK": "2", "SLURM_TRES_PER_TASK": "cpu=2", "SRUN_CPUS_PER_TASK": "2"}
+    told |= {f"{name}_HET_GROUP_0": value for name, value in told.items()}
+    environment = {"PATH": f"{tmp_path}:/usr/bin:/bin", "SLURM_JOB_ID": "7", **told}
+    seen = subprocess.run(
+        agent_launcher(HETJOB), env=environment, capture_output=True, text=True, check=True
+    ).stdout
+    assert "PER_TASK" not in seen
+    assert "SLURM_JOB_ID=7" in seen
 
 
 DONE = {"state": "done", "reason": None}
