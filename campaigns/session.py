@@ -95,9 +95,11 @@ def _end_with(parent: int) -> Callable[[], None]:
 def _end(child: subprocess.Popen[bytes], interrupts: Interrupts) -> None:
     """Let ReFrame cancel its jobs; a second signal, or too long a time, ends it at once."""
     child.terminate()
-    already, until_s = interrupts.count, time.monotonic() + _GRACE_S
-    while child.poll() is None and time.monotonic() < until_s and interrupts.count == already:
+    until_s = time.monotonic() + _GRACE_S
+    while child.poll() is None and time.monotonic() < until_s and interrupts.count < 2:
         interrupts.wait(0.5)
+    child.kill()
+    child.wait()
 
 
 def users_of(run: Path) -> list[int]:
