@@ -50,7 +50,7 @@ def judge(
     `late_rows` intervals, and each must show at least `min_share` of the rate alone.
     """
     inside = [row for row in rows if row.end_s > start_s and row.start_s < end_s]
-    if not inside:
+    if not inside or end_s <= start_s:
         return Judgement(0.0, 0.0, 0.0, "wrote nothing within the window")
     spans = [min(row.end_s, end_s) - max(row.start_s, start_s) for row in inside]
     bytes_b = sum(row.rate_b_s * span for row, span in zip(inside, spans, strict=True))

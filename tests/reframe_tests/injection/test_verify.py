@@ -44,6 +44,11 @@ def test_whatever_is_not_writing_all_the_time_is_refused(seen, expected):
     assert reason(seen, 10.0, 13.0).startswith(expected)
 
 
+def test_a_window_of_no_length_is_refused():
+    # An application that could not be started, under a writer that goes on.
+    assert reason(rows(90, 90, 90), 1.5, 1.5) == "wrote nothing within the window"
+
+
 def test_a_zero_rate_is_refused_even_where_any_share_is_allowed():
     assert judge(rows(90, 0, 90), 0.0, 3.0, 100.0, 0.0, 1.0, 3.0).reason is not None
 
