@@ -62,7 +62,7 @@ def load_header(run: Path) -> RunHeader:
     path = run / "run.json"
     try:
         text = path.read_bytes()
-    except FileNotFoundError as error:
+    except (FileNotFoundError, NotADirectoryError) as error:
         raise InputError(f"{run}: no run here (it has no run.json)") from error
     try:
         header = _HEADER.validate_json(text)

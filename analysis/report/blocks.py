@@ -23,9 +23,10 @@ def lost_blocks(run: Path) -> list[LostBlock]:
     """Blocks whose `job.json` names another outcome than `done`, in order of case and block."""
     found = []
     for file in sorted((run / "logs").glob("*/*/job.json")):
-        with suppress(OSError, ValueError):
+        with suppress(OSError, ValueError, KeyError, TypeError):
             job = json.loads(file.read_text(encoding="utf-8"))
-            if job["outcome"] != "done":
+            outcome, reason = str(job["outcome"]), str(job["reason"] or "")
+            if outcome != "done":
                 case, block = file.parts[-3:-1]
-                found.append(LostBlock(case, block, job["outcome"], job["reason"] or ""))
+                found.append(LostBlock(case, block, outcome, reason))
     return found

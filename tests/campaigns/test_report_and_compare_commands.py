@@ -46,8 +46,11 @@ def test_report_as_json_is_one_document(
 def test_report_of_no_run_is_one_line_and_code_two(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert _nimc(monkeypatch, "report", tmp_path) == 2
-    assert capsys.readouterr().err == f"nimc: {tmp_path}: no run here (it has no run.json)\n"
+    file = tmp_path / "report.html"
+    file.touch()
+    for path in (tmp_path, file):
+        assert _nimc(monkeypatch, "report", path) == 2
+        assert capsys.readouterr().err == f"nimc: {path}: no run here (it has no run.json)\n"
 
 
 def test_compare_fails_on_a_regression_only_where_asked(

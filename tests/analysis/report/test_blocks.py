@@ -8,7 +8,8 @@ def test_blocks_that_ended_early_are_listed_with_who_failed(tmp_path):
         folder = tmp_path / "logs" / "stream" / block
         folder.mkdir(parents=True)
         (folder / "job.json").write_text(json.dumps({"outcome": outcome, "reason": reason}))
-    torn = tmp_path / "logs" / "stream" / "2"
-    torn.mkdir()
-    (torn / "job.json").write_text("{")
+    for block, damaged in (("2", "{"), ("3", "{}"), ("4", "[1]"), ("5", "null")):
+        folder = tmp_path / "logs" / "stream" / block
+        folder.mkdir()
+        (folder / "job.json").write_text(damaged)
     assert lost_blocks(tmp_path) == [LostBlock("stream", "0", "node_failed", "Slurm: NODE_FAIL")]
