@@ -6,12 +6,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from analysis.errors import InputError
-from campaigns import sweep
+from campaigns import partitions, sweep
 from campaigns.absent import Absent, leave_out
 from campaigns.checks import settable
 from campaigns.load import load_campaign
 from campaigns.plan import Site
 from campaigns.schema import Campaign
+from campaigns.tools import settings_of
 from reframe_tests import machine
 from reframe_tests.workloads import WORKLOADS
 
@@ -42,11 +43,14 @@ def ask(campaign_file: Path, machine_name: str, root: Path = machine.ROOT) -> As
     loaded = load_campaign(campaign_file, checks, described)
     campaign, absent = leave_out(sweep.expand(loaded, described), described)
     shared = described.origins.policy == "same_host"
+    targets = partitions.of_targets(settings_of(config).partitions, described.partition)
     site = Site(
         machine=machine_name,
         config=config,
         checks=folder,
         origin_nodes=0 if shared else described.origins.nodes,
         partition=described.partition,
+        slurm=not shared or partitions.are_of_slurm(targets),
+        time_limit_s=partitions.time_limit_s(targets),
     )
     return Asked(campaign, absent, campaign_file.read_text(encoding="utf-8"), described, site)

@@ -14,9 +14,14 @@ _END_S = 60.0
 
 
 def working_in(folder: Path, told: str) -> list[str]:
-    """Jobs whose working folder lies in `folder`, of lines `JOB FOLDER` as squeue tells them."""
+    """Jobs whose working folder lies in `folder`, of lines `JOB FOLDER` as squeue tells them.
+
+    Slurm tells folders without links, which the way to shared file systems often has.
+    """
+    folder = folder.resolve()
     lines = (line.partition(" ") for line in told.splitlines())
-    return list(dict.fromkeys(job for job, _, at in lines if Path(at).is_relative_to(folder)))
+    found = (job for job, _, at in lines if Path(at).resolve().is_relative_to(folder))
+    return list(dict.fromkeys(found))
 
 
 def cancel(run: Path) -> list[str]:

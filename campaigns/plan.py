@@ -40,6 +40,9 @@ class Site:
     origin_nodes: int
     #: ReFrame's partition of the targets; None takes the first that can run a check.
     partition: str | None = None
+    #: Whether Slurm runs the jobs, and after how long they are ended; None: not told.
+    slurm: bool = False
+    time_limit_s: float | None = None
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from campaigns import perf_event, reservation
 from campaigns.minicluster import needs
 from campaigns.session import find_reframe
 from campaigns.spack.setup import find_spack
-from campaigns.tools import ask, environment_of, version_of, which
+from campaigns.tools import ask, settings_of, version_of, which
 from reframe_tests import machine
 from reframe_tests.injection.host import Host
 from reframe_tests.injection.injectors import INJECTORS
@@ -207,7 +207,7 @@ def slurm(config: Path, needed: bool) -> list[Finding]:
     if not needed:
         return [Finding("slurm", "ok", "its commands are here; this machine does not use it")]
     version = version_of("sbatch")
-    environment = environment_of(config)
+    environment = settings_of(config).environment
     answer = ask(["scontrol", "ping"], environment)
     if not answer.ok or " is UP" not in answer.text:
         told = f"{version}; the controller does not answer: {answer.last}"

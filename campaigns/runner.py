@@ -126,8 +126,8 @@ class Runner:
         return why_failed(status, logs)
 
     def _end_jobs(self) -> None:
-        """ReFrame that was killed could not cancel its job. On a shared host there is none."""
-        if self.site.origin_nodes:
+        """ReFrame that was killed could not cancel its job."""
+        if self.site.slurm:
             jobs.cancel(self.run)
 
     def _standing(self, entry: Entry) -> Standing:

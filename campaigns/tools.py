@@ -11,6 +11,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 _TIMEOUT_S = 60
 
@@ -57,13 +58,25 @@ def version_of(name: str) -> str:
     return lines[0] if answer.ok and lines else name
 
 
-def environment_of(config: Path) -> dict[str, str]:
-    """This process's environment with what a ReFrame configuration sets in it (`SLURM_CONF`)."""
+@dataclass(frozen=True)
+class Settings:
+    """What a ReFrame configuration says and does."""
+
+    #: This process's environment with what the configuration sets in it (`SLURM_CONF`).
+    environment: dict[str, str]
+    #: Of its first system, as they stand in the file; empty where it cannot be read.
+    partitions: list[dict[str, Any]]
+
+
+def settings_of(config: Path) -> Settings:
+    """Run a ReFrame configuration in a process of its own, and tell what came of it."""
     code = (
-        "import json, os, runpy, sys; runpy.run_path(sys.argv[1]);print(json.dumps({**os.environ}))"
+        "import json, os, runpy, sys; made = runpy.run_path(sys.argv[1]);"
+        "parts = made['site_configuration']['systems'][0]['partitions'];"
+        "print(json.dumps([{**os.environ}, parts], default=str))"
     )
     answer = ask([sys.executable, "-c", code, str(config)])
     try:
-        return dict(json.loads(answer.text)) if answer.ok else dict(os.environ)
-    except json.JSONDecodeError:
-        return dict(os.environ)
+        return Settings(*json.loads(answer.text if answer.ok else "null"))
+    except (ValueError, TypeError):
+        return Settings(dict(os.environ), [])

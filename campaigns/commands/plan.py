@@ -12,6 +12,7 @@ import click
 from analysis.figures import NONE, number, quantity
 from campaigns.absent import told
 from campaigns.ask import ask
+from campaigns.partitions import too_long
 from campaigns.plan import RUN, Case, Plan, plan
 from campaigns.scales import Scale, scales
 from campaigns.table import aligned
@@ -46,17 +47,18 @@ def command(campaign: Path, machine: str, as_json: bool) -> None:
         "machine_nodes": nodes,
         "absent": [asdict(each) for each in asked.absent],
         "scales": [asdict(row) for row in known],
+        "warnings": (warnings := too_long(planned, asked.site.time_limit_s)),
     }
-    text = _text(planned, known, nodes, told(asked.absent))
+    text = _text(planned, known, nodes, [*told(asked.absent), *warnings])
     click.echo(json.dumps(document, indent=1) if as_json else text)
 
 
-def _text(planned: Plan, known: list[Scale], nodes: int | None, absent: list[str]) -> str:
+def _text(planned: Plan, known: list[Scale], nodes: int | None, remarks: list[str]) -> str:
     sums = planned.as_dict()
     header = ["case", "targets", "origins", "pairs", "blocks", "duration", "node-hours"]
     total = ["total", "", "", "", "", *_span(sums["duration_least_s"], sums["duration_most_s"])]
     total.append(_hours(sums["node_hours_least"], sums["node_hours_most"]))
-    parts = [aligned(header, [*map(_row, planned.cases), total]), *absent, ""]
+    parts = [aligned(header, [*map(_row, planned.cases), total]), *remarks, ""]
     if known:
         parts += [aligned(_SCALE_HEADER, list(map(_scale, known))), _SCALE_FOOT]
         if any(row.writers == 0 for row in known):

@@ -19,6 +19,8 @@ from campaigns.describe import new_header
 from campaigns.folder import RunFolder, open_run
 from campaigns.interrupts import Interrupts, Stopped
 from campaigns.nodes import origins_taken
+from campaigns.partitions import too_long
+from campaigns.plan import plan
 from campaigns.progress import display
 from campaigns.runner import Failure, Runner
 from campaigns.session import find_reframe
@@ -56,10 +58,11 @@ def command(
     """Run CAMPAIGN on a machine, or go on with its latest unfinished run."""
     asked = ask(campaign, machine)
     reframe = find_reframe()
-    slurm = asked.site.origin_nodes > 0
-    with open_run(results, new_header(asked), fresh=fresh, slurm=slurm) as folder:
+    site = asked.site
+    with open_run(results, new_header(asked), fresh=fresh, slurm=site.slurm) as folder:
         _tell(f"{'resumes' if folder.resumed else 'starts'} {folder.path}")
-        for line in told(asked.absent):
+        long = too_long(plan(asked.campaign, site), site.time_limit_s)
+        for line in [*told(asked.absent), *long]:
             _tell(line)
         try:
             failures = _measure(asked, folder, reframe)

@@ -154,7 +154,7 @@ def test_slurm_that_is_used_must_answer(fake, root, ping, sacct, state, told):
 def test_slurm_is_asked_as_the_machines_configuration_says(root):
     config = root / "configs/box.py"
     config.write_text("import os\nos.environ['SLURM_CONF'] = '/somewhere/slurm.conf'\n" + CONFIG)
-    assert tools.environment_of(config)["SLURM_CONF"] == "/somewhere/slurm.conf"
+    assert tools.settings_of(config).environment["SLURM_CONF"] == "/somewhere/slurm.conf"
 
 
 def test_a_compiler_without_openmp_is_missing(fake, monkeypatch):
