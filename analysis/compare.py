@@ -140,6 +140,9 @@ def differences(reference: RunData, this: RunData) -> list[Difference]:
 def _facts(run: RunData) -> dict[str, str]:
     header = run.header
     found = {"machine": header.machine, "campaign": header.campaign, "digest": header.digest}
+    # What stands in one run alone, or in another unit, is compared with nothing: it is told here.
+    measured = [row for row in run.results if row.arm not in SILENT_ARMS]
+    found |= {f"{row.case} {row.arm}": f"measured in {row.unit}" for row in measured}
     found["commit"] = header.commit or "unknown"
     found |= dict(facts({"version": header.versions}))
     found |= dict(facts(header.facts))

@@ -65,7 +65,12 @@ def test_what_cannot_be_told_is_said(tmp_path: Path) -> None:
     assert set(_verdicts(old, _run(tmp_path / "b", STREAM, pairs=5)).values()) == {"too few pairs"}
     alone = replace(STREAM, effects={"on": 1.35})
     assert _verdicts(old, _run(tmp_path / "c", alone))["off"] == "noise floor missing"
-    assert compare(old, _run(tmp_path / "d", LAMMPS)) == []
+    other = _run(tmp_path / "d", LAMMPS)
+    assert compare(old, other) == []
+    assert [(d.what, d.reference, d.this) for d in differences(old, other)] == [
+        ("stream on", "measured in B/s", "absent"),
+        ("lammps on", "absent", "measured in s"),
+    ]
 
 
 def test_differences_name_what_is_not_the_same(tmp_path: Path) -> None:
