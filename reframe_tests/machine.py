@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -237,3 +239,16 @@ def _read(path: Path) -> dict[str, Any]:
     if not isinstance(record, dict):
         raise InputError(f"{path}: a mapping of keys to values is expected")
     return record
+
+
+def commit(root: Path = ROOT) -> str | None:
+    """The checkout's commit, with `+` where it was changed since; None outside a checkout."""
+    git = ["git", "-C", str(root)]
+    with suppress(OSError, subprocess.CalledProcessError):
+        asked = [git + ["rev-parse", "HEAD"], git + ["status", "--porcelain", "-uno"]]
+        head, changes = (
+            subprocess.run(each, capture_output=True, text=True, check=True).stdout
+            for each in asked
+        )
+        return head.strip() + ("+" if changes.strip() else "")
+    return None

@@ -242,6 +242,7 @@ class NimcMixin(rfm.RegressionTestPlugin):
             "command": command,
             "seed": self.seed,
             "reframe": rfm.VERSION,
+            "commit": machine.commit(),
             "machine": self.machine.model_dump(),
         }
 

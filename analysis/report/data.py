@@ -10,6 +10,7 @@ from typing import Any
 
 import polars as pl
 
+from analysis.alike import hold_against_provenance
 from analysis.columns import read_run
 from analysis.errors import InputError
 from analysis.estimate import Asked, Result, results_of
@@ -58,15 +59,17 @@ def load_run(path: Path) -> RunData:
     read = read_run(path)
     samples = judged(read.frame)
     pairs = pair_table(samples)
+    provenance = _provenance(path)
+    rows = hold_against_references(results_of(samples, pairs, Asked.of(header)), header)
     return RunData(
         path=path,
         header=header,
         samples=samples,
         pairs=pairs,
-        results=hold_against_references(results_of(samples, pairs, Asked.of(header)), header),
+        results=hold_against_provenance(rows, samples, provenance),
         lost_blocks=lost_blocks(path),
         torn=read.torn,
-        provenance=_provenance(path),
+        provenance=provenance,
     )
 
 

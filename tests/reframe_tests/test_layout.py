@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from reframe_tests.injection.host import detect
-from reframe_tests.machine import ROOT
+from reframe_tests.machine import ROOT, commit
 
 #: Check -> ranks of its launch line when laid out on 6 cores, with 3 threads a rank of XSBench.
 RANKS = {"hpccg": 6, "xsbench": 2}
@@ -35,6 +35,7 @@ def test_launcher_starts_as_many_ranks_as_the_check_lays_out(tmp_path):
         (path,) = tmp_path.glob(f"stage/*/*/*/{check}_quick/plan.json")
         plan = json.loads(path.read_text())
         assert plan["command"][:3] == ["mpiexec", "-n", str(ranks)]
+        assert plan["provenance"]["commit"] == commit()
         if (os.cpu_count() or 1) < 6:
             assert any("laid out on 6 cores, of which" in note for note in plan["notes"])
 

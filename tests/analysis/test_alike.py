@@ -1,0 +1,38 @@
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from analysis.report.data import load_run
+from tests.analysis.synthetic import STREAM, samples, write_run
+
+_FIRST = {"commit": "abc", "reframe": "4", "nodes": {"a": 1}, "clock_offsets_s": {"a": 1e-6}}
+_WORDS = "blocks were not all made in one way: "
+
+
+@pytest.mark.parametrize(
+    ("second", "told"),
+    [
+        (_FIRST, []),
+        ({**_FIRST, "nodes": {"b": 1}, "clock_offsets_s": {"b": 2e-6}}, []),
+        ({**_FIRST, "commit": "def"}, [f"{_WORDS}commit (see provenance)"]),
+        # As blocks of before a fact was kept.
+        (
+            {"commit": "abc+", "nodes": {"a": 1}},
+            [f"{_WORDS}commit, reframe (see provenance)"],
+        ),
+    ],
+)
+def test_a_case_says_where_its_blocks_were_made_in_several_ways(
+    tmp_path: Path, second: dict[str, object], told: list[str]
+) -> None:
+    found = [replace(s, provenance=str(s.block)) for s in samples(STREAM, blocks=2, pairs=4)]
+    run = write_run(tmp_path / "run", found)
+    (run / "provenance").mkdir()
+    for block, record in enumerate((_FIRST, second)):
+        (run / "provenance" / f"{block}.json").write_text(json.dumps(record))
+    for row in load_run(run).results:
+        assert [note for note in row.notes if note.startswith(_WORDS)] == told
