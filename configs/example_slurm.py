@@ -65,6 +65,8 @@ site_configuration = {
             "cxx": "g++",
             "ftn": "gfortran",
             "features": ["spack"],
+            # What srun and the application's MPI find each other by: pmix for Open MPI.
+            "env_vars": [["SLURM_MPI_TYPE", "pmix"]],
             "target_systems": ["example_slurm"],
         },
         {
@@ -84,6 +86,7 @@ site_configuration = {
             "cxx": "g++",
             "ftn": "",
             "features": ["wheels"],
+            "env_vars": [["SLURM_MPI_TYPE", "pmi2"]],
             "target_systems": ["example_slurm"],
         },
     ],

@@ -169,6 +169,7 @@ class NimcMixin(rfm.RegressionTestPlugin):
         self.job.num_tasks_per_node = self.num_tasks_per_node
         self.job.num_cpus_per_task = self.num_cpus_per_task
         launcher = [] if not self.mpi else self.job.launcher.run_command(self.job).split()
+        ranks = self.num_tasks if self.mpi else None
         origins = self.machine.origins
         if self.job.scheduler.registered_name != "local":
             launcher = slurm.on_targets(launcher, origins, self.num_tasks)
@@ -179,7 +180,7 @@ class NimcMixin(rfm.RegressionTestPlugin):
             self.num_tasks_per_node = self.num_tasks_per_node or self.num_tasks
             self.num_tasks += origins.nodes * self.num_tasks_per_node
         try:
-            plan = self._plan(case, [*launcher, self.executable, *self.executable_opts])
+            plan = self._plan(case, [*launcher, self.executable, *self.executable_opts], ranks)
         except (InputError, ValueError) as error:
             raise ReframeError(str(error)) from None
         plan.save(stage / "plan.json")
@@ -190,7 +191,7 @@ class NimcMixin(rfm.RegressionTestPlugin):
         if not self.nimc_dir:
             self.keep_files = [*self.keep_files, "nimc"]
 
-    def _plan(self, case: str, command: list[str]) -> BlockPlan:
+    def _plan(self, case: str, command: list[str], ranks: int | None) -> BlockPlan:
         site = self.machine
         if timed := [arm for arm in self.arms if arm in TIMED_ARMS and self.short is None]:
             raise InputError(f"{self.name}: arms: {timed[0]}: only lammps_scaling has such an arm")
@@ -207,6 +208,7 @@ class NimcMixin(rfm.RegressionTestPlugin):
             nimc_dir=str(self.run_dir),
             command=command,
             ranks_per_node=self.num_tasks_per_node or self.num_tasks,
+            ranks=ranks,
             app_cpus=self.app_cpus,
             origin_cpus=self.origin_cpus,
             origin_policy=site.origins.policy,

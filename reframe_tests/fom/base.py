@@ -49,3 +49,18 @@ def require_close(what: str, value: float, known: float, relative: float) -> Non
         raise FomError(
             f"{what} is {value:g}; {known:g} within a share of {relative:g} was expected"
         )
+
+
+def require_ranks(fom: Fom, asked: int | None) -> Fom:
+    """`fom`, or FomError where its program tells of another number of ranks than was asked for.
+
+    A launcher whose MPI the program does not speak starts it so many times, one rank each, and each
+    copy ends with the right answer.
+    """
+    found = fom.extra.get("ranks")
+    if None not in (asked, found) and found != asked:
+        raise FomError(
+            f"the application ran as {found:g} ranks, not {asked}: launcher and application speak"
+            " another MPI (for srun: SLURM_MPI_TYPE)"
+        )
+    return fom

@@ -31,6 +31,7 @@ def parse(stdout: str) -> Fom:
         raise FomError(f"the final residual is {final:g}, not below {_REDUCTION:g} of the first")
     times = stdout.partition("Time Summary:")[2].partition("FLOPS Summary:")[0]
     extra = {
+        "ranks": float(ranks),
         "sparsemv_s": last_number("SPARSEMV:", times),
         "ddot_s": last_number("DDOT    :", times),
         "iterations": float(iterations),

@@ -86,6 +86,8 @@ class BlockPlan:
     command: list[str]
     environment: dict[str, str] = field(default_factory=dict)
     ranks_per_node: int = 1
+    #: All ranks of the application; None where it is not started by an MPI launcher.
+    ranks: int | None = None
     #: Cores of the application and of the origin where they share a host; empty leaves both alone.
     app_cpus: list[int] = field(default_factory=list)
     origin_cpus: list[int] = field(default_factory=list)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from analysis.sample import Outcome, Sample, TimetableRecord, WriterRecord
-from reframe_tests.fom.base import Fom, FomError
+from reframe_tests.fom.base import Fom, FomError, require_ranks
 from reframe_tests.injection import allocation, counted, placed, processes, short_writes
 from reframe_tests.injection.allocation import Allocation
 from reframe_tests.injection.counted import Count
@@ -197,9 +197,8 @@ class Runner:
             )
         if result.outcome == "kept":
             try:
-                result.fom = self._workload.parse(
-                    stem.with_suffix(".out").read_text(errors="replace")
-                )
+                told = self._workload.parse(stem.with_suffix(".out").read_text(errors="replace"))
+                result.fom = require_ranks(told, self._plan.ranks)
             except FomError as error:
                 result.fail("no_fom", str(error))
 

@@ -100,6 +100,16 @@ def test_an_application_that_fails(block, command, outcome, reason):
     assert "Traceback" not in run.err
 
 
+def test_copies_of_an_application_are_not_taken_for_its_ranks(block):
+    """What `srun` starts where it does not speak the application's MPI, each on one rank."""
+    run = block(command=["sh", "-c", f"cat '{MELT}' '{MELT}'"], ranks=2)
+    assert run.finish() == 1
+    (sample,) = run.samples()
+    assert sample["outcome"] == "no_fom"
+    assert "ran as 1 ranks, not 2" in sample["reason"]
+    assert block(command=["cat", str(MELT)], ranks=1, case="one").finish() == 0
+
+
 def test_a_failing_application_is_repeated_as_often_as_allowed(block):
     run = block(command=["false"], demand=demand(retries=2))
     assert run.finish() == 1
