@@ -51,6 +51,7 @@ def examine(name: str, root: Path = machine.ROOT) -> Diagnosis:
     if site is not None:
         findings += [probes.cores(site), probes.memory(site), *probes.writes(site)]
         findings += [*probes.origins(site), *probes.targets(site, partitions)]
+    findings += probes.sharing(partitions)
     with_slurm = any(part["scheduler"] in ("slurm", "squeue") for part in partitions)
     findings += probes.slurm(root / "configs" / f"{name}.py", needed=with_slurm)
     findings += [probes.mpi_launcher(), probes.mpi_compiler(), probes.fortran_compiler()]

@@ -180,6 +180,17 @@ def targets(site: machine.Machine, partitions: Sequence[Mapping[str, Any]]) -> l
     return [Finding("targets", "missing", told, "take it out of access", needed=True)]
 
 
+def sharing(partitions: Sequence[Mapping[str, Any]]) -> list[Finding]:
+    """Partitions of Slurm that do not ask for whole nodes: others may load a target's memory."""
+    slurm = [part for part in partitions if part["scheduler"] in ("slurm", "squeue")]
+    wrong = [part["name"] for part in slurm if "--exclusive" not in part.get("access", [])]
+    if not wrong:
+        return []
+    told = f"{', '.join(wrong)}: access has no --exclusive, so others' jobs may share a target"
+    remedy = "add it, unless the partition gives whole nodes only (OverSubscribe=EXCLUSIVE)"
+    return [Finding("whole nodes", "limited", told, remedy)]
+
+
 def origins(site: machine.Machine) -> list[Finding]:
     """Whether the reservation that the machine's origins come from can be used now."""
     if site.origins.policy != "reservation":
@@ -261,8 +272,9 @@ def rdma(here: Host) -> list[Finding]:
 
 
 def injectors(site: machine.Machine | None) -> list[Finding]:
-    """Every injector; the one that the machine's file names is needed."""
+    """Every injector; the one that the machine's file names is needed where writers run here."""
     found = []
+    apart = site is not None and site.origins.policy != "same_host"
     for name, injector in INJECTORS.items():
         needed = site is not None and name == site.injector
         why = injector.missing()
@@ -271,8 +283,11 @@ def injectors(site: machine.Machine | None) -> list[Finding]:
             found.append(Finding(f"injector {name}", "ok", told, needed=needed))
         else:
             lack, _, remedy = why.partition(": ")
-            state: Literal["limited", "missing"] = "missing" if needed else "limited"
-            found.append(Finding(f"injector {name}", state, lack, remedy, needed))
+            if needed and apart:
+                lack += " on this host; the nodes of the machine's jobs must have it"
+            here = needed and not apart
+            state: Literal["limited", "missing"] = "missing" if here else "limited"
+            found.append(Finding(f"injector {name}", state, lack, remedy, here))
     return found
 
 

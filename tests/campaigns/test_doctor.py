@@ -232,3 +232,29 @@ def test_the_partition_of_the_targets_is_one_of_the_configuration():
     assert probes.targets(machine_apart(partition="b"), partitions) == []
     (found,) = probes.targets(machine_apart(partition="c"), partitions)
     assert (found.state, found.needed, found.remedy) == ("missing", True, "one of a, b")
+
+
+def test_an_injector_is_asked_of_the_host_only_where_writers_run_there(monkeypatch):
+    monkeypatch.setattr(INJECTORS["perftest"], "missing", lambda: "no ib_write_bw: 'apt install x'")
+
+    def found(**changes):
+        (one,) = (
+            f for f in probes.injectors(machine_apart(**changes)) if f.what == "injector perftest"
+        )
+        return one.state, one.needed
+
+    assert found(origins={"policy": "same_host"}) == ("missing", True)
+    assert found(origins={"policy": "hetjob"}) == ("limited", False)
+
+
+def test_targets_that_others_may_share_are_told():
+    partitions = [
+        {"name": "a", "scheduler": "slurm", "access": ["--partition=a"]},
+        {"name": "b", "scheduler": "slurm", "access": ["--partition=b", "--exclusive"]},
+        {"name": "c", "scheduler": "slurm"},
+        {"name": "d", "scheduler": "local"},
+    ]
+    (found,) = probes.sharing(partitions)
+    assert (found.state, found.needed) == ("limited", False)
+    assert found.detail.startswith("a, c: access has no --exclusive")
+    assert probes.sharing(partitions[1::2]) == []
