@@ -95,12 +95,17 @@ def _locked(path: Path) -> Iterator[None]:
     with lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
+        except BlockingIOError as error:
             lock.seek(0)
             holder = lock.read().strip() or "unknown"
             raise InputError(
                 f"{path}: another nimc (process {holder}) runs this campaign there; allowed: wait "
                 "for it, another --results, or --fresh"
+            ) from error
+        except OSError as error:
+            raise MachineError(
+                f"{path}/lock: {error.strerror}: files of this file system cannot be locked"
+                " (Lustre: mount option flock); --results names a folder of another"
             ) from error
         with suppress(OSError):  # who holds it is only told, never relied upon
             lock.truncate(0)
