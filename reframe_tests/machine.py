@@ -42,6 +42,8 @@ class Origins(_Record):
     #: Slurm partition and reservation that origin nodes are asked from.
     partition: str | None = None
     reservation: str | None = None
+    #: More options of sbatch for the component of the origins, such as `--constraint=hdr`.
+    access: list[Annotated[str, Field(pattern=r"^-\S+$")]] = []
 
 
 class Nic(_Record):

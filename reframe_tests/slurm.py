@@ -50,6 +50,7 @@ def job_options(origins: Origins) -> list[str]:
             component.append(f"--partition={origins.partition}")
         if origins.reservation:
             component.append(f"--reservation={origins.reservation}")
+        component += origins.access
         options += ["#SBATCH hetjob", f"#SBATCH {' '.join(component)}"]
     return options
 

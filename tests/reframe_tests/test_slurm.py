@@ -1,6 +1,7 @@
 import subprocess
 
 import pytest
+from pydantic import ValidationError
 
 from reframe_tests.machine import Origins
 from reframe_tests.slurm import agent_launcher, cpus_per_task, job_options, on_targets, outcome
@@ -18,6 +19,14 @@ def test_origins_are_a_second_component():
         " --partition=origin",
     ]
     assert job_options(RESERVED)[-1].endswith("--reservation=nimc")
+    there = Origins(policy="hetjob", partition="origin", access=["--constraint=hdr", "-Cx"])
+    assert job_options(there)[-1].endswith(" --partition=origin --constraint=hdr -Cx")
+
+
+@pytest.mark.parametrize("option", ["constraint=hdr", "--constraint hdr", "-C x\n#SBATCH -N9"])
+def test_options_of_the_origins_are_single_words(option):
+    with pytest.raises(ValidationError, match=r"access\.0"):
+        Origins(policy="hetjob", access=[option])
 
 
 def test_a_split_allocation_is_one_component():
