@@ -28,7 +28,7 @@ def hold_against_provenance(
     """
     counted = samples.filter(status="counts").group_by("case").agg(pl.col("provenance").unique())
     notes = {
-        str(case): _note([provenance[sha] for sha in shas if isinstance(provenance.get(sha), dict)])
+        str(case): _note([provenance[sha] for sha in shas if sha in provenance])
         for case, shas in counted.select("case", "provenance").iter_rows()
     }
     return [

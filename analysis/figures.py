@@ -16,7 +16,7 @@ def scale(value: float | None, unit: str) -> tuple[float, str]:
     """
     factor, prefix = 1.0, ""
     for name in _PREFIXES.get(unit, ""):
-        if value is None or abs(value) < factor * 1000:
+        if value is None or not math.isfinite(value) or abs(value) < factor * 1000:
             break
         factor, prefix = factor * 1000, name
     return factor, prefix + (unit.removeprefix("1") if prefix else unit)
@@ -28,6 +28,8 @@ def number(value: float | None, digits: int = 4) -> str:
         return NONE
     if value == 0:
         return "0"
+    if not math.isfinite(value):
+        return str(value)
     places = digits - 1 - math.floor(math.log10(abs(value)))
     return f"{value:.{max(places, 0)}f}"
 

@@ -77,9 +77,12 @@ def _provenance(path: Path) -> dict[str, Any]:
     found = {}
     for file in sorted((path / "provenance").glob("*.json")):
         try:
-            found[file.stem] = json.loads(file.read_text(encoding="utf-8"))
+            record = json.loads(file.read_text(encoding="utf-8"))
         except ValueError as error:
             raise InputError(f"{file}: {error}") from error
+        if not isinstance(record, dict):
+            raise InputError(f"{file}: holds {type(record).__name__}, must hold an object")
+        found[file.stem] = record
     return found
 
 

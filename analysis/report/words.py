@@ -136,4 +136,7 @@ def utc(moment_s: float | None) -> str:
     """A moment (Unix time) as a date and time in UTC."""
     if moment_s is None:
         return "not finished"
-    return time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(moment_s))
+    try:
+        return time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(moment_s))
+    except (OverflowError, ValueError):
+        return f"{moment_s:g} is no date"

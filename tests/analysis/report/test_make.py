@@ -54,9 +54,10 @@ def test_several_runs_need_a_folder_to_go_to(tmp_path: Path) -> None:
     assert pl.read_parquet(tmp_path / "out" / "samples.parquet").height == 50
 
 
-def test_a_broken_provenance_file_is_named(tmp_path: Path) -> None:
+@pytest.mark.parametrize("text", ["{", "null", "[1]"])
+def test_a_broken_provenance_file_is_named(tmp_path: Path, text: str) -> None:
     run = write_run(tmp_path / "run", samples(STREAM, pairs=6))
     (run / "provenance").mkdir()
-    (run / "provenance" / "abc.json").write_text("{")
+    (run / "provenance" / "abc.json").write_text(text)
     with pytest.raises(InputError, match=r"abc\.json"):
         make_reports([run])

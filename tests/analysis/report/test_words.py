@@ -43,6 +43,7 @@ def test_no_effect_tells_what_the_interval_leaves_open(tmp_path: Path) -> None:
         ({"cache": {"size_b": 1536}}, "cache size", "1.5 KiB"),
         ({"link_rate_b_s": 12.5e9}, "link rate", "12.50 GB/s"),
         ({"clock_hz": 2.45e9}, "clock", "2.45 GHz"),
+        ({"rate_b_s": float("nan")}, "rate", "nan B/s"),
         ({"cpus": [0, 1, 2, 5, 7, 8]}, "cpus", "0-2, 5, 7-8"),
         ({"cpu": {"clock_hz": None}, "nic": None}, "not known", "cpu clock hz, nic"),
         ({"rdma_devices": []}, "rdma devices", "none"),
@@ -66,3 +67,5 @@ def test_ranges_join_integers_alone() -> None:
 def test_moments_are_told_in_utc() -> None:
     assert utc(0) == "1970-01-01 00:00 UTC"
     assert utc(None) == "not finished"
+    assert utc(1e300) == "1e+300 is no date"
+    assert utc(float("nan")) == "nan is no date"
