@@ -46,7 +46,7 @@ def results_table(rows: Sequence[Result]) -> RenderableType:
     table.add_column("verdict", max_width=16)
     for row in shown:
         table.add_row(*_cells(row))
-    return Group(table, *_below(shown)) if shown else Text("no samples")
+    return Group(table, *_below(shown)) if shown else Text("no result: no run of any arm but 'off'")
 
 
 def _cells(row: Result) -> list[RenderableType]:

@@ -29,7 +29,7 @@ class Standing:
 
     @property
     def pairs(self) -> int:
-        """Pairs that are complete in every arm."""
+        """Pairs of the arm that has fewest: an arm may have lost another pair than the next one."""
         return min(sum(map(len, blocks)) for blocks in self.ratios.values())
 
     def missing(self, asked: Pairs) -> int:
