@@ -63,7 +63,7 @@ async def conduct(plan: BlockPlan, logs: Path) -> None:
     port = await hub.listen(address)
     agents = await _start_agents(plan, nodes, f"{address}:{port}", secret, logs)
     try:
-        await hub.gather(nodes.nodes, _AGENTS_TIMEOUT_S)
+        await _gather(hub, nodes, agents, logs / "agents.log")
         provenance = store.keep_provenance(
             {**plan.provenance, "nodes": hub.facts, "clock_offsets_s": hub.clock_offsets_s}
         )
@@ -92,6 +92,26 @@ async def _start_agents(
         environment |= allocation.tasks_of_agents(nodes)
     with (logs / "agents.log").open("ab") as log:
         return [await processes.spawn(command, environment, plan.origin_cpus, log, log)]
+
+
+async def _gather(
+    hub: Hub, nodes: Allocation, agents: list[asyncio.subprocess.Process], log: Path
+) -> None:
+    """Wait for the agents; HubError, with what their launcher said last, where they do not come."""
+    calls = asyncio.ensure_future(hub.gather(nodes.nodes, _AGENTS_TIMEOUT_S))
+    ends = [asyncio.ensure_future(agent.wait()) for agent in agents]
+    try:
+        await asyncio.wait([calls, *ends], return_when=asyncio.FIRST_COMPLETED)
+        if not calls.done():
+            raise HubError("the agents' launcher ended before all of them had called")
+        await calls
+    except HubError as error:
+        said = log.read_text(errors="replace").split("\n")
+        last = next((line.strip() for line in reversed(said) if line.strip()), "nothing")
+        raise type(error)(f"{error}; {log} says last: {last}") from None
+    finally:
+        for task in (calls, *ends):
+            task.cancel()
 
 
 async def _measure_alone(

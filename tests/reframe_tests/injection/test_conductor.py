@@ -2,6 +2,7 @@
 
 import os
 import signal
+import time
 
 import pytest
 
@@ -108,6 +109,17 @@ def test_copies_of_an_application_are_not_taken_for_its_ranks(block):
     assert sample["outcome"] == "no_fom"
     assert "ran as 1 ranks, not 2" in sample["reason"]
     assert block(command=["cat", str(MELT)], ranks=1, case="one").finish() == 0
+
+
+def test_what_keeps_agents_from_starting_is_told_at_once(block):
+    refusal = "srun: error: Invalid --het-group argument"
+    began_s = time.monotonic()
+    run = block(agent_launcher=["sh", "-c", f"echo '{refusal}' >&2; exit 1"])
+    assert run.finish() == 3
+    assert time.monotonic() - began_s < 60  # agents are given 120 s to call
+    assert run.state()["state"] == "machine_failed"
+    assert run.state()["reason"].endswith(f"agents.log says last: {refusal}")
+    assert "Traceback" not in run.err
 
 
 def test_a_failing_application_is_repeated_as_often_as_allowed(block):
