@@ -28,6 +28,7 @@ from analysis.errors import InputError
 from analysis.estimate import results
 from analysis.pairs import pairless
 from reframe_tests import machine, slurm
+from reframe_tests.injection import versions
 from reframe_tests.injection.injectors import get, writing_rate_b_s
 from reframe_tests.injection.plan import ARMS, TIMED_ARMS, BlockPlan, Demand, ShortWrites
 from reframe_tests.workloads import WORKLOADS
@@ -242,6 +243,7 @@ class NimcMixin(rfm.RegressionTestPlugin):
             "environment": self.current_environ.name,
             "partition": self.current_partition.fullname,
             "command": command,
+            "compiler": versions.told_by([self.current_environ.cc, "--version"]),
             "seed": self.seed,
             "reframe": rfm.VERSION,
             "commit": machine.commit(),

@@ -20,7 +20,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from analysis.sample import Sample
-from reframe_tests.injection import allocation, counted, processes, wire
+from reframe_tests.injection import allocation, counted, processes, versions, wire
 from reframe_tests.injection.allocation import Allocation, AllocationError
 from reframe_tests.injection.hub import AgentGoneError, Hub, HubError
 from reframe_tests.injection.injectors import INJECTORS
@@ -65,7 +65,12 @@ async def conduct(plan: BlockPlan, logs: Path) -> None:
     try:
         await _gather(hub, nodes, agents, logs / "agents.log")
         provenance = store.keep_provenance(
-            {**plan.provenance, "nodes": hub.facts, "clock_offsets_s": hub.clock_offsets_s}
+            {
+                **plan.provenance,
+                "programs": versions.detect(),
+                "nodes": hub.facts,
+                "clock_offsets_s": hub.clock_offsets_s,
+            }
         )
         runner = Runner(plan, nodes, hub, logs, provenance)
         for arm in plan.arms:

