@@ -45,14 +45,17 @@ def new_header(asked: Asked) -> RunHeader:
 def digest(campaign: Campaign, machine: Machine, hostname: str) -> str:
     """SHA-256 of all that must be the same for two sessions to add to one run.
 
-    Texts for people and the planner's expectation are not part of it. A host's name is where the
-    machine is the host itself.
+    Texts for people and the planner's expectation are not part of it, nor what is as by default:
+    an option that a later version brings ends no run. A host's name is where the machine is the
+    host itself.
     """
     asked = campaign.model_dump(
         mode="json",
+        exclude_defaults=True,
         exclude={"title": True, "description": True, "workloads": {"__all__": {"expect"}}},
     )
-    what: dict[str, Any] = {"campaign": asked, "machine": machine.model_dump(mode="json")}
+    site = machine.model_dump(mode="json", exclude_defaults=True)
+    what: dict[str, Any] = {"campaign": asked, "machine": site}
     if machine.origins.policy == "same_host":
         what["hostname"] = hostname
     return hashlib.sha256(json.dumps(what, sort_keys=True).encode()).hexdigest()
