@@ -202,6 +202,24 @@ def _binds(p: Parameters, c: Curves) -> bool:
     return bool((alone(p, grid) < free)[c.n[np.isfinite(c.comp_alone)] - 1].any())
 
 
+def _losses(c: Curves) -> str:
+    """How much each side lost at most to the other, in words; empty where no point tells.
+
+    Large ones beside an unknown capacity mean that the equations do not know such a machine.
+    """
+    sides = {
+        "computations": (c.comp_alone, c.comp_par),
+        "communications": (c.comm_alone, c.comm_par),
+    }
+    told = []
+    for name, (by_itself, together) in sides.items():
+        seen = np.isfinite(together) & (by_itself > 0)
+        if seen.any():
+            lost = 1 - float((together[seen] / by_itself[seen]).min())
+            told.append(f"{name} {max(lost, 0.0):.0%}")
+    return ", ".join(told)
+
+
 def _known_only(p: Parameters, c: Curves) -> tuple[Parameters, dict[str, str]]:
     """Drops what the sweep could not tell, and says why."""
     why: dict[str, str] = {}
@@ -221,7 +239,9 @@ def _known_only(p: Parameters, c: Curves) -> tuple[Parameters, dict[str, str]]:
         text = "communications alone were not measured"
         why = dict.fromkeys((*with_capacity, "b_comm_seq_b_s"), text) | why
     elif p.t_par_max_b_s is None:
-        text = f"neither side lost anything beyond the noise: the capacity {beyond}"
+        losses = _losses(c)
+        lost = f"; the largest losses seen up to there: {losses}" if losses else ""
+        text = f"no capacity up to {last} cores explains more than the noise does{lost}"
         why = dict.fromkeys(with_capacity, text) | why
     else:
         n_par, n_seq = p.n_par_max or last, p.n_seq_max
