@@ -243,7 +243,8 @@ class NimcMixin(rfm.RegressionTestPlugin):
             "environment": self.current_environ.name,
             "partition": self.current_partition.fullname,
             "command": command,
-            "compiler": versions.told_by(self.current_environ.cc),
+            # What came from Spack, modules or wheels was compiled by something else.
+            "compiler": versions.told_by(self.current_environ.cc) if self.build_system else None,
             "seed": self.seed,
             "reframe": rfm.VERSION,
             "commit": machine.commit(),

@@ -57,6 +57,7 @@ async def conduct(plan: BlockPlan, logs: Path) -> None:
     """Run the whole block; raises BlockError where it cannot be finished."""
     store = Store(Path(plan.nimc_dir), plan.case)
     nodes = allocation.resolve(plan)
+    programs = versions.detect()
     secret = wire.new_secret()
     hub = Hub(secret)
     address = allocation.own_address(plan)
@@ -67,7 +68,7 @@ async def conduct(plan: BlockPlan, logs: Path) -> None:
         provenance = store.keep_provenance(
             {
                 **plan.provenance,
-                "programs": versions.detect(),
+                "programs": programs,
                 "nodes": hub.facts,
                 "clock_offsets_s": hub.clock_offsets_s,
             }

