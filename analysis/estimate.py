@@ -1,7 +1,7 @@
 """From the samples of a run to its results: one row for each case and arm.
 
 samples = read_run(run)
-rows = results(samples.frame, Asked.of(load_header(run)))
+rows = results(samples.frame, StoppingRule.of(load_header(run)))
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _OWN_VERDICT: dict[str, Verdict] = {"aa": "noise floor", "spin": "control"}
 
 
 @dataclass(frozen=True)
-class Asked:
+class StoppingRule:
     """How well a case was to be measured."""
 
     pairs_floor: int = FEWEST
@@ -31,7 +31,7 @@ class Asked:
     precision: float | None = None
 
     @classmethod
-    def of(cls, header: RunHeader) -> Asked:
+    def of(cls, header: RunHeader) -> StoppingRule:
         """What the campaign of a run asked for."""
         return cls(header.pairs_floor, header.pairs_cap, header.precision)
 
@@ -82,13 +82,13 @@ class Result:
         return asdict(self)
 
 
-def results(samples: pl.DataFrame, asked: Asked = Asked()) -> list[Result]:
+def results(samples: pl.DataFrame, asked: StoppingRule = StoppingRule()) -> list[Result]:
     """One row for each case and each of its arms but `off`, in the order the cases were run."""
     marked = judged(samples)
     return results_of(marked, pair_table(marked), asked)
 
 
-def results_of(marked: pl.DataFrame, pairs: pl.DataFrame, asked: Asked) -> list[Result]:
+def results_of(marked: pl.DataFrame, pairs: pl.DataFrame, asked: StoppingRule) -> list[Result]:
     """As `results`, from `analysis.pairs.judged` samples and their `pair_table`."""
     started = marked.group_by("case", maintain_order=True).agg(pl.col("start_s").min())
     rows = []
@@ -108,7 +108,7 @@ def _row(
     pairs: pl.DataFrame,
     blocks: list[list[float]],
     effects: dict[str, Estimate | None],
-    asked: Asked,
+    asked: StoppingRule,
 ) -> Result:
     effect, noise_floor, control = effects[arm], effects.get("aa"), effects.get("spin")
     chosen = pairs.filter(pl.col("arm") == arm)

@@ -41,7 +41,7 @@ class RunHeader:
     pairs_floor: int
     pairs_cap: int
     precision: float | None
-    #: Facts of the machine, as detected (`reframe_tests.injection.host`) and as its site file says.
+    #: Facts of the machine, as detected (`injection.machine.host`) and as its site file says.
     facts: dict[str, Any] = field(default_factory=dict)
     #: Name -> version of the software that made the run.
     versions: dict[str, str] = field(default_factory=dict)

@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from analysis.estimate import Result
-from analysis.figures import NONE, effect, interval, number, scale
+from analysis.numbers import NONE, effect, interval, number, scale
 from analysis.pairs import SILENT_ARMS
 from analysis.rejections import kinds
 from analysis.verdict import Verdict

@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 from platform import machine
 
-from campaigns.minicluster.layout import Layout, default_state
+from campaigns.minicluster.layout import ClusterLayout, default_state
 from campaigns.minicluster.state import read
 from reframe_tests.logs import LOGGING
 
@@ -14,7 +14,7 @@ STATE = Path(os.environ.setdefault("NIMC_MINICLUSTER", str(default_state())))
 if (STATE / "slurm.conf").exists():  # a missing one keeps Slurm's commands waiting for a minute
     os.environ["SLURM_CONF"] = str(STATE / "slurm.conf")
 #: QEMU's emulated processor knows no AVX-512, whatever the host that compiles has.
-RUNNING = read(Layout.of(STATE))
+RUNNING = read(ClusterLayout.of(STATE))
 EMULATED = RUNNING is not None and RUNNING.accelerator == "tcg" and machine() == "x86_64"
 
 site_configuration = {

@@ -7,24 +7,23 @@ or the check is skipped and says so. What modules bring is known in the job only
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
-import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import reframe as rfm
 from reframe.core.builtins import run_after, run_before, variable
 from reframe.core.environments import Environment
 from reframe.core.exceptions import ReframeError
 
-from reframe_tests.machine import ROOT
+from analysis.errors import InputError, NimcError
+from spack_envs.builder import build as builder
+from spack_envs.builder import setup
+from spack_envs.builder.build import Built
+from spack_envs.builder.layout import layout
 
-_NIMC = [sys.executable, "-c", "from campaigns.cli import main; main()"]
-#: Exit code of `nimc` where something was not asked for rightly: here, no Spack is set up.
-_WRONG_INPUT = 2
 #: Where programs are looked for: beside this Python first, as the settings of a host do.
 _PATH = f"{Path(sys.executable).parent}:{os.environ.get('PATH', '')}"
 
@@ -58,33 +57,35 @@ class BinariesMixin(rfm.RegressionTestPlugin):
     def runs_in(self, environ: Environment) -> bool:
         """Whether an environment has the program."""
         if "spack" in environ.features:
-            return self._ask_spack().returncode == 0
+            with suppress(NimcError):
+                return bool(self._built())
+            return False
         return self._on_path(environ)
 
     def _on_path(self, environ: Environment) -> bool:
         """What modules bring is known in the job only."""
         return "modules" in environ.features or shutil.which(self.program, path=_PATH) is not None
 
-    def _ask_spack(self) -> subprocess.CompletedProcess[str]:
-        """`nimc spack build`, which builds once and holds a lock meanwhile."""
-        words = ["spack", "build", self.stack, "--machine", self.current_system.name, "--json"]
-        return subprocess.run([*_NIMC, *words], capture_output=True, text=True, cwd=ROOT)
+    def _built(self) -> Built:
+        """The check's stack, built once; a lock is held meanwhile. Raises NimcError."""
+        place = layout(self.current_system.name, None)
+        jobs = len(os.sched_getaffinity(0))
+        return builder.build(place, setup.load(place), self.stack, jobs, self.logger.debug)
 
     def _build(self) -> None:
-        done = self._ask_spack()
-        said = (done.stderr.strip().splitlines() or ["nimc spack failed"])[-1]
-        if done.returncode == _WRONG_INPUT:
-            self.skip(said)
-        elif done.returncode != 0:
-            raise ReframeError(said)
-        self._use(json.loads(done.stdout)["environments"][0])
+        try:
+            self._use(self._built())
+        except InputError as error:  # no Spack is set up
+            self.skip(str(error))
+        except NimcError as error:
+            raise ReframeError(str(error)) from None
 
-    def _use(self, built: dict[str, Any]) -> None:
-        folders = [f"{built['view']}/bin", *([f"{built['mpi']}/bin"] if built["mpi"] else [])]
+    def _use(self, built: Built) -> None:
+        folders = [f"{built.view}/bin", *([f"{built.mpi}/bin"] if built.mpi else [])]
         self.env_vars["PATH"] = ":".join([*folders, "$PATH"])
-        (spec,) = (spec for spec in built["specs"] if spec["name"] == self.package)
-        self.provenance = {**self.provenance, "spack": spec, "spack_inputs": built["digest"]}
-        self.spack_lock = built["lock"]
+        (spec,) = (spec for spec in built.specs if spec["name"] == self.package)
+        self.provenance = {**self.provenance, "spack": spec, "spack_inputs": built.digest}
+        self.spack_lock = built.lock
 
     @run_before("run")
     def keep_lock(self) -> None:

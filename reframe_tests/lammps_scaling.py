@@ -5,9 +5,9 @@ from reframe.core.builtins import run_after, run_before, variable
 from reframe.core.exceptions import ReframeError
 
 from analysis.errors import InputError
+from injection.plan import ShortWrites
 from reframe_tests import scaling
 from reframe_tests.binaries import BinariesMixin
-from reframe_tests.injection.plan import ShortWrites
 from reframe_tests.mixin import NimcMixin
 from reframe_tests.shapes import near_cube
 
@@ -67,8 +67,8 @@ class lammps_scaling(rfm.RunOnlyRegressionTest, BinariesMixin, NimcMixin):
     @run_after("setup")
     def plan_short_writes(self):
         """Whole writers for the node count, and origin nodes for the most of them."""
-        names = scaling.Asked.__dataclass_fields__
-        asked = scaling.Asked(**{name: getattr(self, name) for name in names})
+        names = scaling.ScaleRequest.__dataclass_fields__
+        asked = scaling.ScaleRequest(**{name: getattr(self, name) for name in names})
         try:
             load = scaling.load(asked, self.machine)
             self.num_tasks_per_node = scaling.ranks_per_node(asked, self.app_cores)

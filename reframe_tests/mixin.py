@@ -23,14 +23,15 @@ from reframe.core.environments import Environment
 from reframe.core.exceptions import ReframeError, SanityError
 from reframe.core.runtime import valid_sysenv_comb
 
+from analysis import checkout
 from analysis.columns import read_samples
 from analysis.errors import InputError
 from analysis.estimate import results
 from analysis.pairs import pairless
-from reframe_tests import machine, slurm
-from reframe_tests.injection import versions
-from reframe_tests.injection.injectors import get, writing_rate_b_s
-from reframe_tests.injection.plan import ARMS, TIMED_ARMS, BlockPlan, Demand, ShortWrites
+from injection.injectors import get, writing_rate_b_s
+from injection.machine import machine, versions
+from injection.plan import ARMS, TIMED_ARMS, BlockPlan, Demand, ShortWrites
+from reframe_tests import slurm
 from reframe_tests.workloads import WORKLOADS
 
 
@@ -187,8 +188,8 @@ class NimcMixin(rfm.RegressionTestPlugin):
         plan.save(stage / "plan.json")
         self.job.launcher = getlauncher("local")()
         self.executable = sys.executable
-        self.executable_opts = ["-m", "reframe_tests.injection.conductor", "plan.json"]
-        self.env_vars["PYTHONPATH"] = f"{machine.ROOT}:$PYTHONPATH"
+        self.executable_opts = ["-m", "injection.conductor", "plan.json"]
+        self.env_vars["PYTHONPATH"] = f"{checkout.ROOT}:$PYTHONPATH"
         if not self.nimc_dir:
             self.keep_files = [*self.keep_files, "nimc"]
 
@@ -247,7 +248,7 @@ class NimcMixin(rfm.RegressionTestPlugin):
             "compiler": versions.told_by(self.current_environ.cc) if self.build_system else None,
             "seed": self.seed,
             "reframe": rfm.VERSION,
-            "commit": machine.commit(),
+            "commit": checkout.commit(),
             "machine": self.machine.model_dump(),
         }
 

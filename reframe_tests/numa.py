@@ -5,7 +5,7 @@ from reframe.core.builtins import run_after, run_before, variable
 from reframe.core.exceptions import ReframeError
 
 from analysis.errors import InputError
-from reframe_tests import placing
+from reframe_tests import numa_places
 from reframe_tests.mixin import NimcMixin
 
 
@@ -41,7 +41,7 @@ class numa(rfm.RegressionTest, NimcMixin):
     def place(self):
         """NUMA nodes for the places that were asked for."""
         try:
-            self.cell = placing.cell(self.machine, self.buffer, self.workers, self.load)
+            self.cell = numa_places.cell(self.machine, self.buffer, self.workers, self.load)
         except InputError as error:
             raise ReframeError(f"{self.name}: {error}") from None
         self.buffer_node = self.cell["buffer_node"]

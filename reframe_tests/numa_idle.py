@@ -7,7 +7,7 @@ from reframe.core.builtins import run_after, run_before, variable
 from reframe.core.exceptions import ReframeError
 
 from analysis.errors import InputError
-from reframe_tests import placing
+from reframe_tests import numa_places
 from reframe_tests.mixin import NimcMixin
 
 _SLEEP = (
@@ -40,7 +40,7 @@ class numa_idle(rfm.RunOnlyRegressionTest, NimcMixin):
     def place(self):
         """The NUMA node for the place that was asked for."""
         try:
-            cell = placing.cell(self.machine, self.buffer, None, "idle")
+            cell = numa_places.cell(self.machine, self.buffer, None, "idle")
         except InputError as error:
             raise ReframeError(f"{self.name}: {error}") from None
         self.buffer_node = cell["buffer_node"]

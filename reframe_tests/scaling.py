@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from analysis import units
 from analysis.errors import InputError
 from analysis.writers import concurrent_writers, constant_writers, write_length_s
-from reframe_tests.injection.plan import TIMED_ARMS
-from reframe_tests.injection.short_writes import origins_needed
-from reframe_tests.injection.timetable import POLICIES, Policy
-from reframe_tests.machine import Machine
+from injection.machine.machine import Machine
+from injection.plan import TIMED_ARMS
+from injection.schedule.short_writes import origins_needed
+from injection.timetable import POLICIES, Policy
 
 
 @dataclass(frozen=True)
-class Asked:
+class ScaleRequest:
     """What a campaign or a user asks of short writes; quantities as they are written."""
 
     #: Target nodes; ranks on each, 0 for one on every core but those spared.
@@ -59,7 +59,7 @@ class Load:
     write_b: float | None
 
 
-def load(asked: Asked, machine: Machine) -> Load:
+def load(asked: ScaleRequest, machine: Machine) -> Load:
     """The writers, writes and origins of one scale. Raises InputError for what cannot be."""
     length_s = write_length_s(asked.write, "write")
     mtti_s = machine.node_mtti_s
@@ -102,7 +102,7 @@ def load(asked: Asked, machine: Machine) -> Load:
     )
 
 
-def ranks_per_node(asked: Asked, cores: int) -> int:
+def ranks_per_node(asked: ScaleRequest, cores: int) -> int:
     """Ranks on a node of so many cores. Raises InputError where none is left to the application."""
     ranks = asked.ranks_per_node or cores - asked.spare_cores
     if asked.ranks_per_node < 0 or asked.spare_cores < 0 or ranks < 1:
@@ -113,7 +113,7 @@ def ranks_per_node(asked: Asked, cores: int) -> int:
     return ranks
 
 
-def _check(asked: Asked) -> None:
+def _check(asked: ScaleRequest) -> None:
     """Raise InputError for what no timetable can be made of, or no run be held against."""
     if asked.draw not in POLICIES:
         raise InputError(f"draw: {asked.draw!r}; allowed: {', '.join(POLICIES)}")

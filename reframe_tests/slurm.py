@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from reframe_tests.machine import Origins
+from injection.machine.machine import Origins
 
 #: Slurm's job states that tell more than what the conductor could say, worst first.
 _STATES = {
@@ -28,7 +28,7 @@ STEP_ENVIRONMENT = {"SLURM_EXPORT_ENV": "ALL"}
 
 
 @dataclass(frozen=True)
-class Outcome:
+class JobOutcome:
     """What became of a block: `done`, or who failed, in one line for people."""
 
     name: str
@@ -84,7 +84,9 @@ def on_targets(launcher: list[str], origins: Origins, tasks: int) -> list[str]:
     return [*launcher, "--host", "{slots}"]
 
 
-def outcome(state: str | None, exit_code: int | None, block: Mapping[str, Any] | None) -> Outcome:
+def outcome(
+    state: str | None, exit_code: int | None, block: Mapping[str, Any] | None
+) -> JobOutcome:
     """Tell failures apart: what Slurm says first, then the conductor, then the exit status.
 
     `state` is Slurm's (of all components, with commas; None where there is no Slurm), `block` what
@@ -93,11 +95,13 @@ def outcome(state: str | None, exit_code: int | None, block: Mapping[str, Any] |
     states = (state or "").split(",")
     for name, told in _STATES.items():
         if name in states:
-            return Outcome(told, f"Slurm: job state {name}")
+            return JobOutcome(told, f"Slurm: job state {name}")
     if block is None:
-        return Outcome("job_failed", f"the conductor left no block.json (exit status {exit_code})")
+        return JobOutcome(
+            "job_failed", f"the conductor left no block.json (exit status {exit_code})"
+        )
     if block["state"] != "done":
-        return Outcome(block["state"], block["reason"])
+        return JobOutcome(block["state"], block["reason"])
     if exit_code:
-        return Outcome("job_failed", f"exit status {exit_code} though the block was done")
-    return Outcome("done")
+        return JobOutcome("job_failed", f"exit status {exit_code} though the block was done")
+    return JobOutcome("done")

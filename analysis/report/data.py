@@ -10,10 +10,10 @@ from typing import Any
 
 import polars as pl
 
-from analysis.alike import hold_against_provenance
 from analysis.columns import read_run
+from analysis.consistency import hold_against_provenance
 from analysis.errors import InputError
-from analysis.estimate import Asked, Result, results_of
+from analysis.estimate import Result, StoppingRule, results_of
 from analysis.pairs import judged, pair_table
 from analysis.reference import hold_against_references
 from analysis.report.blocks import LostBlock, lost_blocks
@@ -60,7 +60,7 @@ def load_run(path: Path) -> RunData:
     samples = judged(read.frame)
     pairs = pair_table(samples)
     provenance = _provenance(path)
-    rows = hold_against_references(results_of(samples, pairs, Asked.of(header)), header)
+    rows = hold_against_references(results_of(samples, pairs, StoppingRule.of(header)), header)
     return RunData(
         path=path,
         header=header,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import polars as pl
 from markupsafe import Markup
 
-from analysis import figures
+from analysis import numbers
 from analysis.caveats import emulations
 from analysis.estimate import Result
 from analysis.pairs import SILENT_ARMS, in_order
@@ -98,7 +98,7 @@ def render(runs: Sequence[RunData]) -> str:
     return render_page(
         "analysis.report",
         f"Memory contention on {machine}",
-        {"figure": figures.number, "utc": words.utc, "sentence": words.sentence},
+        {"figure": numbers.number, "utc": words.utc, "sentence": words.sentence},
         machine=machine,
         runs=views,
         facts=words.facts(ordered[0].header.facts),
@@ -109,11 +109,11 @@ def render(runs: Sequence[RunData]) -> str:
         fom=_fom,
         ratio=_ratio,
         interval=_interval,
-        spread=figures.spread,
-        signed=figures.signed,
+        spread=numbers.spread,
+        signed=numbers.signed,
         variable=variable,
         binary=words.binary,
-        quantity=lambda *figure: figures.quantity(*figure).replace(figures.NONE, _DASH),
+        quantity=lambda *figure: numbers.quantity(*figure).replace(numbers.NONE, _DASH),
     )
 
 
@@ -185,7 +185,7 @@ def _writers(counted: pl.DataFrame) -> list[str]:
         .agg(pl.col("writer_share").min())
     )
     return [
-        f"{arm}: {figures.count(writers, 'writer')}, {injector} over {transport}, "
+        f"{arm}: {numbers.count(writers, 'writer')}, {injector} over {transport}, "
         f"{words.binary(message_b)} a {direction or 'write'}; "
         f"none below {share or 0:.0%} of its rate alone"
         for arm, writers, injector, transport, message_b, direction, share in kinds.iter_rows()
@@ -200,17 +200,17 @@ def _distinct(column: pl.Series, most: int = 12) -> str:
 
 def _fom(value: float | None, row: Result) -> str:
     """A figure of merit in the unit that suits the row's off median."""
-    factor, unit = figures.scale(row.off_median, row.unit)
-    return _DASH if value is None else f"{figures.number(value / factor)} {unit}"
+    factor, unit = numbers.scale(row.off_median, row.unit)
+    return _DASH if value is None else f"{numbers.number(value / factor)} {unit}"
 
 
 def _ratio(value: float | None, low: float | None, high: float | None) -> dict[str, str]:
     """A ratio with its interval, for the template; refuses a ratio without one."""
     if value is None:
         return {"value": _DASH, "interval": ""}
-    text, ends = figures.effect(value, low, high)
+    text, ends = numbers.effect(value, low, high)
     return {"value": text, "interval": ends.replace("-", _DASH)}
 
 
 def _interval(low: float | None, high: float | None) -> str:
-    return figures.interval(low, high).replace("-", _DASH)
+    return numbers.interval(low, high).replace("-", _DASH)

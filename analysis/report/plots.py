@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from analysis.estimate import Result
-from analysis.figures import scale
+from analysis.numbers import scale
 from analysis.pairs import SILENT_ARMS, in_order
 from analysis.report.palette import STYLE, light, marker, themed_svg
 

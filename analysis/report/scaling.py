@@ -12,7 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from analysis.estimate import Result
-from analysis.figures import scale
+from analysis.numbers import scale
 from analysis.paper import paper
 from analysis.report.data import RunData
 from analysis.report.palette import STYLE, light, marker, themed_svg

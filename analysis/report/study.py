@@ -10,7 +10,7 @@ from markupsafe import Markup
 
 from analysis.caveats import emulations
 from analysis.estimate import Result
-from analysis.figures import count
+from analysis.numbers import count
 from analysis.report.data import RunData
 from analysis.report.plots import Normalised, normalised_plot
 from analysis.report.published import MACHINE, STUDY, Published, normalised, triad
@@ -50,7 +50,7 @@ class Measured:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class StudyComparison:
     """One workload of the study: a line each case, beside what was published of it."""
 
     name: str
@@ -65,9 +65,9 @@ class Comparison:
 class StudyView:
     """Both tables and the figure."""
 
-    stream: Comparison
+    stream: StudyComparison
     triad: list[Published]
-    applications: list[Comparison]
+    applications: list[StudyComparison]
     machine: str
     svg: Markup
     emulated: list[str]
@@ -115,12 +115,12 @@ def _on_one_node(run: RunData) -> list[str]:
     return [str(case) for case in cases.filter(~pl.col("several"))["case"]]
 
 
-def _compare(run: RunData, rows: Sequence[Result], line: Published) -> Comparison:
+def _compare(run: RunData, rows: Sequence[Result], line: Published) -> StudyComparison:
     # No effect goes without its interval: a case that has none has no line.
     measured = [_measured(run, row) for row in rows if row.slowdown is not None]
     pairs = max((row.pairs for row in rows), default=0)
     missing = f"{count(pairs, 'pair')} of at least {FEWEST}" if rows else "not measured"
-    return Comparison(STUDY[line.workload], measured, "" if measured else missing, line)
+    return StudyComparison(STUDY[line.workload], measured, "" if measured else missing, line)
 
 
 def _measured(run: RunData, row: Result) -> Measured:
@@ -153,7 +153,7 @@ def _measured(run: RunData, row: Result) -> Measured:
     )
 
 
-def _caveats(each: Comparison) -> list[str]:
+def _caveats(each: StudyComparison) -> list[str]:
     notes = dict.fromkeys(
         note for line in each.measured for note in line.result.notes if note not in line.emulated
     )
@@ -162,7 +162,7 @@ def _caveats(each: Comparison) -> list[str]:
     return [f"{each.name}: {text}" for text in [*told, *notes]]
 
 
-def _figure(compared: Iterable[Comparison]) -> list[Normalised]:
+def _figure(compared: Iterable[StudyComparison]) -> list[Normalised]:
     rows = []
     for each in compared:
         published = each.published.slowdown

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from analysis.estimate import Result
-from analysis.figures import count, quantity
+from analysis.numbers import count, quantity
 from analysis.units import SECONDS
 from analysis.verdict import MEANING, Verdict
 

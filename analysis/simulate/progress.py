@@ -52,7 +52,7 @@ class Application:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class SimulatedRun:
     """Finishing times of one run with writes and of the same run without, seconds."""
 
     #: When the last rank finished, which is when the application ends.
@@ -73,7 +73,9 @@ class Outcome:
         return self.on_mean_s / self.off_mean_s
 
 
-def simulate(application: Application, windows: Windows, slowdowns: Times, seed: int) -> Outcome:
+def simulate(
+    application: Application, windows: Windows, slowdowns: Times, seed: int
+) -> SimulatedRun:
     """Run an application with and without writes, under the same noise.
 
     `slowdowns` is that of each rank of a hit node. Takes time in proportion to ranks and steps,
@@ -86,7 +88,7 @@ def simulate(application: Application, windows: Windows, slowdowns: Times, seed:
         off = np.cumsum(np.full(application.steps, application.step_s))[-1:]
     else:
         on, off = _follow(application, [windows, None], slowdowns, seed)
-    return Outcome(float(on.max()), float(off.max()), float(on.mean()), float(off.mean()))
+    return SimulatedRun(float(on.max()), float(off.max()), float(on.mean()), float(off.mean()))
 
 
 def finishing_times(

@@ -13,7 +13,7 @@ from rich.table import Table
 
 from analysis.compare import Comparison, Difference, compare, differences
 from analysis.errors import InputError
-from analysis.figures import effect, interval
+from analysis.numbers import effect, interval
 from analysis.report.data import load_run
 from analysis.table import console
 

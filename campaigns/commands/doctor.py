@@ -8,7 +8,7 @@ import textwrap
 
 import click
 
-from campaigns.doctor import Diagnosis, examine
+from campaigns.host.doctor import Diagnosis, examine
 
 _WIDTH = 100
 _WHAT, _STATE = 24, 9

@@ -12,10 +12,10 @@ from typing import Any
 import click
 
 from campaigns.minicluster import cluster
-from campaigns.minicluster.layout import Layout, default_state
+from campaigns.minicluster.layout import ClusterLayout, default_state
 from campaigns.minicluster.spec import Spec
 from campaigns.minicluster.state import State
-from campaigns.table import aligned
+from campaigns.text import aligned
 
 _state = click.option(
     "--state",
@@ -66,7 +66,7 @@ def up(
     as_json: bool,
 ) -> None:
     """Start a cluster, and say how to use it. Leaves alone one that is up as asked."""
-    layout = Layout.of(folder or default_state())
+    layout = ClusterLayout.of(folder or default_state())
     # A cancelled CI job sends this: let what was started be removed on the way out.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     spec = Spec(fabric, nodes, origins, numa, cores, memory_mib, shares)  # type: ignore[arg-type]
@@ -75,7 +75,7 @@ def up(
     click.echo(json.dumps(document, indent=1) if as_json else _started(layout, current, was_up))
 
 
-def _started(layout: Layout, current: State, was_up: bool) -> str:
+def _started(layout: ClusterLayout, current: State, was_up: bool) -> str:
     spec = current.spec
     fabric = f"{spec.fabric} ({current.accelerator})" if current.accelerator else spec.fabric
     how = "was up already" if was_up else f"up in {current.up_took_s:.1f} s"
@@ -94,7 +94,7 @@ def _started(layout: Layout, current: State, was_up: bool) -> str:
 @_json
 def status(folder: Path | None, as_json: bool) -> None:
     """Tell what is up. Exit code 3 where that is less than a whole cluster."""
-    layout = Layout.of(folder or default_state())
+    layout = ClusterLayout.of(folder or default_state())
     found = cluster.status(layout)
     document: dict[str, Any] = {"healthy": found.healthy, "state": str(layout.state)}
     if found.state is not None:
@@ -104,7 +104,7 @@ def status(folder: Path | None, as_json: bool) -> None:
         sys.exit(3)
 
 
-def _described(layout: Layout, found: cluster.Status) -> str:
+def _described(layout: ClusterLayout, found: cluster.Status) -> str:
     if found.state is None:
         return f"no minicluster in {layout.state}"
     says = {True: "answers", False: "does not answer"}
@@ -124,7 +124,7 @@ def _described(layout: Layout, found: cluster.Status) -> str:
 @_json
 def down(folder: Path | None, as_json: bool) -> None:
     """Stop a cluster and remove all that is left of it, also after a crash."""
-    layout = Layout.of(folder or default_state())
+    layout = ClusterLayout.of(folder or default_state())
     removed = cluster.down(layout)
     if as_json:
         click.echo(json.dumps({"state": str(layout.state), "removed": removed}, indent=1))

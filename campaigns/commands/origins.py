@@ -8,9 +8,9 @@ from dataclasses import asdict
 import click
 
 from analysis import units
-from campaigns import reservation
-from campaigns.reservation import Reservation
-from reframe_tests import machine as machines
+from campaigns.host import reservation
+from campaigns.host.reservation import Reservation
+from injection.machine.machine import load as load_machine
 
 _machine = click.option("--machine", required=True, help="A machine of site/.")
 _json = click.option("--json", "as_json", is_flag=True, help="One JSON document.")
@@ -29,7 +29,7 @@ def command() -> None:
 def create(machine: str, length: str, nodes: str | None, as_json: bool) -> None:
     """Reserve the origin nodes, from now on, for you."""
     minutes = max(1, round(units.duration_s(length, "--time") / 60))
-    _tell(reservation.create(machines.load(machine), minutes, nodes), as_json)
+    _tell(reservation.create(load_machine(machine), minutes, nodes), as_json)
 
 
 @command.command()
@@ -37,7 +37,7 @@ def create(machine: str, length: str, nodes: str | None, as_json: bool) -> None:
 @_json
 def show(machine: str, as_json: bool) -> int:
     """Show the reservation; exit code 3 where there is none."""
-    name = reservation.name_of(machines.load(machine))
+    name = reservation.name_of(load_machine(machine))
     found = reservation.find(name)
     if found is None:
         click.echo(f"nimc: reservation {name} does not exist", err=True)
@@ -50,7 +50,7 @@ def show(machine: str, as_json: bool) -> int:
 @_machine
 def remove(machine: str) -> None:
     """Give the origin nodes back."""
-    reservation.remove(machines.load(machine))
+    reservation.remove(load_machine(machine))
 
 
 def _tell(found: Reservation, as_json: bool) -> None:

@@ -9,14 +9,13 @@ from pathlib import Path
 
 import click
 
-from analysis.figures import NONE, number, quantity
-from campaigns.absent import told
-from campaigns.ask import ask
-from campaigns.partitions import too_long
-from campaigns.plan import RUN, Case, Plan, plan
-from campaigns.scales import Scale, scales
-from campaigns.table import aligned
-from campaigns.wording import duration
+from analysis.numbers import NONE, number, quantity
+from campaigns.planning.omitted import told
+from campaigns.planning.partitions import too_long
+from campaigns.planning.plan import RUN, Case, Plan, plan
+from campaigns.planning.prepare import prepare
+from campaigns.planning.scales import Scale, scales
+from campaigns.text import aligned, duration
 
 _SCALE_HEADER = [
     *("scale", "arm", "writers", "writes/s", "a write", "a run", "of a link", "simulated", "pairs")
@@ -39,7 +38,7 @@ _NODES_UNKNOWN = (
 @click.option("--json", "as_json", is_flag=True, help="One JSON document instead of a table.")
 def command(campaign: Path, machine: str, as_json: bool) -> None:
     """Show the cases of CAMPAIGN, their nodes and hours, and the ReFrame command of each block."""
-    asked = ask(campaign, machine)
+    asked = prepare(campaign, machine)
     known = scales(asked.campaign, asked.machine)
     planned = plan(asked.campaign, asked.site, {row.case: row.origin_nodes for row in known})
     nodes = asked.machine.nodes

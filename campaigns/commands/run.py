@@ -12,18 +12,18 @@ from typing import TYPE_CHECKING
 import click
 
 from analysis.errors import MachineError
-from campaigns import reservation
-from campaigns.absent import told
-from campaigns.ask import Asked, ask
-from campaigns.describe import new_header
-from campaigns.folder import RunFolder, open_run
-from campaigns.interrupts import Interrupts, Stopped
-from campaigns.nodes import origins_taken
-from campaigns.partitions import too_long
-from campaigns.plan import plan
-from campaigns.progress import display
-from campaigns.runner import Failure, Runner
-from campaigns.session import find_reframe
+from campaigns.host import reservation
+from campaigns.planning.omitted import told
+from campaigns.planning.partitions import too_long
+from campaigns.planning.plan import plan
+from campaigns.planning.prepare import Request, prepare
+from campaigns.request.nodes import origins_taken
+from campaigns.running.folder import RunFolder, open_run
+from campaigns.running.header import new_header
+from campaigns.running.interrupts import Interrupts, Stopped
+from campaigns.running.progress import display
+from campaigns.running.runner import CampaignRunner, Failure
+from campaigns.running.session import find_reframe
 
 if TYPE_CHECKING:
     from analysis.report.make import Report
@@ -56,7 +56,7 @@ def command(
     fail_inconclusive: bool,
 ) -> int:
     """Run CAMPAIGN on a machine, or go on with its latest unfinished run."""
-    asked = ask(campaign, machine)
+    asked = prepare(campaign, machine)
     reframe = find_reframe()
     site = asked.site
     with open_run(results, new_header(asked), fresh=fresh, slurm=site.slurm) as folder:
@@ -77,12 +77,12 @@ def command(
         return _conclude(asked, folder, failures, as_json, fail_inconclusive)
 
 
-def _measure(asked: Asked, folder: RunFolder, reframe: str) -> list[Failure]:
+def _measure(asked: Request, folder: RunFolder, reframe: str) -> list[Failure]:
     shown = display()
     try:
         with Interrupts() as interrupts:
             site, run = asked.site, folder.path
-            runner = Runner(asked.campaign, site, run, reframe, interrupts, shown)
+            runner = CampaignRunner(asked.campaign, site, run, reframe, interrupts, shown)
             cases = asked.campaign.cases
             most = max((origins_taken(asked.campaign, c, asked.machine) for c in cases), default=0)
             reservation.check(asked.machine, most, runner.least_s())
@@ -92,7 +92,7 @@ def _measure(asked: Asked, folder: RunFolder, reframe: str) -> list[Failure]:
 
 
 def _conclude(
-    asked: Asked,
+    asked: Request,
     folder: RunFolder,
     failures: list[Failure],
     as_json: bool,

@@ -16,12 +16,12 @@ from analysis.simulate import noise
 from analysis.simulate.hits import rank_slowdowns
 from analysis.simulate.progress import Application
 from analysis.writers import concurrent_writers, write_length_s
-from campaigns.against_run import hold_against
 from campaigns.options import only_beside
-from campaigns.published_scaling import explain
-from campaigns.simulation import run
-from campaigns.table import aligned
-from reframe_tests.injection.timetable import POLICIES
+from campaigns.simulation.published import explain
+from campaigns.simulation.simulate import run
+from campaigns.simulation.validation import hold_against
+from campaigns.text import aligned
+from injection.timetable import POLICIES
 
 
 @click.command()

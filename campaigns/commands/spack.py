@@ -11,12 +11,12 @@ from typing import Any
 import click
 
 from analysis.errors import InputError
-from campaigns.spack import build as builder
-from campaigns.spack import setup as preparer
-from campaigns.spack.layout import layout
-from campaigns.spack.mirror import make_mirror
-from campaigns.spack.pins import known_environments
-from campaigns.table import aligned
+from campaigns.text import aligned
+from spack_envs.builder import build as builder
+from spack_envs.builder import setup as preparer
+from spack_envs.builder.layout import layout
+from spack_envs.builder.mirror import make_mirror
+from spack_envs.builder.pins import known_environments
 
 _machine = click.option("--machine", default="localhost", show_default=True, help="Which machine.")
 _root = click.option(

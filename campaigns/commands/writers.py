@@ -19,7 +19,7 @@ from analysis.writers import (
     write_length_s,
 )
 from campaigns.options import only_beside
-from campaigns.table import aligned
+from campaigns.text import aligned
 
 
 @click.command()

@@ -26,7 +26,7 @@ from campaigns.minicluster import (
     vm,
 )
 from campaigns.minicluster.daemons import CONTROL
-from campaigns.minicluster.layout import Layout
+from campaigns.minicluster.layout import ClusterLayout
 from campaigns.minicluster.shell import run
 from campaigns.minicluster.slurm_conf import Hardware
 from campaigns.minicluster.spec import Spec
@@ -65,7 +65,7 @@ class Status:
         )
 
 
-def up(spec: Spec, layout: Layout) -> tuple[State, bool]:
+def up(spec: Spec, layout: ClusterLayout) -> tuple[State, bool]:
     """Starts a cluster; returns its state and whether it was up already.
 
     A cluster that is up and asked for again is left alone; one that is damaged or half started is
@@ -91,12 +91,12 @@ def up(spec: Spec, layout: Layout) -> tuple[State, bool]:
             raise
 
 
-def status(layout: Layout) -> Status:
+def status(layout: ClusterLayout) -> Status:
     """How the cluster of a state folder is."""
     return _look(layout)
 
 
-def down(layout: Layout) -> list[str]:
+def down(layout: ClusterLayout) -> list[str]:
     """Removes a cluster and all that is left of one; returns what there was to remove."""
     _require_root()
     state.check_ours(layout.state)
@@ -104,7 +104,7 @@ def down(layout: Layout) -> list[str]:
         return _clear(layout)
 
 
-def _start(spec: Spec, layout: Layout) -> State:
+def _start(spec: Spec, layout: ClusterLayout) -> State:
     began_s = time.monotonic()
     _make_folders(layout)
     members = spec.members()
@@ -156,17 +156,17 @@ def _size(spec: Spec) -> tuple[int, int]:
     return os.cpu_count() or 1, max(512, page_b // 2**20 // (spec.nodes + 1))
 
 
-def _subnet(layout: Layout) -> str:
+def _subnet(layout: ClusterLayout) -> str:
     preferred = int(layout.tag.rpartition("-")[2], 16) % 256
     return namespaces.pick_subnet(run(["ip", "-o", "address"]), preferred)
 
 
-def _make_folders(layout: Layout) -> None:
+def _make_folders(layout: ClusterLayout) -> None:
     for name in ("run", "log", "spool", "tmp", "munge", "db"):
         (layout.state / name).mkdir()
 
 
-def _write_files(spec: Spec, layout: Layout, subnet: str, hardware: Hardware) -> None:
+def _write_files(spec: Spec, layout: ClusterLayout, subnet: str, hardware: Hardware) -> None:
     for name, text in slurm_conf.render(
         spec, layout, subnet, hardware, this_host=platform.node()
     ).items():
@@ -181,7 +181,7 @@ def _write_files(spec: Spec, layout: Layout, subnet: str, hardware: Hardware) ->
     )
 
 
-def _look(layout: Layout) -> Status:
+def _look(layout: ClusterLayout) -> Status:
     current = state.read(layout)
     if current is None:
         return Status(None)
@@ -198,7 +198,7 @@ def _look(layout: Layout) -> Status:
     )
 
 
-def _clear(layout: Layout, keep_folder: bool = False) -> list[str]:
+def _clear(layout: ClusterLayout, keep_folder: bool = False) -> list[str]:
     """Stops and removes whatever carries this layout's name.
 
     `keep_folder` leaves an empty state folder: the lock is held on it.
@@ -232,7 +232,7 @@ def _require_root() -> None:
 
 
 @contextmanager
-def _locked(layout: Layout) -> Iterator[None]:
+def _locked(layout: ClusterLayout) -> Iterator[None]:
     """One `up` or `down` at a time for each state folder."""
     while layout.state.exists():
         with _flock(layout.state) as handle:

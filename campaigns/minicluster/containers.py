@@ -7,24 +7,24 @@ from pathlib import Path
 
 from analysis.errors import MachineError
 from campaigns.minicluster import cgroups, namespaces
-from campaigns.minicluster.layout import SITE, Layout
+from campaigns.minicluster.layout import SITE, ClusterLayout
 from campaigns.minicluster.shell import run, start, wait_for
 
 
-def launch(layout: Layout, name: str, kind: cgroups.Kind, group: Path | None) -> None:
+def launch(layout: ClusterLayout, name: str, kind: cgroups.Kind, group: Path | None) -> None:
     """Starts a container; `wait_ready` tells when it can be entered."""
     command = ["sh", str(SITE / "container.sh"), layout.netns(name), name, str(layout.state), kind]
     start(command + ([str(group)] if group else []), layout.log(name))
 
 
-def wait_ready(layout: Layout, name: str) -> None:
+def wait_ready(layout: ClusterLayout, name: str) -> None:
     """Waits until a container's mounts are in place."""
     ready = layout.state / "run" / f"{name}.ready"
     wait_for(f"container {name}", ready.exists, 20, layout.log(name))
 
 
 def enter(
-    layout: Layout,
+    layout: ClusterLayout,
     name: str,
     command: Sequence[str],
     env: Mapping[str, str] | None = None,

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from analysis.errors import MachineError
 from campaigns.minicluster.containers import enter
-from campaigns.minicluster.layout import SITE, Layout
+from campaigns.minicluster.layout import SITE, ClusterLayout
 from campaigns.minicluster.shell import last_line, run, wait_for
 from campaigns.minicluster.spec import Node
 
@@ -17,7 +17,7 @@ CONTROL = "control"
 ANSWER_S = 5.0
 
 
-def begin_database(layout: Layout) -> None:
+def begin_database(layout: ClusterLayout) -> None:
     """Starts MariaDB, which takes a second or two to lay out its tables."""
     server = ["sh", str(SITE / "database.sh"), str(layout.database_socket)]
     background = 'log=$1 ended=$2; shift 2; { "$@"; : > "$ended"; } > "$log" 2>&1 &'
@@ -25,25 +25,25 @@ def begin_database(layout: Layout) -> None:
     enter(layout, CONTROL, ["sh", "-c", background, "sh", *files, *server], label="mariadbd")
 
 
-def _database_ended(layout: Layout) -> Path:
+def _database_ended(layout: ClusterLayout) -> Path:
     return layout.state / "run" / "mariadbd.ended"
 
 
-def _database_listens(layout: Layout) -> bool:
+def _database_listens(layout: ClusterLayout) -> bool:
     if _database_ended(layout).exists():
         said = last_line(layout.log("mariadbd").read_text(errors="replace"))
         raise MachineError(f"mariadbd ended: {said}")
     return layout.database_socket.exists()
 
 
-def make_munge_key(layout: Layout) -> None:
+def make_munge_key(layout: ClusterLayout) -> None:
     """Writes the cluster's own key, which only root may read."""
     key = layout.munge_socket.parent / "munge.key"
     key.touch(mode=0o600)
     key.write_bytes(secrets.token_bytes(128))
 
 
-def start_munge(layout: Layout) -> None:
+def start_munge(layout: ClusterLayout) -> None:
     """munged on its own key and socket, so that a munge of the host's is left alone."""
     folder = layout.munge_socket.parent
     enter(layout, CONTROL, munge_command(folder, layout.munge_socket, layout.log("munged")))
@@ -63,7 +63,7 @@ def munge_command(folder: Path, socket: Path, log: Path) -> list[str]:
     ]
 
 
-def start_accounting(layout: Layout) -> None:
+def start_accounting(layout: ClusterLayout) -> None:
     """slurmdbd, once MariaDB is there, and this cluster's entry in its tables."""
     wait_for("mariadbd", lambda: _database_listens(layout), 60, layout.log("mariadbd"))
     env = {"MYSQL_UNIX_PORT": str(layout.database_socket), **client_env(layout)}
@@ -80,7 +80,7 @@ def start_accounting(layout: Layout) -> None:
     wait_for("slurmdbd", registered, 30, log)
 
 
-def _clusters(layout: Layout) -> str:
+def _clusters(layout: ClusterLayout) -> str:
     try:
         return run(
             ["sacctmgr", "-nP", "show", "cluster"], env=client_env(layout), timeout_s=ANSWER_S
@@ -89,13 +89,13 @@ def _clusters(layout: Layout) -> str:
         return ""
 
 
-def start_controller(layout: Layout) -> None:
+def start_controller(layout: ClusterLayout) -> None:
     """slurmctld; returns when it answers."""
     enter(layout, CONTROL, ["slurmctld", "-f", str(layout.slurm_conf)])
     wait_for("slurmctld", lambda: controller_answers(layout), 20, layout.log("slurmctld"))
 
 
-def controller_answers(layout: Layout) -> bool:
+def controller_answers(layout: ClusterLayout) -> bool:
     """Whether slurmctld says that it is up."""
     try:
         return "is UP" in run(["scontrol", "ping"], env=client_env(layout), timeout_s=ANSWER_S)
@@ -103,12 +103,12 @@ def controller_answers(layout: Layout) -> bool:
         return False
 
 
-def accounting_answers(layout: Layout) -> bool:
+def accounting_answers(layout: ClusterLayout) -> bool:
     """Whether slurmdbd answers and knows the cluster."""
     return "minicluster" in _clusters(layout)
 
 
-def start_slurmds(layout: Layout, nodes: list[Node]) -> None:
+def start_slurmds(layout: ClusterLayout, nodes: list[Node]) -> None:
     """slurmd in the nodes' containers."""
     command = 'ulimit -l unlimited 2> /dev/null; exec slurmd -f "$1" -N "$2"'
     for node in nodes:
@@ -119,7 +119,7 @@ def start_slurmds(layout: Layout, nodes: list[Node]) -> None:
 
 
 def wait_idle(
-    layout: Layout,
+    layout: ClusterLayout,
     nodes: list[Node],
     timeout_s: float,
     check: Callable[[], None],
@@ -140,7 +140,7 @@ def wait_idle(
         raise MachineError(f"{error}; not idle: {', '.join(late)}") from error
 
 
-def node_states(layout: Layout) -> dict[str, str]:
+def node_states(layout: ClusterLayout) -> dict[str, str]:
     """Node -> state in Slurm's words (`idle`, `down*`, ...); empty where no slurmctld answers."""
     try:
         listed = run(
@@ -151,6 +151,6 @@ def node_states(layout: Layout) -> dict[str, str]:
     return dict(line.split() for line in listed.splitlines())
 
 
-def client_env(layout: Layout) -> dict[str, str]:
+def client_env(layout: ClusterLayout) -> dict[str, str]:
     """What a Slurm command needs in its environment to speak to this cluster."""
     return {"SLURM_CONF": str(layout.slurm_conf)}

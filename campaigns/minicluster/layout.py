@@ -31,13 +31,13 @@ def default_state() -> Path:
 
 
 @dataclass(frozen=True)
-class Layout:
+class ClusterLayout:
     """Paths and names of the cluster of one state folder."""
 
     state: Path
 
     @classmethod
-    def of(cls, state: Path) -> Layout:
+    def of(cls, state: Path) -> ClusterLayout:
         """The layout of a folder, which need not exist. `InputError` where it cannot serve."""
         state = Path(os.path.realpath(state))
         if len(str(state)) + _LONGEST_SOCKET > _UNIX_PATH_MAX:

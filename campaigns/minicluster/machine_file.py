@@ -7,7 +7,7 @@ from typing import Any
 import yaml
 
 from campaigns.minicluster.spec import Fabric, Spec
-from reframe_tests.injection import host
+from injection.machine import host
 
 #: Fabric -> the injector that works between its nodes, and the writers' device.
 _WRITERS: dict[Fabric, tuple[str, str]] = {"veth": ("ucx", "eth0"), "rxe": ("perftest", "rxe0")}

@@ -14,7 +14,7 @@ from campaigns.minicluster.spec import Fabric
 
 
 @dataclass(frozen=True)
-class Need:
+class Requirement:
     """A program on the daemons' PATH, or a file by its absolute path with wildcards."""
 
     #: `all` or the one fabric that needs it.
@@ -24,13 +24,13 @@ class Need:
     rhel: str
 
 
-def parse(text: str) -> list[Need]:
+def parse(text: str) -> list[Requirement]:
     """The rows of `needs.txt`."""
     lines = (line.split("#")[0].split() for line in text.splitlines())
-    return [Need(*fields) for fields in lines if fields]
+    return [Requirement(*fields) for fields in lines if fields]
 
 
-def missing(fabric: Fabric) -> list[Need]:
+def missing(fabric: Fabric) -> list[Requirement]:
     """What a fabric needs and this host lacks."""
     wanted = parse((SITE / "needs.txt").read_text())
     return [n for n in wanted if n.fabric in ("all", fabric) and not _present(n.thing)]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from string import Template
 
 from campaigns.minicluster.cgroups import Kind
-from campaigns.minicluster.layout import SITE, Layout
+from campaigns.minicluster.layout import SITE, ClusterLayout
 from campaigns.minicluster.spec import Spec
 
 
@@ -20,7 +20,7 @@ class Hardware:
 
 
 def render(
-    spec: Spec, layout: Layout, subnet: str, hardware: Hardware, this_host: str
+    spec: Spec, layout: ClusterLayout, subnet: str, hardware: Hardware, this_host: str
 ) -> dict[str, str]:
     """File name -> text of everything that the daemons read."""
     return {
@@ -38,7 +38,7 @@ def render(
     }
 
 
-def _slurm_conf(spec: Spec, layout: Layout, subnet: str, hardware: Hardware) -> str:
+def _slurm_conf(spec: Spec, layout: ClusterLayout, subnet: str, hardware: Hardware) -> str:
     virtual = spec.fabric == "rxe"
     nodes = [
         f"NodeName={n.name} NodeHostname={n.name} NodeAddr={subnet}.{n.index} "
@@ -79,7 +79,7 @@ def hosts(spec: Spec, subnet: str, this_host: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _paths(layout: Layout) -> dict[str, str]:
+def _paths(layout: ClusterLayout) -> dict[str, str]:
     return {"state": str(layout.state), "munge_socket": str(layout.munge_socket)}
 
 

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from analysis.errors import InputError
-from campaigns.minicluster.layout import Layout
+from campaigns.minicluster.layout import ClusterLayout
 from campaigns.minicluster.spec import Spec
 
 VERSION = 1
@@ -41,7 +41,7 @@ class State:
     up_took_s: float | None = None
     made_netns_folder: bool = False
 
-    def as_dict(self, layout: Layout) -> dict[str, Any]:
+    def as_dict(self, layout: ClusterLayout) -> dict[str, Any]:
         """The document, as the module's docstring shows it."""
         return {
             "minicluster": VERSION,
@@ -72,14 +72,14 @@ class State:
         }
 
 
-def write(layout: Layout, state: State) -> None:
+def write(layout: ClusterLayout, state: State) -> None:
     """Replaces `state.json` as a whole."""
     part = layout.state_json.with_suffix(".part")
     part.write_text(json.dumps(state.as_dict(layout), indent=1) + "\n")
     os.replace(part, layout.state_json)
 
 
-def read(layout: Layout) -> State | None:
+def read(layout: ClusterLayout) -> State | None:
     """The state, or None where there is none or it was not written to its end."""
     try:
         found = json.loads(layout.state_json.read_text())

@@ -6,12 +6,12 @@ from pathlib import Path
 
 from campaigns.minicluster import cgroups, containers, namespaces
 from campaigns.minicluster.daemons import CONTROL
-from campaigns.minicluster.layout import Layout
+from campaigns.minicluster.layout import ClusterLayout
 from campaigns.minicluster.spec import Node
 
 
 def start_nodes(
-    layout: Layout,
+    layout: ClusterLayout,
     nodes: list[Node],
     subnet: str,
     kind: cgroups.Kind,
@@ -25,6 +25,6 @@ def start_nodes(
         containers.wait_ready(layout, node.name)
 
 
-def pid(layout: Layout, name: str) -> int | None:
+def pid(layout: ClusterLayout, name: str) -> int | None:
     """The id on this host of a node's process 1, None where the node does not run."""
     return namespaces.find_inner(layout.netns(name), 1)

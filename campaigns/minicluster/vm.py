@@ -12,7 +12,7 @@ from typing import Literal
 from analysis.errors import InputError, MachineError
 from campaigns.minicluster import images, namespaces
 from campaigns.minicluster.daemons import CONTROL
-from campaigns.minicluster.layout import CHECKOUT, SITE, Layout
+from campaigns.minicluster.layout import CHECKOUT, SITE, ClusterLayout
 from campaigns.minicluster.shell import environment, last_line, start
 from campaigns.minicluster.spec import Node, Spec
 
@@ -43,7 +43,7 @@ class Image:
 class Machines:
     """The machines that were started."""
 
-    layout: Layout
+    layout: ClusterLayout
     accelerator: Accelerator
     running: dict[str, subprocess.Popen[bytes]]
 
@@ -55,7 +55,7 @@ class Machines:
                 raise MachineError(f"virtual machine {name} ended: {said}")
 
 
-def start_nodes(spec: Spec, layout: Layout, subnet: str) -> Machines:
+def start_nodes(spec: Spec, layout: ClusterLayout, subnet: str) -> Machines:
     """Starts the nodes' machines and returns at once."""
     (layout.state / "shares").write_text(shares_file(spec, layout))
     kernel, initramfs = images.make(layout.state / "run")
@@ -68,12 +68,12 @@ def start_nodes(spec: Spec, layout: Layout, subnet: str) -> Machines:
     return Machines(layout, image.accelerator, running)
 
 
-def _enter(layout: Layout) -> list[str]:
+def _enter(layout: ClusterLayout) -> list[str]:
     """Into the controller's network namespace: taps are there, and `down` looks there."""
     return ["nsenter", f"--net={namespaces.NETNS / layout.netns(CONTROL)}"]
 
 
-def choose_accelerator(layout: Layout, kernel: Path, initramfs: Path) -> Accelerator:
+def choose_accelerator(layout: ClusterLayout, kernel: Path, initramfs: Path) -> Accelerator:
     """KVM where a machine really boots with it: on nested hosts /dev/kvm may exist and not work."""
     if not Path("/dev/kvm").exists():
         return "tcg"
@@ -115,7 +115,7 @@ def machine(image: Image, memory_mib: int) -> list[str]:
     ]
 
 
-def command(spec: Spec, layout: Layout, node: Node, subnet: str, image: Image) -> list[str]:
+def command(spec: Spec, layout: ClusterLayout, node: Node, subnet: str, image: Image) -> list[str]:
     """QEMU's command line for a node."""
     kernel = (
         f"{_KERNEL} {_KERNEL_TCG if image.accelerator == 'tcg' else ''} nimc_name={node.name} "
@@ -161,7 +161,7 @@ def _numa(spec: Spec) -> Sequence[str]:
     return words
 
 
-def shares(spec: Spec, layout: Layout) -> dict[str, Path]:
+def shares(spec: Spec, layout: ClusterLayout) -> dict[str, Path]:
     """Tag -> folder that guests may write. A folder within another one is not shared twice."""
     wanted = {layout.state, CHECKOUT, *(Path(folder) for folder in spec.shares)}
     for folder in wanted:
@@ -174,12 +174,12 @@ def shares(spec: Spec, layout: Layout) -> dict[str, Path]:
     return {f"share{i}": folder for i, folder in enumerate(outer)}
 
 
-def shares_file(spec: Spec, layout: Layout) -> str:
+def shares_file(spec: Spec, layout: ClusterLayout) -> str:
     """What guest-boot.sh reads: a tag and its folder a line."""
     return "".join(f"{tag} {folder}\n" for tag, folder in shares(spec, layout).items())
 
 
-def pid(layout: Layout, name: str) -> int | None:
+def pid(layout: ClusterLayout, name: str) -> int | None:
     """The id of a machine's QEMU, None where it does not run."""
     try:
         written = int(_pidfile(layout, name).read_text())
@@ -189,5 +189,5 @@ def pid(layout: Layout, name: str) -> int | None:
     return written if written in namespaces.processes([layout.netns(CONTROL)]) else None
 
 
-def _pidfile(layout: Layout, name: str) -> Path:
+def _pidfile(layout: ClusterLayout, name: str) -> Path:
     return layout.state / "run" / f"{name}.pid"

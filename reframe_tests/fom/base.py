@@ -3,23 +3,13 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+
+from injection.fom import Fom, FomError
+
+__all__ = ["FLOAT", "Fom", "FomError"]
 
 #: A number as C, C++ and Fortran print it.
 FLOAT = r"([-+]?(?:[0-9.]+(?:[eEdD][-+]?\d+)?|nan|NaN|inf|Infinity))"
-
-
-@dataclass(frozen=True)
-class Fom:
-    """What a run reports of itself, in the unit that the table of workloads names."""
-
-    value: float
-    #: Whatever else it reports, SI units in the key names.
-    extra: dict[str, float] = field(default_factory=dict)
-
-
-class FomError(Exception):
-    """The output has no figure of merit, or its own checks failed. One line for people."""
 
 
 def last_match(pattern: str, text: str, what: str) -> re.Match[str]:
@@ -49,18 +39,3 @@ def require_close(what: str, value: float, known: float, relative: float) -> Non
         raise FomError(
             f"{what} is {value:g}; {known:g} within a share of {relative:g} was expected"
         )
-
-
-def require_ranks(fom: Fom, asked: int | None) -> Fom:
-    """`fom`, or FomError where its program tells of another number of ranks than was asked for.
-
-    A launcher whose MPI the program does not speak starts it so many times, one rank each, and each
-    copy ends with the right answer.
-    """
-    found = fom.extra.get("ranks")
-    if None not in (asked, found) and found != asked:
-        raise FomError(
-            f"the application ran as {found:g} ranks, not {asked}: launcher and application speak"
-            " another MPI (for srun: SLURM_MPI_TYPE)"
-        )
-    return fom

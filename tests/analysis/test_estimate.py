@@ -8,7 +8,7 @@ import pytest
 
 from analysis.columns import read_run
 from analysis.errors import InputError
-from analysis.estimate import Asked, Result, results
+from analysis.estimate import Result, StoppingRule, results
 from analysis.pairs import in_order, pair_table, pairless, ratio_blocks
 from analysis.sample import Sample, TimetableRecord
 from tests.analysis.synthetic import LAMMPS, STREAM, Case, header, reject, samples, write_run
@@ -162,7 +162,7 @@ def test_an_on_sample_whose_writer_wrote_nothing_never_counts(tmp_path: Path) ->
 
 def test_notes_tell_emulation_allocations_and_width(tmp_path: Path) -> None:
     frame = _frame(tmp_path, samples(STREAM, blocks=2, pairs=4))
-    on = results(frame, Asked(pairs_floor=6, pairs_cap=8, precision=1e-6))[0]
+    on = results(frame, StoppingRule(pairs_floor=6, pairs_cap=8, precision=1e-6))[0]
     assert on.verdict == "inconclusive"
     assert on.notes[0] == "synthetic"
     assert "emulation, not RDMA hardware" in on.notes[1]
@@ -213,8 +213,8 @@ def test_an_effect_without_its_interval_cannot_be_made(tmp_path: Path) -> None:
 
 
 def test_what_was_asked_comes_from_the_header() -> None:
-    asked = Asked.of(header(pairs_floor=10, pairs_cap=40, precision=0.05))
-    assert asked == Asked(10, 40, 0.05)
+    asked = StoppingRule.of(header(pairs_floor=10, pairs_cap=40, precision=0.05))
+    assert asked == StoppingRule(10, 40, 0.05)
 
 
 def test_ratios_come_by_block_in_order_of_time(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import pkgutil
 import sys
 from pathlib import Path
 
-from campaigns.table import aligned
+from campaigns.text import aligned
 from tests.bench import BenchRow
 
 _VERDICT = {True: "met", False: "MISSED", None: ""}

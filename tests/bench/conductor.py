@@ -12,9 +12,10 @@ import time
 from pathlib import Path
 
 from analysis.statistics.interval import median_interval
-from reframe_tests import machine, stream
+from injection.machine import machine
+from injection.plan import BlockPlan
+from reframe_tests import stream
 from reframe_tests.fom.stream import parse
-from reframe_tests.injection.plan import BlockPlan
 from tests.bench import BenchRow
 
 _ROOT = Path(__file__).parents[2]
@@ -101,7 +102,7 @@ def _conducted(
     )
     plan.save(folder / "plan.json")
     subprocess.run(
-        [sys.executable, "-m", "reframe_tests.injection.conductor", folder / "plan.json"],
+        [sys.executable, "-m", "injection.conductor", folder / "plan.json"],
         env={**os.environ, "PYTHONPATH": str(_ROOT)},
         stdout=subprocess.DEVNULL,
         check=True,

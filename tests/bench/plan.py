@@ -6,8 +6,8 @@ import tempfile
 import time
 from pathlib import Path
 
-from campaigns.ask import ask
-from campaigns.plan import plan
+from campaigns.planning.plan import plan
+from campaigns.planning.prepare import prepare
 from tests.bench import BenchRow
 
 _CASES = 10_000
@@ -24,7 +24,7 @@ def run() -> list[BenchRow]:
         )
         file.write_text(f"name: big\narms: [off, on]\nworkloads:\n{''.join(cases)}")
         started_s = time.perf_counter()
-        asked = ask(file, "localhost")
+        asked = prepare(file, "localhost")
         planned = plan(asked.campaign, asked.site).as_dict()
         taken_s = time.perf_counter() - started_s
     assert len(planned["cases"]) == _CASES

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from analysis.simulate.hits import rank_slowdowns
 from analysis.simulate.noise import parse
 from analysis.simulate.progress import Application
-from campaigns.simulation import run as simulate
-from reframe_tests.injection.timetable import Origin, Timetable, plan
+from campaigns.simulation.simulate import run as simulate
+from injection.timetable import Origin, Timetable, plan
 from tests.bench import BenchRow
 
 _RANKS = (1_000, 10_000, 100_000, 1_000_000)

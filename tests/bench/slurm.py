@@ -16,11 +16,11 @@ from typing import Any
 from analysis.errors import MachineError
 from analysis.statistics.interval import median_interval
 from campaigns.minicluster.spec import Fabric
+from injection.injectors.base import Row, Writer
+from injection.injectors.perftest import Perftest
+from injection.machine.machine import Origins
+from injection.plan import BlockPlan, Demand
 from reframe_tests import slurm
-from reframe_tests.injection.injectors.base import Row, Writer
-from reframe_tests.injection.injectors.perftest import Perftest
-from reframe_tests.injection.plan import BlockPlan, Demand
-from reframe_tests.machine import Origins
 from tests.bench import BenchRow
 from tests.bench import _minicluster as mini
 

@@ -10,10 +10,10 @@ import tempfile
 import time
 from pathlib import Path
 
-from campaigns.spack import setup
-from campaigns.spack.build import build
-from campaigns.spack.layout import Layout, layout
-from campaigns.spack.mirror import make_mirror
+from spack_envs.builder import setup
+from spack_envs.builder.build import build
+from spack_envs.builder.layout import SpackLayout, layout
+from spack_envs.builder.mirror import make_mirror
 from tests.bench import BenchRow
 
 COMMAND = "python -m tests.bench spack"
@@ -34,7 +34,7 @@ def _rows(folder: Path, name: str) -> list[BenchRow]:
     def path_of(variable: str) -> Path | None:
         return Path(os.environ[variable]) if os.environ.get(variable) else None
 
-    def ready(root: str, mirror: str | None) -> tuple[Layout, setup.Settings]:
+    def ready(root: str, mirror: str | None) -> tuple[SpackLayout, setup.SpackSettings]:
         place = layout("bench", folder / root)
         packages, machine = path_of("NIMC_TEST_PACKAGES"), path_of("NIMC_TEST_MACHINE_FILE")
         return place, setup.setup(place, packages, machine, mirror)

@@ -18,7 +18,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from analysis.sample import Sample, WriterRecord
-from reframe_tests.injection.store import Store
+from injection.store import Store
 
 FAULTS = os.environ.get("FAKE", "").split(",")
 

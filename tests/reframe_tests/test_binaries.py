@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from reframe_tests.machine import ROOT
+from analysis.checkout import ROOT
 
 
 @pytest.mark.skipif(

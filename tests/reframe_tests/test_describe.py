@@ -3,8 +3,8 @@
 import subprocess
 import sys
 
+from analysis.checkout import ROOT
 from reframe_tests.describe import page
-from reframe_tests.machine import ROOT
 from reframe_tests.workloads import WORKLOADS
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from reframe_tests.machine import ROOT
+from analysis.checkout import ROOT
 
 REFRAME = str(Path(sys.executable).parent / "reframe")
 

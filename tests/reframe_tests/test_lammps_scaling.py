@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from campaigns.minicluster.layout import CHECKOUT
-from reframe_tests.injection.injectors import INJECTORS
+from injection.injectors import INJECTORS
 from tests.campaigns.minicluster.real import ENV, Cluster, cluster_or_skip
 
 pytestmark = pytest.mark.minicluster

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from reframe_tests.injection.host import cpu_list
+from injection.machine.host import cpu_list
 
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "reframe_tests" / "src" / "membench"

@@ -4,8 +4,8 @@ import pytest
 
 from analysis.errors import InputError
 from analysis.paper import paper
-from reframe_tests.machine import Machine
-from reframe_tests.scaling import Asked, load, ranks_per_node
+from injection.machine.machine import Machine
+from reframe_tests.scaling import ScaleRequest, load, ranks_per_node
 
 FACTS = {
     "name": "box",
@@ -25,7 +25,7 @@ def test_the_writers_are_those_of_table_5():
     for nodes, daly, constant in zip(
         table["node_count"], table["daly_qdr_onload"], table["constant_0.2_percent"], strict=True
     ):
-        found = load(Asked(nodes, write="1s", node_mtti="5y"), machine())
+        found = load(ScaleRequest(nodes, write="1s", node_mtti="5y"), machine())
         assert found.writers == {"daly": daly, "constant": constant}
         assert found.writes_per_s == {"daly": daly, "constant": constant}  # of one second each
 
@@ -33,7 +33,7 @@ def test_the_writers_are_those_of_table_5():
 def test_the_studys_writers_come_out_on_its_nodes_of_16_ranks():
     table = paper()["table_5_concurrent_writers"]
     found = [
-        load(Asked(ranks // 16, node_mtti="5y", counted_per_node=16), machine()).writers
+        load(ScaleRequest(ranks // 16, node_mtti="5y", counted_per_node=16), machine()).writers
         for ranks in table["node_count"]
     ]
     assert [each["daly"] for each in found] == table["daly_qdr_onload"]
@@ -41,12 +41,12 @@ def test_the_studys_writers_come_out_on_its_nodes_of_16_ranks():
 
 
 def test_the_machine_tells_how_often_its_nodes_fail():
-    often = load(Asked(8192), machine(node_mtti="1y")).writers["daly"]
-    assert often > load(Asked(8192), machine(node_mtti="5y")).writers["daly"] == 42
+    often = load(ScaleRequest(8192), machine(node_mtti="1y")).writers["daly"]
+    assert often > load(ScaleRequest(8192), machine(node_mtti="5y")).writers["daly"] == 42
 
 
 def test_given_writers_take_the_place_of_computed_ones():
-    found = load(Asked(4, write="0.5s", writers="daly:2"), machine())
+    found = load(ScaleRequest(4, write="0.5s", writers="daly:2"), machine())
     assert found.writers == {"daly": 2, "constant": 0}
     assert found.writes_per_s == {"daly": 4.0, "constant": 0.0}
 
@@ -54,12 +54,12 @@ def test_given_writers_take_the_place_of_computed_ones():
 @pytest.mark.parametrize(
     ("asked", "changes", "origins", "writer_b_s"),
     [
-        (Asked(8192), {}, 3, None),  # no link is known: as many as the machine has
-        (Asked(8192), {"nic": NIC}, 42, 4e9),
-        (Asked(8192, rate="1GB/s"), {"nic": NIC}, 11, 1e9),
-        (Asked(8192, rate="1GB/s", link_share=0.5), {"nic": NIC}, 21, 1e9),
-        (Asked(64), {"nic": NIC}, 1, 4e9),
-        (Asked(1, writers="daly:1"), {"origins": {"policy": "same_host"}}, 0, None),
+        (ScaleRequest(8192), {}, 3, None),  # no link is known: as many as the machine has
+        (ScaleRequest(8192), {"nic": NIC}, 42, 4e9),
+        (ScaleRequest(8192, rate="1GB/s"), {"nic": NIC}, 11, 1e9),
+        (ScaleRequest(8192, rate="1GB/s", link_share=0.5), {"nic": NIC}, 21, 1e9),
+        (ScaleRequest(64), {"nic": NIC}, 1, 4e9),
+        (ScaleRequest(1, writers="daly:1"), {"origins": {"policy": "same_host"}}, 0, None),
     ],
 )
 def test_origin_nodes(asked, changes, origins, writer_b_s):
@@ -70,20 +70,23 @@ def test_origin_nodes(asked, changes, origins, writer_b_s):
 @pytest.mark.parametrize(
     ("asked", "named"),
     [
-        (Asked(4, writers="daly:5"), "writers: 5 on 4 nodes"),
-        (Asked(4, writers="on:1"), "writers: 'on:1'"),
-        (Asked(4, writers="daly:-1"), "writers: 'daly:-1'"),
-        (Asked(0), "nodes"),
-        (Asked(4, write="0s"), "write"),
-        (Asked(4, node_mtti="5"), "node_mtti"),
-        (Asked(8192, link_share=0.5, rate="3GB/s"), "rate: one writer takes more than 50%"),
-        (Asked(4, link_share=0.5), "link_share: 0.5 found; .* allowed: 1, or a rate"),
-        (Asked(4, counted_per_node=0), "counted_per_node: 0 found; allowed: whole numbers from 1"),
-        (Asked(4, draw="random"), "draw: 'random'; allowed: sweep, uniform"),
-        (Asked(4, fill=0.0), "fill: 0.0 found; allowed: numbers above 0"),
-        (Asked(4, messages=-1), "messages: -1"),
-        (Asked(4, tolerance_s=-1.0), "tolerance_s: -1.0"),
-        (Asked(4, allowed_share=1.5), "allowed_share: 1.5"),
+        (ScaleRequest(4, writers="daly:5"), "writers: 5 on 4 nodes"),
+        (ScaleRequest(4, writers="on:1"), "writers: 'on:1'"),
+        (ScaleRequest(4, writers="daly:-1"), "writers: 'daly:-1'"),
+        (ScaleRequest(0), "nodes"),
+        (ScaleRequest(4, write="0s"), "write"),
+        (ScaleRequest(4, node_mtti="5"), "node_mtti"),
+        (ScaleRequest(8192, link_share=0.5, rate="3GB/s"), "rate: one writer takes more than 50%"),
+        (ScaleRequest(4, link_share=0.5), "link_share: 0.5 found; .* allowed: 1, or a rate"),
+        (
+            ScaleRequest(4, counted_per_node=0),
+            "counted_per_node: 0 found; allowed: whole numbers from 1",
+        ),
+        (ScaleRequest(4, draw="random"), "draw: 'random'; allowed: sweep, uniform"),
+        (ScaleRequest(4, fill=0.0), "fill: 0.0 found; allowed: numbers above 0"),
+        (ScaleRequest(4, messages=-1), "messages: -1"),
+        (ScaleRequest(4, tolerance_s=-1.0), "tolerance_s: -1.0"),
+        (ScaleRequest(4, allowed_share=1.5), "allowed_share: 1.5"),
     ],
 )
 def test_a_mistake_is_told(asked, named):
@@ -94,12 +97,12 @@ def test_a_mistake_is_told(asked, named):
 @pytest.mark.parametrize(
     ("asked", "changes", "write_b"),
     [
-        (Asked(64, write="2s"), {"nic": NIC}, 8e9),
-        (Asked(64, write="2s", fill=0.25), {"nic": NIC}, 2e9),
-        (Asked(64, write="2s", rate="1GB/s", link_share=0.5), {"nic": NIC}, 2e9),
-        (Asked(64, messages=500), {"nic": NIC}, 500 * 65536),
-        (Asked(64, messages=500, message="1MB"), {}, 500e6),
-        (Asked(64), {}, None),
+        (ScaleRequest(64, write="2s"), {"nic": NIC}, 8e9),
+        (ScaleRequest(64, write="2s", fill=0.25), {"nic": NIC}, 2e9),
+        (ScaleRequest(64, write="2s", rate="1GB/s", link_share=0.5), {"nic": NIC}, 2e9),
+        (ScaleRequest(64, messages=500), {"nic": NIC}, 500 * 65536),
+        (ScaleRequest(64, messages=500, message="1MB"), {}, 500e6),
+        (ScaleRequest(64), {}, None),
     ],
 )
 def test_bytes_of_a_write(asked, changes, write_b):
@@ -107,9 +110,9 @@ def test_bytes_of_a_write(asked, changes, write_b):
 
 
 def test_ranks_of_a_node():
-    assert ranks_per_node(Asked(4), 16) == 16
-    assert ranks_per_node(Asked(4, spare_cores=1), 16) == 15
-    assert ranks_per_node(Asked(4, ranks_per_node=8, spare_cores=1), 16) == 8
-    for asked in (Asked(4, spare_cores=16), Asked(4, ranks_per_node=-1)):
+    assert ranks_per_node(ScaleRequest(4), 16) == 16
+    assert ranks_per_node(ScaleRequest(4, spare_cores=1), 16) == 15
+    assert ranks_per_node(ScaleRequest(4, ranks_per_node=8, spare_cores=1), 16) == 8
+    for asked in (ScaleRequest(4, spare_cores=16), ScaleRequest(4, ranks_per_node=-1)):
         with pytest.raises(InputError, match=r"spare_cores: .* leave a rank on 16 cores"):
             ranks_per_node(asked, 16)

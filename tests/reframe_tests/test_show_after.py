@@ -4,7 +4,7 @@ import subprocess
 
 import pytest
 
-from reframe_tests.machine import ROOT
+from analysis.checkout import ROOT
 
 SCRIPT = ROOT / "reframe_tests" / "src" / "show_after" / "show_after.sh"
 

@@ -3,7 +3,7 @@ import subprocess
 import pytest
 from pydantic import ValidationError
 
-from reframe_tests.machine import Origins
+from injection.machine.machine import Origins
 from reframe_tests.slurm import agent_launcher, cpus_per_task, job_options, on_targets, outcome
 
 HETJOB = Origins(policy="hetjob", nodes=2, partition="origin")

@@ -1,7 +1,7 @@
 """Every environment and recipe, read without Spack.
 
 `spack_envs/builtin.json` lists what the pinned recipes offer. What only Spack itself can say (that
-an environment concretizes, builds and runs) is in `tests/campaigns/test_spack_real.py`, marked
+an environment concretizes, builds and runs) is in `tests/spack_envs/test_spack_real.py`, marked
 `spack`.
 """
 
@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from campaigns.spack import pins, setup
+from spack_envs.builder import pins, setup
 
 FOLDER = pins.ENVIRONMENTS
 RECIPES = FOLDER / "repo" / "spack_repo" / "nimc" / "packages"

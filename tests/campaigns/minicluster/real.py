@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from campaigns.minicluster import namespaces, needs
-from campaigns.minicluster.layout import CHECKOUT, Layout
+from campaigns.minicluster.layout import CHECKOUT, ClusterLayout
 from campaigns.minicluster.spec import Fabric
 
 NIMC = [sys.executable, "-c", "from campaigns.cli import main; main()", "minicluster"]
@@ -28,7 +28,7 @@ class Cluster:
 
     def __init__(self, state: Path) -> None:
         self.state = state
-        self.layout = Layout.of(state)
+        self.layout = ClusterLayout.of(state)
         self.netns_folder_before = namespaces.NETNS.exists()
 
     def command(self, *arguments: str) -> list[str]:

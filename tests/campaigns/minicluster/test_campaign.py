@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from campaigns import jobs
+from campaigns.running import jobs
 from tests.campaigns.minicluster.real import ENV, Cluster, cluster_or_skip
 
 CAMPAIGN = """

@@ -2,7 +2,7 @@ import pytest
 
 from campaigns.minicluster.machine_file import render
 from campaigns.minicluster.spec import Spec
-from reframe_tests import machine
+from injection.machine import machine
 
 
 @pytest.mark.parametrize(

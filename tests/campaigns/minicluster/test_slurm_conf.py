@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from campaigns.minicluster.cgroups import Kind
-from campaigns.minicluster.layout import Layout
+from campaigns.minicluster.layout import ClusterLayout
 from campaigns.minicluster.slurm_conf import Hardware, render
 from campaigns.minicluster.spec import Spec
 
-LAYOUT = Layout(Path("/tmp/mc"))
+LAYOUT = ClusterLayout(Path("/tmp/mc"))
 
 
 def rendered(spec: Spec, cgroup: Kind = "v1") -> dict[str, str]:

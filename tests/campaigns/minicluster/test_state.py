@@ -10,7 +10,7 @@ import pytest
 
 from analysis.errors import InputError, MachineError
 from campaigns.minicluster import cluster, needs, state
-from campaigns.minicluster.layout import SITE, Layout
+from campaigns.minicluster.layout import SITE, ClusterLayout
 from campaigns.minicluster.spec import Spec
 from campaigns.minicluster.state import State
 
@@ -18,13 +18,13 @@ STATE = State(Spec("rxe", 3, 1, numa=2, shares=("/srv/results",)), "up", "10.77.
 
 
 def test_written_and_read_back(tmp_path: Path) -> None:
-    layout = Layout(tmp_path)
+    layout = ClusterLayout(tmp_path)
     state.write(layout, STATE)
     assert state.read(layout) == STATE
 
 
 def test_what_machine_files_read(tmp_path: Path) -> None:
-    document = STATE.as_dict(Layout(tmp_path))
+    document = STATE.as_dict(ClusterLayout(tmp_path))
     assert document["nodes"][2] == {
         "name": "node3",
         "role": "origin",
@@ -40,14 +40,14 @@ def test_what_machine_files_read(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("text", ["", "{", "{}", "[]", '{"spec": {"fabric": "veth"}}'])
 def test_a_torn_state_is_no_state(tmp_path: Path, text: str) -> None:
-    layout = Layout(tmp_path)
+    layout = ClusterLayout(tmp_path)
     assert state.read(layout) is None
     layout.state_json.write_text(text)
     assert state.read(layout) is None
 
 
 def test_a_state_of_another_shape_is_no_state(tmp_path: Path) -> None:
-    layout = Layout(tmp_path)
+    layout = ClusterLayout(tmp_path)
     document = STATE.as_dict(layout)
     del document["spec"]["origins"]
     layout.state_json.write_text(json.dumps(document))
@@ -80,8 +80,8 @@ def test_a_claimed_folder_may_be_claimed_again(tmp_path: Path) -> None:
 def test_without_root_it_is_one_clear_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     for call in (
-        lambda: cluster.up(STATE.spec, Layout(tmp_path)),
-        lambda: cluster.down(Layout(tmp_path)),
+        lambda: cluster.up(STATE.spec, ClusterLayout(tmp_path)),
+        lambda: cluster.down(ClusterLayout(tmp_path)),
     ):
         with pytest.raises(MachineError, match="needs root") as caught:
             call()
@@ -95,4 +95,6 @@ def test_needs_are_complete_rows() -> None:
 
 
 def test_needs_ignore_comments() -> None:
-    assert needs.parse("# a b c d\n\nall x y z # why\n") == [needs.Need("all", "x", "y", "z")]
+    assert needs.parse("# a b c d\n\nall x y z # why\n") == [
+        needs.Requirement("all", "x", "y", "z")
+    ]

@@ -18,11 +18,11 @@ import pytest
 
 from analysis.errors import InputError, MachineError
 from campaigns.minicluster import images, vm
-from campaigns.minicluster.layout import CHECKOUT, Layout
+from campaigns.minicluster.layout import CHECKOUT, ClusterLayout
 from campaigns.minicluster.spec import Spec
 from tests.campaigns.minicluster.real import Cluster, cluster_or_skip
 
-LAYOUT = Layout(Path("/tmp/mc"))
+LAYOUT = ClusterLayout(Path("/tmp/mc"))
 
 
 def boot_image(payload: bytes, setup_sectors: int) -> bytes:
@@ -148,7 +148,7 @@ counters() {
 }
 if [ "$SLURM_PROCID" = 0 ]; then
     counters; write > /dev/null; counters
-    python3 -c 'import json; from reframe_tests.injection import host
+    python3 -c 'import json; from injection import host
 print("facts", json.dumps(host.detect().as_dict()))'
 else
     for i in $(seq 40); do sleep 0.5; write node1 && break; done

@@ -1,0 +1,23 @@
+"""The checkout of this project: where it is, and its commit."""
+
+from __future__ import annotations
+
+import subprocess
+from contextlib import suppress
+from pathlib import Path
+
+#: Its folder.
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def commit(root: Path = ROOT) -> str | None:
+    """The checkout's commit, with `+` where it was changed since; None outside a checkout."""
+    git = ["git", "-C", str(root)]
+    with suppress(OSError, subprocess.CalledProcessError):
+        asked = [git + ["rev-parse", "HEAD"], git + ["status", "--porcelain", "-uno"]]
+        head, changes = (
+            subprocess.run(each, capture_output=True, text=True, check=True).stdout
+            for each in asked
+        )
+        return head.strip() + ("+" if changes.strip() else "")
+    return None

@@ -1,0 +1,78 @@
+"""What works on this host for a machine: what was found, and what it takes to get the rest."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from analysis import checkout
+from analysis.errors import InputError
+from campaigns.host import probes
+from campaigns.host.probes import Finding
+from injection.machine import host, machine
+
+Verdict = Literal["ready", "not ready"]
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """All findings, in the order in which a person would mend them."""
+
+    machine: str
+    verdict: Verdict
+    #: In one line: what stands in the way; empty where nothing does.
+    why: str
+    findings: list[Finding]
+    #: Facts of the host that was looked at (`injection.machine.host`).
+    host: dict[str, Any]
+
+    def as_dict(self) -> dict[str, Any]:
+        """The diagnosis as JSON holds it."""
+        return asdict(self)
+
+
+def examine(name: str, root: Path = checkout.ROOT) -> Diagnosis:
+    """Look at this host for the machine `name`.
+
+    Raises InputError where no file has that name; a file that is wrong is a finding.
+    """
+    if name not in known_machines(root):
+        known = ", ".join(known_machines(root)) or "none"
+        raise InputError(
+            f"machine {name!r}: there is neither site/{name}.yaml nor configs/{name}.py;"
+            f" known machines: {known}"
+        )
+    here = host.detect()
+    findings = [probes.python(), probes.c_compiler()]
+    config, partitions = probes.reframe_config(name, root)
+    site_finding, site = probes.site_file(name, root)
+    findings += [config, site_finding]
+    if site is not None:
+        findings += [probes.cores(site), probes.memory(site), *probes.writes(site)]
+        findings += [*probes.origins(site), *probes.targets(site, partitions)]
+    findings += probes.sharing(partitions)
+    with_slurm = any(part["scheduler"] in ("slurm", "squeue") for part in partitions)
+    findings += probes.slurm(root / "configs" / f"{name}.py", needed=with_slurm)
+    findings += [probes.mpi_launcher(), probes.mpi_compiler(), probes.fortran_compiler()]
+    findings += probes.workloads(findings)
+    findings += probes.rdma(here)
+    findings += probes.injectors(site)
+    findings += [*probes.counters(), probes.spack(), *probes.minicluster()]
+    why = obstacle(findings)
+    return Diagnosis(name, "not ready" if why else "ready", why, findings, here.as_dict())
+
+
+def known_machines(root: Path) -> list[str]:
+    """Every machine that has a file in `site/` or `configs/`: half a machine can be examined."""
+    configs = {path.stem for path in (root / "configs").glob("[a-z]*.py")}
+    return sorted(configs | set(machine.known_machines(root)))
+
+
+def obstacle(findings: list[Finding]) -> str:
+    """What keeps a campaign from running: anything needed that is missing, or every workload."""
+    lacking = [found.what for found in findings if found.needed and found.state == "missing"]
+    workloads = [found for found in findings if found.what.startswith("workload ")]
+    if not any(found.state != "missing" for found in workloads):
+        lacking.append("a workload")
+    return ", ".join(lacking)

@@ -1,0 +1,1 @@
+"""From a request to cases, blocks, nodes and ReFrame commands."""

@@ -1,0 +1,57 @@
+"""What is asked of which machine: reads the files that a command names, checks them together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from analysis import checkout
+from analysis.errors import InputError
+from campaigns.host.programs import settings_of
+from campaigns.planning import partitions, sweep
+from campaigns.planning.omitted import Omitted, leave_out
+from campaigns.planning.plan import Site
+from campaigns.request.checks import settable
+from campaigns.request.load import load_campaign
+from campaigns.request.schema import Campaign
+from injection.machine import machine
+from reframe_tests.workloads import WORKLOADS
+
+
+@dataclass(frozen=True)
+class Request:
+    """A campaign, the machine it is asked of, and where ReFrame finds both."""
+
+    campaign: Campaign
+    #: What it asks for and this machine cannot have.
+    absent: list[Omitted]
+    #: The campaign file as it was read.
+    text: str
+    machine: machine.Machine
+    site: Site
+
+
+def prepare(campaign_file: Path, machine_name: str, root: Path = checkout.ROOT) -> Request:
+    """Raises InputError for a campaign or a machine that is not known, or not right."""
+    described = machine.load(machine_name, root)
+    config = root / "configs" / f"{machine_name}.py"
+    if not config.is_file():
+        raise InputError(f"machine {machine_name!r}: there is no configs/{machine_name}.py")
+    folder = root / "reframe_tests"
+    checks = {
+        name: settable(folder, name) for name in WORKLOADS if (folder / f"{name}.py").is_file()
+    }
+    loaded = load_campaign(campaign_file, checks, described)
+    campaign, absent = leave_out(sweep.expand(loaded, described), described)
+    shared = described.origins.policy == "same_host"
+    targets = partitions.of_targets(settings_of(config).partitions, described.partition)
+    site = Site(
+        machine=machine_name,
+        config=config,
+        checks=folder,
+        origin_nodes=0 if shared else described.origins.nodes,
+        partition=described.partition,
+        slurm=not shared or partitions.are_of_slurm(targets),
+        time_limit_s=partitions.time_limit_s(targets),
+    )
+    return Request(campaign, absent, campaign_file.read_text(encoding="utf-8"), described, site)

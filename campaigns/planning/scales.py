@@ -1,0 +1,94 @@
+"""What each scale of a scaling campaign comes to, before a node is booked. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from analysis.simulate.hits import rank_slowdowns
+from analysis.simulate.progress import Application
+from analysis.statistics.sample_size import pairs_needed
+from campaigns.request.nodes import short_writes
+from campaigns.request.schema import Campaign, Entry
+from campaigns.simulation.simulate import run
+from injection.machine.machine import Machine
+from injection.plan import TIMED_ARMS
+from reframe_tests import scaling
+
+#: Work of the simulated application, seconds; its slowdown has settled by then.
+_SIMULATED_S = 25.0
+
+
+@dataclass(frozen=True)
+class Scale:
+    """One arm of one scale; None where the machine's file or the campaign does not tell."""
+
+    case: str
+    arm: str
+    target_nodes: int
+    origin_nodes: int
+    #: Whole writers at work at a time, each write's length, and writes that begin in a second.
+    writers: int
+    write_s: float
+    writes_per_s: float
+    #: Bytes of one write, and of all writes of one run.
+    write_b: float | None
+    run_b: float | None
+    #: Share of the busiest origin's link that its writers take, over the length of a write.
+    link_share: float | None
+    #: Slowdown by simulation, and the pairs whose interval is narrow enough to see it: as narrow
+    #: as the campaign asks, or as the effect is large.
+    slowdown_simulated: float | None
+    pairs_needed: int | None
+
+
+def scales(campaign: Campaign, machine: Machine) -> list[Scale]:
+    """Every scale and arm of short writes. Raises InputError for what cannot be planned."""
+    arms = [arm for arm in campaign.arms if arm in TIMED_ARMS]
+    return [_scale(campaign, entry, arm, machine) for entry in campaign.cases for arm in arms]
+
+
+def _scale(campaign: Campaign, entry: Entry, arm: str, machine: Machine) -> Scale:
+    asked = short_writes(campaign, entry)
+    load = scaling.load(asked, machine)
+    writers, nic, write_b = load.writers[arm], machine.nic, load.write_b
+    busiest = -(-writers // max(load.origins, 1))
+    slowdown = _slowdown(campaign, asked, writers, load.length_s, machine)
+    return Scale(
+        case=entry.name,
+        arm=arm,
+        target_nodes=entry.nodes,
+        origin_nodes=load.origins,
+        writers=writers,
+        write_s=load.length_s,
+        writes_per_s=load.writes_per_s[arm],
+        write_b=write_b,
+        run_b=write_b * load.writes_per_s[arm] * entry.expect if write_b is not None else None,
+        link_share=busiest * write_b / load.length_s / nic.link_rate_b_s
+        if nic and write_b is not None
+        else None,
+        slowdown_simulated=slowdown,
+        pairs_needed=_pairs(campaign, slowdown),
+    )
+
+
+def _slowdown(
+    campaign: Campaign, asked: scaling.ScaleRequest, writers: int, write_s: float, machine: Machine
+) -> float | None:
+    model = campaign.simulate
+    if model is None:
+        return None
+    ranks = scaling.ranks_per_node(asked, machine.node_facts().cores)
+    if writers == 0:
+        return 1.0
+    steps = max(round(_SIMULATED_S / model.step), 1)
+    application = Application(asked.nodes * ranks, ranks, steps, model.step)
+    mean = 1 + (model.worst - 1) / ranks
+    slowdowns = rank_slowdowns(ranks, mean, model.worst)
+    return run(application, slowdowns, writers, write_s, campaign.seed, asked.draw).slowdown
+
+
+def _pairs(campaign: Campaign, slowdown: float | None) -> int | None:
+    if campaign.simulate is None or slowdown is None or slowdown <= 1:
+        return None
+    narrow = min(campaign.pairs.precision or slowdown - 1, slowdown - 1)
+    return pairs_needed(campaign.simulate.spread, narrow)

@@ -1,0 +1,111 @@
+"""Sweeps of the contention model (seed 003): numbers of computing cores on placements, as cases.
+
+A placement is a pair of NUMA nodes: that of the computations' data, and that of the buffers of the
+communications. What both come to follows from the machine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import product
+from pathlib import Path
+
+from analysis.errors import InputError
+from campaigns.request.schema import Campaign, Entry
+from injection.machine.machine import Machine
+
+
+def expand(campaign: Campaign, machine: Machine) -> Campaign:
+    """The campaign with a case for each number of cores and placement in the place of each sweep.
+
+    Raises InputError where the machine has no cores for the application.
+    """
+    entries = [
+        case
+        for entry in campaign.workloads
+        for case in ([entry] if entry.sweep is None else _cases(entry, machine))
+    ]
+    return campaign.model_copy(update={"workloads": entries})
+
+
+def _cases(entry: Entry, machine: Machine) -> list[Entry]:
+    assert entry.sweep is not None
+    return [
+        entry.model_copy(
+            update={
+                "case": f"{entry.name}@n{n}-c{comp}-m{comm}",
+                "set": {**entry.set, "cores": n, "node": comp, "comm_node": comm},
+            }
+        )
+        for comp, comm in placements(machine, calibration=entry.sweep.placements == "calibration")
+        for n in range(1, socket_cores(machine) + 1)
+    ]
+
+
+def placements(machine: Machine, *, calibration: bool) -> list[tuple[int, int]]:
+    """Pairs of NUMA nodes: both on the first node of a socket, of the first two sockets; or all.
+
+    Those two come first in any case: a run that is stopped can be fitted all the same.
+    """
+    facts = machine.node_facts()
+    per_socket = max(1, facts.numa_nodes // facts.sockets)
+    first = [(node, node) for node in (0, per_socket) if node < facts.numa_nodes]
+    nodes = range(facts.numa_nodes)
+    return first if calibration else list(dict.fromkeys([*first, *product(nodes, nodes)]))
+
+
+def socket_cores(machine: Machine) -> int:
+    """Cores of one socket that the application may have."""
+    facts = machine.node_facts()
+    app_cpus, _ = machine.split_cpus()
+    return max(1, (len(app_cpus) or facts.cores) // facts.sockets)
+
+
+def siblings(entry: Entry, cases: Sequence[Entry]) -> list[Entry]:
+    """Cases of a chosen case's placement, itself included, from the fewest cores to the most."""
+    same = (each for each in cases if each.chosen and _place(each) == _place(entry))
+    return sorted(same, key=_n)
+
+
+def is_chosen(entry: Entry, cases: Sequence[Entry]) -> bool:
+    """Whether it may be left out: the fewest and the most cores of a placement are not."""
+    if not entry.chosen:
+        return False
+    same = siblings(entry, cases)
+    return entry.name not in (same[0].name, same[-1].name)
+
+
+def most(entry: Entry, cases: Sequence[Entry]) -> list[Entry]:
+    """As many of a chosen case's siblings as may be measured: all have the same cost."""
+    from analysis.contention import calibrate  # fitting takes a second to load
+
+    same = siblings(entry, cases)
+    return [same[-1], *same[: calibrate.points_allowed(_n(same[-1])) - 1]]
+
+
+def next_case(run: Path, same: Sequence[Entry], begun: Sequence[Entry]) -> Entry | None:
+    """The case of a placement to measure next, None when its model is known well enough.
+
+    `same` are all of the placement's cases, `begun` those that were measured or could not be.
+    """
+    from analysis.contention import calibrate, from_run
+
+    if not begun:
+        return same[0]
+    try:
+        points = from_run.load(run, None).at(same[0].set["node"], same[0].set["comm_node"])
+    except InputError:  # no sample counts: that the case failed is told by then
+        return None
+    cores = _n(same[-1])
+    n = calibrate.next_n(points, cores, calibrate.points_allowed(cores))
+    return next((each for each in same if _n(each) == n and each not in begun), None)
+
+
+def _place(entry: Entry) -> tuple[str, object, object]:
+    return entry.name.rpartition("@")[0], entry.set["node"], entry.set["comm_node"]
+
+
+def _n(entry: Entry) -> int:
+    n = entry.set["cores"]
+    assert isinstance(n, int)
+    return n

@@ -1,0 +1,1 @@
+"""What is asked: the campaign file, its schema and its faults."""

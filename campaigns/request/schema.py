@@ -1,0 +1,271 @@
+"""What a campaign file may say. `docs/campaigns.md` shows it by example.
+
+The models hold what was asked, in SI units. A field's description is what a user reads when a
+value is refused: what is allowed there.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+
+from analysis import units
+from analysis.errors import InputError
+from injection.injectors import INJECTORS
+from injection.plan import ARMS, Demand
+
+#: Fewer pairs give no interval of 95 % (`docs/method.md`).
+LEAST_PAIRS = 6
+#: What may stand in `injector.name`; `auto` takes the one that the machine's file names.
+_INJECTORS = ("auto", *sorted(name for name, each in INJECTORS.items() if each.writes))
+
+#: Variables of a check that a sweep sets.
+SWEPT = frozenset({"cores", "node", "comm_node"})
+
+_TREATED = [arm for arm in ARMS if arm != "off"]
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@+-]{0,79}", re.ASCII)
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
+
+Read = Callable[[str, str], float]
+
+
+def _positive(read: Read, text: Any) -> float:
+    if not isinstance(text, str):
+        raise ValueError(f"{text} has no unit" if type(text) in (int, float) else "no text found")
+    try:
+        value = read(text, "")
+    except InputError as error:
+        raise ValueError(str(error).removeprefix(": ")) from error
+    if not 0 < value < math.inf:
+        raise ValueError(f"{text!r} is not above zero")
+    return value
+
+
+def _duration_s(text: Any) -> float:
+    return _positive(units.duration_s, text)
+
+
+def _text_of(read: Read, *words: str) -> Callable[[Any], str]:
+    """A check that a text is one of `words` or a quantity; it stays as it was written."""
+
+    def check(text: Any) -> str:
+        if text not in words:
+            _positive(read, text)
+        return str(text)
+
+    return check
+
+
+def _name(text: str) -> str:
+    if not _NAME.fullmatch(text):
+        raise ValueError(f"'{text:.80}' is no name")
+    return text
+
+
+def _settings(settings: dict[str, Any]) -> dict[str, Any]:
+    for name, value in settings.items():
+        if not _VARIABLE.fullmatch(name):
+            raise ValueError(f"{name!r} is no variable's name")
+        if not isinstance(value, str | int | float | bool):
+            raise ValueError(f"{name!r} has no single value")
+    return settings
+
+
+def _arms(arms: list[str]) -> list[str]:
+    for arm in arms:
+        if arm not in ARMS:
+            raise ValueError(f"unknown arm {arm!r}")
+        if arms.count(arm) > 1:
+            raise ValueError(f"{arm!r} stands twice")
+    if "off" not in arms or len(arms) < 2:
+        raise ValueError("an effect needs 'off' and one more")
+    return arms
+
+
+def _scales(nodes: list[int]) -> list[int]:
+    if not nodes or min(nodes) < 1 or len(set(nodes)) < len(nodes):
+        raise ValueError(f"{nodes} found")
+    return nodes
+
+
+def _injector(name: str) -> str:
+    if name not in _INJECTORS:
+        raise ValueError(f"unknown injector '{name}'")
+    return name
+
+
+Name = Annotated[str, AfterValidator(_name)]
+Duration = Annotated[float, BeforeValidator(_duration_s)]
+_NAME_RULE = "a name of letters, digits and ._@+- (80 at most, a letter or digit first)"
+_DURATION_RULE = "a length of time with its unit, such as 30s, 10min or 1h"
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
+
+
+class SweepRequest(_Part):
+    """Cases of the contention model: numbers of computing cores on placements of both data."""
+
+    cores: Literal["all", "few"] = Field(
+        default="few",
+        description="all, or few: the ends, and between them where the models so far disagree",
+    )
+    placements: Literal["calibration", "all"] = Field(
+        default="calibration", description="calibration, or all pairs of NUMA nodes"
+    )
+
+
+class Entry(_Part):
+    """One case: a workload with its settings."""
+
+    check: str = Field(description="the name of a workload")
+    case: Name | None = Field(default=None, description=_NAME_RULE)
+    #: Node counts of weak scaling: a case for each.
+    scales: Annotated[list[int], AfterValidator(_scales)] | None = Field(
+        default=None, description="a list of node counts, each a whole number from 1 and once"
+    )
+    #: A case for each number of cores and placement of this machine (`campaigns.planning.sweep`).
+    sweep: SweepRequest | None = Field(
+        default=None, description="a mapping of cores and placements"
+    )
+    set: Annotated[dict[str, Any], AfterValidator(_settings)] = Field(
+        default={}, description="variables of the check, each with one number, text, true or false"
+    )
+    #: NUMA nodes without which the case makes no sense: a machine with fewer leaves it out.
+    needs_numa_nodes: int = Field(default=1, ge=1, description="a whole number from 1")
+    #: Expected length of one run, seconds. Only the estimate of the plan rests on it.
+    expect: Duration = Field(default=60.0, description=_DURATION_RULE)
+
+    @property
+    def name(self) -> str:
+        """Name of the case in the run: as asked, else the workload's."""
+        return self.case or self.check
+
+    @property
+    def chosen(self) -> bool:
+        """Whether it is measured only where the other cases of its sweep do not tell enough."""
+        return self.sweep is not None and self.sweep.cores == "few"
+
+    @property
+    def nodes(self) -> int:
+        """Target nodes of the case."""
+        nodes = self.set.get("nodes", 1)
+        return nodes if isinstance(nodes, int) else 1
+
+    @property
+    def cases(self) -> list[Entry]:
+        """The case of each scale, `NAME@NODES`; without scales the entry itself."""
+        if self.scales is None:
+            return [self]
+        return [
+            self.model_copy(
+                update={
+                    "case": f"{self.name}@{nodes}",
+                    "scales": None,
+                    "set": {**self.set, "nodes": nodes},
+                }
+            )
+            for nodes in self.scales
+        ]
+
+
+class Pairs(_Part):
+    """How many pairs a case gets, over all of its blocks."""
+
+    floor: int = Field(
+        default=10, ge=LEAST_PAIRS, le=100_000, description=f"a whole number from {LEAST_PAIRS}"
+    )
+    #: None: as many as the floor, or where a precision is asked, four times as many.
+    cap: int | None = Field(
+        default=None, le=100_000, description="a whole number, at least 'floor'"
+    )
+    #: Half-width of the interval of the slowdown, relative to it, at which no more is needed.
+    precision: float | None = Field(
+        default=None, gt=0, lt=1, description="a number between 0 and 1, such as 0.01 for 1 %"
+    )
+    #: Pairs of one allocation; None: as many as the floor.
+    block: int | None = Field(default=None, ge=1, description="a whole number from 1")
+
+    @property
+    def most(self) -> int:
+        """Pairs at which a case ends whatever its interval."""
+        if self.cap is not None:
+            return self.cap
+        return self.floor if self.precision is None else 4 * self.floor
+
+    @property
+    def block_size(self) -> int:
+        """Pairs of one allocation."""
+        return self.block or self.floor
+
+
+class InjectorChoice(_Part):
+    """Who writes in the arm `on`, and what."""
+
+    name: Annotated[str, AfterValidator(_injector)] = Field(
+        default="auto", description=" ".join(_INJECTORS)
+    )
+    message: Annotated[str, BeforeValidator(_text_of(units.size_b, "auto", "dram"))] = Field(
+        default="auto", description="auto, dram, or a size with its unit, such as 64KiB"
+    )
+    rate: Annotated[str, BeforeValidator(_text_of(units.rate_b_s, "full"))] = Field(
+        default="full", description="full, or a rate with its unit, such as 500MB/s"
+    )
+
+
+class Verify(_Part):
+    """What must hold for a run with writers to count."""
+
+    min_share: float = Field(
+        default=Demand.min_share,
+        gt=0,
+        le=1,
+        description="a number above 0, at most 1: share of the rate alone",
+    )
+    retries: int = Field(
+        default=Demand.retries, ge=0, le=100, description="a whole number from 0 to 100"
+    )
+
+
+class Simulated(_Part):
+    """What the simulation of a plan takes as known. None of it touches a measurement."""
+
+    #: Measured slowdown of the most slowed rank of a node that is written to.
+    worst: float = Field(ge=1, description="a number from 1")
+    #: Length of a time step of the application.
+    step: Duration = Field(description=_DURATION_RULE)
+    #: Standard deviation of the logarithm of an A/A pair's ratio.
+    spread: float = Field(gt=0, lt=1, description="a number between 0 and 1, such as 0.01")
+
+
+class Campaign(_Part):
+    """What is asked of a machine."""
+
+    name: Name = Field(description=_NAME_RULE)
+    title: str = Field(default="", description="text")
+    description: str = Field(default="", description="text")
+    workloads: list[Entry] = Field(
+        min_length=1, description="a list of entries, each with at least 'check'"
+    )
+    arms: Annotated[list[str], AfterValidator(_arms)] = Field(
+        description=f"a list with off and at least one more of: {' '.join(_TREATED)}"
+    )
+    pairs: Pairs = Field(default=Pairs(), description="a mapping")
+    injector: InjectorChoice = Field(default=InjectorChoice(), description="a mapping")
+    verify: Verify = Field(default=Verify(), description="a mapping")
+    #: None: `nimc plan` simulates nothing.
+    simulate: Simulated | None = Field(default=None, description="a mapping")
+    #: Longest time that one run of an application may take, seconds.
+    run_timeout: Duration = Field(default=Demand.run_timeout_s, description=_DURATION_RULE)
+    seed: int = Field(default=1, ge=0, lt=2**63, description="a whole number from 0")
+
+    @property
+    def cases(self) -> list[Entry]:
+        """Every case, in the order of the file."""
+        return [case for entry in self.workloads for case in entry.cases]

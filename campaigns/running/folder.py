@@ -1,0 +1,131 @@
+"""The folder of a run (layout: `analysis.run`): made, found again, and held by one process."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from analysis.errors import InputError, MachineError
+from analysis.run import RunHeader, load_header, save_header
+from campaigns.running import jobs
+from campaigns.running.session import users_of
+
+#: How long what a killed campaign left may take to end, seconds.
+_LEFTOVERS_S = 60.0
+
+
+@dataclass
+class RunFolder:
+    """An open run."""
+
+    path: Path
+    header: RunHeader
+    resumed: bool
+
+    def finish(self) -> None:
+        """Mark the run complete."""
+        self.header = replace(self.header, finished_s=time.time())
+        _save(self.path, self.header)
+
+
+@contextmanager
+def open_run(
+    results: Path, header: RunHeader, *, fresh: bool = False, slurm: bool = False
+) -> Iterator[RunFolder]:
+    """The latest unfinished run of the same digest in `results`, else (or `fresh`) a new one.
+
+    What an earlier holder left at work, its jobs where the machine is driven by `slurm`, is ended.
+    Held until the context ends. Raises InputError where another process holds it, MachineError
+    where it cannot be written or where processes of an earlier holder do not end.
+    """
+    results = results.absolute()
+    try:
+        results.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise MachineError(f"{results}: {error.strerror}") from error
+    found = None if fresh else find_unfinished(results, header.digest)
+    path = found or _create(results, header.run)
+    with _locked(path):
+        if found:
+            if slurm:
+                jobs.cancel(path)
+            _await_leftovers(path)
+            yield RunFolder(path, load_header(path), resumed=True)
+        else:
+            new = replace(header, run=path.name)
+            _save(path, new)
+            yield RunFolder(path, new, resumed=False)
+
+
+def find_unfinished(results: Path, digest: str) -> Path | None:
+    """The run of that digest that was started last and is not complete."""
+    found: list[tuple[float, Path]] = []
+    for file in results.glob("*/run.json"):
+        with suppress(InputError, OSError):  # of another version, or no run of ours
+            header = load_header(file.parent)
+            if header.digest == digest and header.finished_s is None:
+                found.append((header.started_s, file.parent))
+    return max(found)[1] if found else None
+
+
+def _create(results: Path, name: str) -> Path:
+    for number in range(1, 1000):
+        path = results / (name if number == 1 else f"{name}-{number}")
+        try:
+            path.mkdir()
+        except FileExistsError:
+            continue
+        except OSError as error:
+            raise MachineError(f"{path}: {error.strerror}") from error
+        return path
+    raise MachineError(f"{results / name}: a thousand runs of that name are there already")
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    try:
+        lock = (path / "lock").open("a+")
+    except OSError as error:
+        raise MachineError(f"{path}/lock: {error.strerror}") from error
+    with lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            lock.seek(0)
+            holder = lock.read().strip() or "unknown"
+            raise InputError(
+                f"{path}: another nimc (process {holder}) runs this campaign there; allowed: wait "
+                "for it, another --results, or --fresh"
+            ) from error
+        except OSError as error:
+            raise MachineError(
+                f"{path}/lock: {error.strerror}: files of this file system cannot be locked"
+                " (Lustre: mount option flock); --results names a folder of another"
+            ) from error
+        with suppress(OSError):  # who holds it is only told, never relied upon
+            lock.truncate(0)
+            lock.write(f"{os.getpid()}\n")
+            lock.flush()
+        yield
+
+
+def _await_leftovers(path: Path) -> None:
+    """A killed campaign's last block takes a moment to end; nothing is measured beside it."""
+    until_s = time.monotonic() + _LEFTOVERS_S
+    while left := users_of(path):
+        if time.monotonic() > until_s:
+            pids = " ".join(map(str, left))
+            raise MachineError(f"{path}: processes of an earlier run do not end: {pids}")
+        time.sleep(0.2)
+
+
+def _save(path: Path, header: RunHeader) -> None:
+    try:
+        save_header(path, header)
+    except OSError as error:
+        raise MachineError(f"{path}/run.json: {error.strerror}") from error

@@ -1,0 +1,60 @@
+"""The header of a new run: what is asked, of which machine, with which software."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from typing import Any
+
+from analysis.checkout import commit
+from analysis.run import RunHeader
+from campaigns.planning.prepare import Request
+from campaigns.request.schema import Campaign
+from injection.machine import host, versions
+from injection.machine.machine import Machine
+
+#: Distributions whose version tells how samples were made.
+_SOFTWARE = ("nimc", "reframe-hpc", *versions.WHEELS)
+
+
+def new_header(asked: Request) -> RunHeader:
+    """The header of a run that starts now; its folder may yet get another name."""
+    started_s = time.time()
+    here = host.detect().as_dict()
+    stamp = time.strftime("%Y%m%d-%H%M%S", time.gmtime(started_s))
+    campaign = asked.campaign
+    return RunHeader(
+        run=f"{campaign.name}-{asked.site.machine}-{stamp}",
+        campaign=campaign.name,
+        machine=asked.site.machine,
+        started_s=started_s,
+        finished_s=None,
+        digest=digest(campaign, asked.machine, here["hostname"]),
+        campaign_text=asked.text,
+        pairs_floor=campaign.pairs.floor,
+        pairs_cap=campaign.pairs.most,
+        precision=campaign.pairs.precision,
+        facts={"host": here, "site": asked.machine.model_dump(mode="json")},
+        versions=versions.of_packages(_SOFTWARE),
+        commit=commit(),
+    )
+
+
+def digest(campaign: Campaign, machine: Machine, hostname: str) -> str:
+    """SHA-256 of all that must be the same for two sessions to add to one run.
+
+    Texts for people and the planner's expectation are not part of it, nor what is as by default:
+    an option that a later version brings ends no run. A host's name is where the machine is the
+    host itself.
+    """
+    asked = campaign.model_dump(
+        mode="json",
+        exclude_defaults=True,
+        exclude={"title": True, "description": True, "workloads": {"__all__": {"expect"}}},
+    )
+    site = machine.model_dump(mode="json", exclude_defaults=True)
+    what: dict[str, Any] = {"campaign": asked, "machine": site}
+    if machine.origins.policy == "same_host":
+        what["hostname"] = hostname
+    return hashlib.sha256(json.dumps(what, sort_keys=True).encode()).hexdigest()

@@ -1,0 +1,146 @@
+"""How far a campaign is and how long it still takes, for people, on standard error."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+from campaigns.text import duration
+
+#: How often a plain line is printed, seconds.
+_PLAIN_S = 30.0
+
+
+class NewSamples:
+    """The samples that a file gains from now on."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        text = path.read_bytes() if path.exists() else b""
+        self._offset = text.rfind(b"\n") + 1  # a torn line is cut off before the next is written
+
+    def new(self) -> list[Mapping[str, Any]]:
+        """Whole samples since the call before."""
+        if not self._path.exists():
+            return []
+        with self._path.open("rb") as file:
+            file.seek(self._offset)
+            whole, end, _ = file.read().rpartition(b"\n")
+        self._offset += len(whole) + len(end)
+        return [json.loads(line) for line in whole.splitlines()]
+
+
+@dataclass
+class RunCounter:
+    """Runs of a campaign, done and to come. Pure: told the time, never asks for it."""
+
+    #: Expected length of everything after the block at work, seconds.
+    later_s: float
+    #: Runs of the block at work, and its expected length in seconds.
+    block_runs: int
+    block_s: float
+    started_s: float
+    done: int = 0
+    rejected: int = 0
+    #: Clock time of the last sample.
+    last_s: float = field(default=0.0)
+
+    def add(self, sample: Mapping[str, Any], now_s: float) -> None:
+        """Count one sample; a run that does not count will be repeated."""
+        if sample["outcome"] == "kept":
+            self.done += 1
+        else:
+            self.rejected += 1
+        self.last_s = now_s
+
+    def left_s(self, now_s: float) -> float:
+        """Time left: as the runs of this block went so far, before the first as planned."""
+        if not self.done:
+            return max(0.0, self.block_s - (now_s - self.started_s)) + self.later_s
+        mean_s = (self.last_s - self.started_s) / self.done
+        block_s = (self.block_runs - self.done) * mean_s - (now_s - self.last_s)
+        return max(0.0, block_s) + self.later_s
+
+
+class Display(Protocol):
+    """Where progress is shown."""
+
+    def show(self, what: str, counter: RunCounter, now_s: float) -> None:
+        """What is at work, and how far it is."""
+
+    def close(self) -> None:
+        """Take away whatever would not stay right."""
+
+
+class PlainDisplay:
+    """Lines, as a log file wants them: at the start of a block and twice a minute."""
+
+    def __init__(self) -> None:
+        self._what = ""
+        self._next_s = 0.0
+
+    def show(self, what: str, counter: RunCounter, now_s: float) -> None:
+        """Print a line where one is due."""
+        if what == self._what and now_s < self._next_s:
+            return
+        self._what, self._next_s = what, now_s + _PLAIN_S
+        print(f"nimc: {_words(what, counter, now_s)}", file=sys.stderr, flush=True)
+
+    def close(self) -> None:
+        """Nothing to take away."""
+
+
+class TerminalDisplay:
+    """One line with a bar, redrawn in place."""
+
+    def __init__(self) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, Progress, TextColumn
+
+        # No thread draws: one that wakes ten times a second would take part in the measurement.
+        self._progress = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=24),
+            console=Console(stderr=True),
+            auto_refresh=False,
+            transient=True,
+        )
+        self._task = self._progress.add_task("")
+        self._progress.start()
+
+    def show(self, what: str, counter: RunCounter, now_s: float) -> None:
+        """Redraw."""
+        self._progress.update(
+            self._task,
+            description=_words(what, counter, now_s),
+            completed=counter.done,
+            total=counter.block_runs,
+            refresh=True,
+        )
+
+    def close(self) -> None:
+        """Take the bar away, and give the cursor back."""
+        self._progress.stop()
+
+
+def display() -> Display:
+    """A bar on a terminal, lines elsewhere."""
+    return TerminalDisplay() if sys.stderr.isatty() else PlainDisplay()
+
+
+def _words(what: str, counter: RunCounter, now_s: float) -> str:
+    rejected = f", {counter.rejected} rejected" if counter.rejected else ""
+    return (
+        f"{what}: {counter.done} of {counter.block_runs} runs{rejected}, "
+        f"about {duration(counter.left_s(now_s))} left"
+    )
+
+
+def clock_s() -> float:
+    """The clock that progress is measured by, seconds."""
+    return time.monotonic()

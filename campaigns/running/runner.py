@@ -1,0 +1,148 @@
+"""Runs a campaign: block by block, until every case is known as well as asked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from analysis.errors import MachineError
+from campaigns.planning import sweep
+from campaigns.planning.plan import Site, block_s, command
+from campaigns.request.schema import Campaign, Entry
+from campaigns.running import jobs
+from campaigns.running.case_state import CaseState, case_state
+from campaigns.running.failure import why_failed
+from campaigns.running.interrupts import Interrupts, Stopped
+from campaigns.running.progress import Display, NewSamples, RunCounter, clock_s
+from campaigns.running.session import run_session
+from injection import processes
+
+#: Runs of a block that come first and are thrown away, where the campaign does not say.
+_WARMUPS = 1
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A case that could not be measured as asked."""
+
+    case: str
+    #: One line for people.
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.case}: {self.reason}"
+
+
+@dataclass(frozen=True)
+class CampaignRunner:
+    """What stays the same from block to block."""
+
+    campaign: Campaign
+    site: Site
+    #: Folder of the run, and path of ReFrame.
+    run: Path
+    reframe: str
+    interrupts: Interrupts
+    display: Display
+
+    def run_all(self) -> list[Failure]:
+        """Measure every case; one that fails does not keep the others from being measured.
+
+        Raises Stopped on a signal. Whatever was measured is on disk at any moment.
+        """
+        processes.become_subreaper()
+        failures = []
+        left = {entry.name: entry for entry in self.campaign.cases}
+        for entry in self._order():
+            left.pop(entry.name)
+            failure = self._run_case(entry, sum(map(self._case_least_s, left.values())))
+            if failure:
+                failures.append(failure)
+        return failures
+
+    def _order(self) -> Iterator[Entry]:
+        """The cases as they are measured; a sweep of few cores says after each which is next."""
+        cases = self.campaign.cases
+        for entry in cases:
+            same = sweep.siblings(entry, cases) if entry.chosen else []
+            if not same:
+                yield entry
+            elif entry == same[0]:
+                begun = [each for each in same if self._standing(each).next_block]
+                yield from begun
+                while chosen := sweep.next_case(self.run, same, begun):
+                    begun.append(chosen)
+                    yield chosen
+
+    def _run_case(self, entry: Entry, later_s: float) -> Failure | None:
+        now = self._standing(entry)
+        while pairs := now.missing(self.campaign.pairs):
+            reason = self._run_block(entry, now.next_block, pairs, later_s)
+            before, now = now, self._standing(entry)
+            if reason is None and (now.pairs, now.lost) == (before.pairs, before.lost):
+                why = (
+                    now.last_reason
+                    or f"no run was made; see {self._logs(entry, now.next_block - 1)}"
+                )
+                reason = f"block {before.next_block} added no pair: {why}"
+            if reason:
+                return Failure(entry.name, reason)
+        if not now.pairs:
+            return Failure(entry.name, f"no pair counts: {now.last_reason}")
+        return None
+
+    def _run_block(self, entry: Entry, block: int, pairs: int, later_s: float) -> str | None:
+        """Run one ReFrame session. Returns why it failed, None where it did not."""
+        logs = self._logs(entry, block)
+        try:
+            logs.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise MachineError(f"{logs}: {error.strerror}") from error
+        _, *arguments = command(self.campaign, entry, self.site, block, pairs, str(self.run))
+        samples = NewSamples(self.run / "samples" / f"{entry.name}.jsonl")
+        warmups = int(entry.set.get("warmups", _WARMUPS))
+        counter = RunCounter(
+            later_s=later_s,
+            block_runs=warmups + pairs * len(self.campaign.arms),
+            block_s=block_s(self.campaign, entry, pairs),
+            started_s=clock_s(),
+        )
+
+        def tick() -> None:
+            now_s = clock_s()
+            for sample in samples.new():
+                counter.add(sample, now_s)
+            self.display.show(f"{entry.name}, block {block}", counter, now_s)
+
+        tick()
+        log = logs / "reframe.log"
+        try:
+            status = run_session([self.reframe, *arguments], self.run, log, self.interrupts, tick)
+        except Stopped:
+            self._end_jobs()
+            raise
+        if status < 0:
+            self._end_jobs()
+        return why_failed(status, logs)
+
+    def _end_jobs(self) -> None:
+        """ReFrame that was killed could not cancel its job."""
+        if self.site.slurm:
+            jobs.cancel(self.run)
+
+    def _standing(self, entry: Entry) -> CaseState:
+        return case_state(self.run, entry.name, self.campaign.arms)
+
+    def _logs(self, entry: Entry, block: int) -> Path:
+        return self.run / "logs" / entry.name / str(block)
+
+    def least_s(self) -> float:
+        """Expected time that the campaign still needs at least, seconds."""
+        return sum(map(self._case_least_s, self.campaign.cases))
+
+    def _case_least_s(self, entry: Entry) -> float:
+        if sweep.is_chosen(entry, self.campaign.cases):
+            return 0.0
+        missing = self.campaign.pairs.floor - self._standing(entry).pairs
+        return block_s(self.campaign, entry, missing) if missing > 0 else 0.0

@@ -1,0 +1,114 @@
+"""One ReFrame session as a child process that never outlives the campaign."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from analysis.checkout import ROOT
+from analysis.errors import MachineError
+from campaigns.running.interrupts import Interrupts
+from injection import processes
+
+#: Names another ReFrame than the one installed beside this Python.
+REFRAME_VARIABLE = "NIMC_REFRAME"
+#: In the environment of everything that a run starts: the run's folder.
+RUN_VARIABLE = "NIMC_RUN"
+#: How often progress is looked at, seconds.
+_TICK_S = 1.0
+#: How long ReFrame may take to cancel its jobs, seconds.
+_GRACE_S = 30.0
+_PR_SET_PDEATHSIG = 1
+_LIBC = ctypes.CDLL(None)
+
+
+def find_reframe() -> str:
+    """Path of ReFrame; raises MachineError where there is none."""
+    named = os.environ.get(REFRAME_VARIABLE)
+    beside = Path(sys.executable).parent / "reframe"
+    found = shutil.which(named or str(beside)) or (None if named else shutil.which("reframe"))
+    if found is None:
+        where = f"{REFRAME_VARIABLE}={named}" if named else f"beside {sys.executable} or on PATH"
+        raise MachineError(f"reframe: not found {where}; 'make campaign' installs it")
+    return os.path.abspath(found)
+
+
+def run_session(
+    argv: Sequence[str], run: Path, log: Path, interrupts: Interrupts, tick: Callable[[], None]
+) -> int:
+    """Run a command to its end, its output in `log`; calls `tick` once a second.
+
+    Returns its exit status. Raises Stopped after it was ended on a signal. Nothing that it started
+    is left when this returns or raises, provided that this process is a subreaper.
+    """
+    environment = {
+        **os.environ,
+        RUN_VARIABLE: str(run),
+        "PYTHONPATH": os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]),
+    }
+    interrupts.check()
+    with log.open("ab") as output:
+        child = subprocess.Popen(
+            argv,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            cwd=log.parent,
+            env=environment,
+            start_new_session=True,  # a Ctrl-C of the terminal reaches this process alone
+            preexec_fn=_end_with(os.getpid()),
+        )
+    try:
+        while child.poll() is None:
+            interrupts.wait(_TICK_S)
+            if interrupts.signum is not None:
+                _end(child, interrupts)
+            tick()
+    finally:
+        if child.poll() is None:
+            child.kill()
+        processes.kill_descendants()
+        child.wait()
+    interrupts.check()
+    return child.returncode
+
+
+def _end_with(parent: int) -> Callable[[], None]:
+    """Make the child get SIGTERM when its parent dies in whatever way."""
+
+    def prepare() -> None:
+        _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
+        if os.getppid() != parent:
+            os._exit(1)
+
+    return prepare
+
+
+def _end(child: subprocess.Popen[bytes], interrupts: Interrupts) -> None:
+    """Let ReFrame cancel its jobs; a second signal, or too long a time, ends it at once."""
+    child.terminate()
+    until_s = time.monotonic() + _GRACE_S
+    while child.poll() is None and time.monotonic() < until_s and interrupts.count < 2:
+        interrupts.wait(0.5)
+    child.kill()
+    child.wait()
+
+
+def users_of(run: Path) -> list[int]:
+    """Processes of this host that a run has started and that are still there."""
+    mark = f"{RUN_VARIABLE}={run}".encode()
+    found = []
+    for entry in os.listdir("/proc"):
+        if entry.isdigit() and int(entry) != os.getpid():
+            with suppress(OSError):
+                if mark in Path(f"/proc/{entry}/environ").read_bytes().split(b"\0"):
+                    found.append(int(entry))
+    return found

@@ -1,0 +1,1 @@
+"""Slowdowns by simulation, at scales that nobody can book."""

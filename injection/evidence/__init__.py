@@ -1,0 +1,1 @@
+"""The proofs that writes happened: rates, device counters, memory binding, schedule. Pure."""

@@ -1,0 +1,101 @@
+"""What the targets' devices counted, held against what the writers claim. Pure functions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from analysis.sample import MANY, WriterRecord
+from injection.evidence.counters import Reading, difference
+
+#: Node -> reading of its device; None where it has no counter (writes over shared memory).
+Readings = Mapping[str, Reading | None]
+
+
+class Count(NamedTuple):
+    """What passed between two readings of a counter."""
+
+    counter: str
+    bytes_b: int
+    over_s: float
+
+
+def passed(before: Readings, after: Readings) -> dict[str, Count]:
+    """Node -> what passed between two readings of its device, where they can tell."""
+    found = {}
+    for node, first in before.items():
+        last = after.get(node)
+        if first and last and (gone_b := difference(first, last)) is not None:
+            found[node] = Count(first.name, gone_b, last.at_s - first.at_s)
+    return found
+
+
+def together(counted: Mapping[str, Count], nodes: Sequence[str]) -> dict[str, Count]:
+    """The counts, and as that of `MANY` the sum of all `nodes`, where each of them has one."""
+    found = dict(counted)
+    if nodes and all(node in counted for node in nodes):
+        each = [counted[node] for node in nodes]
+        found[MANY] = Count(
+            counter="+".join(dict.fromkeys(count.counter for count in each)),
+            bytes_b=sum(count.bytes_b for count in each),
+            over_s=max(count.over_s for count in each),
+        )
+    return found
+
+
+def attach(
+    records: list[WriterRecord],
+    counted: Mapping[str, Count],
+    alone: Mapping[str, Count] | None = None,
+) -> list[WriterRecord]:
+    """The records with what their target's device counted, all its writers together.
+
+    `alone` is what it counted while no application ran.
+    """
+
+    def attached(record: WriterRecord) -> WriterRecord:
+        count, before = counted.get(record.target), (alone or {}).get(record.target)
+        if count is None or not record.message_b:
+            return record
+        return replace(
+            record,
+            counter=count.counter,
+            counted_b=count.bytes_b,
+            counted_s=count.over_s,
+            counted_alone_b_s=before.bytes_b / before.over_s if before and before.over_s else None,
+        )
+
+    return [attached(record) for record in records]
+
+
+def unproven(records: list[WriterRecord]) -> str | None:
+    """That nothing but the writers' own word stands for what arrived; None where it was counted."""
+    targets = dict.fromkeys(r.target for r in records if r.message_b and r.counted_b is None)
+    if not targets:
+        return None
+    who = "the targets" if MANY in targets else ", ".join(targets)
+    return f"no device counted what arrived at {who}: only the writers say that they wrote"
+
+
+def disagreement(records: list[WriterRecord], share: float, alone: bool) -> str | None:
+    """Why claim and count do not go together, in one line; None where they do, or none counted.
+
+    A count may exceed the claim by any amount unless the writers are `alone` on the device: the
+    application's own messages come over it too.
+    """
+    claimed: dict[str, float] = {}
+    for record in records:
+        if record.counted_b is not None:
+            claimed[record.target] = claimed.get(record.target, 0.0) + record.bytes_b
+    for record in records:
+        if record.counted_b is None or not (claim := claimed.get(record.target)):
+            continue
+        ratio = record.counted_b / claim
+        if ratio < 1 - share or (alone and ratio > 1 + share):
+            who = "all targets together" if record.target == MANY else record.target
+            return (
+                f"{who} counted {record.counted_b / 1e6:.1f} MB ({record.counter}) where"
+                f" the writers claim {claim / 1e6:.1f} MB; within {share:.0%} was asked"
+            )
+    return None

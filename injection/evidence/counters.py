@@ -1,0 +1,94 @@
+"""Bytes that passed a device, by its own count: what a writer claims can be held against it.
+
+An RDMA device of the usual kind counts words of four bytes at each port. Soft-RoCE counts packets
+only; there the Ethernet interface below it is read, which counts headers and other traffic too.
+Writes over shared memory pass no device and are counted by none.
+"""
+
+from __future__ import annotations
+
+import time
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from injection.machine import devices
+
+#: The way of the bytes, as the host of the device sees it.
+Passed = Literal["received", "sent"]
+
+#: Unit of port_rcv_data and port_xmit_data, bytes (InfiniBand specification, PortCounters).
+_WORD_B = 4
+#: These two of the first generation are 32 bits wide and stop at their greatest value.
+_STUCK_WORDS = 2**32 - 1
+_PORT = {"received": "port_rcv_data", "sent": "port_xmit_data"}
+#: Columns of /proc/net/dev behind the interface's name.
+_NET = {"received": 0, "sent": 8}
+#: Interface counters of some drivers are 32 bits wide and start again at zero.
+_NET_WRAP_B = 2**32
+
+
+@dataclass(frozen=True)
+class Reading:
+    """One reading."""
+
+    #: `rdma:DEVICE/PORT` or `net:INTERFACE`.
+    name: str
+    bytes_b: int
+    #: A counter that has reached its greatest value counts no more.
+    stuck: bool = False
+    #: When it was read, seconds by a clock of the node that never jumps.
+    at_s: float = field(default=0.0, compare=False)
+
+
+def read(
+    device: str | None, passed: Passed, root: Path = Path("/"), port: int = 1
+) -> Reading | None:
+    """Bytes that an RDMA device or a network interface has received or sent so far.
+
+    None where there is no such device, or it does not count.
+    """
+    if device is None:
+        return None
+    ports = root / "sys/class/infiniband" / device / "ports" / str(port) / "counters"
+    words = _integer(ports / _PORT[passed])
+    if words is not None:
+        name, stuck = f"rdma:{device}/{port}", words == _STUCK_WORDS
+        return Reading(name, words * _WORD_B, stuck, time.monotonic())
+    interface = devices.interface_of(device, root / "sys")
+    total = _interface_b(root / "proc/net/dev", interface, _NET[passed])
+    return None if total is None else Reading(f"net:{interface}", total, at_s=time.monotonic())
+
+
+def difference(earlier: Reading, later: Reading) -> int | None:
+    """Bytes counted from one reading to the next; None where the counter cannot tell.
+
+    An interface's counter that ran over once is mended where it can have been 32 bits wide. Raises
+    ValueError for readings of different counters.
+    """
+    if earlier.name != later.name:
+        raise ValueError(f"{earlier.name} and {later.name} are different counters")
+    if later.stuck:
+        return None
+    gone_b = later.bytes_b - earlier.bytes_b
+    if gone_b >= 0:
+        return gone_b
+    wraps = later.name.startswith("net:") and earlier.bytes_b < _NET_WRAP_B
+    return gone_b + _NET_WRAP_B if wraps else None
+
+
+def _integer(path: Path) -> int | None:
+    with suppress(OSError, ValueError):
+        return int(path.read_text())
+    return None
+
+
+def _interface_b(path: Path, interface: str, column: int) -> int | None:
+    """A column of /proc/net/dev, which unlike /sys always shows the caller's own network."""
+    with suppress(OSError):
+        for line in path.read_text().splitlines():
+            name, _, values = line.partition(":")
+            if name.strip() == interface:
+                return int(values.split()[column])
+    return None

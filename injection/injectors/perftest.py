@@ -1,0 +1,154 @@
+"""Real RDMA with perftest: writes by `ib_write_bw`, reads by `ib_read_bw`.
+
+At full rate it writes until it is stopped and prints a row a second. With a rate limit it cannot do
+so: it prints one row at its end, so the rows come from the byte counter of the origin's device.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import re
+import shutil
+import subprocess
+from typing import Literal
+
+from analysis.sample import Direction
+from injection.injectors.base import Fault, Row, RowSource, Total, Writer
+from injection.machine import devices
+
+#: Factors of the table's rates, by the unit in its header. What older versions call MB is MiB.
+_UNITS = {"MB/sec": 2.0**20, "MiB/sec": 2.0**20, "Gb/sec": 1e9 / 8}
+_HEADER = re.compile(r"^\s*#bytes\s+#iterations\s.*BW average\[([^\]]+)\]")
+_ROW = re.compile(r"^\s*(\d+)\s+(\d+)\s+(\d+\.\d+)\s+(\d+\.\d+)\s+(\d+\.\d{6})(.*)$")
+#: A log's time stamp in front of the line.
+_STAMP = re.compile(r"^\[\s*\d+\.\d+\] ?")
+_FAULT = re.compile(
+    r"Couldn't |Unable to |Failed |Failed:|not found|not support|[Cc]ompletion with [Ee]rror"
+    r"|Unexpected CM event|Problems with "
+)
+#: The program refuses to write fewer messages.
+_LEAST_MESSAGES = 5
+#: Before it prints a short write's row the program measures the clock's frequency: it waits 200
+#: times, for 100, 110, 120, ... microseconds.
+_FREQUENCY_S = sum(100 + 10 * i for i in range(200)) / 1e6
+#: A throttled writer's length where none is given, seconds: longer than any run.
+_LONG_S = 7 * 86400
+
+
+class _Parser:
+    """Rows of the result table. Their unit stands in the header, and holds from there on.
+
+    A row's bytes are those of the interval that its rate is of. While the program works out a row
+    it measures the clock's frequency, for 0.2 s and more: what is written then is in no row.
+    """
+
+    def __init__(self, short: bool) -> None:
+        self._short = short
+        self._unit_b_s: float | None = None
+
+    def parse(self, line: str) -> Row | Total | Fault | None:
+        line = _STAMP.sub("", line.rstrip("\n"))
+        header = _HEADER.match(line)
+        if header:
+            self._unit_b_s = _UNITS.get(header.group(1))
+            return None if self._unit_b_s else Fault(f"rates in unknown unit {header.group(1)!r}")
+        row = _ROW.match(line)
+        if row and self._unit_b_s:
+            size_b, iterations, average = int(row[1]), int(row[2]), float(row[4])
+            if row[6].strip():
+                return Fault(row[6].strip())  # glued to the row of a client that lost its server
+            if self._short:
+                return Total(iterations, average * self._unit_b_s, _FREQUENCY_S)
+            return Row(float(size_b * iterations), average * self._unit_b_s)
+        return Fault(line.strip()) if _FAULT.search(line) else None
+
+
+class Perftest:
+    """See `base.Injector`. `program` is the tool to run."""
+
+    writes = True
+    rates: Literal["full", "any"] = "any"
+    row_s: float | None = 1.0
+
+    def __init__(
+        self,
+        name: str = "perftest",
+        program: str = "ib_write_bw",
+        direction: Direction = "write",
+    ) -> None:
+        self.name = name
+        self.direction: Direction = direction
+        self._program = program
+
+    def transport(self, writer: Writer) -> str:
+        """InfiniBand, RoCE or soft-RoCE, as this host's device of that name is."""
+        return devices.transport(writer.device)
+
+    def target_command(self, writer: Writer) -> list[str]:
+        """Waits for one client, sleeping; must know the same length as the client."""
+        return self._command(writer)
+
+    def origin_command(self, writer: Writer) -> list[str]:
+        """Connects to the target's address."""
+        return [*self._command(writer), writer.address]
+
+    def _command(self, writer: Writer) -> list[str]:
+        command = [self._program, "-F", "-p", str(writer.port), "-s", str(writer.message_b)]
+        if writer.device:
+            command += ["-d", writer.device]
+        if self._binds_itself():
+            command.append("--disable_numa")
+        if writer.messages:
+            command += ["-n", str(max(writer.messages, _LEAST_MESSAGES))]
+        elif writer.rate_b_s is None and writer.duration_s is None:
+            return [*command, "--run_infinitely", "-D", "1"]
+        else:
+            command += ["-D", str(math.ceil(writer.duration_s or _LONG_S))]
+        if writer.rate_b_s is not None:
+            # The limit is a whole number of MiB/s or a decimal one of Gb/s; the latter is finer.
+            gbit_s = writer.rate_b_s * 8 / 1e9
+            command += ["--rate_limit", f"{gbit_s:.6g}", "--rate_units", "g"]
+            command += ["--rate_limit_type", "SW", "--burst_size", "1"]
+        return command
+
+    def environment(self, writer: Writer) -> dict[str, str]:
+        """Nothing."""
+        return {}
+
+    def row_source(self, writer: Writer) -> RowSource:
+        """The table at full rate; a writer that is throttled prints nothing before its end."""
+        endless = writer.rate_b_s is None and writer.duration_s is None
+        return "output" if endless else "counter"
+
+    def freezes_target(self, writer: Writer) -> bool:
+        """No: the passive side sleeps until the client is done."""
+        return False
+
+    def parser(self, writer: Writer) -> _Parser:
+        """Reads one end's lines."""
+        return _Parser(short=writer.messages is not None)
+
+    def own_binding(self) -> str:
+        """Since 2026 it binds itself to the device's NUMA node; then it is told not to."""
+        return "off (--disable_numa)" if self._binds_itself() else "none in this version"
+
+    def _binds_itself(self) -> bool:
+        """Whether it would undo the agent's pinning and the binding of its buffers."""
+        return "--disable_numa" in _help(self._program)
+
+    def missing(self) -> str | None:
+        """Looks for the program on PATH."""
+        if shutil.which(self._program):
+            return None
+        return f"{self._program} is missing: 'apt install perftest', or 'dnf install perftest'"
+
+
+@functools.cache
+def _help(program: str) -> str:
+    """What the installed version says of its options; empty where it is not installed."""
+    try:
+        answer = subprocess.run([program, "--help"], capture_output=True, text=True, timeout=10)
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return answer.stdout + answer.stderr

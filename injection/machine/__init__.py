@@ -1,0 +1,1 @@
+"""What a machine is: as its site file says, and as its hosts show."""

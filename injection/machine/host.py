@@ -1,0 +1,223 @@
+"""Facts of the host that this runs on, detected; what the host does not tell is None or empty."""
+
+from __future__ import annotations
+
+import os
+import platform
+import socket
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from injection.machine import cgroup, devices
+
+_KIB = 1024
+
+
+@dataclass(frozen=True)
+class NumaNode:
+    """One NUMA node; a node without CPUs holds memory only."""
+
+    number: int
+    cpus: list[int]
+    memory_b: int
+
+
+@dataclass(frozen=True)
+class Cache:
+    """One data or unified cache."""
+
+    level: int
+    size_b: int
+    #: CPUs that share it.
+    cpus: list[int]
+
+
+@dataclass(frozen=True)
+class Interface:
+    """One network interface at work that is not the loopback."""
+
+    name: str
+    #: Bytes per second; None where the driver does not tell.
+    rate_b_s: float | None
+    mtu_b: int
+
+
+@dataclass(frozen=True)
+class Host:
+    """What a node is made of."""
+
+    hostname: str
+    kernel: str
+    cpu_model: str
+    sockets: int
+    cores: int
+    #: Hardware threads that are online.
+    threads: int
+    #: CPUs that this process may use, and the first of them on each core.
+    usable_cpus: list[int]
+    usable_cores: list[int]
+    #: How much of their time may be used (in CPUs) where it is limited.
+    cpu_quota: float | None
+    #: NUMA nodes; a host that shows none counts as one.
+    numa_nodes: list[NumaNode]
+    #: Caches of the last level, each once, and their sizes together, bytes.
+    last_level_caches: list[Cache]
+    llc_total_b: int
+    #: Memory that may be used: the host's, or less where a control group limits it, bytes.
+    memory_b: int
+    #: What sets the CPUs' frequency; several names where CPUs differ.
+    governor: str | None
+    #: Product name of the virtual machine, or `unknown`; None on bare metal.
+    hypervisor: str | None
+    rdma: list[devices.Device]
+    interfaces: list[Interface]
+
+    def as_dict(self) -> dict[str, Any]:
+        """The facts as JSON holds them."""
+        return asdict(self)
+
+
+def detect(root: Path = Path("/")) -> Host:
+    """Read the facts from /proc and /sys below `root`; name, kernel and affinity are of here."""
+    system = root / "sys/devices/system"
+    cpus = _online(system / "cpu")
+    usable = sorted(os.sched_getaffinity(0))
+    memory_b = _meminfo_b(root / "proc/meminfo", "MemTotal")
+    caches = _last_level_caches(system / "cpu", cpus)
+    return Host(
+        hostname=socket.gethostname(),
+        kernel=platform.release(),
+        cpu_model=_cpu_model(root),
+        sockets=len({_socket(system / "cpu", cpu) for cpu in cpus}),
+        cores=len(_one_a_core(system / "cpu", cpus)),
+        threads=len(cpus),
+        usable_cpus=usable,
+        usable_cores=_one_a_core(system / "cpu", usable),
+        cpu_quota=cgroup.cpu_quota(root),
+        numa_nodes=_numa_nodes(system / "node") or [NumaNode(0, cpus, memory_b)],
+        last_level_caches=caches,
+        llc_total_b=sum(cache.size_b for cache in caches),
+        memory_b=min(memory_b, cgroup.memory_limit_b(root) or memory_b),
+        governor=_governor(system / "cpu", cpus),
+        hypervisor=_hypervisor(root),
+        rdma=devices.detect(root / "sys"),
+        interfaces=_interfaces(root / "sys/class/net"),
+    )
+
+
+def cpu_list(text: str) -> list[int]:
+    """`0-3,8` as [0, 1, 2, 3, 8]: how the kernel writes sets of CPUs."""
+    cpus: list[int] = []
+    for part in text.strip().split(","):
+        if part:
+            first, _, last = part.partition("-")
+            cpus += range(int(first), int(last or first) + 1)
+    return cpus
+
+
+def _online(folder: Path) -> list[int]:
+    listed = cpu_list(_read(folder / "online"))
+    return listed or sorted(int(path.name[3:]) for path in folder.glob("cpu[0-9]*"))
+
+
+def _socket(folder: Path, cpu: int) -> str:
+    return _read(folder / f"cpu{cpu}/topology/physical_package_id")
+
+
+def _one_a_core(folder: Path, cpus: list[int]) -> list[int]:
+    """The first CPU of each core; a CPU whose core is not told is one of its own."""
+    first: dict[tuple[str, ...], int] = {}
+    for cpu in cpus:
+        topology = folder / f"cpu{cpu}/topology"
+        core = _read(topology / "core_id") or f"cpu{cpu}"
+        first.setdefault((_socket(folder, cpu), _read(topology / "die_id"), core), cpu)
+    return list(first.values())
+
+
+def _numa_nodes(folder: Path) -> list[NumaNode]:
+    return [
+        NumaNode(
+            number=int(path.name[4:]),
+            cpus=cpu_list(_read(path / "cpulist")),
+            memory_b=_meminfo_b(path / "meminfo", "MemTotal"),
+        )
+        for path in sorted(folder.glob("node[0-9]*"), key=lambda path: int(path.name[4:]))
+    ]
+
+
+def _last_level_caches(folder: Path, cpus: list[int]) -> list[Cache]:
+    """Each cache of the greatest level once, by the CPUs that share it."""
+    found: dict[tuple[int, str], Cache] = {}
+    for cpu in cpus:
+        for path in (folder / f"cpu{cpu}/cache").glob("index[0-9]*"):
+            level, size = _read(path / "level"), _read(path / "size")
+            if _read(path / "type") != "Instruction" and level.isdigit() and size[:-1].isdigit():
+                shared = _read(path / "shared_cpu_list")
+                size_b = int(size[:-1]) * _KIB  # the kernel writes sizes as `32768K`
+                found[int(level), shared] = Cache(int(level), size_b, cpu_list(shared))
+    last = max((level for level, _ in found), default=0)
+    return [cache for (level, _), cache in found.items() if level == last]
+
+
+def _cpu_model(root: Path) -> str:
+    """As /proc/cpuinfo says; ARM hosts do not tell there, some do in the device tree."""
+    for line in _read(root / "proc/cpuinfo").splitlines():
+        name, _, value = line.partition(":")
+        if name.strip() in ("model name", "cpu", "Model"):
+            return value.strip()
+    return _read(root / "proc/device-tree/model").rstrip("\0") or platform.machine()
+
+
+def _governor(folder: Path, cpus: list[int]) -> str | None:
+    names = {_read(folder / f"cpu{cpu}/cpufreq/scaling_governor") for cpu in cpus} - {""}
+    return ", ".join(sorted(names)) or None
+
+
+def _hypervisor(root: Path) -> str | None:
+    flags = next(
+        (
+            line.split(":", 1)[1].split()
+            for line in _read(root / "proc/cpuinfo").splitlines()
+            if line.startswith("flags")
+        ),
+        [],
+    )
+    if "hypervisor" not in flags:
+        return None
+    return _read(root / "sys/class/dmi/id/product_name") or "unknown"
+
+
+def _interfaces(folder: Path) -> list[Interface]:
+    return [
+        Interface(
+            name=path.name,
+            rate_b_s=speed * 1e6 / 8 if (speed := _integer(path / "speed")) > 0 else None,
+            mtu_b=_integer(path / "mtu"),
+        )
+        for path in sorted(folder.glob("*"))
+        if path.name != "lo" and _read(path / "operstate") == "up"
+    ]
+
+
+def _meminfo_b(path: Path, name: str) -> int:
+    """A line such as `MemTotal:  16 kB`, or `Node 0 MemTotal:  16 kB`; kB there is 1024 bytes."""
+    for line in _read(path).splitlines():
+        words = line.split()
+        if f"{name}:" in words:
+            return int(words[words.index(f"{name}:") + 1]) * _KIB
+    return 0
+
+
+def _integer(path: Path) -> int:
+    """The number in a file; 0 where there is none, or the driver refuses to tell."""
+    with suppress(ValueError):
+        return int(_read(path))
+    return 0
+
+
+def _read(path: Path) -> str:
+    with suppress(OSError):
+        return path.read_text().strip()
+    return ""

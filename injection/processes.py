@@ -1,0 +1,150 @@
+"""Child processes that are pinned, and that never outlive the one who started them."""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import os
+import signal
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import IO
+
+from injection.machine import numa
+
+_LIBC = ctypes.CDLL(None, use_errno=True)
+_PR_SET_PDEATHSIG = 1
+_PR_SET_CHILD_SUBREAPER = 36
+#: State of a listening socket in /proc/net/tcp.
+_LISTEN = "0A"
+#: Between SIGTERM and SIGKILL, seconds.
+GRACE_S = 5.0
+
+
+def become_subreaper() -> None:
+    """Adopt whatever a child leaves behind, so that `kill_descendants` finds it."""
+    _LIBC.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def _prepare(cpus: Sequence[int], memory_node: int | None) -> Callable[[], None]:
+    def prepare() -> None:
+        _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+        if cpus:
+            os.sched_setaffinity(0, cpus)
+        if memory_node is not None:
+            numa.bind(memory_node)
+
+    return prepare
+
+
+async def spawn(
+    command: Sequence[str],
+    environment: Mapping[str, str],
+    cpus: Sequence[int],
+    stdout: int | IO[bytes],
+    stderr: int | IO[bytes],
+    memory_node: int | None = None,
+) -> asyncio.subprocess.Process:
+    """Start a command in a session of its own, on `cpus`; it is killed when we die.
+
+    Its memory comes from the NUMA node `memory_node` alone. Raises OSError where there is no such
+    node, or no such program.
+    """
+    numa.demand(memory_node)
+    return await asyncio.create_subprocess_exec(
+        *command,
+        env={**os.environ, **environment},
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=stdout,
+        stderr=stderr,
+        start_new_session=True,
+        preexec_fn=_prepare(cpus, memory_node),
+    )
+
+
+def suspend(process: asyncio.subprocess.Process) -> None:
+    """Take a process off its cores until `stop` ends it; its memory stays as it is."""
+    if process.returncode is None:
+        _signal_group(process.pid, signal.SIGSTOP)
+
+
+async def stop(process: asyncio.subprocess.Process) -> int:
+    """End a process and its group: SIGTERM, then SIGKILL. Returns its exit status."""
+    for signum in (signal.SIGTERM, signal.SIGKILL):
+        if process.returncode is not None:
+            break
+        _signal_group(process.pid, signum)
+        _signal_group(process.pid, signal.SIGCONT)  # a suspended process would not hear SIGTERM
+        with suppress(asyncio.TimeoutError):
+            await asyncio.wait_for(process.wait(), GRACE_S)
+    _signal_group(process.pid, signal.SIGKILL)
+    return await process.wait()
+
+
+def _signal_group(pgid: int, signum: int) -> None:
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(pgid, signum)
+
+
+def _stat(pid: int | str) -> list[str]:
+    """Fields of /proc/PID/stat from the third on: state, parent, ..."""
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+
+
+def start_time(pid: int) -> str | None:
+    """When a process started, in ticks: with its number, its identity. None where it is gone."""
+    try:
+        fields = _stat(pid)
+    except OSError:
+        return None
+    return None if fields[0] == "Z" else fields[19]
+
+
+def cpu_s(pid: int) -> float:
+    """CPU time that a process has used, seconds; 0 where it is gone."""
+    try:
+        user, system = _stat(pid)[11:13]
+    except OSError:
+        return 0.0
+    return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
+
+
+def listens(port: int) -> bool:
+    """Whether a TCP port of this network namespace is listened to."""
+    for table in ("/proc/net/tcp", "/proc/net/tcp6"):
+        with suppress(OSError):
+            for line in Path(table).read_text().splitlines()[1:]:
+                _, local, _, state = line.split()[:4]
+                if state == _LISTEN and int(local.rpartition(":")[2], 16) == port:
+                    return True
+    return False
+
+
+def descendants() -> list[int]:
+    """Every live process below this one."""
+    children: dict[int, list[int]] = {}
+    for entry in os.listdir("/proc"):
+        if entry.isdigit():
+            with suppress(OSError):
+                fields = _stat(entry)
+                if fields[0] != "Z":
+                    children.setdefault(int(fields[1]), []).append(int(entry))
+    found: list[int] = []
+    queue = [os.getpid()]
+    while queue:
+        below = children.get(queue.pop(), [])
+        found += below
+        queue += below
+    return found
+
+
+def kill_descendants() -> None:
+    """Kill whatever is left below this process; a subreaper finds the orphans as well."""
+    for _ in range(100):
+        left = descendants()
+        if not left:
+            return
+        for pid in left:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)

@@ -1,0 +1,1 @@
+"""Short writes under a timetable: planned, carried out by the origins, called in again."""

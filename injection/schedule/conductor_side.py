@@ -1,0 +1,274 @@
+"""The conductor's side of a timetable: rehearsed, handed out once, called in, held to account."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import time
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from statistics import median
+
+from analysis.errors import InputError
+from analysis.sample import TimetableRecord, WriterRecord
+from injection import allocation, clock, timetable
+from injection.allocation import Allocation
+from injection.clock import Offset
+from injection.evidence.schedule import Allowed, Done, audit
+from injection.hub import Hub, Written
+from injection.injectors import INJECTORS
+from injection.injectors.base import Injector, Writer
+from injection.plan import BlockPlan, ShortWrites
+from injection.schedule import short_writes
+from injection.schedule.origin_side import Part
+from injection.timetable import Timetable
+
+#: Bytes of a write in the first rehearsal, when no rate is known.
+_FIRST_B = 16 * 2**20
+#: Rehearsals at most; two are enough where writes last as long as asked, to within this share.
+_REHEARSALS = 4
+_NEAR = 0.1
+#: Rounds of writes in a rehearsal; the first has one, since it alone does not know how long setting
+#: up takes, so that its next writes would get in each other's way.
+_ROUNDS = 3
+#: How long setting up a write is taken to last before one was seen, seconds.
+_LEAD_S = 0.1
+#: Between handing out and the first write, beside its set-up, seconds.
+_AHEAD_S = 0.3
+_CLOCKS_S = 30.0
+
+
+@dataclass(frozen=True)
+class WriteShape:
+    """What a write is made of: found in rehearsals, and the same in every run of the block."""
+
+    messages: int
+    #: Rate of a writer while all of them write and no application runs, bytes per second.
+    rate_alone_b_s: float
+    #: How long setting up takes, seconds.
+    lead_s: float
+
+
+@dataclass(frozen=True)
+class ScheduleOutcome:
+    """What came of a timetable during a run."""
+
+    record: TimetableRecord
+    writers: list[WriterRecord]
+    #: Why the run must not count; None where it may.
+    reason: str | None
+
+
+@dataclass(frozen=True)
+class Begun:
+    """A timetable that agents are at work on."""
+
+    table: Timetable
+    write: WriteShape
+    #: Its time 0, and when all writers are at work, by the conductor's clock (Unix time).
+    zero_s: float
+    steady_s: float
+    clocks: dict[str, Offset]
+
+
+class ScheduleControl:
+    """Carries out the timetables of one block, one at a time."""
+
+    def __init__(self, plan: BlockPlan, short: ShortWrites, nodes: Allocation, hub: Hub) -> None:
+        self._plan = plan
+        self._short = short
+        self._nodes = nodes
+        self._origins = nodes.origins[: plan.n_origins]
+        self._hub = hub
+        self._writes: dict[int, WriteShape] = {}
+
+    async def rehearse(self, writers: int, turn: int, logs: Path) -> str | None:
+        """Find what a write of the asked length is made of. Returns why that failed, else None."""
+        if writers in self._writes:
+            return None
+        first = self._short.messages or max(_FIRST_B // self._plan.message_b, 1)
+        write = WriteShape(first, 0.0, _LEAD_S)
+        for attempt in range(_REHEARSALS):
+            rounds = _ROUNDS if attempt else 1
+            name = f"rehearsal/{writers}/{attempt}"
+            run_s = rounds * self._short.length_s
+            begun = await self._begin(writers, write, run_s, name, turn, logs)
+            if isinstance(begun, str):
+                return begun
+            end_s = begun.zero_s + begun.table.start_s(len(begun.table) - 1)
+            await asyncio.sleep(max(end_s - time.time(), 0.0))
+            done, faults = _together(await self._end())
+            if not done:
+                return f"no write was done: {_told(faults)}"
+            rate_b_s = median(each.bytes_b / (each.end_s - each.start_s) for each in done)
+            fit = short_writes.messages_of(self._short, rate_b_s, self._plan.message_b)
+            near = abs(fit - write.messages) <= max(_NEAR * fit, 1)
+            write = WriteShape(fit, rate_b_s, median(each.setup_s for each in done))
+            if near and attempt:
+                break
+        self._writes[writers] = write
+        return None
+
+    async def begin(
+        self, writers: int, run_s: float, name: str, turn: int, logs: Path
+    ) -> Begun | str:
+        """Plan for a run of at most `run_s`, hand out, and wait until all writers are at work.
+
+        `name` makes the seed. Returns why that cannot be done where it cannot.
+        """
+        begun = await self._begin(writers, self._writes[writers], run_s, name, turn, logs)
+        if not isinstance(begun, str):
+            await asyncio.sleep(max(begun.steady_s - time.time(), 0.0))
+        return begun
+
+    async def end(self, begun: Begun, window_s: tuple[float, float], path: Path) -> ScheduleOutcome:
+        """Call in what was written, keep it in `path`, and hold it against the plan.
+
+        `window_s` is when the application started and ended, by the conductor's clock.
+        """
+        reports = await self._end()
+        after = await self._hub.clocks(self._origins, _CLOCKS_S)
+        middle_s = sum(window_s) / 2
+        offsets = {n: clock.between(begun.clocks[n], after[n], middle_s) for n in after}
+        done, faults = _together(reports)
+        _keep(path, begun, offsets, reports)
+        allowed = Allowed(
+            self._short.tolerance_s,
+            self._short.allowed_share,
+            self._plan.demand.min_share * begun.write.rate_alone_b_s,
+        )
+        seen = audit(begun.table, done, begun.zero_s, window_s, offsets, allowed)
+        injector = INJECTORS[self._plan.injector]
+        ours = [
+            _on_our_clock(each, offsets[node]) for node, w in reports.items() for each in w.done
+        ]
+        return ScheduleOutcome(
+            record=short_writes.record(begun.table, begun.write.messages, seen, self._short),
+            writers=short_writes.slot_records(
+                begun.table,
+                ours,
+                window_s,
+                begun.write.rate_alone_b_s,
+                self._writer(0, begun.write),
+                injector,
+            ),
+            reason=f"{seen.reason}{_told(faults, '; ')}" if seen.reason else None,
+        )
+
+    async def _begin(
+        self, writers: int, write: WriteShape, run_s: float, name: str, turn: int, logs: Path
+    ) -> Begun | str:
+        clocks = await self._hub.clocks(self._origins, _CLOCKS_S)
+        try:
+            table = self._table(writers, write, run_s, name)
+        except InputError as error:
+            return str(error)
+        injector = INJECTORS[self._plan.injector]
+        template = self._writer(allocation.first_port(turn), write)
+        sides = short_writes.sides(write.lead_s, table)
+        fault = await self._stand_by(injector, table, sides, template, logs)
+        if fault:
+            return fault
+        zero_s = time.time() + write.lead_s + _AHEAD_S
+        addresses = [(name, self._hub.addresses[name]) for name in table.targets]
+        for origin, due in short_writes.due(table, sides).items():
+            zero_there_s = zero_s + clocks[origin].offset_s
+            part = Part(
+                writer=replace(template, origin=origin),
+                targets=addresses,
+                zero_s=zero_there_s,
+                lead_s=write.lead_s,
+                patience_s=max(table.length_s, self._short.tolerance_s),
+                due=due,
+            )
+            self._hub.perform(origin, injector, part, logs / f"writes-{origin}.log")
+        return Begun(table, write, zero_s, zero_s + table.steady_from_s, clocks)
+
+    async def _end(self) -> dict[str, Written]:
+        # A write at work may be slowed as far as one may be that still counts, and then some.
+        longest_s = self._short.length_s / self._plan.demand.min_share
+        reports = await self._hub.finish(self._origins, longest_s + _CLOCKS_S)
+        await self._hub.stop()
+        return reports
+
+    def _table(self, writers: int, write: WriteShape, run_s: float, name: str) -> Timetable:
+        plan, short, targets = self._plan, self._short, self._nodes.targets
+        digest = hashlib.sha256(f"{plan.seed}/{plan.case}/{plan.block}/{name}".encode()).digest()
+        return timetable.plan(
+            targets,
+            short_writes.rooms(self._origins, writers, short, write.rate_alone_b_s or 1.0),
+            writers,
+            short.length_s,
+            run_s,
+            int.from_bytes(digest[:8], "big"),
+            policy=short.policy,
+            setup_s=short_writes.rest_s(len(targets), writers, short.length_s),
+        )
+
+    async def _stand_by(
+        self, injector: Injector, table: Timetable, sides: int, template: Writer, logs: Path
+    ) -> str | None:
+        passive = [
+            replace(
+                template,
+                index=i * sides + side,
+                target=name,
+                port=template.port + side,
+            )
+            for i, name in enumerate(table.targets)
+            for side in range(sides)
+        ]
+        timeout_s = self._plan.demand.ready_timeout_s
+        return await self._hub.stand_by(injector, passive, logs, timeout_s)
+
+    def _writer(self, port: int, write: WriteShape) -> Writer:
+        plan = self._plan
+        return Writer(
+            index=0,
+            origin=self._origins[0],
+            target=self._nodes.targets[0],
+            address="",
+            port=port,
+            message_b=plan.message_b,
+            rate_b_s=plan.rate_b_s,
+            messages=write.messages,
+            device=plan.device,
+            buffer_node=plan.comm_node,
+            origin_cpus=plan.origin_cpus,
+            target_cpus=plan.origin_cpus,
+        )
+
+
+def _together(reports: Mapping[str, Written]) -> tuple[list[Done], Counter[str]]:
+    faults: Counter[str] = Counter()
+    for written in reports.values():
+        faults.update(written.faults)
+    return [each for written in reports.values() for each in written.done], faults
+
+
+def _told(faults: Counter[str], before: str = "") -> str:
+    """The most frequent fault, in words; empty without any."""
+    if not faults:
+        return ""
+    (fault, times), *_ = faults.most_common(1)
+    return f"{before}{times} times: {fault}"
+
+
+def _on_our_clock(done: Done, offset: Offset) -> Done:
+    return replace(done, start_s=done.start_s - offset.offset_s, end_s=done.end_s - offset.offset_s)
+
+
+def _keep(
+    path: Path, begun: Begun, offsets: Mapping[str, Offset], reports: Mapping[str, Written]
+) -> None:
+    """The plan and all that was written, for whoever wants to look closer than the sample does."""
+    document = {
+        "zero_s": begun.zero_s,
+        "timetable": json.loads(begun.table.to_json()),
+        "clocks": {node: asdict(offset) for node, offset in offsets.items()},
+        "written": {node: asdict(written) for node, written in reports.items()},
+    }
+    path.write_text(json.dumps(document, separators=(",", ":")))

@@ -1,1 +1,0 @@
-"""Who writes to whom and when. Standard library only: it starts on any compute node."""

@@ -1,0 +1,171 @@
+"""Builds an environment; one that is built already costs the reading of its inputs."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from analysis.errors import InputError, MachineError
+from spack_envs.builder import pins as pinned
+from spack_envs.builder.layout import SpackLayout
+from spack_envs.builder.setup import SpackSettings, recipes
+from spack_envs.builder.tool import held, spack
+
+#: Packages that provide MPI and its launcher.
+_MPI = {"openmpi", "mpich", "mvapich", "intel-oneapi-mpi", "cray-mpich"}
+
+
+@dataclass(frozen=True)
+class Built:
+    """What `build` made, or found made."""
+
+    environment: str
+    #: Folder whose `bin` goes to PATH, and the lock that tells how everything was made.
+    view: str
+    lock: str
+    #: Prefix of the MPI that programs must be started with; None where none was needed.
+    mpi: str | None
+    #: Of the inputs: environment, recipes, pin, machine, compilers, Spack.
+    digest: str
+    #: Time of the last concretization and installation, seconds.
+    concretize_s: float
+    install_s: float
+    #: Root specs: `name`, `version`, `hash`, `prefix`, `spec` (with every variant).
+    specs: list[dict[str, str]]
+
+    def is_there(self) -> bool:
+        """Whether no prefix was removed since."""
+        return all(Path(spec["prefix"]).is_dir() for spec in self.specs)
+
+    def as_dict(self) -> dict[str, Any]:
+        """As `built.json` holds it."""
+        return asdict(self)
+
+
+def build(
+    layout: SpackLayout, settings: SpackSettings, name: str, jobs: int, say: Callable[[str], None]
+) -> Built:
+    """Concretize and install an environment, unless it is there from the same inputs."""
+    known = pinned.known_environments()
+    if name not in known:
+        raise InputError(f"environment {name!r}: allowed are {', '.join(known)}")
+    with held(layout.lock(name)):
+        text = placed(layout, settings, name)
+        digest = digest_of(layout, settings, name, text)
+        found = read(layout, name)
+        if found and found.digest == digest and found.is_there():
+            say(f"{name}: built")
+            return found
+        folder = layout.environment(name)
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "spack.yaml").write_text(text)
+        say(f"{name}: choosing versions")
+        root, here = Path(settings.spack), ("-e", str(folder))
+        started = time.monotonic()
+        if (committed := _committed_lock(layout, name)).is_file():
+            shutil.copyfile(committed, folder / "spack.lock")
+            _hold_to_lock(layout, root, folder, name)
+        elif not _chosen(folder, digest):
+            spack(layout, root, *here, "concretize", "--force", log=name)
+            (folder / "chosen").write_text(digest)
+        concretized = time.monotonic()
+        say(f"{name}: building (log: {layout.log(name)})")
+        spack(layout, root, *here, "install", "-j", str(jobs), "--fail-fast", log=name)
+        installed = time.monotonic()
+        rows = _installed(layout, root, folder, name)
+        built = Built(
+            environment=name,
+            view=str(folder / ".spack-env" / "view"),
+            lock=str(folder / "spack.lock"),
+            digest=digest,
+            concretize_s=concretized - started,
+            install_s=installed - concretized,
+            mpi=next((row["prefix"] for row in rows if row["name"] in _MPI), None),
+            specs=[row for row in rows if row["hash"] in _root_hashes(folder)],
+        )
+        layout.stamp(name).write_text(json.dumps(built.as_dict(), indent=1) + "\n")
+        say(f"{name}: built in {installed - started:.0f} s")
+        return built
+
+
+def read(layout: SpackLayout, name: str) -> Built | None:
+    """What was built last; None where nothing was, or by a version that noted other things."""
+    try:
+        return Built(**json.loads(layout.stamp(name).read_text()))
+    except (FileNotFoundError, TypeError, ValueError):
+        return None
+
+
+def placed(layout: SpackLayout, settings: SpackSettings, name: str) -> str:
+    """The environment's file for its folder outside the checkout: paths resolved, recipes named."""
+    text = (pinned.ENVIRONMENTS / name / "spack.yaml").read_text()
+    text = text.replace("$env/..", str(pinned.ENVIRONMENTS))
+    if settings.machine_file:
+        machine_path = str(pinned.ENVIRONMENTS / "machines" / "$NIMC_MACHINE.yaml")
+        text = text.replace(machine_path, settings.machine_file)
+    document = yaml.safe_load(text.replace("$NIMC_MACHINE", layout.machine))
+    builtin = settings.packages or recipes(layout, pinned.load().of(name))
+    document["spack"]["repos"]["builtin"] = str(builtin)
+    return yaml.safe_dump(document, sort_keys=False)
+
+
+def digest_of(layout: SpackLayout, settings: SpackSettings, name: str, text: str) -> str:
+    """SHA-256 of all that decides what is built."""
+    sources = sorted((pinned.ENVIRONMENTS / "repo").rglob("*.py"))
+    machine = settings.machine_file or pinned.ENVIRONMENTS / "machines" / f"{layout.machine}.yaml"
+    files: Iterable[Path] = [
+        *sources,
+        pinned.ENVIRONMENTS / "common.yaml",
+        pinned.ENVIRONMENTS / "pins.yaml",
+        layout.config / "packages.yaml",
+        _committed_lock(layout, name),
+        Path(machine),
+    ]
+    total = hashlib.sha256(f"{settings.spack}\n{settings.version}\n{text}".encode())
+    for path in files:
+        total.update(path.read_bytes() if path.is_file() else b"absent")
+    return total.hexdigest()
+
+
+def _chosen(folder: Path, digest: str) -> bool:
+    """Whether versions were chosen from these inputs before a build that failed."""
+    chosen = folder / "chosen"
+    return chosen.is_file() and chosen.read_text() == digest
+
+
+def _committed_lock(layout: SpackLayout, name: str) -> Path:
+    """The lock that holds this machine to one choice of versions, where its site committed one."""
+    return pinned.ENVIRONMENTS / "locks" / layout.machine / f"{name}.lock"
+
+
+def _hold_to_lock(layout: SpackLayout, root: Path, folder: Path, name: str) -> None:
+    """Raise MachineError where the environment asks for what its lock does not have."""
+    locked = _root_hashes(folder)
+    spack(layout, root, "-e", str(folder), "concretize", log=name)
+    if _root_hashes(folder) != locked:
+        committed = _committed_lock(layout, name)
+        raise MachineError(
+            f"{committed}: is not of the {name} environment as it is now: remove it, build, and"
+            f" commit {folder / 'spack.lock'} in its place"
+        )
+
+
+def _installed(layout: SpackLayout, root: Path, folder: Path, name: str) -> list[dict[str, str]]:
+    """Every spec of the environment, as Spack installed it or took it from the machine."""
+    form = "{hash}\t{name}\t{version}\t{prefix}\t{name}{@version}{variants}{ arch=architecture}"
+    printed = spack(layout, root, "-e", str(folder), "find", "--format", form, log=name)
+    rows = [line.split("\t") for line in printed.splitlines() if line.count("\t") == 4]
+    names = ("hash", "name", "version", "prefix", "spec")
+    return [dict(zip(names, row, strict=True)) for row in rows]
+
+
+def _root_hashes(folder: Path) -> set[str]:
+    return {entry["hash"] for entry in json.loads((folder / "spack.lock").read_text())["roots"]}

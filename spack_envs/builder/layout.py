@@ -1,0 +1,63 @@
+"""Where one machine's Spack keeps its files; nothing of it lies in `~/.spack`."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class SpackLayout:
+    """The folders under `root`, one root a machine."""
+
+    root: Path
+    machine: str
+
+    @property
+    def config(self) -> Path:
+        """Spack's user scope: install tree, caches, mirrors, compilers, externals."""
+        return self.root / "config"
+
+    @property
+    def store(self) -> Path:
+        """The install tree that all environments share."""
+        return self.root / "store"
+
+    @property
+    def settings(self) -> Path:
+        """What `setup` decided."""
+        return self.root / "setup.json"
+
+    def clone(self, what: str, commit: str) -> Path:
+        """A pinned clone of Spack or of its recipes."""
+        return self.root / "pinned" / f"{what}-{commit[:12]}"
+
+    def environment(self, name: str) -> Path:
+        """The folder that Spack knows as the environment, with lock and view."""
+        return self.root / "environments" / name
+
+    def stamp(self, name: str) -> Path:
+        """What was built from which inputs."""
+        return self.environment(name) / "built.json"
+
+    def lock(self, name: str) -> Path:
+        """Held while an environment, or the setup, is worked on."""
+        return self.root / "locks" / f"{name}.lock"
+
+    def log(self, name: str) -> Path:
+        """What Spack printed."""
+        return self.root / "logs" / f"{name}.log"
+
+
+def default_root() -> Path:
+    """`NIMC_SPACK_DIR`, else a folder in the user's cache."""
+    if os.environ.get("NIMC_SPACK_DIR"):
+        return Path(os.environ["NIMC_SPACK_DIR"])
+    cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(cache) / "nimc" / "spack"
+
+
+def layout(machine: str, root: Path | None = None) -> SpackLayout:
+    """The layout of a machine's Spack."""
+    return SpackLayout((root or default_root()).resolve() / machine, machine)

@@ -1,0 +1,128 @@
+"""Runs Spack, isolated from the user's own configuration and caches."""
+
+from __future__ import annotations
+
+import fcntl
+import getpass
+import importlib.util
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from analysis.errors import MachineError
+from spack_envs.builder.layout import SpackLayout
+
+
+def isolated(layout: SpackLayout, environ: dict[str, str]) -> dict[str, str]:
+    """The process environment for Spack: its user scope and caches under the layout's root.
+
+    Without this Python's virtual environment, whose wheels bring an MPI that builds would find;
+    with a user's name, which mpiP's build asks for, and batch jobs and containers often lack.
+    """
+    kept = {
+        name: value
+        for name, value in environ.items()
+        if not name.startswith("SPACK_") and name not in ("PYTHONPATH", "VIRTUAL_ENV")
+    }
+    if sys.prefix != sys.base_prefix:
+        own = str(Path(sys.prefix, "bin"))
+        kept["PATH"] = ":".join(part for part in kept["PATH"].split(":") if part != own)
+    return {
+        "LOGNAME": _user(),
+        **kept,
+        "SPACK_PYTHON": sys.executable,
+        "SPACK_USER_CONFIG_PATH": str(layout.config),
+        "SPACK_SYSTEM_CONFIG_PATH": str(layout.root / "no-system-scope"),
+        "SPACK_USER_CACHE_PATH": str(layout.root / "cache"),
+    }
+
+
+def _user() -> str:
+    """The user's name, or number where the host knows no name for it."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return str(os.getuid())
+
+
+def require_clingo() -> None:
+    """Raise MachineError where this Python lacks Spack's solver."""
+    if importlib.util.find_spec("clingo") is None:
+        raise MachineError(
+            f"{sys.executable} has no clingo, which Spack solves with: install it from"
+            " requirements.lock (make test does), or pip install 'nimc[spack]'"
+        )
+
+
+def spack(layout: SpackLayout, root: Path, *words: str, log: str) -> str:
+    """Standard output of a Spack command; the log grows while it runs. MachineError if it fails."""
+    path = layout.log(log)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    command = [str(root / "bin" / "spack"), "--color", "never", *words]
+    printed: list[str] = []
+    with path.open("a") as file:
+        file.write(f"$ spack {' '.join(words)}\n")
+        file.flush()
+        begin_b = file.tell()
+        environ = isolated(layout, dict(os.environ))
+        with subprocess.Popen(
+            command, env=environ, stdout=subprocess.PIPE, stderr=file, errors="replace"
+        ) as process:
+            assert process.stdout
+            for line in process.stdout:
+                printed.append(line)
+                file.write(line)
+                file.flush()
+    if process.returncode != 0:
+        raise MachineError(f"Spack failed at {log}: {_reason(path, begin_b)} (log: {path})")
+    return "".join(printed)
+
+
+def _reason(path: Path, begin_b: int) -> str:
+    """The first error in the log after a position, and the package that was being installed."""
+    with path.open("rb") as file:
+        file.seek(begin_b)
+        lines = file.read().decode(errors="replace").splitlines() or ["no message"]
+    errors = [n for n, line in enumerate(lines) if line.startswith("==> Error: ")]
+    if not errors:
+        return lines[-1].strip()
+    first = errors[0]
+    said = lines[first].removeprefix("==> Error: ").strip()
+    if said.endswith(":") and first + 1 < len(lines):
+        said += f" {lines[first + 1].strip()}"
+    begun = re.findall(r"^==> Installing (\S+)-\w{32}\b", "\n".join(lines[:first]), re.MULTILINE)
+    return f"{begun[-1]}: {said}" if begun else said
+
+
+def clone(git: str, tag: str, commit: str, into: Path) -> None:
+    """A shallow clone that is proved to be the pinned commit; kept where it already is."""
+    if into.is_dir():
+        return
+    into.parent.mkdir(parents=True, exist_ok=True)
+    part = into.with_name(f"{into.name}.part{os.getpid()}")
+    _git("clone", "--quiet", "--depth", "1", "--branch", tag, git, str(part))
+    found = _git("-C", str(part), "rev-parse", "HEAD").strip()
+    if found != commit:
+        raise MachineError(f"{git}: tag {tag} is {found}, not the pinned {commit}")
+    part.rename(into)
+
+
+def _git(*words: str) -> str:
+    done = subprocess.run(["git", *words], capture_output=True, text=True)
+    if done.returncode != 0:
+        lines = done.stderr.strip().splitlines() or ["no message"]
+        raise MachineError(f"git {words[0]} failed: {lines[-1]}")
+    return done.stdout
+
+
+@contextmanager
+def held(path: Path) -> Iterator[None]:
+    """Hold a lock file; a second process waits. The kernel frees it whatever happens."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield

@@ -1,0 +1,171 @@
+"""The planner: cases, blocks, durations and commands."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from hypothesis import given
+from hypothesis import strategies as st
+
+from analysis.checkout import ROOT
+from analysis.errors import InputError
+from campaigns.cli import COMMANDS, cli
+from campaigns.commands.plan import command as plan_command
+from campaigns.planning.plan import RUN, Site, block_s, block_sizes, command, next_block, plan
+from campaigns.planning.prepare import prepare
+from campaigns.request.schema import Campaign, Pairs
+
+SITE = Site("m", Path("/p/configs/m.py"), Path("/p/reframe_tests"), origin_nodes=2)
+
+
+def campaign(**pairs: float) -> Campaign:
+    return Campaign.model_validate(
+        {
+            "name": "c",
+            "workloads": [
+                {"check": "stream", "set": {"iterations": 20, "quiet": True}, "expect": "10s"}
+            ],
+            "arms": ["off", "on", "aa"],
+            "pairs": pairs,
+            "run_timeout": "2min",
+            "seed": 7,
+        }
+    )
+
+
+@pytest.mark.parametrize(
+    ("pairs", "sizes"),
+    [
+        ({"floor": 10}, [10]),
+        ({"floor": 10, "block": 4}, [4, 4, 2]),
+        ({"floor": 6, "cap": 14, "precision": 0.01}, [6, 6, 2]),
+        ({"floor": 6, "precision": 0.01}, [6, 6, 6, 6]),
+    ],
+)
+def test_blocks_of_a_case(pairs: dict[str, float], sizes: list[int]) -> None:
+    assert block_sizes(Pairs.model_validate(pairs)) == sizes
+
+
+@given(st.integers(6, 40), st.integers(0, 40), st.integers(1, 50), st.integers(0, 100))
+def test_a_case_goes_on_until_its_floor_and_never_beyond_its_cap(
+    floor: int, more: int, block: int, done: int
+) -> None:
+    pairs = Pairs(floor=floor, cap=floor + more, block=block, precision=0.01)
+    sizes = block_sizes(pairs)
+    assert sum(sizes) == floor + more
+    assert max(sizes) <= block
+    narrow = next_block(done, pairs, precise=True)
+    assert (narrow == 0) == (done >= floor)
+    assert done + narrow <= max(done, floor)
+
+
+def test_expected_length_is_worked_out_from_its_parts() -> None:
+    asked = campaign(floor=6)
+    # 8 s a block; the warm-up of 10.2 s; per pair off and aa 10.2 s each, on 2 s more.
+    assert block_s(asked, asked.workloads[0], 6) == pytest.approx(8 + 10.2 + 6 * (10.2 * 3 + 2))
+
+
+def test_nodes_and_hours() -> None:
+    planned = plan(campaign(floor=6, cap=12, precision=0.5), SITE)
+    (case,) = planned.cases
+    assert (case.nodes, case.pairs_least, case.pairs_most) == (3, 6, 12)
+    assert [block.needed for block in case.blocks] == ["always", "until precise"]
+    sums = planned.as_dict()
+    assert sums["node_hours_most"] == pytest.approx(3 * sums["duration_most_s"] / 3600)
+    assert sums["duration_most_s"] == pytest.approx(2 * sums["duration_least_s"])
+
+
+def test_the_partition_that_the_machine_names_is_asked_for() -> None:
+    asked = campaign(floor=6)
+    words = command(asked, asked.workloads[0], replace(SITE, partition="fat"), 0, 6, "/r")
+    assert "--system=m:fat" in words
+
+
+def test_the_command_holds_all_that_the_campaign_asks() -> None:
+    asked = campaign(floor=6)
+    words = command(asked, asked.workloads[0], SITE, 3, 5, "/r")
+    assert words[:9] == [
+        "reframe",
+        "-C",
+        "/p/configs/m.py",
+        "--system=m",
+        "-c",
+        "/p/reframe_tests/stream.py",
+        "-r",
+        "-n",
+        "^stream$",
+    ]
+    assert words[9:11] == [
+        "--prefix=/r/logs/stream/3/reframe",
+        "--report-file=/r/logs/stream/3/reframe.json",
+    ]
+    settings = dict(word.split("=", 1) for word in words[12::2])
+    assert words[11::2] == ["-S"] * len(settings)
+    assert settings == {
+        "stream.iterations": "20",
+        "stream.quiet": "true",
+        "stream.nimc_dir": "/r",
+        "stream.case": "stream",
+        "stream.block": "3",
+        "stream.pairs": "5",
+        "stream.arms": "off,on,aa",
+        "stream.seed": "7",
+        "stream.injector": "auto",
+        "stream.message": "auto",
+        "stream.rate": "full",
+        "stream.min_share": "0.5",
+        "stream.retries": "2",
+        "stream.run_timeout_s": "120.0",
+    }
+
+
+@pytest.mark.parametrize("name", ["quick", "single_node"])
+def test_the_campaigns_that_ship_can_be_planned(name: str) -> None:
+    outcome = CliRunner().invoke(
+        plan_command, [str(ROOT / f"campaigns/{name}.yaml"), "--machine", "localhost", "--json"]
+    )
+    assert outcome.exit_code == 0, outcome.output
+    document = json.loads(outcome.output)
+    assert document["campaign"] == name
+    assert [case["workload"] for case in document["cases"]][:2] == ["stream", "lammps"]
+    assert all(case["pairs_least"] >= 6 for case in document["cases"])
+    assert document["node_hours_least"] == pytest.approx(document["duration_least_s"] / 3600)
+
+
+def test_the_quick_campaign_keeps_its_promises() -> None:
+    quick = prepare(ROOT / "campaigns/quick.yaml", "localhost").campaign
+    assert sorted(quick.arms) == ["aa", "off", "on", "spin"]
+    assert quick.pairs.floor >= 6
+    assert plan(quick, SITE).as_dict()["duration_most_s"] < 300
+
+
+def test_the_single_node_campaign_is_as_long_as_the_study_and_has_its_seven_workloads() -> None:
+    single = prepare(ROOT / "campaigns/single_node.yaml", "localhost").campaign
+    asked = sorted(case.workload for case in plan(single, SITE).cases)
+    assert asked == ["cns", "hpccg", "lammps", "lulesh", "snap", "stream", "xsbench"]
+    assert single.workloads[0].set["iterations"] == 300
+    assert single.pairs.floor >= 10
+
+
+def test_a_table_for_people_names_each_case_once_and_the_run_as_a_variable() -> None:
+    outcome = CliRunner().invoke(
+        plan_command, [str(ROOT / "campaigns/single_node.yaml"), "--machine", "localhost"]
+    )
+    assert outcome.exit_code == 0
+    lines = outcome.output.splitlines()
+    assert lines[1].split()[:4] == ["stream", "1", "same", "host"]
+    assert f'-S "stream.nimc_dir={RUN}"' in outcome.output
+
+
+def test_a_machine_that_is_not_known_is_refused_with_those_that_are() -> None:
+    with pytest.raises(InputError, match=r"machine 'nowhere': .*known machines: .*localhost"):
+        prepare(ROOT / "campaigns/quick.yaml", "nowhere")
+
+
+def test_plan_is_a_command() -> None:
+    assert "plan" in COMMANDS
+    assert "plan" in CliRunner().invoke(cli, ["--help"]).output

@@ -1,0 +1,77 @@
+"""The YAML that campaign files are written in."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from analysis.errors import InputError
+from campaigns.request.marked_yaml import load
+
+
+def read(tmp_path: Path, text: str) -> object:
+    path = tmp_path / "f.yaml"
+    path.write_text(text)
+    return load(path).data
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("off", "off"),
+        ("yes", "yes"),
+        ("true", True),
+        ("null", None),
+        ("~", None),
+        ("", None),
+        ("007", 7),
+        ("1_000", "1_000"),
+        ("10:30", "10:30"),
+        ("2026-01-01", "2026-01-01"),
+        ("0x10", "0x10"),
+        (".5", 0.5),
+        ("1e3", 1000.0),
+        ("1e", "1e"),
+        (".inf", ".inf"),
+        ("'3'", "3"),
+        ("9" * 5000, "9" * 5000),
+    ],
+)
+def test_nothing_is_taken_for_something_else(tmp_path: Path, text: str, value: object) -> None:
+    assert read(tmp_path, f"a: {text}\n") == {"a": value}
+    found = read(tmp_path, f"a: {text}\n")
+    assert isinstance(found, dict)
+    assert type(found["a"]) is type(value)
+
+
+def test_lines_of_values_and_keys(tmp_path: Path) -> None:
+    path = tmp_path / "f.yaml"
+    path.write_text("a:\n  b:\n    - 1\n    - c: 2\n")
+    marked = load(path)
+    assert marked.line(("a",), key=True) == 1
+    assert marked.line(("a", "b"), key=True) == 2
+    assert marked.line(("a", "b", 0)) == 3
+    assert marked.line(("a", "b", 1, "c"), key=True) == 4
+    # What is not there stands where the thing around it begins.
+    assert marked.line(("a", "b", 1, "missing")) == 4
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("a: !!python/object:os.system x", "f.yaml:1: the tag"),
+        ("a: !!int x", "f.yaml:1: 'x' is no int"),
+        ("b: 1\n1: 2", "f.yaml:2: a key must be a word"),
+        ("b: 1\n[1]: 2", "f.yaml:2: a key must be a word"),
+        ("a: &x [*x]", "f.yaml:1: an alias"),
+        ("a\n---\nb", "f.yaml:2: no YAML"),
+        ("[" * 5000, "no YAML"),
+        ("a: \0", "f.yaml:1: no YAML"),
+    ],
+)
+def test_what_is_refused(tmp_path: Path, text: str, told: str) -> None:
+    with pytest.raises(InputError) as error:
+        read(tmp_path, text)
+    assert told in str(error.value)
+    assert "\n" not in str(error.value)

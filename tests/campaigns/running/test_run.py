@@ -1,0 +1,311 @@
+"""`nimc run` from outside: what is on disk, printed and left running after whatever happens."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import resource
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from analysis.errors import MachineError
+from campaigns.commands.run import command as run_command
+from campaigns.running.session import users_of
+from injection.machine.machine import Origins, load
+from tests.campaigns.conftest import CAMPAIGN, Nimc
+
+Wait = Callable[[Callable[[], bool]], None]
+
+
+def test_a_campaign_runs_once_and_prints_one_document(nimc: Nimc) -> None:
+    status, out, err = nimc.run("--json")
+    assert status == 0, err
+    document = json.loads(out)
+    assert document["machine"] == "localhost"
+    assert document["campaign"] == "small"
+    assert Path(document["run"]) == nimc.the_run()
+    assert Path(document["report"]).is_file()
+    assert document["failures"] == []
+    rows = {(row["case"], row["arm"]): row for row in document["results"]}
+    assert set(rows) == {("stream", "on"), ("stream", "aa")}
+    row = rows["stream", "on"]
+    assert (row["pairs"], row["rejected"], row["unit"]) == (6, 0, "B/s")
+    assert (row["off_median"], row["on_median"]) == (1e10, 5e9)  # as the stand-in reports them
+    assert (row["slowdown"], row["slowdown_low"], row["slowdown_high"]) == (2.0, 2.0, 2.0)
+    assert (row["writer_rate_alone_b_s"], row["writer_rate_b_s"]) == pytest.approx((2e9, 1e9))
+    for name in ("workload", "noise_floor_low", "noise_floor_high", "verdict", "rejections"):
+        assert name in row
+    assert nimc.header()["finished_s"] is not None
+    assert nimc.header()["campaign_text"] == CAMPAIGN
+
+
+def test_a_complete_run_is_not_added_to(nimc: Nimc) -> None:
+    assert nimc.run()[0] == 0
+    status, out, _ = nimc.run()
+    assert status == 0
+    assert len(list(nimc.results.iterdir())) == 2
+    assert "report.html" in out
+
+
+def test_a_failing_case_is_told_and_the_others_are_measured(nimc: Nimc) -> None:
+    nimc.write_two_cases()
+    status, _, err = nimc.run(fake="die")
+    assert status == 3
+    told = [line for line in err.splitlines() if "no such system" in line]
+    assert [line.split(": ")[1] for line in told] == ["stream", "lammps"]
+    assert "Traceback" not in err
+    assert nimc.header()["finished_s"] is None
+    # What failed is tried again, in the same run and in a block of its own.
+    status, _, err = nimc.run()
+    assert status == 0, err
+    assert {sample["block"] for sample in nimc.samples("stream")} == {1}
+
+
+def test_the_conductors_reason_is_told(nimc: Nimc) -> None:
+    status, _, err = nimc.run(fake="fail")
+    assert status == 3
+    assert "nimc: stream: application_failed: exit status 3: out of paper" in err
+
+
+def test_rejected_runs_never_end_in_a_loop(nimc: Nimc) -> None:
+    status, _, err = nimc.run(fake="reject")
+    assert status == 3
+    assert "stream: no pair counts: writer 0 wrote at 3%" in err
+
+
+def test_a_session_that_runs_nothing_is_a_failure(nimc: Nimc) -> None:
+    status, _, err = nimc.run(fake="none")
+    assert status == 3
+    assert "stream: block 0 added no pair: no run was made" in err
+
+
+def test_a_torn_line_costs_one_sample_and_only_what_is_missing_is_run(nimc: Nimc) -> None:
+    status, _, err = nimc.run(fake="torn")  # gone after three pairs of six
+    assert status == 3
+    assert "ReFrame was killed by SIGKILL" in err
+    assert nimc.complete_pairs("stream") == 3
+    status, _, err = nimc.run()
+    assert status == 0, err
+    assert nimc.complete_pairs("stream") == 6
+    later = [s for s in nimc.samples("stream") if s["block"] == 1 and not s["warmup"]]
+    assert len(later) == 3 * 3
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [1, 2])
+def test_killed_at_any_moment_it_ends_complete_with_no_sample_twice(
+    nimc: Nimc, seed: int, wait_until: Wait
+) -> None:
+    nimc.write_two_cases()
+    moment = random.Random(seed)
+
+    def samples() -> int:
+        return sum(len(file.read_bytes().splitlines()) for file in nimc.results.rglob("*.jsonl"))
+
+    for _ in range(5):
+        # At most 30 of the 36 runs that the campaign needs: it cannot end before the last kill.
+        wanted = samples() + moment.randint(0, 5)
+        process = nimc.start(fake="slow")
+        wait_until(lambda wanted=wanted: samples() >= wanted)  # type: ignore[misc]
+        time.sleep(moment.uniform(0.0, 0.1))
+        process.kill()
+        process.communicate()
+    status, _, err = nimc.run()
+    assert status == 0, err
+    for case in ("stream", "lammps"):
+        keys = [sample["key"] for sample in nimc.samples(case)]
+        assert len(keys) == len(set(keys))
+        assert nimc.complete_pairs(case) >= 6
+        # Each kill may cost the pair at work, and no more than that.
+        assert len(keys) <= 6 * 3 + 6 * (1 + 3)
+
+
+@pytest.mark.parametrize(
+    ("signum", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)]
+)
+def test_a_signal_leaves_no_process_and_says_how_to_go_on(
+    nimc: Nimc, wait_until: Wait, signum: signal.Signals, status: int
+) -> None:
+    process = nimc.start("--fresh", fake="slow,child")
+    wait_until(lambda: nimc.results.exists() and len(list(nimc.results.glob("*/samples/*"))) > 0)
+    process.send_signal(signum)
+    _, err = process.communicate(timeout=120)
+    assert process.returncode == status
+    assert err.splitlines()[-1].startswith(
+        f"nimc: stopped by {signum.name}; every sample is kept; "
+    )
+    assert err.endswith("nimc run small.yaml --machine localhost --results results\n")
+    assert users_of(nimc.the_run()) == []
+    assert children_of_nobody(nimc) == []
+
+
+def test_a_second_signal_ends_even_what_does_not_listen(nimc: Nimc, wait_until: Wait) -> None:
+    process = nimc.start(fake="slow,deaf")
+    wait_until(lambda: nimc.results.exists() and len(list(nimc.results.glob("*/samples/*"))) > 0)
+    process.terminate()
+    time.sleep(0.3)
+    process.terminate()
+    process.communicate(timeout=120)
+    assert process.returncode == 143
+    assert users_of(nimc.the_run()) == []
+
+
+def test_when_nimc_itself_is_killed_its_session_ends_too(nimc: Nimc, wait_until: Wait) -> None:
+    process = nimc.start(fake="slow")
+    wait_until(lambda: nimc.results.exists() and len(list(nimc.results.glob("*/samples/*"))) > 0)
+    process.kill()
+    process.communicate()
+    wait_until(lambda: users_of(nimc.the_run()) == [])
+
+
+def test_a_process_left_by_a_session_is_ended_before_the_next(nimc: Nimc) -> None:
+    assert nimc.run(fake="child")[0] == 0
+    assert children_of_nobody(nimc) == []
+
+
+def children_of_nobody(nimc: Nimc) -> list[int]:
+    """Processes that the stand-in left with no trace of the run in their environment."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                words = (entry / "cmdline").read_bytes().split(b"\0")[:2]
+                folder = os.readlink(entry / "cwd")
+            except OSError:
+                continue
+            if words == [b"sleep", b"300"] and folder.startswith(str(nimc.folder)):
+                found.append(int(entry.name))
+    return found
+
+
+def test_two_at_once_do_not_share_a_run(nimc: Nimc, wait_until: Wait) -> None:
+    first = nimc.start(fake="slow")
+    wait_until(lambda: nimc.results.exists() and len(list(nimc.results.glob("*/samples/*"))) > 0)
+    status, out, err = nimc.run()
+    assert (status, out) == (2, "")
+    assert f"another nimc (process {first.pid}) runs this campaign there" in err
+    first.terminate()
+    first.communicate()
+
+
+def test_another_campaign_has_a_run_of_its_own(nimc: Nimc) -> None:
+    assert nimc.run(fake="die")[0] == 3
+    nimc.write(CAMPAIGN.replace("floor: 6", "floor: 7"))
+    assert nimc.run(fake="die")[0] == 3
+    assert len(list(nimc.results.iterdir())) == 2
+    # Words for people change nothing.
+    nimc.write(CAMPAIGN.replace("floor: 6", "floor: 7") + "title: x\n")
+    assert nimc.run(fake="die")[0] == 3
+    assert len(list(nimc.results.iterdir())) == 2
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (["--machine", "nowhere"], "machine 'nowhere': there is no site/nowhere.yaml; known mach"),
+        (["--results", "small.yaml/x"], "small.yaml/x: Not a directory"),
+        (["--results", "/proc/none"], "/proc/none: No such file or directory"),
+    ],
+)
+def test_what_cannot_work_is_told_in_one_line(nimc: Nimc, options: list[str], told: str) -> None:
+    status, out, err = nimc.run(*options)
+    assert status in (2, 3)
+    assert out == ""
+    assert told in err
+    assert len(err.splitlines()) == 1
+
+
+def test_a_missing_reframe_is_told_in_one_line(nimc: Nimc) -> None:
+    (nimc.folder / "reframe").unlink()
+    status, _, err = nimc.run()
+    assert status == 3
+    assert err.startswith("nimc: reframe: not found NIMC_REFRAME=")
+    assert len(err.splitlines()) == 1
+    assert not nimc.results.exists()
+
+
+def test_a_campaign_with_a_fault_starts_nothing(nimc: Nimc) -> None:
+    nimc.write(CAMPAIGN + "sed: 1\n")
+    status, _, err = nimc.run()
+    assert status == 2
+    assert err.startswith("nimc: small.yaml:6: sed: unknown key 'sed', did you mean 'seed'?")
+    assert not nimc.results.exists()
+
+
+def test_a_limit_on_the_size_of_files_is_told_and_keeps_what_was_measured(nimc: Nimc) -> None:
+    def limit() -> None:
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (4000, 4000))
+
+    status, _, err = nimc.run(preexec_fn=limit)
+    assert status == 3
+    assert "nimc: stream: ReFrame ended with status 1: OSError: [Errno 28]" in err
+    assert "Traceback" not in err
+    kept = nimc.complete_pairs("stream")
+    assert 0 < kept < 6
+    status, _, err = nimc.run()
+    assert status == 0, err
+    assert nimc.complete_pairs("stream") == 6
+
+
+@pytest.mark.slow
+def test_a_full_disk_is_told_and_the_campaign_goes_on_when_there_is_room(nimc: Nimc) -> None:
+    """On a file system of 128 KiB, filled up but for a few samples."""
+    script = f"""
+        mkdir results && mount -t tmpfs -o size=128k none results || exit 77
+        head -c 110000 /dev/zero > results/filler
+        {sys.executable} -c 'from campaigns.cli import main; main()' run small.yaml \
+            --machine localhost --results results; echo status $?
+        rm results/filler; mount -o remount,size=8m results
+        {sys.executable} -c 'from campaigns.cli import main; main()' run small.yaml \
+            --machine localhost --results results --json > document.json; echo status $?
+        cat results/*/samples/stream.jsonl > stream.jsonl
+    """
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(Path(__file__).resolve().parents[3]),
+        "NIMC_REFRAME": str(nimc.folder / "reframe"),
+    }
+    outcome = subprocess.run(
+        ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", script],
+        cwd=nimc.folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    if outcome.returncode == 77 or "unshare" in outcome.stderr:
+        pytest.skip(f"no mount namespace of one's own here: {outcome.stderr.strip()}")
+    assert outcome.stdout.splitlines()[-2:] == ["status 3", "status 0"], outcome.stderr
+    assert "No space left on device" in outcome.stderr
+    assert "Traceback" not in outcome.stderr
+    rows = json.loads((nimc.folder / "document.json").read_text())["results"]
+    assert {row["pairs"] for row in rows} == {6}
+    keys = [json.loads(line)["key"] for line in (nimc.folder / "stream.jsonl").open()]
+    assert len(keys) == len(set(keys))
+
+
+def test_origins_that_are_not_held_are_told_before_anything_is_measured(
+    nimc: Nimc, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a machine whose origins a reservation holds; Slurm's answer is made up."""
+    machine = load("localhost").model_copy(
+        update={"origins": Origins(policy="reservation", reservation="held")}
+    )
+    monkeypatch.setattr("injection.machine.machine.load", lambda *_: machine)
+    monkeypatch.setattr("campaigns.host.reservation.find", lambda _: None)
+    monkeypatch.setenv("NIMC_REFRAME", str(nimc.folder / "reframe"))
+    options = ["--machine", "localhost", "--results", str(nimc.results)]
+    outcome = CliRunner().invoke(run_command, [str(nimc.folder / "small.yaml"), *options])
+    assert isinstance(outcome.exception, MachineError)
+    assert "does not exist" in str(outcome.exception)
+    assert nimc.samples("stream") == []

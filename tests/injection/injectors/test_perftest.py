@@ -1,0 +1,194 @@
+"""Lines of ib_write_bw, as it really printed them."""
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from injection.injectors import perftest
+from injection.injectors.base import Fault, Row, Total, Writer
+
+CAPTURES = Path(__file__).parents[2] / "captures" / "perftest"
+MIB = 1048576
+
+
+def meanings(name, **asked):
+    parser = perftest.Perftest().parser(writer(**asked))
+    text = (CAPTURES / f"{name}.txt").read_text()
+    # The exit status was noted behind the last line, which may lack its newline.
+    lines = re.sub(r"# (client |server )?rc=.*\n", "", text).splitlines(keepends=True)
+    return [meaning for line in lines if (meaning := parser.parse(line)) is not None]
+
+
+def writer(**changes):
+    asked = {
+        "index": 0,
+        "origin": "o",
+        "target": "t",
+        "address": "10.1.0.2",
+        "port": 20001,
+        "message_b": 65536,
+    }
+    return Writer(**{**asked, **changes})
+
+
+def test_a_row_is_in_mib_though_the_header_says_mb():
+    assert meanings("D5.client") == [Row(3136 * 65536.0, 65.27 * MIB)]
+
+
+def test_rows_of_reads_are_as_those_of_writes():
+    (row,) = meanings("read_D5.client")
+    assert row == Row(2528 * 65536.0, 52.62 * MIB)
+    # The middle 3 s of 5 are measured: 2528 reads of 64 KiB in them.
+    assert row.rate_b_s == pytest.approx(2528 * 65536 / 3, rel=0.01)
+    assert meanings("read_n1000.client", messages=1000) == [
+        Total(1000, 56.28 * MIB, after_s=pytest.approx(0.219))
+    ]
+
+
+def test_endless_reads_print_a_row_a_second():
+    # Stopped by SIGTERM, its last row lacks the newline.
+    rows = meanings("read_inf_D1.client")
+    assert [row.bytes_b / 65536 for row in rows] == [368, 592, 368, 768]
+    assert [row.rate_b_s / MIB for row in rows] == pytest.approx([21.83, 35.87, 22.09, 47.45])
+
+
+def test_gbits_are_decimal_as_the_header_says():
+    (row,) = meanings("D5_gbits.client")
+    assert row.rate_b_s == pytest.approx(67.5e6)  # 0.54 Gb/s of 10^9 bits, eight a byte
+    # The window of three seconds, 3120 writes in it: the same rate within what two decimals hold.
+    assert row.rate_b_s == pytest.approx(3120 * 65536 / 3, rel=0.02)
+
+
+def test_the_only_row_of_a_short_write_is_its_total():
+    # Traced between two virtual machines: 0.31 s from the last write to the row, of which 200 waits
+    # that grow from 0.1 to 2.09 ms take 0.219 s.
+    total = Total(1000, 63.27 * MIB, after_s=pytest.approx(0.219))
+    assert meanings("n1000.client", messages=1000) == [total]
+
+
+@pytest.mark.parametrize(("messages", "given"), [(46000, "46000"), (1, "5")])
+def test_both_ends_of_a_short_write_know_its_messages(messages, given):
+    injector, short = perftest.Perftest(), writer(messages=messages)
+    for command in (injector.target_command(short), injector.origin_command(short)):
+        assert command[command.index("-n") + 1] == given
+        assert "-D" not in command
+
+
+def test_a_last_row_without_newline_is_a_row():
+    rows = meanings("inf_D1_file_INT.client")
+    assert [row.bytes_b / 65536 for row in rows] == [880, 1040, 1040, 1040]
+    assert rows[-1].rate_b_s == 64.97 * MIB
+    assert len(meanings("inf_D2_file_TERM.client")) == 2
+
+
+def test_a_row_of_one_second_claims_as_many_bytes_as_its_rate():
+    for row in meanings("inf_D1_file_INT.client"):
+        assert row.bytes_b == pytest.approx(row.rate_b_s, rel=0.001)
+
+
+def test_stamps_of_a_log_are_no_part_of_the_line():
+    assert [row.rate_b_s / MIB for row in meanings("inf_stamped.client")] == pytest.approx(
+        [45.43, 54.89, 56.98, 55.98, 53.98]
+    )
+
+
+def test_the_achieved_rate_of_a_throttled_writer_is_read():
+    assert meanings("rate20M_SW_b1.client") == [Row(961 * 65536.0, 20.0 * MIB)]
+
+
+def test_an_endless_client_that_lost_its_server_reports_zero_and_no_error():
+    rows = meanings("inf_srvKILL.client")
+    assert [row.bytes_b / 65536 for row in rows] == [38, 76, 0, 0, 0, 0, 0, 0, 0]
+    assert all(row.rate_b_s == 0 for row in rows[2:])
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("srvTERM.client", "ethernet_read_keys: Couldn't read remote address"),
+        ("noserver.client", "Couldn't connect to 10.77.0.1:18515"),
+        ("nodev.server", "IB device mlx5_0 not found"),
+        ("rate500M_noType.client", "Failed: Unknown rate limit value"),
+        ("cliKILL.server", "ethernet_read_keys: Couldn't read remote address"),
+    ],
+)
+def test_a_failure_is_a_fault_and_never_a_row(name, text):
+    found = meanings(name)
+    assert found
+    assert found[0] == Fault(text)
+    assert all(isinstance(meaning, Fault) for meaning in found)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        # ib_write_bw 6.06: a limit together with --run_infinitely, and a host without devices.
+        " run_infinitely does not support rate limit feature yet",
+        " Unable to find the Infiniband/RoCE device",
+    ],
+)
+def test_what_it_refuses_is_a_fault(line):
+    assert perftest.Perftest().parser(writer()).parse(line + "\n") == Fault(line.strip())
+
+
+def test_a_row_before_any_header_has_no_unit_and_is_none():
+    parser = perftest.Perftest().parser(writer())
+    assert parser.parse(" 65536      3136     0.00     65.27     0.001044\n") is None
+
+
+def test_a_header_in_an_unknown_unit_is_a_fault():
+    parser = perftest.Perftest().parser(writer())
+    line = " #bytes     #iterations    BW peak[TB/sec]    BW average[TB/sec]   MsgRate[Mpps]"
+    assert parser.parse(line) == Fault("rates in unknown unit 'TB/sec'")
+
+
+def test_full_rate_writes_until_it_is_stopped(monkeypatch):
+    monkeypatch.setattr(perftest, "_help", lambda _: "")
+    injector = perftest.Perftest()
+    both = "ib_write_bw -F -p 20001 -s 65536 -d mlx5_0 --run_infinitely -D 1"
+    asked = writer(device="mlx5_0")
+    assert injector.target_command(asked) == both.split()
+    assert injector.origin_command(asked) == [*both.split(), "10.1.0.2"]
+    assert injector.row_source(asked) == "output"
+
+
+def test_a_throttled_writer_is_limited_by_software_message_by_message(monkeypatch):
+    monkeypatch.setattr(perftest, "_help", lambda _: "")
+    injector = perftest.Perftest()
+    command = injector.origin_command(writer(rate_b_s=500e6, duration_s=12.5))
+    assert " ".join(command).endswith(
+        "-D 13 --rate_limit 4 --rate_units g --rate_limit_type SW --burst_size 1 10.1.0.2"
+    )
+    assert "--run_infinitely" not in command
+    assert injector.row_source(writer(rate_b_s=500e6)) == "counter"
+
+
+def test_perftest_may_not_bind_itself_where_it_would(monkeypatch):
+    monkeypatch.setattr(perftest, "_help", lambda _: "  --disable_numa Disable NUMA ...")
+    assert "--disable_numa" in perftest.Perftest().target_command(writer())
+
+
+def test_a_missing_program_is_named_with_its_package(monkeypatch):
+    monkeypatch.setenv("PATH", "/nowhere")
+    assert perftest.Perftest().missing() == (
+        "ib_write_bw is missing: 'apt install perftest', or 'dnf install perftest'"
+    )
+
+
+@pytest.mark.skipif(
+    perftest.Perftest().missing() is not None, reason=f"perftest: {perftest.Perftest().missing()}"
+)
+@pytest.mark.parametrize("rate_b_s", [None, 20e6])
+def test_the_installed_version_takes_our_options(rate_b_s):
+    """It looks at its options before it looks for a device, and this one does not exist."""
+    asked = writer(device="no_such_device", rate_b_s=rate_b_s)
+    answer = subprocess.run(
+        perftest.Perftest().target_command(asked), capture_output=True, text=True, timeout=20
+    )
+    said = answer.stdout + answer.stderr
+    assert answer.returncode == 1
+    assert "Unable to find the Infiniband/RoCE device" in said
+    assert "unrecognized option" not in said
+    assert "support" not in said

@@ -1,0 +1,191 @@
+"""The conductor for real, on this host: every way in which a block can end."""
+
+import os
+import signal
+import time
+
+import pytest
+
+from injection.injectors import INJECTORS
+from injection.plan import Demand, ShortWrites
+from tests.injection.conftest import MELT
+
+needs_ucx = pytest.mark.skipif(
+    INJECTORS["ucx"].missing() is not None, reason=f"ucx: {INJECTORS['ucx'].missing()}"
+)
+ORIGIN = "ucp_put_bw"
+
+
+def demand(**changes):
+    return Demand(
+        **{"min_share": 0.01, "retries": 0, "ready_timeout_s": 30, "run_timeout_s": 30, **changes}
+    )
+
+
+@needs_ucx
+@pytest.mark.slow
+def test_a_pair_of_all_arms(block):
+    run = block(arms=["off", "on", "spin", "aa"], warmups=1, comm_node=0)
+    assert run.finish() == 0, run.err
+    samples = {sample["arm"]: sample for sample in run.samples() if not sample["warmup"]}
+    assert sorted(samples) == ["aa", "off", "on", "spin"]
+    assert {sample["outcome"] for sample in samples.values()} == {"kept"}
+    assert {sample["fom"] for sample in samples.values()} == {1.12089}  # as the capture says
+    (writer,) = samples["on"]["writers"]
+    assert writer["rate_alone_b_s"] > 1e8  # one core copies at gigabytes a second
+    assert writer["bytes_b"] == pytest.approx(
+        writer["rate_b_s"] * samples["on"]["elapsed_s"], rel=1e-6
+    )
+    # Both ends' buffers of 64 MiB, which the origin maps; the target touches none of them.
+    assert (writer["buffer_node"], list(writer["origin_buffers_b"])) == (0, ["0"])
+    assert writer["origin_buffers_b"]["0"] >= 2 * (1 << 26)
+    assert samples["spin"]["writers"][0]["rate_b_s"] == 0
+    assert samples["off"]["writers"] == []
+    assert run.state()["state"] == "done"
+
+
+@needs_ucx
+def test_reads_are_told_from_writes(block):
+    run = block(arms=["off", "on"], injector="ucx_read", comm_node=0)
+    assert run.finish() == 0, run.err
+    (sample,) = (sample for sample in run.samples() if sample["arm"] == "on")
+    (reader,) = sample["writers"]
+    assert (reader["injector"], reader["direction"]) == ("ucx_read", "read")
+    assert reader["rate_b_s"] > 1e7
+    # The target's own buffer and the origin's, each mapped by its own process alone.
+    assert reader["target_buffers_b"]["0"] >= 1 << 26
+    assert reader["origin_buffers_b"]["0"] >= 1 << 26
+
+
+@needs_ucx
+def test_buffers_on_a_node_that_is_not_there(block):
+    run = block(arms=["off", "on"], comm_node=1023)
+    assert run.finish() == 1
+    assert run.state()["state"] == "injector_never_ready"
+    assert "NUMA node 1023: this host has 0" in run.state()["reason"]
+
+
+@needs_ucx
+@pytest.mark.slow
+def test_a_killed_writer_gives_a_rejected_sample_and_the_run_is_repeated(block):
+    run = block(
+        arms=["off", "on"], demand=demand(retries=2), command=["sh", "-c", f"sleep 2; cat '{MELT}'"]
+    )
+    run.wait_until(lambda: (run.run_dir / "logs/melt/0/0-on-0.out").exists(), 60)
+    (writer,) = run.processes(ORIGIN)
+    os.kill(writer, signal.SIGKILL)
+    assert run.finish() == 0, run.err
+    on = [sample for sample in run.samples() if sample["arm"] == "on"]
+    assert [sample["outcome"] for sample in on] == ["injector_died", "kept"]
+    assert on[0]["fom"] is None
+    assert "origin side ended" in on[0]["reason"]
+
+
+@pytest.mark.parametrize(
+    ("command", "outcome", "reason"),
+    [
+        (["sh", "-c", "echo lost atoms >&2; exit 3"], "application_failed", "exit status 3: lost"),
+        (["sleep", "60"], "application_hung", "no end within 0.5 s"),
+        (["echo", "hello"], "no_fom", "the output has no 'Loop time'"),
+        (["no-such-program"], "application_failed", "no-such-program: No such file"),
+    ],
+)
+def test_an_application_that_fails(block, command, outcome, reason):
+    run = block(command=command, demand=demand(run_timeout_s=0.5))
+    assert run.finish() == 1
+    (sample,) = run.samples()
+    assert sample["outcome"] == outcome
+    assert reason in sample["reason"]
+    assert run.state()["state"] == outcome
+    assert reason in run.err
+    assert "Traceback" not in run.err
+
+
+def test_copies_of_an_application_are_not_taken_for_its_ranks(block):
+    """What `srun` starts where it does not speak the application's MPI, each on one rank."""
+    run = block(command=["sh", "-c", f"cat '{MELT}' '{MELT}'"], ranks=2)
+    assert run.finish() == 1
+    (sample,) = run.samples()
+    assert sample["outcome"] == "no_fom"
+    assert "ran as 1 ranks, not 2" in sample["reason"]
+    assert block(command=["cat", str(MELT)], ranks=1, case="one").finish() == 0
+
+
+def test_what_keeps_agents_from_starting_is_told_at_once(block):
+    refusal = "srun: error: Invalid --het-group argument"
+    began_s = time.monotonic()
+    run = block(agent_launcher=["sh", "-c", f"echo '{refusal}' >&2; exit 1"])
+    assert run.finish() == 3
+    assert time.monotonic() - began_s < 60  # agents are given 120 s to call
+    assert run.state()["state"] == "machine_failed"
+    assert run.state()["reason"].endswith(f"agents.log says last: {refusal}")
+    assert "Traceback" not in run.err
+
+
+def test_a_failing_application_is_repeated_as_often_as_allowed(block):
+    run = block(command=["false"], demand=demand(retries=2))
+    assert run.finish() == 1
+    assert [sample["attempt"] for sample in run.samples()] == [0, 1, 2]
+
+
+@pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
+@needs_ucx
+@pytest.mark.slow
+def test_nothing_outlives_a_conductor_that_is_told_to_stop(block, signum):
+    run = block(arms=["off", "on"], pairs=50)
+    run.wait_until(lambda: len(run.samples()) >= 2, 60)
+    run.process.send_signal(signum)
+    code = run.finish()
+    run.wait_until(lambda: not run.processes(), 10)
+    assert all(sample["outcome"] == "kept" for sample in run.samples())
+    if signum is not signal.SIGKILL:
+        assert code == 143
+        assert run.state()["state"] == "cancelled"
+
+
+def test_a_block_does_not_go_on_without_its_owner(block):
+    owner = os.spawnlp(os.P_NOWAIT, "sleep", "sleep", "60")
+    run = block(command=["sleep", "30"], owner_pid=owner)
+    run.wait_until(lambda: run.processes("sleep"))
+    os.kill(owner, signal.SIGKILL)
+    os.waitpid(owner, 0)
+    assert run.finish() == 143
+
+
+def test_an_unwritable_folder_is_told_in_one_line(block):
+    run = block(nimc_dir="/proc/nowhere")
+    assert run.finish() == 3
+    assert "/proc/nowhere" in run.err
+    assert "Traceback" not in run.err
+
+
+@needs_ucx
+@pytest.mark.slow
+def test_short_writes_under_a_timetable_on_one_host(block):
+    short = ShortWrites({"daly": 1}, length_s=0.4, messages=4, tolerance_s=1.0, allowed_share=0.9)
+    run = block(arms=["off", "daly"], short=short, command=["sh", "-c", f"sleep 3; cat '{MELT}'"])
+    assert run.finish() == 0, run.err
+    (sample,) = (sample for sample in run.samples() if sample["arm"] == "daly")
+    assert sample["outcome"] == "kept", sample["reason"]
+    table = sample["timetable"]
+    assert table["planned"] >= 7  # 3 s of writes of 0.4 s
+    assert 1 <= table["done"] <= table["planned"]
+    assert table["unplanned"] == 0
+    assert table["bytes_b"] == table["done"] * 4 * (1 << 26)
+    (writer,) = sample["writers"]
+    assert writer["transport"] == "shared memory"
+    assert writer["bytes_b"] > 0
+
+
+def test_an_arm_without_writers_runs_with_none_and_says_so(block):
+    run = block(
+        arms=["off", "daly"],
+        short=ShortWrites({"daly": 0}),
+        command=["cat", str(MELT)],
+    )
+    assert run.finish() == 0, run.err
+    (sample,) = (sample for sample in run.samples() if sample["arm"] == "daly")
+    assert sample["outcome"] == "kept"
+    assert sample["writers"] == []
+    assert sample["timetable"]["writers"] == sample["timetable"]["planned"] == 0
+    assert "daly: no writer at work at a time on 1 nodes; ran with none" in sample["notes"]

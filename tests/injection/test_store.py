@@ -1,0 +1,72 @@
+import dataclasses
+import hashlib
+import json
+import resource
+
+import pytest
+
+from analysis.sample import Sample
+from injection.store import Store
+
+SAMPLE = Sample(
+    key="stream/0/0/off/0",
+    case="stream",
+    workload="stream",
+    arm="off",
+    block=0,
+    pair=0,
+    position=0,
+    attempt=0,
+    warmup=False,
+    outcome="kept",
+    reason=None,
+    start_s=1.0,
+    elapsed_s=2.0,
+    fom=3.0e9,
+    fom_unit="B/s",
+    fom_better="higher",
+    nodes=["n1"],
+    origin_nodes=["n2"],
+    provenance="0" * 64,
+    seed=1,
+)
+
+
+def _lines(folder):
+    return (folder / "samples" / "stream.jsonl").read_text().splitlines()
+
+
+def test_samples_are_appended_across_openings(tmp_path):
+    Store(tmp_path, "stream").append(SAMPLE)
+    Store(tmp_path, "stream").append(dataclasses.replace(SAMPLE, pair=1))
+    assert [json.loads(line)["pair"] for line in _lines(tmp_path)] == [0, 1]
+
+
+def test_a_torn_last_line_is_cut_before_the_next_sample(tmp_path):
+    store = Store(tmp_path, "stream")
+    store.append(SAMPLE)
+    with (tmp_path / "samples" / "stream.jsonl").open("a") as file:
+        file.write('{"key": "stream/0/1/o')
+    Store(tmp_path, "stream").append(dataclasses.replace(SAMPLE, pair=2))
+    assert [json.loads(line)["pair"] for line in _lines(tmp_path)] == [0, 2]
+
+
+def test_a_sample_that_does_not_fit_leaves_the_earlier_ones_whole(tmp_path):
+    store = Store(tmp_path, "stream")
+    store.append(SAMPLE)
+    path = tmp_path / "samples" / "stream.jsonl"
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (path.stat().st_size + 100, hard))
+    try:
+        with pytest.raises(OSError, match=r"No space|too large"):
+            store.append(SAMPLE)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert [json.loads(line)["pair"] for line in _lines(tmp_path)] == [0]
+
+
+def test_provenance_is_named_by_the_sha256_of_its_text(tmp_path):
+    name = Store(tmp_path, "stream").keep_provenance({"b": 1, "a": [2]})
+    text = (tmp_path / "provenance" / f"{name}.json").read_text()
+    assert hashlib.sha256(text.encode()).hexdigest() == name
+    assert json.loads(text) == {"a": [2], "b": 1}

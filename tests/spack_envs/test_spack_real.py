@@ -1,0 +1,99 @@
+"""`nimc spack` with a real Spack: environments build, programs run, a build cache serves.
+
+Needs SPACK_ROOT or spack on PATH. NIMC_TEST_MACHINE_FILE names the machine's externals (an MPI),
+NIMC_TEST_PACKAGES recipes that are already here, NIMC_TEST_MIRROR a mirror of sources.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from reframe_tests.fom.base import FomError
+from reframe_tests.workloads import WORKLOADS
+from spack_envs.builder import pins, setup, tool
+from spack_envs.builder.build import build, placed
+from spack_envs.builder.layout import layout
+from spack_envs.builder.mirror import make_mirror
+
+pytestmark = [
+    pytest.mark.spack,
+    pytest.mark.slow,
+    pytest.mark.skipif(
+        not (os.environ.get("SPACK_ROOT") or shutil.which("spack")),
+        reason="needs a Spack: SPACK_ROOT, or spack on PATH",
+    ),
+]
+
+
+def path_of(variable):
+    return Path(os.environ[variable]) if os.environ.get(variable) else None
+
+
+def prepare(root, mirror=None):
+    place = layout("test", root)
+    machine_file = path_of("NIMC_TEST_MACHINE_FILE")
+    mirror = mirror or os.environ.get("NIMC_TEST_MIRROR")
+    return place, setup.setup(place, path_of("NIMC_TEST_PACKAGES"), machine_file, mirror)
+
+
+@pytest.fixture(scope="module")
+def ready(tmp_path_factory):
+    return prepare(tmp_path_factory.mktemp("spack"))
+
+
+@pytest.fixture(scope="module")
+def proxyapps(ready):
+    return build(*ready, "proxyapps", 2, print)
+
+
+RUNS = [
+    ("hpccg", "test_HPCCG 24 24 24"),
+    ("lulesh", "lulesh2.0 -s 15 -i 10"),
+    ("cns", "cns inputs"),
+    ("minife", "sh -c 'miniFE.x -nx 20 -verify_solution 1; cat miniFE*.yaml'"),
+    ("xsbench", "XSBench -m event -s small"),
+]
+
+
+@pytest.mark.parametrize(("workload", "command"), RUNS)
+def test_built_workload_proves_its_answer(proxyapps, tmp_path, workload, command):
+    (tmp_path / "inputs").write_text("&probin\n nsteps=2 plot_int=0 n_cell=16\n/\n")
+    folders = [f"{proxyapps.view}/bin", f"{proxyapps.mpi}/bin", os.environ["PATH"]]
+    environment = {**os.environ, "PATH": ":".join(folders), "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(
+        command, shell=True, cwd=tmp_path, env=environment, capture_output=True, text=True
+    )
+    assert WORKLOADS[workload].parse(done.stdout).value > 0
+    with pytest.raises(FomError):
+        WORKLOADS[workload].parse(done.stdout[: len(done.stdout) // 3])
+
+
+def test_build_cache_serves_a_second_store(ready, tmp_path):
+    place, settings = ready
+    first = build(place, settings, "stream", 2, print)
+    made = make_mirror(place, settings, tmp_path / "mirror", ["stream"])
+    place_2, settings_2 = prepare(tmp_path / "second", made["mirror"])
+    shutil.copy(place.config / "packages.yaml", place_2.config / "packages.yaml")
+    second = build(place_2, settings_2, "stream", 2, print)
+    assert [spec["hash"] for spec in second.specs] == [spec["hash"] for spec in first.specs]
+    assert "Extracting stream" in place_2.log("stream").read_text()
+
+
+@pytest.mark.parametrize("stack", sorted(set(pins.known_environments()) - {"proxyapps"}))
+def test_every_environment_concretizes(ready, stack):
+    place, settings = ready
+    folder = place.root / "only-concretized" / stack
+    folder.mkdir(parents=True)
+    (folder / "spack.yaml").write_text(placed(place, settings, stack))
+    tool.spack(place, Path(settings.spack), "-e", str(folder), "concretize", log="concretize")
+    lock = json.loads((folder / "spack.lock").read_text())
+    assert lock["roots"]
+    for spec in lock["concrete_specs"].values():
+        if spec["name"] == "ucx":  # a preference that cannot be met is dropped without a word
+            assert all(spec["parameters"][name] for name in ("verbs", "rc", "mlx5_dv", "rdmacm"))
