@@ -11,11 +11,17 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
-SCHEMA_VERSION = 1
+from analysis.arms import Role
+
+#: 2 added `role`, `baseline` and `factors`; samples of schema 1 are still read.
+SCHEMA_VERSION = 2
 
 Better = Literal["lower", "higher"]
 
 Direction = Literal["write", "read"]
+
+#: Level of a factor: a number, a truth value, or a word such as `25%`.
+Level = int | float | bool | str
 
 #: What became of a run. Only `kept` counts. `rejected`: the application ran, but the conditions
 #: asked for did not hold (reason says which). Every other value names who failed.
@@ -129,7 +135,8 @@ class Sample:
     case: str
     #: Row of the table of workloads.
     workload: str
-    #: The treatment: `off`, `on`, `spin`, `aa` (a second `off`, for the noise floor), ...
+    #: Name of the treatment: an arm (`off`, `on`, `spin`, `aa`) and, after `@`, the levels that
+    #: differ from the first ones (`on@rate=25%`).
     arm: str
     #: Index of the allocation, of the pair in it, of the run in the pair, and of the repetition.
     block: int
@@ -163,6 +170,12 @@ class Sample:
     timetable: TimetableRecord | None = None
     #: Caveats that belong beside every figure made from this sample (`arrays smaller than ...`).
     notes: list[str] = field(default_factory=list)
+    #: What the treatment is for; None in samples of schema 1, whose arms say it.
+    role: Role | None = None
+    #: Name of the treatment that it is paired with; None for a baseline.
+    baseline: str | None = None
+    #: Factor -> level. A factor of the writes has none where nothing is written.
+    factors: dict[str, Level] = field(default_factory=dict)
     schema: int = SCHEMA_VERSION
 
     def as_dict(self) -> dict[str, Any]:

@@ -9,23 +9,11 @@ from pathlib import Path
 from typing import Any, Literal
 
 from injection.timetable import Policy
+from injection.treatment import Treatment
 
 #: Where origins come from: the target's own cores, the last nodes of the allocation, the second
 #: component of a heterogeneous job, or nodes that a reservation holds (also a second component).
 OriginPolicy = Literal["same_host", "same_job", "hetjob", "reservation"]
-
-#: What an arm puts beside the application: nothing, the asked injector, or a control by name.
-ARMS: dict[str, str | None] = {
-    "off": None,
-    "aa": None,
-    "on": "",
-    "full": "",
-    "daly": "",
-    "constant": "",
-    "spin": "spin",
-}
-#: Arms of short writes under a timetable. All others write from before a run to after its end.
-TIMED_ARMS = ("daly", "constant")
 
 
 @dataclass(frozen=True)
@@ -47,10 +35,8 @@ class Demand:
 
 @dataclass(frozen=True)
 class ShortWrites:
-    """What the arms of `TIMED_ARMS` write: so many writers always at work, each for so long."""
+    """What scheduled treatments write: each write so long, a treatment's writers always at work."""
 
-    #: Arm -> writers at work at a time.
-    writers: dict[str, int]
     #: Length of a write at the rate that a writer reaches alone, seconds.
     length_s: float = 1.0
     #: Messages of a write; None takes as many as last the share `fill` of that.
@@ -75,36 +61,23 @@ class BlockPlan:
     workload: str
     block: int
     seed: int
-    arms: list[str]
+    #: What a pair is made of, one run each.
+    treatments: list[Treatment]
     pairs: int
-    #: Runs of the `off` arm that come first and are thrown away.
+    #: Runs of the first baseline that come first and are thrown away.
     warmups: int
     #: Folder of the run (`analysis.run`) and of this block's logs.
     nimc_dir: str
-    #: The application. `{targets}`, `{n_targets}` and `{slots}` stand for the target nodes, their
-    #: number, and `node:ranks,...` as mpirun takes them.
-    command: list[str]
-    environment: dict[str, str] = field(default_factory=dict)
-    ranks_per_node: int = 1
-    #: All ranks of the application; None where it is not started by an MPI launcher.
-    ranks: int | None = None
-    #: Cores of the application and of the origin where they share a host; empty leaves both alone.
-    app_cpus: list[int] = field(default_factory=list)
+    #: Cores of the origin where it shares a host with the target; empty leaves it alone.
     origin_cpus: list[int] = field(default_factory=list)
     origin_policy: OriginPolicy = "same_host"
     n_origins: int = 1
-    injector: str = "ucx"
-    message_b: int = 65536
-    rate_b_s: float | None = None
-    #: RDMA device or network interface of the writers, and the interface the agents speak over.
-    device: str | None = None
+    #: Network interface that the agents speak over.
     interface: str | None = None
-    #: NUMA node that the writers' buffers are bound to, on both ends; None leaves them alone.
-    comm_node: int | None = None
     #: How agents are started on the nodes of one component; empty starts one on this host.
     agent_launcher: list[str] = field(default_factory=list)
     demand: Demand = field(default_factory=Demand)
-    #: None where no arm needs it.
+    #: None where no treatment is scheduled.
     short: ShortWrites | None = None
     #: Caveats to put on every sample, and facts to put into its provenance.
     notes: list[str] = field(default_factory=list)
@@ -120,19 +93,29 @@ class BlockPlan:
     def load(path: Path) -> BlockPlan:
         """Read what `save` wrote."""
         record = json.loads(path.read_text())
-        short = ShortWrites(**record["short"]) if record.get("short") else None
-        return BlockPlan(**{**record, "demand": Demand(**record["demand"]), "short": short})
+        record["treatments"] = [Treatment.from_dict(each) for each in record["treatments"]]
+        record["demand"] = Demand(**record["demand"])
+        if record["short"]:
+            record["short"] = ShortWrites(**record["short"])
+        return BlockPlan(**record)
 
-    def order(self, pair: int) -> list[str]:
-        """The arms of a pair in their random order; the same for the same seed."""
-        arms = list(self.arms)
-        random.Random(f"{self.seed}/{self.case}/{self.block}/{pair}").shuffle(arms)
-        return arms
+    @property
+    def baseline(self) -> Treatment:
+        """The baseline that warm-ups run: the first one."""
+        return next(each for each in self.treatments if each.role == "baseline")
 
-    def injector_of(self, arm: str) -> str | None:
-        """Name of the injector that runs in an arm; None where nothing does."""
-        return self.injector if ARMS[arm] == "" else ARMS[arm]
+    def order(self, pair: int) -> list[Treatment]:
+        """The treatments of a pair in their random order; the same for the same seed.
 
-    def timed_writers(self, arm: str) -> int | None:
-        """Writers at work at a time under a timetable; None where the arm has none."""
-        return self.short.writers[arm] if self.short and arm in TIMED_ARMS else None
+        Those that share a baseline follow one another, so that what is compared is adjacent in
+        time; the groups come in random order, and so do the treatments in each.
+        """
+        groups: dict[str, list[Treatment]] = {}
+        for each in self.treatments:
+            groups.setdefault(each.baseline or each.name, []).append(each)
+        rng = random.Random(f"{self.seed}/{self.case}/{self.block}/{pair}")
+        shuffled = list(groups.values())
+        rng.shuffle(shuffled)
+        for group in shuffled:
+            rng.shuffle(group)
+        return [each for group in shuffled for each in group]

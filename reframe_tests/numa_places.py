@@ -1,4 +1,4 @@
-"""Where communications and workers are put in a cell of the study of RDMA and NUMA (seed 002).
+"""Where communications and workers are put in a cell of the study of RDMA and NUMA.
 
 Places are told in words that mean the same on every machine: `nic`, the NUMA node of the network
 interface, and `other`, the first node of another socket (of the same one where there is one only).
@@ -6,14 +6,18 @@ interface, and `other`, the first node of another socket (of the same one where 
 
 from __future__ import annotations
 
+from typing import Any
+
 from analysis.errors import InputError
+from analysis.sample import Level
 from injection.machine.machine import Machine
 
 PLACES = ("nic", "other")
 #: Workers that no policy holds anywhere; their memory stays beside the buffer.
 FREE = "free"
-#: Kernels of membench that workers load memory with.
+#: Kernels of membench that workers load memory with, and what stands for no worker at all.
 LOADS = ("read", "write", "nt_write")
+IDLE = "idle"
 
 
 def nodes(machine: Machine) -> dict[str, int]:
@@ -26,35 +30,35 @@ def nodes(machine: Machine) -> dict[str, int]:
     return {"nic": nic, "other": (nic + apart) % facts.numa_nodes}
 
 
-def cell(machine: Machine, buffer: str, workers: str | None, load: str) -> dict[str, object]:
-    """A cell with its places as node numbers, as provenance keeps it.
+def lacking(machine: Machine, place: Level) -> str | None:
+    """Why a machine does not have a place; None where it does."""
+    if place in PLACES and place not in nodes(machine):
+        return f"{machine.name} has 1 NUMA node"
+    return None
 
-    Keys: numa_nodes, nic_node, buffer, buffer_node, workers (null: none), worker_node (null: left
-    alone, or none), cores, load. Raises InputError for a word that is not known, and for a place
-    that the machine does not have.
-    """
-    known = nodes(machine)
-    facts = machine.node_facts()
-    _one_of("buffer", buffer, PLACES)
-    if workers is not None:
-        _one_of("workers", workers, (*PLACES, FREE))
-        _one_of("load", load, LOADS)
-    for field, place in (("buffer", buffer), ("workers", workers)):
-        if place in PLACES and place not in known:
-            raise InputError(f"{field}: {place}: {machine.name} has one NUMA node; allowed: nic")
-    app_cpus, _ = machine.split_cpus()
+
+def node_of(machine: Machine, field: str, place: str) -> int | None:
+    """NUMA node of a place; None for workers that are left to the system. Raises InputError."""
+    if place == FREE:
+        return None
+    if place not in PLACES:
+        raise InputError(f"{field}: {place!r} found; allowed are {', '.join(PLACES)}")
+    if reason := lacking(machine, place):
+        raise InputError(f"{field}: {place}: {reason}; allowed: nic")
+    return nodes(machine)[place]
+
+
+def facts(machine: Machine) -> dict[str, Any]:
+    """What provenance keeps: numa_nodes, nic_node, and places (place -> NUMA node)."""
     return {
-        "numa_nodes": facts.numa_nodes,
-        "nic_node": known["nic"],
-        "buffer": buffer,
-        "buffer_node": known[buffer],
-        "workers": workers,
-        "worker_node": known.get(workers or ""),
-        "cores": max(1, (len(app_cpus) or facts.cores) // facts.numa_nodes) if workers else 0,
-        "load": load,
+        "numa_nodes": machine.node_facts().numa_nodes,
+        "nic_node": machine.nic_node(),
+        "places": nodes(machine),
     }
 
 
-def _one_of(field: str, word: str, allowed: tuple[str, ...]) -> None:
-    if word not in allowed:
-        raise InputError(f"{field}: {word!r} found; allowed are {', '.join(allowed)}")
+def worker_cores(machine: Machine) -> int:
+    """Cores of a NUMA node that the application may have: so many workers there are."""
+    app_cpus, _ = machine.split_cpus()
+    facts_ = machine.node_facts()
+    return max(1, (len(app_cpus) or facts_.cores) // facts_.numa_nodes)

@@ -186,22 +186,31 @@ class Machine(_Record):
             return dram_message_b(self.node_facts().llc_b)
         return units.size_b(asked, "message")
 
-    def split_cpus(self) -> tuple[list[int], list[int]]:
-        """Cores of the application and of the origin, disjoint, where they share a host.
+    def usable_cpus(self) -> list[int]:
+        """Cores that application and origin share where both are on one host; else none.
 
-        A core is told as its first hardware thread, and its others are left idle. Both are empty
-        where origins are other nodes: then the launcher places the application. Raises InputError
-        where the host has too few cores.
+        A core is told as its first hardware thread, and its others are left idle.
         """
+        return host.detect().usable_cores if self.origins.policy == "same_host" else []
+
+    def split_cpus(self, reserved: int | None = None) -> tuple[list[int], list[int]]:
+        """Cores of the application and of the origin where they share a host, else none of both.
+
+        The application leaves the last `reserved` cores free; None leaves those of the origin, so
+        that they share none. Where origins are other nodes, the launcher places the application.
+        Raises InputError where none is left to the application.
+        """
+        cpus = self.usable_cpus()
         if self.origins.policy != "same_host":
             return [], []
-        cpus = host.detect().usable_cores
-        if len(cpus) <= self.origins.cores:
+        left = self.origins.cores if reserved is None else reserved
+        if len(cpus) <= max(left, self.origins.cores - 1):
+            field = "origins.cores" if reserved is None else "reserved_cores"
             raise InputError(
-                f"site/{self.name}.yaml: origins.cores: {self.origins.cores} of {len(cpus)} usable"
-                " cores leave none to the application"
+                f"site/{self.name}.yaml: {field}: {left} of {len(cpus)} usable cores leave none to"
+                " the application"
             )
-        return cpus[: -self.origins.cores], cpus[-self.origins.cores :]
+        return cpus[: len(cpus) - left], cpus[-self.origins.cores :]
 
 
 def dram_message_b(llc_b: int) -> int:

@@ -1,0 +1,135 @@
+"""The table of factors: what their levels may be, and what a machine must have for them.
+
+A factor is a variable of the checks (`mixin.py`, or a check's own) that takes another value from
+one run to the next. One that the table does not know is a variable of a check: it changes within a
+block where the check says so (`within_block`), and else makes a case of its own for each level.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from analysis import units
+from analysis.errors import InputError
+from analysis.sample import Level
+from injection.machine.machine import Machine
+from reframe_tests import numa_places, tools
+
+
+@dataclass(frozen=True)
+class Factor:
+    """One row of the table."""
+
+    name: str
+    #: What of a treatment its levels change. Factors of the writes make no baselines.
+    part: Literal["writes", "application"]
+    #: What levels are allowed, in words.
+    allowed: str
+    #: Whether a level is one of these; raises InputError or ValueError where it is not.
+    check: Callable[[Level], object]
+    #: Why a machine cannot have a level; None where it can.
+    lacking: Callable[[Machine, Level], str | None] | None = None
+
+
+def share_of(rate: Level) -> float | None:
+    """`25%` as 0.25; None for what is no share."""
+    text = str(rate)
+    if not text.endswith("%"):
+        return None
+    share = float(text[:-1]) / 100
+    if not 0 <= share < 1:
+        raise InputError(f"rate: {text!r} found; allowed: shares from 0% to below 100%, or full")
+    return share
+
+
+def _rate(level: Level) -> object:
+    return level in (0, "full") or share_of(level) is not None or units.rate_b_s(str(level), "rate")
+
+
+def _one_of(*words: Level) -> Callable[[Level], object]:
+    def check(level: Level) -> None:
+        if level not in words:
+            raise ValueError
+
+    return check
+
+
+def _whole(level: Level) -> None:
+    if type(level) is not int or level < 0:
+        raise ValueError
+
+
+def _message(level: Level) -> object:
+    return level in ("auto", "dram") or units.size_b(str(level), "message")
+
+
+def _too_few_cores(machine: Machine, level: Level) -> str | None:
+    cores = len(machine.usable_cpus()) or machine.node_facts().cores
+    if isinstance(level, int) and level >= cores:
+        return f"leaves the application none of the {cores} cores of {machine.name}"
+    return None
+
+
+def _no_such_tool(machine: Machine, level: Level) -> str | None:
+    if level == tools.NONE or machine.origins.policy != "same_host":
+        return None  # whether other hosts have it is known there
+    return tools.TOOLS[str(level)].missing()
+
+
+def _no_such_node(machine: Machine, level: Level) -> str | None:
+    nodes = machine.node_facts().numa_nodes
+    if isinstance(level, int) and level >= nodes:
+        return f"{machine.name} has {nodes} NUMA node{'s' if nodes > 1 else ''}"
+    return None
+
+
+_TABLE = (
+    Factor("rate", "writes", "0, full, a share such as 25%, or a rate such as 500MB/s", _rate),
+    Factor("message", "writes", "auto, dram, or a size with its unit, such as 64KiB", _message),
+    Factor("direction", "writes", "write, read", _one_of("write", "read")),
+    Factor("comm_node", "writes", "numbers of NUMA nodes", _whole, _no_such_node),
+    Factor("reserved_cores", "application", "whole numbers from 0", _whole, _too_few_cores),
+    Factor("tool", "application", ", ".join(tools.NAMES), _one_of(*tools.NAMES), _no_such_tool),
+    Factor(
+        "buffer",
+        "application",
+        ", ".join(numa_places.PLACES),
+        _one_of(*numa_places.PLACES),
+        numa_places.lacking,
+    ),
+    Factor(
+        "workers",
+        "application",
+        ", ".join((*numa_places.PLACES, numa_places.FREE)),
+        _one_of(*numa_places.PLACES, numa_places.FREE),
+        numa_places.lacking,
+    ),
+    Factor(
+        "load",
+        "application",
+        ", ".join((numa_places.IDLE, *numa_places.LOADS)),
+        _one_of(numa_places.IDLE, *numa_places.LOADS),
+    ),
+)
+
+#: Name -> factor.
+FACTORS: dict[str, Factor] = {factor.name: factor for factor in _TABLE}
+
+
+def check_level(name: str, level: Level) -> None:
+    """Raises InputError, which names what is allowed, for a level that the factor cannot have."""
+    factor = FACTORS.get(name)
+    if factor is None:
+        return
+    try:
+        factor.check(level)
+    except (InputError, ValueError):
+        raise InputError(f"{name}: {level} found; allowed: {factor.allowed}") from None
+
+
+def lacking(machine: Machine, name: str, level: Level) -> str | None:
+    """Why a machine cannot have a level of a factor, in one line; None where it can."""
+    factor = FACTORS.get(name)
+    return factor.lacking(machine, level) if factor and factor.lacking else None
