@@ -1,14 +1,17 @@
 """Checks of others: their own sanity and performance functions, evaluated on every run's output.
 
 Such a check has no row in the table of workloads and no parser. The conductor keeps each run's
-output, and when the block has ended the check reads them one by one.
+output, and when the block has ended the check reads them one by one: for each, the hooks that it
+attached to the stages `sanity` and `performance` run as if that run had been the job.
 """
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+import re
+import shlex
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -20,13 +23,67 @@ import reframe.utility.sanity as sn
 from pydantic import TypeAdapter
 from reframe.core.exceptions import ReframeError
 
-from analysis import units
 from analysis.sample import Better, Sample
 from injection.conductor import UNREAD
 from injection.fom import Fom, FomError
 from injection.store import Store
+from reframe_tests.own_units import si, suffixed
 
 _SAMPLE = TypeAdapter(Sample)
+_NOTHING = Path(os.devnull)
+#: Characters that mean something to the shell.
+_SHELL = re.compile(r"""[$*?~<>|&;()'"`\\{}\[\]]""")
+#: What may stand in the name of a case, which is a file name.
+_NOT_IN_NAMES = re.compile(r"[^\w.@=+-]+")
+#: Stages whose hooks are a matter of each run.
+_BEFORE_SANITY = ("pre_sanity",)
+_BEFORE_PERFORMANCE = ("post_sanity", "pre_performance")
+#: Where a check may keep its patterns.
+_PATTERNS = ("sanity_patterns", "perf_patterns", "perf_variables")
+#: Methods of the mixin that a check may have of its own.
+_OPEN = {"lay_out", "environment", "runs_in"}
+
+
+def command(launcher: list[str], line: str) -> list[str]:
+    """The words that start `line` of a job script; what the shell must read is left to it."""
+    if _SHELL.search(line):
+        return ["sh", "-c", f"{shlex.join(launcher)} {line}".strip()]
+    return [*launcher, *line.split()]
+
+
+def case_name(name: str) -> str:
+    """A check's name with its parameters (`x %threads=2`) as the name of a case."""
+    return _NOT_IN_NAMES.sub("_", name)
+
+
+def require_possible(check: rfm.RegressionTest, ours: tuple[type, ...]) -> None:
+    """Raises ReframeError for a check that cannot be a victim; `ours` are the mixin's classes."""
+    if isinstance(check, rfm.CompileOnlyRegressionTest):
+        raise ReframeError(f"{check.name}: runs nothing (a CompileOnlyRegressionTest)")
+    names = {
+        name
+        for cls in ours
+        for name, value in vars(cls).items()
+        if getattr(value, "__module__", None) == cls.__module__ and not name.startswith("_rfm")
+    }
+    for cls in type(check).mro():
+        if cls not in ours and (clashing := sorted((names - _OPEN) & set(vars(cls)))):
+            raise ReframeError(
+                f"{check.name}: {cls.__name__}.{clashing[0]}: the mixin has a method of this name;"
+                " rename it"
+            )
+
+
+def require_runnable(check: rfm.RegressionTest) -> None:
+    """Raises ReframeError for a job that cannot be run in pairs; its time limit is each run's."""
+    if check.container_platform.image:
+        raise ReframeError(f"{check.name}.container_platform: containers cannot be measured")
+    if check.num_tasks is not None and check.num_tasks < 1:
+        raise ReframeError(f"{check.name}.num_tasks: {check.num_tasks} found; allowed: from 1")
+    check.num_tasks = check.num_tasks or 1
+    if check.time_limit:
+        check.run_timeout_s = min(check.run_timeout_s, float(check.time_limit))
+        check.time_limit = None
 
 
 @dataclass(frozen=True)
@@ -39,15 +96,7 @@ class Figure:
     #: What values as the check reports them are multiplied by.
     factor: float
     #: What a reader must know of how it was chosen.
-    notes: list[str]
-
-
-def si(unit: str) -> tuple[float, str]:
-    """Factor and SI unit of a unit as checks write it; an unknown one stays as it is."""
-    for known, name in ((units.SECONDS, "s"), (units.BYTES_PER_SECOND, "B/s"), (units.BYTES, "B")):
-        if unit in known:
-            return known[unit], name
-    return 1.0, unit
+    note: str
 
 
 def direction(reference: tuple[Any, ...] | None, asked: str, unit: str) -> tuple[Better, str]:
@@ -67,97 +116,187 @@ def direction(reference: tuple[Any, ...] | None, asked: str, unit: str) -> tuple
 
 
 class OwnReader:
-    """Reads runs with the functions of the check that ran them."""
+    """Reads runs with the functions of the check that ran them, which ReFrame then leaves alone."""
 
-    def __init__(self, check: rfm.RegressionTest, sanity: Any, performance: Mapping[str, Any]):
+    def __init__(self, check: rfm.RegressionTest, ours: tuple[type, ...]) -> None:
         self._check = check
-        self._sanity = sanity
-        self._performance = performance
-        self.figure = self._choose()
+        self._patterns: dict[str, Any] = {}
+        self._hooks = {
+            stage: [hook.__name__ for hook in hooks if not hasattr(ours[0], hook.__name__)]
+            for stage, hooks in type(check).pipeline_hooks().items()
+            if stage in (*_BEFORE_SANITY, *_BEFORE_PERFORMANCE)
+        }
+        for names in self._hooks.values():
+            for name in names:
+                check.disable_hook(name)
+        own = check._rfm_sanity
+        #: None where the check has `sanity_patterns`.
+        self._sanity = None if hasattr(ours[0], own.__name__) else own
+        # A failure that is expected is one of each run, not of the block.
+        check.__rfm_xfail_sanity__ = lambda: (False, "")
 
-    def _choose(self) -> Figure:
-        check, names = self._check, list(self._performance)
+    def prove(self) -> None:
+        """Refuse before anything runs what would be refused afterwards. Raises ReframeError."""
+        self._patterns = self._found()
+        try:
+            self.notes()
+        except FomError as error:
+            raise ReframeError(f"{self._check.name}: {error}") from None
+
+    def take_patterns(self) -> None:
+        """Take from the check what it says of sanity and performance; the block has others."""
+        self._patterns = self._found()
+        self._set({"perf_variables": {}})
+        self._check.require_reference = False
+
+    def _found(self) -> dict[str, Any]:
+        found = {name: getattr(self._check, name, None) for name in _PATTERNS}
+        return {name: value for name, value in found.items() if value is not None}
+
+    def _set(self, patterns: dict[str, Any]) -> None:
+        for name in _PATTERNS:
+            if name in patterns:
+                value = patterns[name]
+                setattr(self._check, name, dict(value) if isinstance(value, dict) else value)
+            elif hasattr(self._check, name):
+                delattr(self._check, name)
+
+    @contextmanager
+    def _as_job(self, out: Path, err: Path) -> Iterator[None]:
+        """The check as it was written, with a run's output as its job's; as before afterwards."""
+        check, job = self._check, self._check.job
+        before, outputs = self._found(), (job._stdout, job._stderr)
+        # Relative, since checks also write it after the stage folder's name.
+        stage = Path(check.stagedir).resolve()
+        job._stdout, job._stderr = (os.path.relpath(path.resolve(), stage) for path in (out, err))
+        self._set(self._patterns)
+        try:
+            with osext.change_dir(stage):
+                yield
+        finally:
+            job._stdout, job._stderr = outputs
+            self._set(before)
+
+    def read(self, out: Path, err: Path) -> tuple[Fom, Figure]:
+        """The figure of merit of a run, from its output. Raises FomError."""
+        with self._as_job(out, err):
+            self._require_sane()
+            functions = self._performance()
+            figure = self._choose(functions)
+            value = _number(functions.pop(figure.name), figure.name)
+            extra = {}
+            for name, function in functions.items():
+                factor, unit = si(function.unit)
+                try:
+                    extra[suffixed(name, unit)] = _number(function, name) * factor
+                except FomError:
+                    continue
+        if not 0 < value < float("inf"):
+            raise FomError(f"{figure.name} is {value}; a positive number is needed")
+        return Fom(value * figure.factor, extra, figure.unit, figure.better), figure
+
+    def notes(self) -> list[str]:
+        """What cannot be proven of the check's figures, found with an empty output.
+
+        Raises FomError where the figure does not come from the output at all: it would be the
+        same for every run. Raises ReframeError where nothing says which figure it is.
+        """
+        with self._as_job(_NOTHING, _NOTHING):
+            try:
+                self._require_sane()
+                notes = [f"answers are not proven right: {self._check.name} accepts no output"]
+            except FomError:
+                notes = []
+            try:
+                functions = self._performance()
+            except FomError:  # its hooks read the output
+                return notes
+            name = self._choose(functions).name
+            try:
+                _number(functions[name], name)
+            except FomError:
+                return notes
+        raise FomError(
+            f"{name} does not come from the standard output of a run: it has a value where that is"
+            " empty"
+        )
+
+    def _run_hooks(self, stages: tuple[str, ...]) -> None:
+        for stage in stages:
+            for name in self._hooks.get(stage, []):
+                getattr(self._check, name)()
+
+    def _require_sane(self) -> None:
+        check = self._check
+        try:
+            self._run_hooks(_BEFORE_SANITY)
+            if self._sanity is None and not hasattr(check, "sanity_patterns"):
+                raise ReframeError(
+                    f"{check.name}: no sanity function; write class x(their_check, NimcMixin)"
+                )
+            sane = sn.evaluate(self._sanity() if self._sanity else check.sanity_patterns)
+        except ReframeError as error:
+            if type(error) is ReframeError:
+                raise
+            raise FomError(f"sanity: {_line(error)}") from None
+        except Exception as error:
+            raise FomError(f"sanity: {_line(error)}") from None
+        if not sane:
+            raise FomError("sanity: not passed")
+
+    def _performance(self) -> dict[str, Any]:
+        """The check's performance functions, as its hooks leave them. Raises FomError."""
+        check = self._check
+        try:
+            self._run_hooks(_BEFORE_PERFORMANCE)
+        except Exception as error:
+            raise FomError(f"performance: {_line(error)}") from None
+        found = dict(check.perf_variables)
+        for name, pattern in (getattr(check, "perf_patterns", None) or {}).items():
+            unit = (self._reference(name) or (None, None, None, None))[3]
+            found[name] = sn.make_performance_function(pattern, unit or "")
+        return found
+
+    def _choose(self, functions: dict[str, Any]) -> Figure:
+        check, names = self._check, list(functions)
         name = check.figure or next(iter(names), "")
         if name not in names:
             allowed = ", ".join(names) or "none, the check has no performance function"
             raise ReframeError(f"{check.name}.figure: {name!r} found; allowed: {allowed}")
-        factor, unit = si(self._performance[name].unit)
+        factor, unit = si(functions[name].unit)
         try:
             better, source = direction(self._reference(name), check.better, unit)
         except ValueError:
             raise ReframeError(
-                f"{check.name}.better: whether {name} in {unit} is better lower or higher is not"
+                f"{check.name}.better: whether {name} in {unit!r} is better lower or higher is not"
                 " known; allowed: lower, higher"
             ) from None
-        notes = [f"figure of merit: {name} of check {check.name}, {better} is better ({source})"]
+        note = f"figure of merit: {name} of check {check.name}, {better} is better ({source})"
         if len(names) > 1 and not check.figure:
-            notes[0] += f"; the first of {len(names)}"
-        return Figure(name, unit, better, factor, notes)
+            note += f"; the first of {len(names)}"
+        return Figure(name, unit, better, factor, note)
 
     def _reference(self, name: str) -> tuple[Any, ...] | None:
+        """(value, lower, upper, unit) of a variable on this partition; None where there is none."""
         try:
-            found = self._check.reference[f"{self._check.current_partition.fullname}:{name}"]
+            found = self._check._resolve_reference()[
+                f"{self._check.current_partition.fullname}:{name}"
+            ]
         except KeyError:
             return None
-        return found if isinstance(found, tuple) else None
-
-    def read(self, out: Path, err: Path) -> Fom:
-        """The figure of merit of a run, from its output. Raises FomError."""
-        with _output(self._check, out, err):
-            self._require_sane()
-            values = {name: self._value(name) for name in self._performance}
-        value = values.pop(self.figure.name)
-        if value is None or not 0 < value < float("inf"):
-            raise FomError(f"{self.figure.name} is {value}; a positive number is needed")
-        extra = {name: float(each) for name, each in values.items() if each is not None}
-        figure = self.figure
-        return Fom(value * figure.factor, extra, figure.unit, figure.better)
-
-    def _require_sane(self) -> None:
-        try:
-            sane = sn.evaluate(self._sanity() if callable(self._sanity) else self._sanity)
-        except Exception as error:
-            raise FomError(f"sanity: {' '.join(str(error).split())}") from None
-        if not sane:
-            raise FomError("sanity: not passed")
-
-    def _value(self, name: str) -> float | None:
-        """None where the performance function yields no number."""
-        try:
-            return float(self._performance[name].evaluate())
-        except Exception:
-            return None
-
-    def doubts(self) -> list[str]:
-        """What cannot be proven of the check's figures, found with an empty output. Raises FomError
-
-        where the figure does not come from the output at all: it would be the same for every run.
-        """
-        nothing = Path(os.devnull)
-        with _output(self._check, nothing, nothing):
-            if self._value(self.figure.name) is not None:
-                raise FomError(
-                    f"{self.figure.name} does not come from the standard output of a run: it has a"
-                    " value where that is empty"
-                )
-            try:
-                self._require_sane()
-            except FomError:
-                return []
-        return [f"answers are not proven right: the sanity of {self._check.name} passes on nothing"]
+        found = getattr(found, "data", found)
+        return (*found, None)[:4] if isinstance(found, tuple) else None
 
 
-@contextmanager
-def _output(check: rfm.RegressionTest, out: Path, err: Path) -> Any:
-    """The check with another run's output as its job's."""
-    job = check.job
-    before = job._stdout, job._stderr
-    job._stdout, job._stderr = str(out), str(err)
+def _number(function: Any, name: str) -> float:
     try:
-        with osext.change_dir(check.stagedir):
-            yield
-    finally:
-        job._stdout, job._stderr = before
+        return float(function.evaluate())
+    except Exception as error:
+        raise FomError(f"{name}: {_line(error)}") from None
+
+
+def _line(error: Exception) -> str:
+    return " ".join(str(error).split())
 
 
 def read_block(reader: OwnReader, run_dir: Path, case: str, logs: Path) -> None:
@@ -167,9 +306,9 @@ def read_block(reader: OwnReader, run_dir: Path, case: str, logs: Path) -> None:
         return
     store = Store(run_dir, case)
     try:
-        notes, fault = [*reader.figure.notes, *reader.doubts()], ""
-    except FomError as error:
-        notes, fault = reader.figure.notes, str(error)
+        notes, fault = reader.notes(), ""
+    except (FomError, ReframeError) as error:
+        notes, fault = [], str(error)
     for line in unread.read_text().splitlines():
         sample = _SAMPLE.validate_python(json.loads(line))
         store.append(_read(reader, sample, logs, notes, fault))
@@ -177,20 +316,21 @@ def read_block(reader: OwnReader, run_dir: Path, case: str, logs: Path) -> None:
 
 
 def _read(reader: OwnReader, sample: Sample, logs: Path, notes: list[str], fault: str) -> Sample:
-    figure = reader.figure
-    told = replace(
-        sample,
-        fom_unit=figure.unit,
-        fom_better=figure.better,
-        notes=[*sample.notes, *notes],
-    )
+    sample = replace(sample, notes=[*sample.notes, *notes])
     if sample.outcome != "kept":
-        return told
-    stem = logs / f"{sample.pair}-{sample.arm}-{sample.attempt}"
+        return sample
+    stem = f"{sample.pair}-{sample.arm}-{sample.attempt}"
     try:
         if fault:
             raise FomError(fault)
-        fom = reader.read(stem.with_name(f"{stem.name}.out"), stem.with_name(f"{stem.name}.err"))
-    except FomError as error:
-        return replace(told, outcome="no_fom", reason=str(error))
-    return replace(told, fom=fom.value, fom_extra=fom.extra)
+        fom, figure = reader.read(logs / f"{stem}.out", logs / f"{stem}.err")
+    except (FomError, ReframeError) as error:
+        return replace(sample, outcome="no_fom", reason=str(error))
+    return replace(
+        sample,
+        fom=fom.value,
+        fom_extra=fom.extra,
+        fom_unit=figure.unit,
+        fom_better=figure.better,
+        notes=[*sample.notes, figure.note],
+    )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -17,12 +16,10 @@ from analysis.errors import InputError
 from analysis.sample import Level
 from injection.injectors import get, writing_rate_b_s
 from injection.treatment import Start, Treatment, Writes
-from reframe_tests import slurm, tools
+from reframe_tests import foreign, slurm, tools
 from reframe_tests.crossing import Crossed, cross, read_cells, read_factors
 from reframe_tests.factors import FACTORS, check_level, lacking, share_of
 
-#: Characters that mean something to the shell.
-_SHELL = re.compile(r"""[$*?~<>|&;()'"`\\{}\[\]]""")
 #: What a level may change in a check, and what is as before for the next one.
 _RESTORED = (
     *("executable", "executable_opts", "env_vars", "num_tasks", "num_tasks_per_node"),
@@ -207,29 +204,26 @@ class LayoutMixin(rfm.RegressionTestPlugin):
         self.num_cpus_per_task = slurm.cpus_per_task(
             self.num_cpus_per_task, self.node_facts.threads_per_core
         )
-        application = self._application()
         launcher = self._launcher()
-        wrapped, tool = [*launcher, *application], None
+        wrapped, tool = self._command(launcher), None
         if self.tool != tools.NONE:
             tool = tools.TOOLS[self.tool]
-            wrapped = tool.wrap(launcher, application)
+            wrapped = tool.wrap(launcher, self._command([]))
             added |= tool.environment()
         return Start(
             command=wrapped,
             environment=added,
             cpus=self.app_cpus,
-            ranks=self.num_tasks if self.mpi else None,
+            ranks=self.num_tasks if self.mpi or (launcher and not self.workload) else None,
             ranks_per_node=self.num_tasks_per_node or self.num_tasks,
             threads=threads,
             tool=tool.name if tool else None,
         )
 
-    def _application(self) -> list[str]:
-        """The application's words; the options of a check of others are a line of shell."""
-        if self.workload:
-            return [self.executable, *self.executable_opts]
-        line = " ".join([self.executable, *self.executable_opts])
-        return ["sh", "-c", f"exec {line}"] if _SHELL.search(line) else line.split()
+    def _command(self, launcher: list[str]) -> list[str]:
+        """The launch line's words; that of a check of others is a line of shell."""
+        words = [self.executable, *self.executable_opts]
+        return [*launcher, *words] if self.workload else foreign.command(launcher, " ".join(words))
 
     def _launcher(self) -> list[str]:
         """The launch line's words, for the tasks that are set; a check of others always has it."""

@@ -32,8 +32,7 @@ from analysis.pairs import pairless
 from injection.machine import machine, versions
 from injection.plan import BlockPlan, Demand, ShortWrites
 from injection.treatment import Treatment
-from reframe_tests import slurm
-from reframe_tests.foreign import OwnReader, read_block
+from reframe_tests import foreign, slurm
 from reframe_tests.layout import LayoutMixin
 from reframe_tests.workloads import WORKLOADS
 
@@ -104,9 +103,12 @@ class NimcMixin(LayoutMixin):
             raise ReframeError(f"{self.name}: `workload` must be one of {', '.join(WORKLOADS)}")
         if self.better not in ("", "lower", "higher"):
             raise ReframeError(f"{self.name}.better: {self.better!r} found; allowed: lower, higher")
-        # The check's own sanity is a matter of each run, the mixin's of the block.
-        self._own_sanity = self._rfm_sanity
-        self._rfm_sanity = self.block_done
+        if not self.workload:
+            foreign.require_possible(self, _OURS)
+            self.case = self.case or foreign.case_name(self.name)
+            # The check's own sanity is a matter of each run, the mixin's of the block.
+            self._own = foreign.OwnReader(self, _OURS)
+            self._rfm_sanity = self.block_done
         unknown = [arm for arm in self.arms if arm not in ARMS]
         if unknown or (self.arms and BASELINE not in self.arms):
             raise ReframeError(
@@ -160,6 +162,9 @@ class NimcMixin(LayoutMixin):
         self.run_dir = Path(self.nimc_dir or stage / "nimc").resolve()
         self.block_logs = self.run_dir / "logs" / case / str(self.block)
         origins = self.machine.origins
+        if not self.workload:
+            foreign.require_runnable(self)
+            self._own.prove()
         try:
             plan = self._plan(case, self.make_treatments())
         except (InputError, ValueError) as error:
@@ -175,7 +180,7 @@ class NimcMixin(LayoutMixin):
         plan.save(stage / "plan.json")
         self.job.launcher = getlauncher("local")()
         self.executable = sys.executable
-        self.executable_opts = ["-m", "reframe_tests.conduct", "plan.json"]
+        self.executable_opts = ["-m", "reframe_tests.conduct", str(stage / "plan.json")]
         self.env_vars["PYTHONPATH"] = f"{checkout.ROOT}:$PYTHONPATH"
         if not self.nimc_dir:
             self.keep_files = [*self.keep_files, "nimc"]
@@ -248,25 +253,18 @@ class NimcMixin(LayoutMixin):
         self.block_logs.mkdir(parents=True, exist_ok=True)
         (self.block_logs / "job.json").write_text(json.dumps(job, indent=1))
         if not self.workload:
-            self._read_runs()
+            foreign.read_block(self._own, self.run_dir, self.case, self.block_logs)
         if told.name != "done":
             raise SanityError(f"{told.name}: {told.reason}")
         for arm, reason in pairless(self._block_samples(), self.treated).items():
             raise SanityError(f"no pair of '{arm}' counts: {reason}")
         return True
 
-    def _read_runs(self) -> None:
-        """Read every run of the block with the check's own functions."""
-        own, self.perf_variables = dict(self.perf_variables), {}
-        reader = OwnReader(self, self._own_sanity, own)
-        read_block(reader, self.run_dir, self.case or self.name, self.block_logs)
-
     @run_before("sanity")
-    def take_old_syntax(self) -> None:
-        """A check may have its patterns as attributes."""
-        if not self.workload and hasattr(self, "sanity_patterns"):
-            self._own_sanity = self.sanity_patterns
-            del self.sanity_patterns
+    def take_patterns(self) -> None:
+        """What a check of others says of sanity and performance is for each run."""
+        if not self.workload:
+            self._own.take_patterns()
 
     @run_before("performance")
     def report_samples(self) -> None:
@@ -297,3 +295,6 @@ class NimcMixin(LayoutMixin):
     def _show(self, name: str, value: float | None, unit: str) -> None:
         if value is not None:
             self.perf_variables[name] = sn.make_performance_function(lambda: value, unit)
+
+
+_OURS = (NimcMixin, LayoutMixin)
