@@ -56,6 +56,14 @@ def case_name(name: str) -> str:
     return _NOT_IN_NAMES.sub("_", name)
 
 
+def written_in(cls: type) -> str | None:
+    """Folder of the file that a check's base was written in; None where that is ReFrame's."""
+    for base in cls.__mro__[1:]:
+        if "_rfm_prefix" in vars(base) and not base.__module__.startswith("reframe."):
+            return str(vars(base)["_rfm_prefix"])
+    return None
+
+
 def require_possible(check: rfm.RegressionTest, ours: tuple[type, ...]) -> None:
     """Raises ReframeError for a check that cannot be a victim; `ours` are the mixin's classes."""
     if isinstance(check, rfm.CompileOnlyRegressionTest):
@@ -122,7 +130,11 @@ class OwnReader:
         self._check = check
         self._patterns: dict[str, Any] = {}
         self._hooks = {
-            stage: [hook.__name__ for hook in hooks if not hasattr(ours[0], hook.__name__)]
+            stage: [
+                hook.__name__
+                for hook in hooks
+                if not hasattr(ours[0], hook.__name__) and len(hook._rfm_attach) == 1
+            ]
             for stage, hooks in type(check).pipeline_hooks().items()
             if stage in (*_BEFORE_SANITY, *_BEFORE_PERFORMANCE)
         }
@@ -158,8 +170,8 @@ class OwnReader:
             if name in patterns:
                 value = patterns[name]
                 setattr(self._check, name, dict(value) if isinstance(value, dict) else value)
-            elif hasattr(self._check, name):
-                delattr(self._check, name)
+            else:  # ReFrame's variables cannot be deleted as attributes
+                vars(self._check).pop(name, None)
 
     @contextmanager
     def _as_job(self, out: Path, err: Path) -> Iterator[None]:

@@ -96,6 +96,12 @@ class NimcMixin(LayoutMixin):
     #: What all short writes are like; a check that has arms of them sets it.
     short: ShortWrites | None = None
 
+    def __init_subclass__(cls, **options: Any) -> None:
+        """A check of others finds its sources beside its own file, wherever its subclass is."""
+        super().__init_subclass__(**options)
+        if prefix := foreign.written_in(cls):
+            cls._rfm_pinned_prefix = prefix
+
     @run_after("init")
     def demand_workload(self) -> None:
         """Fail early, and name what is missing or wrong."""
