@@ -129,6 +129,8 @@ class OwnReader:
     def __init__(self, check: rfm.RegressionTest, ours: tuple[type, ...]) -> None:
         self._check = check
         self._patterns: dict[str, Any] = {}
+        #: None until it is known: hooks of the check may find it in an output only.
+        self.figure: Figure | None = None
         self._hooks = {
             stage: [
                 hook.__name__
@@ -189,7 +191,7 @@ class OwnReader:
             job._stdout, job._stderr = outputs
             self._set(before)
 
-    def read(self, out: Path, err: Path) -> tuple[Fom, Figure]:
+    def read(self, out: Path, err: Path) -> Fom:
         """The figure of merit of a run, from its output. Raises FomError."""
         with self._as_job(out, err):
             self._require_sane()
@@ -205,7 +207,7 @@ class OwnReader:
                     continue
         if not 0 < value < float("inf"):
             raise FomError(f"{figure.name} is {value}; a positive number is needed")
-        return Fom(value * figure.factor, extra, figure.unit, figure.better), figure
+        return Fom(value * figure.factor, extra)
 
     def notes(self) -> list[str]:
         """What cannot be proven of the check's figures, found with an empty output.
@@ -286,7 +288,8 @@ class OwnReader:
         note = f"figure of merit: {name} of check {check.name}, {better} is better ({source})"
         if len(names) > 1 and not check.figure:
             note += f"; the first of {len(names)}"
-        return Figure(name, unit, better, factor, note)
+        self.figure = Figure(name, unit, better, factor, note)
+        return self.figure
 
     def _reference(self, name: str) -> tuple[Any, ...] | None:
         """(value, lower, upper, unit) of a variable on this partition; None where there is none."""
@@ -321,9 +324,12 @@ def read_block(reader: OwnReader, run_dir: Path, case: str, logs: Path) -> None:
         notes, fault = reader.notes(), ""
     except (FomError, ReframeError) as error:
         notes, fault = [], str(error)
-    for line in unread.read_text().splitlines():
-        sample = _SAMPLE.validate_python(json.loads(line))
-        store.append(_read(reader, sample, logs, notes, fault))
+    samples = [
+        _read(reader, _SAMPLE.validate_python(json.loads(line)), logs, notes, fault)
+        for line in unread.read_text().splitlines()
+    ]
+    for sample in samples:
+        store.append(_with_figure(sample, reader.figure))
     unread.unlink()
 
 
@@ -335,14 +341,15 @@ def _read(reader: OwnReader, sample: Sample, logs: Path, notes: list[str], fault
     try:
         if fault:
             raise FomError(fault)
-        fom, figure = reader.read(logs / f"{stem}.out", logs / f"{stem}.err")
+        fom = reader.read(logs / f"{stem}.out", logs / f"{stem}.err")
     except (FomError, ReframeError) as error:
         return replace(sample, outcome="no_fom", reason=str(error))
-    return replace(
-        sample,
-        fom=fom.value,
-        fom_extra=fom.extra,
-        fom_unit=figure.unit,
-        fom_better=figure.better,
-        notes=[*sample.notes, figure.note],
-    )
+    return replace(sample, fom=fom.value, fom_extra=fom.extra)
+
+
+def _with_figure(sample: Sample, figure: Figure | None) -> Sample:
+    """Every sample of a case has its unit and direction, those without a figure too."""
+    if figure is None:
+        return sample
+    notes = [*sample.notes, figure.note]
+    return replace(sample, fom_unit=figure.unit, fom_better=figure.better, notes=notes)
