@@ -153,6 +153,11 @@ class late_victim(late, NimcMixin):
     pass
 
 
+@rfm.xfail("a known failure")
+class fails_as_expected(timed, NimcMixin):
+    pass
+
+
 class swept(timed, NimcMixin):
     threads = parameter([1, 2])
 
@@ -284,6 +289,20 @@ def test_hooks_that_evaluate_at_once_run_for_each_output(reframe, tmp_path):
     outputs = [GOOD, GOOD.replace("2.5", "5")]
     samples = read(reframe(late_victim), tmp_path, *outputs)
     assert [each["fom"] for each in samples] == pytest.approx([2.5e-6, 5e-6])
+
+
+@pytest.mark.parametrize("cls", [victim, old_victim, late_victim, fails_as_expected])
+def test_reframes_own_stages_leave_the_functions_of_the_check_alone(reframe, cls):
+    check = reframe(cls)
+    outputs = check.job.stdout, check.job.stderr
+    check.put_conductor()
+    assert (check.job.stdout, check.job.stderr) == outputs
+    assert not hasattr(check, "sanity_patterns")
+    check.is_dry_run = lambda: True
+    check.sanity()  # refuses two kinds of patterns, and would evaluate those of the output at once
+    check.performance()
+    assert check.perf_variables == {}
+    assert check.__rfm_xfail_sanity__() == (False, "")
 
 
 def test_a_figure_that_is_a_constant_is_refused_before_anything_runs(reframe):
