@@ -1,9 +1,9 @@
 """HPCCG with and without writers (Groves, Grant and Arnold 2016, section V)."""
 
 import reframe as rfm
-from reframe.core.builtins import run_after, variable
-from reframe.core.exceptions import ReframeError
+from reframe.core.builtins import variable
 
+from analysis.errors import InputError
 from reframe_tests.binaries import BinariesMixin
 from reframe_tests.mixin import NimcMixin
 
@@ -22,6 +22,7 @@ class hpccg(rfm.RunOnlyRegressionTest, BinariesMixin, NimcMixin):
     package = "hpccg"
     program = executable = "test_HPCCG"
     tags = {"single_node"}
+    within_block = ("memory_share", "edge")
 
     #: Share of memory that all ranks of a node take, or less where the machine's file allows less;
     #: Groves, Grant and Arnold (2016) have 25 to 75 %.
@@ -30,29 +31,26 @@ class hpccg(rfm.RunOnlyRegressionTest, BinariesMixin, NimcMixin):
     #: Grid points along the edge of each rank's cube; 0 follows from `memory_share`.
     edge = variable(int, value=0)
 
-    @run_after("setup")
-    def cap_memory(self):
-        """The machine's share, where it is less, and a note of it."""
+    def lay_out(self):
+        """Every rank has a cube of the same size, stacked along z."""
+        self.rank_a_core()
+        edge = self.edge or int((self._rank_b() / _POINT_B) ** (1 / 3))
+        self.executable_opts = [str(edge)] * 3
+
+    def _rank_b(self):
         if not 0 < self.memory_share <= 1:
-            raise ReframeError(
+            raise InputError(
                 f"{self.name}.memory_share: {self.memory_share} found; allowed is a number above 0,"
                 " at most 1"
             )
-        share = self.machine.memory_share
-        if not self.edge and share < self.memory_share:
+        share = min(self.memory_share, self.machine.memory_share)
+        if share < self.memory_share:
             self.notes = [
                 *self.notes,
                 f"HPCCG takes {share:.0%} of memory (memory_share of {self.machine.name}), not"
                 f" {self.memory_share:.0%}",
             ]
-            self.memory_share = share
-
-    def lay_out(self):
-        """Every rank has a cube of the same size, stacked along z."""
-        self.rank_a_core()
-        rank_b = self.memory_share * self.node_facts.memory_b / self.app_cores
-        edge = self.edge or int((rank_b / _POINT_B) ** (1 / 3))
-        self.executable_opts = [str(edge)] * 3
+        return share * self.node_facts.memory_b / self.app_cores
 
 
 @rfm.simple_test

@@ -31,7 +31,7 @@ class snap(rfm.RunOnlyRegressionTest, BinariesMixin, NimcMixin):
     program = "gsnap"
     executable = "./show_after.sh"
     tags = {"single_node"}
-    within_block = ("cells", "angles", "groups")
+    within_block = ("angles", "groups")
 
     #: Cells of each rank along x, y and z.
     cells = variable(tuple, value=(32, 8, 8))
