@@ -43,12 +43,12 @@ def words(treatment):
     [
         # 64 cores are a box of 4 x 4 x 4; 63 ranks share it.
         ("lammps", (), (64, 63), "-var x 4 -var y 4 -var z 4"),
-        # Two nodes of 62 and 61 ranks: 124 = 2 x 2 x 31.
+        # Two nodes of 60 ranks, or 59: 120 = 4 x 5 x 6.
         (
             "lammps_scaling",
-            ("nodes=2", "spare_cores=2"),
-            (124, 122),
-            "-var x 2 -var y 2 -var z 31",
+            ("nodes=2", "spare_cores=4"),
+            (120, 118),
+            "-var x 4 -var y 5 -var z 6",
         ),
         # 100 elements a core along each edge, and the cube root of 64 is 4.
         ("minife", (), (64, 63), "-nx 400"),
