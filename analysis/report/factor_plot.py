@@ -37,7 +37,7 @@ class Axis:
 
 
 @dataclass(frozen=True)
-class Point:
+class Plotted:
     """One treatment: its result, its place, and its pairs."""
 
     result: Result
@@ -56,7 +56,7 @@ class Line:
     #: CSS variable.
     colour: str
     marker: str
-    points: list[Point]
+    points: list[Plotted]
 
 
 def factor_plot(lines: Sequence[Line], axis: Axis, name: str) -> str:
@@ -91,7 +91,7 @@ def factor_plot(lines: Sequence[Line], axis: Axis, name: str) -> str:
         return themed_svg(figure, name, f"Slowdown against {axis.label}")
 
 
-def _beside(point: Point, shift: float, room: float) -> Any:
+def _beside(point: Plotted, shift: float, room: float) -> Any:
     """Places of a treatment's pairs: their own, or a little to the right of its interval."""
     if point.own_x is not None:
         return point.own_x
@@ -100,10 +100,14 @@ def _beside(point: Point, shift: float, room: float) -> Any:
 
 
 def _noise_floor(
-    axes: Axes, points: Sequence[Point], shift: float, room: float, colour: str
+    axes: Axes, points: Sequence[Plotted], shift: float, room: float, colour: str
 ) -> None:
     """A band over the whole width where the treatments share a baseline, else one at each."""
-    look = {"color": light(colour), "alpha": 0.45 if colour == "band" else 0.16, "lw": 0}
+    look: dict[str, Any] = {
+        "color": light(colour),
+        "alpha": 0.45 if colour == "band" else 0.16,
+        "lw": 0,
+    }
     floors = {
         (row.noise_floor_low, row.noise_floor_high): None for row in (p.result for p in points)
     }
@@ -120,21 +124,24 @@ def _noise_floor(
 
 
 def _estimates(
-    axes: Axes, line: Line, points: Sequence[Point], shift: float, numeric: bool
+    axes: Axes, line: Line, points: Sequence[Plotted], shift: float, numeric: bool
 ) -> None:
     """Interval and median of each treatment that has them, joined in order of place."""
     colour = light(line.colour)
     known = [
-        (point.x + shift, point.result)
+        (point.x + shift, row.slowdown, row.slowdown_low, row.slowdown_high)
         for point in sorted(points, key=lambda point: point.x or 0.0)
-        if point.x is not None and point.result.slowdown is not None
+        if point.x is not None
+        and (row := point.result).slowdown is not None
+        and row.slowdown_low is not None
+        and row.slowdown_high is not None
     ]
-    for x, row in known:
-        axes.plot([x, x], [row.slowdown_low, row.slowdown_high], color=colour, lw=3, zorder=3)
+    for place, _, low, high in known:
+        axes.plot([place, place], [low, high], color=colour, lw=3, zorder=3)
     look: dict[str, Any] = {"lw": 1.3, "ls": "-" if numeric else ":", "zorder": 4}
     look |= {"marker": line.marker, "ms": 6, "mec": light("panel"), "mew": 0.8}
-    x = [x for x, _ in known]
-    axes.plot(x, [row.slowdown for _, row in known], color=colour, label=line.label, **look)
+    places, medians = [each[0] for each in known], [each[1] for each in known]
+    axes.plot(places, medians, color=colour, label=line.label, **look)
 
 
 def _finish(axes: Axes, axis: Axis) -> None:

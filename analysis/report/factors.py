@@ -17,7 +17,7 @@ from analysis.arms import ARMS, LEVELS, arm_of
 from analysis.contrasts import Contrast
 from analysis.errors import InputError
 from analysis.estimate import Result
-from analysis.report.factor_plot import Axis, Line, Point, factor_plot
+from analysis.report.factor_plot import Axis, Line, Plotted, factor_plot
 from analysis.report.palette import LEVEL_COLOURS, LEVEL_MARKERS, marker, variable
 from analysis.sample import Level
 
@@ -238,13 +238,13 @@ def _axis(rows: Sequence[Result], factor: str, varied: Mapping[str, Sequence[Lev
     return Axis(factor.replace("_", " "), ticks, numeric)
 
 
-def _point(row: Result, pairs: pl.DataFrame, axis: Axis, factor: str) -> Point:
+def _point(row: Result, pairs: pl.DataFrame, axis: Axis, factor: str) -> Plotted:
     own = pairs.filter(pl.col("arm").cast(pl.String) == row.arm)
     ratios = own["ratio"].to_list()
     if axis.ticks is None:
         rates = [(rate or math.nan) / 1e9 for rate in own["writer_rate_b_s"]]
         x = row.writer_rate_b_s / 1e9 if row.writer_rate_b_s is not None else None
-        return Point(row, x, rates, ratios)
+        return Plotted(row, x, rates, ratios)
     text = level_text(_level(row, factor))
     (x,) = (place for place, tick in axis.ticks.items() if tick == text)
-    return Point(row, x, None, ratios)
+    return Plotted(row, x, None, ratios)
