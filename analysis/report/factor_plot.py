@@ -11,11 +11,14 @@ import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.transforms import ScaledTranslation
 
 from analysis.estimate import Result
 from analysis.report.palette import STYLE, light, themed_svg
 from analysis.report.plots import PIXELS_ABOVE, RASTER_ABOVE
 
+#: How far the points of pairs stand beside their bar where they have places of their own, inches.
+_ASIDE_IN = 0.08
 #: Room that the lines' points, beside one another, take of the distance between two levels.
 _ROOM = 0.5
 
@@ -83,6 +86,10 @@ def factor_plot(lines: Sequence[Line], axis: Axis, name: str) -> str:
                 size = 3.6 if len(point.ratios) < 200 else 1.6
                 shape = "," if len(point.ratios) > PIXELS_ABOVE else line.marker
                 own = {**look, "ms": size, "marker": shape, "color": light(line.colour)}
+                if point.own_x is not None:
+                    own["transform"] = axes.transData + ScaledTranslation(
+                        _ASIDE_IN, 0, figure.dpi_scale_trans
+                    )
                 axes.plot(_beside(point, shift, room), point.ratios, gid=gid, **own)
             _estimates(axes, line, drawn, shift, axis.numeric)
         _finish(axes, axis)

@@ -49,8 +49,8 @@ class FactorFigure:
     #: Levels that it is of, where others have figures of their own: `buffer nic, load read`.
     at: str
     axis: str
-    #: Line -> CSS variable of its colour; none where there is one line.
-    lines: dict[str, str]
+    #: Labels of the lines; none where there is one.
+    lines: list[str]
 
 
 @dataclass(frozen=True)
@@ -214,8 +214,8 @@ def _figure(
         for (text, chosen), look in zip(of_line.items(), looks, strict=True)
     ]
     svg = Markup(factor_plot(lines, axis, name))
-    keys = {line.label: line.colour for line in lines} if layout.lines else {}
-    return FactorFigure(svg, at, layout.axis.replace("_", " "), keys)
+    labels = [line.label for line in lines if line.label]
+    return FactorFigure(svg, at, layout.axis.replace("_", " "), labels)
 
 
 def _look(row: Result, index: int, factor: str | None) -> tuple[str, str]:

@@ -29,7 +29,7 @@ from analysis.verdict import MEANING
 _LISTED = 200
 #: Columns that the page shows.
 _SHOWN = [
-    *("key", "arm", "status", "outcome", "reason", "start_s", "fom", "seed"),
+    *("key", "arm", "status", "outcome", "reason", "start_s", "fom", "fom_unit", "seed"),
     *("nodes", "origin_nodes", "provenance", "writers", "injector", "transport", "message_b"),
     *("direction", "writer_share"),
 ]
@@ -42,14 +42,14 @@ class CaseView:
 
     name: str
     anchor: str
-    unit: str
     rows: list[Result]
     #: The treatments whose effect is asked for, rather than noise floor and control.
     effects: list[Result]
     notes: list[str]
     #: Caveats of what the bytes went over; they stand at the figure itself.
     emulated: list[str]
-    samples_svg: Markup
+    #: One for each unit of the figures of merit.
+    samples_svgs: list[Markup]
     ratios_svg: Markup
     #: Effects by factor, where several levels of one were measured.
     factors: FactorsView | None
@@ -108,7 +108,12 @@ def render(runs: Sequence[RunData]) -> str:
     return render_page(
         "analysis.report",
         f"Memory contention on {machine}",
-        {"figure": numbers.number, "utc": words.utc, "sentence": words.sentence},
+        {
+            "figure": numbers.number,
+            "utc": words.utc,
+            "sentence": words.sentence,
+            "breakable": words.breakable,
+        },
         machine=machine,
         runs=views,
         facts=words.facts(ordered[0].header.facts),
@@ -168,12 +173,14 @@ def _case_view(run: RunData, name: str, anchor: str) -> CaseView:
     return CaseView(
         name=name,
         anchor=anchor,
-        unit=rows[0].unit,
         rows=rows,
         effects=effects,
         notes=list(notes),
         emulated=emulated,
-        samples_svg=Markup(samples_plot(samples, rows[0].unit, f"{anchor}s")),
+        samples_svgs=[
+            Markup(samples_plot(samples.filter(pl.col("fom_unit") == unit), unit, f"{anchor}s{i}"))
+            for i, unit in enumerate(dict.fromkeys(row.unit for row in rows))
+        ],
         ratios_svg=Markup(ratios_plot(pairs, rows, f"{anchor}p")),
         factors=factors_view(rows, pairs, contrasts, f"{anchor}x"),
         samples=samples.height,

@@ -14,9 +14,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from analysis.arms import LEVELS, arm_of, in_order
+from analysis.arms import LEVELS, arm_of
 from analysis.estimate import Result
 from analysis.numbers import scale
+from analysis.pairs import in_order
 from analysis.report.palette import STYLE, light, marker, themed_svg
 
 #: Above so many points a figure's points are drawn as one picture.
@@ -39,9 +40,11 @@ def _figure(height_in: float) -> Iterator[tuple[Figure, Axes]]:
 
 def label(treatment: str) -> str:
     """A treatment on an axis: its arm with what figures add to that, and its levels below."""
-    _, _, levels = treatment.partition(LEVELS)
-    told = f"{treatment.partition(LEVELS)[0]}\n{arm_of(treatment).label}".rstrip()
-    return f"{told}\n{levels.replace(',', ', ')}".replace("_", " ") if levels else told
+    arm, _, levels = treatment.partition(LEVELS)
+    if not levels:
+        return f"{arm}\n{arm_of(treatment).label}".rstrip()
+    told = f"{arm} {arm_of(treatment).label}".rstrip()
+    return f"{told}\n{levels.replace(',', ', ').replace('_', ' ')}"
 
 
 def samples_plot(samples: pl.DataFrame, unit: str, name: str) -> str:

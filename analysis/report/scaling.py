@@ -14,9 +14,10 @@ from markupsafe import Markup
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from analysis.arms import BASELINE, in_order
+from analysis.arms import BASELINE
 from analysis.estimate import Result
 from analysis.numbers import scale
+from analysis.pairs import in_order
 from analysis.paper import paper
 from analysis.report.data import RunData
 from analysis.report.palette import STYLE, light, marker, themed_svg

@@ -15,7 +15,7 @@ from analysis.report.palette import COLOURS
 from analysis.sample import Sample
 from tests.analysis.synthetic import LAMMPS, STREAM, header, reject, samples, write_run
 
-_VOID = {"meta", "link", "br", "img", "hr"}
+_VOID = {"meta", "link", "br", "img", "hr", "wbr"}
 
 
 class _Page(HTMLParser):
