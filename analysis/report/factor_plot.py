@@ -90,7 +90,9 @@ def factor_plot(lines: Sequence[Line], axis: Axis, name: str) -> str:
                     own["transform"] = axes.transData + ScaledTranslation(
                         _ASIDE_IN, 0, figure.dpi_scale_trans
                     )
-                axes.plot(_beside(point, shift, room), point.ratios, gid=gid, **own)
+                places = _beside(point, shift, room)
+                axes.plot(places, point.ratios, gid=gid, **own)
+                axes.update_datalim(np.column_stack([places, point.ratios]))
             _estimates(axes, line, drawn, shift, axis.numeric)
         _finish(axes, axis)
         if any(line.label for line in lines):
@@ -152,6 +154,8 @@ def _estimates(
 
 
 def _finish(axes: Axes, axis: Axis) -> None:
+    axes.margins(x=0.06)
+    axes.autoscale_view()
     if axis.ticks is None:
         axes.set_xlim(left=0)
     else:

@@ -127,10 +127,10 @@ def _strip(
         chosen = (status == which) & ~np.isnan(figures)
         x, y = _turned(beside[chosen], figures[chosen], rows)
         axes.plot(x, y, gid=f"points-{strip}-{which}", **points, **style)
-    lost = beside[np.isnan(figures)]
+    without = beside[np.isnan(figures)]
     below = axes.get_yaxis_transform() if rows else axes.get_xaxis_transform()
     points |= {"gid": f"points-{strip}-lost", "transform": below, "clip_on": False}
-    axes.plot(*_turned(lost, 0 * lost, rows), **points, **look["rejected"])
+    axes.plot(*_turned(without, 0 * without, rows), **points, **look["rejected"])
     counted = figures[status == "counts"]
     if len(counted):
         line = axes.vlines if rows else axes.hlines

@@ -28,7 +28,7 @@ OUTCOMES = {
 
 def breakable(treatment: str) -> Markup:
     """A treatment's name, as HTML that may be broken before each level."""
-    return Markup("<wbr>").join(re.split(r"(?<=[,@])", treatment))
+    return Markup("<wbr>").join(re.split(r"(?=@)|(?<=,)", treatment))
 
 
 def binary(value: float) -> str:

@@ -61,7 +61,7 @@ def test_facts_read_their_units_from_their_keys(
 
 
 def test_names_break_before_their_levels_and_are_escaped() -> None:
-    assert breakable("on@rate=25%,tool=<b>") == "on@<wbr>rate=25%,<wbr>tool=&lt;b&gt;"
+    assert breakable("on@rate=25%,tool=<b>") == "on<wbr>@rate=25%,<wbr>tool=&lt;b&gt;"
     assert breakable("spin") == "spin"
 
 
