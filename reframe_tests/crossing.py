@@ -66,7 +66,8 @@ def cross(
         ]
         if any(each.role != "baseline" for each in group):
             found += group
-    if not any(each.role == "effect" for each in found):
+    writing = any(ARMS[arm].role == "effect" for arm in arms)
+    if not found or (writing and not any(each.role == "effect" for each in found)):
         raise InputError("exclude, only: no treatment is left that writes; allowed: some of them")
     names = [each.name for each in found]
     if twice := {name for name in names if names.count(name) > 1}:
