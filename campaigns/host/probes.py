@@ -251,9 +251,7 @@ def workloads(compiler: Finding, launcher: Finding) -> list[Finding]:
     return [stream, lammps]
 
 
-def _workload(
-    name: str, state: Literal["ok", "missing"], detail: str, remedy: str = ""
-) -> Finding:
+def _workload(name: str, state: Literal["ok", "missing"], detail: str, remedy: str = "") -> Finding:
     return Finding(f"workload {name}", state, detail, remedy, kind="workload")
 
 

@@ -50,9 +50,7 @@ def leave_out(campaign: Campaign, machine: Machine) -> tuple[Campaign, list[Omit
     return campaign.model_copy(update={"workloads": left}) if absent else campaign, absent
 
 
-def _keep(
-    arms: Sequence[str], case: Entry, machine: Machine
-) -> tuple[Entry | None, list[Omitted]]:
+def _keep(arms: Sequence[str], case: Entry, machine: Machine) -> tuple[Entry | None, list[Omitted]]:
     """A case with the levels that the machine has; None where nothing is left of it."""
     for name, level in case.between.items():
         if reason := lacking(machine, name, level):

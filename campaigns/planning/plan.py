@@ -13,6 +13,7 @@ from campaigns.planning import sweep
 from campaigns.request.cases import treatments
 from campaigns.request.schema import Campaign, Entry, Pairs
 from reframe_tests.crossing import Crossed, as_text, cells_as_text, level_text
+
 #: Stands in a planned command for the folder of a run that has no name yet.
 RUN = "$RUN"
 #: What a block costs beside its runs: ReFrame's start, the build, the writers' rate alone; seconds.
@@ -148,7 +149,9 @@ def plan_case(campaign: Campaign, entry: Entry, site: Site) -> Case:
         case=entry.name,
         workload=entry.check,
         arms=campaign.arms,
-        treatments=[PlannedTreatment(t.name, t.arm, t.role, t.baseline, t.factors) for t in crossed],
+        treatments=[
+            PlannedTreatment(t.name, t.arm, t.role, t.baseline, t.factors) for t in crossed
+        ],
         factors_within=entry.factors,
         factors_between=entry.between,
         target_nodes=entry.nodes,

@@ -36,7 +36,9 @@ def expand(
 
     One without factors stays as it is.
     """
-    if not any((campaign.factors, campaign.exclude, campaign.only, *map(_crossed, campaign.workloads))):
+    if not any(
+        (campaign.factors, campaign.exclude, campaign.only, *map(_crossed, campaign.workloads))
+    ):
         return campaign
     return campaign.model_copy(
         update={

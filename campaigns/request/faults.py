@@ -52,7 +52,9 @@ def _set_faults(
         if name not in check.settable:
             yield unknown(marked, "variable", (*place, "set", name), check.settable)
         elif name == "warmups" and (type(value) is not int or value < 0):
-            text = f"{dotted((*place, 'set', name))}: {value!r} found; allowed: whole numbers from 0"
+            text = (
+                f"{dotted((*place, 'set', name))}: {value!r} found; allowed: whole numbers from 0"
+            )
             yield marked.line((*place, "set", name)), text
 
 
@@ -62,7 +64,9 @@ def _arm_faults(
     """Scheduled arms of a check that writes under no timetable, or at several rates."""
     scheduled = cases.scheduled(campaign.arms)
     if scheduled and "write" not in check.variables:
-        text = f"arms: '{entry.check}' has no arm '{scheduled[0]}'; allowed: another workload or arm"
+        text = (
+            f"arms: '{entry.check}' has no arm '{scheduled[0]}'; allowed: another workload or arm"
+        )
         yield marked.line(("arms",)), text
     if scheduled and RATE in cases.factors_of(campaign, entry):
         text = f"cannot be combined with the arm '{scheduled[0]}'; allowed: one of the two"
@@ -184,9 +188,7 @@ def unknown(
     wrong = str(place[-1]) if name is None else name
     near = difflib.get_close_matches(wrong, known, n=1)
     hint = f", did you mean '{near[0]}'?" if near else ""
-    text = (
-        f"{dotted(place)}: unknown {kind} '{wrong}'{hint}; allowed: {', '.join(known) or 'none'}"
-    )
+    text = f"{dotted(place)}: unknown {kind} '{wrong}'{hint}; allowed: {', '.join(known) or 'none'}"
     return marked.line(place, key=name is None), text
 
 
