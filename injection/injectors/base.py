@@ -31,6 +31,8 @@ class Writer:
     message_b: int
     #: Rate to hold, bytes per second; None is full rate.
     rate_b_s: float | None = None
+    #: Rate that it reaches alone at full rate, bytes per second, where it is throttled.
+    full_b_s: float | None = None
     #: Length of the write, seconds; None writes until it is stopped.
     duration_s: float | None = None
     #: Messages of `message_b` of a short write, after which both ends end; None is no such write.
