@@ -10,7 +10,6 @@ from rich.text import Text
 
 from analysis.estimate import Result
 from analysis.numbers import NONE, effect, interval, number, scale
-from analysis.pairs import SILENT_ARMS
 from analysis.rejections import kinds
 from analysis.verdict import Verdict
 
@@ -36,8 +35,8 @@ def results_table(rows: Sequence[Result]) -> RenderableType:
 
     A control and a noise floor have columns of their own; a case with nothing else shows its arms.
     """
-    writing = {row.case for row in rows if row.arm not in SILENT_ARMS}
-    shown = [row for row in rows if row.arm not in SILENT_ARMS or row.case not in writing]
+    writing = {row.case for row in rows if row.role == "effect"}
+    shown = [row for row in rows if row.role == "effect" or row.case not in writing]
     table = Table(box=None, padding=(0, 1, 0, 0), header_style="bold", collapse_padding=True)
     table.add_column("workload", overflow="fold", min_width=8, max_width=12)
     for name in ("off", "on", "slowdown", "noise floor", "control", "GB/s written"):

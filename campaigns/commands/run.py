@@ -122,11 +122,8 @@ def _conclude(
         click.echo(f"\nsamples: {folder.path}\nreport:  {report.page}")
     if failures:
         return 3
-    if report:
-        from analysis.reference import is_slower
-
-        if any(is_slower(row) for row in results):
-            return 1
+    if any(row.slower_than_reference for row in results):
+        return 1
     return int(fail_inconclusive and any(row.verdict in _OPEN for row in results))
 
 

@@ -1,19 +1,21 @@
 """Synthetic runs: samples drawn from a model with known effects. Nothing here was measured.
 
 A figure of merit is base * allocation * pair * effect * noise, each factor log-normal around 1,
-so that the true slowdown of an arm is its `effect` and the pair's own factor cancels in ratios.
+so that the true slowdown of a treatment is its `effect`; the pair's own factor cancels.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 
+from analysis.arms import BASELINE, arm_of
 from analysis.run import RunHeader, save_header
-from analysis.sample import Better, Outcome, Sample, WriterRecord
+from analysis.sample import Better, Level, Outcome, Sample, WriterRecord
 
 HOST = "synthetic-0"
 
@@ -25,9 +27,9 @@ class Case:
     name: str
     unit: str
     better: Better
-    #: True median of the `off` arm, in `unit`.
+    #: True median of the treatment `off`, in `unit`.
     base: float
-    #: Arm -> true slowdown.
+    #: Treatment -> true time / time of `off`; `off` itself need not be named.
     effects: dict[str, float]
     #: Standard deviations of the logarithms: of one run, of a pair, of a block's slowdown.
     noise: float = 0.01
@@ -36,6 +38,9 @@ class Case:
     transport: str = "shared memory"
     origin: str = HOST
     notes: list[str] = field(default_factory=list)
+    #: Treatment -> its levels, and its baseline where that is not `off`.
+    factors: Mapping[str, Mapping[str, Level]] = field(default_factory=dict)
+    baselines: Mapping[str, str] = field(default_factory=dict)
 
 
 STREAM = Case(
@@ -53,11 +58,12 @@ def samples(case: Case, *, blocks: int = 1, pairs: int = 10, seed: int = 1) -> l
         shift = np.exp(rng.normal(0, case.block_noise))
         runs = [(-1, 0, "off")]
         for pair in range(pairs):
-            order = rng.permutation(["off", *case.effects])
+            order = rng.permutation(list({"off": 1.0, **case.effects}))
             runs += [(pair, position, str(arm)) for position, arm in enumerate(order)]
         pair_factor = np.exp(rng.normal(0, case.pair_noise, pairs + 1))
         for pair, position, arm in runs:
-            slow = 1.0 if arm == "off" else case.effects[arm] * (shift if arm == "on" else 1.0)
+            role = arm_of(arm).role
+            slow = case.effects.get(arm, 1.0) * (shift if role == "effect" else 1.0)
             slow *= float(pair_factor[pair] * np.exp(rng.normal(0, case.noise)))
             if pair < 0:
                 slow *= 1.2
@@ -88,6 +94,9 @@ def samples(case: Case, *, blocks: int = 1, pairs: int = 10, seed: int = 1) -> l
                     seed=seed,
                     writers=writers,
                     notes=case.notes,
+                    role=role,
+                    baseline=None if role == "baseline" else case.baselines.get(arm, BASELINE),
+                    factors=dict(case.factors.get(arm, {})),
                 )
             )
             clock_s += elapsed_s + 1.0
@@ -97,9 +106,10 @@ def samples(case: Case, *, blocks: int = 1, pairs: int = 10, seed: int = 1) -> l
 def _writers(
     case: Case, arm: str, elapsed_s: float, rng: np.random.Generator
 ) -> list[WriterRecord]:
-    if arm in ("off", "aa"):
+    role = arm_of(arm).role
+    if role in ("baseline", "floor"):
         return []
-    if arm == "spin":
+    if role == "control":
         return [WriterRecord("spin", HOST, HOST, "none", 0, None, 0.0, 0.0, 0.0, 0.0)]
     alone = 8.1e9
     rate = alone * float(rng.uniform(0.93, 0.99))

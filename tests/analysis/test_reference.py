@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from analysis.estimate import Result
-from analysis.reference import hold_against_references, is_slower
+from analysis.reference import hold_against_references
 from analysis.run import RunHeader
 
 HEADER = RunHeader(
@@ -42,6 +42,9 @@ ROW = Result(
     verdict="memory contention",
     rejections=[],
     notes=["a caveat"],
+    role="effect",
+    baseline="off",
+    better="higher",
 )
 
 
@@ -59,9 +62,10 @@ ROW = Result(
     ],
 )
 def test_only_what_falls_short_by_more_than_allowed_is_slower(case, unit, off, slower):
-    row = replace(ROW, case=case, unit=unit, off_median=off)
+    better = "lower" if unit == "s" else "higher"
+    row = replace(ROW, case=case, unit=unit, off_median=off, better=better)
     (told,) = hold_against_references([row], HEADER)
-    assert is_slower(told) == slower
+    assert told.slower_than_reference is slower
     assert told.notes[-1] == "a caveat"
 
 
