@@ -1,7 +1,8 @@
-"""Sweeps of the contention model (Denis, Jeannot and Swartvagher): numbers of computing cores on placements, as cases.
+"""Sweeps of the contention model: numbers of computing cores on placements, as cases.
 
-A placement is a pair of NUMA nodes: that of the computations' data, and that of the buffers of the
-communications. What both come to follows from the machine.
+The model is that of Denis, Jeannot and Swartvagher. A placement is a pair of NUMA nodes: that of
+the computations' data, and that of the buffers of the communications. What both come to follows
+from the machine.
 """
 
 from __future__ import annotations

@@ -36,9 +36,8 @@ def expand(
 
     One without factors stays as it is.
     """
-    if not any(
-        (campaign.factors, campaign.exclude, campaign.only, *map(_crossed, campaign.workloads))
-    ):
+    asked: list[Campaign | Entry] = [campaign, *campaign.workloads]
+    if not any(each.factors or each.exclude or each.only for each in asked):
         return campaign
     return campaign.model_copy(
         update={
@@ -53,10 +52,6 @@ def expand(
             "only": [],
         }
     )
-
-
-def _crossed(entry: Entry) -> bool:
-    return bool(entry.factors or entry.exclude or entry.only)
 
 
 def factors_of(campaign: Campaign, entry: Entry) -> dict[str, list[Level]]:

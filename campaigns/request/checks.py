@@ -143,13 +143,13 @@ def _read(answer: Mapping[str, Any]) -> dict[str, CheckVariables]:
 
 
 def _cache_file() -> Path | None:
-    """Where the answer is kept: in the user's own folder, which nobody else may enter; else None."""
+    """Where the answer is kept; None where that is not the user's alone to write."""
     home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     folder = Path(home) / "nimc"
     with suppress(OSError, RuntimeError):
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         status = folder.lstat()
-        if status.st_uid == os.geteuid() and status.st_mode & 0o777 == 0o700:
+        if status.st_uid == os.geteuid() and not status.st_mode & 0o022:
             return folder / "checks.json"
     return None
 

@@ -64,10 +64,8 @@ def _arm_faults(
     """Scheduled arms of a check that writes under no timetable, or at several rates."""
     scheduled = cases.scheduled(campaign.arms)
     if scheduled and "write" not in check.variables:
-        text = (
-            f"arms: '{entry.check}' has no arm '{scheduled[0]}'; allowed: another workload or arm"
-        )
-        yield marked.line(("arms",)), text
+        text = f"'{entry.check}' has no arm '{scheduled[0]}'; allowed: another workload or arm"
+        yield _at(marked, ("arms",), text)
     if scheduled and RATE in cases.factors_of(campaign, entry):
         text = f"cannot be combined with the arm '{scheduled[0]}'; allowed: one of the two"
         yield _at(marked, _place_of(RATE, entry, place), text)
