@@ -26,7 +26,14 @@ _LONGEST_CASE = 200
 def faults_of(
     marked: Marked, campaign: Campaign, checks: Mapping[str, CheckVariables]
 ) -> Iterator[Fault]:
-    """Every fault of the file."""
+    """Every fault of the file; whether treatments are left is asked of one without others."""
+    found = list(_faults_of_fields(marked, campaign, checks))
+    yield from found or _empty_cases(marked, campaign, checks)
+
+
+def _faults_of_fields(
+    marked: Marked, campaign: Campaign, checks: Mapping[str, CheckVariables]
+) -> Iterator[Fault]:
     pairs = campaign.pairs
     if pairs.cap is not None and pairs.cap < pairs.floor:
         found = f"pairs.cap: {pairs.cap} is below pairs.floor"
@@ -94,7 +101,7 @@ def _factor_faults(
     for name, levels in cases.factors_of(campaign, entry).items():
         where = _place_of(name, entry, place)
         if name not in check.factors:
-            yield unknown(marked, f"factor of '{entry.check}'", where, check.factors)
+            yield unknown(marked, "factor", where, check.factors, of=f" of '{entry.check}'")
             continue
         for index, level in enumerate(levels):
             try:
@@ -144,9 +151,8 @@ def _cells_of(
 def _case_faults(
     marked: Marked, campaign: Campaign, checks: Mapping[str, CheckVariables]
 ) -> Iterator[Fault]:
-    """Cases of one name, and entries of which nothing is left to measure."""
+    """Cases of one name, or of a name too long, and entries without any."""
     first: dict[str, int] = {}
-    arms = campaign.arms or cases.standard_arms(same_host=True)
     for index, entry in enumerate(campaign.workloads):
         place: Place = ("workloads", index)
         line = marked.line(place)
@@ -162,11 +168,21 @@ def _case_faults(
                 text = f"{dotted((*place, 'case'))}: '{case.name:.40}...' has {len(case.name)}"
                 yield line, f"{text} characters; allowed: at most {_LONGEST_CASE}"
             first.setdefault(case.name, line)
+
+
+def _empty_cases(
+    marked: Marked, campaign: Campaign, checks: Mapping[str, CheckVariables]
+) -> Iterator[Fault]:
+    """Cases of which no treatment is left."""
+    arms = campaign.arms or cases.standard_arms(same_host=True)
+    for index, entry in enumerate(campaign.workloads):
+        for case in cases.cases_of(campaign, entry, checks[entry.check]):
             if case.factors or case.exclude or case.only:
                 try:
                     cases.treatments(arms, case)
                 except InputError as error:
-                    yield line, f"{dotted(place)}: {case.name}: {error}"
+                    place: Place = ("workloads", index)
+                    yield marked.line(place), f"{dotted(place)}: {case.name}: {error}"
 
 
 def _place_of(factor: str, entry: Entry, place: Place) -> Place:
@@ -179,15 +195,20 @@ def _at(marked: Marked, place: Place, text: str) -> Fault:
 
 
 def unknown(
-    marked: Marked, kind: str, place: Place, allowed: Iterable[str], name: str | None = None
+    marked: Marked,
+    kind: str,
+    place: Place,
+    allowed: Iterable[str],
+    name: str | None = None,
+    of: str = "",
 ) -> Fault:
     """That the key at `place` (or the value `name` there) is none of those allowed."""
     known = sorted(allowed)
     wrong = str(place[-1]) if name is None else name
     near = difflib.get_close_matches(wrong, known, n=1)
     hint = f", did you mean '{near[0]}'?" if near else ""
-    text = f"{dotted(place)}: unknown {kind} '{wrong}'{hint}; allowed: {', '.join(known) or 'none'}"
-    return marked.line(place, key=name is None), text
+    text = f"unknown {kind} '{wrong}'{of}{hint}; allowed: {', '.join(known) or 'none'}"
+    return marked.line(place, key=name is None), f"{dotted(place)}: {text}"
 
 
 def dotted(place: Place) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from typing import Any
 
@@ -51,6 +52,8 @@ def _check_level(level: Any) -> None:
     """Levels travel as text to ReFrame: what does not come back the same is refused."""
     if type(level) not in (int, float, bool, str):
         raise ValueError(f"{level!r:.60} is not a number, a word, true or false")
+    if isinstance(level, float) and not math.isfinite(level):
+        raise ValueError(f"{level} is not a finite number")
     text = level_text(level)
     plain = text.isprintable() and not any(c in ",;=" or c.isspace() for c in text)
     if not 0 < len(text) <= _LONGEST or not plain:

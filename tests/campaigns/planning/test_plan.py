@@ -17,6 +17,7 @@ from campaigns.cli import COMMANDS, cli
 from campaigns.commands.plan import command as plan_command
 from campaigns.planning.plan import RUN, Site, block_s, block_sizes, command, next_block, plan
 from campaigns.planning.prepare import prepare
+from campaigns.request.cases import treatments
 from campaigns.request.schema import Campaign, Pairs
 
 SITE = Site("m", Path("/p/configs/m.py"), Path("/p/reframe_tests"), origin_nodes=2)
@@ -66,7 +67,20 @@ def test_a_case_goes_on_until_its_floor_and_never_beyond_its_cap(
 def test_expected_length_is_worked_out_from_its_parts() -> None:
     asked = campaign(floor=6)
     # 8 s a block; the warm-up of 10.2 s; per pair off and aa 10.2 s each, on 2 s more.
-    assert block_s(asked, asked.workloads[0], 6) == pytest.approx(8 + 10.2 + 6 * (10.2 * 3 + 2))
+    entry = asked.workloads[0]
+    crossed = treatments(asked.arms, entry)
+    assert block_s(crossed, entry, 6) == pytest.approx(8 + 10.2 + 6 * (10.2 * 3 + 2))
+    # Three warm-ups: two of 10.2 s more.
+    more = entry.but({"set": {"warmups": 3}})
+    assert block_s(crossed, more, 6) - block_s(crossed, entry, 6) == pytest.approx(2 * 10.2)
+
+
+def test_what_the_writers_reach_alone_is_measured_for_each_rate() -> None:
+    entry = campaign(floor=6).workloads[0].but({"factors": {"rate": [0, "25%", "full"]}})
+    crossed = treatments(["off", "on", "spin"], entry)
+    # off 10.2 s, two rates and the control 12.2 s each; 4 s for the second rate.
+    expected = 8 + 4 + 10.2 + 6 * (10.2 + 3 * 12.2)
+    assert block_s(crossed, entry, 6) == pytest.approx(expected)
 
 
 def test_nodes_and_hours() -> None:
