@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -20,6 +21,8 @@ from reframe_tests import slurm, tools
 from reframe_tests.crossing import Crossed, cross, read_cells, read_factors
 from reframe_tests.factors import FACTORS, check_level, lacking, share_of
 
+#: Characters that mean something to the shell.
+_SHELL = re.compile(r"""[$*?~<>|&;()'"`\\{}\[\]]""")
 #: What a level may change in a check, and what is as before for the next one.
 _RESTORED = (
     *("executable", "executable_opts", "env_vars", "num_tasks", "num_tasks_per_node"),
@@ -204,7 +207,7 @@ class LayoutMixin(rfm.RegressionTestPlugin):
         self.num_cpus_per_task = slurm.cpus_per_task(
             self.num_cpus_per_task, self.node_facts.threads_per_core
         )
-        application = [self.executable, *self.executable_opts]
+        application = self._application()
         launcher = self._launcher()
         wrapped, tool = [*launcher, *application], None
         if self.tool != tools.NONE:
@@ -221,9 +224,16 @@ class LayoutMixin(rfm.RegressionTestPlugin):
             tool=tool.name if tool else None,
         )
 
+    def _application(self) -> list[str]:
+        """The application's words; the options of a check of others are a line of shell."""
+        if self.workload:
+            return [self.executable, *self.executable_opts]
+        line = " ".join([self.executable, *self.executable_opts])
+        return ["sh", "-c", f"exec {line}"] if _SHELL.search(line) else line.split()
+
     def _launcher(self) -> list[str]:
-        """The launch line's words, for the tasks that are set."""
-        if not self.mpi:
+        """The launch line's words, for the tasks that are set; a check of others always has it."""
+        if self.workload and not self.mpi:
             return []
         # ReFrame hands the layout to the job only after its hooks.
         self.job.num_tasks = self.num_tasks

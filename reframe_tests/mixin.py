@@ -33,6 +33,7 @@ from injection.machine import machine, versions
 from injection.plan import BlockPlan, Demand, ShortWrites
 from injection.treatment import Treatment
 from reframe_tests import slurm
+from reframe_tests.foreign import OwnReader, read_block
 from reframe_tests.layout import LayoutMixin
 from reframe_tests.workloads import WORKLOADS
 
@@ -40,8 +41,14 @@ from reframe_tests.workloads import WORKLOADS
 class NimcMixin(LayoutMixin):
     """Runs a workload in pairs, with and without writers, and reports the slowdown."""
 
-    #: Row of `reframe_tests.workloads`.
-    workload = variable(str)
+    #: Row of `reframe_tests.workloads`. A check without one is read by its own sanity and
+    #: performance functions (`foreign.py`).
+    workload = variable(str, value="")
+
+    #: Of a check without a row: the performance function that stands for it, by default the first,
+    #: and whether `lower` or `higher` is better, where no reference of the check says it.
+    figure = variable(str, value="")
+    better = variable(str, value="")
 
     #: Environments that a check is for where it names none.
     wanted_environs = ("+wheels",)
@@ -93,8 +100,13 @@ class NimcMixin(LayoutMixin):
     @run_after("init")
     def demand_workload(self) -> None:
         """Fail early, and name what is missing or wrong."""
-        if getattr(self, "workload", None) not in WORKLOADS:
+        if self.workload and self.workload not in WORKLOADS:
             raise ReframeError(f"{self.name}: `workload` must be one of {', '.join(WORKLOADS)}")
+        if self.better not in ("", "lower", "higher"):
+            raise ReframeError(f"{self.name}.better: {self.better!r} found; allowed: lower, higher")
+        # The check's own sanity is a matter of each run, the mixin's of the block.
+        self._own_sanity = self._rfm_sanity
+        self._rfm_sanity = self.block_done
         unknown = [arm for arm in self.arms if arm not in ARMS]
         if unknown or (self.arms and BASELINE not in self.arms):
             raise ReframeError(
@@ -174,7 +186,8 @@ class NimcMixin(LayoutMixin):
         shared = site.origins.policy == "same_host"
         return BlockPlan(
             case=case,
-            workload=self.workload,
+            workload=self.workload or self.name,
+            read_by_check=not self.workload,
             block=self.block,
             seed=self.seed,
             treatments=treatments,
@@ -235,11 +248,26 @@ class NimcMixin(LayoutMixin):
         }
         self.block_logs.mkdir(parents=True, exist_ok=True)
         (self.block_logs / "job.json").write_text(json.dumps(job, indent=1))
+        if not self.workload:
+            self._read_runs()
         if told.name != "done":
             raise SanityError(f"{told.name}: {told.reason}")
         for arm, reason in pairless(self._block_samples(), self.treated).items():
             raise SanityError(f"no pair of '{arm}' counts: {reason}")
         return True
+
+    def _read_runs(self) -> None:
+        """Read every run of the block with the check's own functions."""
+        own, self.perf_variables = dict(self.perf_variables), {}
+        reader = OwnReader(self, self._own_sanity, own)
+        read_block(reader, self.run_dir, self.case or self.name, self.block_logs)
+
+    @run_before("sanity")
+    def take_old_syntax(self) -> None:
+        """A check may have its patterns as attributes."""
+        if not self.workload and hasattr(self, "sanity_patterns"):
+            self._own_sanity = self.sanity_patterns
+            del self.sanity_patterns
 
     @run_before("performance")
     def report_samples(self) -> None:
