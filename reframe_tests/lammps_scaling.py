@@ -87,7 +87,8 @@ class lammps_scaling(lammps):
 
     def lay_out(self):
         """The ranks of every node; the box stays the same when cores are reserved."""
-        self.ranks(scaling.ranks_per_node(self._request(), self.app_cores), 1)
+        self.rank_a_core()
+        self.num_tasks_per_node = scaling.ranks_per_node(self._request(), self.app_cores)
         self.num_tasks = self.nodes * self.num_tasks_per_node
         self.melt(self.nodes * scaling.ranks_per_node(self._request(), self.sized_cores))
 

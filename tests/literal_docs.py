@@ -6,7 +6,7 @@ A page says what to write in two kinds of lines, each followed by one fenced blo
     In `PATH`, after the line `ANCHOR` (1 line):
 
 ANCHOR is a whole line without its indentation, and occurs once. The number of lines is that of the
-block, and is checked.
+block, and is checked. Fragments are fenced as `text`: the formatter would unindent `python`.
 """
 
 from __future__ import annotations
