@@ -1,21 +1,24 @@
-"""RDMA and NUMA (seed 002): the throughput of both sides in every cell, and the seed's findings.
+"""RDMA and NUMA: the throughput of both sides in every cell, and published findings as questions.
 
-A cell is a direction (write, read), a place of the buffer (`nic`: the network interface's NUMA
-node, `other`: another one), and what workers on this machine do to the memory of that same node,
-and from where. Rates of communications are what the target's device counted, where it counts:
-received for writes, sent for reads.
+The findings are those of Nelson and Palmieri on RDMA in NUMA systems. A cell is a direction (write,
+read), a place of the buffer (`nic`: the network interface's NUMA node, `other`: another one), and
+what workers on this machine do to the memory of that same node, and from where. Its runs are those
+of the treatments that have these levels, of one case or of several. Rates of communications are
+what the target's device counted, where it counts: received for writes, sent for reads.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import median
 from typing import Any, Literal, NamedTuple
 
 import polars as pl
 
 from analysis.estimate import Result
+from analysis.sample import Level
 from analysis.statistics.interval import Estimate, median_interval
 from analysis.statistics.two_samples import ratio_between
 
@@ -24,6 +27,7 @@ IDLE = "idle"
 LOADS = ("read", "write", "nt_write")
 #: `free`: left to the system.
 WORKERS = ("nic", "other", "free")
+_DIRECTIONS = ("write", "read")
 
 
 class Key(NamedTuple):
@@ -41,9 +45,9 @@ class Cell:
     """One cell, rates in bytes per second; an estimate is None below six runs."""
 
     key: Key
-    #: Every run that counts: communications' rate, and which end told it.
+    #: Every run that counts: communications' rate, and which end reported it.
     rates_b_s: list[float]
-    told_by: Literal["target", "origin"]
+    reported_by: Literal["target", "origin"]
     communications: Estimate | None
     #: Against the idle cell of the same direction and buffer.
     of_idle: Estimate | None
@@ -55,7 +59,7 @@ class Cell:
     kept_control: Estimate | None
     #: Least share of the target's buffer on its node; None: unverified.
     on_node_share: float | None
-    #: Least memory of the target's process that cannot be moved, bytes; None: not told.
+    #: Least memory of the target's process that cannot be moved, bytes; None: unknown.
     pinned_b: float | None
     message_b: int
 
@@ -71,50 +75,90 @@ def cells(
     """The cells of a run in the order of tables, from its judged samples; none for other runs."""
     if not any("numa" in each for each in provenance.values()):
         return []  # without a look at its samples, which may be a million
-    of_cell: dict[Key, list[str]] = {}
-    made = samples.select(pl.col("case", "provenance").cast(pl.String)).unique(maintain_order=True)
-    for case, sha in made.iter_rows():
-        if facts := provenance.get(sha, {}).get("numa"):
-            key = Key(facts["direction"], facts["buffer"], facts["load"], facts["workers"] or "")
-            if case not in (known := of_cell.setdefault(key, [])):
-                known.append(case)
-    found = {
-        key: _cell(key, samples.filter(pl.col("case").cast(pl.String).is_in(names)), results)
-        for key, names in of_cell.items()
-    }
+    rows = {(row.case, row.arm): row for row in results}
+    of_cell: dict[Key, dict[str, _Treatment]] = {}
+    named = samples.lazy().select(
+        *(pl.col(name).cast(pl.String) for name in ("case", "arm", "role", "factors"))
+    )
+    for case, arm, role, factors in named.unique(maintain_order=True).collect().iter_rows():
+        if role == "effect" and (key := key_of(json.loads(factors or "{}"))):
+            of_case = of_cell.setdefault(key, {})
+            # Names leave out first levels: the shortest has those of any other factor.
+            if case not in of_case or len(arm) < len(of_case[case].arm):
+                row = rows.get((case, arm))
+                of_case[case] = _Treatment(case, arm, row, _control(row, results))
+    found = {key: _cell(key, list(each.values()), samples) for key, each in of_cell.items()}
     ordered = sorted(found, key=_position)
     idle = {(key.direction, key.buffer): found[key] for key in found if key.load == IDLE}
     return [_against(found[key], idle.get((key.direction, key.buffer))) for key in ordered]
 
 
+class _Treatment(NamedTuple):
+    """A treatment of a cell with its result, and that of the control with the same baseline."""
+
+    case: str
+    arm: str
+    row: Result | None
+    control: Result | None
+
+
+def key_of(factors: Mapping[str, Level]) -> Key | None:
+    """The cell of a treatment with these levels; None where one is missing or is not of a cell."""
+    direction, buffer, load = (str(factors.get(name)) for name in ("direction", "buffer", "load"))
+    workers = "" if load == IDLE else str(factors.get("workers"))
+    known = (
+        direction in _DIRECTIONS
+        and buffer in PLACES
+        and load in (IDLE, *LOADS)
+        and workers in (*WORKERS, "")
+    )
+    return Key(direction, buffer, load, workers) if known else None
+
+
+def _control(row: Result | None, results: Sequence[Result]) -> Result | None:
+    same = (
+        each
+        for each in results
+        if row and each.role == "control" and (each.case, each.baseline) == (row.case, row.baseline)
+    )
+    return next(same, None)
+
+
 def _position(key: Key) -> tuple[int, ...]:
     workers = (*WORKERS, "")
     return (
-        ("write", "read").index(key.direction),
+        _DIRECTIONS.index(key.direction),
         PLACES.index(key.buffer),
         (IDLE, *LOADS).index(key.load),
         workers.index(key.workers),
     )
 
 
-def _cell(key: Key, samples: pl.DataFrame, results: Sequence[Result]) -> Cell:
-    counted = samples.filter(status="counts")
-    on = counted.filter(pl.col("arm") == "on")
+def _cell(key: Key, treatments: Sequence[_Treatment], samples: pl.DataFrame) -> Cell:
+    names = pl.DataFrame(
+        [(each.case, each.arm) for each in treatments], schema=["case", "arm"], orient="row"
+    )
+    on = (
+        samples.lazy()
+        .filter(status="counts")
+        .with_columns(pl.col("case", "arm").cast(pl.String))
+        .join(names.lazy(), on=["case", "arm"], how="semi", maintain_order="left")
+        .collect()
+    )
     by_target = on.height > 0 and on["counted_b_s"].null_count() == 0
     rates = on["counted_b_s" if by_target else "writer_rate_b_s"].drop_nulls().to_list()
-    of = {row.arm: row for row in results if row.case in set(samples["case"].cast(pl.String))}
-    effect, control = of.get("on"), of.get("spin")
-    works = key.load != IDLE
+    # Rates of several cases are one set; what workers keep is of one treatment.
+    row, control = (treatments[0].row, treatments[0].control) if key.load != IDLE else (None, None)
     return Cell(
         key=key,
         rates_b_s=rates,
-        told_by="target" if by_target else "origin",
+        reported_by="target" if by_target else "origin",
         communications=median_interval(rates),
         of_idle=None,
-        workers_alone_b_s=effect.off_median if effect and works else None,
-        workers_b_s=effect.on_median if effect and works else None,
-        kept=_kept(effect) if works else None,
-        kept_control=_kept(control) if works else None,
+        workers_alone_b_s=row.off_median if row else None,
+        workers_b_s=row.on_median if row else None,
+        kept=_kept(row),
+        kept_control=_kept(control),
         on_node_share=_least(on["target_on_node_share"]),
         pinned_b=_least(on["target_pinned_b"]),
         message_b=int(on["message_b"][0]) if on.height else 0,
@@ -122,7 +166,7 @@ def _cell(key: Key, samples: pl.DataFrame, results: Sequence[Result]) -> Cell:
 
 
 def _least(values: pl.Series) -> float | None:
-    """The least of what every run told; None where one did not tell."""
+    """The least of all runs; None where one has none."""
     least = values.min()
     return float(least) if isinstance(least, int | float) and not values.null_count() else None
 
@@ -139,7 +183,25 @@ def _kept(row: Result | None) -> Estimate | None:
 def _against(cell: Cell, idle: Cell | None) -> Cell:
     if idle is None or idle is cell:
         return cell
-    return Cell(**{**vars(cell), "of_idle": ratio_between(cell.rates_b_s, idle.rates_b_s)})
+    return replace(cell, of_idle=ratio_between(cell.rates_b_s, idle.rates_b_s))
+
+
+#: Whether a finding holds here; `inconclusive` was measured and decides nothing.
+Finding = Literal["yes", "no", "inconclusive", "not measured"]
+#: Why a finding is neither a plain yes nor a plain no.
+Why = Literal[
+    "other way round",
+    "within noise",
+    "too few runs",
+    "one NUMA node",
+    "only pinning differs",
+    "cells missing",
+    "no run counts",
+    "all pinned",
+    "none pinned",
+    "some pinned",
+    "pinning unknown",
+]
 
 
 @dataclass(frozen=True)
@@ -148,30 +210,32 @@ class Answer:
 
     #: What is compared, in words.
     what: str
-    answer: Literal["yes", "no", "cannot be told", "not measured"]
-    #: Why it is that answer, where the ratio does not say it.
-    why: str = ""
+    finding: Finding
+    #: None where the ratio says it.
+    why: Why | None = None
     ratio: Estimate | None = None
     #: Medians of the first and the second cell, bytes per second.
     first_b_s: float | None = None
     second_b_s: float | None = None
+    #: Least memory of a target's process that cannot be moved, bytes, where that is the question.
+    pinned_b: float | None = None
 
 
 @dataclass(frozen=True)
 class Question:
-    """One of the seed's findings, as a question to this machine."""
+    """A published finding, as a question to this machine."""
 
     text: str
-    #: What the seed found, with its figure.
+    #: What was published, with its figure.
     published: str
     answers: list[Answer]
 
 
 def questions(found: Sequence[Cell], numa_nodes: int) -> list[Question]:
-    """The seed's three findings, answered from the cells of a machine with so many NUMA nodes."""
+    """The published findings, answered from the cells of a machine with so many NUMA nodes."""
     return [
         Question(
-            "With nobody else at work, are RDMA writes faster than reads?",
+            "Without workers, are RDMA writes faster than reads?",
             "yes, into memory of another NUMA node; no figure given",
             [
                 _answer(
@@ -185,8 +249,8 @@ def questions(found: Sequence[Cell], numa_nodes: int) -> list[Question]:
             ],
         ),
         Question(
-            "Where workers write to the memory of another NUMA node, do RDMA reads of it stand"
-            " that better than RDMA writes to it?",
+            "Where workers write to the memory of another NUMA node, do RDMA reads of it slow"
+            " down less than RDMA writes to it?",
             "yes, reads are up to 3.7 times as fast",
             [
                 _answer(
@@ -201,11 +265,11 @@ def questions(found: Sequence[Cell], numa_nodes: int) -> list[Question]:
         ),
         Question(
             "With the buffer on the interface's NUMA node, do RDMA writes gain where all workers"
-            " run on that node, against workers that are left alone?",
+            " run on that node, against workers that run anywhere?",
             "yes, they are 3.6 to 5 times as fast",
             [
                 _answer(
-                    f"workers on the interface's node against left alone, which {load}",
+                    f"workers on the interface's node against anywhere, which {load}",
                     found,
                     Key("write", "nic", load, "nic"),
                     Key("write", "nic", load, "free"),
@@ -227,7 +291,7 @@ def questions(found: Sequence[Cell], numa_nodes: int) -> list[Question]:
 
 def _place(word: str, *, workers: bool = False) -> str:
     if word == "free":
-        return "left alone"
+        return "anywhere"
     node = "the interface's NUMA node" if word == "nic" else "another NUMA node"
     return f"on {node}" if workers else node
 
@@ -245,40 +309,36 @@ def _answer(
     other = any("other" in key for key in (first, second))
     one, two = known.get(first), known.get(second)
     if (other or nodes_needed > 1) and numa_nodes < 2 and not (one and two):
-        return Answer(what, "not measured", "this machine has one NUMA node")
+        return Answer(what, "not measured", "one NUMA node")
     if one is None or two is None:
-        return Answer(what, "not measured", "the cells are not in this run")
+        return Answer(what, "not measured", "cells missing")
     if not one.rates_b_s or not two.rates_b_s:
         return Answer(what, "not measured", "no run counts")
     ratio = ratio_between(one.rates_b_s, two.rates_b_s)
-    medians = [one.median_b_s, two.median_b_s]
+    finding, why = _finding(ratio, nodes_measured=numa_nodes >= nodes_needed)
+    return Answer(what, finding, why, ratio, one.median_b_s, two.median_b_s)
+
+
+def _finding(ratio: Estimate | None, *, nodes_measured: bool) -> tuple[Finding, Why | None]:
+    """Whether a ratio is above 1; one of too few NUMA nodes answers another question."""
     if ratio is None:
-        return Answer(what, "cannot be told", "fewer than 6 runs a side", None, *medians)
-    if numa_nodes < nodes_needed:
-        return Answer(
-            what,
-            "not measured",
-            "this machine has one NUMA node: only pinning differs",
-            ratio,
-            *medians,
-        )
+        return "inconclusive", "too few runs"
+    if not nodes_measured:
+        return "not measured", "only pinning differs"
     if ratio.low > 1:
-        return Answer(what, "yes", "", ratio, *medians)
-    if ratio.high < 1:
-        return Answer(what, "no", "the other way round", ratio, *medians)
-    return Answer(what, "cannot be told", "within noise", ratio, *medians)
+        return "yes", None
+    return ("no", "other way round") if ratio.high < 1 else ("inconclusive", "within noise")
 
 
 def _locked(found: Sequence[Cell]) -> Answer:
     """From what the kernel says of the target's process: memory pinned for a device."""
     what = "memory of the target's process that cannot be moved (VmPin)"
-    told = [cell for cell in found if cell.pinned_b is not None]
-    if not told:
-        return Answer(what, "not measured", "the kernel does not tell")
-    pinned = [cell.pinned_b >= cell.message_b for cell in told if cell.pinned_b is not None]
-    least_b = min(cell.pinned_b for cell in told if cell.pinned_b is not None)
+    known = [(cell.pinned_b, cell.message_b) for cell in found if cell.pinned_b is not None]
+    if not known:
+        return Answer(what, "not measured", "pinning unknown")
+    pinned = [pinned_b >= message_b for pinned_b, message_b in known]
     if all(pinned):
-        return Answer(what, "yes", f"at least {least_b / 2**20:.3g} MiB in every cell")
-    if not any(pinned):
-        return Answer(what, "no", "none of the buffer is: these writes register no memory")
-    return Answer(what, "cannot be told", "pinned in some cells only")
+        return Answer(what, "yes", "all pinned", pinned_b=min(known)[0])
+    if any(pinned):
+        return Answer(what, "inconclusive", "some pinned")
+    return Answer(what, "no", "none pinned")

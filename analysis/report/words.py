@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
+
+from markupsafe import Markup
 
 from analysis.estimate import Result
 from analysis.numbers import count, quantity
@@ -21,6 +24,11 @@ OUTCOMES = {
     "no_fom": "The application's output held no figure of merit.",
     "kept": "The record says it counts, but no writer was seen to write.",
 }
+
+
+def breakable(treatment: str) -> Markup:
+    """A treatment's name, as HTML that may be broken before each level."""
+    return Markup("<wbr>").join(re.split(r"(?=@)|(?<=,)", treatment))
 
 
 def binary(value: float) -> str:

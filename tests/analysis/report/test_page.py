@@ -8,13 +8,14 @@ from pathlib import Path
 
 import pytest
 
+from analysis.arms import ARMS
 from analysis.report import page, plots
 from analysis.report.data import RunData, load_run
 from analysis.report.palette import COLOURS
 from analysis.sample import Sample
 from tests.analysis.synthetic import LAMMPS, STREAM, header, reject, samples, write_run
 
-_VOID = {"meta", "link", "br", "img", "hr"}
+_VOID = {"meta", "link", "br", "img", "hr", "wbr"}
 
 
 class _Page(HTMLParser):
@@ -102,15 +103,16 @@ def test_above_some_thousand_points_they_are_one_picture(
 
 def test_figures_follow_the_colour_scheme(text: str) -> None:
     svgs = "".join(re.findall(r"<svg.*?</svg>", text, re.DOTALL))
-    assert not any(light in svgs for light, _ in COLOURS.values())
+    looks = [*COLOURS.values(), *(arm.colours for arm in ARMS.values())]
+    assert not any(light in svgs for light, _ in looks)
     assert re.findall(r"#[0-9a-f]{6}\b", svgs) == []
     assert "var(--on)" in svgs
-    assert f"--on:{COLOURS['on'][1]}" in text
+    assert f"--on:{ARMS['on'].colours[1]}" in text
 
 
 def test_every_figure_says_that_it_is_emulated(text: str) -> None:
     captions = _Page(text).texts["figcaption"]
-    assert len(captions) == 6  # two a case, the overview and the study's figure 3
+    assert len(captions) == 6  # two a case, the overview and figure 3 of the paper
     assert all("Emulated RDMA, not RDMA hardware." in caption for caption in captions)
 
 

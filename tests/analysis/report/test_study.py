@@ -17,7 +17,7 @@ from analysis.sample import Sample
 from tests.analysis.synthetic import Case, samples, write_run
 
 #: Ten runs of mean 11 (six of them 1 away), and of mean 22 (squares of the distances: 18); then
-#: one more, which the study's ten leave out.
+#: one more, which the paper's ten leave out.
 OFF_S = [10.0, 12, 11, 10, 12, 11, 11, 11, 10, 12, 99]
 ON_S = [20.0, 24, 22, 21, 23, 22, 22, 22, 20, 24, 198]
 #: Rates whose harmonic means are 12 and 6 GB/s: 2 / (1/10 + 1/15) = 12. Each is 2.5 GB/s from the
@@ -111,8 +111,8 @@ def test_table_three_as_it_is_read(tmp_path: Path) -> None:
     assert rows[8][1:] == ["5 pairs of at least 6"]
     assert rows[10][1:4] == ["3.000 M/s \u00b1 0.000", "2.000 M/s \u00b1 0.000", "1.50"]
     assert rows[10][5].startswith("measured memory")  # neither fewer runs nor emulated
-    assert "XSBench: a rate here, a run time in the study" in page
-    assert page.index('href="#r0study"') < page.index('id="r0study"')
+    assert "XSBench: a rate here, a run time in the paper" in page
+    assert page.index('href="#r0paper"') < page.index('id="r0paper"')
 
 
 def test_figure_three_draws_every_pair_and_every_published_value(tmp_path: Path) -> None:
@@ -139,7 +139,7 @@ def test_several_cases_of_a_workload_have_a_line_each(tmp_path: Path) -> None:
     ]
 
 
-def test_what_the_study_did_not_do_on_one_node_stands_not_beside_it(tmp_path: Path) -> None:
+def test_what_the_paper_did_not_do_on_one_node_is_not_compared(tmp_path: Path) -> None:
     several = [replace(s, nodes=["a", "b"]) for s in runs("lammps", OFF_S, ON_S)]
     other = runs("minife", OFF_S, ON_S)
     short = [
@@ -153,7 +153,7 @@ def test_what_the_study_did_not_do_on_one_node_stands_not_beside_it(tmp_path: Pa
     run = load(tmp_path, several, other, short, reads)
     assert len(run.results) == 8
     assert study_view(run, "s") is None
-    assert "Beside the study" not in render([run])
+    assert "Beside Groves, Grant and Arnold" not in render([run])
 
 
 def test_caveats_of_a_workload_stand_in_the_section(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from analysis.columns import read_run
 from analysis.estimate import results
-from analysis.report.words import facts, ranges, sentence, utc
+from analysis.report.words import breakable, facts, ranges, sentence, utc
 from tests.analysis.synthetic import LAMMPS, STREAM, samples, write_run
 
 
@@ -58,6 +58,11 @@ def test_facts_read_their_units_from_their_keys(
     record: dict[str, object], label: str, text: str
 ) -> None:
     assert facts(record) == [(label, text)]
+
+
+def test_names_break_before_their_levels_and_are_escaped() -> None:
+    assert breakable("on@rate=25%,tool=<b>") == "on<wbr>@rate=25%,<wbr>tool=&lt;b&gt;"
+    assert breakable("spin") == "spin"
 
 
 def test_ranges_join_integers_alone() -> None:
