@@ -61,8 +61,10 @@ def command(
     site = asked.site
     header = new_header(asked)
     with open_run(results, header, fresh=fresh, slurm=site.slurm) as folder:
-        if not folder.resumed and not fresh and (other := find_other(results, header)):
-            _tell(f"does not resume {other}, since the campaign, machine or host has changed")
+        if not folder.resumed and not fresh and (other := find_other(folder.path.parent, header)):
+            _tell(
+                f"does not resume {other}, since the campaign, the machine or the host has changed"
+            )
         _tell(f"{'resumes' if folder.resumed else 'starts'} {folder.path}")
         long = too_long(plan(asked.campaign, site), site.time_limit_s)
         for line in [*told(asked.absent), *long]:

@@ -3,7 +3,7 @@
 What it does wrong is asked for in FAKE, words with commas between: `slow` takes its time, `fail`
 ends with status 1 and a report, `die` says a line and ends, `reject` keeps no run of the arm `on`,
 `torn` leaves half a line and is gone, `child` leaves a process behind, `deaf` ignores SIGTERM,
-`none` runs nothing.
+`none` runs nothing, `wide` varies the figures of runs at half the rate.
 """
 
 from __future__ import annotations
@@ -72,6 +72,8 @@ def measure(settings: dict[str, str]) -> None:
 def crossed(settings: dict[str, str], each: Crossed, pair: int) -> Sample:
     """The sample of a treatment; its figure is that of its arm."""
     record = replace(sample(settings, each.arm, pair), arm=each.name, factors=each.factors)
+    if "wide" in FAULTS and each.factors.get("rate") == "50%" and record.fom:
+        record = replace(record, fom=record.fom * (1 + pair % 2))
     key = record.key.replace(f"/{each.arm}/", f"/{each.name}/")
     return replace(record, key=key, role=each.role, baseline=each.baseline)
 

@@ -137,6 +137,59 @@ def test_the_command_holds_all_that_the_campaign_asks() -> None:
     }
 
 
+def test_the_command_holds_the_factors() -> None:
+    asked = campaign(floor=6)
+    factors = {"rate": [0, "25%", "full"], "reserved_cores": [0, 1]}
+    cells = [{"reserved_cores": 1, "rate": "25%"}, {"arm": "aa"}]
+    entry = asked.workloads[0].but({"factors": factors, "exclude": cells})
+    words = command(asked, entry, SITE, 0, 6, "/r")
+    assert "stream.factors=rate=0,25%,full;reserved_cores=0,1" in words
+    assert "stream.exclude=reserved_cores=1,rate=25%;arm=aa" in words
+    assert not any(word.startswith("stream.only=") for word in words)
+
+
+def test_the_plan_tells_which_factors_change_within_a_block(tmp_path: Path) -> None:
+    path = tmp_path / "c.yaml"
+    path.write_text(
+        "name: c\nworkloads: [{check: stream, factors: {iterations: [10, 20]}}]\n"
+        "arms: [off, on]\nfactors: {rate: [0, 50%, full]}\n"
+    )
+    words = [str(path), "--machine", "localhost"]
+    text = CliRunner().invoke(plan_command, words).output
+    assert (
+        "change within a block: rate 0, 50%, full (3 runs a pair): stream@iterations=10,"
+        " stream@iterations=20\n"
+        "a case for each level: iterations: stream@iterations=10, stream@iterations=20\n"
+    ) in text
+    document = json.loads(CliRunner().invoke(plan_command, [*words, "--json"]).output)
+    case = document["cases"][1]
+    assert case["factors_within"] == {"rate": [0, "50%", "full"]}
+    assert case["factors_between"] == {"iterations": 20}
+    assert case["treatments"] == [
+        {
+            "name": "off",
+            "arm": "off",
+            "role": "baseline",
+            "baseline": None,
+            "factors": {"rate": 0},
+        },
+        {
+            "name": "on@rate=50%",
+            "arm": "on",
+            "role": "effect",
+            "baseline": "off",
+            "factors": {"rate": "50%"},
+        },
+        {
+            "name": "on",
+            "arm": "on",
+            "role": "effect",
+            "baseline": "off",
+            "factors": {"rate": "full"},
+        },
+    ]
+
+
 @pytest.mark.parametrize("name", ["quick", "single_node"])
 def test_the_campaigns_that_ship_can_be_planned(name: str) -> None:
     outcome = CliRunner().invoke(
