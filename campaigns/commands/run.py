@@ -61,10 +61,9 @@ def command(
     site = asked.site
     header = new_header(asked)
     with open_run(results, header, fresh=fresh, slurm=site.slurm) as folder:
-        if not folder.resumed and not fresh and (other := find_other(folder.path.parent, header)):
-            _tell(
-                f"does not resume {other}, since the campaign, the machine or the host has changed"
-            )
+        other = None if folder.resumed or fresh else find_other(folder.path.parent, header)
+        if other:
+            _tell(f"does not resume {other}: campaign, machine or host are others than then")
         _tell(f"{'resumes' if folder.resumed else 'starts'} {folder.path}")
         long = too_long(plan(asked.campaign, site), site.time_limit_s)
         for line in [*told(asked.absent), *long]:

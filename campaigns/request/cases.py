@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from itertools import product
 
 from analysis.arms import ARMS
+from analysis.errors import InputError
 from analysis.sample import Level
 from campaigns.request.checks import CheckVariables
 from campaigns.request.schema import Campaign, Entry
@@ -95,5 +96,8 @@ def _remaining(cells: Sequence[Cell], levels: Mapping[str, Level]) -> list[dict[
 
 
 def treatments(arms: Sequence[str], case: Entry) -> list[Crossed]:
-    """What a pair of a case is made of. Raises InputError where nothing is left that writes."""
-    return cross(arms, case.factors, case.exclude, case.only)
+    """What a pair of a case is made of. Raises InputError where nothing is left to compare."""
+    found = cross(arms, case.factors, case.exclude, case.only)
+    if all(each.baseline is None for each in found):
+        raise InputError("exclude, only: no treatment is left; allowed: some of them")
+    return found

@@ -171,6 +171,11 @@ def test_exclude_and_only(tmp_path: Path, cells: str, expected: dict[str, list[s
             "c.yaml:3: workloads[0]: stream: exclude, only: no treatment is left that writes",
         ),
         (
+            "check: stream",
+            "arms: [off, aa]\nexclude: [{arm: aa}]",
+            "c.yaml:3: workloads[0]: stream: exclude, only: no treatment is left; allowed",
+        ),
+        (
             "check: stream, factors: {iterations: [1, 2]}, exclude: [{iterations: 1}]",
             "exclude: [{iterations: 2}]",
             "c.yaml:3: workloads[0]: exclude and only leave no case; allowed: some of them",

@@ -243,7 +243,7 @@ def test_another_campaign_has_a_run_of_its_own(nimc: Nimc) -> None:
     status, _, err = nimc.run(fake="die")
     assert status == 3
     (line,) = (each for each in err.splitlines() if "does not resume" in each)
-    assert line.startswith(f"nimc: does not resume {first}, since ")
+    assert line.startswith(f"nimc: does not resume {first}: ")
     assert len(list(nimc.results.iterdir())) == 2
     # Words for people change nothing.
     nimc.write(CAMPAIGN.replace("floor: 6", "floor: 7") + "title: x\n")
