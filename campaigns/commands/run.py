@@ -63,7 +63,7 @@ def command(
     with open_run(results, header, fresh=fresh, slurm=site.slurm) as folder:
         other = None if folder.resumed or fresh else find_other(folder.path.parent, header)
         if other:
-            _tell(f"does not resume {other}: campaign, machine or host are others than then")
+            _tell(f"does not resume {other}: the campaign, the machine's file or the host changed")
         _tell(f"{'resumes' if folder.resumed else 'starts'} {folder.path}")
         long = too_long(plan(asked.campaign, site), site.time_limit_s)
         for line in [*told(asked.absent), *long]:
