@@ -34,17 +34,16 @@ _TESTS: dict[Direction, list[str]] = {
 #: from process to process (cma) without it.
 _SHARED_MEMORY: dict[Direction, str] = {"write": "posix,self", "read": "posix,cma,self"}
 #: `[thread 0]  iterations  percentile  average  overall  MiB/s  MiB/s  msg/s  msg/s`.
-_ROW = re.compile(r"^\[thread \d+\]\s+(\d+)\s+\S+\s+(\d+\.\d+)\s+\S+\s+(\d+\.\d+)\s")
+_ROW = re.compile(r"^\[thread \d+\]\s+\d+\s+\S+\s+(\d+\.\d+)\s+\S+\s+\d+\.\d+\s")
 #: Iterations; typical, average and overall microseconds of one; average and overall MiB/s.
 _FINAL = re.compile(r"^Final:\s+(\d+)\s+\S+\s+\S+\s+\S+\s+\S+\s+(\S+)\s")
 
 
 class _Parser:
-    """Rows of about one second; iterations are counted from the start of the writer."""
+    """Rows of about one second."""
 
     def __init__(self, message_b: int) -> None:
         self._message_b = message_b
-        self._iterations = 0
 
     def parse(self, line: str) -> Row | Total | Fault | None:
         final = _FINAL.match(line)
@@ -52,10 +51,7 @@ class _Parser:
             return Total(int(final.group(1)), float(final.group(2)) * _MIB)
         row = _ROW.match(line)
         if row:
-            iterations, average_us = int(row.group(1)), float(row.group(2))
-            written = (iterations - self._iterations) * self._message_b
-            self._iterations = iterations
-            return Row(float(written), self._message_b / (average_us * 1e-6))
+            return Row(self._message_b / (float(row.group(1)) * 1e-6))
         if "ERROR" in line:
             return Fault(line.partition("ERROR")[2].strip())
         return None
@@ -65,7 +61,8 @@ class Ucx:
     """See `base.Injector`."""
 
     writes = True
-    rates: Literal["full", "any"] = "full"
+    rates: Literal["full", "any"] = "any"
+    paced_by: Literal["program", "agent"] = "agent"
     row_s: float | None = 1.0
 
     def __init__(self, name: str = "ucx", direction: Direction = "write") -> None:
