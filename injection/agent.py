@@ -100,7 +100,7 @@ class Agent:
             case messages.StopWriters():
                 placed = [end.placed() for end in self._ends]
                 await self._stop()
-                self._send(messages.Stopped(placed))
+                self._send(messages.WritersStopped(placed))
             case messages.StandBy():
                 self._sides.append(asyncio.create_task(self._stand_by(order)))
             case messages.Perform():

@@ -273,7 +273,7 @@ class Hub:
         match report:
             case messages.Pong():
                 self._pong(link, report)
-            case messages.Stopped():
+            case messages.WritersStopped():
                 link.placed, link.stopped = report.placed, True
             case messages.Counted():
                 link.reading, link.counting = report.reading, False

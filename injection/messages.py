@@ -43,7 +43,7 @@ class FreezeTarget:
 
 @dataclass(frozen=True)
 class StopWriters:
-    """Stop all writers; answered by `Stopped`."""
+    """Stop all writers; answered by `WritersStopped`."""
 
 
 @dataclass(frozen=True)
@@ -128,7 +128,7 @@ class Ended:
 
 
 @dataclass(frozen=True)
-class Stopped:
+class WritersStopped:
     """All ends have been stopped: where their buffers lay before."""
 
     placed: list[Placed]
@@ -153,7 +153,7 @@ class Written:
 Order = (
     StartEnd | FreezeTarget | StopWriters | StandBy | Perform | Finish | CountBytes | Ping
 )  # fmt: skip
-Report = Hello | Pong | Listening | RateReport | Ended | Stopped | Counted | Written
+Report = Hello | Pong | Listening | RateReport | Ended | WritersStopped | Counted | Written
 
 
 def encode(message: Order | Report) -> list[Any]:

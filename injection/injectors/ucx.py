@@ -25,11 +25,13 @@ _FOREVER = 10**15
 #: The passive side counts all writes to come before it serves the first one, at some 20 ns each.
 #: Only over tcp does the origin have to wait for it: this many cost 0.4 s.
 _MOST_OVER_TCP = 2 * 10**7
-#: Reads on the way at a time; one by one, their latency would bound the rate between two hosts.
-_TESTS: dict[Direction, list[str]] = {
-    "write": ["-t", "ucp_put_bw"],
-    "read": ["-t", "ucp_get", "-O", "32"],
-}
+_TESTS: dict[Direction, str] = {"write": "ucp_put_bw", "read": "ucp_get"}
+#: Messages on the way at a time, the default of writes; of reads it is 1, and latency would bound
+#: the rate between two hosts.
+_OUTSTANDING = 32
+#: Of a paced writer they are at most so many bytes, if not a single message: a device goes on with
+#: what it was given while the process pauses.
+_PACED_B = 2 * _MIB
 #: UCX has no one-sided gets over POSIX memory: there the target's CPU would send. The kernel copies
 #: from process to process (cma) without it.
 _SHARED_MEMORY: dict[Direction, str] = {"write": "posix,self", "read": "posix,cma,self"}
@@ -83,7 +85,8 @@ class Ucx:
         """Puts or gets, after one that sets up the connection: a row a second until stopped."""
         over_tcp = self.transport(writer) == "tcp"
         command = [self._program(writer), writer.address, "-p", str(writer.port)]
-        command += [*_TESTS[self.direction], "-s", str(writer.message_b), "-w", "1"]
+        command += ["-t", _TESTS[self.direction], "-O", str(_outstanding(writer))]
+        command += ["-s", str(writer.message_b), "-w", "1"]
         command += ["-n", str(writer.messages or (_MOST_OVER_TCP if over_tcp else _FOREVER))]
         return [*command, "-E", "sleep"] if over_tcp else command
 
@@ -138,3 +141,10 @@ class Ucx:
     def _wheel(self) -> str:
         program = _WHEEL / "bin" / "ucx_perftest"
         return str(program) if program.is_file() else ""
+
+
+def _outstanding(writer: Writer) -> int:
+    """How many messages may be on the way at a time."""
+    if writer.rate_b_s is None or writer.messages:
+        return _OUTSTANDING
+    return min(max(_PACED_B // writer.message_b, 1), _OUTSTANDING)
