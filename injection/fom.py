@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from analysis.sample import Better
+
 
 @dataclass(frozen=True)
 class Fom:
@@ -12,6 +14,9 @@ class Fom:
     value: float
     #: Whatever else it reports, SI units in the key names.
     extra: dict[str, float] = field(default_factory=dict)
+    #: In the place of the workload's, where one program or another may run.
+    unit: str | None = None
+    better: Better | None = None
 
 
 class FomError(Exception):

@@ -31,7 +31,7 @@ class Writer:
     message_b: int
     #: Rate to hold, bytes per second; None is full rate.
     rate_b_s: float | None = None
-    #: Rate that it reaches alone at full rate, bytes per second; None where that is not known.
+    #: Rate that it reaches alone at full rate, bytes per second; known where it is throttled.
     full_b_s: float | None = None
     #: Messages of `message_b` of a short write, after which both ends end; None is no such write.
     messages: int | None = None
