@@ -78,15 +78,21 @@ class Agent:
         self._performer: ScheduleWriter | None = None
 
     async def serve(self) -> None:
-        """Carry out orders until the conductor closes the connection."""
+        """Carry out orders until the connection is lost; WireError for what is no order."""
         self._send(messages.Hello(node_name(), host.detect().as_dict()))
         try:
-            while True:
-                await self._obey(messages.order(await self._wire.receive()))
-        except wire.WireError:
-            pass
+            while (order := await self._receive()) is not None:
+                await self._obey(order)
         finally:
             await self._stop()
+
+    async def _receive(self) -> messages.Order | None:
+        """The next order; None where the connection is lost."""
+        try:
+            data = await self._wire.receive()
+        except wire.WireError:
+            return None
+        return messages.order(data)
 
     def _send(self, report: messages.Report) -> None:
         self._wire.send(messages.encode(report))

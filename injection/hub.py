@@ -123,7 +123,7 @@ class Hub:
 
     @property
     def facts(self) -> dict[str, Any]:
-        """Node -> facts of the host, as its agent detected them, and its clock's offset."""
+        """Node -> facts of the host, as its agent detected them."""
         return {node: link.facts for node, link in self._links.items()}
 
     @property

@@ -7,6 +7,7 @@ from contextlib import suppress
 import pytest
 
 from injection import messages, wire
+from injection.agent import Agent
 from injection.evidence.counters import Reading
 from injection.evidence.schedule import Done
 from injection.hub import AgentGoneError, Hub
@@ -147,6 +148,31 @@ def test_a_message_that_nobody_knows_ends_the_connection_in_one_line(said):
             hub.close()
 
     with pytest.raises(AgentGoneError, match=r"the agent on n7 is gone: (unknown|malformed)"):
+        asyncio.run(talk())
+
+
+def test_an_agent_that_is_given_no_order_ends_with_the_reason():
+    async def talk():
+        met = asyncio.get_running_loop().create_future()
+
+        async def serve(reader, writer):
+            met.set_result(await wire.accept(reader, writer, SECRET))
+
+        server = await asyncio.start_server(serve, "127.0.0.1", 0)
+        port = server.sockets[0].getsockname()[1]
+        connection = await wire.connect("127.0.0.1", port, SECRET, None)
+        serving = asyncio.create_task(Agent(connection).serve())
+        conductor = await met
+        assert isinstance(messages.report(await conductor.receive()), messages.Hello)
+        conductor.send(["Dance"])
+        try:
+            await asyncio.wait_for(serving, 10.0)
+        finally:
+            conductor.close()
+            connection.close()
+            server.close()
+
+    with pytest.raises(wire.WireError, match="unknown message 'Dance'"):
         asyncio.run(talk())
 
 
