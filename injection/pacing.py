@@ -21,8 +21,9 @@ _LONGEST_S = 0.2
 #: Shortest burst, seconds: the agent's clock and the scheduler know no shorter ones.
 _SHORTEST_S = 0.0005
 _LEAST_DUTY = 0.005
-#: By which power of asked over reported rate a report changes the duty, and by how much at most.
-_GAIN = 0.5
+#: Power of asked / reported rate by which a report changes the duty, and its largest factor. With
+#: 1 the noise of one report would come back in full in the next.
+_GAIN = 0.7
 _MOST = 2.0
 
 
