@@ -21,7 +21,9 @@ _GB = 1e9
 
 
 def stacked_plot(prediction: Prediction, points: Sequence[Point], name: str) -> str:
-    """Both rates on top of each other over the number of cores (Figure 2 of Denis, Jeannot and Swartvagher).
+    """Both rates on top of each other over the number of cores.
+
+    As Figure 2 of Denis, Jeannot and Swartvagher.
 
     The areas are predicted; measured totals, and computations alone, are points and a line.
     """
