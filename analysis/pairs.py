@@ -43,9 +43,12 @@ def in_order(treatments: Iterable[str]) -> list[str]:
     return arms.in_order(sorted(treatments, key=natural))
 
 
-def counted(marked: pl.DataFrame) -> pl.DataFrame:
-    """The runs that count of `judged` samples; of one that was repeated, the last attempt."""
-    runs = marked.filter(status="counts")
+def counted(marked: pl.LazyFrame, *columns: str) -> pl.DataFrame:
+    """Case, block, pair, arm and `columns` of the `judged` runs that count.
+
+    Of a run that was repeated, the last attempt.
+    """
+    runs = marked.filter(pl.col("status") == "counts").select(*_PAIR, "arm", *columns).collect()
     return runs.unique([*_PAIR, "arm"], keep="last", maintain_order=True)
 
 
@@ -61,17 +64,14 @@ def pair_table(samples: pl.DataFrame) -> pl.DataFrame:
     """
     _refuse_mixtures(samples)
     marked = samples if "status" in samples.columns else judged(samples)
-    marked = marked.select(
-        *_PAIR, "arm", "baseline", "start_s", "fom", "fom_better", *_RATES, "status"
-    )
     cases = marked["case"].unique(maintain_order=True)
     # One case at a time: the largest part of a report's memory is made here.
-    each = (_pairs(marked.filter(pl.col("case") == case)) for case in cases)
-    return pl.concat([_pairs(marked.head(0)), *each])
+    each = (_pairs(marked.lazy().filter(pl.col("case") == case)) for case in cases)
+    return pl.concat([_pairs(marked.head(0).lazy()), *each])
 
 
-def _pairs(marked: pl.DataFrame) -> pl.DataFrame:
-    last = counted(marked)
+def _pairs(marked: pl.LazyFrame) -> pl.DataFrame:
+    last = counted(marked, "baseline", "start_s", "fom", "fom_better", *_RATES)
     off = last.select(*_PAIR, pl.col("arm").alias("baseline"), off="fom")
     on = pl.col("on")
     higher = pl.col("fom_better") == "higher"
