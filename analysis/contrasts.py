@@ -80,20 +80,19 @@ class _Treatment(NamedTuple):
 
 def contrasts(marked: pl.DataFrame, results: Sequence[Result]) -> list[Contrast]:
     """Prices and gains of every case, from its `analysis.pairs.judged` samples and its results."""
-    of_role = marked.filter(pl.col("role") == "baseline")
-    several = of_role.group_by("case", maintain_order=True).agg(pl.col("arm").n_unique())
+    kinds = marked.select(_KIND).unique(maintain_order=True)
     found: list[Contrast] = []
-    for case in several.filter(pl.col("arm") > 1)["case"]:
+    for case in kinds["case"].unique(maintain_order=True):
+        treatments = _treatments(kinds.filter(pl.col("case") == case))
+        if sum(each.role == "baseline" for each in treatments) < 2:
+            continue
         floors = {
             row.baseline: (row.noise_floor_low, row.noise_floor_high)
             for row in results
             if row.case == case
         }
-        runs = counted(marked.filter(pl.col("case") == case))
-        found += [
-            _estimate(str(case), runs, floors, *what)
-            for what in _comparisons(_treatments(marked.filter(pl.col("case") == case)))
-        ]
+        runs = counted(marked.lazy().filter(pl.col("case") == case), "fom")
+        found += [_estimate(str(case), runs, floors, *what) for what in _comparisons(treatments)]
     return found
 
 
@@ -104,14 +103,16 @@ class _Comparison(NamedTuple):
     at: dict[str, Level]
 
 
-def _treatments(samples: pl.DataFrame) -> list[_Treatment]:
-    columns = ["arm", "role", "baseline", "factors", "fom_unit", "fom_better"]
-    chosen = samples.filter(pl.col("role").cast(pl.String).is_in(["baseline", "effect"]))
+#: Columns that tell of a treatment.
+_KIND = ("case", "arm", "role", "baseline", "factors", "fom_unit", "fom_better")
+
+
+def _treatments(kinds: pl.DataFrame) -> list[_Treatment]:
+    """Baselines and effects of one case, from the distinct `_KIND` of its samples."""
     found = {
         arm: _Treatment(arm, role, baseline or arm, levels(factors), unit, better == "higher")
-        for arm, role, baseline, factors, unit, better in (
-            chosen.select(columns).unique("arm").iter_rows()
-        )
+        for _, arm, role, baseline, factors, unit, better in kinds.iter_rows()
+        if role in ("baseline", "effect")
     }
     return [found[name] for name in in_order(found)]
 

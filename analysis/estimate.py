@@ -127,8 +127,8 @@ class _Treated:
 def _of_case(
     samples: pl.DataFrame, pairs: pl.DataFrame, case: str, asked: StoppingRule
 ) -> list[Result]:
-    known = samples.filter(pl.col("baseline").is_not_null()).select("arm", "role", "baseline")
-    of = {arm: (role, baseline) for arm, role, baseline in known.unique("arm").iter_rows()}
+    known = samples.select("arm", "role", "baseline").unique().drop_nulls("baseline")
+    of = {arm: (role, baseline) for arm, role, baseline in known.iter_rows()}
     found = []
     for arm in in_order(of):
         role, baseline = of[arm]

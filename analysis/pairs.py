@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 import polars as pl
 
@@ -43,9 +43,12 @@ def in_order(treatments: Iterable[str]) -> list[str]:
     return arms.in_order(sorted(treatments, key=natural))
 
 
-def counted(marked: pl.DataFrame) -> pl.DataFrame:
-    """The runs that count of `judged` samples; of one that was repeated, the last attempt."""
-    runs = marked.filter(status="counts")
+def counted(marked: pl.LazyFrame, *columns: str) -> pl.DataFrame:
+    """Case, block, pair, arm and `columns` of the `judged` runs that count.
+
+    Of a run that was repeated, the last attempt.
+    """
+    runs = marked.filter(pl.col("status") == "counts").select(*_PAIR, "arm", *columns).collect()
     return runs.unique([*_PAIR, "arm"], keep="last", maintain_order=True)
 
 
@@ -61,17 +64,14 @@ def pair_table(samples: pl.DataFrame) -> pl.DataFrame:
     """
     _refuse_mixtures(samples)
     marked = samples if "status" in samples.columns else judged(samples)
-    marked = marked.select(
-        *_PAIR, "arm", "baseline", "start_s", "fom", "fom_better", *_RATES, "status"
-    )
     cases = marked["case"].unique(maintain_order=True)
     # One case at a time: the largest part of a report's memory is made here.
-    each = (_pairs(marked.filter(pl.col("case") == case)) for case in cases)
-    return pl.concat([_pairs(marked.head(0)), *each])
+    each = (_pairs(marked.lazy().filter(pl.col("case") == case)) for case in cases)
+    return pl.concat([_pairs(marked.head(0).lazy()), *each])
 
 
-def _pairs(marked: pl.DataFrame) -> pl.DataFrame:
-    last = counted(marked)
+def _pairs(marked: pl.LazyFrame) -> pl.DataFrame:
+    last = counted(marked, "baseline", "start_s", "fom", "fom_better", *_RATES)
     off = last.select(*_PAIR, pl.col("arm").alias("baseline"), off="fom")
     on = pl.col("on")
     higher = pl.col("fom_better") == "higher"
@@ -84,19 +84,25 @@ def _pairs(marked: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def pairless(samples: pl.DataFrame, treatments: Mapping[str, str | None]) -> dict[str, str]:
+def pairless(samples: pl.DataFrame, treatments: Iterable[str]) -> dict[str, str]:
     """Treatments without a pair that counts -> why their last run, or their baseline's, does not.
 
-    `treatments`: name -> name of its baseline; None for a baseline.
+    `treatments` are names of some that have a baseline. One that was never run may owe it to a
+    baseline that failed before it.
     """
     marked = judged(samples)
     paired = set(pair_table(marked)["arm"])
-    reasons = dict(marked.filter(status="rejected").select("arm", "reason").iter_rows())
-    return {
-        name: str(reasons.get(name) or reasons.get(baseline) or "no run was made")
-        for name, baseline in treatments.items()
-        if baseline is not None and name not in paired
-    }
+    rejected = marked.filter(status="rejected")
+    reasons: dict[str, str] = dict(rejected.select("arm", "reason").iter_rows())
+    baselines = dict(marked.select("arm", "baseline").unique().iter_rows())
+    of_any = rejected.filter(role="baseline")["reason"].to_list()
+
+    def why(name: str) -> str:
+        if name not in baselines:
+            return of_any[-1] if of_any else "no run was made"
+        return reasons.get(name) or reasons.get(baselines[name]) or "no run was made"
+
+    return {name: why(name) for name in treatments if name not in paired}
 
 
 def ratio_blocks(pairs: pl.DataFrame, case: str, arm: str) -> list[list[float]]:

@@ -6,7 +6,7 @@ import ipaddress
 import os
 import socket
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from injection import wire
@@ -14,6 +14,7 @@ from injection.agent import node_name
 from injection.injectors.base import Writer
 from injection.plan import BlockPlan
 from injection.schedule import short_writes
+from injection.treatment import Writes
 
 _LOOPBACK = "127.0.0.1"
 _FIRST_PORT = 20000
@@ -84,16 +85,29 @@ def tasks_of_agents(allocation: Allocation) -> dict[str, str]:
     }
 
 
+def writers_at_once(plan: BlockPlan, allocation: Allocation) -> int:
+    """Writers of one run: as many as the longer side has nodes."""
+    return max(len(allocation.targets), plan.n_origins)
+
+
 def assign(
-    plan: BlockPlan, allocation: Allocation, addresses: Mapping[str, str], turn: int
+    plan: BlockPlan,
+    writes: Writes,
+    allocation: Allocation,
+    addresses: Mapping[str, str],
+    turn: int,
+    full_b_s: Sequence[float] | None = None,
 ) -> list[Writer]:
-    """The writers of one run: as many as the longer side has nodes, dealt out in turn.
+    """The writers of one run, dealt out in turn to origins, targets and devices.
 
     So one origin writes to one target, many origins to one target, or one to many. Ports move on
-    with every turn, since the kernel may still hold those of the last one.
+    with every turn, since the kernel may still hold those of the last one. `full_b_s` is what each
+    writer reaches alone at full rate, which a throttled one is held against.
     """
-    count = max(len(allocation.targets), plan.n_origins)
+    count = writers_at_once(plan, allocation)
     first = os.getpid() * 16 + turn * count
+    full = full_b_s if full_b_s and writes.throttled else [None] * count
+    devices = writes.devices or (None,)
     return [
         Writer(
             index=index,
@@ -101,10 +115,11 @@ def assign(
             target=(target := allocation.targets[index % len(allocation.targets)]),
             address=addresses[target],
             port=_FIRST_PORT + (first + index) % _PORTS,
-            message_b=plan.message_b,
-            rate_b_s=plan.rate_b_s,
-            device=plan.device,
-            buffer_node=plan.comm_node,
+            message_b=writes.message_b,
+            rate_b_s=writes.asked_b_s(full[index]),
+            full_b_s=full[index],
+            device=devices[index % len(devices)],
+            buffer_node=writes.buffer_node,
             origin_cpus=plan.origin_cpus,
             target_cpus=plan.origin_cpus,
         )

@@ -4,7 +4,7 @@ For each run it starts the writers, waits until they are at speed, starts the ap
 both, stops all, and appends the sample. It ends with `block.json` in the block's logs, which says
 how the block went, and leaves no process behind.
 
-    python -m injection.conductor PLAN.json
+Whoever starts it hands it the readers of the application's output (`reframe_tests/conduct.py`).
 """
 
 from __future__ import annotations
@@ -28,13 +28,17 @@ from injection.hub import AgentGoneError, Hub, HubError
 from injection.injectors import INJECTORS
 from injection.machine import versions
 from injection.plan import BlockPlan
+from injection.readers import Readers
 from injection.runs import BlockRunner, Run
 from injection.store import Store
+from injection.treatment import Writes
 
 #: How long agents may take to call, seconds; a large job's srun needs its time.
 _AGENTS_TIMEOUT_S = 120.0
 #: Rows that a writer's rate alone is taken from, after the first.
 _ALONE_ROWS = 3
+#: Samples of a block whose figures of merit the check is still to read, in the block's logs.
+UNREAD = "unread.jsonl"
 #: How often the owner is looked at, seconds.
 _OWNER_S = 0.5
 #: Outcomes after which it is no use to go on, when repetition did not help.
@@ -55,9 +59,11 @@ class BlockError(Exception):
         self.outcome = outcome
 
 
-async def conduct(plan: BlockPlan, logs: Path) -> None:
+async def conduct(plan: BlockPlan, logs: Path, readers: Readers) -> None:
     """Run the whole block; raises BlockError where it cannot be finished."""
-    store = Store(Path(plan.nimc_dir), plan.case)
+    # Outputs that the check itself reads are samples only when it has read them.
+    samples = logs / UNREAD if readers.fom is None else None
+    store = Store(Path(plan.nimc_dir), plan.case, samples)
     nodes = allocation.resolve(plan)
     programs = versions.detect()
     secret = wire.new_secret()
@@ -75,9 +81,10 @@ async def conduct(plan: BlockPlan, logs: Path) -> None:
                 "clock_offsets_s": hub.clock_offsets_s,
             }
         )
-        runner = BlockRunner(plan, nodes, hub, logs, provenance)
-        for arm in plan.arms:
-            await _measure_alone(plan, arm, nodes, hub, runner, logs)
+        runner = BlockRunner(plan, nodes, hub, logs, provenance, readers)
+        for treatment in plan.treatments:
+            if treatment.writes:
+                await _measure_alone(plan, treatment.writes, nodes, hub, runner, logs)
         await _run_block(plan, runner, store)
     finally:
         hub.close()
@@ -123,26 +130,24 @@ async def _gather(
 
 
 async def _measure_alone(
-    plan: BlockPlan, arm: str, nodes: Allocation, hub: Hub, runner: BlockRunner, logs: Path
+    plan: BlockPlan, writes: Writes, nodes: Allocation, hub: Hub, runner: BlockRunner, logs: Path
 ) -> None:
-    """Find the rate that each writer of an arm reaches while no application runs."""
-    name = plan.injector_of(arm)
-    if name is None or arm in runner.alone:
+    """Find the rate that each writer reaches while no application runs, at full rate first."""
+    if schedule := runner.schedules.get(writes):
+        if fault := await schedule.rehearse(runner.next_turn(), logs):
+            raise BlockError(
+                "injector_never_ready", f"{writes.scheduled} writers at a time: {fault}"
+            )
         return
-    if (count := plan.timed_writers(arm)) is not None:
-        if (
-            runner.timed
-            and count
-            and (fault := await runner.timed.rehearse(count, runner.next_turn(), logs))
-        ):
-            raise BlockError("injector_never_ready", f"{arm}: {fault}")
+    if writes in runner.alone or writes.scheduled is not None:
         return
-    injector = INJECTORS[name]
+    injector = INJECTORS[writes.injector]
     if injector.row_s is None:  # a control's rate is its share of a core
-        runner.alone[arm] = [1.0] * len(allocation.assign(plan, nodes, hub.addresses, 0))
+        runner.alone[writes] = [1.0] * allocation.writers_at_once(plan, nodes)
         return
-    writers = allocation.assign(plan, nodes, hub.addresses, runner.next_turn())
-    states = await hub.start(injector, writers, logs, plan.demand.ready_timeout_s)
+    if writes.throttled:
+        await _measure_alone(plan, writes.at_full_rate(), nodes, hub, runner, logs)
+    states = await runner.start_writers(writes)
 
     def rows(more_than: int) -> Callable[[], bool]:
         return lambda: all(len(state.rows) > more_than or state.ended for state in states)
@@ -150,31 +155,34 @@ async def _measure_alone(
     timeout_s = plan.demand.ready_timeout_s + _ALONE_ROWS * injector.row_s
     # The first row ramps up: neither the rate alone nor the count is taken from it.
     complete = await hub.wait_for(rows(0), timeout_s)
-    before = await runner.count(arm)
+    before = await runner.count(writes)
     complete = complete and await hub.wait_for(rows(_ALONE_ROWS), timeout_s)
-    runner.counted_alone[arm] = claims.passed(before, await runner.count(arm))
+    runner.counted_alone[writes] = claims.passed(before, await runner.count(writes))
     await hub.stop()
     for state in states:
-        who = f"writer {state.writer.index} ({name}, {state.writer.origin})"
+        who = f"writer {state.writer.index} ({writes.injector}, {state.writer.origin})"
         if state.ended:
             raise BlockError("injector_never_ready", f"{who}: {state.ended}")
         if not complete:
             raise BlockError("injector_never_ready", f"{who} reported no rate in {timeout_s:.0f} s")
-    runner.alone[arm] = [rate_alone(state.rows) for state in states]
+    runner.alone[writes] = [rate_alone(state.rows) for state in states]
 
 
 async def _run_block(plan: BlockPlan, runner: BlockRunner, store: Store) -> None:
     for index in range(plan.warmups):
-        await _repeat(plan, runner, store, Run("off", -1 - index, 0, 0, warmup=True))
+        await _repeat(plan, runner, store, Run(plan.baseline, -1 - index, 0, 0, warmup=True))
     for pair in range(plan.pairs):
-        for position, arm in enumerate(plan.order(pair)):
-            await _repeat(plan, runner, store, Run(arm, pair, position, 0))
+        for position, treatment in enumerate(plan.order(pair)):
+            await _repeat(plan, runner, store, Run(treatment, pair, position, 0))
 
 
 async def _repeat(plan: BlockPlan, runner: BlockRunner, store: Store, run: Run) -> None:
     """Run until it counts, or until it was repeated as often as allowed."""
     for attempt in range(plan.demand.retries + 1):
-        sample = await runner.measure(run.again(attempt))
+        measured = await runner.measure(run.again(attempt))
+        sample = measured.sample
+        # Counters come first: a sample without its own would look whole.
+        store.append_counters(measured.counters)
         store.append(sample)
         print(_line(sample), flush=True)
         if sample.outcome == "kept":
@@ -186,7 +194,10 @@ async def _repeat(plan: BlockPlan, runner: BlockRunner, store: Store, run: Run) 
 def _line(sample: Sample) -> str:
     if sample.outcome != "kept":
         return f"{sample.key} {sample.outcome}: {sample.reason}"
-    return f"{sample.key} {sample.fom:.6g} {sample.fom_unit} in {sample.elapsed_s:.3f} s"
+    figure = (
+        "to be read by its check" if sample.fom is None else f"{sample.fom:.6g} {sample.fom_unit}"
+    )
+    return f"{sample.key} {figure} in {sample.elapsed_s:.3f} s"
 
 
 async def _watch_owner(pid: int) -> None:
@@ -196,10 +207,10 @@ async def _watch_owner(pid: int) -> None:
         await asyncio.sleep(_OWNER_S)
 
 
-async def _supervise(plan: BlockPlan, logs: Path) -> tuple[int, str, str | None]:
+async def _supervise(plan: BlockPlan, logs: Path, readers: Readers) -> tuple[int, str, str | None]:
     """Conduct until done, told to stop, or orphaned. Returns exit status, state and reason."""
     loop = asyncio.get_running_loop()
-    work = asyncio.ensure_future(conduct(plan, logs))
+    work = asyncio.ensure_future(conduct(plan, logs, readers))
     for signum in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         loop.add_signal_handler(signum, work.cancel)
     if plan.owner_pid:
@@ -220,15 +231,17 @@ async def _supervise(plan: BlockPlan, logs: Path) -> tuple[int, str, str | None]
     return 0, "done", None
 
 
-def main() -> None:
-    """Entry point. Exit status 0 done, 1 the block could not be finished, 3 the machine failed."""
+def main(plan: BlockPlan, readers: Readers) -> None:
+    """Conduct a block to its end, and exit.
+
+    Exit status 0 done, 1 the block could not be finished, 3 the machine failed.
+    """
     processes.become_subreaper()
-    plan = BlockPlan.load(Path(sys.argv[1]))
     logs = Path(plan.nimc_dir) / "logs" / plan.case / str(plan.block)
     started_s = time.time()
     try:
         logs.mkdir(parents=True, exist_ok=True)
-        code, state, reason = asyncio.run(_supervise(plan, logs))
+        code, state, reason = asyncio.run(_supervise(plan, logs, readers))
     except OSError as error:
         code, state, reason = 3, "machine_failed", f"{error.filename}: {error.strerror}"
     finally:
@@ -245,7 +258,3 @@ def main() -> None:
     if reason:
         print(f"block {plan.case}/{plan.block} {state}: {reason}", file=sys.stderr, flush=True)
     sys.exit(code)
-
-
-if __name__ == "__main__":
-    main()

@@ -77,6 +77,8 @@ class BlockPlan:
     #: How agents are started on the nodes of one component; empty starts one on this host.
     agent_launcher: list[str] = field(default_factory=list)
     demand: Demand = field(default_factory=Demand)
+    #: Whether the check itself reads the outputs when the block has ended.
+    read_by_check: bool = False
     #: None where no treatment is scheduled.
     short: ShortWrites | None = None
     #: Caveats to put on every sample, and facts to put into its provenance.

@@ -12,28 +12,27 @@ from analysis.sample import Sample
 
 
 class Store:
-    """The samples of one case and the provenance of the run (layout: `analysis.run`)."""
+    """Samples and counters of one case, and provenance of the run (layout: `analysis.run`)."""
 
-    def __init__(self, nimc_dir: Path, case: str) -> None:
-        self._samples = nimc_dir / "samples" / f"{case}.jsonl"
+    def __init__(self, nimc_dir: Path, case: str, samples: Path | None = None) -> None:
+        """`samples` names another file for the samples."""
+        self._samples = samples or nimc_dir / "samples" / f"{case}.jsonl"
+        self._counters = nimc_dir / "counters" / f"{case}.jsonl"
         self._provenance = nimc_dir / "provenance"
         self._samples.parent.mkdir(parents=True, exist_ok=True)
         self._provenance.mkdir(parents=True, exist_ok=True)
         _cut_torn_line(self._samples)
+        _cut_torn_line(self._counters)
 
     def append(self, sample: Sample) -> None:
         """Add one sample; when this returns it is on disk, when it raises nothing was added."""
-        line = json.dumps(sample.as_dict(), separators=(",", ":")).encode() + b"\n"
-        with self._samples.open("ab", buffering=0) as file:
-            before = file.tell()
-            try:
-                written = file.write(line)
-                if written != len(line):
-                    raise OSError(28, os.strerror(28), str(self._samples))
-                os.fsync(file.fileno())
-            except OSError:
-                file.truncate(before)
-                raise
+        _append(self._samples, [sample.as_dict()])
+
+    def append_counters(self, rows: list[dict[str, Any]]) -> None:
+        """Add what a tool counted in one run, as `append`."""
+        if rows:
+            self._counters.parent.mkdir(exist_ok=True)
+            _append(self._counters, rows)
 
     def keep_provenance(self, record: dict[str, Any]) -> str:
         """Keep how runs are made under the SHA-256 of its text, which is returned."""
@@ -45,6 +44,19 @@ class Store:
             temporary.write_text(text)
             temporary.replace(path)
         return name
+
+
+def _append(path: Path, records: list[dict[str, Any]]) -> None:
+    text = "".join(json.dumps(record, separators=(",", ":")) + "\n" for record in records).encode()
+    with path.open("ab", buffering=0) as file:
+        before = file.tell()
+        try:
+            if file.write(text) != len(text):
+                raise OSError(28, os.strerror(28), str(path))
+            os.fsync(file.fileno())
+        except OSError:
+            file.truncate(before)
+            raise
 
 
 def _cut_torn_line(path: Path) -> None:

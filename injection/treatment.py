@@ -6,7 +6,7 @@ of a block carries them, and the conductor runs them. Standard library only.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from analysis.arms import Role, arm_of
@@ -28,17 +28,30 @@ class Writes:
     rate_share: float | None = None
     #: RDMA devices or network interfaces, taken by the writers in turn; empty is the injector's
     #: own choice.
-    devices: list[str] = field(default_factory=list)
+    devices: tuple[str, ...] = ()
     #: NUMA node that the buffers of both ends are bound to; None leaves them alone.
     buffer_node: int | None = None
     #: Writers at work at a time under the block's timetable; None writes from before a run to
     #: after its end.
     scheduled: int | None = None
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "devices", tuple(self.devices))  # JSON has lists
+
     @property
     def throttled(self) -> bool:
         """Whether a rate below full is asked for."""
         return self.rate_b_s is not None or self.rate_share is not None
+
+    def at_full_rate(self) -> Writes:
+        """The same writes, not throttled."""
+        return replace(self, rate_b_s=None, rate_share=None)
+
+    def asked_b_s(self, full_b_s: float | None) -> float | None:
+        """Rate of a writer that reaches `full_b_s` alone, bytes per second; None is full rate."""
+        if self.rate_share is None or full_b_s is None:
+            return self.rate_b_s
+        return self.rate_share * full_b_s
 
 
 @dataclass(frozen=True)

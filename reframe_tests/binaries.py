@@ -31,6 +31,9 @@ _PATH = f"{Path(sys.executable).parent}:{os.environ.get('PATH', '')}"
 class BinariesMixin(rfm.RegressionTestPlugin):
     """Finds the program, and says how it was made."""
 
+    #: Environments that may have the program.
+    wanted_environs = ("+spack", "+modules", "+wheels")
+
     #: Environment of `spack_envs/` that builds the program, and its package there.
     stack = variable(str)
     package = variable(str)

@@ -24,22 +24,34 @@ from reframe.core.exceptions import ReframeError, SanityError
 from reframe.core.runtime import valid_sysenv_comb
 
 from analysis import checkout
+from analysis.arms import ARMS, BASELINE
 from analysis.columns import read_samples
 from analysis.errors import InputError
-from analysis.estimate import results
+from analysis.estimate import Result, results
 from analysis.pairs import pairless
-from injection.injectors import get, writing_rate_b_s
 from injection.machine import machine, versions
-from injection.plan import ARMS, TIMED_ARMS, BlockPlan, Demand, ShortWrites
+from injection.plan import BlockPlan, Demand, ShortWrites
+from injection.treatment import Treatment
 from reframe_tests import slurm
+from reframe_tests.foreign import OwnReader, read_block
+from reframe_tests.layout import LayoutMixin
 from reframe_tests.workloads import WORKLOADS
 
 
-class NimcMixin(rfm.RegressionTestPlugin):
+class NimcMixin(LayoutMixin):
     """Runs a workload in pairs, with and without writers, and reports the slowdown."""
 
-    #: Row of `reframe_tests.workloads`.
-    workload = variable(str)
+    #: Row of `reframe_tests.workloads`. A check without one is read by its own sanity and
+    #: performance functions (`foreign.py`).
+    workload = variable(str, value="")
+
+    #: Of a check without a row: the performance function that stands for it, by default the first,
+    #: and whether `lower` or `higher` is better, where no reference of the check says it.
+    figure = variable(str, value="")
+    better = variable(str, value="")
+
+    #: Environments that a check is for where it names none.
+    wanted_environs = ("+wheels",)
 
     #: Whether the application is started with the partition's MPI launcher.
     mpi = variable(bool, value=False)
@@ -67,26 +79,6 @@ class NimcMixin(rfm.RegressionTestPlugin):
     #: Seed of the order of runs within pairs.
     seed = variable(int, value=1)
 
-    #: Cores of each node that ranks and threads are laid out on; 0 takes all that the application
-    #: has. More than it has share them, which the samples tell.
-    layout_cores = variable(int, value=0)
-
-    #: Injector of the `on` arm; `auto` takes the machine's.
-    injector = variable(str, value="auto")
-
-    #: What writers do: `write` to the target's memory, or `read` from it.
-    direction = variable(str, value="write")
-
-    #: Size of one write: a size such as `64KiB`, or `dram` for one that the last-level cache cannot
-    #: hold, which matters where the writes go over shared memory.
-    message = variable(str, value="auto")
-
-    #: Rate of each writer: `full`, or a rate such as `500MB/s`.
-    rate = variable(str, value="full")
-
-    #: NUMA node that the writers' buffers are bound to, on both ends; -1 leaves them alone.
-    comm_node = variable(int, value=-1)
-
     #: Least share of its rate alone that a writer must keep up through the window.
     min_share = variable(float, value=Demand.min_share)
 
@@ -102,20 +94,28 @@ class NimcMixin(rfm.RegressionTestPlugin):
     #: What the check knows of how its binary was made; checks add to it.
     provenance = variable(typ.Dict[str, object], value={})
 
-    #: What arms of short writes do; a check that has such arms sets it.
+    #: What all short writes are like; a check that has arms of them sets it.
     short: ShortWrites | None = None
 
     @run_after("init")
     def demand_workload(self) -> None:
         """Fail early, and name what is missing or wrong."""
-        if getattr(self, "workload", None) not in WORKLOADS:
+        if self.workload and self.workload not in WORKLOADS:
             raise ReframeError(f"{self.name}: `workload` must be one of {', '.join(WORKLOADS)}")
+        if self.better not in ("", "lower", "higher"):
+            raise ReframeError(f"{self.name}.better: {self.better!r} found; allowed: lower, higher")
+        # The check's own sanity is a matter of each run, the mixin's of the block.
+        self._own_sanity = self._rfm_sanity
+        self._rfm_sanity = self.block_done
         unknown = [arm for arm in self.arms if arm not in ARMS]
-        if unknown or (self.arms and "off" not in self.arms):
+        if unknown or (self.arms and BASELINE not in self.arms):
             raise ReframeError(
                 f"{self.name}: arms: {','.join(self.arms)}: 'off' and any of {', '.join(ARMS)}"
                 " are allowed"
             )
+        self.valid_systems = getattr(self, "valid_systems", None) or ["*"]
+        named = getattr(self, "valid_prog_environs", None)
+        self.valid_prog_environs = named or list(self.wanted_environs)
 
     @run_after("setup")
     def take_one_place(self) -> None:
@@ -139,22 +139,19 @@ class NimcMixin(rfm.RegressionTestPlugin):
     @run_after("setup")
     def learn_machine(self) -> None:
         """Read the site file, and split the cores between application and origin."""
+        #: NUMA node of the writers' buffers, where the check and not `comm_node` says it.
+        self.buffer_node: int | None = None
         try:
             self.machine = machine.load(self.current_system.name)
             self.node_facts = self.machine.node_facts()
-            self.app_cpus, self.origin_cpus = self.machine.split_cpus()
-            self.buffer_node = self.machine.numa_node(self.comm_node, f"{self.name}.comm_node")
+            notes = self.notes
+            self.place_application()
+            self.notes = notes
         except InputError as error:
             raise ReframeError(str(error)) from None
         if not self.arms:
             control = ["spin"] if self.machine.origins.policy == "same_host" else []
             self.arms = ["off", "on", *control, "aa"]
-        had = len(self.app_cpus) or self.node_facts.cores
-        #: Cores of each node that the application is laid out on.
-        self.app_cores = self.layout_cores or had
-        if self.app_cores > had:
-            self.notes = [*self.notes, f"laid out on {self.app_cores} cores, of which it has {had}"]
-        self.app_cpus = self.app_cpus[: self.app_cores]
 
     @run_before("run", always_last=True)
     def put_conductor(self) -> None:
@@ -163,67 +160,45 @@ class NimcMixin(rfm.RegressionTestPlugin):
         case = self.case or self.name
         self.run_dir = Path(self.nimc_dir or stage / "nimc").resolve()
         self.block_logs = self.run_dir / "logs" / case / str(self.block)
-        self.num_cpus_per_task = slurm.cpus_per_task(
-            self.num_cpus_per_task, self.node_facts.threads_per_core
-        )
-        # ReFrame hands the layout to the job only after this hook.
-        self.job.num_tasks = self.num_tasks
-        self.job.num_tasks_per_node = self.num_tasks_per_node
-        self.job.num_cpus_per_task = self.num_cpus_per_task
-        launcher = [] if not self.mpi else self.job.launcher.run_command(self.job).split()
-        ranks = self.num_tasks if self.mpi else None
         origins = self.machine.origins
+        try:
+            plan = self._plan(case, self.make_treatments())
+        except (InputError, ValueError) as error:
+            raise ReframeError(str(error)) from None
         if self.job.scheduler.registered_name != "local":
-            launcher = slurm.on_targets(launcher, origins, self.num_tasks)
             self.job.options += slurm.job_options(origins)
             self.env_vars |= slurm.STEP_ENVIRONMENT
         if origins.policy == "same_job":
             # A check that does not say otherwise has all of its tasks on one node.
             self.num_tasks_per_node = self.num_tasks_per_node or self.num_tasks
             self.num_tasks += origins.nodes * self.num_tasks_per_node
-        try:
-            plan = self._plan(case, [*launcher, self.executable, *self.executable_opts], ranks)
-        except (InputError, ValueError) as error:
-            raise ReframeError(str(error)) from None
+        self.treated = [each.name for each in plan.treatments if each.baseline]
         plan.save(stage / "plan.json")
         self.job.launcher = getlauncher("local")()
         self.executable = sys.executable
-        self.executable_opts = ["-m", "injection.conductor", "plan.json"]
+        self.executable_opts = ["-m", "reframe_tests.conduct", "plan.json"]
         self.env_vars["PYTHONPATH"] = f"{checkout.ROOT}:$PYTHONPATH"
         if not self.nimc_dir:
             self.keep_files = [*self.keep_files, "nimc"]
 
-    def _plan(self, case: str, command: list[str], ranks: int | None) -> BlockPlan:
+    def _plan(self, case: str, treatments: list[Treatment]) -> BlockPlan:
         site = self.machine
-        if timed := [arm for arm in self.arms if arm in TIMED_ARMS and self.short is None]:
-            raise InputError(f"{self.name}: arms: {timed[0]}: only lammps_scaling has such an arm")
-        named = site.injector if self.injector == "auto" else self.injector
-        injector = get(named, self.direction)
+        shared = site.origins.policy == "same_host"
         return BlockPlan(
             case=case,
-            workload=self.workload,
+            workload=self.workload or self.name,
+            read_by_check=not self.workload,
             block=self.block,
             seed=self.seed,
-            arms=self.arms,
+            treatments=treatments,
             pairs=self.pairs,
             warmups=self.warmups,
             nimc_dir=str(self.run_dir),
-            command=command,
-            ranks_per_node=self.num_tasks_per_node or self.num_tasks,
-            ranks=ranks,
-            app_cpus=self.app_cpus,
             origin_cpus=self.origin_cpus,
             origin_policy=site.origins.policy,
             n_origins=site.origins.nodes,
-            injector=injector.name,
-            message_b=site.message_b(self.message),
-            rate_b_s=writing_rate_b_s(injector, self.rate),
-            agent_launcher=(
-                [] if site.origins.policy == "same_host" else slurm.agent_launcher(site.origins)
-            ),
-            device=site.device,
+            agent_launcher=[] if shared else slurm.agent_launcher(site.origins),
             interface=site.interface,
-            comm_node=self.buffer_node,
             demand=Demand(
                 min_share=self.min_share,
                 counter_share=site.proof.counter_share,
@@ -233,17 +208,17 @@ class NimcMixin(rfm.RegressionTestPlugin):
             ),
             short=self.short,
             notes=[*site.caveats, *self.notes],
-            provenance=self._provenance(command),
+            provenance=self._provenance(treatments),
             owner_pid=os.getpid() if self.job.scheduler.registered_name == "local" else None,
         )
 
-    def _provenance(self, command: list[str]) -> dict[str, Any]:
+    def _provenance(self, treatments: list[Treatment]) -> dict[str, Any]:
         return {
             **self.provenance,
             "check": self.unique_name,
             "environment": self.current_environ.name,
             "partition": self.current_partition.fullname,
-            "command": command,
+            "starts": self.starts(treatments),
             # What came from Spack, modules or wheels was compiled by something else.
             "compiler": versions.told_by(self.current_environ.cc) if self.build_system else None,
             "seed": self.seed,
@@ -273,11 +248,26 @@ class NimcMixin(rfm.RegressionTestPlugin):
         }
         self.block_logs.mkdir(parents=True, exist_ok=True)
         (self.block_logs / "job.json").write_text(json.dumps(job, indent=1))
+        if not self.workload:
+            self._read_runs()
         if told.name != "done":
             raise SanityError(f"{told.name}: {told.reason}")
-        for arm, reason in pairless(self._block_samples(), self.arms).items():
+        for arm, reason in pairless(self._block_samples(), self.treated).items():
             raise SanityError(f"no pair of '{arm}' counts: {reason}")
         return True
+
+    def _read_runs(self) -> None:
+        """Read every run of the block with the check's own functions."""
+        own, self.perf_variables = dict(self.perf_variables), {}
+        reader = OwnReader(self, self._own_sanity, own)
+        read_block(reader, self.run_dir, self.case or self.name, self.block_logs)
+
+    @run_before("sanity")
+    def take_old_syntax(self) -> None:
+        """A check may have its patterns as attributes."""
+        if not self.workload and hasattr(self, "sanity_patterns"):
+            self._own_sanity = self.sanity_patterns
+            del self.sanity_patterns
 
     @run_before("performance")
     def report_samples(self) -> None:
@@ -286,7 +276,7 @@ class NimcMixin(rfm.RegressionTestPlugin):
             return
         for row in results(self._block_samples()):
             self._show(f"off_{row.arm}", row.off_median, row.unit)
-            self._expect(f"off_{row.arm}", row.case, row.unit)
+            self._expect(f"off_{row.arm}", row)
             self._show(row.arm, row.on_median, row.unit)
             for end in ("", "_low", "_high"):
                 self._show(f"slowdown_{row.arm}{end}", getattr(row, f"slowdown{end}"), "x")
@@ -297,13 +287,13 @@ class NimcMixin(rfm.RegressionTestPlugin):
         path = self.run_dir / "samples" / f"{self.case or self.name}.jsonl"
         return read_samples([path]).frame.filter(block=self.block)
 
-    def _expect(self, name: str, case: str, unit: str) -> None:
+    def _expect(self, name: str, row: Result) -> None:
         """ReFrame's own reference: times may be longer, rates lower, by the tolerance only."""
-        if (known := self.machine.references.get(case)) is not None:
+        if (known := self.machine.references.get(row.case)) is not None:
             share = self.machine.reference_tolerance
-            low, high = (None, share) if unit == "s" else (-share, None)
+            low, high = (None, share) if row.better == "lower" else (-share, None)
             expected = self.reference.get("*", {})
-            self.reference = {"*": {**expected, name: (known, low, high, unit)}}
+            self.reference = {"*": {**expected, name: (known, low, high, row.unit)}}
 
     def _show(self, name: str, value: float | None, unit: str) -> None:
         if value is not None:

@@ -18,7 +18,7 @@ from campaigns.planning.partitions import too_long
 from campaigns.planning.plan import plan
 from campaigns.planning.prepare import Request, prepare
 from campaigns.request.nodes import origins_taken
-from campaigns.running.folder import RunFolder, open_run
+from campaigns.running.folder import RunFolder, find_other, open_run
 from campaigns.running.header import new_header
 from campaigns.running.interrupts import Interrupts, Stopped
 from campaigns.running.progress import display
@@ -59,7 +59,11 @@ def command(
     asked = prepare(campaign, machine)
     reframe = find_reframe()
     site = asked.site
-    with open_run(results, new_header(asked), fresh=fresh, slurm=site.slurm) as folder:
+    header = new_header(asked)
+    with open_run(results, header, fresh=fresh, slurm=site.slurm) as folder:
+        other = None if folder.resumed or fresh else find_other(folder.path.parent, header)
+        if other:
+            _tell(f"does not resume {other}: the campaign, the machine's file or the host changed")
         _tell(f"{'resumes' if folder.resumed else 'starts'} {folder.path}")
         long = too_long(plan(asked.campaign, site), site.time_limit_s)
         for line in [*told(asked.absent), *long]:

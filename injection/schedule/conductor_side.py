@@ -20,11 +20,12 @@ from injection.clock import Offset
 from injection.evidence.schedule import Allowed, Done, audit
 from injection.hub import Hub, Written
 from injection.injectors import INJECTORS
-from injection.injectors.base import Injector, Writer
-from injection.plan import BlockPlan, ShortWrites
+from injection.injectors.base import Writer
+from injection.plan import BlockPlan
 from injection.schedule import short_writes
 from injection.schedule.origin_side import Part
 from injection.timetable import Timetable
+from injection.treatment import Writes
 
 #: Bytes of a write in the first rehearsal, when no rate is known.
 _FIRST_B = 16 * 2**20
@@ -75,27 +76,33 @@ class Begun:
 
 
 class ScheduleControl:
-    """Carries out the timetables of one block, one at a time."""
+    """Carries out the timetables of one kind of writes, one at a time."""
 
-    def __init__(self, plan: BlockPlan, short: ShortWrites, nodes: Allocation, hub: Hub) -> None:
+    def __init__(self, plan: BlockPlan, writes: Writes, nodes: Allocation, hub: Hub) -> None:
+        assert plan.short, "a plan with scheduled writes says how long each is"
+        assert writes.scheduled is not None
         self._plan = plan
-        self._short = short
+        self._short = plan.short
+        self._writes = writes
+        self._writers = writes.scheduled
+        self._injector = INJECTORS[writes.injector]
         self._nodes = nodes
         self._origins = nodes.origins[: plan.n_origins]
         self._hub = hub
-        self._writes: dict[int, WriteShape] = {}
+        self._shape: WriteShape | None = None
 
-    async def rehearse(self, writers: int, turn: int, logs: Path) -> str | None:
+    async def rehearse(self, turn: int, logs: Path) -> str | None:
         """Find what a write of the asked length is made of. Returns why that failed, else None."""
-        if writers in self._writes:
+        if self._shape:
             return None
-        first = self._short.messages or max(_FIRST_B // self._plan.message_b, 1)
+        message_b = self._writes.message_b
+        first = self._short.messages or max(_FIRST_B // message_b, 1)
         write = WriteShape(first, 0.0, _LEAD_S)
         for attempt in range(_REHEARSALS):
             rounds = _ROUNDS if attempt else 1
-            name = f"rehearsal/{writers}/{attempt}"
+            name = f"rehearsal/{self._writers}/{attempt}"
             run_s = rounds * self._short.length_s
-            begun = await self._begin(writers, write, run_s, name, turn, logs)
+            begun = await self._begin(write, run_s, name, turn, logs)
             if isinstance(begun, str):
                 return begun
             end_s = begun.zero_s + begun.table.start_s(len(begun.table) - 1)
@@ -104,22 +111,21 @@ class ScheduleControl:
             if not done:
                 return f"no write was done: {_told(faults)}"
             rate_b_s = median(each.bytes_b / (each.end_s - each.start_s) for each in done)
-            fit = short_writes.messages_of(self._short, rate_b_s, self._plan.message_b)
+            fit = short_writes.messages_of(self._short, rate_b_s, message_b)
             near = abs(fit - write.messages) <= max(_NEAR * fit, 1)
             write = WriteShape(fit, rate_b_s, median(each.setup_s for each in done))
             if near and attempt:
                 break
-        self._writes[writers] = write
+        self._shape = write
         return None
 
-    async def begin(
-        self, writers: int, run_s: float, name: str, turn: int, logs: Path
-    ) -> Begun | str:
+    async def begin(self, run_s: float, name: str, turn: int, logs: Path) -> Begun | str:
         """Plan for a run of at most `run_s`, hand out, and wait until all writers are at work.
 
         `name` makes the seed. Returns why that cannot be done where it cannot.
         """
-        begun = await self._begin(writers, self._writes[writers], run_s, name, turn, logs)
+        assert self._shape, "rehearsed before"
+        begun = await self._begin(self._shape, run_s, name, turn, logs)
         if not isinstance(begun, str):
             await asyncio.sleep(max(begun.steady_s - time.time(), 0.0))
         return begun
@@ -141,7 +147,6 @@ class ScheduleControl:
             self._plan.demand.min_share * begun.write.rate_alone_b_s,
         )
         seen = audit(begun.table, done, begun.zero_s, window_s, offsets, allowed)
-        injector = INJECTORS[self._plan.injector]
         ours = [
             _on_our_clock(each, offsets[node]) for node, w in reports.items() for each in w.done
         ]
@@ -153,23 +158,22 @@ class ScheduleControl:
                 window_s,
                 begun.write.rate_alone_b_s,
                 self._writer(0, begun.write),
-                injector,
+                self._injector,
             ),
             reason=f"{seen.reason}{_told(faults, '; ')}" if seen.reason else None,
         )
 
     async def _begin(
-        self, writers: int, write: WriteShape, run_s: float, name: str, turn: int, logs: Path
+        self, write: WriteShape, run_s: float, name: str, turn: int, logs: Path
     ) -> Begun | str:
         clocks = await self._hub.clocks(self._origins, _CLOCKS_S)
         try:
-            table = self._table(writers, write, run_s, name)
+            table = self._table(write, run_s, name)
         except InputError as error:
             return str(error)
-        injector = INJECTORS[self._plan.injector]
         template = self._writer(allocation.first_port(turn), write)
         sides = short_writes.sides(write.lead_s, table)
-        fault = await self._stand_by(injector, table, sides, template, logs)
+        fault = await self._stand_by(table, sides, template, logs)
         if fault:
             return fault
         zero_s = time.time() + write.lead_s + _AHEAD_S
@@ -184,7 +188,7 @@ class ScheduleControl:
                 patience_s=max(table.length_s, self._short.tolerance_s),
                 due=due,
             )
-            self._hub.perform(origin, injector, part, logs / f"writes-{origin}.log")
+            self._hub.perform(origin, self._injector, part, logs / f"writes-{origin}.log")
         return Begun(table, write, zero_s, zero_s + table.steady_from_s, clocks)
 
     async def _end(self) -> dict[str, Written]:
@@ -194,8 +198,9 @@ class ScheduleControl:
         await self._hub.stop()
         return reports
 
-    def _table(self, writers: int, write: WriteShape, run_s: float, name: str) -> Timetable:
+    def _table(self, write: WriteShape, run_s: float, name: str) -> Timetable:
         plan, short, targets = self._plan, self._short, self._nodes.targets
+        writers = self._writers
         digest = hashlib.sha256(f"{plan.seed}/{plan.case}/{plan.block}/{name}".encode()).digest()
         return timetable.plan(
             targets,
@@ -209,7 +214,7 @@ class ScheduleControl:
         )
 
     async def _stand_by(
-        self, injector: Injector, table: Timetable, sides: int, template: Writer, logs: Path
+        self, table: Timetable, sides: int, template: Writer, logs: Path
     ) -> str | None:
         passive = [
             replace(
@@ -222,21 +227,21 @@ class ScheduleControl:
             for side in range(sides)
         ]
         timeout_s = self._plan.demand.ready_timeout_s
-        return await self._hub.stand_by(injector, passive, logs, timeout_s)
+        return await self._hub.stand_by(self._injector, passive, logs, timeout_s)
 
     def _writer(self, port: int, write: WriteShape) -> Writer:
-        plan = self._plan
+        plan, writes = self._plan, self._writes
         return Writer(
             index=0,
             origin=self._origins[0],
             target=self._nodes.targets[0],
             address="",
             port=port,
-            message_b=plan.message_b,
-            rate_b_s=plan.rate_b_s,
+            message_b=writes.message_b,
+            rate_b_s=writes.rate_b_s,
             messages=write.messages,
-            device=plan.device,
-            buffer_node=plan.comm_node,
+            device=next(iter(writes.devices), None),
+            buffer_node=writes.buffer_node,
             origin_cpus=plan.origin_cpus,
             target_cpus=plan.origin_cpus,
         )

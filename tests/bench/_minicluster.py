@@ -53,7 +53,7 @@ def sleeper(duration_s: float) -> list[str]:
 
 def conductor(plan: Path) -> str:
     """Line of a job script that conducts a block."""
-    return f"{sys.executable} -m injection.conductor {plan}"
+    return f"{sys.executable} -m reframe_tests.conduct {plan}"
 
 
 def submit(folder: Path, name: str, targets: int, body: str) -> subprocess.Popen[bytes]:

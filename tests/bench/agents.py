@@ -15,6 +15,7 @@ from injection.plan import BlockPlan, ShortWrites
 from reframe_tests import slurm
 from tests.bench import BenchRow
 from tests.bench import _minicluster as mini
+from tests.injection.treatments import treatments
 
 _COMMAND = "python -m tests.bench agents"
 #: A write is due every so often, seconds, and this many messages of 64 KiB long.
@@ -55,16 +56,16 @@ def _sample(folder: Path) -> dict[str, Any]:
         workload="lammps",
         block=0,
         seed=1,
-        arms=["off", "daly"],
+        treatments=treatments(
+            ["off", "daly"], mini.sleeper(_RUN_S), {"devices": ("eth0",)}, {"daly": 1}
+        ),
         pairs=1,
         warmups=0,
         nimc_dir=str(folder / "run"),
-        command=mini.sleeper(_RUN_S),
         origin_policy="hetjob",
-        device="eth0",
         interface="eth0",
         agent_launcher=slurm.agent_launcher(origins),
-        short=ShortWrites({"daly": 1}, _EVERY_S, _MESSAGES, tolerance_s=5.0, allowed_share=1.0),
+        short=ShortWrites(_EVERY_S, _MESSAGES, tolerance_s=5.0, allowed_share=1.0),
     )
     plan.save(folder / "plan.json")
     mini.submit(folder, "job", 2, mini.conductor(folder / "plan.json")).wait()

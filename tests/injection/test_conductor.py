@@ -25,7 +25,7 @@ def demand(**changes):
 @needs_ucx
 @pytest.mark.slow
 def test_a_pair_of_all_arms(block):
-    run = block(arms=["off", "on", "spin", "aa"], warmups=1, comm_node=0)
+    run = block(arms=["off", "on", "spin", "aa"], warmups=1, writes={"buffer_node": 0})
     assert run.finish() == 0, run.err
     samples = {sample["arm"]: sample for sample in run.samples() if not sample["warmup"]}
     assert sorted(samples) == ["aa", "off", "on", "spin"]
@@ -46,7 +46,8 @@ def test_a_pair_of_all_arms(block):
 
 @needs_ucx
 def test_reads_are_told_from_writes(block):
-    run = block(arms=["off", "on"], injector="ucx_read", comm_node=0)
+    reads = {"injector": "ucx_read", "direction": "read", "buffer_node": 0}
+    run = block(arms=["off", "on"], writes=reads)
     assert run.finish() == 0, run.err
     (sample,) = (sample for sample in run.samples() if sample["arm"] == "on")
     (reader,) = sample["writers"]
@@ -59,7 +60,7 @@ def test_reads_are_told_from_writes(block):
 
 @needs_ucx
 def test_buffers_on_a_node_that_is_not_there(block):
-    run = block(arms=["off", "on"], comm_node=1023)
+    run = block(arms=["off", "on"], writes={"buffer_node": 1023})
     assert run.finish() == 1
     assert run.state()["state"] == "injector_never_ready"
     assert "NUMA node 1023: this host has 0" in run.state()["reason"]
@@ -103,12 +104,12 @@ def test_an_application_that_fails(block, command, outcome, reason):
 
 def test_copies_of_an_application_are_not_taken_for_its_ranks(block):
     """What `srun` starts where it does not speak the application's MPI, each on one rank."""
-    run = block(command=["sh", "-c", f"cat '{MELT}' '{MELT}'"], ranks=2)
+    run = block(command=["sh", "-c", f"cat '{MELT}' '{MELT}'"], start={"ranks": 2})
     assert run.finish() == 1
     (sample,) = run.samples()
     assert sample["outcome"] == "no_fom"
     assert "ran as 1 ranks, not 2" in sample["reason"]
-    assert block(command=["cat", str(MELT)], ranks=1, case="one").finish() == 0
+    assert block(command=["cat", str(MELT)], start={"ranks": 1}, case="one").finish() == 0
 
 
 def test_what_keeps_agents_from_starting_is_told_at_once(block):
@@ -162,8 +163,13 @@ def test_an_unwritable_folder_is_told_in_one_line(block):
 @needs_ucx
 @pytest.mark.slow
 def test_short_writes_under_a_timetable_on_one_host(block):
-    short = ShortWrites({"daly": 1}, length_s=0.4, messages=4, tolerance_s=1.0, allowed_share=0.9)
-    run = block(arms=["off", "daly"], short=short, command=["sh", "-c", f"sleep 3; cat '{MELT}'"])
+    short = ShortWrites(length_s=0.4, messages=4, tolerance_s=1.0, allowed_share=0.9)
+    run = block(
+        arms=["off", "daly"],
+        scheduled={"daly": 1},
+        short=short,
+        command=["sh", "-c", f"sleep 3; cat '{MELT}'"],
+    )
     assert run.finish() == 0, run.err
     (sample,) = (sample for sample in run.samples() if sample["arm"] == "daly")
     assert sample["outcome"] == "kept", sample["reason"]
@@ -180,7 +186,8 @@ def test_short_writes_under_a_timetable_on_one_host(block):
 def test_an_arm_without_writers_runs_with_none_and_says_so(block):
     run = block(
         arms=["off", "daly"],
-        short=ShortWrites({"daly": 0}),
+        scheduled={"daly": 0},
+        short=ShortWrites(),
         command=["cat", str(MELT)],
     )
     assert run.finish() == 0, run.err
@@ -188,4 +195,4 @@ def test_an_arm_without_writers_runs_with_none_and_says_so(block):
     assert sample["outcome"] == "kept"
     assert sample["writers"] == []
     assert sample["timetable"]["writers"] == sample["timetable"]["planned"] == 0
-    assert "daly: no writer at work at a time on 1 nodes; ran with none" in sample["notes"]
+    assert "daly: no writer at a time on 1 nodes; ran with none" in sample["notes"]

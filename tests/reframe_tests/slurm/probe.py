@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import reframe as rfm
-from reframe.core.builtins import run_before, variable
+from reframe.core.builtins import variable
 
 from reframe_tests.mixin import NimcMixin
 
@@ -17,8 +17,6 @@ class probe(rfm.RunOnlyRegressionTest, NimcMixin):
     """Prints what LAMMPS printed, after a while."""
 
     workload = "lammps"
-    valid_systems = ["*"]
-    valid_prog_environs = ["+wheels"]
     sourcesdir = None
     executable = "sh"
     arms = ["off", "on"]
@@ -28,7 +26,6 @@ class probe(rfm.RunOnlyRegressionTest, NimcMixin):
     #: What the application does before it prints.
     script = variable(str, value="sleep 1")
 
-    @run_before("setup")
-    def say(self):
+    def lay_out(self):
         """A shell that runs the script and prints the melt."""
         self.executable_opts = ["-c", f"{self.script}; cat '{MELTS[self.num_tasks]}'"]

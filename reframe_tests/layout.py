@@ -1,0 +1,297 @@
+"""The mixin that lays an application out: once for every combination of its factors' levels."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import reframe as rfm
+from reframe.core.builtins import variable
+
+from analysis.arms import ARMS
+from analysis.errors import InputError
+from analysis.sample import Level
+from injection.injectors import get, writing_rate_b_s
+from injection.treatment import Start, Treatment, Writes
+from reframe_tests import slurm, tools
+from reframe_tests.crossing import Crossed, cross, read_cells, read_factors
+from reframe_tests.factors import FACTORS, check_level, lacking, share_of
+
+#: Characters that mean something to the shell.
+_SHELL = re.compile(r"""[$*?~<>|&;()'"`\\{}\[\]]""")
+#: What a level may change in a check, and what is as before for the next one.
+_RESTORED = (
+    *("executable", "executable_opts", "env_vars", "num_tasks", "num_tasks_per_node"),
+    *("num_cpus_per_task", "notes", "buffer_node", "app_cpus", "app_cores", "sized_cores"),
+)
+
+
+class LayoutMixin(rfm.RegressionTestPlugin):
+    """Makes the treatments of a block from a check's arms and factors."""
+
+    #: Axes of treatments and their levels, such as `rate=0,25%,full;reserved_cores=0,1`. Levels
+    #: change from one run to the next.
+    factors = variable(str, value="")
+
+    #: Treatments to leave out, and those to keep alone: `load=idle,workers=other;arm=aa`.
+    exclude = variable(str, value="")
+    only = variable(str, value="")
+
+    #: Cores of each node that ranks and threads are laid out on; 0 takes all that the application
+    #: has. More than it has share them, which the samples tell.
+    layout_cores = variable(int, value=0)
+
+    #: Cores of each node that the application leaves free; -1 leaves those of the origin where
+    #: both share a host, and else none.
+    reserved_cores = variable(int, value=-1)
+
+    #: Tool that wraps every rank and counts (`reframe_tests/tools/`).
+    tool = variable(str, value=tools.NONE)
+
+    #: Injector of arms that write; `auto` takes the machine's.
+    injector = variable(str, value="auto")
+
+    #: What writers do: `write` to the target's memory, or `read` from it.
+    direction = variable(str, value="write")
+
+    #: Size of one write: a size such as `64KiB`, or `dram` for one that the last-level cache cannot
+    #: hold, which matters where the writes go over shared memory.
+    message = variable(str, value="auto")
+
+    #: Rate of each writer: `full`, a share of that such as `25%`, or a rate such as `500MB/s`.
+    rate = variable(str, value="full")
+
+    #: NUMA node that the writers' buffers are bound to, on both ends; -1 leaves them alone.
+    comm_node = variable(int, value=-1)
+
+    #: The check's own variables that may change from one run to the next.
+    within_block: tuple[str, ...] = ()
+
+    #: Whether figures of merit of different numbers of cores can be compared.
+    comparable_across_cores = False
+
+    #: Writers at a time in the arms of short writes; a check that has such arms sets it.
+    scheduled: Mapping[str, int] = {}
+
+    def lay_out(self) -> None:
+        """Set ranks, threads, options and environment for the levels that are set."""
+
+    def environment(self) -> dict[str, str]:
+        """What factors add to the application's environment."""
+        return {}
+
+    def ranks(self, count: int, threads: int = 1) -> None:
+        """So many ranks on each node, of so many threads each."""
+        self.num_tasks = self.num_tasks_per_node = count
+        self.num_cpus_per_task = threads
+        self.env_vars["OMP_NUM_THREADS"] = threads
+
+    def rank_a_core(self) -> None:
+        """One rank of one thread on every core."""
+        self.num_tasks = self.num_tasks_per_node = self.app_cores
+        self.env_vars["OMP_NUM_THREADS"] = 1
+
+    def thread_a_core(self) -> None:
+        """Threads that stay where they are, so that first touch places the pages."""
+        self.num_cpus_per_task = self.app_cores
+        self.env_vars["OMP_NUM_THREADS"] = self.app_cores
+        self.env_vars["OMP_PROC_BIND"] = "true"
+        self.env_vars["OMP_PLACES"] = "cores"
+
+    def input_file(self, name: str, text: str) -> str:
+        """Write an input to the stage folder; returns its name, one of its own for each text."""
+        path = Path(self.stagedir, name)
+        number = 1
+        while path.exists() and path.read_text() != text:
+            number += 1
+            path = path.with_name(f"{Path(name).stem}-{number}{Path(name).suffix}")
+        path.write_text(text)
+        return path.name
+
+    def place_application(self) -> None:
+        """Split the cores between application and origin, as `reserved_cores` says."""
+        reserved = None if self.reserved_cores < 0 else self.reserved_cores
+        self.app_cpus, self.origin_cpus = self.machine.split_cpus(reserved)
+        had = len(self.app_cpus) or self.node_facts.cores - (reserved or 0)
+        usable = len(self.machine.usable_cpus()) or self.node_facts.cores
+        #: Cores of each node that the application is laid out on, and that its problem is for.
+        self.app_cores = self.layout_cores or had
+        self.sized_cores = self.layout_cores or (had if reserved is None else usable)
+        if self.app_cores > had:
+            self.notes = [*self.notes, f"laid out on {self.app_cores} cores, of which it has {had}"]
+        if shared := set(self.app_cpus) & set(self.origin_cpus):
+            self.notes = [*self.notes, f"application and origin share {len(shared)} of the cores"]
+        self.app_cpus = self.app_cpus[: self.app_cores]
+
+    def make_treatments(self) -> list[Treatment]:
+        """The treatments of a pair. Raises InputError for levels that cannot be."""
+        crossed = cross(
+            self.arms,
+            self._possible(read_factors(self.factors)),
+            read_cells(self.exclude, "exclude"),
+            read_cells(self.only, "only"),
+        )
+        groups: dict[tuple[Level, ...], list[Crossed]] = {}
+        for each in crossed:
+            groups.setdefault(tuple(each.application.values()), []).append(each)
+        found = []
+        sizes = []
+        for group in groups.values():
+            with self._at(group[0].application):
+                known = len(self.notes)
+                start = self._start()
+                sizes.append((self.num_tasks, self.num_tasks_per_node, self.num_cpus_per_task))
+                notes = self.notes[known:]
+                for each in group:
+                    with self._at(each.writes):
+                        found.append(
+                            Treatment(
+                                name=each.name,
+                                start=start,
+                                writes=self._writes(each.arm),
+                                role=each.role,
+                                baseline=each.baseline,
+                                factors=each.factors,
+                                notes=notes,
+                            )
+                        )
+        #: What the job needs: the most of all treatments.
+        self.num_tasks, self.num_tasks_per_node, self.num_cpus_per_task = (
+            max((size for size in each if size is not None), default=None)
+            for each in zip(*sizes, strict=True)
+        )
+        return found
+
+    def _possible(self, factors: dict[str, list[Level]]) -> dict[str, list[Level]]:
+        """The factors without the levels that the machine cannot have. Raises InputError."""
+        for name, levels in factors.items():
+            if not hasattr(self, name) or (name not in FACTORS and name not in self.within_block):
+                allowed = ", ".join(n for n in (*FACTORS, *self.within_block) if hasattr(self, n))
+                raise InputError(f"{self.name}.factors: {name}; allowed: {allowed}")
+            if name == "reserved_cores" and not self.comparable_across_cores:
+                raise InputError(
+                    f"{self.name}.factors: {name}: figures of merit of different numbers of cores"
+                    " cannot be compared here; allowed: checks with comparable_across_cores"
+                )
+            for level in levels:
+                check_level(name, level)
+        possible = {
+            name: [level for level in levels if not lacking(self.machine, name, level)]
+            for name, levels in factors.items()
+        }
+        for name, levels in possible.items():
+            if not levels:
+                reason = lacking(self.machine, name, factors[name][0])
+                raise InputError(f"{self.name}.factors: {name}: no level is left: {reason}")
+        return possible
+
+    @contextmanager
+    def _at(self, levels: Mapping[str, Level]) -> Iterator[None]:
+        """The check with its variables at some levels, and as before afterwards."""
+        names = dict.fromkeys([*_RESTORED, *levels])
+        before = {name: getattr(self, name) for name in names if hasattr(self, name)}
+        for name, level in levels.items():
+            setattr(self, name, _like(before[name], level))
+        try:
+            yield
+        finally:
+            for name, value in before.items():
+                setattr(self, name, value)
+
+    def _start(self) -> Start:
+        """How the application is started at the levels that are set."""
+        self.place_application()
+        self.env_vars = {}
+        self.lay_out()
+        added = {name: str(value) for name, value in self.env_vars.items()} | self.environment()
+        threads = self.num_cpus_per_task or 1
+        self.num_cpus_per_task = slurm.cpus_per_task(
+            self.num_cpus_per_task, self.node_facts.threads_per_core
+        )
+        application = self._application()
+        launcher = self._launcher()
+        wrapped, tool = [*launcher, *application], None
+        if self.tool != tools.NONE:
+            tool = tools.TOOLS[self.tool]
+            wrapped = tool.wrap(launcher, application)
+            added |= tool.environment()
+        return Start(
+            command=wrapped,
+            environment=added,
+            cpus=self.app_cpus,
+            ranks=self.num_tasks if self.mpi else None,
+            ranks_per_node=self.num_tasks_per_node or self.num_tasks,
+            threads=threads,
+            tool=tool.name if tool else None,
+        )
+
+    def _application(self) -> list[str]:
+        """The application's words; the options of a check of others are a line of shell."""
+        if self.workload:
+            return [self.executable, *self.executable_opts]
+        line = " ".join([self.executable, *self.executable_opts])
+        return ["sh", "-c", f"exec {line}"] if _SHELL.search(line) else line.split()
+
+    def _launcher(self) -> list[str]:
+        """The launch line's words, for the tasks that are set; a check of others always has it."""
+        if self.workload and not self.mpi:
+            return []
+        # ReFrame hands the layout to the job only after its hooks.
+        self.job.num_tasks = self.num_tasks
+        self.job.num_tasks_per_node = self.num_tasks_per_node
+        self.job.num_cpus_per_task = self.num_cpus_per_task
+        launcher = shlex.split(self.job.launcher.run_command(self.job))
+        if self.job.scheduler.registered_name == "local":
+            return launcher
+        launcher = slurm.on_targets(launcher, self.machine.origins, self.num_tasks)
+        if not self.factors:
+            return launcher
+        return slurm.sized(launcher, self.num_tasks, self.num_tasks_per_node)
+
+    def _writes(self, arm: str) -> Writes | None:
+        """What writers of an arm do at the levels that are set; None where there are none."""
+        row, site = ARMS[arm], self.machine
+        if row.control:
+            return Writes(row.control, 0)
+        if row.silent:
+            return None
+        if row.writing == "scheduled" and arm not in self.scheduled:
+            raise InputError(f"{self.name}: arms: {arm}: only lammps_scaling has such an arm")
+        injector = get(site.injector if self.injector == "auto" else self.injector, self.direction)
+        share = share_of(self.rate)
+        comm_node = site.numa_node(self.comm_node, f"{self.name}.comm_node")
+        return Writes(
+            injector=injector.name,
+            message_b=site.message_b(self.message),
+            direction=injector.direction,
+            rate_b_s=None if share is not None else writing_rate_b_s(injector, self.rate),
+            rate_share=share,
+            devices=(site.device,) if site.device else (),
+            buffer_node=comm_node if comm_node is not None else self.buffer_node,
+            scheduled=self.scheduled.get(arm) if row.writing == "scheduled" else None,
+        )
+
+    def starts(self, treatments: list[Treatment]) -> list[dict[str, Any]]:
+        """How applications are started, for provenance: each way once, with its treatments."""
+        found: list[dict[str, Any]] = []
+        for each in treatments:
+            made = {
+                "command": each.start.command,
+                "environment": each.start.environment,
+                "cpus": each.start.cpus,
+            }
+            known = next((one for one in found if one["start"] == made), None)
+            if known:
+                known["treatments"].append(each.name)
+            else:
+                found.append({"treatments": [each.name], "start": made})
+        return [{"treatments": one["treatments"], **one["start"]} for one in found]
+
+
+def _like(before: object, level: Level) -> object:
+    """A level as the variable takes it that has the value `before`."""
+    return level if isinstance(before, bool) else type(before)(level)
