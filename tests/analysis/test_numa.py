@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from analysis.numa import Cell, Key, Question, cells, key_of, questions
+from analysis.numa import Cell, Key, cells, key_of
+from analysis.numa_findings import Question, questions
 from analysis.report.data import load_run
 from analysis.report.numa import label, numa_view, why
 from analysis.report.page import render
