@@ -151,7 +151,7 @@ def fit(sweep: Sweep) -> ImprovedModel:
 
 
 def _fit_placement(p: Parameters, c: Curves) -> tuple[Parameters, Shape | None]:
-    """Least squares of all continuous numbers, from the published fit and several losses' places."""
+    """Least squares of all continuous numbers, for each of several places of the loss."""
     if p.t_par_max_b_s is None or p.alpha is None or not p.b_comp_seq_b_s:
         return p, None
     reached = (p.t_par_max_b_s - p.alpha * (p.b_comm_seq_b_s or 0.0)) / p.b_comp_seq_b_s
