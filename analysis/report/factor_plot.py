@@ -63,41 +63,50 @@ class Line:
 
 
 def factor_plot(lines: Sequence[Line], axis: Axis, name: str) -> str:
-    """Slowdown against a factor: every pair, interval and median, and noise floors as bands."""
-    pairs = [len(point.ratios) for line in lines for point in line.points]
-    look: dict[str, Any] = {
-        "ls": "none",
-        "mew": 0,
-        "alpha": 0.45,
-        "rasterized": sum(pairs) > RASTER_ABOVE,
-    }
+    """Slowdown against a factor, as an `<svg>` element; `name` keeps its ids apart."""
     with mpl.rc_context(STYLE):
         figure = Figure(figsize=(5.0, 3.4), layout="constrained")
-        axes = figure.subplots()
-        axes.axhline(1, color=light("muted"), lw=1)
-        for index, line in enumerate(lines):
-            # Lines stand beside one another where several have the same place.
-            room = _ROOM * axis.distance / len(lines) if axis.ticks else 0.0
-            shift = room * (index - (len(lines) - 1) / 2)
-            drawn = [point for point in line.points if point.x is not None]
-            _noise_floor(axes, drawn, shift, room, line.colour if len(lines) > 1 else "band")
-            for number, point in enumerate(drawn):
-                gid = f"pairs-{index}-{number}"
-                size = 3.6 if len(point.ratios) < 200 else 1.6
-                shape = "," if len(point.ratios) > PIXELS_ABOVE else line.marker
-                own = {**look, "ms": size, "marker": shape, "color": light(line.colour)}
-                if point.own_x is not None:
-                    own["transform"] = axes.transData + ScaledTranslation(
-                        _ASIDE_IN, 0, figure.dpi_scale_trans
-                    )
-                places = _beside(point, shift, room)
-                axes.plot(places, point.ratios, gid=gid, **own)
-                axes.update_datalim(np.column_stack([places, point.ratios]))
-            _estimates(axes, line, drawn, shift, axis.numeric)
-        _finish(axes, axis)
-        if any(line.label for line in lines):
-            figure.legend(loc="outside upper left", ncols=3, frameon=False, fontsize=8)
+        draw(figure, lines, axis)
         return themed_svg(figure, name, f"Slowdown against {axis.label}")
+
+
+def draw(figure: Figure, lines: Sequence[Line], axis: Axis) -> Axes:
+    """Every pair, each treatment's interval and median, and noise floors as bands."""
+    axes = figure.subplots()
+    axes.axhline(1, color=light("muted"), lw=1)
+    raster = sum(len(point.ratios) for line in lines for point in line.points) > RASTER_ABOVE
+    for index, line in enumerate(lines):
+        # Lines stand beside one another where several have the same place.
+        room = _ROOM * axis.distance / len(lines) if axis.ticks else 0.0
+        shift = room * (index - (len(lines) - 1) / 2)
+        drawn = [point for point in line.points if point.x is not None]
+        _noise_floor(axes, drawn, shift, room, line.colour if len(lines) > 1 else "band")
+        for number, point in enumerate(drawn):
+            gid = f"pairs-{index}-{number}"
+            _pairs(axes, point, line, _beside(point, shift, room), gid, raster)
+        _estimates(axes, line, drawn, shift, axis.numeric)
+    _finish(axes, axis)
+    if any(line.label for line in lines):
+        figure.legend(loc="outside upper left", ncols=3, frameon=False, fontsize=8)
+    return axes
+
+
+def _pairs(axes: Axes, point: Plotted, line: Line, places: Any, gid: str, raster: bool) -> None:
+    look: dict[str, Any] = {
+        "ls": "none",
+        "marker": "," if len(point.ratios) > PIXELS_ABOVE else line.marker,
+        "ms": 3.6 if len(point.ratios) < 200 else 1.6,
+        "mew": 0,
+        "color": light(line.colour),
+        "alpha": 0.45,
+        "rasterized": raster,
+    }
+    if point.own_x is not None:
+        aside = ScaledTranslation(_ASIDE_IN, 0, axes.figure.dpi_scale_trans)
+        look["transform"] = axes.transData + aside
+    axes.plot(places, point.ratios, gid=gid, **look)
+    # Points with a transform of their own do not widen the limits.
+    axes.update_datalim(np.column_stack([places, point.ratios]))
 
 
 def _beside(point: Plotted, shift: float, room: float) -> Any:

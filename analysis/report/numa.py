@@ -12,7 +12,8 @@ from markupsafe import Markup
 from matplotlib.figure import Figure
 
 from analysis.caveats import emulations
-from analysis.numa import IDLE, Answer, Cell, Key, Question, Why, cells, key_of, questions
+from analysis.numa import IDLE, Cell, Key, cells, key_of
+from analysis.numa_findings import Answer, Question, Why, questions
 from analysis.report.data import RunData
 from analysis.report.palette import STYLE, light, themed_svg
 from analysis.report.words import binary

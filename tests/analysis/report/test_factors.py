@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -56,12 +57,12 @@ def sweep(noise: float = 0.0) -> Case:
 
 
 def throttled(found: list[Sample]) -> list[Sample]:
-    """Writers reach nine tenths of the share that was asked of them."""
+    """Writers reach nine tenths of the share that was asked of them, and less pair by pair."""
     changed = []
     for sample in found:
         rate = str(sample.factors.get("rate"))
         share = {"full": 1.0}.get(rate) or float(rate.removesuffix("%")) / 100
-        reached = 0.9 * share * ALONE_B_S
+        reached = (0.9 - 0.01 * max(sample.pair, 0)) * share * ALONE_B_S
         writers = [
             replace(each, rate_b_s=reached, rate_min_b_s=reached, rate_alone_b_s=share * ALONE_B_S)
             for each in sample.writers
@@ -120,7 +121,10 @@ def test_every_pair_is_a_point(run: RunData) -> None:
     (figure,) = view_of(run).figures
     groups = re.findall(r'<g id="x0-pairs-\d+-\d+">.*?</g>\s*</g>', figure.svg, re.DOTALL)
     assert len(groups) == 8
-    assert [group.count("<use ") for group in groups] == [6] * 8
+    places = [[float(x) for x in re.findall(r'<use [^>]*x="(.+?)"', group)] for group in groups]
+    assert [len(each) for each in places] == [6] * 8
+    # Each at the rate of its own pair, which fell from one to the next.
+    assert all(a > b for each in places for a, b in pairwise(each))
 
 
 def test_the_table_has_a_row_a_treatment_in_order_of_levels(run: RunData) -> None:

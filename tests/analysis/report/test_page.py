@@ -192,6 +192,28 @@ def test_figures_of_merit_of_two_units_are_drawn_apart(tmp_path: Path) -> None:
     assert "Every sample in s" in text
 
 
+def test_treatments_with_levels_have_a_row_each_along_the_figure_of_merit(tmp_path: Path) -> None:
+    """Points lie at their figure of merit: the axis of a run in GB/s is the horizontal one."""
+    levels = {f"on@rate={share}%": {"rate": f"{share}%"} for share in (25, 50)}
+    case = replace(STREAM, effects=dict.fromkeys(levels, 1.1), factors=levels)
+    run = _run(tmp_path, samples(case, pairs=6))
+    svg = plots.samples_plot(run.samples, "B/s", "x")
+    texts = re.findall(r"<text[^>]*>([^<]*)</text>", svg)
+    assert texts.index("rate in GB/s") < texts.index("off")
+    # `off` is the fastest, on top and to the right of the others.
+    (fastest,) = re.findall(r'<g id="x-points-0-counts">.*?</g>\s*</g>', svg, re.DOTALL)
+    (slower,) = re.findall(r'<g id="x-points-2-counts">.*?</g>\s*</g>', svg, re.DOTALL)
+    places = [
+        [
+            tuple(map(float, place))
+            for place in re.findall(r'<use [^>]*x="([^"]+)" y="([^"]+)"', each)
+        ]
+        for each in (fastest, slower)
+    ]
+    assert max(y for _, y in places[0]) < min(y for _, y in places[1])
+    assert sum(x for x, _ in places[0]) > sum(x for x, _ in places[1])
+
+
 def test_a_cut_off_line_is_told(tmp_path: Path) -> None:
     folder = write_run(tmp_path / "run", samples(STREAM, pairs=6))
     with (folder / "samples" / "stream.jsonl").open("a") as file:

@@ -193,6 +193,14 @@ def test_what_is_better_is_not_read_from_the_unit(tmp_path: Path) -> None:
     assert line.slowdown == pytest.approx(2.0)
 
 
+def test_estimators_of_the_paper_of_a_case(tmp_path: Path) -> None:
+    page = render([load(tmp_path, runs("lammps", OFF_S, ON_S))])
+    means, best, mixed = rows_of(page, "Estimators of Groves")
+    assert means[1:] == ["11.00 s \u00b1 0.82", "22.00 s \u00b1 1.41", "2.000"]
+    # Of the first five: 10 and 20, and the median of 20 to 24 is 22.
+    assert (best[3], mixed[3]) == ("2.000", "2.200")
+
+
 def test_caveats_of_a_workload_stand_in_the_section(tmp_path: Path) -> None:
     small = [replace(s, notes=["arrays fit the cache"]) for s in runs("stream", OFF_S, ON_S, "B/s")]
     assert view_of(tmp_path, small).caveats == ["STREAM: arrays fit the cache"]
