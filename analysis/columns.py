@@ -126,7 +126,7 @@ def read_run(run: Path) -> Samples:
     """The samples of the run in folder `run`; none is an empty frame.
 
     Raises InputError, naming file and line, for a line that is no sample, for a sample of a newer
-    schema and for a sample that stands twice.
+    schema and for a duplicate key.
     """
     return read_samples(sorted((run / "samples").glob("*.jsonl")))
 
@@ -289,4 +289,4 @@ def _refuse_duplicates(frame: pl.DataFrame) -> None:
     twice = frame.filter(pl.col("key").is_duplicated())
     if twice.height:
         key = twice["key"][0]
-        raise InputError(f"sample '{key}' stands {(twice['key'] == key).sum()} times in the run")
+        raise InputError(f"duplicate sample key '{key}', {(twice['key'] == key).sum()} times")

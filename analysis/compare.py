@@ -17,7 +17,7 @@ import polars as pl
 from analysis.estimate import Result
 from analysis.pairs import ratio_blocks
 from analysis.report.data import RunData
-from analysis.report.words import facts
+from analysis.report.words import binary, facts
 from analysis.statistics.blocks import Scope, scope
 from analysis.statistics.two_samples import ratio_between
 
@@ -142,12 +142,30 @@ def differences(reference: RunData, this: RunData) -> list[Difference]:
     ]
 
 
+def _measured(run: RunData) -> dict[str, str]:
+    """Case and effect -> its unit and its writes: `measured in s, write of 64 KiB over tcp ...`."""
+    made = run.samples.filter(pl.col("role") == "effect", pl.col("writers") > 0)
+    kinds = ("direction", "message_b", "transport", "injector")
+    of: dict[tuple[str, str], list[str]] = {}
+    for case, arm, direction, message_b, transport, injector in (
+        made.select("case", "arm", *kinds).unique(maintain_order=True).iter_rows()
+    ):
+        text = f"{direction or 'write'} of {binary(message_b)} over {transport} by {injector}"
+        of.setdefault((case, arm), []).append(text)
+    return {
+        f"{row.case} {row.arm}": ", ".join(
+            [f"measured in {row.unit}", *sorted(of.get((row.case, row.arm), []))]
+        )
+        for row in run.results
+        if row.role == "effect"
+    }
+
+
 def _facts(run: RunData) -> dict[str, str]:
     header = run.header
     found = {"machine": header.machine, "campaign": header.campaign, "digest": header.digest}
-    # What stands in one run alone, or in another unit, is compared with nothing: it is told here.
-    measured = [row for row in run.results if row.role == "effect"]
-    found |= {f"{row.case} {row.arm}": f"measured in {row.unit}" for row in measured}
+    # What is in one run alone, or in another unit, is compared with nothing: it is named here.
+    found |= _measured(run)
     found["commit"] = header.commit or "unknown"
     found |= dict(facts({"version": header.versions}))
     found |= dict(facts(header.facts))

@@ -81,11 +81,11 @@ def cells(
         *(pl.col(name).cast(pl.String) for name in ("case", "arm", "role", "factors"))
     )
     for case, arm, role, factors in named.unique(maintain_order=True).collect().iter_rows():
-        if role == "effect" and (key := key_of(json.loads(factors or "{}"))):
+        row = rows.get((case, arm))
+        if role == "effect" and (key := key_of(json.loads(factors or "{}"), row)):
             of_case = of_cell.setdefault(key, {})
             # Names leave out first levels: the shortest has those of any other factor.
             if case not in of_case or len(arm) < len(of_case[case].arm):
-                row = rows.get((case, arm))
                 of_case[case] = _Treatment(case, arm, row, _control(row, results))
     found = {key: _cell(key, list(each.values()), samples) for key, each in of_cell.items()}
     ordered = sorted(found, key=_position)
@@ -102,8 +102,12 @@ class _Treatment(NamedTuple):
     control: Result | None
 
 
-def key_of(factors: Mapping[str, Level]) -> Key | None:
-    """The cell of a treatment with these levels; None where one is missing or is not of a cell."""
+def key_of(factors: Mapping[str, Level], row: Result | None = None) -> Key | None:
+    """The cell of a treatment with these levels; None where one is missing or is not of a cell.
+
+    The direction is what its writers did (`row`) where it is no factor.
+    """
+    factors = {"direction": (row and row.direction) or "", **factors}
     direction, buffer, load = (str(factors.get(name)) for name in ("direction", "buffer", "load"))
     workers = "" if load == IDLE else str(factors.get("workers"))
     known = (

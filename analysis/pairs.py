@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 import polars as pl
 
@@ -84,19 +84,25 @@ def _pairs(marked: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def pairless(samples: pl.DataFrame, treatments: Mapping[str, str | None]) -> dict[str, str]:
+def pairless(samples: pl.DataFrame, treatments: Iterable[str]) -> dict[str, str]:
     """Treatments without a pair that counts -> why their last run, or their baseline's, does not.
 
-    `treatments`: name -> name of its baseline; None for a baseline.
+    `treatments` are names of some that have a baseline. One that was never run may owe it to a
+    baseline that failed before it.
     """
     marked = judged(samples)
     paired = set(pair_table(marked)["arm"])
-    reasons = dict(marked.filter(status="rejected").select("arm", "reason").iter_rows())
-    return {
-        name: str(reasons.get(name) or reasons.get(baseline) or "no run was made")
-        for name, baseline in treatments.items()
-        if baseline is not None and name not in paired
-    }
+    rejected = marked.filter(status="rejected")
+    reasons: dict[str, str] = dict(rejected.select("arm", "reason").iter_rows())
+    baselines = dict(marked.select("arm", "baseline").unique().iter_rows())
+    of_any = rejected.filter(role="baseline")["reason"].to_list()
+
+    def why(name: str) -> str:
+        if name not in baselines:
+            return of_any[-1] if of_any else "no run was made"
+        return reasons.get(name) or reasons.get(baselines[name]) or "no run was made"
+
+    return {name: why(name) for name in treatments if name not in paired}
 
 
 def ratio_blocks(pairs: pl.DataFrame, case: str, arm: str) -> list[list[float]]:

@@ -56,7 +56,7 @@ def numa_view(run: RunData, name: str) -> NumaView | None:
         return None
     facts = [each["numa"] for each in run.provenance.values() if "numa" in each]
     nodes = max(int(each["numa_nodes"]) for each in facts)
-    cases = {row.case for row in run.results if key_of(row.factors)}
+    cases = {row.case for row in run.results if key_of(row.factors, row)}
     own = run.samples.filter(pl.col("case").cast(pl.String).is_in(cases))
     emulated = emulations([str(text) for text in own["transport"].unique(maintain_order=True)])
     said = dict.fromkeys(note for row in run.results if row.case in cases for note in row.notes)

@@ -130,7 +130,7 @@ def _compare(run: RunData, rows: Sequence[Result], line: Published) -> StudyComp
     # No effect goes without its interval: a case that has none has no line.
     measured = [_measured(run, row) for row in rows if row.slowdown is not None]
     pairs = max((row.pairs for row in rows), default=0)
-    missing = f"{count(pairs, 'pair')} of at least {FEWEST}" if rows else "not measured"
+    missing = f"{count(pairs, 'pair')}, at least {FEWEST} needed" if rows else "not measured"
     return StudyComparison(NAMES[line.workload], measured, "" if measured else missing, line)
 
 

@@ -105,12 +105,14 @@ def _conclude(
     """Report, print, and choose the exit status."""
     report = _report(folder.path)
     results = report.runs[0].results if report else []
+    contrasts = report.runs[0].contrasts if report else []
     if as_json:
         document = {
             "machine": folder.header.machine,
             "campaign": folder.header.campaign,
             "run": str(folder.path),
             "results": [row.as_dict() for row in results],
+            "contrasts": [each.as_dict() for each in contrasts],
             "report": str(report.page) if report else None,
             "failures": [asdict(failure) for failure in failures],
             "absent": [asdict(each) for each in asked.absent],
@@ -119,7 +121,7 @@ def _conclude(
     elif report:
         from analysis.table import console, results_table
 
-        console().print(results_table(results))
+        console().print(results_table(results, contrasts))
         click.echo(f"\nsamples: {folder.path}\nreport:  {report.page}")
     if failures:
         return 3

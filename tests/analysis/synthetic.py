@@ -49,6 +49,51 @@ STREAM = Case(
 LAMMPS = Case("lammps", "s", "lower", 8.4, {"on": 1.06, "spin": 1.05, "aa": 1.0})
 
 
+#: Treatment -> time / time of `off`: a reserved core costs 10 %, and takes the loss from twice the
+#: time to 1.21 / 1.1 of it; a tool costs 5 % on its own and with the core.
+REMEDIES = {
+    "on": 2.0,
+    "on@rate=25%": 1.5,
+    "aa": 1.0,
+    "off@cores=1": 1.1,
+    "on@cores=1": 1.21,
+    "on@rate=25%,cores=1": 1.2,
+    "aa@cores=1": 1.1,
+    "off@tool=p": 1.05,
+    "on@tool=p": 2.1,
+    "off@cores=1,tool=p": 1.155,
+    "on@cores=1,tool=p": 1.32,
+}
+
+
+def _levels(name: str) -> dict[str, Level]:
+    of: dict[str, Level] = {"cores": 1 if "cores=1" in name else 0}
+    of["tool"] = "p" if "tool=p" in name else "none"
+    if name.startswith(("off", "aa")):
+        return {**of, "rate": 0}
+    return {**of, "rate": "25%" if "25%" in name else "full"}
+
+
+def _baseline(name: str) -> str:
+    told = [part for part in name.partition("@")[2].split(",") if part and "rate" not in part]
+    return "off" + ("@" + ",".join(told) if told else "")
+
+
+def remedies(better: Better = "lower", times: Mapping[str, float] = REMEDIES) -> Case:
+    """A case of two remedies with known prices and gains; nothing but the pair varies."""
+    return Case(
+        name="melt",
+        unit="s" if better == "lower" else "1/s",
+        better=better,
+        base=10.0,
+        effects=dict(times),
+        noise=0.0,
+        pair_noise=0.2,
+        factors={name: _levels(name) for name in ("off", *times)},
+        baselines={name: _baseline(name) for name in times},
+    )
+
+
 def samples(case: Case, *, blocks: int = 1, pairs: int = 10, seed: int = 1) -> list[Sample]:
     """The samples of `case`: a warm-up a block, then its pairs in random order; all are kept."""
     rng = np.random.default_rng(seed)

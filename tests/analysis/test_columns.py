@@ -131,8 +131,8 @@ def test_a_bad_line_is_named_by_file_and_line(tmp_path: Path, bad: str, words: s
     assert words in str(error.value)
 
 
-def test_a_sample_that_stands_twice_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="sample 'a' stands 2 times"):
+def test_a_duplicate_key_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="duplicate sample key 'a', 2 times"):
         read_samples([_lines(tmp_path, _record(key="a"), _record(key="b"), _record(key="a"))])
 
 

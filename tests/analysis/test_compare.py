@@ -14,6 +14,9 @@ LOOKUPS = replace(STREAM, name="xsbench", unit="1/s", base=2.5e6)
 FAULTS = replace(LAMMPS, name="faults", unit="1/s", base=40.0)
 
 
+_WRITES = "write of 64 KiB over shared memory by ucx"
+
+
 def _run(folder: Path, case: Case, seed: int = 1, pairs: int = 12, **changes: object) -> RunData:
     found = samples(case, pairs=pairs, seed=seed)
     return load_run(write_run(folder, found, header(**changes)))
@@ -84,8 +87,16 @@ def test_what_cannot_be_told_is_said(tmp_path: Path) -> None:
     other = _run(tmp_path / "d", LAMMPS)
     assert compare(old, other) == []
     assert [(d.what, d.reference, d.this) for d in differences(old, other)] == [
-        ("stream on", "measured in B/s", "absent"),
-        ("lammps on", "absent", "measured in s"),
+        ("stream on", f"measured in B/s, {_WRITES}", "absent"),
+        ("lammps on", "absent", f"measured in s, {_WRITES}"),
+    ]
+
+
+def test_other_writes_are_a_difference(tmp_path: Path) -> None:
+    old = _run(tmp_path / "a", STREAM)
+    new = _run(tmp_path / "b", replace(STREAM, transport="tcp"))
+    assert [(d.what, d.this) for d in differences(old, new)] == [
+        ("stream on", "measured in B/s, write of 64 KiB over tcp by perftest")
     ]
 
 

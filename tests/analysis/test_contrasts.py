@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,51 +13,8 @@ from analysis.contrasts import Contrast, contrasts
 from analysis.estimate import Result, StoppingRule, results_of
 from analysis.pairs import judged, pair_table
 from analysis.report.data import load_run
-from analysis.sample import Level, Sample
-from tests.analysis.synthetic import Case, reject, samples, write_run
-
-#: Treatment -> time / time of `off`: a reserved core costs 10 %, and takes the loss from twice the
-#: time to 1.21 / 1.1 of it; a tool costs 5 % on its own and with the core.
-TIMES = {
-    "on": 2.0,
-    "on@rate=25%": 1.5,
-    "aa": 1.0,
-    "off@cores=1": 1.1,
-    "on@cores=1": 1.21,
-    "on@rate=25%,cores=1": 1.2,
-    "aa@cores=1": 1.1,
-    "off@tool=p": 1.05,
-    "on@tool=p": 2.1,
-    "off@cores=1,tool=p": 1.155,
-    "on@cores=1,tool=p": 1.32,
-}
-
-
-def _levels(name: str) -> dict[str, Level]:
-    of: dict[str, Level] = {"cores": 1 if "cores=1" in name else 0}
-    of["tool"] = "p" if "tool=p" in name else "none"
-    if name.startswith(("off", "aa")):
-        return {**of, "rate": 0}
-    return {**of, "rate": "25%" if "25%" in name else "full"}
-
-
-def _baseline(name: str) -> str:
-    told = [part for part in name.partition("@")[2].split(",") if part and "rate" not in part]
-    return "off" + ("@" + ",".join(told) if told else "")
-
-
-def case(better: str = "lower", times: Mapping[str, float] = TIMES) -> Case:
-    return Case(
-        name="melt",
-        unit="s" if better == "lower" else "1/s",
-        better="lower" if better == "lower" else "higher",
-        base=10.0,
-        effects=dict(times),
-        noise=0.0,
-        pair_noise=0.2,
-        factors={name: _levels(name) for name in ("off", *times)},
-        baselines={name: _baseline(name) for name in times},
-    )
+from analysis.sample import Better, Sample
+from tests.analysis.synthetic import REMEDIES, reject, remedies, samples, write_run
 
 
 def frame(folder: Path, found: list[Sample]) -> pl.DataFrame:
@@ -77,8 +33,8 @@ def of(marked: pl.DataFrame) -> dict[tuple[str, str, str], Contrast]:
 
 
 @pytest.mark.parametrize("better", ["lower", "higher"])
-def test_prices_and_gains_by_hand(tmp_path: Path, better: str) -> None:
-    found = of(frame(tmp_path, samples(case(better), pairs=6)))
+def test_prices_and_gains_by_hand(tmp_path: Path, better: Better) -> None:
+    found = of(frame(tmp_path, samples(remedies(better), pairs=6)))
     assert {key: row.ratio for key, row in found.items()} == {
         ("price", "off@cores=1", "off"): pytest.approx(1.1),
         ("price", "off@cores=1,tool=p", "off@tool=p"): pytest.approx(1.1),
@@ -102,7 +58,7 @@ def test_the_interval_is_that_of_the_pairs_ratios(tmp_path: Path) -> None:
     times = {"on": 2.0, "off@cores=1": 1.0, "on@cores=1": 1.0}
     found = [
         replace(s, fom=10.0 if s.arm == "off" else 10.1 + s.pair / 10) if s.pair >= 0 else s
-        for s in samples(case(times=times), pairs=6)
+        for s in samples(remedies(times=times), pairs=6)
     ]
     price = of(frame(tmp_path, found))["price", "off@cores=1", "off"]
     # The extremes of six values are their interval.
@@ -114,8 +70,8 @@ def test_the_interval_is_that_of_the_pairs_ratios(tmp_path: Path) -> None:
 
 
 def test_noise_floors_of_both_levels_are_enclosed(tmp_path: Path) -> None:
-    times = {**TIMES, "aa": 0.98, "aa@cores=1": 1.1 * 1.03}
-    found = of(frame(tmp_path, samples(case(times=times), pairs=6)))
+    times = {**REMEDIES, "aa": 0.98, "aa@cores=1": 1.1 * 1.03}
+    found = of(frame(tmp_path, samples(remedies(times=times), pairs=6)))
     for key in (("price", "off@cores=1", "off"), ("gain", "on@cores=1", "on")):
         assert found[key].noise_floor_low == pytest.approx(0.98)
         assert found[key].noise_floor_high == pytest.approx(1.03)
@@ -126,7 +82,7 @@ def test_noise_floors_of_both_levels_are_enclosed(tmp_path: Path) -> None:
 def test_below_six_pairs_there_is_no_ratio(tmp_path: Path) -> None:
     found = [
         reject(s, "no_fom", "no Loop time") if (s.arm, s.pair) == ("off@cores=1", 2) else s
-        for s in samples(case(), pairs=6)
+        for s in samples(remedies(), pairs=6)
     ]
     row = of(frame(tmp_path, found))["price", "off@cores=1", "off"]
     assert (row.pairs, row.ratio, row.ratio_low, row.ratio_high) == (5, None, None, None)
@@ -136,7 +92,7 @@ def test_below_six_pairs_there_is_no_ratio(tmp_path: Path) -> None:
 
 def test_of_a_repeated_run_the_last_one_counts(tmp_path: Path) -> None:
     found = []
-    for s in samples(case(), pairs=6):
+    for s in samples(remedies(), pairs=6):
         if (s.arm, s.pair) == ("off@cores=1", 2):
             found.append(reject(s, "rejected", "foreign traffic"))
             s = replace(s, key=s.key + "1", attempt=1)
@@ -147,18 +103,18 @@ def test_of_a_repeated_run_the_last_one_counts(tmp_path: Path) -> None:
 def test_levels_in_another_unit_are_not_compared(tmp_path: Path) -> None:
     found = [
         replace(s, fom_unit="B/s", fom_better="higher") if "cores=1" in s.arm else s
-        for s in samples(case(), pairs=6)
+        for s in samples(remedies(), pairs=6)
     ]
     assert {row.factor for row in of(frame(tmp_path, found)).values()} == {"tool"}
 
 
 def test_factors_of_the_writes_alone_make_no_contrast(tmp_path: Path) -> None:
     times = {"on": 2.0, "on@rate=25%": 1.5, "aa": 1.0}
-    assert of(frame(tmp_path, samples(case(times=times), pairs=6))) == {}
+    assert of(frame(tmp_path, samples(remedies(times=times), pairs=6))) == {}
 
 
 def test_a_run_tells_them_in_its_document(tmp_path: Path) -> None:
-    run = load_run(write_run(tmp_path / "run", samples(case(), pairs=6)))
+    run = load_run(write_run(tmp_path / "run", samples(remedies(), pairs=6)))
     document = run.document()
     assert len(document["contrasts"]) == len(run.contrasts) == 9
     assert list(document["contrasts"][0]) == [
@@ -168,7 +124,7 @@ def test_a_run_tells_them_in_its_document(tmp_path: Path) -> None:
 
 
 def test_every_treatment_is_held_against_its_own_baseline(tmp_path: Path) -> None:
-    marked = frame(tmp_path, samples(case(), pairs=6))
+    marked = frame(tmp_path, samples(remedies(), pairs=6))
     found = {row.arm: row for row in rows(marked)}
     assert list(found) == [
         *("on", "on@cores=1", "on@cores=1,tool=p", "on@rate=25%", "on@rate=25%,cores=1"),
@@ -186,5 +142,5 @@ def test_every_treatment_is_held_against_its_own_baseline(tmp_path: Path) -> Non
     assert found["aa@cores=1"].verdict == "noise floor"
     table = pair_table(marked)
     assert set(table.select("arm", "baseline").iter_rows()) == {
-        (name, _baseline(name)) for name in TIMES if not name.startswith("off")
+        (name, remedies().baselines[name]) for name in REMEDIES if not name.startswith("off")
     }

@@ -173,6 +173,17 @@ def test_a_cell_is_of_the_first_levels_of_other_factors(tmp_path: Path) -> None:
     assert cell.rates_b_s == [8 * GB] * 6
 
 
+def test_a_direction_that_is_no_factor_is_what_the_writers_did(tmp_path: Path) -> None:
+    run = one_case_of(tmp_path, {Key("read", "nic", "write", "nic"): 8})
+    path = run / "samples" / "numa.jsonl"
+    text = path.read_text()
+    assert text.count(', "direction": "read"}') == 6
+    path.write_text(text.replace(', "direction": "read"}', "}"))
+    (cell,) = cells_of(run)
+    assert cell.key == Key("read", "nic", "write", "nic")
+    assert cell.rates_b_s == [8 * GB] * 6
+
+
 def test_what_lies_where_is_said_by_both_schemas(tmp_path: Path) -> None:
     for name, make in (("one", run_of), ("two", one_case_of)):
         view = numa_view(load_run(make(tmp_path / name, TWO_NODES)), "u")

@@ -196,6 +196,27 @@ def test_a_figure_each_for_further_factors_six_at_most(tmp_path: Path) -> None:
     assert "6 of 7 combinations are drawn; the table has all." in render([run])
 
 
+@pytest.mark.parametrize(
+    ("factor", "levels", "ticks"),
+    [
+        ("tool", ["none", "perf_stat"], ["none", "perf_stat"]),
+        ("pinned", [False, True], ["false", "true"]),
+        ("message", ["4KiB", "1MiB", "64KiB"], ["4KiB", "64KiB", "1MiB"]),
+        ("cores", [1, 128, 2], ["1", "2", "128"]),
+    ],
+)
+def test_levels_are_ticks_in_their_order(
+    tmp_path: Path, factor: str, levels: list[Level], ticks: list[str]
+) -> None:
+    names = ["on", *(f"on@{factor}={level}" for level in levels[1:])]
+    own = {name: {factor: level} for name, level in zip(names, levels, strict=True)}
+    case = replace(STREAM, effects=dict.fromkeys(names, 1.2), factors=own)
+    (figure,) = view_of(load_run(write_run(tmp_path / "run", samples(case, pairs=6)))).figures
+    texts = re.findall(r"<text[^>]*>([^<]*)</text>", figure.svg)
+    assert texts[: len(ticks)] == ticks
+    assert figure.lines == []
+
+
 def test_one_level_of_everything_makes_no_section(tmp_path: Path) -> None:
     plain = load_run(write_run(tmp_path / "plain", samples(STREAM, pairs=6)))
     assert factors_view(plain.results, plain.pairs, [], "x") is None

@@ -172,6 +172,26 @@ def test_several_runs_of_a_machine_share_a_page_newest_first(tmp_path: Path) -> 
     assert text.index("run tuesday") < text.index("run monday")
 
 
+def test_figures_of_merit_of_two_units_are_drawn_apart(tmp_path: Path) -> None:
+    plain = samples(replace(STREAM, notes=[]), pairs=6)
+    other = [
+        replace(
+            sample,
+            arm=f"{sample.arm}@load=idle",
+            key=sample.key.replace(f"/{sample.arm}/", f"/{sample.arm}@load=idle/"),
+            baseline=None if sample.arm == "off" else "off@load=idle",
+            factors={"load": "idle"},
+            fom_unit="s",
+            fom_better="lower",
+        )
+        for sample in plain
+    ]
+    text = page.render([_run(tmp_path, plain + other)])
+    _Page(text)
+    assert "Every sample in GB/s" in text
+    assert "Every sample in s" in text
+
+
 def test_a_cut_off_line_is_told(tmp_path: Path) -> None:
     folder = write_run(tmp_path / "run", samples(STREAM, pairs=6))
     with (folder / "samples" / "stream.jsonl").open("a") as file:

@@ -24,7 +24,7 @@ def test_a_sentence_holds_effect_interval_and_what_it_means(tmp_path: Path) -> N
 
 def test_too_few_pairs_name_no_effect(tmp_path: Path) -> None:
     row = results(read_run(write_run(tmp_path / "run", samples(LAMMPS, pairs=5))).frame)[0]
-    assert sentence(row) == "No estimate: 5 pairs of at least 6 that are needed."
+    assert sentence(row) == "No estimate: 5 pairs, at least 6 needed."
 
 
 def test_no_effect_tells_what_the_interval_leaves_open(tmp_path: Path) -> None:
