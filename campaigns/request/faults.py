@@ -20,7 +20,7 @@ Fault = tuple[int, str]
 #: Factors whose single level has a key of its own in `injector`.
 _OF_INJECTOR = (RATE, "message")
 #: Names files, with a suffix: longer ones do not fit.
-_LONGEST_CASE = 200
+_LONGEST_CASE = 160
 
 
 def faults_of(

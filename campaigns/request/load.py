@@ -14,8 +14,8 @@ from analysis.errors import InputError
 from campaigns.request import marked_yaml
 from campaigns.request.checks import CheckVariables
 from campaigns.request.faults import Fault, dotted, faults_of, unknown
-from campaigns.request.machine_faults import machine_faults
 from campaigns.request.marked_yaml import Marked, Place, one_line
+from campaigns.request.node_faults import node_faults
 from campaigns.request.schema import Campaign
 from injection.machine.machine import Machine
 
@@ -43,7 +43,7 @@ def load_campaign(
     _refuse(path, _missing_arms(marked))
     _refuse(path, faults_of(marked, campaign, checks))
     if machine is not None:
-        _refuse(path, machine_faults(marked, campaign, checks, machine))
+        _refuse(path, node_faults(marked, campaign, checks, machine))
     return campaign
 
 

@@ -163,11 +163,6 @@ def test_the_campaigns_that_come_along_can_be_planned(name: str) -> None:
             "c.yaml:6: workloads[0].factors.rate: cannot be combined with the arm 'daly'",
         ),
         ("lammps_scaling", "stream", "arms: 'stream' has no arm 'daly'"),
-        (
-            "pairs: {floor: 6}",
-            "injector: {rate: 1GB/s}",
-            "c.yaml:10: injector.rate: '1GB/s' found",
-        ),
         ("write: 1s", "draw: any", "c.yaml:7: workloads[0].set: draw: 'any'; allowed: sweep"),
         ("write: 1s", "link_share: x", "link_share: 'x' found; allowed: a number"),
         ("write: 1s", "messages: 1.5", "messages: 1.5 found; allowed: a whole number"),

@@ -69,6 +69,15 @@ def test_several_are_joined_and_names_stay_names_of_files(tmp_path: Path) -> Non
     assert case.name == "stream@iterations=10,llc_multiple=a_b"
 
 
+def test_names_too_long_for_a_file_are_refused(tmp_path: Path) -> None:
+    long = "x" * 40
+    entry = f"check: stream, case: {'a' * 80}, factors: {{iterations: [{long}], llc_multiple: ["
+    # 80 characters, and `@iterations=`, `,llc_multiple=` and both levels behind them.
+    (line,) = faults(tmp_path, text(f"{entry}{long}]}}", "arms: [off, on]\n"))
+    assert line.startswith("c.yaml:3: workloads[0].case: 'aaaa")
+    assert line.endswith(f"has {80 + 12 + 40 + 14 + 40} characters; allowed: at most 160")
+
+
 def test_an_entrys_levels_take_the_place_of_the_campaigns(tmp_path: Path) -> None:
     entry = "check: stream, factors: {reserved_cores: [2]}"
     (case,) = cases(tmp_path, text(entry, "factors: {rate: [full], reserved_cores: [0, 1]}\n"))

@@ -1,4 +1,4 @@
-"""What a machine does not allow of a campaign: too many nodes, and rates nobody can write at."""
+"""Cases that take more nodes than a machine has."""
 
 from __future__ import annotations
 
@@ -11,22 +11,13 @@ from campaigns.request.faults import Fault, dotted
 from campaigns.request.marked_yaml import Marked, Place
 from campaigns.request.nodes import nodes_taken
 from campaigns.request.schema import Campaign
-from injection.injectors import INJECTORS, writing_rate_b_s
 from injection.machine.machine import Machine
 
 
-def machine_faults(
+def node_faults(
     marked: Marked, campaign: Campaign, checks: Mapping[str, CheckVariables], machine: Machine
 ) -> Iterator[Fault]:
-    """Every fault of a campaign that has none by itself."""
-    yield from _node_faults(marked, campaign, checks, machine)
-    yield from _rate_faults(marked, campaign, machine)
-
-
-def _node_faults(
-    marked: Marked, campaign: Campaign, checks: Mapping[str, CheckVariables], machine: Machine
-) -> Iterator[Fault]:
-    """Cases that take more nodes than the machine has, the first of each entry."""
+    """The first such case of each entry of a campaign that has no fault by itself."""
     for index, entry in enumerate(campaign.workloads):
         place: Place = ("workloads", index)
         where: Place = (*place, "set", "nodes") if "nodes" in entry.set else place
@@ -45,13 +36,3 @@ def _node_faults(
         if first is not None:
             text = f"{dotted(where)}: {first} found, {taken[first]} nodes with its origins"
             yield marked.line(where), f"{text}; allowed: {most} (nodes of site/{machine.name}.yaml)"
-
-
-def _rate_faults(marked: Marked, campaign: Campaign, machine: Machine) -> Iterator[Fault]:
-    """A rate that the machine's injector, or the one asked for, cannot hold."""
-    asked = campaign.injector
-    injector = INJECTORS[machine.injector if asked.name == "auto" else asked.name]
-    try:
-        writing_rate_b_s(injector, asked.rate)
-    except InputError as error:
-        yield marked.line(("injector", "rate")), f"injector.{error}"
