@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import polars as pl
 
-from analysis.statistics.blocks import scope
-from analysis.statistics.interval import Estimate
+from analysis.statistics.blocks import Scope, scope
+from analysis.statistics.interval import FEWEST, Estimate
 
 #: Transport of a writer -> what its figures do not stand for.
 _EMULATIONS = {
@@ -30,14 +30,14 @@ def caveats(
     precision: float | None,
     cap: int | None,
 ) -> list[str]:
-    """Caveats of one case and arm: its samples `own`, their ratios, and the median of these."""
+    """Caveats of one treatment of a case: its samples `own`, their ratios, the median of these."""
     notes = [
         str(note) for note in own["notes"].explode(empty_as_null=False).unique(maintain_order=True)
     ]
     notes += emulations([str(name) for name in own["transport"].unique(maintain_order=True)])
     pairs = sum(len(block) for block in blocks)
-    if scope(blocks) == "these allocations":
-        notes.append(f"{len(blocks)} allocations: the interval speaks of these alone (6 for more)")
+    if scope(blocks) is Scope.FEW:
+        notes.append(f"not enough allocations to generalise ({len(blocks)} of {FEWEST})")
     if precision is not None and effect is not None and effect.half_width > precision:
         most = "" if cap is None else f" of at most {cap}"
         notes.append(

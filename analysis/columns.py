@@ -1,10 +1,11 @@
 """Reads the samples of runs into typed columns, one row a sample.
 
 Files are read in pieces of a few MiB, so that memory grows with the columns and not with the
-text, and pieces are parsed side by side. Columns are those of `analysis.sample.Sample` with these
-differences: nodes are joined with commas, `seed` and `fom_extra` stay text (a seed may be wider
-than 64 bits, the keys of `fom_extra` differ between workloads), and the list of writers and their
-timetable become
+text, and pieces are parsed side by side. Columns are those of `analysis.sample.Sample`, typed by
+its hints, with these differences: nodes are joined with commas, `seed`, `factors` and `fom_extra`
+stay text (a seed may be wider than 64 bits, the keys of the others differ between campaigns and
+workloads), samples of schema 1 get the role and baseline of their arm, and the list of writers and
+their timetable become
 
 | column | meaning |
 |---|---|
@@ -29,81 +30,76 @@ import io
 import os
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import MISSING, dataclass, fields, is_dataclass
 from itertools import islice
 from pathlib import Path
-from typing import get_args
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import polars as pl
 import pydantic
 from pydantic_core import from_json
 
+from analysis.arms import Role
 from analysis.errors import InputError
-from analysis.sample import SCHEMA_VERSION, Better, Outcome, Sample
+from analysis.sample import NAME, SCHEMA_VERSION, Better, Outcome, Sample, WriterRecord
+from analysis.schema_1 import with_treatments
 
 _PIECE_B = 8 << 20
 
 _TEXT = pl.String()
 _NAME = pl.Categorical()
-#: Sample field -> type of its column; nested values as in `_NESTED`.
-_FIELDS: dict[str, pl.DataType] = {
-    "key": _TEXT,
-    "case": _NAME,
-    "workload": _NAME,
-    "arm": _NAME,
-    "block": pl.Int32(),
-    "pair": pl.Int32(),
-    "position": pl.Int32(),
-    "attempt": pl.Int32(),
-    "warmup": pl.Boolean(),
-    "outcome": _NAME,
-    "reason": _TEXT,
-    "start_s": pl.Float64(),
-    "elapsed_s": pl.Float64(),
-    "fom": pl.Float64(),
-    "fom_unit": _NAME,
-    "fom_better": _NAME,
-    "nodes": _TEXT,
-    "origin_nodes": _TEXT,
-    "provenance": _NAME,
-    "seed": _NAME,
-    "fom_extra": _TEXT,
-    "writers": _TEXT,
-    "timetable": _TEXT,
-    "notes": _TEXT,
-    "schema": pl.Int32(),
-}
-_OPTIONAL = {"reason", "fom", "fom_extra", "writers", "timetable", "notes", "schema"}
-_WRITER: dict[str, pl.DataType] = {
-    "injector": _TEXT,
-    "origin": _TEXT,
-    "target": _TEXT,
-    "transport": _TEXT,
-    "message_b": pl.Int64(),
-    "rate_alone_b_s": pl.Float64(),
-    "rate_b_s": pl.Float64(),
-    "rate_min_b_s": pl.Float64(),
-}
-#: What a writer may lack.
-_WRITER_MORE: dict[str, pl.DataType] = {
-    "buffer_node": pl.Int64(),
-    "counted_b": pl.Float64(),
-    "counted_s": pl.Float64(),
-    "counted_alone_b_s": pl.Float64(),
-    "direction": _TEXT,
-    "own_binding": _TEXT,
-    "target_on_node_share": pl.Float64(),
-    "target_pinned_b": pl.Int64(),
+
+
+def _type(hint: Any, names: pl.DataType, whole: pl.DataType) -> pl.DataType:
+    """Type of the column of a field; words of few values become `names`, integers `whole`."""
+    origin, parts = get_origin(hint), get_args(hint)
+    if origin in (Union, UnionType):
+        (inner,) = (part for part in parts if part is not NoneType)
+        return _type(inner, names, whole)
+    if origin is Literal or (origin is Annotated and NAME in parts):
+        return names
+    if origin is list:
+        return pl.List(_type(parts[0], _TEXT, pl.Int64()))
+    if is_dataclass(hint):
+        return pl.Struct(_types(hint))
+    return {int: whole, float: pl.Float64(), bool: pl.Boolean()}.get(hint, _TEXT)
+
+
+def _types(record: Any) -> dict[str, pl.DataType]:
+    """Field -> type of what is nested in a sample, where a table has no cell for it."""
+    return {
+        name: _type(hint, _TEXT, pl.Int64())
+        for name, hint in get_type_hints(record, include_extras=True).items()
+        if get_origin(hint) is not dict
+    }
+
+
+def _required(record: Any) -> list[str]:
+    """Fields that need a value: without a default, and never None."""
+    hints = get_type_hints(record, include_extras=True)
+    return [
+        each.name
+        for each in fields(record)
+        if each.default is MISSING
+        and each.default_factory is MISSING
+        and NoneType not in get_args(hints[each.name])
+    ]
+
+
+_COLUMNS: dict[str, pl.DataType] = {
+    name: _type(hint, _NAME, pl.Int32())
+    for name, hint in get_type_hints(Sample, include_extras=True).items()
 }
 #: Parsed as JSON text first and taken apart later, which is four times as fast; but polars leaves
 #: escapes out of that text, so a piece that holds a backslash is parsed with these types at once.
-_NESTED: dict[str, pl.DataType] = {
-    "nodes": pl.List(_TEXT),
-    "origin_nodes": pl.List(_TEXT),
-    "notes": pl.List(_TEXT),
-    "writers": pl.List(pl.Struct(_WRITER | _WRITER_MORE)),
-    "timetable": pl.Struct({"writers": pl.Int32()}),
+_NESTED = {name: type_ for name, type_ in _COLUMNS.items() if type_.is_nested()}
+_AS_TEXT = {
+    name: _TEXT if name in _NESTED or type_ == _NAME else type_ for name, type_ in _COLUMNS.items()
 }
+_NAMES = [name for name, type_ in _COLUMNS.items() if type_ == _NAME]
+_REQUIRED = _required(Sample)
+_WRITER = _required(WriterRecord)
 _SCHEMA_RULE = f"at most {SCHEMA_VERSION}; a newer nimc wrote this, read it with that one"
 _SAMPLE = pydantic.TypeAdapter(Sample)
 
@@ -130,7 +126,7 @@ def read_run(run: Path) -> Samples:
     """The samples of the run in folder `run`; none is an empty frame.
 
     Raises InputError, naming file and line, for a line that is no sample, for a sample of a newer
-    schema and for a sample that stands twice.
+    schema and for a duplicate key.
     """
     return read_samples(sorted((run / "samples").glob("*.jsonl")))
 
@@ -177,9 +173,7 @@ def _is_object(text: bytes) -> bool:
 
 def _columns(piece: _Piece) -> pl.DataFrame:
     """The rows of whole lines."""
-    schema = {name: _TEXT if type_ == _NAME else type_ for name, type_ in _FIELDS.items()}
-    if b"\\" in piece.text:
-        schema |= _NESTED
+    schema = _AS_TEXT | _NESTED if b"\\" in piece.text else _AS_TEXT
     try:
         raw = pl.read_ndjson(io.BytesIO(piece.text), schema=schema)
         frame = _flatten(raw)
@@ -189,7 +183,7 @@ def _columns(piece: _Piece) -> pl.DataFrame:
     if raw.height != piece.lines:
         _blame(piece)
     _check(frame, piece)
-    return frame.drop("incomplete")
+    return with_treatments(frame.drop("incomplete"))
 
 
 def _flatten(raw: pl.DataFrame) -> pl.DataFrame:
@@ -211,11 +205,12 @@ def _flatten(raw: pl.DataFrame) -> pl.DataFrame:
     ).with_columns(
         pl.col("schema").fill_null(1),
         pl.col("notes", "writers").fill_null([]),
+        pl.col("factors").fill_null("{}"),
     )
     some = writers.list.len() > 0
     incomplete = pl.any_horizontal(of(name).is_null() for name in _WRITER)
     flat = nested.with_columns(
-        pl.col(*(name for name, type_ in _FIELDS.items() if type_ == _NAME)).cast(_NAME),
+        pl.col(_NAMES).cast(_NAME),
         pl.col("nodes", "origin_nodes").list.join(",").cast(_NAME),
         pl.col("notes").list.eval(pl.element().cast(_NAME)),
         injector=names("injector"),
@@ -250,9 +245,10 @@ def _check(frame: pl.DataFrame, piece: _Piece) -> None:
     newer = pl.col("schema") > SCHEMA_VERSION
     rules = [
         ("schema", newer, _SCHEMA_RULE),
-        *((n, pl.col(n).is_null(), "a value") for n in _FIELDS if n not in _OPTIONAL),
+        *((name, pl.col(name).is_null(), "a value") for name in _REQUIRED),
         one_of("outcome", Outcome),
         one_of("fom_better", Better),
+        one_of("role", Role),
         (
             "fom",
             (pl.col("outcome").cast(pl.String) == "kept") & ~(pl.col("fom") > 0).fill_null(False),
@@ -293,4 +289,4 @@ def _refuse_duplicates(frame: pl.DataFrame) -> None:
     twice = frame.filter(pl.col("key").is_duplicated())
     if twice.height:
         key = twice["key"][0]
-        raise InputError(f"sample '{key}' stands {(twice['key'] == key).sum()} times in the run")
+        raise InputError(f"duplicate sample key '{key}', {(twice['key'] == key).sum()} times")

@@ -15,20 +15,20 @@ from typing import Any, Literal
 import polars as pl
 
 from analysis.estimate import Result
-from analysis.pairs import SILENT_ARMS, ratio_blocks
+from analysis.pairs import ratio_blocks
 from analysis.report.data import RunData
-from analysis.report.words import facts
-from analysis.statistics.blocks import scope
+from analysis.report.words import binary, facts
+from analysis.statistics.blocks import Scope, scope
 from analysis.statistics.two_samples import ratio_between
 
-#: What is compared: the slowdown, or the time for the same work in one arm.
+#: What is compared: the slowdown, or the time for the same work under baseline or treatment.
 Metric = Literal["slowdown", "off", "on"]
 Change = Literal["worse", "better", "no change", "too few pairs", "noise floor missing"]
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """One figure of one case and arm, this run against the reference; above 1 is worse."""
+    """One figure of one case and treatment, this run against the reference; above 1 is worse."""
 
     case: str
     arm: str
@@ -60,20 +60,25 @@ class Difference:
 
 
 def compare(reference: RunData, this: RunData) -> list[Comparison]:
-    """Compares every case and writing arm that both runs hold."""
+    """Compares every case and effect that both runs hold, by the treatment's name."""
     old = {(row.case, row.arm): row for row in reference.results}
     found = []
     for row in this.results:
         before = old.get((row.case, row.arm))
-        if before is not None and row.arm not in SILENT_ARMS and before.unit == row.unit:
+        if before is not None and row.role == "effect" and _figure(before) == _figure(row):
             found += _of_row(reference, before, this, row)
     return found
+
+
+def _figure(row: Result) -> tuple[str, str]:
+    """What figures of merit must share to be compared."""
+    return row.unit, row.better
 
 
 def _of_row(reference: RunData, before: Result, this: RunData, row: Result) -> list[Comparison]:
     blocks = [ratio_blocks(run.pairs, row.case, row.arm) for run in (reference, this)]
     # Allocations are the unit only where both runs have enough of them.
-    by_block = all(scope(of_run) == "allocations like these" for of_run in blocks)
+    by_block = all(scope(of_run) is Scope.ANY for of_run in blocks)
     slowdowns = [_values(of_run, by_block) for of_run in blocks]
     comparisons = [_judge(before, row, "slowdown", slowdowns[0], slowdowns[1])]
     metrics: tuple[Metric, Metric] = ("off", "on")
@@ -92,7 +97,7 @@ def _values(blocks: Sequence[Sequence[float]], by_block: bool) -> list[float]:
 def _times(run: RunData, row: Result, metric: Metric, by_block: bool) -> list[float]:
     """Time for the same work: the figure of merit itself, or one over it for a rate."""
     chosen = run.pairs.filter(pl.col("case") == row.case, pl.col("arm") == row.arm)
-    rate = row.unit.endswith("/s")
+    rate = row.better == "higher"
     time = (1 / pl.col(metric) if rate else pl.col(metric)).alias("time")
     blocks = chosen.group_by("block", maintain_order=True).agg(time)["time"].to_list()
     return _values(blocks, by_block)
@@ -137,12 +142,30 @@ def differences(reference: RunData, this: RunData) -> list[Difference]:
     ]
 
 
+def _measured(run: RunData) -> dict[str, str]:
+    """Case and effect -> its unit and its writes: `measured in s, write of 64 KiB over tcp ...`."""
+    made = run.samples.filter(pl.col("role") == "effect", pl.col("writers") > 0)
+    kinds = ("direction", "message_b", "transport", "injector")
+    of: dict[tuple[str, str], list[str]] = {}
+    for case, arm, direction, message_b, transport, injector in (
+        made.select("case", "arm", *kinds).unique(maintain_order=True).iter_rows()
+    ):
+        text = f"{direction or 'write'} of {binary(message_b)} over {transport} by {injector}"
+        of.setdefault((case, arm), []).append(text)
+    return {
+        f"{row.case} {row.arm}": ", ".join(
+            [f"measured in {row.unit}", *sorted(of.get((row.case, row.arm), []))]
+        )
+        for row in run.results
+        if row.role == "effect"
+    }
+
+
 def _facts(run: RunData) -> dict[str, str]:
     header = run.header
     found = {"machine": header.machine, "campaign": header.campaign, "digest": header.digest}
-    # What stands in one run alone, or in another unit, is compared with nothing: it is told here.
-    measured = [row for row in run.results if row.arm not in SILENT_ARMS]
-    found |= {f"{row.case} {row.arm}": f"measured in {row.unit}" for row in measured}
+    # What is in one run alone, or in another unit, is compared with nothing: it is named here.
+    found |= _measured(run)
     found["commit"] = header.commit or "unknown"
     found |= dict(facts({"version": header.versions}))
     found |= dict(facts(header.facts))

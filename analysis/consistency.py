@@ -46,4 +46,4 @@ def _note(records: list[dict[str, Any]]) -> str | None:
     ]
     if not differ:
         return None
-    return f"blocks were not all made in one way: {', '.join(differ)} (see provenance)"
+    return f"provenance differs between blocks: {', '.join(differ)}"

@@ -9,7 +9,7 @@ checkpoint. The expected time a unit of work takes is proportional to
 
 Expanded in sqrt(write / 2M) this gives the closed form of J. T. Daly, "A higher order estimate of
 the optimum checkpoint interval for restart dumps", Future Generation Computer Systems 22 (2006)
-303-312, which seed 000, section VI, uses.
+303-312, which Groves, Grant and Arnold 2016 use (section VI).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""From the samples of a run to its results: one row for each case and arm.
+"""From the samples of a run to its results: one row for each case and treatment.
 
 samples = read_run(run)
 rows = results(samples.frame, StoppingRule.of(load_header(run)))
@@ -6,20 +6,24 @@ rows = results(samples.frame, StoppingRule.of(load_header(run)))
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import polars as pl
 
+from analysis.arms import Role
 from analysis.caveats import caveats
-from analysis.pairs import SILENT_ARMS, in_order, judged, pair_table, ratio_blocks
+from analysis.pairs import in_order, judged, pair_table, ratio_blocks
 from analysis.run import RunHeader
+from analysis.sample import Better, Level
 from analysis.statistics.blocks import blocked_median
 from analysis.statistics.interval import FEWEST, Estimate
 from analysis.statistics.means import mean
 from analysis.verdict import Verdict, judge
 
-_OWN_VERDICT: dict[str, Verdict] = {"aa": "noise floor", "spin": "control"}
+_OWN_VERDICT: dict[Role, Verdict] = {"floor": "noise floor", "control": "control"}
 
 
 @dataclass(frozen=True)
@@ -38,15 +42,16 @@ class StoppingRule:
 
 @dataclass(frozen=True)
 class Result:
-    """What one arm did to one case; figures in SI units, None where there is none."""
+    """What one treatment did to one case; figures in SI units, None where there is none."""
 
     case: str
     workload: str
+    #: The treatment's name.
     arm: str
-    #: Pairs that count, and runs of this arm or of `off` that do not.
+    #: Pairs that count, and runs of this treatment or of its baseline that do not.
     pairs: int
     rejected: int
-    #: Medians of the figures of merit of the pairs that count, in `unit`.
+    #: Medians of the figures of merit of the pairs that count, baseline and treatment, in `unit`.
     off_median: float | None
     on_median: float | None
     unit: str
@@ -54,7 +59,7 @@ class Result:
     slowdown: float | None
     slowdown_low: float | None
     slowdown_high: float | None
-    #: Interval of the A/A arm (off against off) and of the control of the same case.
+    #: Interval of the A/A comparison (off against off) and of the control with the same baseline.
     noise_floor_low: float | None
     noise_floor_high: float | None
     control_low: float | None
@@ -69,6 +74,15 @@ class Result:
     notes: list[str]
     #: What the writers did: `write` into the node's memory, or `read` from it; None without any.
     direction: str | None = None
+    role: Role = field(kw_only=True)
+    #: Name of the treatment that it is paired with.
+    baseline: str = field(kw_only=True)
+    #: Factor -> level.
+    factors: dict[str, Level] = field(default_factory=dict, kw_only=True)
+    #: Which figures of merit are better: all that is said of a ratio's direction rests on it.
+    better: Better = field(kw_only=True)
+    #: The baseline falls short of what the machine's site file expects.
+    slower_than_reference: bool = False
 
     def __post_init__(self) -> None:
         for name in ("slowdown", "noise_floor", "control"):
@@ -83,7 +97,7 @@ class Result:
 
 
 def results(samples: pl.DataFrame, asked: StoppingRule = StoppingRule()) -> list[Result]:
-    """One row for each case and each of its arms but `off`, in the order the cases were run."""
+    """One row for each case and each treatment that has a baseline, in the order cases were run."""
     marked = judged(samples)
     return results_of(marked, pair_table(marked), asked)
 
@@ -91,30 +105,53 @@ def results(samples: pl.DataFrame, asked: StoppingRule = StoppingRule()) -> list
 def results_of(marked: pl.DataFrame, pairs: pl.DataFrame, asked: StoppingRule) -> list[Result]:
     """As `results`, from `analysis.pairs.judged` samples and their `pair_table`."""
     started = marked.group_by("case", maintain_order=True).agg(pl.col("start_s").min())
-    rows = []
+    rows: list[Result] = []
     for case in started.sort("start_s", maintain_order=True)["case"]:
         of_case = marked.filter(pl.col("case") == case)
         of_pairs = pairs.filter(pl.col("case") == case)
-        arms = in_order(str(arm) for arm in of_case["arm"].unique() if arm != "off")
-        blocks = {arm: ratio_blocks(of_pairs, case, arm) for arm in arms}
-        effects = {arm: blocked_median(ratios) for arm, ratios in blocks.items()}
-        rows += [_row(arm, of_case, of_pairs, blocks[arm], effects, asked) for arm in arms]
+        rows += _of_case(of_case, of_pairs, str(case), asked)
     return rows
 
 
+@dataclass(frozen=True)
+class _Treated:
+    """A treatment of a case with its ratios, a list a block."""
+
+    arm: str
+    role: Role
+    baseline: str
+    blocks: list[list[float]]
+    effect: Estimate | None
+
+
+def _of_case(
+    samples: pl.DataFrame, pairs: pl.DataFrame, case: str, asked: StoppingRule
+) -> list[Result]:
+    known = samples.select("arm", "role", "baseline").unique().drop_nulls("baseline")
+    of = {arm: (role, baseline) for arm, role, baseline in known.iter_rows()}
+    found = []
+    for arm in in_order(of):
+        role, baseline = of[arm]
+        blocks = ratio_blocks(pairs, case, arm)
+        found.append(_Treated(arm, role, baseline, blocks, blocked_median(blocks)))
+    return [_row(each, found, samples, pairs, asked) for each in found]
+
+
 def _row(
-    arm: str,
+    this: _Treated,
+    treated: list[_Treated],
     of_case: pl.DataFrame,
     pairs: pl.DataFrame,
-    blocks: list[list[float]],
-    effects: dict[str, Estimate | None],
     asked: StoppingRule,
 ) -> Result:
-    effect, noise_floor, control = effects[arm], effects.get("aa"), effects.get("spin")
-    chosen = pairs.filter(pl.col("arm") == arm)
-    own = of_case.filter(pl.col("arm") == arm)
-    lost = of_case.filter(pl.col("arm").cast(pl.String).is_in(["off", arm]), status="rejected")
-    verdict = _OWN_VERDICT.get(arm) or judge(
+    # Of controls and floors, those that share this one's baseline.
+    beside = {each.role: each.effect for each in treated if each.baseline == this.baseline}
+    effect, noise_floor, control = this.effect, beside.get("floor"), beside.get("control")
+    chosen = pairs.filter(pl.col("arm") == this.arm)
+    own = of_case.filter(pl.col("arm") == this.arm)
+    both = pl.col("arm").cast(pl.String).is_in([this.baseline, this.arm])
+    lost = of_case.filter(both, status="rejected")
+    verdict = _OWN_VERDICT.get(this.role) or judge(
         effect,
         noise_floor,
         control,
@@ -127,7 +164,7 @@ def _row(
     return Result(
         case=str(own["case"][0]),
         workload=str(own["workload"][0]),
-        arm=arm,
+        arm=this.arm,
         pairs=chosen.height,
         rejected=lost.height,
         off_median=_median(chosen["off"]),
@@ -140,13 +177,23 @@ def _row(
         noise_floor_high=noise_floor.high if noise_floor else None,
         control_low=control.low if control else None,
         control_high=control.high if control else None,
-        writer_rate_alone_b_s=_rate(arm, chosen["writer_rate_alone_b_s"]),
-        writer_rate_b_s=_rate(arm, chosen["writer_rate_b_s"]),
+        writer_rate_alone_b_s=_rate(this, chosen["writer_rate_alone_b_s"]),
+        writer_rate_b_s=_rate(this, chosen["writer_rate_b_s"]),
         verdict=verdict,
         rejections=_rejections(lost),
-        notes=caveats(own, blocks, effect, asked.precision, asked.pairs_cap),
+        notes=caveats(own, this.blocks, effect, asked.precision, asked.pairs_cap),
         direction=None if directions.is_empty() else str(directions[0]),
+        role=this.role,
+        baseline=this.baseline,
+        factors=levels(str(own["factors"][0])),
+        better="higher" if own["fom_better"][0] == "higher" else "lower",
     )
+
+
+def levels(text: str) -> dict[str, Level]:
+    """Factor -> level, of the column `factors`."""
+    found: Mapping[str, Level] = json.loads(text)
+    return dict(found)
 
 
 def _median(values: pl.Series) -> float | None:
@@ -154,9 +201,9 @@ def _median(values: pl.Series) -> float | None:
     return float(median) if isinstance(median, float) else None
 
 
-def _rate(arm: str, rates: pl.Series) -> float | None:
-    """Harmonic mean of the writers' rates; None for arms that do not write."""
-    if arm in SILENT_ARMS or rates.is_empty() or rates.null_count():
+def _rate(of: _Treated, rates: pl.Series) -> float | None:
+    """Harmonic mean of the writers' rates; None where nothing is to be written."""
+    if of.role != "effect" or rates.is_empty() or rates.null_count():
         return None
     return mean(rates.to_numpy().tolist(), "higher")
 

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Iterable
 
 import polars as pl
 
+from analysis import arms
 from analysis.errors import InputError
 
-#: Arms that do not write; any other arm's sample counts only if its writers were seen to write.
-SILENT_ARMS = ("off", "aa", "spin")
-#: Arms as tables and figures show them; any other comes last.
-_ORDER = ("off", "on", "constant", "daly", "full", "spin", "aa")
 _PAIR = ["case", "block", "pair"]
 _RATES = ["writer_rate_alone_b_s", "writer_rate_b_s"]
 
@@ -19,13 +17,12 @@ _RATES = ["writer_rate_alone_b_s", "writer_rate_b_s"]
 def judged(samples: pl.DataFrame) -> pl.DataFrame:
     """`samples` with the column `status`: `counts`, `warm-up` or `rejected`.
 
-    Whatever the record says, a sample of a writing arm does not count where no writer wrote: its
+    Whatever the record says, a sample of an effect does not count where no writer wrote: its
     `reason` then says so. A timetable with no writer at work at a time asks for none.
     """
     kept = pl.col("outcome").cast(pl.String) == "kept"
-    silent = pl.col("arm").cast(pl.String).is_in(SILENT_ARMS)
-    asked = (pl.col("timetable") != 0).fill_null(True)
-    idle = kept & ~silent & asked & ~(pl.col("writer_rate_b_s") > 0).fill_null(False)
+    asked = (pl.col("role") == "effect") & (pl.col("timetable") != 0).fill_null(True)
+    idle = kept & asked & ~(pl.col("writer_rate_b_s") > 0).fill_null(False)
     return samples.with_columns(
         reason=pl.when(idle).then(pl.lit("no writer wrote meanwhile")).otherwise("reason"),
         status=pl.when(~kept | idle)
@@ -36,19 +33,34 @@ def judged(samples: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def in_order(arms: Iterable[str]) -> list[str]:
-    """`arms` in the order of tables and figures."""
-    return sorted(arms, key=lambda arm: (_ORDER.index(arm) if arm in _ORDER else len(_ORDER), arm))
+def in_order(treatments: Iterable[str]) -> list[str]:
+    """Treatments as `analysis.arms.in_order`, those of one arm by their levels: 5 before 10."""
+
+    def natural(name: str) -> list[tuple[float, str]]:
+        parts = re.split(r"(\d+(?:\.\d+)?)", name)
+        return [(float(part), "") if at % 2 else (0.0, part) for at, part in enumerate(parts)]
+
+    return arms.in_order(sorted(treatments, key=natural))
+
+
+def counted(marked: pl.LazyFrame, *columns: str) -> pl.DataFrame:
+    """Case, block, pair, arm and `columns` of the `judged` runs that count.
+
+    Of a run that was repeated, the last attempt.
+    """
+    runs = marked.filter(pl.col("status") == "counts").select(*_PAIR, "arm", *columns).collect()
+    return runs.unique([*_PAIR, "arm"], keep="last", maintain_order=True)
 
 
 def pair_table(samples: pl.DataFrame) -> pl.DataFrame:
-    """One row for each pair and arm of which both that arm's run and the `off` run count.
+    """One row for each pair and treatment of which both its run and its baseline's count.
 
-    Columns: case, block, pair, arm, start_s, `off` and `on` (the two figures of merit), `ratio`
-    (slowdown: times on/off, rates off/on), writer_rate_alone_b_s, writer_rate_b_s; in the order of
-    `samples`, which may be those of `judged` already. Files hold samples in order of time.
-    Of a run that was repeated, the last attempt stands. Raises InputError for a case whose samples
-    disagree on unit or direction.
+    Columns: case, block, pair, arm, baseline, start_s, `off` and `on` (the figures of merit of
+    the baseline and of the treatment), `ratio` (slowdown: times on/off, rates off/on),
+    writer_rate_alone_b_s, writer_rate_b_s; in the order of `samples`, which may be those of
+    `judged` already. Files hold samples in order of time. Of a run that was repeated, the last
+    attempt stands. Raises InputError where samples that share a baseline disagree on unit or
+    direction.
     """
     _refuse_mixtures(samples)
     marked = samples if "status" in samples.columns else judged(samples)
@@ -59,38 +71,42 @@ def pair_table(samples: pl.DataFrame) -> pl.DataFrame:
 
 
 def _pairs(marked: pl.LazyFrame) -> pl.DataFrame:
-    last = (
-        marked.filter(pl.col("status") == "counts")
-        .select(*_PAIR, "arm", "start_s", "fom", "fom_better", *_RATES)
-        .collect()
-        .unique([*_PAIR, "arm"], keep="last", maintain_order=True)
-    )
-    off = last.filter(pl.col("arm") == "off").select(*_PAIR, off="fom")
+    last = counted(marked, "baseline", "start_s", "fom", "fom_better", *_RATES)
+    off = last.select(*_PAIR, pl.col("arm").alias("baseline"), off="fom")
     on = pl.col("on")
     higher = pl.col("fom_better") == "higher"
     return (
-        last.filter(pl.col("arm") != "off")
+        last.filter(pl.col("baseline").is_not_null())
         .rename({"fom": "on"})
-        .join(off, on=_PAIR, maintain_order="left")
+        .join(off, on=[*_PAIR, "baseline"], maintain_order="left")
         .with_columns(ratio=pl.when(higher).then(pl.col("off") / on).otherwise(on / pl.col("off")))
-        .select(*_PAIR, "arm", "start_s", "off", "on", "ratio", *_RATES)
+        .select(*_PAIR, "arm", "baseline", "start_s", "off", "on", "ratio", *_RATES)
     )
 
 
-def pairless(samples: pl.DataFrame, arms: Sequence[str]) -> dict[str, str]:
-    """Arms without a pair that counts -> why their last run, or the last of `off`, does not."""
+def pairless(samples: pl.DataFrame, treatments: Iterable[str]) -> dict[str, str]:
+    """Treatments without a pair that counts -> why their last run, or their baseline's, does not.
+
+    `treatments` are names of some that have a baseline. One that was never run may owe it to a
+    baseline that failed before it.
+    """
     marked = judged(samples)
     paired = set(pair_table(marked)["arm"])
-    reasons = dict(marked.filter(status="rejected").select("arm", "reason").iter_rows())
-    return {
-        arm: str(reasons.get(arm) or reasons.get("off") or "no run was made")
-        for arm in arms
-        if arm not in {*paired, "off"}
-    }
+    rejected = marked.filter(status="rejected")
+    reasons: dict[str, str] = dict(rejected.select("arm", "reason").iter_rows())
+    baselines = dict(marked.select("arm", "baseline").unique().iter_rows())
+    of_any = rejected.filter(role="baseline")["reason"].to_list()
+
+    def why(name: str) -> str:
+        if name not in baselines:
+            return of_any[-1] if of_any else "no run was made"
+        return reasons.get(name) or reasons.get(baselines[name]) or "no run was made"
+
+    return {name: why(name) for name in treatments if name not in paired}
 
 
 def ratio_blocks(pairs: pl.DataFrame, case: str, arm: str) -> list[list[float]]:
-    """The ratios of one case and arm, a list for each block, for `blocked_median` and `enough`."""
+    """The ratios of one case and treatment, a list for each block, for `blocked_median`."""
     chosen = pairs.filter(pl.col("case") == case, pl.col("arm") == arm)
     blocks = chosen.group_by("block", maintain_order=True).agg("ratio")
     return blocks["ratio"].to_list()
@@ -98,10 +114,13 @@ def ratio_blocks(pairs: pl.DataFrame, case: str, arm: str) -> list[list[float]]:
 
 def _refuse_mixtures(samples: pl.DataFrame) -> None:
     mixed = (
-        samples.group_by("case")
+        samples.group_by("case", baseline=pl.coalesce("baseline", "arm"))
         .agg(pl.col("fom_unit", "fom_better").unique())
         .filter((pl.col("fom_unit").list.len() > 1) | (pl.col("fom_better").list.len() > 1))
     )
     if mixed.height:
-        case, units, _ = mixed.row(0)
-        raise InputError(f"case '{case}': samples must share one fom_unit and fom_better: {units}")
+        case, baseline, units, _ = mixed.row(0)
+        raise InputError(
+            f"case '{case}': samples of '{baseline}' and of what is paired with it must share one"
+            f" fom_unit and fom_better: {', '.join(sorted(units))}"
+        )

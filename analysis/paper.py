@@ -1,4 +1,4 @@
-"""The published figures of seed 000 (the NiMC paper), as `paper.json` holds them."""
+"""The published figures of Groves, Grant and Arnold 2016, as `paper.json` holds them."""
 
 from __future__ import annotations
 

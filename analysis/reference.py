@@ -9,38 +9,35 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
+from analysis.arms import BASELINE
 from analysis.estimate import Result
 from analysis.run import RunHeader
 
-#: First words of the note, by which a row that falls short is known.
-SLOWER = "slower than its reference"
-
 
 def hold_against_references(rows: Iterable[Result], header: RunHeader) -> list[Result]:
-    """The rows, with a note on each whose `off` median falls short of the machine's reference."""
+    """The rows, flagged and with a note where the baseline falls short of the machine's reference.
+
+    A reference is for the case as it is at its first levels: other baselines are held against none.
+    """
     site = header.facts.get("site") or {}
     references: dict[str, float] = site.get("references") or {}
     tolerance = float(site.get("reference_tolerance") or 0.0)
     told = []
     for row in rows:
-        note = _shortfall(row, references.get(row.case), tolerance)
-        told.append(replace(row, notes=[note, *row.notes]) if note else row)
+        reference = references.get(row.case) if row.baseline == BASELINE else None
+        if reference is not None and _falls_short(row, reference, tolerance):
+            note = (
+                f"slower than its reference: {row.off_median:.4g} {row.unit} without writers;"
+                f" {reference:.4g} {row.unit} within {tolerance:.0%} was expected"
+            )
+            row = replace(row, slower_than_reference=True, notes=[note, *row.notes])
+        told.append(row)
     return told
 
 
-def is_slower(row: Result) -> bool:
-    """Whether `hold_against_references` found the row's case slower than it should be."""
-    return any(note.startswith(SLOWER) for note in row.notes)
-
-
-def _shortfall(row: Result, reference: float | None, tolerance: float) -> str | None:
-    """Times are better lower, all rates higher."""
-    if reference is None or row.off_median is None:
-        return None
-    cost = row.off_median / reference if row.unit == "s" else reference / row.off_median
-    if cost <= 1 + tolerance:
-        return None
-    return (
-        f"{SLOWER}: {row.off_median:.4g} {row.unit} without writers; {reference:.4g} {row.unit}"
-        f" within {tolerance:.0%} was expected"
-    )
+def _falls_short(row: Result, reference: float, tolerance: float) -> bool:
+    if row.off_median is None:
+        return False
+    lower = row.better == "lower"
+    cost = row.off_median / reference if lower else reference / row.off_median
+    return cost > 1 + tolerance

@@ -2,6 +2,7 @@
 
 run.json                 this header
 samples/CASE.jsonl       one sample a line (`analysis.sample.Sample`), only ever appended to
+counters/CASE.jsonl      what tools counted in each run's ranks (`analysis.counters`)
 provenance/SHA256.json   how runs were made; samples name these files
 logs/CASE/BLOCK/         what the application, the writers and ReFrame printed
 report/                  report.html and the data behind it; can be made again at any time

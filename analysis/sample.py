@@ -9,12 +9,16 @@ compute nodes that have nothing else.
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from analysis.arms import Role
 
 #: 2 added `role`, `baseline` and `factors`; samples of schema 1 are still read.
 SCHEMA_VERSION = 2
+
+#: Marks a field that has few values in a run, which readers keep once each.
+NAME = "name"
+Name = Annotated[str, NAME]
 
 Better = Literal["lower", "higher"]
 
@@ -132,12 +136,12 @@ class Sample:
     #: Unique name: case/block/pair/arm/attempt.
     key: str
     #: What was measured, as the campaign names it (`stream`, `lammps@4`).
-    case: str
+    case: Name
     #: Row of the table of workloads.
-    workload: str
+    workload: Name
     #: Name of the treatment: an arm (`off`, `on`, `spin`, `aa`) and, after `@`, the levels that
     #: differ from the first ones (`on@rate=25%`).
-    arm: str
+    arm: Name
     #: Index of the allocation, of the pair in it, of the run in the pair, and of the repetition.
     block: int
     pair: int
@@ -154,15 +158,15 @@ class Sample:
     #: Figure of merit in SI units; None where the run yielded none.
     fom: float | None
     #: `s`, `B/s`, `1/s`, ...
-    fom_unit: str
+    fom_unit: Name
     fom_better: Better
     #: Host names.
     nodes: list[str]
     origin_nodes: list[str]
     #: Name of the file in `provenance/` that tells how the run was made (its SHA-256).
-    provenance: str
-    #: Seed of the block's order of runs.
-    seed: int
+    provenance: Name
+    #: Seed of the block's order of runs; may be wider than 64 bits.
+    seed: Annotated[int, NAME]
     #: Whatever else the workload reports, SI units in the key names.
     fom_extra: dict[str, float] = field(default_factory=dict)
     writers: list[WriterRecord] = field(default_factory=list)
@@ -173,9 +177,9 @@ class Sample:
     #: What the treatment is for; None in samples of schema 1, whose arms say it.
     role: Role | None = None
     #: Name of the treatment that it is paired with; None for a baseline.
-    baseline: str | None = None
+    baseline: Name | None = None
     #: Factor -> level. A factor of the writes has none where nothing is written.
-    factors: dict[str, Level] = field(default_factory=dict)
+    factors: Annotated[dict[str, Level], NAME] = field(default_factory=dict)
     schema: int = SCHEMA_VERSION
 
     def as_dict(self) -> dict[str, Any]:

@@ -8,9 +8,10 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from analysis.arms import LEVELS
+from analysis.contrasts import Contrast
 from analysis.estimate import Result
 from analysis.numbers import NONE, effect, interval, number, scale
-from analysis.pairs import SILENT_ARMS
 from analysis.rejections import kinds
 from analysis.verdict import Verdict
 
@@ -31,46 +32,81 @@ def console() -> Console:
     return terminal if terminal.is_terminal else Console(width=WIDTH)
 
 
-def results_table(rows: Sequence[Result]) -> RenderableType:
-    """Effects with what they are held against, one row a case and writing arm, and their caveats.
+def results_table(rows: Sequence[Result], contrasts: Sequence[Contrast] = ()) -> RenderableType:
+    """Effects with what they are held against, one row each, their caveats, and what levels cost.
 
-    A control and a noise floor have columns of their own; a case with nothing else shows its arms.
+    Controls and noise floors have columns of their own; a case with nothing else shows them.
     """
-    writing = {row.case for row in rows if row.arm not in SILENT_ARMS}
-    shown = [row for row in rows if row.arm not in SILENT_ARMS or row.case not in writing]
-    table = Table(box=None, padding=(0, 1, 0, 0), header_style="bold", collapse_padding=True)
+    effects = {row.case for row in rows if row.role == "effect"}
+    shown = [row for row in rows if row.role == "effect" or row.case not in effects]
+    if not shown:
+        return Text("no result: no run of any arm but 'off'")
+    table = _table()
     table.add_column("workload", overflow="fold", min_width=8, max_width=12)
     for name in ("off", "on", "slowdown", "noise floor", "control", "GB/s written"):
         table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("pairs", no_wrap=True)
+    table.add_column("accepted\nrejected", justify="right", no_wrap=True)
     table.add_column("verdict", max_width=16)
     for row in shown:
         table.add_row(*_cells(row))
-    return Group(table, *_below(shown)) if shown else Text("no result: no run of any arm but 'off'")
+    return Group(table, *_below(shown), *_prices(contrasts))
+
+
+def _table() -> Table:
+    return Table(box=None, padding=(0, 1, 0, 0), header_style="bold", collapse_padding=True)
 
 
 def _cells(row: Result) -> list[RenderableType]:
-    factor, unit = scale(row.off_median, row.unit)
+    divisor, unit = scale(row.off_median, row.unit)
 
     def fom(value: float | None) -> str:
-        return number(value / factor) if value is not None else NONE
+        return number(value / divisor) if value is not None else NONE
 
-    arm = "" if row.arm == "on" else f" {row.arm}"
+    arm, _, told = row.arm.partition(LEVELS)
+    name = row.case if arm == "on" else f"{row.case} {arm}"
+    levels = [level.partition("=") for level in told.split(",") if level]
+    named = [name, *(f"{factor.replace('_', ' ')} {at}" for factor, _, at in levels)]
     writers = ""
     if row.writer_rate_b_s is not None and row.writer_rate_alone_b_s is not None:
         alone, during = row.writer_rate_alone_b_s / 1e9, row.writer_rate_b_s / 1e9
         writers = f"{number(alone, 3)} alone \n{number(during, 3)} during"
     return [
-        f"{row.case}{arm}\n[dim]{unit}[/dim]",
+        Text("\n".join(named)).append(f"\n{unit}", style="dim"),
         fom(row.off_median),
         fom(row.on_median),
         "\n".join(effect(row.slowdown, row.slowdown_low, row.slowdown_high)),
         "\n" + interval(row.noise_floor_low, row.noise_floor_high),
         "\n" + interval(row.control_low, row.control_high),
         writers or NONE,
-        f"{row.pairs} kept\n{row.rejected} lost",
+        f"{row.pairs}\n{row.rejected}",
         Text(row.verdict, style=_STYLE.get(row.verdict, "yellow")),
     ]
+
+
+def _prices(contrasts: Sequence[Contrast]) -> list[RenderableType]:
+    """What levels cost without writers and help with them; nothing where no levels are crossed."""
+    if not contrasts:
+        return []
+    table = _table()
+    table.add_column("workload", overflow="fold", min_width=8, max_width=12)
+    for name in ("treatment", "against"):
+        table.add_column(name, overflow="fold")
+    for name in ("price", "gain", "noise floor", "pairs"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for each in contrasts:
+        figure = "\n".join(effect(each.ratio, each.ratio_low, each.ratio_high))
+        table.add_row(
+            each.case,
+            *(Text(name.replace(",", ", ")) for name in (each.treatment, each.against)),
+            *((figure, "") if each.kind == "price" else ("", figure)),
+            "\n" + interval(each.noise_floor_low, each.noise_floor_high),
+            str(each.pairs),
+        )
+    legend = (
+        "price: time at the level / at the first level, without writers; "
+        "gain: time at the first level / at the level, with writers"
+    )
+    return [Text(), table, Text(legend, style="dim")]
 
 
 def _below(rows: Sequence[Result]) -> list[Text]:

@@ -138,7 +138,7 @@ class Column:
 
 
 def table_5() -> tuple[list[int], list[Column]]:
-    """Table V of seed 000: its node counts, and its columns published and computed.
+    """Table V of Groves, Grant and Arnold (2016): node counts, and columns published and computed.
 
     The FDR column stands twice: with the write of 0.5 s that the paper states, from which it does
     not follow, and with the effective length from which it follows as writes a second.

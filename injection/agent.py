@@ -1,9 +1,7 @@
-"""The agent: one a node, started once a block; starts, watches and stops the writers there.
+"""The agent: one a node, started once a block; starts, watches, paces and stops the writers there.
 
-It calls the conductor and then does as it is told. Messages to it: `start` (one end of a writer),
-`freeze` (a passive side that is not needed any more), `stop` (all of them), `ping`; for a timetable
-`stand_by`, `perform` and `finish` (`performer.py`). Messages from it: `hello`, `listening`, `row`,
-`exit`, `stopped`, `pong`, `written`. An agent that loses its conductor stops its writers and ends.
+It connects to the conductor and carries out its orders (`messages.py`). An agent that loses its
+conductor stops its writers and ends.
 """
 
 from __future__ import annotations
@@ -14,55 +12,60 @@ import os
 import socket
 import sys
 import time
-from dataclasses import asdict, dataclass
-from typing import IO, Any
+from dataclasses import dataclass, field
+from typing import IO
 
-from injection import processes, wire
+from injection import messages, processes, wire
 from injection.evidence import counters
+from injection.evidence.binding import EndRole, Placed
 from injection.injectors import INJECTORS
 from injection.injectors.base import PASSES, Fault, LineParser, Row, Writer
 from injection.machine import host, numa
-from injection.schedule.origin_side import Due, Part, ScheduleWriter, stand_by
+from injection.pacing import Pacer
+from injection.schedule.origin_side import ScheduleWriter, stand_by
 
-#: How often the CPU time of a control is looked at, seconds.
+#: How often the CPU time of a control is read, seconds.
 USAGE_S = 0.5
 #: How often the byte counter of the origin's device is read where a writer prints no rows, seconds.
 COUNT_S = 1.0
-#: How often is looked whether a passive side listens, seconds.
+#: How often to check whether a passive side listens, seconds.
 LISTEN_S = 0.02
 
 
 def node_name() -> str:
-    """What this node is called: Slurm's name for it, else the host's."""
+    """Name of this node: Slurm's, else the host's."""
     return os.environ.get("SLURMD_NODENAME") or socket.gethostname()
 
 
 @dataclass
 class _End:
-    """One end of a writer at work."""
+    """One running end of a writer."""
 
     writer: Writer
-    role: str
+    role: EndRole
     process: asyncio.subprocess.Process
-    tasks: list[asyncio.Task[None]]
     #: What its program does about NUMA by itself.
     own_binding: str
+    #: None where the program holds its rate by itself.
+    pacer: Pacer | None
+    tasks: list[asyncio.Task[None]] = field(default_factory=list)
+    pacing: asyncio.Task[None] | None = None
 
     @property
     def index(self) -> int:
         """Of the writer."""
         return self.writer.index
 
-    def placed(self) -> dict[str, Any]:
-        """Where its buffers lie, as `hub.Placed`; of a process that is gone nobody can tell."""
+    def placed(self) -> Placed:
+        """Where its buffers lie; unknown of a process that has ended."""
         found = numa.buffers_b(self.process.pid, self.writer.message_b)
-        return {
-            "writer": self.index,
-            "role": self.role,
-            "own_binding": self.own_binding,
-            "buffers_b": {str(node): size_b for node, size_b in found.items()},
-            "pinned_b": numa.pinned_b(self.process.pid),
-        }
+        return Placed(
+            writer=self.index,
+            role=self.role,
+            own_binding=self.own_binding,
+            buffers_b={str(node): size_b for node, size_b in found.items()},
+            pinned_b=numa.pinned_b(self.process.pid),
+        )
 
 
 class Agent:
@@ -75,49 +78,58 @@ class Agent:
         self._performer: ScheduleWriter | None = None
 
     async def serve(self) -> None:
-        """Do as told until the conductor hangs up."""
-        self._wire.send({"event": "hello", "node": node_name(), "facts": host.detect().as_dict()})
+        """Carry out orders until the connection is lost; WireError for what is no order."""
+        self._send(messages.Hello(node_name(), host.detect().as_dict()))
         try:
-            while True:
-                await self._handle(await self._wire.receive())
-        except wire.WireError:
-            pass
+            while (order := await self._receive()) is not None:
+                await self._obey(order)
         finally:
             await self._stop()
 
-    async def _handle(self, message: dict[str, Any]) -> None:
-        if message["do"] == "start":
-            await self._start(message)
-        elif message["do"] == "freeze":
-            self._freeze(message["writer"])
-        elif message["do"] == "stop":
-            placed = [end.placed() for end in self._ends]
-            await self._stop()
-            self._wire.send({"event": "stopped", "placed": placed})
-        elif message["do"] == "stand_by":
-            self._sides.append(asyncio.create_task(self._stand_by(message)))
-        elif message["do"] == "perform":
-            self._perform(message)
-        elif message["do"] == "finish":
-            await self._finish(message["timeout_s"])
-        elif message["do"] == "count":
-            found = counters.read(message["device"], message["passed"])
-            self._wire.send({"event": "counted", "counter": asdict(found) if found else None})
-        elif message["do"] == "ping":
-            self._wire.send({"event": "pong", "sent_s": message["sent_s"], "now_s": time.time()})
+    async def _receive(self) -> messages.Order | None:
+        """The next order; None where the connection is lost."""
+        try:
+            data = await self._wire.receive()
+        except wire.WireError:
+            return None
+        return messages.order(data)
 
-    async def _start(self, message: dict[str, Any]) -> None:
-        injector = INJECTORS[message["injector"]]
-        writer = Writer(**message["writer"])
-        role = message["role"]
+    def _send(self, report: messages.Report) -> None:
+        self._wire.send(messages.encode(report))
+
+    async def _obey(self, order: messages.Order) -> None:
+        match order:
+            case messages.StartEnd():
+                await self._start(order)
+            case messages.FreezeTarget():
+                self._freeze(order.writer)
+            case messages.StopWriters():
+                placed = [end.placed() for end in self._ends]
+                await self._stop()
+                self._send(messages.WritersStopped(placed))
+            case messages.StandBy():
+                self._sides.append(asyncio.create_task(self._stand_by(order)))
+            case messages.Perform():
+                injector = INJECTORS[order.injector]
+                self._performer = ScheduleWriter(injector, order.part, order.log)
+            case messages.Finish():
+                await self._finish(order.timeout_s)
+            case messages.CountBytes():
+                readings = [counters.read(device, order.passed) for device in order.devices]
+                self._send(messages.Counted(counters.total(readings)))
+            case messages.Ping():
+                self._send(messages.Pong(order.sent_s, time.time()))
+
+    async def _start(self, order: messages.StartEnd) -> None:
+        injector, writer, role = INJECTORS[order.injector], order.writer, order.role
         command = (
             injector.target_command(writer) if role == "target" else injector.origin_command(writer)
         )
         if command is None:
-            self._tell("listening", writer.index, role)
+            self._send(messages.Listening(writer.index))
             return
         cpus = writer.target_cpus if role == "target" else writer.origin_cpus
-        log = open(message["log"], "ab")  # noqa: SIM115 (closed by _watch)
+        log = open(order.log, "ab")  # noqa: SIM115 (closed by _watch)
         try:
             process = await processes.spawn(
                 command,
@@ -129,12 +141,17 @@ class Agent:
             )
         except OSError as error:
             log.close()
-            fault = f"{command[0]}: {error.strerror or error}"
-            self._tell("exit", writer.index, role, code=127, fault=fault)
+            why = f"{command[0]}: {error.strerror or error}"
+            self._send(messages.Ended(writer.index, role, why))
             return
-        end = _End(writer, role, process, [], injector.own_binding())
+        paced = role == "origin" and injector.paced_by == "agent" and writer.rate_b_s is not None
+        pacer = Pacer(process, writer) if paced else None
+        end = _End(writer, role, process, injector.own_binding(), pacer)
         parser = injector.parser(writer)
         end.tasks.append(asyncio.create_task(self._watch(end, parser, log)))
+        if pacer:
+            end.pacing = asyncio.create_task(pacer.run())
+            end.tasks.append(end.pacing)
         if role == "target":
             end.tasks.append(asyncio.create_task(self._listen(end, writer.port)))
         elif injector.row_source(writer) == "cpu":
@@ -143,13 +160,13 @@ class Agent:
             end.tasks.append(asyncio.create_task(self._count(end, PASSES[injector.direction][0])))
         self._ends.append(end)
 
-    def _tell(self, event: str, index: int, role: str, **more: Any) -> None:
-        self._wire.send(
-            {"event": event, "writer": index, "role": role, "time_s": time.time(), **more}
-        )
+    def _report_rate(self, end: _End, rate_b_s: float) -> None:
+        self._send(messages.RateReport(end.index, time.time(), rate_b_s))
+        if end.pacer:
+            end.pacer.heed(rate_b_s)
 
     def _freeze(self, index: int) -> None:
-        """Suspend a passive side that spins though it has no part in the writes any more."""
+        """Suspend a passive side that spins although it has no part in the writes any more."""
         for end in self._ends:
             if end.index == index and end.role == "target":
                 processes.suspend(end.process)
@@ -165,17 +182,17 @@ class Agent:
                 meaning = parser.parse(line)
                 if isinstance(meaning, Row):
                     if end.role == "origin":
-                        self._tell("row", end.index, end.role, rate_b_s=meaning.rate_b_s)
+                        self._report_rate(end, meaning.rate_b_s)
                 elif isinstance(meaning, Fault):
                     fault = fault or meaning.text  # what follows the first is its consequence
         code = await end.process.wait()
-        self._tell("exit", end.index, end.role, code=code, fault=fault)
+        self._send(messages.Ended(end.index, end.role, fault or f"exit status {code}"))
 
     async def _listen(self, end: _End, port: int) -> None:
-        """Tell when the passive side listens: what it prints may sit in its buffer for long."""
+        """Report when the passive side listens: what it prints may stay in its buffer for long."""
         while end.process.returncode is None:
             if processes.listens(port):
-                self._tell("listening", end.index, end.role)
+                self._send(messages.Listening(end.index))
                 return
             await asyncio.sleep(LISTEN_S)
 
@@ -185,8 +202,7 @@ class Agent:
         while end.process.returncode is None:
             await asyncio.sleep(USAGE_S)
             now_s, now_used_s = time.time(), processes.cpu_s(end.process.pid)
-            share = (now_used_s - used_s) / (now_s - then_s)
-            self._tell("row", end.index, end.role, rate_b_s=share)
+            self._report_rate(end, (now_used_s - used_s) / (now_s - then_s))
             then_s, used_s = now_s, now_used_s
 
     async def _count(self, end: _End, passed: counters.Passed) -> None:
@@ -194,47 +210,33 @@ class Agent:
         device = end.writer.device
         then_s, then = time.time(), counters.read(device, passed)
         if then is None:
-            fault = (
-                f"device {device}: has no byte counter, which a throttled writer's rows come from"
-            )
-            self._tell("exit", end.index, end.role, code=1, fault=fault)
+            fault = f"device {device}: no byte counter, from which a throttled writer's rows come"
+            self._send(messages.Ended(end.index, end.role, fault))
         while end.process.returncode is None and then is not None:
             await asyncio.sleep(COUNT_S)
             now_s, now = time.time(), counters.read(device, passed)
             gone_b = counters.difference(then, now) if now else None
             if gone_b is not None:
-                self._tell("row", end.index, end.role, rate_b_s=gone_b / (now_s - then_s))
+                self._report_rate(end, gone_b / (now_s - then_s))
             then_s, then = now_s, now
 
-    async def _stand_by(self, message: dict[str, Any]) -> None:
-        injector, writer = INJECTORS[message["injector"]], Writer(**message["writer"])
+    async def _stand_by(self, order: messages.StandBy) -> None:
+        injector, writer = INJECTORS[order.injector], order.writer
 
         def listening() -> None:
-            self._tell("listening", writer.index, "target")
+            self._send(messages.Listening(writer.index))
 
-        with open(message["log"], "ab") as log:
+        with open(order.log, "ab") as log:
             fault = await stand_by(injector, writer, log, listening)
-        self._tell("exit", writer.index, "target", code=1, fault=fault)
-
-    def _perform(self, message: dict[str, Any]) -> None:
-        part = Part(
-            writer=Writer(**message["writer"]),
-            targets=[(name, address) for name, address in message["targets"]],
-            zero_s=message["zero_s"],
-            lead_s=message["lead_s"],
-            patience_s=message["patience_s"],
-            due=[Due(*due) for due in message["due"]],
-        )
-        self._performer = ScheduleWriter(INJECTORS[message["injector"]], part, message["log"])
+        self._send(messages.Ended(writer.index, "target", fault))
 
     async def _finish(self, timeout_s: float) -> None:
-        done, faults = [], {}
+        written = messages.Written([], {})
         if self._performer:
             await self._performer.finish(timeout_s)
-            done = [list(asdict(each).values()) for each in self._performer.done]
-            faults = dict(self._performer.faults)
+            written = messages.Written(self._performer.done, dict(self._performer.faults))
             self._performer = None
-        self._wire.send({"event": "written", "done": done, "faults": faults})
+        self._send(written)
 
     async def _stop(self) -> None:
         """Stop every end, origins first so that targets see them go."""
@@ -246,6 +248,10 @@ class Agent:
             side.cancel()
         await asyncio.gather(*sides, return_exceptions=True)
         ends, self._ends = self._ends, []
+        pacing = [end.pacing for end in ends if end.pacing]
+        for task in pacing:
+            task.cancel()  # first, so that it suspends nothing that is being stopped
+        await asyncio.gather(*pacing, return_exceptions=True)
         for role in ("origin", "target"):
             chosen = [end for end in ends if end.role == role]
             await asyncio.gather(*(processes.stop(end.process) for end in chosen))
@@ -257,7 +263,7 @@ class Agent:
 
 
 async def run() -> None:
-    """Call the conductor named in the environment, and serve it."""
+    """Connect to the conductor named in the environment, and serve it."""
     host, _, port = os.environ.pop(wire.ADDRESS_VARIABLE).rpartition(":")
     secret = os.environ.pop(wire.SECRET_VARIABLE)
     interface = os.environ.get(wire.INTERFACE_VARIABLE)

@@ -9,12 +9,12 @@ from analysis.sample import Better
 
 @dataclass(frozen=True)
 class Fom:
-    """What a run reports of itself, in the unit that the table of workloads names."""
+    """What a run reports of itself, in SI units."""
 
     value: float
     #: Whatever else it reports, SI units in the key names.
     extra: dict[str, float] = field(default_factory=dict)
-    #: In the place of the workload's, where one program or another may run.
+    #: Unit and better direction where they are not those that the table of workloads names.
     unit: str | None = None
     better: Better | None = None
 
@@ -24,10 +24,10 @@ class FomError(Exception):
 
 
 def require_ranks(fom: Fom, asked: int | None) -> Fom:
-    """`fom`, or FomError where its program tells of another number of ranks than was asked for.
+    """`fom`, or FomError where its program reports another number of ranks than was asked for.
 
-    A launcher whose MPI the program does not speak starts it so many times, one rank each, and each
-    copy ends with the right answer.
+    A launcher of another MPI than the program's starts so many copies of it, one rank each, and
+    each copy ends with the right answer.
     """
     found = fom.extra.get("ranks")
     if None not in (asked, found) and found != asked:

@@ -1,4 +1,4 @@
-"""The conductor's side of the agents: who is there, and what their writers report."""
+"""The conductor's side of the agents: which are there, and what their writers report."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ import asyncio
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from analysis.errors import MachineError
-from injection import wire
+from injection import messages, wire
 from injection.agent import USAGE_S
 from injection.clock import Exchange, Offset, measure
-from injection.evidence.binding import Placed
+from injection.evidence.binding import EndRole, Placed
 from injection.evidence.counters import Passed, Reading
 from injection.evidence.rates import Seen
-from injection.evidence.schedule import Done
 from injection.injectors.base import Injector, Writer
+from injection.messages import Written as Written
 from injection.schedule.origin_side import Part
 
 #: Round trips by which the offset between two nodes' clocks is found.
@@ -30,12 +30,12 @@ class HubError(Exception):
 
 
 class AgentGoneError(HubError):
-    """An agent that had called is gone: as a rule, its node is."""
+    """The connection to an agent is lost: as a rule, its node has failed."""
 
 
 @dataclass
 class WriterState:
-    """What is known of one writer at work."""
+    """What is known of one running writer."""
 
     writer: Writer
     row_s: float
@@ -47,15 +47,6 @@ class WriterState:
     ended: str | None = None
 
 
-@dataclass(frozen=True)
-class Written:
-    """What an origin did of its part of a timetable, by its own clock."""
-
-    done: list[Done]
-    #: How often each fault kept a write from being done.
-    faults: dict[str, int]
-
-
 @dataclass
 class _Link:
     """One agent."""
@@ -63,16 +54,16 @@ class _Link:
     wire: wire.Wire
     node: str
     facts: dict[str, Any]
-    #: Messages by which its clock is measured, and what the last whole set of them said.
+    #: Messages by which its clock is measured, and the result of the last whole set of them.
     exchanges: list[Exchange] = field(default_factory=list)
     clock: Offset | None = None
     stopped: bool = True
     #: What it last read of its device, and whether a reading is awaited.
     reading: Reading | None = None
     counting: bool = False
-    #: Where the buffers of the ends lay that it stopped last.
+    #: Where the buffers lay of the ends that it stopped last.
     placed: list[Placed] = field(default_factory=list)
-    #: What it says of its part of a timetable.
+    #: What it did of its part of a timetable.
     written: Written | None = None
 
     @property
@@ -80,9 +71,13 @@ class _Link:
         """Agent's clock minus ours, seconds."""
         return self.clock.offset_s if self.clock else 0.0
 
+    def send(self, order: messages.Order) -> None:
+        """Give the agent an order."""
+        self.wire.send(messages.encode(order))
+
 
 class Hub:
-    """Listens for the agents of this job and relays orders and reports."""
+    """Listens for the agents of this job, gives them orders and keeps their reports."""
 
     def __init__(self, secret: str) -> None:
         self._secret = secret
@@ -112,7 +107,7 @@ class Hub:
         return what()
 
     async def gather(self, nodes: list[str], timeout_s: float) -> None:
-        """Wait until every node's agent has called and its clock is known."""
+        """Wait until every node's agent is connected and its clock is known."""
 
         def missing() -> list[str]:
             links = self._links
@@ -123,12 +118,12 @@ class Hub:
 
     @property
     def addresses(self) -> dict[str, str]:
-        """Node -> the address its agent called from."""
+        """Node -> the address that its agent connected from."""
         return {node: link.wire.peer for node, link in self._links.items()}
 
     @property
     def facts(self) -> dict[str, Any]:
-        """Node -> facts of the host, as its agent detected them, and its clock's offset."""
+        """Node -> facts of the host, as its agent detected them."""
         return {node: link.facts for node, link in self._links.items()}
 
     @property
@@ -143,7 +138,7 @@ class Hub:
             link.clock = None
             self._ping(link)
         if not await self.wait_for(lambda: all(link.clock for link in links), timeout_s):
-            raise HubError(f"a clock was not told within {timeout_s:.0f} s")
+            raise HubError(f"an agent's clock was not measured within {timeout_s:.0f} s")
         return {link.node: link.clock for link in links if link.clock}
 
     async def stand_by(
@@ -152,7 +147,11 @@ class Hub:
         """Keep a passive side for each of `writers`; returns why one cannot, None when all wait."""
         states = [WriterState(writer, 0.0) for writer in writers]
         self._states = {state.writer.index: state for state in states}
-        self._order("target", injector, writers, logs, "stand_by")
+        for writer in writers:
+            self._run(
+                writer.target,
+                messages.StandBy(injector.name, writer, _log(logs, writer, "target")),
+            )
         waiting = await self.wait_for(
             lambda: any(s.ended for s in states) or all(s.listening for s in states), timeout_s
         )
@@ -163,25 +162,16 @@ class Hub:
 
     def perform(self, node: str, injector: Injector, part: Part, log: Path) -> None:
         """Hand one origin its part of a timetable."""
-        link = self._links[node]
-        link.stopped, link.written = False, None
-        link.wire.send(
-            {
-                "do": "perform",
-                "injector": injector.name,
-                **vars(part),
-                "writer": asdict(part.writer),
-                "log": str(log),
-            }
-        )
+        self._links[node].written = None
+        self._run(node, messages.Perform(injector.name, part, str(log)))
 
     async def finish(self, nodes: list[str], timeout_s: float) -> dict[str, Written]:
-        """Let origins end the writes at work and start no more. Node -> what it did."""
+        """Let origins end the writes under way and start no more. Node -> what it did."""
         links = [self._links[node] for node in nodes]
         for link in links:
-            link.wire.send({"do": "finish", "timeout_s": timeout_s})
+            link.send(messages.Finish(timeout_s))
         if not await self.wait_for(lambda: all(link.written for link in links), timeout_s + 30.0):
-            raise HubError("an agent did not tell what it wrote")
+            raise HubError("an agent did not report what it wrote")
         return {link.node: link.written for link in links if link.written}
 
     async def start(
@@ -191,7 +181,7 @@ class Hub:
         row_s = injector.row_s or USAGE_S
         states = [WriterState(writer, row_s, injector.freezes_target(writer)) for writer in writers]
         self._states = {state.writer.index: state for state in states}
-        self._order("target", injector, writers, logs)
+        self._start("target", injector, writers, logs)
 
         def listening() -> bool:
             return all(state.listening or state.ended for state in states)
@@ -201,68 +191,66 @@ class Hub:
                 if not state.listening:
                     state.ended = f"its passive side did not listen within {timeout_s:.0f} s"
         if not any(state.ended for state in states):
-            self._order("origin", injector, writers, logs)
+            self._start("origin", injector, writers, logs)
         return states
 
-    def _order(
-        self,
-        role: str,
-        injector: Injector,
-        writers: list[Writer],
-        logs: Path,
-        do: Literal["start", "stand_by"] = "start",
-    ) -> None:
+    def _start(self, role: EndRole, injector: Injector, writers: list[Writer], logs: Path) -> None:
         for writer in writers:
-            link = self._links[writer.target if role == "target" else writer.origin]
-            link.stopped = False
-            link.wire.send(
-                {
-                    "do": do,
-                    "role": role,
-                    "injector": injector.name,
-                    "writer": asdict(writer),
-                    "log": str(logs / f"writer-{writer.index}-{role}.log"),
-                }
-            )
+            log = _log(logs, writer, role)
+            node = writer.target if role == "target" else writer.origin
+            self._run(node, messages.StartEnd(role, injector.name, writer, log))
+
+    def _run(self, node: str, order: messages.Order) -> None:
+        """Give an order that starts processes, which `stop` must end."""
+        self._links[node].stopped = False
+        self._links[node].send(order)
 
     async def stop(self) -> list[Placed]:
-        """Stop every writer, and wait until the agents say that they have, and where they were."""
+        """Stop every writer and wait for it; returns where the buffers of their ends lay."""
         self._states = {}
         busy = [link for link in self._links.values() if not link.stopped]
         for link in busy:
-            link.wire.send({"do": "stop"})
+            link.send(messages.StopWriters())
         if not await self.wait_for(lambda: all(link.stopped for link in busy), 30.0):
             raise HubError("an agent did not stop its writers within 30 s")
         return [end for link in busy for end in link.placed]
 
     async def count(
-        self, nodes: list[str], device: str, passed: Passed
+        self, targets: list[str], devices: list[str], passed: Passed
     ) -> dict[str, Reading | None]:
-        """Node -> bytes that its device has received or sent; None where it does not count."""
-        links = [self._links[node] for node in nodes]
+        """Target -> bytes that its devices together have received or sent.
+
+        None where there are no devices, or one of them does not count.
+        """
+        if not devices:
+            return dict.fromkeys(targets)
+        links = [self._links[node] for node in targets]
         for link in links:
             link.counting = True
-            link.wire.send({"do": "count", "device": device, "passed": passed})
+            link.send(messages.CountBytes(devices, passed))
         if not await self.wait_for(lambda: not any(link.counting for link in links), 10.0):
-            raise HubError("an agent did not read its device within 10 s")
+            raise HubError("an agent did not read its devices within 10 s")
         return {link.node: link.reading for link in links}
 
     def close(self) -> None:
-        """Hang up; agents end when they are alone."""
+        """Close all connections; an agent without one ends."""
         if self._server:
             self._server.close()
         for link in self._links.values():
             link.wire.close()
 
     async def _join(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Serve one connection; whoever cannot sign is dropped without a word."""
+        """Serve one connection; one that cannot sign is closed without an answer."""
         try:
             connection = await wire.accept(reader, writer, self._secret)
-            hello = await connection.receive()
+            hello = messages.report(await connection.receive())
         except (wire.WireError, OSError):
             writer.close()
             return
-        link = _Link(connection, hello["node"], hello["facts"])
+        if not isinstance(hello, messages.Hello):
+            connection.close()
+            return
+        link = _Link(connection, hello.node, hello.facts)
         if link.node in self._links:  # one agent a node: a second would take the first one's place
             connection.close()
             return
@@ -270,7 +258,7 @@ class Hub:
         self._ping(link)
         try:
             while True:
-                self._hear(link, await connection.receive())
+                self._hear(link, messages.report(await connection.receive()))
                 async with self._changed:
                     self._changed.notify_all()
         except wire.WireError as error:
@@ -279,38 +267,43 @@ class Hub:
             self._changed.notify_all()
 
     def _ping(self, link: _Link) -> None:
-        link.wire.send({"do": "ping", "sent_s": time.time()})
+        link.send(messages.Ping(time.time()))
 
-    def _hear(self, link: _Link, message: dict[str, Any]) -> None:
-        event = message["event"]
-        if event == "pong":
-            self._pong(link, message)
-        elif event == "stopped":
-            link.placed = [Placed(**end) for end in message["placed"]]
-            link.stopped = True
-        elif event == "counted":
-            link.reading = Reading(**message["counter"]) if message["counter"] else None
-            link.counting = False
-        elif event == "written":
-            done = [Done(*each) for each in message["done"]]
-            link.written = Written(done, message["faults"])
-        elif (state := self._states.get(message["writer"])) is not None:
-            time_s = message["time_s"] - link.offset_s
-            if event == "listening":
+    def _hear(self, link: _Link, report: messages.Report) -> None:
+        match report:
+            case messages.Pong():
+                self._pong(link, report)
+            case messages.WritersStopped():
+                link.placed, link.stopped = report.placed, True
+            case messages.Counted():
+                link.reading, link.counting = report.reading, False
+            case messages.Written():
+                link.written = report
+            case messages.Listening() | messages.RateReport() | messages.Ended():
+                if (state := self._states.get(report.writer)) is not None:
+                    self._hear_of(state, link, report)
+
+    def _hear_of(
+        self,
+        state: WriterState,
+        link: _Link,
+        report: messages.Listening | messages.RateReport | messages.Ended,
+    ) -> None:
+        match report:
+            case messages.Listening():
                 state.listening = True
-            elif event == "row":
+            case messages.RateReport():
                 if state.freezes and not state.rows:
                     target = self._links[state.writer.target]
-                    target.wire.send({"do": "freeze", "writer": state.writer.index})
-                start_s = state.rows[-1].end_s if state.rows else time_s - state.row_s
-                state.rows.append(Seen(start_s, time_s, message["rate_b_s"]))
-            elif event == "exit" and state.ended is None:
-                why = message.get("fault") or f"exit status {message['code']}"
-                state.ended = f"{message['role']} side ended: {why}"
+                    target.send(messages.FreezeTarget(state.writer.index))
+                end_s = report.time_s - link.offset_s
+                start_s = state.rows[-1].end_s if state.rows else end_s - state.row_s
+                state.rows.append(Seen(start_s, end_s, report.rate_b_s))
+            case messages.Ended():
+                state.ended = state.ended or f"{report.role} side ended: {report.why}"
 
-    def _pong(self, link: _Link, message: dict[str, Any]) -> None:
-        there_s = message["now_s"]
-        link.exchanges.append(Exchange(message["sent_s"], there_s, there_s, time.time()))
+    def _pong(self, link: _Link, pong: messages.Pong) -> None:
+        link.exchanges.append(Exchange(pong.sent_s, pong.now_s, pong.now_s, time.time()))
         if len(link.exchanges) < _PINGS:
             self._ping(link)
         else:
@@ -319,3 +312,7 @@ class Hub:
                 link.clock = measure(exchanges, link.node)
             except MachineError as error:
                 self._lost = HubError(str(error))
+
+
+def _log(logs: Path, writer: Writer, role: EndRole) -> str:
+    return str(logs / f"writer-{writer.index}-{role}.log")

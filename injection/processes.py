@@ -1,4 +1,4 @@
-"""Child processes that are pinned, and that never outlive the one who started them."""
+"""Child processes that are pinned, and that never outlive the process that started them."""
 
 from __future__ import annotations
 
@@ -27,9 +27,13 @@ def become_subreaper() -> None:
     _LIBC.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
-def _prepare(cpus: Sequence[int], memory_node: int | None) -> Callable[[], None]:
+def _prepare(parent: int, cpus: Sequence[int], memory_node: int | None) -> Callable[[], None]:
+    """What a child of the process `parent` does before it starts its program."""
+
     def prepare() -> None:
         _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+        if os.getppid() != parent:  # it died before that, so nothing will kill this process
+            os._exit(1)
         if cpus:
             os.sched_setaffinity(0, cpus)
         if memory_node is not None:
@@ -59,14 +63,20 @@ async def spawn(
         stdout=stdout,
         stderr=stderr,
         start_new_session=True,
-        preexec_fn=_prepare(cpus, memory_node),
+        preexec_fn=_prepare(os.getpid(), cpus, memory_node),
     )
 
 
 def suspend(process: asyncio.subprocess.Process) -> None:
-    """Take a process off its cores until `stop` ends it; its memory stays as it is."""
+    """Take a process and its group off their cores until `resume` or `stop`."""
     if process.returncode is None:
         _signal_group(process.pid, signal.SIGSTOP)
+
+
+def resume(process: asyncio.subprocess.Process) -> None:
+    """Let a suspended process go on."""
+    if process.returncode is None:
+        _signal_group(process.pid, signal.SIGCONT)
 
 
 async def stop(process: asyncio.subprocess.Process) -> int:

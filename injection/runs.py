@@ -46,7 +46,7 @@ class Run:
 
 
 @dataclass(frozen=True)
-class Measured:
+class MeasuredRun:
     """A sample, and what a tool counted in its run (rows of JSON)."""
 
     sample: Sample
@@ -97,7 +97,7 @@ class BlockRunner:
         timeout_s = self._plan.demand.ready_timeout_s
         return await self._hub.start(INJECTORS[writes.injector], writers, self._logs, timeout_s)
 
-    async def measure(self, run: Run) -> Measured:
+    async def measure(self, run: Run) -> MeasuredRun:
         """One run, from the start of its writers to the end of all."""
         writes, result = run.treatment.writes, RunResult(start_s=time.time())
         records: list[WriterRecord] = []
@@ -109,7 +109,7 @@ class BlockRunner:
             records = await self._under_writers(run, writes, result)
         key = self._key(run)
         counters = self._counters(run, result)
-        return Measured(
+        return MeasuredRun(
             self._sample(key, run, result, records), [{"key": key, **row} for row in counters]
         )
 

@@ -1,8 +1,8 @@
-"""How conductor and agents speak: lines of JSON over TCP, each signed with the job's secret.
+"""The connection of conductor and agents: lines of JSON over TCP, signed with the job's secret.
 
-Both ends hold the secret of the job and send a nonce; from the three comes a key that holds for
-this connection and direction. Every line carries its HMAC over a running number and itself, so
-that nobody without the secret can say, repeat or reorder anything. Nothing is encrypted: there is
+Both ends hold the secret of the job and send a nonce; each connection and direction has a key that
+is derived from the three. Every line carries its HMAC over a running number and itself, so that
+nobody without the secret can send, repeat or reorder anything. Nothing is encrypted: there is
 nothing to hide.
 """
 
@@ -18,15 +18,15 @@ import socket
 import struct
 from typing import Any
 
-#: Names of the environment variables by which an agent learns whom to call, and the job's secret.
+#: Environment variables that hold the conductor's address and the job's secret for an agent.
 ADDRESS_VARIABLE = "NIMC_CONDUCTOR"
 SECRET_VARIABLE = "NIMC_SECRET"
 #: And over which network interface; not set where the address alone decides.
 INTERFACE_VARIABLE = "NIMC_INTERFACE"
 _NONCE_B = 16
 _SIOCGIFADDR = 0x8915
-#: A node that is switched off says no farewell: after so long without a sign from its kernel, in
-#: seconds, it is taken for gone. An emulated one under load is silent for a few.
+#: A node that is switched off closes no connection: after so many seconds without an answer of its
+#: kernel it counts as failed. An emulated one under load is silent for a few.
 _SILENCE_S = 20
 _KEEPALIVE_S = 5
 #: Longest line, bytes: what an origin did of a timetable of an hour comes in one.
@@ -34,7 +34,7 @@ LIMIT_B = 16 * 1024 * 1024
 
 
 class WireError(Exception):
-    """The other end is not of our job, or gone."""
+    """The other end is not of our job, says what it should not, or is gone."""
 
 
 class Wire:
@@ -59,14 +59,17 @@ class Wire:
         """Address of the other end."""
         return str(self._writer.get_extra_info("peername")[0])
 
-    def send(self, message: dict[str, Any]) -> None:
-        """Send one message; returns before it has left."""
+    def send(self, message: Any) -> None:
+        """Send one message, a JSON value; returns before it has left."""
         body = json.dumps(message, separators=(",", ":")).encode()
         self._writer.write(_sign(self._send_key, self._sent, body) + b" " + body + b"\n")
         self._sent += 1
 
-    async def receive(self) -> dict[str, Any]:
-        """Wait for one message; raises WireError where the line is not signed or the end came."""
+    async def receive(self) -> Any:
+        """Wait for one message, a JSON value.
+
+        Raises WireError where the line is not signed or no JSON, or the connection closed.
+        """
         try:
             line = await self._reader.readuntil(b"\n")
         except (asyncio.IncompleteReadError, asyncio.LimitOverrunError, OSError):
@@ -76,8 +79,10 @@ class Wire:
         if not hmac.compare_digest(signature, expected):
             raise WireError("a line was not signed with the job's secret")
         self._received += 1
-        message: dict[str, Any] = json.loads(body)
-        return message
+        try:
+            return json.loads(body)
+        except ValueError:
+            raise WireError("a line is not JSON") from None
 
     def close(self) -> None:
         """Close the connection."""
@@ -141,7 +146,7 @@ def interface_address(interface: str) -> str:
 
 
 async def connect(host: str, port: int, secret: str, source: str | None) -> Wire:
-    """Call the conductor, from the address of our own `source`."""
+    """Connect to the conductor, from our own address `source` where one is given."""
     local = (source, 0) if source else None
     reader, writer = await asyncio.open_connection(host, port, limit=LIMIT_B, local_addr=local)
     return await _exchange(reader, writer, secret, server=False)

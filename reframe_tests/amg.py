@@ -1,7 +1,7 @@
-"""AMG with and without writers (the multirail study's suite)."""
+"""AMG with and without writers."""
 
 import reframe as rfm
-from reframe.core.builtins import run_before, variable
+from reframe.core.builtins import variable
 
 from reframe_tests.binaries import BinariesMixin
 from reframe_tests.mixin import NimcMixin
@@ -15,29 +15,26 @@ class amg(rfm.RunOnlyRegressionTest, BinariesMixin, NimcMixin):
     descr = "AMG under RDMA writes"
     workload = "amg"
     mpi = True
-    valid_systems = ["*"]
-    valid_prog_environs = ["+spack", "+modules", "+wheels"]
     sourcesdir = None
     stack = "coral"
     package = "amg2013"
     program = executable = "amg"
     tags = {"single_node"}
+    within_block = ("edge",)
 
     #: Grid points along the edge of each rank's cube.
     edge = variable(int, value=96)
 
-    @run_before("run")
-    def one_rank_a_core(self):
+    def lay_out(self):
         """A box of ranks that is as near to a cube as their number allows."""
-        self.num_tasks = self.num_tasks_per_node = self.app_cores
-        self.env_vars["OMP_NUM_THREADS"] = 1
-        ranks = [str(n) for n in near_cube(self.num_tasks)]
+        self.rank_a_core()
+        ranks = [str(n) for n in near_cube(self.app_cores)]
         self.executable_opts = ["-P", *ranks, "-n", *[str(self.edge)] * 3, "-problem", "1"]
 
 
 @rfm.simple_test
 class amg_quick(amg):
-    """A short form that still tells an effect."""
+    """A short form that still shows an effect."""
 
     tags = {"quick"}
     edge = 48

@@ -1,9 +1,7 @@
-"""CNS with and without writers (the paper's section V)."""
-
-from pathlib import Path
+"""CNS with and without writers (Groves, Grant and Arnold 2016, section V)."""
 
 import reframe as rfm
-from reframe.core.builtins import run_before, variable
+from reframe.core.builtins import variable
 
 from reframe_tests.binaries import BinariesMixin
 from reframe_tests.mixin import NimcMixin
@@ -16,34 +14,32 @@ class cns(rfm.RunOnlyRegressionTest, BinariesMixin, NimcMixin):
     descr = "CNS under RDMA writes"
     workload = "cns"
     mpi = True
-    valid_systems = ["*"]
-    valid_prog_environs = ["+spack", "+modules", "+wheels"]
     sourcesdir = None
     stack = "proxyapps"
     package = "cns"
     program = executable = "cns"
     tags = {"single_node"}
+    within_block = ("cells", "box", "steps")
+    #: The cube does not grow with the ranks.
+    comparable_across_cores = True
 
     #: Cells along the edge of the cube and of its boxes, and time steps.
     cells = variable(int, value=128)
     box = variable(int, value=32)
     steps = variable(int, value=5)
 
-    @run_before("run")
-    def one_rank_a_core(self):
+    def lay_out(self):
         """Write the input; nothing is plotted."""
-        self.num_tasks = self.num_tasks_per_node = self.app_cores
-        self.env_vars["OMP_NUM_THREADS"] = 1
+        self.rank_a_core()
         lines = [f"nsteps={self.steps}", "plot_int=0", f"n_cell={self.cells}"]
         lines += [f"max_grid_size={self.box}", "cfl=0.5d0", "eta=1.8d-4", "alam=1.5d2"]
         text = "\n".join(["&probin", *(f"  {line}" for line in lines), "/", ""])
-        Path(self.stagedir, "inputs").write_text(text)
-        self.executable_opts = ["inputs"]
+        self.executable_opts = [self.input_file("inputs", text)]
 
 
 @rfm.simple_test
 class cns_quick(cns):
-    """A short form that still tells an effect."""
+    """A short form that still shows an effect."""
 
     tags = {"quick"}
     cells = 64

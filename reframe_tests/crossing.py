@@ -64,9 +64,10 @@ def cross(
             for each in _of_arm(arm, application, of_application, of_writes)
             if each.role == "baseline" or _wanted(each, excluded, kept)
         ]
-        if any(each.role != "baseline" for each in group):
+        if len(group) > 1 or len(arms) == 1:
             found += group
-    if not any(each.role == "effect" for each in found):
+    asked = any(ARMS[arm].role == "effect" for arm in arms)
+    if asked and not any(each.role == "effect" for each in found):
         raise InputError("exclude, only: no treatment is left that writes; allowed: some of them")
     names = [each.name for each in found]
     if twice := {name for name in names if names.count(name) > 1}:

@@ -23,15 +23,17 @@ _RUN = """
 ## Size and layout
 
 Each check is `reframe_tests/NAME.py`, mostly with `NAME_quick` as its short form. Sizes follow from
-the memory and cores of a node, ranks and threads from its cores, as in the studies; every one can
-be set, as in `-S hpccg.memory_share=0.5`, or `-S layout_cores=2` for ranks and threads on two
-cores. `reframe -c reframe_tests/NAME.py --describe` lists them.
+the memory and cores of a node, ranks and threads from its cores; every one can be set, as in
+`-S hpccg.memory_share=0.5`, or `-S layout_cores=2` for ranks and threads on two cores.
+`reframe -c reframe_tests/NAME.py --describe` lists them. A check names the variables that may
+change from one run to the next (`within_block`), and says whether its figures of merit can be
+compared between numbers of cores (`comparable_across_cores`), which `reserved_cores` needs.
 
 Programs come from the machine's ReFrame environment: with the feature `spack` they are built by
 `nimc spack` (docs/spack.md); otherwise the program must be on PATH, from modules or wheels, or the
 check is skipped and says so.
 
-`stream` and `membench` (with `numa`, `numa_idle`) are compiled where they run, in an environment
+`stream`, `membench` and `numa` are compiled where they run, in an environment
 with the feature `wheels`, whatever else the machine has. STREAM's arrays are static and must follow
 the last-level caches of the node, so that no binary built once, by Spack or a module, can serve.
 """

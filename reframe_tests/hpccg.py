@@ -1,9 +1,9 @@
-"""HPCCG with and without writers (the paper's section V)."""
+"""HPCCG with and without writers (Groves, Grant and Arnold 2016, section V)."""
 
 import reframe as rfm
-from reframe.core.builtins import run_before, variable
-from reframe.core.exceptions import ReframeError
+from reframe.core.builtins import variable
 
+from analysis.errors import InputError
 from reframe_tests.binaries import BinariesMixin
 from reframe_tests.mixin import NimcMixin
 
@@ -18,31 +18,28 @@ class hpccg(rfm.RunOnlyRegressionTest, BinariesMixin, NimcMixin):
     descr = "HPCCG under RDMA writes"
     workload = "hpccg"
     mpi = True
-    valid_systems = ["*"]
-    valid_prog_environs = ["+spack", "+modules", "+wheels"]
     stack = "proxyapps"
     package = "hpccg"
     program = executable = "test_HPCCG"
     tags = {"single_node"}
+    within_block = ("memory_share", "edge")
 
     #: Share of memory that all ranks of a node take, or less where the machine's file allows less;
-    #: the study has 25 to 75 %.
+    #: Groves, Grant and Arnold (2016) have 25 to 75 %.
     memory_share = variable(float, value=0.25)
 
     #: Grid points along the edge of each rank's cube; 0 follows from `memory_share`.
     edge = variable(int, value=0)
 
-    @run_before("run")
-    def one_rank_a_core(self):
+    def lay_out(self):
         """Every rank has a cube of the same size, stacked along z."""
-        self.num_tasks = self.num_tasks_per_node = self.app_cores
-        self.env_vars["OMP_NUM_THREADS"] = 1
+        self.rank_a_core()
         edge = self.edge or int((self._rank_b() / _POINT_B) ** (1 / 3))
         self.executable_opts = [str(edge)] * 3
 
     def _rank_b(self):
         if not 0 < self.memory_share <= 1:
-            raise ReframeError(
+            raise InputError(
                 f"{self.name}.memory_share: {self.memory_share} found; allowed is a number above 0,"
                 " at most 1"
             )
@@ -50,15 +47,15 @@ class hpccg(rfm.RunOnlyRegressionTest, BinariesMixin, NimcMixin):
         if share < self.memory_share:
             self.notes = [
                 *self.notes,
-                f"HPCCG takes {share:.0%} of memory (memory_share of {self.machine.name}), not the"
-                f" {self.memory_share:.0%} that were asked for",
+                f"HPCCG takes {share:.0%} of memory (memory_share of {self.machine.name}), not"
+                f" {self.memory_share:.0%}",
             ]
         return share * self.node_facts.memory_b / self.app_cores
 
 
 @rfm.simple_test
 class hpccg_quick(hpccg):
-    """A short form that still tells an effect."""
+    """A short form that still shows an effect."""
 
     tags = {"quick"}
     edge = 64

@@ -1,7 +1,7 @@
-"""LAMMPS melt with and without writers (the paper's sections V and VI)."""
+"""LAMMPS melt with and without writers (Groves, Grant and Arnold 2016, sections V and VI)."""
 
 import reframe as rfm
-from reframe.core.builtins import run_before, variable
+from reframe.core.builtins import variable
 
 from reframe_tests.binaries import BinariesMixin
 from reframe_tests.mixin import NimcMixin
@@ -15,22 +15,24 @@ class lammps(rfm.RunOnlyRegressionTest, BinariesMixin, NimcMixin):
     descr = "LAMMPS melt under RDMA writes"
     workload = "lammps"
     mpi = True
-    valid_systems = ["*"]
-    valid_prog_environs = ["+spack", "+modules", "+wheels"]
     stack = package = "lammps"
     program = executable = "lmp"
     sourcesdir = "src/lammps"
     tags = {"single_node"}
+    within_block = ("steps",)
+    comparable_across_cores = True
 
     #: Time steps.
     steps = variable(int, value=10000)
 
-    @run_before("run")
-    def one_rank_a_core(self):
-        """A box of 20 x 20 x 20 cells (32,000 atoms) for every rank."""
-        self.num_tasks = self.num_tasks_per_node = self.app_cores
-        self.env_vars["OMP_NUM_THREADS"] = 1
-        box = zip("xyz", near_cube(self.num_tasks), strict=True)
+    def lay_out(self):
+        """A rank a core; the box stays the same when cores are reserved."""
+        self.rank_a_core()
+        self.melt(self.sized_cores)
+
+    def melt(self, cores):
+        """A box of 20 x 20 x 20 cells (32,000 atoms) for each of so many cores."""
+        box = zip("xyz", near_cube(cores), strict=True)
         variables = [word for axis, n in box for word in ("-var", axis, str(n))]
         self.executable_opts = ["-in", "in.melt", "-log", "none", *variables]
         self.executable_opts += ["-var", "steps", str(self.steps)]
@@ -38,7 +40,7 @@ class lammps(rfm.RunOnlyRegressionTest, BinariesMixin, NimcMixin):
 
 @rfm.simple_test
 class lammps_quick(lammps):
-    """A short form that still tells an effect."""
+    """A short form that still shows an effect."""
 
     tags = {"quick"}
     steps = 200

@@ -1,42 +1,37 @@
-"""LAMMPS, weak scaling, while a few nodes at a time receive a short write (section VI)."""
+"""LAMMPS, weak scaling, while a few nodes at a time receive a short write.
+
+As in section VI of Groves, Grant and Arnold (2016).
+"""
 
 import reframe as rfm
-from reframe.core.builtins import run_after, run_before, variable
+from reframe.core.builtins import run_after, variable
 from reframe.core.exceptions import ReframeError
 
 from analysis.errors import InputError
 from injection.plan import ShortWrites
 from reframe_tests import scaling
-from reframe_tests.binaries import BinariesMixin
-from reframe_tests.mixin import NimcMixin
-from reframe_tests.shapes import near_cube
+from reframe_tests.lammps import lammps
 
 
 @rfm.simple_test
-class lammps_scaling(rfm.RunOnlyRegressionTest, BinariesMixin, NimcMixin):
+class lammps_scaling(lammps):
     """3D Lennard-Jones melt, 32,000 atoms a rank, on `nodes` target nodes."""
 
     descr = "LAMMPS melt, weak scaling under short RDMA writes"
     workload = "lammps_scaling"
-    mpi = True
-    valid_systems = ["*"]
-    valid_prog_environs = ["+spack", "+modules", "+wheels"]
-    stack = package = "lammps"
-    program = executable = "lmp"
-    sourcesdir = "src/lammps"
     tags = {"scaling"}
+    within_block = (*lammps.within_block, "ranks_per_node", "spare_cores")
     arms = ["off", "daly", "constant"]
 
-    #: Target nodes, and time steps.
+    #: Target nodes.
     nodes = variable(int, value=1)
-    steps = variable(int, value=10000)
 
     #: Ranks a node; 0 takes every core, less `spare_cores` that are left to serve communication.
     ranks_per_node = variable(int, value=0)
     spare_cores = variable(int, value=0)
 
     #: What Daly's estimate and the constant share count on each target node, and what `node_mtti`
-    #: is of: 1, the node itself; 16, the ranks of a node, as the study.
+    #: is of: 1, the node itself; 16, the ranks of a node, as Groves, Grant and Arnold (2016).
     counted_per_node = variable(int, value=1)
 
     #: Length of a write: a time such as `1s`, or `46k messages of 64KiB at 3.2GB/s`.
@@ -50,7 +45,7 @@ class lammps_scaling(rfm.RunOnlyRegressionTest, BinariesMixin, NimcMixin):
     #: Mean time to interrupt of a node, such as `5y`. The default, empty, is the machine's.
     node_mtti = variable(str, value="")
 
-    #: Arm -> writers at work at a time, in place of the computed ones: `daly:2,constant:1`.
+    #: Arm -> writers at a time, in place of the computed ones: `daly:2,constant:1`.
     writers = variable(str, value="")
 
     #: How targets are drawn: `sweep`, none twice before all were hit; `uniform`, any that is free.
@@ -67,11 +62,8 @@ class lammps_scaling(rfm.RunOnlyRegressionTest, BinariesMixin, NimcMixin):
     @run_after("setup")
     def plan_short_writes(self):
         """Whole writers for the node count, and origin nodes for the most of them."""
-        names = scaling.ScaleRequest.__dataclass_fields__
-        asked = scaling.ScaleRequest(**{name: getattr(self, name) for name in names})
         try:
-            load = scaling.load(asked, self.machine)
-            self.num_tasks_per_node = scaling.ranks_per_node(asked, self.app_cores)
+            load = scaling.load(self._request(), self.machine)
         except InputError as error:
             raise ReframeError(f"{self.name}: {error}") from None
         if self.machine.origins.policy == "same_host" and self.nodes > 1:
@@ -80,12 +72,12 @@ class lammps_scaling(rfm.RunOnlyRegressionTest, BinariesMixin, NimcMixin):
                 " share one host (origins.policy: same_host); allowed: 1"
             )
         nic, proof = self.machine.nic, self.machine.proof
+        self.scheduled = load.writers
         self.short = ShortWrites(
-            writers=load.writers,
             length_s=load.length_s,
             messages=self.messages or None,
             fill=self.fill,
-            policy=asked.draw,
+            policy=self.draw,
             link_b_s=nic.link_rate_b_s if nic else None,
             link_share=self.link_share,
             tolerance_s=self.tolerance_s or proof.write_tolerance_s,
@@ -93,12 +85,13 @@ class lammps_scaling(rfm.RunOnlyRegressionTest, BinariesMixin, NimcMixin):
         )
         self.machine = self.machine.with_origins(load.origins or 1)
 
-    @run_before("run")
-    def weak_scaling(self):
-        """A box of 20 x 20 x 20 cells (32,000 atoms) for every rank."""
+    def lay_out(self):
+        """The ranks of every node; the box stays the same when cores are reserved."""
+        self.rank_a_core()
+        self.num_tasks_per_node = scaling.ranks_per_node(self._request(), self.app_cores)
         self.num_tasks = self.nodes * self.num_tasks_per_node
-        self.env_vars["OMP_NUM_THREADS"] = 1
-        box = zip("xyz", near_cube(self.num_tasks), strict=True)
-        variables = [word for axis, n in box for word in ("-var", axis, str(n))]
-        self.executable_opts = ["-in", "in.melt", "-log", "none", *variables]
-        self.executable_opts += ["-var", "steps", str(self.steps)]
+        self.melt(self.nodes * scaling.ranks_per_node(self._request(), self.sized_cores))
+
+    def _request(self):
+        names = scaling.ScaleRequest.__dataclass_fields__
+        return scaling.ScaleRequest(**{name: getattr(self, name) for name in names})

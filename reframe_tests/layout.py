@@ -169,6 +169,11 @@ class LayoutMixin(rfm.RegressionTestPlugin):
             if not hasattr(self, name) or (name not in FACTORS and name not in self.within_block):
                 allowed = ", ".join(n for n in (*FACTORS, *self.within_block) if hasattr(self, n))
                 raise InputError(f"{self.name}.factors: {name}; allowed: {allowed}")
+            if name == "reserved_cores" and not self.comparable_across_cores:
+                raise InputError(
+                    f"{self.name}.factors: {name}: figures of merit of different numbers of cores"
+                    " cannot be compared here; allowed: checks with comparable_across_cores"
+                )
             for level in levels:
                 check_level(name, level)
         possible = {

@@ -1,7 +1,7 @@
-"""LULESH with and without writers (the paper's section V)."""
+"""LULESH with and without writers (Groves, Grant and Arnold 2016, section V)."""
 
 import reframe as rfm
-from reframe.core.builtins import run_before, variable
+from reframe.core.builtins import variable
 
 from reframe_tests.binaries import BinariesMixin
 from reframe_tests.mixin import NimcMixin
@@ -15,12 +15,11 @@ class lulesh(rfm.RunOnlyRegressionTest, BinariesMixin, NimcMixin):
     descr = "LULESH under RDMA writes"
     workload = "lulesh"
     mpi = True
-    valid_systems = ["*"]
-    valid_prog_environs = ["+spack", "+modules", "+wheels"]
     stack = "proxyapps"
     package = "lulesh"
     program = executable = "lulesh2.0"
     tags = {"single_node"}
+    within_block = ("cube", "edge", "iterations")
 
     #: Ranks along the edge of the cube; 0 takes the largest cube that the cores hold.
     cube = variable(int, value=0)
@@ -31,19 +30,16 @@ class lulesh(rfm.RunOnlyRegressionTest, BinariesMixin, NimcMixin):
     #: Iterations for which the final origin energy is known (`fom.lulesh.SHARE_LEFT`).
     iterations = variable(int, value=100)
 
-    @run_before("run")
-    def cube_of_ranks(self):
-        """The study has 8 ranks of 2 threads on 16 cores."""
-        cube = self.cube or largest_cube(self.app_cores)
-        self.num_tasks = self.num_tasks_per_node = cube**3
-        self.num_cpus_per_task = max(1, self.app_cores // self.num_tasks)
-        self.env_vars["OMP_NUM_THREADS"] = self.num_cpus_per_task
+    def lay_out(self):
+        """On 16 cores 8 ranks of 2 threads, as Groves, Grant and Arnold (2016) have them."""
+        count = (self.cube or largest_cube(self.app_cores)) ** 3
+        self.ranks(count, max(1, self.app_cores // count))
         self.executable_opts = ["-s", str(self.edge), "-i", str(self.iterations)]
 
 
 @rfm.simple_test
 class lulesh_quick(lulesh):
-    """A short form that still tells an effect."""
+    """A short form that still shows an effect."""
 
     tags = {"quick"}
     edge = 30

@@ -1,8 +1,7 @@
-"""membench with and without writers: the computing side of the contention model (seed 003)."""
+"""membench with and without writers: the computing side of the contention model."""
 
 import reframe as rfm
-from reframe.core.builtins import run_before, variable
-from reframe.core.exceptions import ReframeError
+from reframe.core.builtins import variable
 
 from analysis.errors import InputError
 from reframe_tests.mixin import NimcMixin
@@ -14,14 +13,15 @@ class membench(rfm.RegressionTest, NimcMixin):
 
     descr = "membench under RDMA writes"
     workload = "membench"
-    valid_systems = ["*"]
-    valid_prog_environs = ["+wheels"]
     sourcesdir = "src/membench"
     build_system = "Make"
     executable = "./membench"
     tags = {"single_node"}
+    within_block = ("kernel", "share", "cores", "node", "duration_s")
+    comparable_across_cores = True
 
-    #: Row of membench's table of kernels; the model is about stores past the caches.
+    #: Row of membench's table of kernels; that of the contention model (Denis, Jeannot and
+    #: Swartvagher) stores past the caches.
     kernel = variable(str, value="nt_write")
 
     #: Computing cores, as a share of a socket's that the application may have; at least one core.
@@ -36,29 +36,25 @@ class membench(rfm.RegressionTest, NimcMixin):
     #: Length of one measurement, seconds.
     duration_s = variable(float, value=5.0)
 
-    @run_before("run")
-    def some_cores(self):
-        """So many cores of the first socket; the allocation has all of them."""
+    def lay_out(self):
+        """Cores of the first socket; the allocation has all of them."""
         socket_cores = max(1, self.app_cores // self.node_facts.sockets)
         cores = self.cores or max(1, round(self.share * socket_cores))
         if not 1 <= cores <= socket_cores:
-            raise ReframeError(
+            raise InputError(
                 f"{self.name}.cores: {self.cores} found; allowed are 1 to {socket_cores}, the cores"
                 f" of a socket that the application may have on {self.machine.name}, and 0: a share"
             )
         self.num_cpus_per_task = self.app_cores
         self.executable_opts = [self.kernel, "-n", str(cores), "-d", str(self.duration_s)]
-        try:
-            node = self.machine.numa_node(self.node, f"{self.name}.node")
-        except InputError as error:
-            raise ReframeError(str(error)) from None
+        node = self.machine.numa_node(self.node, f"{self.name}.node")
         if node is not None:
             self.executable_opts += ["-m", str(node)]
 
 
 @rfm.simple_test
 class membench_quick(membench):
-    """A short form that still tells an effect."""
+    """A short form that still shows an effect."""
 
     tags = {"quick"}
     duration_s = 1.0

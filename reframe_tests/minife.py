@@ -1,7 +1,7 @@
-"""miniFE with and without writers (the multirail study's suite)."""
+"""miniFE with and without writers."""
 
 import reframe as rfm
-from reframe.core.builtins import run_before, variable
+from reframe.core.builtins import variable
 
 from reframe_tests.binaries import BinariesMixin
 from reframe_tests.mixin import NimcMixin
@@ -14,31 +14,29 @@ class minife(rfm.RunOnlyRegressionTest, BinariesMixin, NimcMixin):
     descr = "miniFE under RDMA writes"
     workload = "minife"
     mpi = True
-    valid_systems = ["*"]
-    valid_prog_environs = ["+spack", "+modules", "+wheels"]
     sourcesdir = "src/show_after"
     stack = "proxyapps"
     package = "minife"
     program = "miniFE.x"
     executable = "./show_after.sh"
     tags = {"single_node"}
+    within_block = ("edge",)
+    comparable_across_cores = True
 
-    #: Elements along the edge of each rank's share, were it a cube.
+    #: Elements along the edge of each core's share, were it a cube.
     edge = variable(int, value=100)
 
-    @run_before("run")
-    def one_rank_a_core(self):
-        """One cube for all ranks, as many elements a rank as `edge` says."""
-        self.num_tasks = self.num_tasks_per_node = self.app_cores
-        self.env_vars["OMP_NUM_THREADS"] = 1
-        elements = str(round(self.edge * self.num_tasks ** (1 / 3)))
+    def lay_out(self):
+        """One cube for all ranks, which stays the same when cores are reserved."""
+        self.rank_a_core()
+        elements = str(round(self.edge * self.sized_cores ** (1 / 3)))
         self.executable_opts = ["miniFE*.yaml", self.program, "-nx", elements]
         self.executable_opts += ["-verify_solution", "1"]
 
 
 @rfm.simple_test
 class minife_quick(minife):
-    """A short form that still tells an effect."""
+    """A short form that still shows an effect."""
 
     tags = {"quick"}
     edge = 50

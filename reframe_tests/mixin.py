@@ -121,8 +121,9 @@ class NimcMixin(LayoutMixin):
                 f"{self.name}: arms: {','.join(self.arms)}: 'off' and any of {', '.join(ARMS)}"
                 " are allowed"
             )
-        self.valid_systems = self.valid_systems or ["*"]
-        self.valid_prog_environs = self.valid_prog_environs or list(self.wanted_environs)
+        self.valid_systems = getattr(self, "valid_systems", None) or ["*"]
+        named = getattr(self, "valid_prog_environs", None)
+        self.valid_prog_environs = named or list(self.wanted_environs)
 
     @run_after("setup")
     def take_one_place(self) -> None:

@@ -1,12 +1,22 @@
-"""Workers that load memory on a chosen NUMA node, with and without RDMA into it (seed 002)."""
+"""Workers that load memory on a chosen NUMA node, with and without RDMA into it.
+
+The question is that of Nelson and Palmieri (Understanding RDMA Behavior in NUMA Systems).
+"""
+
+import sys
 
 import reframe as rfm
-from reframe.core.builtins import run_after, run_before, variable
-from reframe.core.exceptions import ReframeError
+from reframe.core.builtins import variable
 
-from analysis.errors import InputError
 from reframe_tests import numa_places
+from reframe_tests.factors import check_level
 from reframe_tests.mixin import NimcMixin
+
+#: What runs where no worker does.
+_SLEEP = (
+    "import sys, time; begun_s = time.monotonic(); time.sleep(float(sys.argv[1]));"
+    " print(f'slept {time.monotonic() - begun_s:.6f} s')"
+)
 
 
 @rfm.simple_test
@@ -15,12 +25,12 @@ class numa(rfm.RegressionTest, NimcMixin):
 
     descr = "workers under RDMA, by NUMA node"
     workload = "numa"
-    valid_systems = ["*"]
-    valid_prog_environs = ["+wheels"]
     sourcesdir = "src/membench"
     build_system = "Make"
     executable = "./membench"
     tags = {"numa"}
+    within_block = ("buffer", "workers", "load", "duration_s")
+    comparable_across_cores = True
     #: How far communications are slowed is the question, so that is no reason to reject a run.
     min_share = 0.02
 
@@ -31,37 +41,34 @@ class numa(rfm.RegressionTest, NimcMixin):
     #: Where workers run: `nic`, `other`, or `free` (left to the system).
     workers = variable(str, value="nic")
 
-    #: What workers do: `read`, `write` or `nt_write` (past the caches).
+    #: What workers do: `read`, `write`, `nt_write` (past the caches), or `idle`: there are none.
     load = variable(str, value="write")
 
     #: Length of one measurement, seconds.
     duration_s = variable(float, value=3.0)
 
-    @run_after("setup")
-    def place(self):
-        """NUMA nodes for the places that were asked for."""
-        try:
-            self.cell = numa_places.cell(self.machine, self.buffer, self.workers, self.load)
-        except InputError as error:
-            raise ReframeError(f"{self.name}: {error}") from None
-        self.buffer_node = self.cell["buffer_node"]
-        self.provenance = {**self.provenance, "numa": {**self.cell, "direction": self.direction}}
-
-    @run_before("run")
-    def load_memory(self):
+    def lay_out(self):
         """As many workers as a NUMA node has cores, wherever they run."""
+        for name in ("buffer", "workers", "load"):
+            check_level(name, getattr(self, name))
+        self.buffer_node = numa_places.node_of(self.machine, "buffer", self.buffer)
+        self.provenance = {**self.provenance, "numa": numa_places.facts(self.machine)}
         self.num_cpus_per_task = self.app_cores
-        where = self.cell["worker_node"]
-        self.executable_opts = [
-            *(self.load, "-n", str(self.cell["cores"]), "-d", str(self.duration_s)),
-            *("-m", str(self.cell["buffer_node"])),
-            *(["--free"] if where is None else ["--cpu-node", str(where)]),
-        ]
+        if self.load == numa_places.IDLE:
+            self.executable = sys.executable
+            self.executable_opts = ["-c", _SLEEP, str(self.duration_s)]
+            return
+        node = numa_places.node_of(self.machine, "workers", self.workers)
+        count = numa_places.worker_cores(self.machine, self.app_cores)
+        self.executable = "./membench"
+        self.executable_opts = [self.load, "-n", str(count), "-d", str(self.duration_s)]
+        self.executable_opts += ["-m", str(self.buffer_node)]
+        self.executable_opts += ["--free"] if node is None else ["--cpu-node", str(node)]
 
 
 @rfm.simple_test
 class numa_quick(numa):
-    """A short form of one cell."""
+    """A short form."""
 
     tags = {"quick"}
     duration_s = 1.0

@@ -1,6 +1,6 @@
-"""Where communications and workers are put in a cell of the study of RDMA and NUMA.
+"""Where the check `numa` puts communications and workers.
 
-Places are told in words that mean the same on every machine: `nic`, the NUMA node of the network
+Places have names that mean the same on every machine: `nic`, the NUMA node of the network
 interface, and `other`, the first node of another socket (of the same one where there is one only).
 """
 
@@ -57,8 +57,6 @@ def facts(machine: Machine) -> dict[str, Any]:
     }
 
 
-def worker_cores(machine: Machine) -> int:
-    """Cores of a NUMA node that the application may have: so many workers there are."""
-    app_cpus, _ = machine.split_cpus()
-    facts_ = machine.node_facts()
-    return max(1, (len(app_cpus) or facts_.cores) // facts_.numa_nodes)
+def worker_cores(machine: Machine, app_cores: int) -> int:
+    """Number of workers: the cores of one NUMA node, of those that the application has."""
+    return max(1, app_cores // machine.node_facts().numa_nodes)

@@ -84,6 +84,14 @@ def on_targets(launcher: list[str], origins: Origins, tasks: int) -> list[str]:
     return [*launcher, "--host", "{slots}"]
 
 
+def sized(launcher: list[str], tasks: int, per_node: int | None) -> list[str]:
+    """The launch line of an application that may have fewer tasks than its job asks for."""
+    if launcher[:1] != ["srun"] or any(word.startswith("--ntasks=") for word in launcher):
+        return launcher
+    a_node = [f"--ntasks-per-node={per_node}"] if per_node else []
+    return [*launcher, f"--ntasks={tasks}", *a_node]
+
+
 def outcome(
     state: str | None, exit_code: int | None, block: Mapping[str, Any] | None
 ) -> JobOutcome:

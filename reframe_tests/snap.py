@@ -1,9 +1,7 @@
-"""SNAP with and without writers (the paper's section V)."""
-
-from pathlib import Path
+"""SNAP with and without writers (Groves, Grant and Arnold 2016, section V)."""
 
 import reframe as rfm
-from reframe.core.builtins import run_before, variable
+from reframe.core.builtins import variable
 
 from reframe_tests.binaries import BinariesMixin
 from reframe_tests.mixin import NimcMixin
@@ -27,14 +25,13 @@ class snap(rfm.RunOnlyRegressionTest, BinariesMixin, NimcMixin):
     descr = "SNAP under RDMA writes"
     workload = "snap"
     mpi = True
-    valid_systems = ["*"]
-    valid_prog_environs = ["+spack", "+modules", "+wheels"]
     sourcesdir = "src/show_after"
     stack = "proxyapps"
     package = "snap"
     program = "gsnap"
     executable = "./show_after.sh"
     tags = {"single_node"}
+    within_block = ("angles", "groups")
 
     #: Cells of each rank along x, y and z.
     cells = variable(tuple, value=(32, 8, 8))
@@ -43,24 +40,22 @@ class snap(rfm.RunOnlyRegressionTest, BinariesMixin, NimcMixin):
     angles = variable(int, value=32)
     groups = variable(int, value=16)
 
-    @run_before("run")
-    def layout_of_ranks(self):
+    def lay_out(self):
         """Write the input: y and z are shared among the ranks, x is whole."""
-        self.num_tasks = self.num_tasks_per_node = self.app_cores
-        self.env_vars["OMP_NUM_THREADS"] = 1
-        ranks_y, ranks_z = near_square(self.num_tasks)
+        self.rank_a_core()
+        ranks_y, ranks_z = near_square(self.app_cores)
         box = (self.cells[0], self.cells[1] * ranks_y, self.cells[2] * ranks_z)
         lines = [f"npey={ranks_y} npez={ranks_z} ichunk={self.cells[0] // 4} nthreads=1"]
         lines += [f"n{x}={n} l{x}={n * _CELL_CM:.4f}" for x, n in zip("xyz", box, strict=True)]
         lines += [f"nang={self.angles} ng={self.groups}", *_FIXED.split()]
         text = "\n".join(["&invar", *(f"  {line}" for line in lines), "/", ""])
-        Path(self.stagedir, "snap.in").write_text("! uniform source, open sides\n" + text)
-        self.executable_opts = ["snap.out", self.program, "snap.in", "snap.out"]
+        name = self.input_file("snap.in", "! uniform source, open sides\n" + text)
+        self.executable_opts = ["snap.out", self.program, name, "snap.out"]
 
 
 @rfm.simple_test
 class snap_quick(snap):
-    """A short form that still tells an effect."""
+    """A short form that still shows an effect."""
 
     tags = {"quick"}
     angles = 16

@@ -1,4 +1,4 @@
-"""STREAM triad with and without writers (the paper's section IV)."""
+"""STREAM triad with and without writers (Groves, Grant and Arnold 2016, section IV)."""
 
 import hashlib
 import sys
@@ -27,12 +27,11 @@ class stream(rfm.RegressionTest, NimcMixin):
 
     descr = "STREAM triad under RDMA writes"
     workload = "stream"
-    valid_systems = ["*"]
-    valid_prog_environs = ["+wheels"]
     build_system = "SingleSource"
     tags = {"single_node"}
+    comparable_across_cores = True
 
-    #: Kernel iterations; the paper has 300.
+    #: Kernel iterations; Groves, Grant and Arnold (2016) have 300.
     iterations = variable(int, value=300)
 
     #: Each array is this many times the last-level caches together; STREAM's rule asks for 4.
@@ -53,7 +52,7 @@ class stream(rfm.RegressionTest, NimcMixin):
 
     @run_before("compile")
     def size_arrays(self):
-        """Size the arrays from cache and memory; a cap is told with every sample.
+        """Size the arrays from cache and memory; a cap is noted in every sample.
 
         Where nodes have another processor than the host that compiles, the environment's `cflags`
         name it with `-march=`.
@@ -81,18 +80,14 @@ class stream(rfm.RegressionTest, NimcMixin):
         if _ARRAYS * array_b > _SMALL_MODEL_B:
             self.build_system.cflags += ["-fno-pie", "-no-pie", "-mcmodel=large"]
 
-    @run_before("run")
-    def one_thread_a_core(self):
+    def lay_out(self):
         """Threads that stay where they are, so that first touch places the pages."""
-        self.env_vars["OMP_NUM_THREADS"] = self.app_cores
-        self.env_vars["OMP_PROC_BIND"] = "true"
-        self.env_vars["OMP_PLACES"] = "cores"
-        self.num_cpus_per_task = self.app_cores
+        self.thread_a_core()
 
 
 @rfm.simple_test
 class stream_quick(stream):
-    """A short form that still tells an effect."""
+    """A short form that still shows an effect."""
 
     tags = {"quick"}
     iterations = 20

@@ -14,7 +14,7 @@ from reframe_tests.fom import (
     lulesh,
     membench,
     minife,
-    numa_idle,
+    numa,
     snap,
     stream,
     umt,
@@ -37,7 +37,7 @@ class Workload:
     #: From standard output to the figure of merit; raises `FomError`, and ValueError or
     #: ArithmeticError on what is no number where it should be one.
     parser: Callable[[str], Fom]
-    #: What the parser demands before it believes the figure.
+    #: What the parser requires before it accepts the figure.
     sanity: str
 
     def parse(self, stdout: str) -> Fom:
@@ -81,7 +81,7 @@ _TABLE = [
     Workload(
         name="membench",
         title="membench",
-        fom="bandwidth while all cores are at work",
+        fom="bandwidth while all cores are busy",
         unit="B/s",
         better="higher",
         parser=membench.parse,
@@ -90,20 +90,11 @@ _TABLE = [
     Workload(
         name="numa",
         title="membench beside communications, by NUMA node",
-        fom="bandwidth while all workers are at work",
+        fom="bandwidth while all workers are busy (without workers: the time slept, in s)",
         unit="B/s",
         better="higher",
-        parser=membench.parse,
-        sanity="every element of the arrays, and the NUMA nodes of their pages",
-    ),
-    Workload(
-        name="numa_idle",
-        title="nobody at work beside communications, by NUMA node",
-        fom="time slept",
-        unit="s",
-        better="lower",
-        parser=numa_idle.parse,
-        sanity="the sleep came to its end",
+        parser=numa.parse,
+        sanity="every element of the arrays, and the NUMA nodes of their pages; a sleep that ended",
     ),
     Workload(
         name="hpccg",

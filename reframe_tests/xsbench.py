@@ -1,30 +1,31 @@
-"""XSBench with and without writers (the paper's section V)."""
+"""XSBench with and without writers (Groves, Grant and Arnold 2016, section V)."""
 
 import reframe as rfm
-from reframe.core.builtins import run_before, variable
+from reframe.core.builtins import variable
 
 from reframe_tests.binaries import BinariesMixin
 from reframe_tests.mixin import NimcMixin
 
-#: Memory of one rank's unionized grid at size `large`, as XSBench tells it.
+#: Memory of one rank's unionized grid at size `large`, as XSBench prints it.
 _LARGE_B = 5.7e9
 
 
 @rfm.simple_test
 class xsbench(rfm.RunOnlyRegressionTest, BinariesMixin, NimcMixin):
-    """Lookups of cross-sections, ranks by threads (the study: 16 ranks of one thread)."""
+    """Lookups of cross-sections, ranks by threads."""
 
     descr = "XSBench under RDMA writes"
     workload = "xsbench"
     mpi = True
-    valid_systems = ["*"]
-    valid_prog_environs = ["+spack", "+modules", "+wheels"]
     stack = "proxyapps"
     package = "xsbench"
     program = executable = "XSBench"
     tags = {"single_node"}
+    within_block = ("threads", "size", "method")
+    comparable_across_cores = True
 
-    #: Threads a rank; ranks take the cores that follow.
+    #: Threads a rank: cores / threads is the number of ranks (16 ranks of one thread in Groves,
+    #: Grant and Arnold 2016).
     threads = variable(int, value=1)
 
     #: `small`, `large`, or `auto`: large where the share of memory that the machine's file allows
@@ -34,14 +35,11 @@ class xsbench(rfm.RunOnlyRegressionTest, BinariesMixin, NimcMixin):
     #: `history` or `event`.
     method = variable(str, value="history")
 
-    @run_before("run")
-    def ranks_by_threads(self):
+    def lay_out(self):
         """Every rank holds the whole grid, so memory decides its size."""
-        self.num_tasks = self.num_tasks_per_node = max(1, self.app_cores // self.threads)
-        self.num_cpus_per_task = self.threads
-        self.env_vars["OMP_NUM_THREADS"] = self.threads
+        self.ranks(max(1, self.app_cores // self.threads), self.threads)
         allowed_b = self.machine.memory_share * self.node_facts.memory_b
-        fits = self.num_tasks * _LARGE_B <= allowed_b
+        fits = max(1, self.sized_cores // self.threads) * _LARGE_B <= allowed_b
         size = ("large" if fits else "small") if self.size == "auto" else self.size
         self.executable_opts = ["-m", self.method, "-s", size, "-t", str(self.threads)]
 

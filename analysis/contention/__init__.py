@@ -1,1 +1,4 @@
-"""The contention model: how computations and communications share a node's memory (seed 003)."""
+"""The contention model: how computations and communications share a node's memory.
+
+`the paper` here is that of Denis, Jeannot and Swartvagher.
+"""

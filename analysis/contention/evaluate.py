@@ -1,6 +1,6 @@
 """How wrong predictions are: mean absolute percentage errors, and cross-validation.
 
-Errors are those of seed 003, Table 2: of computations and of communications with both running,
+Errors are those of Table 2 of the paper: of computations and of communications with both running,
 over the placements that the model was fitted on (samples), the others, and all.
 """
 

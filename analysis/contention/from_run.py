@@ -1,8 +1,9 @@
 """A sweep from a run's samples of membench: each run of a pair is one of the sweep's measurements.
 
-Off: computations alone. On: both. The rate that the writers reached before the application began:
-communications alone. All are medians over the samples that count. The rate of communications is
-taken at the receiver, where its device counts (seed 003, 4.1.1).
+Baselines: computations alone. Effects at full rate: both. The rate that the writers reached before
+the application began: communications alone. All are medians over the samples that count. The rate
+of communications is taken at the receiver, where its device counts (Denis, Jeannot and
+Swartvagher, 4.1.1).
 """
 
 from __future__ import annotations
@@ -60,10 +61,10 @@ def load(run: Path, comm_node: int | None) -> Sweep:
             n=int(n),
             comp_node=int(comp),
             comm_node=int(comm),
-            comp_alone_b_s=_median(group.filter(arm="off")["fom"]),
-            comm_alone_b_s=_median(group.filter(arm="on")["comm_alone_b_s"]),
-            comp_par_b_s=_median(group.filter(arm="on")["fom"]),
-            comm_par_b_s=_median(group.filter(arm="on")["comm_par_b_s"]),
+            comp_alone_b_s=_median(group.filter(role="baseline")["fom"]),
+            comm_alone_b_s=_median(group.filter(role="effect")["comm_alone_b_s"]),
+            comp_par_b_s=_median(group.filter(role="effect")["fom"]),
+            comm_par_b_s=_median(group.filter(role="effect")["comm_par_b_s"]),
         )
         for (n, comp, comm), group in places.items()
     ]
@@ -78,14 +79,26 @@ def load(run: Path, comm_node: int | None) -> Sweep:
 
 
 def _rows(samples: pl.DataFrame) -> pl.DataFrame:
-    """The samples that count, with columns `n`, `comp_node`, `comm_node` (null: bound to none).
+    """Baselines and effects that count, with columns `n`, `comp_node`, `comm_node` (null: none).
 
-    Runs without writers take the node of their case's writers. `comm_alone_b_s` and `comm_par_b_s`
-    are as the target's device counted, where it counted both; else as the writers report.
+    A baseline stands once at each node of the effects that are paired with it. `comm_alone_b_s` and
+    `comm_par_b_s` are as the target's device counted, where it counted both; else as the writers
+    report.
     """
     kept = samples.filter(
         (pl.col("workload") == WORKLOAD) & (pl.col("outcome") == "kept") & ~pl.col("warmup")
     )
+    effects = kept.filter(
+        pl.col("role") == "effect",
+        pl.col("factors").cast(pl.String).str.json_path_match("$.rate").fill_null("full") == "full",
+    )
+    nodes = effects.select("case", "comm_node", arm="baseline").unique(maintain_order=True)
+    baselines = (
+        kept.filter(pl.col("role") == "baseline")
+        .drop("comm_node")
+        .join(nodes, on=["case", "arm"], how="left", maintain_order="left")
+    )
+    kept = pl.concat([baselines.select(kept.columns), effects])
     counted = pl.col("counted_alone_b_s").is_not_null() & pl.col("counted_b_s").is_not_null()
     extras: list[dict[str, Any]] = [json.loads(text or "{}") for text in kept["fom_extra"]]
     return kept.with_columns(
@@ -94,7 +107,6 @@ def _rows(samples: pl.DataFrame) -> pl.DataFrame:
             "comp_node", [extra.get("node") for extra in extras], dtype=pl.Int64, strict=False
         ),
         pl.Series("streaming", [extra.get("streaming") for extra in extras], dtype=pl.Float64),
-        pl.col("comm_node").max().over("case"),
         comm_alone_b_s=pl.when(counted)
         .then("counted_alone_b_s")
         .otherwise("writer_rate_alone_b_s"),
@@ -119,7 +131,7 @@ def _notes(rows: pl.DataFrame) -> list[str]:
     """Caveats of the samples, of what their writes went over and of who counted, each once."""
     said = [str(n) for n in rows["notes"].explode(empty_as_null=False).unique(maintain_order=True)]
     over = [str(name) for name in rows["transport"].unique(maintain_order=True)]
-    on = rows.filter(arm="on")
+    on = rows.filter(role="effect")
     if not on["counted"].all():
         said.append("rates of communications are as the origin reports: no device counted them all")
     if (on["direction"] == "read").any():

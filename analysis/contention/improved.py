@@ -1,4 +1,5 @@
-"""A model that goes past three limits which seed 003 states of its own (section 4.3.1).
+"""A model that goes past three limits which Denis, Jeannot and
+Swartvagher state of theirs (section 4.3.1).
 
 - Communications lose bandwidth before the capacity is reached: their loss runs from a first to a
   last number of cores that are fitted, instead of following from the capacity.
@@ -7,7 +8,7 @@
 - The network's own rate depends on the placement: it is taken from what communications reached
   alone on each node, where that was measured.
 
-With k without bound and the loss where the seed's equations put it, this is the seed's model.
+With k without bound and the loss where their equations put it, this is their model.
 """
 
 from __future__ import annotations
@@ -42,9 +43,9 @@ class Shape:
 
 @dataclass(frozen=True)
 class ImprovedModel:
-    """The seed's model, refitted, with the shape of each calibrated placement.
+    """The published model, refitted, with the shape of each calibrated placement.
 
-    A placement without a shape (no contention was seen there) is predicted as the seed does.
+    A placement without a shape (no contention was seen there) is predicted as there.
     """
 
     base: Model
@@ -53,34 +54,36 @@ class ImprovedModel:
     comm_alone_b_s: dict[int, float]
 
     def predict(self, comp_node: int, comm_node: int) -> Prediction:
-        """Rates of a placement; the choice between the two calibrations is the seed's."""
+        """Rates of a placement; the choice between the two calibrations is theirs."""
         for option, node in (("--comp-node", comp_node), ("--comm-node", comm_node)):
             check_node(self.base, node, option)
-        seed = predict(self.base, comp_node, comm_node)
-        nominal = self.comm_alone_b_s.get(comm_node, float(seed.comm_alone_b_s[0]))
+        published = predict(self.base, comp_node, comm_node)
+        nominal = self.comm_alone_b_s.get(comm_node, float(published.comm_alone_b_s[0]))
         same = comp_node == comm_node
         comp_at = self._calibration(comp_node)
         comm_at = comp_at if same else "local"
-        comm_alone = np.full(seed.n.shape, nominal)
+        comm_alone = np.full(published.n.shape, nominal)
         comp_shape, comm_shape = self.shapes[comp_at], self.shapes[comm_at]
         if comm_shape is None:
-            scale = nominal / seed.comm_alone_b_s[0] if seed.comm_alone_b_s[0] else 1.0
-            comm = seed.comm_par_b_s * scale
+            scale = nominal / published.comm_alone_b_s[0] if published.comm_alone_b_s[0] else 1.0
+            comm = published.comm_par_b_s * scale
         else:
             alpha = (self.base.remote if comm_at == "remote" else self.base.local).alpha  # type: ignore[union-attr]
-            comm = nominal * share(comm_shape, alpha or 0.0, seed.n)
-        # Unknown past the measured numbers of cores, as with the seed's model.
-        comm = np.where(np.isnan(seed.comm_par_b_s), np.nan, comm)
+            comm = nominal * share(comm_shape, alpha or 0.0, published.n)
+        # Unknown past the measured numbers of cores, as with the published model.
+        comm = np.where(np.isnan(published.comm_par_b_s), np.nan, comm)
         parameters = side(self.base, comp_node)
         if comp_shape is None:
-            return replace(seed, comm_par_b_s=comm, comm_alone_b_s=comm_alone)
-        comp_alone = alone(parameters, comp_shape, seed.n)
-        comp_alone = np.where(np.isnan(seed.comp_alone_b_s), np.nan, comp_alone)
+            return replace(published, comm_par_b_s=comm, comm_alone_b_s=comm_alone)
+        comp_alone = alone(parameters, comp_shape, published.n)
+        comp_alone = np.where(np.isnan(published.comp_alone_b_s), np.nan, comp_alone)
         return Prediction(
             comp_node=comp_node,
             comm_node=comm_node,
-            n=seed.n,
-            comp_par_b_s=together(parameters, comp_shape, seed.n, comm) if same else comp_alone,
+            n=published.n,
+            comp_par_b_s=together(parameters, comp_shape, published.n, comm)
+            if same
+            else comp_alone,
             comm_par_b_s=comm,
             comp_alone_b_s=comp_alone,
             comm_alone_b_s=comm_alone,
@@ -128,7 +131,7 @@ def _wanted(p: Parameters, n: Cores) -> Rates:
 
 
 def fit(sweep: Sweep) -> ImprovedModel:
-    """The improved model of a sweep; InputError as the seed's fit."""
+    """The improved model of a sweep; InputError as `fit`."""
     base = seed_fit.fit(sweep)
     nodes = {p.comm_node for p in sweep.points}
     nominal = {
@@ -148,7 +151,7 @@ def fit(sweep: Sweep) -> ImprovedModel:
 
 
 def _fit_placement(p: Parameters, c: Curves) -> tuple[Parameters, Shape | None]:
-    """Least squares of all continuous numbers from the seed's fit and several losses' places."""
+    """Least squares of all continuous numbers, for each of several places of the loss."""
     if p.t_par_max_b_s is None or p.alpha is None or not p.b_comp_seq_b_s:
         return p, None
     reached = (p.t_par_max_b_s - p.alpha * (p.b_comm_seq_b_s or 0.0)) / p.b_comp_seq_b_s

@@ -1,7 +1,8 @@
 """What the model knows of a machine: ten parameters for each of two placements.
 
-Names follow seed 003, section 3.1, with the unit behind them; all rates are bytes per second. A
-parameter that a sweep could not tell is None, and `predict` says what follows from that.
+Names follow Denis, Jeannot and Swartvagher, section 3.1, with the unit behind them; all rates are
+bytes per second. A parameter that a sweep could not tell is None, and `predict` says what follows
+from that.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Figures of the contention model: stacked bandwidth, and the grid of placements (seed 003)."""
+"""Figures of the contention model: stacked bandwidth, and the grid of placements."""
 
 from __future__ import annotations
 
@@ -21,7 +21,9 @@ _GB = 1e9
 
 
 def stacked_plot(prediction: Prediction, points: Sequence[Point], name: str) -> str:
-    """Both rates on top of each other over the number of cores (the seed's Figure 2).
+    """Both rates on top of each other over the number of cores.
+
+    As Figure 2 of Denis, Jeannot and Swartvagher.
 
     The areas are predicted; measured totals, and computations alone, are points and a line.
     """

@@ -1,4 +1,4 @@
-"""Rates of computations and communications side by side (seed 003, equations 1 to 8).
+"""Rates of computations and communications side by side (equations 1 to 8).
 
 Rates are bytes per second. A NaN stands where a parameter that the equation needs is unknown.
 A capacity that no sweep reached (`t_par_max_b_s` or `t_seq_max_b_s` is None) bounds nothing.
@@ -34,7 +34,7 @@ class Prediction:
 def total(p: Parameters, n: Cores) -> Rates:
     """What the memory carries with `n` computing cores and communications: equation 1.
 
-    Where `n_par_max` exceeds `n_seq_max` the second case is empty, as the seed's order of cases
+    Where `n_par_max` exceeds `n_seq_max` the second case is empty, as the paper's order of cases
     makes it.
     """
     if p.t_par_max_b_s is None or p.n_par_max is None:

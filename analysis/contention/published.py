@@ -1,4 +1,4 @@
-"""The nine published parameter sets (seed 003, Tables 3 to 11) and prediction errors (Table 2)."""
+"""The nine published parameter sets (Tables 3 to 11) and prediction errors (Table 2)."""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@ could use some number of cores, each asking for some memory bandwidth, and recei
 Less demand than the calibration's is put into the model as such: a core asks for no more than the
 application's rate, the network for no more than the traffic, and the floor of communications
 stays the same in bytes per second. Kernel and message size of the calibration were chosen for the
-most contention, so that real applications should suffer no more than told here (seed 003, 4.3.1).
+most contention, so that real applications should suffer no more than told here (section 4.3.1).
 """
 
 from __future__ import annotations

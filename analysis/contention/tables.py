@@ -14,7 +14,7 @@ from analysis.contention.recommend import Choice, Recommendation
 
 
 def predictions_document(model: Model, predictions: list[Prediction]) -> dict[str, Any]:
-    """`nimc model predict --json`: rates in MB/s (10^6 bytes per second), as in seed 003."""
+    """`nimc model predict --json`: rates in MB/s (10^6 bytes per second), as published."""
     return {
         "platform": model.name,
         "published": model.published,
@@ -82,7 +82,7 @@ def parameter_cell(p: Parameters | None, name: str) -> str:
 
 
 def errors_table(rows: dict[str, Errors], notes: list[str]) -> str:
-    """Rows of Table 2 of seed 003, percent, beneath what must be said of the measurements."""
+    """Rows of Table 2 of the paper, percent, beneath what must be said of the measurements."""
     names = [field.name for field in fields(Errors)]
     lines = [*notes, "mean absolute percentage error, %"]
     lines.append(f"{'':28}" + "".join(f"{name.replace('_', ' '):>17}" for name in names))

@@ -12,12 +12,14 @@ import polars as pl
 
 from analysis.columns import read_run
 from analysis.consistency import hold_against_provenance
+from analysis.contrasts import Contrast, contrasts
 from analysis.errors import InputError
 from analysis.estimate import Result, StoppingRule, results_of
 from analysis.pairs import judged, pair_table
 from analysis.reference import hold_against_references
 from analysis.report.blocks import LostBlock, lost_blocks
 from analysis.run import RunHeader, load_header
+from analysis.schema_1 import with_numa_factors
 
 
 @dataclass(frozen=True)
@@ -31,6 +33,8 @@ class RunData:
     #: `analysis.pairs.pair_table`.
     pairs: pl.DataFrame
     results: list[Result]
+    #: What levels of the application's factors cost and help.
+    contrasts: list[Contrast]
     #: Blocks that ended early.
     lost_blocks: list[LostBlock]
     #: Sample files whose last line was cut off.
@@ -40,16 +44,20 @@ class RunData:
 
     def document(self) -> dict[str, Any]:
         """What every command that yields results prints of a run with `--json`."""
-        return run_document(self.header, self.results)
+        return run_document(self.header, self.results, self.contrasts)
 
 
-def run_document(header: RunHeader, rows: Sequence[Result]) -> dict[str, Any]:
-    """Keys: machine, campaign, run, results (a list of `analysis.estimate.Result`)."""
+def run_document(
+    header: RunHeader, rows: Sequence[Result], found: Sequence[Contrast]
+) -> dict[str, Any]:
+    """Keys: machine, campaign, run, results and contrasts (lists of `analysis.estimate.Result` and
+    of `analysis.contrasts.Contrast`)."""
     return {
         "machine": header.machine,
         "campaign": header.campaign,
         "run": header.run,
         "results": [row.as_dict() for row in rows],
+        "contrasts": [each.as_dict() for each in found],
     }
 
 
@@ -57,9 +65,9 @@ def load_run(path: Path) -> RunData:
     """Reads and estimates the run in folder `path`. Raises InputError for what it cannot read."""
     header = load_header(path)
     read = read_run(path)
-    samples = judged(read.frame)
-    pairs = pair_table(samples)
     provenance = _provenance(path)
+    samples = judged(with_numa_factors(read.frame, provenance))
+    pairs = pair_table(samples)
     rows = hold_against_references(results_of(samples, pairs, StoppingRule.of(header)), header)
     return RunData(
         path=path,
@@ -67,6 +75,7 @@ def load_run(path: Path) -> RunData:
         samples=samples,
         pairs=pairs,
         results=hold_against_provenance(rows, samples, provenance),
+        contrasts=contrasts(samples, rows),
         lost_blocks=lost_blocks(path),
         torn=read.torn,
         provenance=provenance,

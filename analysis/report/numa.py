@@ -1,4 +1,4 @@
-"""RDMA and NUMA on the page: the grid of cells, its figure, the seed's findings as questions."""
+"""RDMA and NUMA on the page: every cell, a figure, and published findings as questions."""
 
 from __future__ import annotations
 
@@ -12,10 +12,27 @@ from markupsafe import Markup
 from matplotlib.figure import Figure
 
 from analysis.caveats import emulations
-from analysis.numa import IDLE, Cell, Key, Question, cells, questions
+from analysis.numa import IDLE, Cell, Key, cells, key_of
+from analysis.numa_findings import Answer, Question, Why, questions
 from analysis.report.data import RunData
 from analysis.report.palette import STYLE, light, themed_svg
+from analysis.report.words import binary
 from analysis.statistics.interval import Estimate
+
+#: Why a question has the answer it has.
+_WHY: dict[Why, str] = {
+    "other way round": "it is the other way round",
+    "within noise": "the interval contains 1",
+    "too few runs": "fewer than 6 runs a side",
+    "one NUMA node": "this machine has one NUMA node",
+    "only pinning differs": "this machine has one NUMA node: only pinning differs",
+    "cells missing": "this run has no such cells",
+    "no run counts": "no run counts",
+    "all pinned": "in every cell, at least",
+    "none pinned": "none of the buffer is: these writes register no memory",
+    "some pinned": "pinned in some cells only",
+    "pinning unknown": "the kernel does not say",
+}
 
 
 @dataclass(frozen=True)
@@ -26,6 +43,8 @@ class NumaView:
     questions: list[Question]
     svg: Markup
     numa_nodes: int
+    #: Whether the cells are of one case, whose pairs hold runs of each.
+    interleaved: bool
     #: What the run says of where things lay, and what limits its figures.
     notes: list[str]
     emulated: list[str]
@@ -38,7 +57,7 @@ def numa_view(run: RunData, name: str) -> NumaView | None:
         return None
     facts = [each["numa"] for each in run.provenance.values() if "numa" in each]
     nodes = max(int(each["numa_nodes"]) for each in facts)
-    cases = {row.case for row in run.results if row.workload in ("numa", "numa_idle")}
+    cases = {row.case for row in run.results if key_of(row.factors, row)}
     own = run.samples.filter(pl.col("case").cast(pl.String).is_in(cases))
     emulated = emulations([str(text) for text in own["transport"].unique(maintain_order=True)])
     said = dict.fromkeys(note for row in run.results if row.case in cases for note in row.notes)
@@ -47,6 +66,7 @@ def numa_view(run: RunData, name: str) -> NumaView | None:
         questions=questions(found, nodes),
         svg=Markup(_plot(found, name)),
         numa_nodes=nodes,
+        interleaved=len(cases) == 1,
         notes=[
             *_places(facts, nodes),
             *_limits(found, own),
@@ -57,54 +77,66 @@ def numa_view(run: RunData, name: str) -> NumaView | None:
 
 
 def label(key: Key) -> str:
-    """A cell in a few words: `write, nic: write on other`."""
-    where = {"free": "left alone"}.get(key.workers, f"on {key.workers}")
-    workers = "nobody" if key.load == IDLE else f"{key.load} {where}"
+    """A cell in a few words: `write nic: write on other`."""
+    where = {"free": "anywhere"}.get(key.workers, f"on {key.workers}")
+    workers = "no workers" if key.load == IDLE else f"{key.load} {where}"
     return f"{key.direction} {key.buffer}: {workers}"
+
+
+def why(answer: Answer) -> str:
+    """Why a question has this answer; empty where the ratio says it."""
+    text = _WHY[answer.why] if answer.why else ""
+    return text if answer.pinned_b is None else f"{text} {binary(answer.pinned_b)}"
 
 
 def _places(facts: Sequence[dict[str, Any]], nodes: int) -> list[str]:
     """Which node is meant by which word."""
-    nic = facts[0]["nic_node"]
-    other = [each["buffer_node"] for each in facts if each["buffer"] == "other"] + [
-        each["worker_node"] for each in facts if each["workers"] == "other"
-    ]
     if nodes == 1:
         return [
             "this machine has one NUMA node: cells with buffer or workers on another one are absent"
         ]
-    told = f", other is {other[0]}" if other else ""
-    return [f"nic is NUMA node {nic}{told}, of {nodes}"]
+    nic = facts[0]["nic_node"]
+    others = [node for each in facts for place, node in _named(each) if place == "other"]
+    other = f", other is {others[0]}" if others else ""
+    return [f"nic is NUMA node {nic}{other}, of {nodes}"]
+
+
+def _named(facts: dict[str, Any]) -> list[tuple[str, int]]:
+    """Place and NUMA node; schema 1 has those of the one cell that the record is of."""
+    if "places" in facts:
+        return list(facts["places"].items())
+    both = (facts["buffer"], facts["buffer_node"]), (facts["workers"], facts["worker_node"])
+    return [(place, node) for place, node in both if place is not None]
 
 
 def _limits(found: Sequence[Cell], samples: pl.DataFrame) -> list[str]:
-    """How far places are verified, who told the rates, and what binds itself."""
+    """How far places are verified, who reports the rates, and what binds itself."""
     run = [cell for cell in found if cell.rates_b_s]
     unverified = [label(cell.key) for cell in run if cell.on_node_share is None]
     notes = []
     if not run:
         notes.append("no run with communications counts")
     elif not unverified:
-        notes.append("the kernel showed every buffer on its node, in every run that counts")
+        notes.append("every buffer lay on its node in every run that counts, as the kernel reports")
     elif len(unverified) == len(run):
-        notes.append("where buffers lay is not verified")
+        notes.append("the place of the buffers is not verified")
     else:
-        notes.append(f"where buffers lay is not verified in {', '.join(unverified)}")
-    told = {cell.told_by for cell in run}
+        notes.append(f"the place of the buffers is not verified in {', '.join(unverified)}")
+    counted = all(cell.reported_by == "target" for cell in run)
     notes.append(
         "communications' rates are what the target's device counted"
-        if told == {"target"}
+        if run and counted
         else "communications' rates are what the origin reports; no device counted all of them"
     )
     if (samples["transport"].cast(pl.String) == "shared memory").any():
-        notes.append("no network interface is between: the origin's cores stand in for one")
+        notes.append("there is no network interface: the origin's cores take its place")
         if len({cell.key.direction for cell in found}) > 1:
             notes.append(
-                "on one host writes are a copy by the origin, reads one by the kernel: what differs"
-                " between them is the way of copying"
+                "on one host a write is a copy by the origin, a read one by the kernel: they differ"
+                " in the way of copying"
             )
     own = [str(text) for text in samples["own_binding"].drop_nulls().unique(maintain_order=True)]
-    notes.append(f"the injector's own NUMA binding: {', '.join(own) or 'not told'}")
+    notes.append(f"the injector's own NUMA binding: {', '.join(own) or 'unknown'}")
     return notes
 
 

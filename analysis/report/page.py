@@ -9,18 +9,19 @@ import polars as pl
 from markupsafe import Markup
 
 from analysis import numbers
+from analysis.arms import BASELINE, LEVELS, in_order
 from analysis.caveats import emulations
 from analysis.estimate import Result
-from analysis.pairs import SILENT_ARMS, in_order
 from analysis.rejections import Kind, kinds
 from analysis.report import words
 from analysis.report.data import RunData
-from analysis.report.numa import NumaView, numa_view
+from analysis.report.factors import FactorsView, factors_view, level_text
+from analysis.report.numa import NumaView, numa_view, why
 from analysis.report.palette import variable
 from analysis.report.plots import overview_plot, ratios_plot, samples_plot
 from analysis.report.scaling import ScalingView, scaling_view
 from analysis.report.shell import render_page
-from analysis.report.study import StudyView, study_view
+from analysis.report.study import StudyView, study_view, writes_as_the_paper
 from analysis.statistics.paper import PaperEstimates, paper_estimates
 from analysis.verdict import MEANING
 
@@ -28,7 +29,7 @@ from analysis.verdict import MEANING
 _LISTED = 200
 #: Columns that the page shows.
 _SHOWN = [
-    *("key", "arm", "status", "outcome", "reason", "start_s", "fom", "fom_better", "seed"),
+    *("key", "arm", "status", "outcome", "reason", "start_s", "fom", "fom_unit", "seed"),
     *("nodes", "origin_nodes", "provenance", "writers", "injector", "transport", "message_b"),
     *("direction", "writer_share"),
 ]
@@ -41,21 +42,25 @@ class CaseView:
 
     name: str
     anchor: str
-    unit: str
     rows: list[Result]
-    #: The arms whose effect is asked for, rather than noise floor and control.
+    #: The treatments whose effect is asked for, rather than noise floor and control.
     effects: list[Result]
     notes: list[str]
     #: Caveats of what the bytes went over; they stand at the figure itself.
     emulated: list[str]
-    samples_svg: Markup
+    #: One for each unit of the figures of merit.
+    samples_svgs: list[Markup]
     ratios_svg: Markup
+    #: Effects by factor, where several levels of one were measured.
+    factors: FactorsView | None
     samples: int
     warmups: int
-    paper: PaperEstimates
-    #: Runs that do not count: (key, time, outcome, reason), the first so many of them.
-    lost: list[tuple[str, str, str, str]]
-    lost_kinds: list[Kind]
+    #: The effect that writes as the paper did, and the paper's estimators of it; None without one.
+    as_paper: Result | None
+    paper: PaperEstimates | None
+    #: Rejected runs: (key, time, outcome, reason), the first so many of them.
+    listed: list[tuple[str, str, str, str]]
+    rejected_kinds: list[Kind]
     rejected: int
     #: Each kind of writer, in one line.
     writers: list[str]
@@ -75,14 +80,19 @@ class RunView:
     #: The rows of the results table: effects, or all of a case that has none.
     shown: list[Result]
     overview_svg: Markup | None
-    #: The arms in it.
+    #: The arms in it. Where a case has figures by factor, its other levels are there instead.
     arms: list[str]
     #: Run time against ranks, where there are several scales.
     scaling: ScalingView | None
-    #: The study's single-node tables and figure, where the run has workloads of it.
+    #: The paper's single-node tables and figure, where the run has workloads of it.
     study: StudyView | None
     #: Cells of RDMA and NUMA, where the run has some.
     numa: NumaView | None
+
+    @property
+    def baselines(self) -> bool:
+        """Whether a treatment is paired with another baseline than plain `off`."""
+        return any(row.baseline != BASELINE for row in self.data.results)
 
     @property
     def emulated(self) -> list[str]:
@@ -98,7 +108,12 @@ def render(runs: Sequence[RunData]) -> str:
     return render_page(
         "analysis.report",
         f"Memory contention on {machine}",
-        {"figure": numbers.number, "utc": words.utc, "sentence": words.sentence},
+        {
+            "figure": numbers.number,
+            "utc": words.utc,
+            "sentence": words.sentence,
+            "breakable": words.breakable,
+        },
         machine=machine,
         runs=views,
         facts=words.facts(ordered[0].header.facts),
@@ -109,6 +124,8 @@ def render(runs: Sequence[RunData]) -> str:
         fom=_fom,
         ratio=_ratio,
         interval=_interval,
+        level_text=level_text,
+        numa_why=why,
         spread=numbers.spread,
         signed=numbers.signed,
         variable=variable,
@@ -121,7 +138,13 @@ def _run_view(run: RunData, anchor: str) -> RunView:
     names = list(dict.fromkeys(row.case for row in run.results))
     cases = [_case_view(run, name, f"{anchor}c{i}") for i, name in enumerate(names)]
     shown = [row for case in cases for row in (case.effects or case.rows)]
-    effects = [row for row in shown if row.slowdown is not None and row.arm not in SILENT_ARMS]
+    by_factor = {case.name for case in cases if case.factors}
+    effects = [
+        row
+        for row in shown
+        if row.slowdown is not None and row.role == "effect"
+        if LEVELS not in row.arm or row.case not in by_factor
+    ]
     overview = Markup(overview_plot(effects, f"{anchor}o")) if len(effects) > 1 else None
     return RunView(
         data=run,
@@ -129,7 +152,7 @@ def _run_view(run: RunData, anchor: str) -> RunView:
         cases=cases,
         shown=shown,
         overview_svg=overview,
-        arms=in_order({row.arm for row in effects}),
+        arms=in_order({row.arm.partition(LEVELS)[0] for row in effects}),
         scaling=scaling_view(run, f"{anchor}f"),
         study=study_view(run, f"{anchor}n"),
         numa=numa_view(run, f"{anchor}u"),
@@ -142,39 +165,51 @@ def _case_view(run: RunData, name: str, anchor: str) -> CaseView:
     emulated = emulations([str(text) for text in samples["transport"].unique(maintain_order=True)])
     notes = dict.fromkeys(note for row in rows for note in row.notes if note not in emulated)
     counted = samples.filter(status="counts")
-    foms = {
-        arm: counted.filter(pl.col("arm") == arm)["fom"].to_numpy().tolist()
-        for arm in ("off", "on")
-    }
-    lost = samples.filter(status="rejected")
+    effects = [row for row in rows if row.role == "effect"]
+    as_paper = next((row for row in effects if writes_as_the_paper(row)), None)
+    rejected = samples.filter(status="rejected")
     pairs = run.pairs.filter(pl.col("case") == name)
+    contrasts = [each for each in run.contrasts if each.case == name]
     return CaseView(
         name=name,
         anchor=anchor,
-        unit=rows[0].unit,
         rows=rows,
-        effects=[row for row in rows if row.arm not in SILENT_ARMS],
+        effects=effects,
         notes=list(notes),
         emulated=emulated,
-        samples_svg=Markup(samples_plot(samples, rows[0].unit, f"{anchor}s")),
+        samples_svgs=[
+            Markup(samples_plot(samples.filter(pl.col("fom_unit") == unit), unit, f"{anchor}s{i}"))
+            for i, unit in enumerate(dict.fromkeys(row.unit for row in rows))
+        ],
         ratios_svg=Markup(ratios_plot(pairs, rows, f"{anchor}p")),
+        factors=factors_view(rows, pairs, contrasts, f"{anchor}x"),
         samples=samples.height,
         warmups=samples.filter(status="warm-up").height,
-        paper=paper_estimates(foms["off"], foms["on"], samples["fom_better"][0]),
-        lost=[
+        as_paper=as_paper,
+        paper=_paper(counted, as_paper) if as_paper else None,
+        listed=[
             (key, words.utc(start_s), outcome, reason or "")
-            for key, start_s, outcome, reason in lost.head(_LISTED)
+            for key, start_s, outcome, reason in rejected.head(_LISTED)
             .select("key", "start_s", "outcome", "reason")
             .iter_rows()
         ],
-        lost_kinds=kinds(lost.select("outcome", pl.col("reason").fill_null("")).iter_rows()),
-        rejected=lost.height,
+        rejected_kinds=kinds(
+            rejected.select("outcome", pl.col("reason").fill_null("")).iter_rows()
+        ),
+        rejected=rejected.height,
         writers=_writers(counted),
         seeds=_distinct(samples["seed"]),
         nodes=_distinct(samples["nodes"]),
         origins=_distinct(samples["origin_nodes"]),
         provenance=[str(sha) for sha in samples["provenance"].unique(maintain_order=True)],
     )
+
+
+def _paper(counted: pl.DataFrame, row: Result) -> PaperEstimates:
+    off, on = (
+        counted.filter(pl.col("arm") == arm)["fom"].to_list() for arm in (row.baseline, row.arm)
+    )
+    return paper_estimates(off, on, row.better)
 
 
 def _writers(counted: pl.DataFrame) -> list[str]:

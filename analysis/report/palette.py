@@ -11,24 +11,35 @@ import io
 import re
 from typing import Any
 
+from markupsafe import escape
 from matplotlib.figure import Figure
 
-#: Name of the CSS variable -> (light, dark). The light ones must differ from one another.
+from analysis.arms import ARMS, arm_of
+
+#: Arms that the table does not know share one colour.
+_OTHER = "other"
+#: CSS variables of what is no arm -> (light, dark).
 COLOURS = {
     "ink": ("#1c2128", "#e6e9ee"),
     "muted": ("#667080", "#98a2b3"),
     "grid": ("#dfe3e8", "#333b47"),
     "panel": ("#ffffff", "#171b21"),
     "band": ("#c4cad3", "#4a5361"),
-    "off": ("#2f6fbb", "#6aa9f4"),
-    "aa": ("#6f9fd0", "#9cc7f7"),
-    "on": ("#c8434f", "#f4838c"),
-    "spin": ("#b7791f", "#e3b341"),
-    "daly": ("#7d5ba6", "#b79ae0"),
-    "constant": ("#2f8f5b", "#6fd09b"),
-    "other": ("#b0479a", "#e08fd0"),
+    _OTHER: arm_of("").colours,
     "bad": ("#8a8f98", "#a7adb8"),
+    # Levels of a factor that has a line each.
+    "level0": ("#c2453c", "#f08a80"),
+    "level1": ("#2b7a9b", "#6cc0e0"),
+    "level2": ("#5d8a1e", "#a9d45e"),
+    "level3": ("#8a4fa3", "#cf9be6"),
+    "level4": ("#a8691a", "#e8b164"),
+    "level5": ("#4a5aa8", "#9aa8f0"),
 }
+#: All CSS variables; arms of one look, as `full` and `on`, have the same light colour.
+_VARIABLES = COLOURS | {name: arm.colours for name, arm in ARMS.items()}
+#: Levels that have a colour of their own; further ones begin again.
+LEVEL_COLOURS = [name for name in COLOURS if name.startswith("level")]
+LEVEL_MARKERS = ("o", "^", "s", "D", "v", "P")
 _FONT = "DejaVu Sans"
 STYLE: dict[Any, Any] = {
     "svg.fonttype": "none",
@@ -49,31 +60,26 @@ STYLE: dict[Any, Any] = {
     "xtick.labelcolor": COLOURS["ink"][0],
     "ytick.labelcolor": COLOURS["ink"][0],
 }
-#: Arm -> how its points look; shape as well as colour, for readers who tell no red from green.
-_MARKERS = {"off": "o", "on": "^", "spin": "s", "aa": "D", "daly": "v", "constant": "P"}
-#: An arm that is another by a second name, and looks like it.
-_SAME = {"full": "on"}
 
 
 def variable(name: str) -> str:
-    """The name in `COLOURS` of a colour or an arm; arms without one of their own share one."""
-    name = _SAME.get(name, name)
-    return name if name in COLOURS else "other"
+    """The CSS variable of a colour in `COLOURS` or of a treatment, which has that of its arm."""
+    return name if name in COLOURS else arm_of(name).name or _OTHER
 
 
 def light(name: str) -> str:
     """The colour to draw with."""
-    return COLOURS[variable(name)][0]
+    return _VARIABLES[variable(name)][0]
 
 
-def marker(arm: str) -> str:
-    """The shape of an arm's points, none of them a rejected run's cross."""
-    return _MARKERS.get(_SAME.get(arm, arm), "p")
+def marker(treatment: str) -> str:
+    """The shape of a treatment's points, none of them a rejected run's cross."""
+    return arm_of(treatment).marker
 
 
 def css_variables(scheme: int) -> str:
     """Declarations of all colours, of the light (0) or the dark (1) scheme."""
-    return "".join(f"--{name}:{pair[scheme]};" for name, pair in COLOURS.items())
+    return "".join(f"--{name}:{pair[scheme]};" for name, pair in _VARIABLES.items())
 
 
 def themed_svg(figure: Figure, name: str, title: str) -> str:
@@ -85,8 +91,9 @@ def themed_svg(figure: Figure, name: str, title: str) -> str:
     svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
     svg = re.sub(r'(<svg[^>]*?) width="[^"]*"', r"\1", svg, count=1)
     svg = re.sub(r'(<svg[^>]*?) height="[^"]*"', r"\1", svg, count=1)
-    svg = svg.replace("<svg", f'<svg role="img" aria-label="{title}"', 1)
-    svg = re.sub(r'((?:id=|href=|url\()"?#?)([A-Za-z][\w.-]*)', rf"\g<1>{name}-\2", svg)
-    for variable, (colour, _) in COLOURS.items():
-        svg = svg.replace(colour, f"var(--{variable})")
+    svg = svg.replace("<svg", f'<svg role="img" aria-label="{escape(title)}"', 1)
+    # Nothing but ids: a label may hold `grid=fine`.
+    svg = re.sub(r'(\bid="|href="#|url\(#)', rf"\g<1>{name}-", svg)
+    for css, (colour, _) in _VARIABLES.items():
+        svg = svg.replace(colour, f"var(--{css})")
     return svg.replace(f"'{_FONT}'", "var(--font)")

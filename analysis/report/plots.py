@@ -14,16 +14,20 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
+from analysis.arms import LEVELS, arm_of
 from analysis.estimate import Result
 from analysis.numbers import scale
-from analysis.pairs import SILENT_ARMS, in_order
+from analysis.pairs import in_order
 from analysis.report.palette import STYLE, light, marker, themed_svg
 
 #: Above so many points a figure's points are drawn as one picture.
 RASTER_ABOVE = 3000
-#: Above so many points an arm's points are single pixels.
+#: Above so many points a treatment's points are single pixels.
 PIXELS_ABOVE = 20_000
-_LABELS = {"spin": "spin\n(control)", "aa": "aa\n(off again)"}
+#: The treatment that figures need not name.
+PLAIN = "on"
+#: Above so many treatments, or where they have levels, each has a row rather than a column.
+_COLUMNS = 7
 _WIDTH_IN = 5.0
 
 
@@ -34,40 +38,58 @@ def _figure(height_in: float) -> Iterator[tuple[Figure, Axes]]:
         yield figure, figure.subplots()
 
 
+def label(treatment: str) -> str:
+    """A treatment on an axis: its arm with what figures add to that, and its levels below."""
+    arm, _, levels = treatment.partition(LEVELS)
+    if not levels:
+        return f"{arm}\n{arm_of(treatment).label}".rstrip()
+    told = f"{arm} {arm_of(treatment).label}".rstrip()
+    return f"{told}\n{levels.replace(',', ', ').replace('_', ' ')}"
+
+
 def samples_plot(samples: pl.DataFrame, unit: str, name: str) -> str:
-    """All samples of one case: a strip for each arm, each in order of time, with its median.
+    """All samples of one case: a strip for each treatment, in order of time, with its median.
 
     `samples` has the columns of `analysis.pairs.judged`. A run that yielded no figure of merit is
     a cross below the edge. Runs that do not count stand at an edge where they lie beyond it, so
     that they do not press together those that do.
     """
-    arms = in_order(str(arm) for arm in samples["arm"].unique())
+    treatments = in_order(str(name) for name in samples["arm"].unique())
     values = samples["fom"].drop_nulls()
     factor, scaled = scale(_float(values.median()), unit)
     edges = _edges(samples.filter(status="counts")["fom"].to_numpy() / factor)
     raster = samples.height > RASTER_ABOVE
-    with _figure(2.9) as (figure, axes):
-        for strip, arm in enumerate(arms):
-            of_arm = samples.filter(pl.col("arm") == arm)
-            x = strip + np.linspace(-0.34, 0.34, of_arm.height + 2)[1:-1]
-            status = of_arm["status"].to_numpy()
-            y = np.clip(of_arm["fom"].to_numpy() / factor, *edges)
-            _strip(axes, x, y, status, arm, raster)
-            counted = y[status == "counts"]
-            if len(counted):
-                axes.hlines(np.median(counted), strip - 0.42, strip + 0.42, color=light("ink"))
-        axes.set_xticks(range(len(arms)), [_LABELS.get(arm, arm) for arm in arms])
-        axes.tick_params(length=0)
-        axes.tick_params(axis="x", labelsize=10 if len(arms) <= 4 else 8)
-        axes.set_xlim(-0.55, len(arms) - 0.45)
-        axes.set_ylabel(f"{'rate' if scaled.endswith('/s') else 'time'} in {scaled}")
-        axes.grid(axis="y")
-        axes.margins(y=0.06)
-        return themed_svg(figure, name, f"Every sample in {scaled}, by arm, in order of time")
+    rows = len(treatments) > _COLUMNS or any(LEVELS in each for each in treatments)
+    with _figure(0.7 + 0.44 * len(treatments) if rows else 2.9) as (figure, axes):
+        for strip, treatment in enumerate(treatments):
+            own = samples.filter(pl.col("arm") == treatment)
+            beside = strip + np.linspace(-0.34, 0.34, own.height + 2)[1:-1]
+            figures = np.clip(own["fom"].to_numpy() / factor, *edges)
+            _strip(axes, beside, figures, own["status"].to_numpy(), strip, treatment, raster, rows)
+        axis = f"{'rate' if scaled.endswith('/s') else 'time'} in {scaled}"
+        labels = [label(each) for each in treatments]
+        (_rows_of_strips if rows else _columns_of_strips)(axes, labels, axis)
+        return themed_svg(figure, name, f"Every sample in {scaled}, by treatment, in order of time")
 
 
-def _marker(arm: str, points: int) -> str:
-    return "," if points > PIXELS_ABOVE else marker(arm)
+def _columns_of_strips(axes: Axes, labels: Sequence[str], axis: str) -> None:
+    axes.set_xticks(range(len(labels)), labels)
+    axes.tick_params(length=0)
+    axes.tick_params(axis="x", labelsize=10 if len(labels) <= 4 else 8)
+    axes.set_xlim(-0.55, len(labels) - 0.45)
+    axes.set_ylabel(axis)
+    axes.grid(axis="y")
+    axes.margins(y=0.06)
+
+
+def _rows_of_strips(axes: Axes, labels: Sequence[str], axis: str) -> None:
+    _rows(axes, labels, len(labels) - 0.45, -0.55)
+    axes.set_xlabel(axis)
+    axes.margins(x=0.06)
+
+
+def _marker(treatment: str, points: int) -> str:
+    return "," if points > PIXELS_ABOVE else marker(treatment)
 
 
 def _edges(counted: NDArray[np.float64]) -> tuple[float, float]:
@@ -79,51 +101,79 @@ def _edges(counted: NDArray[np.float64]) -> tuple[float, float]:
     return low - room, high + room
 
 
-def _strip(axes: Axes, x: Any, y: Any, status: Any, arm: str, raster: bool) -> None:
+def _strip(
+    axes: Axes,
+    beside: Any,
+    figures: Any,
+    status: Any,
+    strip: int,
+    treatment: str,
+    raster: bool,
+    rows: bool,
+) -> None:
+    """The points of one treatment, at `beside` across its strip; its figures of merit along it."""
+    points: dict[str, Any] = {
+        "ls": "none",
+        "ms": 4.8 if len(beside) < 200 else 2.0,
+        "rasterized": raster,
+    }
+    counts = {"marker": _marker(treatment, len(beside)), "color": light(treatment)}
     look: dict[str, dict[str, Any]] = {
-        "counts": {"marker": _marker(arm, len(x)), "color": light(arm), "alpha": 0.75, "mew": 0},
+        "counts": {**counts, "alpha": 0.75, "mew": 0},
         "warm-up": {"marker": "o", "mfc": "none", "color": light("bad")},
         "rejected": {"marker": "x", "color": light("bad")},
     }
-    points: dict[str, Any] = {
-        "ls": "none",
-        "ms": 4.8 if len(x) < 200 else 2.0,
-        "rasterized": raster,
-    }
     for which, style in look.items():
-        chosen = (status == which) & ~np.isnan(y)
-        axes.plot(x[chosen], y[chosen], gid=f"points-{arm}-{which}", **points, **style)
-    lost = np.isnan(y)
-    below = axes.get_xaxis_transform()
-    points |= {"gid": f"points-{arm}-lost", "transform": below, "clip_on": False}
-    axes.plot(x[lost], 0 * x[lost], **points, **look["rejected"])
+        chosen = (status == which) & ~np.isnan(figures)
+        x, y = _turned(beside[chosen], figures[chosen], rows)
+        axes.plot(x, y, gid=f"points-{strip}-{which}", **points, **style)
+    without = beside[np.isnan(figures)]
+    below = axes.get_yaxis_transform() if rows else axes.get_xaxis_transform()
+    points |= {"gid": f"points-{strip}-lost", "transform": below, "clip_on": False}
+    axes.plot(*_turned(without, 0 * without, rows), **points, **look["rejected"])
+    counted = figures[status == "counts"]
+    if len(counted):
+        line = axes.vlines if rows else axes.hlines
+        line(np.median(counted), strip - 0.42, strip + 0.42, color=light("ink"))
+
+
+def _turned(beside: Any, along: Any, rows: bool) -> tuple[Any, Any]:
+    return (along, beside) if rows else (beside, along)
 
 
 def ratios_plot(pairs: pl.DataFrame, rows: Sequence[Result], name: str) -> str:
-    """The slowdown of every pair of one case by arm, each arm's interval, and the noise floor."""
+    """The slowdown of every pair of one case by treatment, each with interval and noise floor."""
     raster = pairs.height > RASTER_ABOVE
-    with _figure(0.9 + 0.66 * len(rows)) as (figure, axes):
-        _reference(axes, rows[0])
+    one_floor = len({row.baseline for row in rows}) == 1
+    with _figure(0.9 + (0.66 if one_floor else 0.5) * len(rows)) as (figure, axes):
+        axes.axvline(1, color=light("muted"), lw=1)
+        if one_floor:
+            _noise_floor(axes, rows[0])
         for line, row in enumerate(rows):
             ratios = pairs.filter(pl.col("arm") == row.arm)["ratio"].to_numpy()
+            if not one_floor:
+                _bar(axes, row.noise_floor_low, row.noise_floor_high, line, light("band"), 18)
             _pairs(axes, ratios, line, row.arm, raster)
             _interval(axes, row, line - 0.27, light(row.arm))
-        _finish(axes, [row.arm for row in rows])
+        _finish(axes, [label(row.arm) for row in rows])
         return themed_svg(figure, name, "Slowdown of every pair, with intervals and noise floor")
 
 
 def overview_plot(rows: Sequence[Result], name: str) -> str:
     """The effects of all cases below one another, each with its noise floor and its control."""
-    effects = [row for row in rows if row.arm not in SILENT_ARMS]
+    effects = [row for row in rows if row.role == "effect"]
     with _figure(0.7 + 0.42 * len(effects)) as (figure, axes):
         axes.axvline(1, color=light("muted"), lw=1)
         for line, row in enumerate(effects):
             _bar(axes, row.noise_floor_low, row.noise_floor_high, line, light("band"), 10)
             _bar(axes, row.control_low, row.control_high, line + 0.22, light("spin"), 3)
             _interval(axes, row, line, light(row.arm))
-        labels = [row.case if row.arm == "on" else f"{row.case} {row.arm}" for row in effects]
-        _finish(axes, labels)
+        _finish(axes, [_case_label(row) for row in effects])
         return themed_svg(figure, name, "Slowdown of every case with its interval")
+
+
+def _case_label(row: Result) -> str:
+    return row.case if row.arm == PLAIN else f"{row.case} {label(row.arm)}"
 
 
 @dataclass(frozen=True)
@@ -160,10 +210,9 @@ def normalised_plot(rows: Sequence[Normalised], name: str) -> str:
         return themed_svg(figure, name, "Run time against off by workload, measured and published")
 
 
-def _reference(axes: Axes, row: Result) -> None:
+def _noise_floor(axes: Axes, row: Result) -> None:
     if row.noise_floor_low is not None and row.noise_floor_high is not None:
         axes.axvspan(row.noise_floor_low, row.noise_floor_high, color=light("band"), alpha=0.45)
-    axes.axvline(1, color=light("muted"), lw=1)
 
 
 def _interval(axes: Axes, row: Result, y: float, colour: str) -> None:
@@ -174,16 +223,16 @@ def _interval(axes: Axes, row: Result, y: float, colour: str) -> None:
 
 
 def _pairs(
-    axes: Axes, ratios: Any, line: int, arm: str, raster: bool, gid: str | None = None
+    axes: Axes, ratios: Any, line: int, treatment: str, raster: bool, gid: str | None = None
 ) -> None:
     axes.plot(
         ratios,
         line + np.linspace(-0.12, 0.3, len(ratios) + 2)[1:-1],
         ls="none",
-        marker=_marker(arm, len(ratios)),
+        marker=_marker(treatment, len(ratios)),
         ms=4.4 if len(ratios) < 200 else 1.8,
         mew=0,
-        color=light(arm),
+        color=light(treatment),
         alpha=0.7,
         gid=gid,
         rasterized=raster,
@@ -198,12 +247,17 @@ def _bar(
 
 
 def _finish(axes: Axes, labels: Sequence[str]) -> None:
-    axes.set_yticks(range(len(labels)), labels)
-    axes.set_ylim(len(labels) - 0.4, -0.6)
-    axes.tick_params(length=0)
-    axes.grid(axis="x")
+    _rows(axes, labels, len(labels) - 0.4, -0.6)
     axes.spines["left"].set_visible(False)
-    axes.set_xlabel("slowdown against off (1 is no effect)")
+    axes.set_xlabel("slowdown (1 is no effect)")
+
+
+def _rows(axes: Axes, labels: Sequence[str], bottom: float, top: float) -> None:
+    axes.set_yticks(range(len(labels)), labels)
+    axes.set_ylim(bottom, top)
+    axes.tick_params(length=0)
+    axes.tick_params(axis="y", labelsize=9 if any("\n" in each for each in labels) else 10)
+    axes.grid(axis="x")
 
 
 def _float(value: object) -> float | None:

@@ -1,15 +1,18 @@
-"""What the study published of its workloads: Tables II and III of seed 000."""
+"""What Groves, Grant and Arnold (2016) published of single nodes: Tables II and III."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from analysis.paper import paper
+from analysis.sample import Better
 
 #: The machine of Table III and figure 3; it has a line in Table II as well.
 MACHINE = "Sandy Bridge-X2-onload"
-#: Workload -> its name in the study.
-STUDY = {"stream": "STREAM"} | {name.lower(): name for name in paper()["table_3_runtime_s"]}
+#: The table of rates, and that of run times.
+RATES, TIMES = "Table II", "Table III"
+#: Workload -> its name in the paper.
+NAMES = {"stream": "STREAM"} | {name.lower(): name for name in paper()["table_3_runtime_s"]}
 
 
 @dataclass(frozen=True)
@@ -29,9 +32,14 @@ class Published:
     change_percent: float | None = None
 
     @property
+    def better(self) -> Better:
+        """Table III has times, Table II rates."""
+        return "lower" if self.table == TIMES else "higher"
+
+    @property
     def slowdown(self) -> float:
         """Run time on over off, which figure 3 shows: times on/off, rates off/on."""
-        return self.on / self.off if self.unit == "s" else self.off / self.on
+        return self.on / self.off if self.better == "lower" else self.off / self.on
 
 
 def triad() -> list[Published]:
@@ -44,7 +52,7 @@ def triad() -> list[Published]:
             off=row["off"],
             on=row["on"],
             unit="GB/s",
-            table="Table II",
+            table=RATES,
             change_percent=row["diff_percent_paper"],
         )
         for row in paper()["table_2_triad_gb_s"]
@@ -56,7 +64,7 @@ def normalised() -> dict[str, Published]:
     lines = {"stream": next(line for line in triad() if line.machine == MACHINE)}
     for name, (off, on) in paper()["table_3_runtime_s"].items():
         workload = name.lower()
-        lines[workload] = Published(workload, MACHINE, _nic(MACHINE), off, on, "s", "Table III")
+        lines[workload] = Published(workload, MACHINE, _nic(MACHINE), off, on, "s", TIMES)
     return lines
 
 

@@ -1,4 +1,7 @@
-"""Figure 5 of the paper from one's own runs: run time against ranks, and both estimates beside."""
+"""Figure 5 of Groves, Grant and Arnold (2016) from one's own runs: run time against ranks.
+
+Beside it a table of both estimates, the paired one and the paper's.
+"""
 
 from __future__ import annotations
 
@@ -11,23 +14,24 @@ from markupsafe import Markup
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from analysis.arms import BASELINE
 from analysis.estimate import Result
 from analysis.numbers import scale
+from analysis.pairs import in_order
 from analysis.paper import paper
 from analysis.report.data import RunData
 from analysis.report.palette import STYLE, light, marker, themed_svg
 from analysis.statistics.paper import RUNS_BEST, PaperEstimates, paper_estimates
 
-#: Workloads that are run at several numbers of ranks, and the arms of the figure in its order.
+#: Workloads that are run at several numbers of ranks.
 WORKLOADS = ("lammps_scaling",)
-_ARMS = ("off", "constant", "daly", "full")
 #: Ranks of the published headline.
 PUBLISHED_RANKS = 8192
 
 
 @dataclass(frozen=True)
 class ScalingRow:
-    """One arm of one scale: the paired estimate, and the paper's from the same runs."""
+    """One treatment at one scale: the paired estimate, and the paper's from the same runs."""
 
     ranks: int
     result: Result
@@ -55,11 +59,12 @@ def scaling_view(run: RunData, name: str) -> ScalingView | None:
             pl.col("fom").is_not_null(),
         )
         .select(
-            *("case", "fom_better", "fom_unit", "fom", "status"),
+            *("case", "fom_unit", "fom", "status"),
             arm=pl.col("arm").cast(pl.String),
+            role=pl.col("role").cast(pl.String),
             ranks=pl.col("fom_extra").str.json_path_match("$.ranks").cast(pl.Float64),
         )
-        .filter(pl.col("arm").is_in(_ARMS), pl.col("ranks") > 0)
+        .filter(pl.col("role").is_in(["baseline", "effect"]), pl.col("ranks") > 0)
         .collect()
     )
     points = every.filter(status="counts")
@@ -72,19 +77,20 @@ def scaling_view(run: RunData, name: str) -> ScalingView | None:
 
 
 def _rows(run: RunData, points: pl.DataFrame) -> list[ScalingRow]:
-    """Scales in order of ranks, arms in that of the results."""
+    """Scales in order of ranks, treatments in that of the results."""
     rows = []
     for result in run.results:
         of_case = points.filter(pl.col("case") == result.case)
-        if result.arm in _ARMS and of_case.height:
-            off, on = (of_case.filter(arm=arm)["fom"].to_list() for arm in ("off", result.arm))
-            estimates = paper_estimates(off, on, of_case["fom_better"][0])
+        if result.role == "effect" and of_case.height:
+            sides = (result.baseline, result.arm)
+            off, on = (of_case.filter(arm=name)["fom"].to_list() for name in sides)
+            estimates = paper_estimates(off, on, result.better)
             rows.append(ScalingRow(int(of_case["ranks"][0]), result, estimates))
     return sorted(rows, key=lambda row: row.ranks)
 
 
 def best_of_five(points: pl.DataFrame) -> pl.DataFrame:
-    """The paper's estimator for each arm and rank count: minimum of the first five runs."""
+    """The paper's estimator for each treatment and rank count: minimum of the first five runs."""
     return (
         points.group_by("arm", "ranks", maintain_order=True)
         .agg(pl.col("fom").head(RUNS_BEST).min())
@@ -96,13 +102,14 @@ def _plot(every: pl.DataFrame, published: float, name: str) -> str:
     points = every.filter(status="counts")
     factor, unit = scale(points["fom"].to_numpy().mean(), str(points["fom_unit"][0]))
     ranks = sorted(points["ranks"].unique())
-    # Arms stand beside one another, not on top: on a logarithmic axis this is a factor.
+    arms = in_order(every["arm"].unique())
+    # Treatments stand beside one another, not on top: on a logarithmic axis this is a factor.
     beside = (ranks[-1] / ranks[0]) ** 0.02
     with mpl.rc_context(STYLE):
         figure = Figure(figsize=(5.0, 3.6), layout="constrained")
         axes = figure.subplots()
-        for index, arm in enumerate(_ARMS):
-            shift = beside ** (index - (len(_ARMS) - 1) / 2)
+        for index, arm in enumerate(arms):
+            shift = beside ** (index - (len(arms) - 1) / 2)
             of_arm = every.filter(arm=arm).with_columns(
                 pl.col("ranks") * shift, pl.col("fom") / factor
             )
@@ -110,7 +117,7 @@ def _plot(every: pl.DataFrame, published: float, name: str) -> str:
             _points(axes, of_arm.filter(status="counts"), light(arm), marker(arm), arm)
             line = best_of_five(of_arm.filter(status="counts"))
             axes.plot(line["ranks"], line["fom"], color=light(arm), lw=1.5)
-        off = best_of_five(points.filter(arm="off"))
+        off = best_of_five(points.filter(arm=BASELINE))
         if off.height:
             label = f"published: {published:g} x off on {PUBLISHED_RANKS:,} ranks"
             level = published * off["fom"][-1] / factor

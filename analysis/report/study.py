@@ -1,4 +1,7 @@
-"""The study's Tables II, III and figure 3 from one's own runs, beside what was published."""
+"""Tables II, III and figure 3 of Groves, Grant and Arnold (2016), from one's own runs.
+
+What the paper published stands beside.
+"""
 
 from __future__ import annotations
 
@@ -8,27 +11,39 @@ from dataclasses import dataclass
 import polars as pl
 from markupsafe import Markup
 
+from analysis.arms import LEVELS, arm_of
 from analysis.caveats import emulations
 from analysis.estimate import Result
 from analysis.numbers import count
 from analysis.report.data import RunData
 from analysis.report.plots import Normalised, normalised_plot
-from analysis.report.published import MACHINE, STUDY, Published, normalised, triad
+from analysis.report.published import MACHINE, NAMES, Published, normalised, triad
 from analysis.statistics.interval import FEWEST
 from analysis.statistics.paper import RUNS_MEAN, mean_sd
 
-#: Arms that write as the study did on one node: at full rate, from before a run to after its end.
-_ARMS = ("on", "full")
+
+def writes_as_the_paper(row: Result) -> bool:
+    """Whether a treatment writes as the paper did on one node.
+
+    Its writers wrote, never read, at full rate, from before a run to after its end. Samples of
+    schema 1 may have no direction: they are from when there were writes only.
+    """
+    return (
+        row.role == "effect"
+        and arm_of(row.arm).writing == "continuous"
+        and row.factors.get("rate", "full") == "full"
+        and row.direction != "read"
+    )
 
 
 @dataclass(frozen=True)
 class Measured:
-    """One case of this run as the study would print it; its `result` is the paired estimate."""
+    """One treatment of a case as the paper would print it; `result` is the paired estimate."""
 
     result: Result
-    #: Name of the case where it is not just its workload's.
+    #: Name of the case where it is not just its workload's, and levels of the treatment.
     case: str
-    #: Runs a side that the means are of, ten as in the study or as many as there are; means and
+    #: Runs a side that the means are of, ten as in the paper or as many as there are; means and
     #: standard deviations of the figure of merit, in the result's unit.
     runs: int
     off: float
@@ -46,12 +61,12 @@ class Measured:
     @property
     def slowdown(self) -> float:
         """Run time on over off by the means, as figure 3 shows it."""
-        return self.on / self.off if self.result.unit == "s" else self.off / self.on
+        return self.on / self.off if self.result.better == "lower" else self.off / self.on
 
 
 @dataclass(frozen=True)
 class StudyComparison:
-    """One workload of the study: a line each case, beside what was published of it."""
+    """One workload of the paper: a line each case, beside what was published of it."""
 
     name: str
     measured: list[Measured]
@@ -71,23 +86,19 @@ class StudyView:
     machine: str
     svg: Markup
     emulated: list[str]
-    #: Runs a side of the study.
+    #: Runs a side of the paper.
     runs: int
     #: What else limits the comparison, by workload.
     caveats: list[str]
 
 
 def study_view(run: RunData, name: str) -> StudyView | None:
-    """What a run holds of the study's single-node workloads; None where it holds none of them."""
+    """What a run holds of the paper's single-node workloads; None where it holds none of them."""
     on_one_node = _on_one_node(run)
     rows = [
         row
         for row in run.results
-        if row.workload in STUDY
-        and row.arm in _ARMS
-        and row.case in on_one_node
-        # The study wrote; None stands in samples from when there were writes only.
-        and row.direction != "read"
+        if row.workload in NAMES and row.case in on_one_node and writes_as_the_paper(row)
     ]
     if not rows:
         return None
@@ -119,8 +130,8 @@ def _compare(run: RunData, rows: Sequence[Result], line: Published) -> StudyComp
     # No effect goes without its interval: a case that has none has no line.
     measured = [_measured(run, row) for row in rows if row.slowdown is not None]
     pairs = max((row.pairs for row in rows), default=0)
-    missing = f"{count(pairs, 'pair')} of at least {FEWEST}" if rows else "not measured"
-    return StudyComparison(STUDY[line.workload], measured, "" if measured else missing, line)
+    missing = f"{count(pairs, 'pair')}, at least {FEWEST} needed" if rows else "not measured"
+    return StudyComparison(NAMES[line.workload], measured, "" if measured else missing, line)
 
 
 def _measured(run: RunData, row: Result) -> Measured:
@@ -128,19 +139,20 @@ def _measured(run: RunData, row: Result) -> Measured:
         run.samples.lazy()
         .filter(pl.col("case") == row.case, pl.col("status") == "counts")
         .select(
-            *("fom", "fom_better", "message_b"),
+            *("fom", "message_b"),
             *(pl.col(name).cast(pl.String) for name in ("arm", "transport")),
         )
         .collect()
     )
     own = samples.filter(arm=row.arm)
-    sides = [side["fom"].to_list() for side in (samples.filter(arm="off"), own)]
-    (off, off_sd), (on, on_sd) = (mean_sd(values, samples["fom_better"][0]) for values in sides)
+    sides = [side["fom"].to_list() for side in (samples.filter(arm=row.baseline), own)]
+    (off, off_sd), (on, on_sd) = (mean_sd(values, row.better) for values in sides)
     pairs = run.pairs.filter(pl.col("case") == row.case, pl.col("arm") == row.arm)
     transports = own["transport"].unique(maintain_order=True).to_list()
+    levels = row.arm.partition(LEVELS)[2]
     return Measured(
         result=row,
-        case="" if row.case == row.workload else row.case,
+        case=" ".join(filter(None, ["" if row.case == row.workload else row.case, levels])),
         runs=min(*map(len, sides), RUNS_MEAN),
         off=off,
         off_sd=off_sd,
@@ -157,8 +169,10 @@ def _caveats(each: StudyComparison) -> list[str]:
     notes = dict.fromkeys(
         note for line in each.measured for note in line.result.notes if note not in line.emulated
     )
-    rate = each.published.unit == "s" and any(line.result.unit != "s" for line in each.measured)
-    told = ["a rate here, a run time in the study; on against off is of run times"] if rate else []
+    rate = each.published.better == "lower" and any(
+        line.result.better == "higher" for line in each.measured
+    )
+    told = ["a rate here, a run time in the paper; on against off is of run times"] if rate else []
     return [f"{each.name}: {text}" for text in [*told, *notes]]
 
 

@@ -2,25 +2,34 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from markupsafe import Markup
+
 from analysis.estimate import Result
 from analysis.numbers import count, quantity
+from analysis.statistics.interval import FEWEST
 from analysis.units import SECONDS
 from analysis.verdict import MEANING, Verdict
 
 #: Outcome of a run that does not count -> what it means.
 OUTCOMES = {
     "rejected": "The application ran, but the conditions asked for did not hold.",
-    "injector_never_ready": "The writers did not come up to speed.",
+    "injector_never_ready": "The writers did not reach their rate.",
     "injector_died": "A writer ended while the application ran.",
     "application_failed": "The application ended with an error.",
     "application_hung": "The application did not end in time.",
     "no_fom": "The application's output held no figure of merit.",
-    "kept": "The record says it counts, but no writer was seen to write.",
+    "kept": "Recorded as accepted, but no writer was seen to write.",
 }
+
+
+def breakable(treatment: str) -> Markup:
+    """A treatment's name, as HTML that may be broken before each level."""
+    return Markup("<wbr>").join(re.split(r"(?=@)|(?<=,)", treatment))
 
 
 def binary(value: float) -> str:
@@ -53,7 +62,7 @@ _ENDINGS: dict[str, Callable[[float], str]] = {
 def sentence(row: Result) -> str:
     """What one arm did to one case, in one plain sentence with its interval."""
     if row.slowdown is None or row.slowdown_low is None or row.slowdown_high is None:
-        return f"No estimate: {count(row.pairs, 'pair')} of at least 6 that are needed."
+        return f"No estimate: {count(row.pairs, 'pair')}, at least {FEWEST} needed."
     writers = ""
     if row.writer_rate_b_s is not None:
         done = "read from" if row.direction == "read" else "written into"

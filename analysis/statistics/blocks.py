@@ -16,12 +16,18 @@ A bootstrap over two to five blocks is not offered: with so few it is known to b
 from __future__ import annotations
 
 from collections.abc import Sequence
+from enum import Enum
 from statistics import median
-from typing import Literal
 
 from analysis.statistics.interval import CONFIDENCE, FEWEST, Estimate, median_interval
 
-Scope = Literal["this allocation", "these allocations", "allocations like these"]
+
+class Scope(Enum):
+    """What an interval speaks of: the one allocation, the few, or any other like these."""
+
+    ONE = "one"
+    FEW = "few"
+    ANY = "any"
 
 
 def blocked_median(
@@ -29,7 +35,7 @@ def blocked_median(
 ) -> Estimate | None:
     """Median of the ratios in `blocks` (one sequence a block); None where too few."""
     filled = [block for block in blocks if len(block)]
-    if scope(blocks) == "allocations like these":
+    if scope(blocks) is Scope.ANY:
         return median_interval([median(block) for block in filled], confidence)
     return median_interval([ratio for block in filled for ratio in block], confidence)
 
@@ -38,5 +44,5 @@ def scope(blocks: Sequence[Sequence[float]]) -> Scope:
     """What an interval from `blocks` speaks of."""
     filled = sum(1 for block in blocks if len(block))
     if filled >= FEWEST:
-        return "allocations like these"
-    return "these allocations" if filled > 1 else "this allocation"
+        return Scope.ANY
+    return Scope.FEW if filled > 1 else Scope.ONE

@@ -1,4 +1,4 @@
-"""The estimators of the paper (seed 000), so that a result can stand beside the published one.
+"""The estimators of Groves, Grant and Arnold (2016), to compare a result with the published one.
 
 They are given beside the paired estimate and never instead of it: none comes with an interval.
 """

@@ -41,7 +41,12 @@ def command() -> None:
 @click.option("--nodes", default=4, show_default=True, help="How many nodes.")
 @click.option("--origins", default=1, show_default=True, help="How many of them are origins.")
 @click.option("--numa", default=1, show_default=True, help="NUMA nodes of a virtual machine.")
-@click.option("--cores", default=1, show_default=True, help="Processors of each NUMA node of one.")
+@click.option(
+    "--cores",
+    default=1,
+    show_default=True,
+    help="Processors of each NUMA node of one; over veth, cores that each node counts as.",
+)
 @click.option(
     "--memory", "memory_mib", default=1024, show_default=True, help="MiB of a virtual machine."
 )

@@ -135,7 +135,7 @@ def evaluate_command(
             rows["published, Table 2"] = Errors(**published.errors_percent(platform))
     else:
         rows = {}
-        judged = _seed_model(measured)
+        judged = _published_model(measured)
         for name, fitter in FITTERS.items():
             rows[name] = evaluate(fitter(measured), measured)
             rows[f"{name}, held out"] = cross_validate(fitter, measured, folds)
@@ -202,7 +202,7 @@ def plot_command(
     click.echo(str(output))
 
 
-def _seed_model(measured: Sweep) -> Predictor:
+def _published_model(measured: Sweep) -> Predictor:
     return partial(predict, fit(measured))
 
 
@@ -211,7 +211,7 @@ def _improved_model(measured: Sweep) -> Predictor:
 
 
 #: Models that are judged side by side; the first is the default everywhere.
-FITTERS: dict[str, Fitter] = {"seed 003": _seed_model, "improved": _improved_model}
+FITTERS: dict[str, Fitter] = {"published": _published_model, "improved": _improved_model}
 
 
 def load_model(platform: str | None, model_file: Path | None) -> Model:

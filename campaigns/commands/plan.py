@@ -10,12 +10,14 @@ from pathlib import Path
 import click
 
 from analysis.numbers import NONE, number, quantity
+from analysis.sample import Level
 from campaigns.planning.omitted import told
 from campaigns.planning.partitions import too_long
 from campaigns.planning.plan import RUN, Case, Plan, plan
 from campaigns.planning.prepare import prepare
 from campaigns.planning.scales import Scale, scales
 from campaigns.text import aligned, duration
+from reframe_tests.crossing import level_text
 
 _SCALE_HEADER = [
     *("scale", "arm", "writers", "writes/s", "a write", "a run", "of a link", "simulated", "pairs")
@@ -57,7 +59,8 @@ def _text(planned: Plan, known: list[Scale], nodes: int | None, remarks: list[st
     header = ["case", "targets", "origins", "pairs", "blocks", "duration", "node-hours"]
     total = ["total", "", "", "", "", *_span(sums["duration_least_s"], sums["duration_most_s"])]
     total.append(_hours(sums["node_hours_least"], sums["node_hours_most"]))
-    parts = [aligned(header, [*map(_row, planned.cases), total]), *remarks, ""]
+    table = aligned(header, [*map(_row, planned.cases), total])
+    parts = [table, *_factors(planned.cases), *remarks, ""]
     if known:
         parts += [aligned(_SCALE_HEADER, list(map(_scale, known))), _SCALE_FOOT]
         if any(row.writers == 0 for row in known):
@@ -76,6 +79,29 @@ def _text(planned: Plan, known: list[Scale], nodes: int | None, remarks: list[st
         elif more := len(case.blocks) - len(always):
             parts.append(f"# and up to {more} more blocks until the interval is narrow enough")
     return "\n".join(parts)
+
+
+def _factors(cases: list[Case]) -> list[str]:
+    """Lines that tell which factors change within a block, and which make cases of their own."""
+    within: dict[str, list[str]] = {}
+    between: dict[str, list[str]] = {}
+    for case in cases:
+        if case.factors_within:
+            told = "; ".join(
+                f"{name} {_levels(each)}" for name, each in case.factors_within.items()
+            )
+            runs = f"{told} ({len(case.treatments)} runs a pair)"
+            within.setdefault(runs, []).append(case.case)
+        for name in case.factors_between:
+            between.setdefault(name, []).append(case.case)
+    return [
+        *(f"change within a block: {told}: {', '.join(names)}" for told, names in within.items()),
+        *(f"a case for each level: {told}: {', '.join(names)}" for told, names in between.items()),
+    ]
+
+
+def _levels(levels: list[Level]) -> str:
+    return ", ".join(map(level_text, levels))
 
 
 def _row(case: Case) -> list[str]:

@@ -30,5 +30,5 @@ def command(runs: tuple[Path, ...], output: Path | None, as_json: bool) -> None:
     for report in reports:
         for run in report.runs:
             terminal.print(f"[bold]{run.header.run}[/bold]")
-            terminal.print(results_table(run.results))
+            terminal.print(results_table(run.results, run.contrasts))
         click.echo(f"report: {report.page}")

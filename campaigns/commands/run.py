@@ -18,7 +18,7 @@ from campaigns.planning.partitions import too_long
 from campaigns.planning.plan import plan
 from campaigns.planning.prepare import Request, prepare
 from campaigns.request.nodes import origins_taken
-from campaigns.running.folder import RunFolder, open_run
+from campaigns.running.folder import RunFolder, find_other, open_run
 from campaigns.running.header import new_header
 from campaigns.running.interrupts import Interrupts, Stopped
 from campaigns.running.progress import display
@@ -59,7 +59,11 @@ def command(
     asked = prepare(campaign, machine)
     reframe = find_reframe()
     site = asked.site
-    with open_run(results, new_header(asked), fresh=fresh, slurm=site.slurm) as folder:
+    header = new_header(asked)
+    with open_run(results, header, fresh=fresh, slurm=site.slurm) as folder:
+        other = None if folder.resumed or fresh else find_other(folder.path.parent, header)
+        if other:
+            _tell(f"does not resume {other}: the campaign, the machine's file or the host changed")
         _tell(f"{'resumes' if folder.resumed else 'starts'} {folder.path}")
         long = too_long(plan(asked.campaign, site), site.time_limit_s)
         for line in [*told(asked.absent), *long]:
@@ -101,12 +105,14 @@ def _conclude(
     """Report, print, and choose the exit status."""
     report = _report(folder.path)
     results = report.runs[0].results if report else []
+    contrasts = report.runs[0].contrasts if report else []
     if as_json:
         document = {
             "machine": folder.header.machine,
             "campaign": folder.header.campaign,
             "run": str(folder.path),
             "results": [row.as_dict() for row in results],
+            "contrasts": [each.as_dict() for each in contrasts],
             "report": str(report.page) if report else None,
             "failures": [asdict(failure) for failure in failures],
             "absent": [asdict(each) for each in asked.absent],
@@ -115,15 +121,12 @@ def _conclude(
     elif report:
         from analysis.table import console, results_table
 
-        console().print(results_table(results))
+        console().print(results_table(results, contrasts))
         click.echo(f"\nsamples: {folder.path}\nreport:  {report.page}")
     if failures:
         return 3
-    if report:
-        from analysis.reference import is_slower
-
-        if any(is_slower(row) for row in results):
-            return 1
+    if any(row.slower_than_reference for row in results):
+        return 1
     return int(fail_inconclusive and any(row.verdict in _OPEN for row in results))
 
 

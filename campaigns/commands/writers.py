@@ -89,7 +89,7 @@ def _rows(nodes: str, mtti: str, write: str) -> tuple[dict[str, Any], str]:
 def _table_5() -> tuple[dict[str, Any], str]:
     nodes, columns = table_5()
     document = {
-        "source": "seed 000, Table V",
+        "source": "Groves, Grant and Arnold 2016, Table V",
         "node_mtti_s": PAPER_NODE_MTTI_S,
         "nodes": nodes,
         "columns": [asdict(column) | {"agrees": column.agrees} for column in columns],

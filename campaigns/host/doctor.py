@@ -44,7 +44,8 @@ def examine(name: str, root: Path = checkout.ROOT) -> Diagnosis:
             f" known machines: {known}"
         )
     here = host.detect()
-    findings = [probes.python(), probes.c_compiler()]
+    compiler, launcher = probes.c_compiler(), probes.mpi_launcher()
+    findings = [probes.python(), compiler]
     config, partitions = probes.reframe_config(name, root)
     site_finding, site = probes.site_file(name, root)
     findings += [config, site_finding]
@@ -54,8 +55,8 @@ def examine(name: str, root: Path = checkout.ROOT) -> Diagnosis:
     findings += probes.sharing(partitions)
     with_slurm = any(part["scheduler"] in ("slurm", "squeue") for part in partitions)
     findings += probes.slurm(root / "configs" / f"{name}.py", needed=with_slurm)
-    findings += [probes.mpi_launcher(), probes.mpi_compiler(), probes.fortran_compiler()]
-    findings += probes.workloads(findings)
+    findings += [launcher, probes.mpi_compiler(), probes.fortran_compiler()]
+    findings += probes.workloads(compiler, launcher)
     findings += probes.rdma(here)
     findings += probes.injectors(site)
     findings += [*probes.counters(), probes.spack(), *probes.minicluster()]
@@ -72,7 +73,7 @@ def known_machines(root: Path) -> list[str]:
 def obstacle(findings: list[Finding]) -> str:
     """What keeps a campaign from running: anything needed that is missing, or every workload."""
     lacking = [found.what for found in findings if found.needed and found.state == "missing"]
-    workloads = [found for found in findings if found.what.startswith("workload ")]
+    workloads = [found for found in findings if found.kind == "workload"]
     if not any(found.state != "missing" for found in workloads):
         lacking.append("a workload")
     return ", ".join(lacking)

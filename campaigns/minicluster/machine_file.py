@@ -6,6 +6,7 @@ from typing import Any
 
 import yaml
 
+from analysis.errors import InputError
 from campaigns.minicluster.spec import Fabric, Spec
 from injection.machine import host
 
@@ -29,12 +30,24 @@ _EMULATED_NUMA = (
 )
 
 
+#: What must stand beside every figure of nodes that count more cores than there are.
+_SHARED_CORES = "{} nodes count as {} cores each, and share the {} cores of one host"
+
+
+def veth_cores(spec: Spec, cpus: int) -> int:
+    """Cores that a node of veth counts as. Raises InputError for more than the host has."""
+    if spec.cores > cpus:
+        raise InputError(f"--cores {spec.cores}: this host has {cpus}; allowed: up to that")
+    return spec.cores if spec.cores > 1 else max(1, cpus // spec.nodes)
+
+
 def render(spec: Spec, cpus: int, memory_mib: int) -> str:
     """The file's text.
 
-    A node of veth counts as its share of the host's cores, since all run at once; a virtual machine
-    has `cpus` of its own.
+    A node of veth counts as its share of the host's cores, since all run at once, or as many as
+    were asked for; a virtual machine has `cpus` of its own.
     """
+    cores = cpus if spec.fabric == "rxe" else veth_cores(spec, cpus)
     injector, device = _WRITERS[spec.fabric]
     here = host.detect()
     record: dict[str, Any] = {
@@ -43,7 +56,7 @@ def render(spec: Spec, cpus: int, memory_mib: int) -> str:
         "device": device,
         "memory_share": _MEMORY_SHARE[spec.fabric],
         "facts": {
-            "cores": cpus if spec.fabric == "rxe" else max(1, cpus // spec.nodes),
+            "cores": cores,
             "sockets": spec.numa,
             "numa_nodes": spec.numa,
             "nic_node": 0,  # soft-RoCE is on none, the first stands in for one
@@ -53,6 +66,8 @@ def render(spec: Spec, cpus: int, memory_mib: int) -> str:
     }
     if spec.fabric == "rxe":
         record["proof"] = _EMULATED_PROOF
+    if spec.fabric == "veth" and cores * spec.nodes > cpus:
+        record["caveats"] = [_SHARED_CORES.format(spec.nodes, cores, cpus)]
     if spec.numa > 1:
         record["caveats"] = [_EMULATED_NUMA]
     if spec.origins:

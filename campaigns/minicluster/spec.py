@@ -31,13 +31,14 @@ class Node:
 
 @dataclass(frozen=True)
 class Spec:
-    """A checked request. What follows `origins` matters to virtual machines only."""
+    """A checked request. `numa`, `memory_mib` and `shares` matter to virtual machines only."""
 
     fabric: Fabric
     nodes: int
     origins: int
     numa: int = 1
-    #: Processors of each NUMA node, which is a socket of its own.
+    #: Processors of each NUMA node of a virtual machine, which is a socket of its own. Nodes of
+    #: veth have all of the host's: 1 is their share of them, more is what each counts as.
     cores: int = 1
     memory_mib: int = 1024
     #: Folders that virtual machines may write, beside the checkout and the state folder.
@@ -62,11 +63,6 @@ class Spec:
             )
         if self.cores not in CORES:
             raise InputError(f"--cores {self.cores}: allowed are {', '.join(map(str, CORES))}")
-        if self.cores > 1 and self.fabric != "rxe":
-            raise InputError(
-                f"--cores {self.cores}: only --fabric rxe has processors of its own, "
-                "nodes of veth have all of the host's"
-            )
         if self.memory_mib < MIN_MEMORY_MIB:
             raise InputError(
                 f"--memory {self.memory_mib}: allowed are {MIN_MEMORY_MIB} MiB and more"

@@ -1,4 +1,4 @@
-"""Cases that a machine cannot have: left out before anything runs, and told with the reason."""
+"""What a machine cannot have of a campaign: left out before anything runs, with the reason."""
 
 from __future__ import annotations
 
@@ -6,45 +6,92 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from analysis.errors import InputError
-from analysis.numbers import count
-from campaigns.request.schema import Campaign
+from analysis.sample import Level
+from campaigns.request import cases
+from campaigns.request.schema import Campaign, Entry
 from injection.machine.machine import Machine
+from reframe_tests.crossing import level_text
+from reframe_tests.factors import lacking
 
 
 @dataclass(frozen=True)
 class Omitted:
-    """A case that is not measured on this machine."""
+    """A case that is not measured on this machine, or a level of one."""
 
     case: str
     #: One line for people.
     reason: str
+    #: The level that the machine lacks; None where it lacks the whole case.
+    factor: str | None = None
+    level: Level | None = None
+
+    @property
+    def what(self) -> str:
+        """What is left out, for people."""
+        if self.factor is None or self.level is None:
+            return self.case
+        return f"{self.case} {self.factor}={level_text(self.level)}"
 
 
 def leave_out(campaign: Campaign, machine: Machine) -> tuple[Campaign, list[Omitted]]:
-    """The campaign without the cases that need more NUMA nodes than the machine has, and those.
+    """The campaign without the cases and levels that the machine lacks, and those.
 
-    Raises InputError where none is left.
+    Raises InputError where no case is left.
     """
-    nodes = machine.node_facts().numa_nodes
-    absent = [
-        Omitted(
-            case.name,
-            f"needs {count(entry.needs_numa_nodes, 'NUMA node')}, {machine.name} has {nodes}",
-        )
-        for entry in campaign.workloads
-        if entry.needs_numa_nodes > nodes
-        for case in entry.cases
-    ]
-    left = [entry for entry in campaign.workloads if entry.needs_numa_nodes <= nodes]
+    left: list[Entry] = []
+    absent: list[Omitted] = []
+    for case in campaign.cases:
+        kept, reasons = _keep(campaign.arms, case, machine)
+        left += [kept] if kept else []
+        absent += reasons
     if not left:
-        raise InputError(f"{campaign.name}: no case is left: {absent[0].case} {absent[0].reason}")
-    return campaign.model_copy(update={"workloads": left}), absent
+        first = absent[0]
+        raise InputError(f"{campaign.name}: no case is left: {first.case}: {first.reason}")
+    return campaign.model_copy(update={"workloads": left}) if absent else campaign, absent
+
+
+def _keep(arms: Sequence[str], case: Entry, machine: Machine) -> tuple[Entry | None, list[Omitted]]:
+    """A case with the levels that the machine has; None where nothing is left of it."""
+    for name, level in case.between.items():
+        if reason := lacking(machine, name, level):
+            return None, [Omitted(case.name, reason)]
+    absent = _lacking_levels(case, machine)
+    if not absent:
+        return case, []
+    factors = {
+        name: [level for level in levels if (name, level) not in _cells(absent)]
+        for name, levels in case.factors.items()
+    }
+    kept = case.but({"factors": factors})
+    if all(factors.values()) and _has_treatments(arms, kept):
+        return kept, absent
+    return None, [Omitted(case.name, absent[0].reason)]
+
+
+def _lacking_levels(case: Entry, machine: Machine) -> list[Omitted]:
+    found = (
+        (name, level, lacking(machine, name, level))
+        for name, levels in case.factors.items()
+        for level in levels
+    )
+    return [Omitted(case.name, reason, name, level) for name, level, reason in found if reason]
+
+
+def _cells(absent: Sequence[Omitted]) -> list[tuple[str | None, Level | None]]:
+    return [(each.factor, each.level) for each in absent]
+
+
+def _has_treatments(arms: Sequence[str], case: Entry) -> bool:
+    try:
+        return bool(cases.treatments(arms, case))
+    except InputError:  # exclude and only leave out the rest
+        return False
 
 
 def told(absent: Sequence[Omitted]) -> list[str]:
-    """A line for each reason, with the cases that it is given for."""
+    """A line for each reason, with what it is given for."""
     reasons = dict.fromkeys(each.reason for each in absent)
     return [
-        f"left out ({reason}): {', '.join(each.case for each in absent if each.reason == reason)}"
+        f"left out ({reason}): {', '.join(each.what for each in absent if each.reason == reason)}"
         for reason in reasons
     ]

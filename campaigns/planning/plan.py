@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
+from analysis.arms import Role
+from analysis.sample import Level
 from campaigns.planning import sweep
+from campaigns.request.cases import treatments
 from campaigns.request.schema import Campaign, Entry, Pairs
+from reframe_tests.crossing import Crossed, as_text, cells_as_text, level_text
 
 #: Stands in a planned command for the folder of a run that has no name yet.
 RUN = "$RUN"
@@ -17,11 +21,8 @@ _BLOCK_S = 8.0
 #: What a run costs beside the application's time: conductor, writers' ramp; seconds.
 _RUN_S = 0.2
 _RAMP_S = 2.0
-#: Runs of a block that are thrown away (`warmups` of the mixin).
-_WARMUPS = 1
-#: Arms in which nothing is started beside the application.
-_QUIET_ARMS = ("off", "aa")
-
+#: What each rate and message beyond the first adds to a block: its writers' rate alone; seconds.
+_ALONE_S = 4.0
 
 #: When a block is run: always, until the interval is as narrow as the campaign asks, or where the
 #: models of a sweep's other cases disagree.
@@ -57,12 +58,28 @@ class Block:
 
 
 @dataclass(frozen=True)
+class PlannedTreatment:
+    """One run of a pair."""
+
+    name: str
+    arm: str
+    role: Role
+    #: Name of the treatment that it is paired with; None for a baseline.
+    baseline: str | None
+    factors: dict[str, Level]
+
+
+@dataclass(frozen=True)
 class Case:
     """One workload with its settings, measured until it is known well enough."""
 
     case: str
     workload: str
     arms: list[str]
+    treatments: list[PlannedTreatment]
+    #: Factors whose levels change within a block, and the levels that make it a case of its own.
+    factors_within: dict[str, list[Level]]
+    factors_between: dict[str, Level]
     target_nodes: int
     origin_nodes: int
     pairs_least: int
@@ -118,6 +135,7 @@ def plan_case(campaign: Campaign, entry: Entry, site: Site) -> Case:
     """One case with all the blocks that it may take."""
     sizes = block_sizes(campaign.pairs)
     chosen = sweep.is_chosen(entry, campaign.cases)
+    crossed = treatments(campaign.arms, entry)
     blocks = []
     planned = 0
     for index, size in enumerate(sizes):
@@ -125,12 +143,17 @@ def plan_case(campaign: Campaign, entry: Entry, site: Site) -> Case:
         if chosen:
             needed = "where models disagree"
         argv = command(campaign, entry, site, index, size, RUN)
-        blocks.append(Block(index, size, needed, block_s(campaign, entry, size), argv))
+        blocks.append(Block(index, size, needed, block_s(crossed, entry, size), argv))
         planned += size
     return Case(
         case=entry.name,
         workload=entry.check,
         arms=campaign.arms,
+        treatments=[
+            PlannedTreatment(t.name, t.arm, t.role, t.baseline, t.factors) for t in crossed
+        ],
+        factors_within=entry.factors,
+        factors_between=entry.between,
         target_nodes=entry.nodes,
         origin_nodes=site.origin_nodes,
         pairs_least=0 if chosen else campaign.pairs.floor,
@@ -157,15 +180,17 @@ def next_block(done: int, pairs: Pairs, *, precise: bool) -> int:
     return 0 if precise else max(0, min(pairs.block_size, pairs.most - done))
 
 
-def run_s(arm: str, entry: Entry) -> float:
+def run_s(role: Role, entry: Entry) -> float:
     """Expected length of one run with all that belongs to it, seconds."""
-    return entry.expect + _RUN_S + (0.0 if arm in _QUIET_ARMS else _RAMP_S)
+    return entry.expect + _RUN_S + (_RAMP_S if role in ("effect", "control") else 0.0)
 
 
-def block_s(campaign: Campaign, entry: Entry, pairs: int) -> float:
-    """Expected length of a block, seconds."""
-    pair_s = sum(run_s(arm, entry) for arm in campaign.arms)
-    return _BLOCK_S + _WARMUPS * run_s("off", entry) + pairs * pair_s
+def block_s(crossed: Sequence[Crossed], entry: Entry, pairs: int) -> float:
+    """Expected length of a block of so many pairs, seconds."""
+    pair_s = sum(run_s(each.role, entry) for each in crossed)
+    writes = {tuple(each.writes.items()) for each in crossed if each.role == "effect"}
+    alone_s = _ALONE_S * max(0, len(writes) - 1)
+    return _BLOCK_S + alone_s + entry.warmups * run_s("baseline", entry) + pairs * pair_s
 
 
 def command(
@@ -180,6 +205,7 @@ def command(
         "block": block,
         "pairs": pairs,
         "arms": ",".join(campaign.arms),
+        **_crossing(entry),
         "seed": campaign.seed,
         "injector": campaign.injector.name,
         "message": campaign.injector.message,
@@ -197,14 +223,20 @@ def command(
     ]
 
 
+def _crossing(entry: Entry) -> dict[str, str]:
+    """What the check crosses, as text; nothing where there are no factors."""
+    told = {
+        "factors": as_text(entry.factors),
+        "exclude": cells_as_text(entry.exclude),
+        "only": cells_as_text(entry.only),
+    }
+    return {name: text for name, text in told.items() if text}
+
+
 def _system(site: Site) -> str:
     return f"{site.machine}:{site.partition}" if site.partition else site.machine
 
 
 def _assignments(check: str, settings: dict[str, Any]) -> Iterator[str]:
     for name, value in settings.items():
-        yield from ("-S", f"{check}.{name}={_text(value)}")
-
-
-def _text(value: object) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
+        yield from ("-S", f"{check}.{name}={level_text(value)}")

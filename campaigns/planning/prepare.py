@@ -11,11 +11,11 @@ from campaigns.host.programs import settings_of
 from campaigns.planning import partitions, sweep
 from campaigns.planning.omitted import Omitted, leave_out
 from campaigns.planning.plan import Site
-from campaigns.request.checks import settable
+from campaigns.request import cases
+from campaigns.request.checks import checks_in
 from campaigns.request.load import load_campaign
 from campaigns.request.schema import Campaign
 from injection.machine import machine
-from reframe_tests.workloads import WORKLOADS
 
 
 @dataclass(frozen=True)
@@ -38,12 +38,10 @@ def prepare(campaign_file: Path, machine_name: str, root: Path = checkout.ROOT) 
     if not config.is_file():
         raise InputError(f"machine {machine_name!r}: there is no configs/{machine_name}.py")
     folder = root / "reframe_tests"
-    checks = {
-        name: settable(folder, name) for name in WORKLOADS if (folder / f"{name}.py").is_file()
-    }
-    loaded = load_campaign(campaign_file, checks, described)
-    campaign, absent = leave_out(sweep.expand(loaded, described), described)
     shared = described.origins.policy == "same_host"
+    checks = checks_in(folder)
+    loaded = cases.expand(load_campaign(campaign_file, checks, described), checks, same_host=shared)
+    campaign, absent = leave_out(sweep.expand(loaded, described), described)
     targets = partitions.of_targets(settings_of(config).partitions, described.partition)
     site = Site(
         machine=machine_name,

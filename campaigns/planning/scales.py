@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from analysis.simulate.hits import rank_slowdowns
 from analysis.simulate.progress import Application
 from analysis.statistics.sample_size import pairs_needed
+from campaigns.request.cases import scheduled
 from campaigns.request.nodes import short_writes
 from campaigns.request.schema import Campaign, Entry
 from campaigns.simulation.simulate import run
 from injection.machine.machine import Machine
-from injection.plan import TIMED_ARMS
 from reframe_tests import scaling
 
 #: Work of the simulated application, seconds; its slowdown has settled by then.
@@ -43,7 +43,7 @@ class Scale:
 
 def scales(campaign: Campaign, machine: Machine) -> list[Scale]:
     """Every scale and arm of short writes. Raises InputError for what cannot be planned."""
-    arms = [arm for arm in campaign.arms if arm in TIMED_ARMS]
+    arms = scheduled(campaign.arms)
     return [_scale(campaign, entry, arm, machine) for entry in campaign.cases for arm in arms]
 
 

@@ -1,7 +1,8 @@
-"""Sweeps of the contention model (seed 003): numbers of computing cores on placements, as cases.
+"""Sweeps of the contention model: numbers of computing cores on placements, as cases.
 
-A placement is a pair of NUMA nodes: that of the computations' data, and that of the buffers of the
-communications. What both come to follows from the machine.
+The model is that of Denis, Jeannot and Swartvagher. A placement is a pair of NUMA nodes: that of
+the computations' data, and that of the buffers of the communications. What both come to follows
+from the machine.
 """
 
 from __future__ import annotations
@@ -31,12 +32,7 @@ def expand(campaign: Campaign, machine: Machine) -> Campaign:
 def _cases(entry: Entry, machine: Machine) -> list[Entry]:
     assert entry.sweep is not None
     return [
-        entry.model_copy(
-            update={
-                "case": f"{entry.name}@n{n}-c{comp}-m{comm}",
-                "set": {**entry.set, "cores": n, "node": comp, "comm_node": comm},
-            }
-        )
+        entry.at(f"n{n}-c{comp}-m{comm}", {"cores": n, "node": comp, "comm_node": comm})
         for comp, comm in placements(machine, calibration=entry.sweep.placements == "calibration")
         for n in range(1, socket_cores(machine) + 1)
     ]

@@ -1,12 +1,28 @@
 """Which checks there are, and which of their variables a campaign may set.
 
-Read from the checks' source, so that a plan of thousands of cases starts no ReFrame.
+ReFrame itself tells, in a process of its own (`read_checks`), so that inherited variables count.
+Its answer is kept until a check changes, so that a plan of thousands of cases starts no ReFrame.
 """
 
 from __future__ import annotations
 
-import ast
+import hashlib
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from importlib.metadata import version
 from pathlib import Path
+from typing import Any
+
+from analysis.checkout import ROOT
+from analysis.errors import MachineError
+from reframe_tests.factors import FACTORS
 
 #: Variables that a campaign sets by keys of its own, or that name a place in the run.
 GOVERNED = frozenset(
@@ -14,10 +30,13 @@ GOVERNED = frozenset(
         "arms",
         "block",
         "case",
+        "exclude",
+        "factors",
         "injector",
         "message",
         "min_share",
         "nimc_dir",
+        "only",
         "pairs",
         "rate",
         "retries",
@@ -27,29 +46,129 @@ GOVERNED = frozenset(
     }
 )
 #: Variables that checks fill in by themselves.
-_OWN = frozenset({"mpi", "notes", "provenance"})
+_OWN = frozenset({"mpi", "notes", "package", "program", "provenance", "stack"})
+#: How long ReFrame may take to read the checks, seconds.
+_ANSWER_S = 120.0
 
 
-def settable(checks: Path, workload: str) -> frozenset[str]:
-    """Variables of the check class `workload` in `checks/workload.py`, the mixin's included."""
-    names = _variables(checks / f"{workload}.py", workload)
-    return names | (_variables(checks / "mixin.py", "NimcMixin") - GOVERNED - _OWN)
+@dataclass(frozen=True)
+class CheckVariables:
+    """What a campaign must know of a check."""
+
+    #: Its variables, inherited ones included; ReFrame's own are none of them.
+    variables: frozenset[str]
+    #: Those of its own that may change from one run of a block to the next.
+    within_block: frozenset[str] = frozenset()
+    #: Whether its figure of merit may be compared between numbers of cores.
+    comparable_across_cores: bool = False
+
+    @cached_property
+    def settable(self) -> frozenset[str]:
+        """What `set` may name."""
+        return self.variables - GOVERNED - _OWN
+
+    @cached_property
+    def factors(self) -> frozenset[str]:
+        """What `factors` may name."""
+        return self.settable | (self.variables & FACTORS.keys())
+
+    def changes_within(self, factor: str) -> bool:
+        """Whether levels of a factor change within a block; else each makes a case of its own."""
+        return factor in FACTORS or factor in self.within_block
 
 
-def _variables(path: Path, name: str) -> frozenset[str]:
-    """Names that the class `name` in a file assigns a `variable(...)`."""
-    found: set[str] = set()
-    for node in ast.parse(path.read_text(encoding="utf-8")).body:
-        if isinstance(node, ast.ClassDef) and node.name == name:
-            for statement in node.body:
-                if isinstance(statement, ast.Assign) and _is_variable(statement.value):
-                    found |= {t.id for t in statement.targets if isinstance(t, ast.Name)}
-    return frozenset(found)
+def checks_in(folder: Path) -> Mapping[str, CheckVariables]:
+    """Every check `NAME` of the class NAME in `folder/NAME.py`.
+
+    Raises MachineError where ReFrame cannot read one of them.
+    """
+    return _known(folder, _digest(folder))
 
 
-def _is_variable(value: ast.expr) -> bool:
-    return (
-        isinstance(value, ast.Call)
-        and isinstance(value.func, ast.Name)
-        and value.func.id == "variable"
-    )
+@lru_cache(maxsize=4)
+def _known(folder: Path, digest: str) -> Mapping[str, CheckVariables]:
+    cache = _cache_file()
+    found = _kept(cache, digest) if cache else None
+    if found is None:
+        answer = _ask(folder)
+        found = _read(answer)
+        if cache:
+            _keep(cache, {"digest": digest, "checks": answer})
+    return found
+
+
+def _digest(folder: Path) -> str:
+    """SHA-256 of all that the answer rests on: the sources of the checks, and ReFrame."""
+    found = hashlib.sha256(version("reframe-hpc").encode())
+    for path in sorted(folder.rglob("*.py")):
+        found.update(str(path.relative_to(folder)).encode() + b"\0" + path.read_bytes() + b"\0")
+    return found.hexdigest()
+
+
+def _ask(folder: Path) -> dict[str, Any]:
+    argv = [sys.executable, "-m", "campaigns.request.read_checks", str(folder)]
+    paths = [str(folder.parent), str(ROOT), os.environ.get("PYTHONPATH", "")]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
+    try:
+        done = subprocess.run(
+            argv,
+            cwd=folder.parent,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=_ANSWER_S,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise MachineError(f"{folder}: the checks cannot be read: {error}") from None
+    with suppress(ValueError, IndexError):
+        answer: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+        if "fault" not in answer:
+            return answer
+        raise MachineError(answer["fault"])
+    last = (done.stderr.strip().splitlines() or ["no answer"])[-1]
+    raise MachineError(f"{folder}: the checks cannot be read: {last}")
+
+
+def _read(answer: Mapping[str, Any]) -> dict[str, CheckVariables]:
+    """From the child's JSON. Raises KeyError, TypeError or AttributeError on what is not its."""
+    return {
+        name: CheckVariables(
+            frozenset(each["variables"]),
+            frozenset(each["within_block"]),
+            bool(each["comparable_across_cores"]),
+        )
+        for name, each in answer.items()
+    }
+
+
+def _cache_file() -> Path | None:
+    """Where the answer is kept; None where that is not the user's alone to write."""
+    home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    folder = Path(home) / "nimc"
+    with suppress(OSError, RuntimeError):
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        status = folder.lstat()
+        if status.st_uid == os.geteuid() and not status.st_mode & 0o022:
+            return folder / "checks.json"
+    return None
+
+
+def _kept(cache: Path, digest: str) -> dict[str, CheckVariables] | None:
+    """What was kept of the same checks; None where that is another's, broken or of other checks."""
+    with suppress(OSError, ValueError, KeyError, TypeError, AttributeError):
+        with os.fdopen(os.open(cache, os.O_RDONLY | os.O_NOFOLLOW), encoding="utf-8") as file:
+            if os.fstat(file.fileno()).st_uid != os.geteuid():
+                return None
+            record = json.load(file)
+        if record["digest"] == digest:
+            return _read(record["checks"])
+    return None
+
+
+def _keep(cache: Path, record: dict[str, Any]) -> None:
+    with suppress(OSError):
+        descriptor, name = tempfile.mkstemp(dir=cache.parent)
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            json.dump(record, file)
+        os.replace(name, cache)

@@ -124,7 +124,7 @@ def _mapping(
         inner: Place = (*place, key)
         if key in found:
             first = marked.key_lines[inner]
-            _refuse(marked, key_node, f"'{key}' stands twice, first in line {first}")
+            _refuse(marked, key_node, f"duplicate key '{key}', first in line {first}")
         marked.key_lines[inner] = key_node.start_mark.line + 1
         found[key] = _value(value_node, inner, marked, seen)
     return found

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from analysis.errors import InputError
+from campaigns.request.cases import scheduled
 from campaigns.request.schema import Campaign, Entry
 from injection.machine.machine import Machine
-from injection.plan import TIMED_ARMS
 from reframe_tests import scaling
 
 
@@ -37,7 +37,7 @@ def _taken(name: str, value: Any, default: object) -> Any:
 
 def origins_taken(campaign: Campaign, entry: Entry, machine: Machine) -> int:
     """Origin nodes of an allocation; 0 on a shared host. Raises InputError as `nodes_taken`."""
-    if any(arm in TIMED_ARMS for arm in campaign.arms):
+    if scheduled(campaign.arms):
         return scaling.load(short_writes(campaign, entry), machine).origins
     return 0 if machine.origins.policy == "same_host" else machine.origins.nodes
 

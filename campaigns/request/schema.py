@@ -8,15 +8,24 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, PrivateAttr
 
 from analysis import units
+from analysis.arms import ARMS, BASELINE
 from analysis.errors import InputError
+from analysis.sample import Level
+from campaigns.request.levels import (
+    CELLS_RULE,
+    FACTORS_RULE,
+    VARIABLE,
+    check_cells,
+    check_factors,
+)
 from injection.injectors import INJECTORS
-from injection.plan import ARMS, Demand
+from injection.plan import Demand
 
 #: Fewer pairs give no interval of 95 % (`docs/method.md`).
 LEAST_PAIRS = 6
@@ -26,10 +35,12 @@ _INJECTORS = ("auto", *sorted(name for name, each in INJECTORS.items() if each.w
 #: Variables of a check that a sweep sets.
 SWEPT = frozenset({"cores", "node", "comm_node"})
 
-_TREATED = [arm for arm in ARMS if arm != "off"]
+#: Runs of a block that are thrown away where a campaign does not set them (`warmups` of the mixin).
+WARMUPS = 1
+
+_TREATED = [arm for arm in ARMS if arm != BASELINE]
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@+-]{0,79}", re.ASCII)
-_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 
 Read = Callable[[str, str], float]
 
@@ -63,14 +74,14 @@ def _text_of(read: Read, *words: str) -> Callable[[Any], str]:
 
 def _name(text: str) -> str:
     if not _NAME.fullmatch(text):
-        raise ValueError(f"'{text:.80}' is no name")
+        raise ValueError(f"'{text:.80}' is an invalid name")
     return text
 
 
 def _settings(settings: dict[str, Any]) -> dict[str, Any]:
     for name, value in settings.items():
-        if not _VARIABLE.fullmatch(name):
-            raise ValueError(f"{name!r} is no variable's name")
+        if not VARIABLE.fullmatch(name):
+            raise ValueError(f"{name!r} is an invalid name of a variable")
         if not isinstance(value, str | int | float | bool):
             raise ValueError(f"{name!r} has no single value")
     return settings
@@ -81,16 +92,10 @@ def _arms(arms: list[str]) -> list[str]:
         if arm not in ARMS:
             raise ValueError(f"unknown arm {arm!r}")
         if arms.count(arm) > 1:
-            raise ValueError(f"{arm!r} stands twice")
-    if "off" not in arms or len(arms) < 2:
+            raise ValueError(f"duplicate arm {arm!r}")
+    if BASELINE not in arms or len(arms) < 2:
         raise ValueError("an effect needs 'off' and one more")
     return arms
-
-
-def _scales(nodes: list[int]) -> list[int]:
-    if not nodes or min(nodes) < 1 or len(set(nodes)) < len(nodes):
-        raise ValueError(f"{nodes} found")
-    return nodes
 
 
 def _injector(name: str) -> str:
@@ -99,6 +104,8 @@ def _injector(name: str) -> str:
     return name
 
 
+Factors = Annotated[dict[str, Any], AfterValidator(check_factors)]
+Cells = Annotated[list[dict[str, Any]], AfterValidator(check_cells)]
 Name = Annotated[str, AfterValidator(_name)]
 Duration = Annotated[float, BeforeValidator(_duration_s)]
 _NAME_RULE = "a name of letters, digits and ._@+- (80 at most, a letter or digit first)"
@@ -126,10 +133,6 @@ class Entry(_Part):
 
     check: str = Field(description="the name of a workload")
     case: Name | None = Field(default=None, description=_NAME_RULE)
-    #: Node counts of weak scaling: a case for each.
-    scales: Annotated[list[int], AfterValidator(_scales)] | None = Field(
-        default=None, description="a list of node counts, each a whole number from 1 and once"
-    )
     #: A case for each number of cores and placement of this machine (`campaigns.planning.sweep`).
     sweep: SweepRequest | None = Field(
         default=None, description="a mapping of cores and placements"
@@ -137,10 +140,14 @@ class Entry(_Part):
     set: Annotated[dict[str, Any], AfterValidator(_settings)] = Field(
         default={}, description="variables of the check, each with one number, text, true or false"
     )
-    #: NUMA nodes without which the case makes no sense: a machine with fewer leaves it out.
-    needs_numa_nodes: int = Field(default=1, ge=1, description="a whole number from 1")
+    #: Factors beside the campaign's, whose levels these take the place of; and cells that the case
+    #: does not have, or has alone.
+    factors: Factors = Field(default={}, description=FACTORS_RULE)
+    exclude: Cells = Field(default=[], description=CELLS_RULE)
+    only: Cells = Field(default=[], description=CELLS_RULE)
     #: Expected length of one run, seconds. Only the estimate of the plan rests on it.
     expect: Duration = Field(default=60.0, description=_DURATION_RULE)
+    _between: dict[str, Level] = PrivateAttr(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -159,20 +166,25 @@ class Entry(_Part):
         return nodes if isinstance(nodes, int) else 1
 
     @property
-    def cases(self) -> list[Entry]:
-        """The case of each scale, `NAME@NODES`; without scales the entry itself."""
-        if self.scales is None:
-            return [self]
-        return [
-            self.model_copy(
-                update={
-                    "case": f"{self.name}@{nodes}",
-                    "scales": None,
-                    "set": {**self.set, "nodes": nodes},
-                }
-            )
-            for nodes in self.scales
-        ]
+    def warmups(self) -> int:
+        """Runs of a block that are thrown away."""
+        warmups = self.set.get("warmups", WARMUPS)
+        return warmups if type(warmups) is int else WARMUPS
+
+    @property
+    def between(self) -> dict[str, Level]:
+        """Levels that make it a case of its own."""
+        return self._between
+
+    def at(self, suffix: str, levels: Mapping[str, Level]) -> Entry:
+        """The case `NAME@SUFFIX` of this entry, at levels that cannot change within a block."""
+        found = self.but({"case": f"{self.name}@{suffix}", "set": {**self.set, **levels}})
+        found._between = dict(levels)
+        return found
+
+    def but(self, changes: Mapping[str, Any]) -> Entry:
+        """The same with other values of some fields."""
+        return self.model_copy(update=changes)
 
 
 class Pairs(_Part):
@@ -253,9 +265,15 @@ class Campaign(_Part):
     workloads: list[Entry] = Field(
         min_length=1, description="a list of entries, each with at least 'check'"
     )
+    #: Empty only where there are factors: then the machine's standard ones.
     arms: Annotated[list[str], AfterValidator(_arms)] = Field(
-        description=f"a list with off and at least one more of: {' '.join(_TREATED)}"
+        default=[],
+        description=f"a list with off and at least one more of: {' '.join(_TREATED)}",
     )
+    #: Factors of every workload, and cells that no workload has, or that each has alone.
+    factors: Factors = Field(default={}, description=FACTORS_RULE)
+    exclude: Cells = Field(default=[], description=CELLS_RULE)
+    only: Cells = Field(default=[], description=CELLS_RULE)
     pairs: Pairs = Field(default=Pairs(), description="a mapping")
     injector: InjectorChoice = Field(default=InjectorChoice(), description="a mapping")
     verify: Verify = Field(default=Verify(), description="a mapping")
@@ -267,5 +285,5 @@ class Campaign(_Part):
 
     @property
     def cases(self) -> list[Entry]:
-        """Every case, in the order of the file."""
-        return [case for entry in self.workloads for case in entry.cases]
+        """Its cases: what `cases.expand` and `sweep.expand` make of the entries."""
+        return self.workloads

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from analysis.arms import arm_of
 from campaigns.planning.plan import next_block
 from campaigns.request.schema import Pairs
 
@@ -18,18 +19,18 @@ if TYPE_CHECKING:
 class CaseState:
     """What a case has so far."""
 
-    #: Arm -> ratios of its complete pairs, a list a block.
+    #: Treatment -> ratios of its complete pairs to its baseline, a list a block.
     ratios: dict[str, list[list[float]]]
     #: Index that the next block gets: none is ever used twice.
     next_block: int
-    #: Pairs that an arm spoiled, all of whose runs were rejected.
+    #: Pairs in which all runs of some treatment were rejected.
     lost: int = 0
     #: Why the last run that does not count was refused; None where all count.
     last_reason: str | None = None
 
     @property
     def pairs(self) -> int:
-        """Pairs of the arm that has fewest: an arm may have lost another pair than the next one."""
+        """Pairs of the treatment that has fewest: each may have lost other ones."""
         return min(sum(map(len, blocks)) for blocks in self.ratios.values())
 
     def missing(self, asked: Pairs) -> int:
@@ -44,23 +45,21 @@ class CaseState:
         return next_block(self.pairs, asked, precise=precise)
 
     def _precise(self, asked: Pairs) -> bool:
-        """Whether no arm that writes (none writes: no arm) needs a narrower interval."""
-        from analysis.pairs import SILENT_ARMS
+        """Whether no effect (where there is none: no treatment) needs a narrower interval."""
         from analysis.statistics.stopping import enough
 
-        writing = [arm for arm in self.ratios if arm not in SILENT_ARMS] or list(self.ratios)
+        effects = [name for name in self.ratios if not arm_of(name).silent] or list(self.ratios)
         return all(
-            enough(self.ratios[arm], asked.floor, asked.most, asked.precision) for arm in writing
+            enough(self.ratios[name], asked.floor, asked.most, asked.precision) for name in effects
         )
 
 
-def case_state(run: Path, case: str, arms: Sequence[str]) -> CaseState:
-    """Read how far a case of a run is."""
-    treated = [arm for arm in arms if arm != "off"]
+def case_state(run: Path, case: str, treated: Sequence[str]) -> CaseState:
+    """Read how far a case of a run is; `treated` are its treatments that have a baseline."""
     started = [int(p.name) for p in (run / "logs" / case).glob("[0-9]*") if p.name.isdigit()]
     file = run / "samples" / f"{case}.jsonl"
     if not file.exists() or not file.stat().st_size:
-        return CaseState({arm: [] for arm in treated}, max(started, default=-1) + 1)
+        return CaseState({name: [] for name in treated}, max(started, default=-1) + 1)
 
     from analysis.columns import read_samples
     from analysis.pairs import judged, pair_table, ratio_blocks
@@ -69,7 +68,7 @@ def case_state(run: Path, case: str, arms: Sequence[str]) -> CaseState:
     pairs = pair_table(frame)
     refused = frame.filter(status="rejected")["reason"].drop_nulls()
     return CaseState(
-        ratios={arm: ratio_blocks(pairs, case, arm) for arm in treated},
+        ratios={name: ratio_blocks(pairs, case, name) for name in treated},
         next_block=max([-1, *started, *frame["block"].unique().to_list()]) + 1,
         lost=_lost(frame),
         last_reason=str(refused[-1]) if len(refused) else None,
@@ -77,7 +76,7 @@ def case_state(run: Path, case: str, arms: Sequence[str]) -> CaseState:
 
 
 def _lost(judged: pl.DataFrame) -> int:
-    """Pairs in which the runs of an arm were rejected and none of them counts."""
+    """Pairs in which runs of a treatment were rejected and none of them counts."""
     import polars as pl
 
     runs = judged.filter(pl.col("pair") >= 0).group_by("block", "pair", "arm")

@@ -64,13 +64,29 @@ def open_run(
 
 def find_unfinished(results: Path, digest: str) -> Path | None:
     """The run of that digest that was started last and is not complete."""
-    found: list[tuple[float, Path]] = []
+    found = [
+        (header.started_s, path) for path, header in _unfinished(results) if header.digest == digest
+    ]
+    return max(found)[1] if found else None
+
+
+def find_other(results: Path, header: RunHeader) -> Path | None:
+    """The latest unfinished run of that campaign and machine which asks for something else."""
+    asked = (header.campaign, header.machine)
+    found = [
+        (each.started_s, path)
+        for path, each in _unfinished(results)
+        if (each.campaign, each.machine) == asked and each.digest != header.digest
+    ]
+    return max(found)[1] if found else None
+
+
+def _unfinished(results: Path) -> Iterator[tuple[Path, RunHeader]]:
     for file in results.glob("*/run.json"):
         with suppress(InputError, OSError):  # of another version, or no run of ours
             header = load_header(file.parent)
-            if header.digest == digest and header.finished_s is None:
-                found.append((header.started_s, file.parent))
-    return max(found)[1] if found else None
+            if header.finished_s is None:
+                yield file.parent, header
 
 
 def _create(results: Path, name: str) -> Path:

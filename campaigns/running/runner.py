@@ -9,6 +9,7 @@ from pathlib import Path
 from analysis.errors import MachineError
 from campaigns.planning import sweep
 from campaigns.planning.plan import Site, block_s, command
+from campaigns.request.cases import treatments
 from campaigns.request.schema import Campaign, Entry
 from campaigns.running import jobs
 from campaigns.running.case_state import CaseState, case_state
@@ -17,9 +18,7 @@ from campaigns.running.interrupts import Interrupts, Stopped
 from campaigns.running.progress import Display, NewSamples, RunCounter, clock_s
 from campaigns.running.session import run_session
 from injection import processes
-
-#: Runs of a block that come first and are thrown away, where the campaign does not say.
-_WARMUPS = 1
+from reframe_tests.crossing import Crossed
 
 
 @dataclass(frozen=True)
@@ -101,11 +100,11 @@ class CampaignRunner:
             raise MachineError(f"{logs}: {error.strerror}") from error
         _, *arguments = command(self.campaign, entry, self.site, block, pairs, str(self.run))
         samples = NewSamples(self.run / "samples" / f"{entry.name}.jsonl")
-        warmups = int(entry.set.get("warmups", _WARMUPS))
+        crossed = self._treatments(entry)
         counter = RunCounter(
             later_s=later_s,
-            block_runs=warmups + pairs * len(self.campaign.arms),
-            block_s=block_s(self.campaign, entry, pairs),
+            block_runs=entry.warmups + pairs * len(crossed),
+            block_s=block_s(crossed, entry, pairs),
             started_s=clock_s(),
         )
 
@@ -132,7 +131,11 @@ class CampaignRunner:
             jobs.cancel(self.run)
 
     def _standing(self, entry: Entry) -> CaseState:
-        return case_state(self.run, entry.name, self.campaign.arms)
+        treated = [each.name for each in self._treatments(entry) if each.baseline is not None]
+        return case_state(self.run, entry.name, treated)
+
+    def _treatments(self, entry: Entry) -> list[Crossed]:
+        return treatments(self.campaign.arms, entry)
 
     def _logs(self, entry: Entry, block: int) -> Path:
         return self.run / "logs" / entry.name / str(block)
@@ -145,4 +148,4 @@ class CampaignRunner:
         if sweep.is_chosen(entry, self.campaign.cases):
             return 0.0
         missing = self.campaign.pairs.floor - self._standing(entry).pairs
-        return block_s(self.campaign, entry, missing) if missing > 0 else 0.0
+        return block_s(self._treatments(entry), entry, missing) if missing > 0 else 0.0

@@ -47,7 +47,7 @@ def explain(seed: int) -> dict[str, Any]:
     modelled = by_step[STEPS_S[1]]
     return {
         "published_constant_share": "nearly doubles at scale",
-        "source": "seed 000: Tables III and V, sections V-A and VI",
+        "source": "Groves, Grant and Arnold 2016: Tables III and V, sections V-A and VI",
         "step_s_assumed": STEPS_S[1],
         "write_s": WRITE_S,
         "single_node_slowdown_published": single,

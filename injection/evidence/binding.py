@@ -1,4 +1,4 @@
-"""Where the kernel put the writers' buffers, held against where they were asked to be. Pure."""
+"""Where the kernel put the writers' buffers, compared with where they were bound to. Pure."""
 
 from __future__ import annotations
 
@@ -8,18 +8,21 @@ from typing import Literal
 
 from analysis.sample import WriterRecord
 
+#: The two ends of a writer.
+EndRole = Literal["target", "origin"]
+
 
 @dataclass(frozen=True)
 class Placed:
     """One end of a writer, as its agent saw it just before it was stopped."""
 
     writer: int
-    role: Literal["target", "origin"]
+    role: EndRole
     #: What the program does about NUMA by itself (`Injector.own_binding`).
     own_binding: str
-    #: NUMA node -> bytes of its buffers there; empty where the kernel does not tell.
+    #: NUMA node -> bytes of its buffers there; empty where the kernel does not say.
     buffers_b: dict[str, int]
-    #: Bytes of its memory that no page can be moved of; None where the kernel does not tell.
+    #: Bytes of its memory that no page can be moved of; None where the kernel does not say.
     pinned_b: int | None = None
 
 
@@ -51,9 +54,9 @@ def _with_ends(record: WriterRecord, target: Placed | None, origin: Placed | Non
 
 
 def astray(records: Sequence[WriterRecord]) -> str | None:
-    """Why buffers are not where they were bound to, in one line; None where none is seen astray.
+    """Which buffers lie outside the node they were bound to, in one line; None where none do.
 
-    Buffers that the kernel did not tell of are not held against the run: they stay unverified.
+    Buffers that the kernel says nothing of do not reject the run: they stay unverified.
     """
     for index, record in enumerate(records):
         if record.buffer_node is None or not record.message_b:

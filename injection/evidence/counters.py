@@ -1,4 +1,4 @@
-"""Bytes that passed a device, by its own count: what a writer claims can be held against it.
+"""Bytes that passed a device, by its own count, which a writer's claim is compared with.
 
 An RDMA device of the usual kind counts words of four bytes at each port. Soft-RoCE counts packets
 only; there the Ethernet interface below it is read, which counts headers and other traffic too.
@@ -8,6 +8,7 @@ Writes over shared memory pass no device and are counted by none.
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,12 +16,12 @@ from typing import Literal
 
 from injection.machine import devices
 
-#: The way of the bytes, as the host of the device sees it.
+#: Direction of the bytes, as the host of the device sees it.
 Passed = Literal["received", "sent"]
 
 #: Unit of port_rcv_data and port_xmit_data, bytes (InfiniBand specification, PortCounters).
 _WORD_B = 4
-#: These two of the first generation are 32 bits wide and stop at their greatest value.
+#: These two of the first generation are 32 bits wide and stop at their largest value.
 _STUCK_WORDS = 2**32 - 1
 _PORT = {"received": "port_rcv_data", "sent": "port_xmit_data"}
 #: Columns of /proc/net/dev behind the interface's name.
@@ -33,10 +34,10 @@ _NET_WRAP_B = 2**32
 class Reading:
     """One reading."""
 
-    #: `rdma:DEVICE/PORT` or `net:INTERFACE`.
+    #: `rdma:DEVICE/PORT` or `net:INTERFACE`; of several devices, joined by `+`.
     name: str
     bytes_b: int
-    #: A counter that has reached its greatest value counts no more.
+    #: A counter that has reached its largest value counts no more.
     stuck: bool = False
     #: When it was read, seconds by a clock of the node that never jumps.
     at_s: float = field(default=0.0, compare=False)
@@ -61,11 +62,24 @@ def read(
     return None if total is None else Reading(f"net:{interface}", total, at_s=time.monotonic())
 
 
-def difference(earlier: Reading, later: Reading) -> int | None:
-    """Bytes counted from one reading to the next; None where the counter cannot tell.
+def total(readings: Sequence[Reading | None]) -> Reading | None:
+    """The sum of what several devices counted; None where there are none, or one counts nothing."""
+    known = [reading for reading in readings if reading is not None]
+    if not known or len(known) < len(readings):
+        return None
+    return Reading(
+        name="+".join(reading.name for reading in known),
+        bytes_b=sum(reading.bytes_b for reading in known),
+        stuck=any(reading.stuck for reading in known),
+        at_s=max(reading.at_s for reading in known),
+    )
 
-    An interface's counter that ran over once is mended where it can have been 32 bits wide. Raises
-    ValueError for readings of different counters.
+
+def difference(earlier: Reading, later: Reading) -> int | None:
+    """Bytes counted from one reading to the next; None where that is not known.
+
+    The counter of a single interface that wrapped once is corrected where it can be 32 bits wide.
+    Raises ValueError for readings of different counters.
     """
     if earlier.name != later.name:
         raise ValueError(f"{earlier.name} and {later.name} are different counters")
@@ -74,7 +88,8 @@ def difference(earlier: Reading, later: Reading) -> int | None:
     gone_b = later.bytes_b - earlier.bytes_b
     if gone_b >= 0:
         return gone_b
-    wraps = later.name.startswith("net:") and earlier.bytes_b < _NET_WRAP_B
+    single = later.name.startswith("net:") and "+" not in later.name
+    wraps = single and earlier.bytes_b < _NET_WRAP_B
     return gone_b + _NET_WRAP_B if wraps else None
 
 

@@ -39,10 +39,10 @@ def get(name: str, direction: str = "write") -> Injector:
 
 
 def writing_rate_b_s(injector: Injector, rate: str) -> float | None:
-    """Rate of each writer, bytes per second; None is full rate. Raises InputError.
+    """Rate of each writer, bytes per second; None is full rate.
 
-    An injector that knows no other rate than its fastest is not asked for one: it would write at
-    full rate, and its samples would tell another.
+    Raises InputError for a control, which writes nothing and has no rate, and for a text that is
+    no rate.
     """
     if rate == "full":
         return None
@@ -53,7 +53,7 @@ def writing_rate_b_s(injector: Injector, rate: str) -> float | None:
             if each.rates == "any" and each.direction == injector.direction
         ]
         raise InputError(
-            f"rate: {rate!r} found; {injector.name} writes at full rate alone; allowed: full,"
-            f" or another injector ({', '.join(others)})"
+            f"rate: {rate!r} found; {injector.name} writes nothing; allowed: full, or another"
+            f" injector ({', '.join(others)})"
         )
     return units.rate_b_s(rate, "rate")

@@ -31,10 +31,8 @@ class Writer:
     message_b: int
     #: Rate to hold, bytes per second; None is full rate.
     rate_b_s: float | None = None
-    #: Rate that it reaches alone at full rate, bytes per second, where it is throttled.
+    #: Rate that it reaches alone at full rate, bytes per second; known where it is throttled.
     full_b_s: float | None = None
-    #: Length of the write, seconds; None writes until it is stopped.
-    duration_s: float | None = None
     #: Messages of `message_b` of a short write, after which both ends end; None is no such write.
     messages: int | None = None
     #: RDMA device or network interface on both ends; None is the injector's own choice.
@@ -47,12 +45,11 @@ class Writer:
 
 @dataclass(frozen=True)
 class Row:
-    """One reported interval: bytes written in it, and their rate.
+    """One reported interval: the rate in it.
 
     A rate of zero is a row: the writer says that it writes nothing.
     """
 
-    bytes_b: float
     rate_b_s: float
 
 
@@ -68,7 +65,7 @@ class Total:
 
 @dataclass(frozen=True)
 class Fault:
-    """A line that tells why the writer cannot write; text for people."""
+    """A line that says why the writer cannot write; text for people."""
 
     text: str
 
@@ -93,14 +90,16 @@ PASSES: dict[Direction, tuple[Passed, Passed]] = {
 
 
 class Injector(Protocol):
-    """What a program that makes writes must be able to tell."""
+    """What a program that makes writes must be able to answer."""
 
     name: str
     direction: Direction
     #: False for a control, which takes the writer's place and writes nothing.
     writes: bool
-    #: What rates it can hold.
+    #: What rates it can hold, and who holds one below full: the program itself, or the agent, which
+    #: suspends and resumes the program (`pacing.py`).
     rates: Literal["full", "any"]
+    paced_by: Literal["program", "agent"]
     #: How long a reported interval is, seconds; None where it reports none.
     row_s: float | None
 
@@ -129,7 +128,7 @@ class Injector(Protocol):
         """A fresh reader of one process's lines."""
 
     def own_binding(self) -> str:
-        """What the program does about NUMA by itself, and what it was told of that."""
+        """What the program does about NUMA by itself, and which option it was given about it."""
 
     def missing(self) -> str | None:
         """Why it cannot run on this host and how to get it, in one line; None where it can."""

@@ -7,7 +7,6 @@ so: it prints one row at its end, so the rows come from the byte counter of the 
 from __future__ import annotations
 
 import functools
-import math
 import re
 import shutil
 import subprocess
@@ -32,15 +31,15 @@ _LEAST_MESSAGES = 5
 #: Before it prints a short write's row the program measures the clock's frequency: it waits 200
 #: times, for 100, 110, 120, ... microseconds.
 _FREQUENCY_S = sum(100 + 10 * i for i in range(200)) / 1e6
-#: A throttled writer's length where none is given, seconds: longer than any run.
+#: How long a throttled writer writes, seconds: longer than any run.
 _LONG_S = 7 * 86400
 
 
 class _Parser:
     """Rows of the result table. Their unit stands in the header, and holds from there on.
 
-    A row's bytes are those of the interval that its rate is of. While the program works out a row
-    it measures the clock's frequency, for 0.2 s and more: what is written then is in no row.
+    While the program works out a row it measures the clock's frequency, for 0.2 s and more: what is
+    written then is in no row.
     """
 
     def __init__(self, short: bool) -> None:
@@ -55,12 +54,12 @@ class _Parser:
             return None if self._unit_b_s else Fault(f"rates in unknown unit {header.group(1)!r}")
         row = _ROW.match(line)
         if row and self._unit_b_s:
-            size_b, iterations, average = int(row[1]), int(row[2]), float(row[4])
+            iterations, average = int(row[2]), float(row[4])
             if row[6].strip():
                 return Fault(row[6].strip())  # glued to the row of a client that lost its server
             if self._short:
                 return Total(iterations, average * self._unit_b_s, _FREQUENCY_S)
-            return Row(float(size_b * iterations), average * self._unit_b_s)
+            return Row(average * self._unit_b_s)
         return Fault(line.strip()) if _FAULT.search(line) else None
 
 
@@ -69,6 +68,7 @@ class Perftest:
 
     writes = True
     rates: Literal["full", "any"] = "any"
+    paced_by: Literal["program", "agent"] = "program"
     row_s: float | None = 1.0
 
     def __init__(
@@ -101,10 +101,10 @@ class Perftest:
             command.append("--disable_numa")
         if writer.messages:
             command += ["-n", str(max(writer.messages, _LEAST_MESSAGES))]
-        elif writer.rate_b_s is None and writer.duration_s is None:
+        elif writer.rate_b_s is None:
             return [*command, "--run_infinitely", "-D", "1"]
         else:
-            command += ["-D", str(math.ceil(writer.duration_s or _LONG_S))]
+            command += ["-D", str(_LONG_S)]
         if writer.rate_b_s is not None:
             # The limit is a whole number of MiB/s or a decimal one of Gb/s; the latter is finer.
             gbit_s = writer.rate_b_s * 8 / 1e9
@@ -118,8 +118,7 @@ class Perftest:
 
     def row_source(self, writer: Writer) -> RowSource:
         """The table at full rate; a writer that is throttled prints nothing before its end."""
-        endless = writer.rate_b_s is None and writer.duration_s is None
-        return "output" if endless else "counter"
+        return "output" if writer.rate_b_s is None else "counter"
 
     def freezes_target(self, writer: Writer) -> bool:
         """No: the passive side sleeps until the client is done."""
@@ -130,7 +129,7 @@ class Perftest:
         return _Parser(short=writer.messages is not None)
 
     def own_binding(self) -> str:
-        """Since 2026 it binds itself to the device's NUMA node; then it is told not to."""
+        """Since 2026 it binds itself to the device's NUMA node; an option turns that off."""
         return "off (--disable_numa)" if self._binds_itself() else "none in this version"
 
     def _binds_itself(self) -> bool:

@@ -21,6 +21,7 @@ class Spin:
     direction: Direction = "write"
     writes = False
     rates: Literal["full", "any"] = "full"
+    paced_by: Literal["program", "agent"] = "program"
     row_s: float | None = None
 
     def transport(self, writer: Writer) -> str:

@@ -25,26 +25,27 @@ _FOREVER = 10**15
 #: The passive side counts all writes to come before it serves the first one, at some 20 ns each.
 #: Only over tcp does the origin have to wait for it: this many cost 0.4 s.
 _MOST_OVER_TCP = 2 * 10**7
-#: Reads on the way at a time; one by one, their latency would bound the rate between two hosts.
-_TESTS: dict[Direction, list[str]] = {
-    "write": ["-t", "ucp_put_bw"],
-    "read": ["-t", "ucp_get", "-O", "32"],
-}
+_TESTS: dict[Direction, str] = {"write": "ucp_put_bw", "read": "ucp_get"}
+#: Messages on the way at a time, the default of writes; of reads it is 1, and latency would bound
+#: the rate between two hosts.
+_OUTSTANDING = 32
+#: Of a paced writer they are at most so many bytes, if not a single message: a device goes on with
+#: what it was given while the process pauses.
+_PACED_B = 2 * _MIB
 #: UCX has no one-sided gets over POSIX memory: there the target's CPU would send. The kernel copies
 #: from process to process (cma) without it.
 _SHARED_MEMORY: dict[Direction, str] = {"write": "posix,self", "read": "posix,cma,self"}
 #: `[thread 0]  iterations  percentile  average  overall  MiB/s  MiB/s  msg/s  msg/s`.
-_ROW = re.compile(r"^\[thread \d+\]\s+(\d+)\s+\S+\s+(\d+\.\d+)\s+\S+\s+(\d+\.\d+)\s")
+_ROW = re.compile(r"^\[thread \d+\]\s+\d+\s+\S+\s+(\d+\.\d+)\s+\S+\s+\d+\.\d+\s")
 #: Iterations; typical, average and overall microseconds of one; average and overall MiB/s.
 _FINAL = re.compile(r"^Final:\s+(\d+)\s+\S+\s+\S+\s+\S+\s+\S+\s+(\S+)\s")
 
 
 class _Parser:
-    """Rows of about one second; iterations are counted from the start of the writer."""
+    """Rows of about one second."""
 
     def __init__(self, message_b: int) -> None:
         self._message_b = message_b
-        self._iterations = 0
 
     def parse(self, line: str) -> Row | Total | Fault | None:
         final = _FINAL.match(line)
@@ -52,10 +53,7 @@ class _Parser:
             return Total(int(final.group(1)), float(final.group(2)) * _MIB)
         row = _ROW.match(line)
         if row:
-            iterations, average_us = int(row.group(1)), float(row.group(2))
-            written = (iterations - self._iterations) * self._message_b
-            self._iterations = iterations
-            return Row(float(written), self._message_b / (average_us * 1e-6))
+            return Row(self._message_b / (float(row.group(1)) * 1e-6))
         if "ERROR" in line:
             return Fault(line.partition("ERROR")[2].strip())
         return None
@@ -65,7 +63,8 @@ class Ucx:
     """See `base.Injector`."""
 
     writes = True
-    rates: Literal["full", "any"] = "full"
+    rates: Literal["full", "any"] = "any"
+    paced_by: Literal["program", "agent"] = "agent"
     row_s: float | None = 1.0
 
     def __init__(self, name: str = "ucx", direction: Direction = "write") -> None:
@@ -86,7 +85,8 @@ class Ucx:
         """Puts or gets, after one that sets up the connection: a row a second until stopped."""
         over_tcp = self.transport(writer) == "tcp"
         command = [self._program(writer), writer.address, "-p", str(writer.port)]
-        command += [*_TESTS[self.direction], "-s", str(writer.message_b), "-w", "1"]
+        command += ["-t", _TESTS[self.direction], "-O", str(_outstanding(writer))]
+        command += ["-s", str(writer.message_b), "-w", "1"]
         command += ["-n", str(writer.messages or (_MOST_OVER_TCP if over_tcp else _FOREVER))]
         return [*command, "-E", "sleep"] if over_tcp else command
 
@@ -141,3 +141,10 @@ class Ucx:
     def _wheel(self) -> str:
         program = _WHEEL / "bin" / "ucx_perftest"
         return str(program) if program.is_file() else ""
+
+
+def _outstanding(writer: Writer) -> int:
+    """How many messages may be on the way at a time."""
+    if writer.rate_b_s is None or writer.messages:
+        return _OUTSTANDING
+    return min(max(_PACED_B // writer.message_b, 1), _OUTSTANDING)

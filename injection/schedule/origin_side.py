@@ -1,7 +1,7 @@
 """An agent's part of a timetable: passive sides that stand by, and writes made when they are due.
 
 The conductor hands out the whole part before the first write and asks again after the last. In
-between each origin goes by its own clock: it starts a write's program so much earlier as setting
+between each origin follows its own clock: it starts a write's program so much earlier as setting
 up took of late, and takes the write itself, its bytes and its rate from the program's last row.
 """
 
@@ -42,7 +42,7 @@ class Due(NamedTuple):
 
 @dataclass(frozen=True)
 class Part:
-    """What one origin is handed."""
+    """What one origin has to write."""
 
     #: What all writes share: index, port of the first passive side, message, messages, device.
     writer: Writer
@@ -110,7 +110,7 @@ class ScheduleWriter:
         self.faults: Counter[str] = Counter()
 
     async def finish(self, timeout_s: float) -> None:
-        """Start no more writes, and wait for those at work; whatever is left is ended."""
+        """Start no more writes, and wait for those under way; what is left is stopped."""
         self._clock.cancel()
         if self._writes:
             _, left = await asyncio.wait(self._writes, timeout=timeout_s)

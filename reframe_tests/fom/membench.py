@@ -1,4 +1,4 @@
-"""membench: the rate of all cores together while all of them were at work."""
+"""membench: the rate of all cores together while all of them were busy."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def parse(stdout: str) -> Fom:
     the caches, 0 where through them.
 
     membench prints the line only after it has found the arrays to hold the right results and the
-    pages where they were asked for.
+    pages where they belong.
     """
     row = last_match(rf"^FOM (\w+): {FLOAT} B/s$", stdout, "line of membench's figure (FOM)")
     if "results are right" not in stdout:

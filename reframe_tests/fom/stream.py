@@ -1,4 +1,4 @@
-"""STREAM: triad bandwidth from the average time, as the NiMC paper (seed 000, section IV)."""
+"""STREAM: triad bandwidth from the average time, as Groves, Grant and Arnold (2016, IV)."""
 
 from __future__ import annotations
 

@@ -15,10 +15,10 @@ _BETWEEN = 0.05
 
 def parse(stdout: str) -> Fom:
     """Unknowns a second over all cycles; their number, the cycles and the balance beside it."""
-    asked = int(last_number("Teton driver: cycles to execute:", stdout))
+    cycles = int(last_number("Teton driver: cycles to execute:", stdout))
     walls = [float(wall) for wall in re.findall(rf"CYCLE WALL TIME = {FLOAT} seconds", stdout)]
-    if len(walls) != asked:
-        raise FomError(f"UMT made {len(walls)} of {asked} cycles")
+    if len(walls) != cycles:
+        raise FomError(f"UMT made {len(walls)} of {cycles} cycles")
     unknowns = int(last_match(r"^Solving for (\d+) global unknowns", stdout, "unknowns").group(1))
     factors = last_match(
         r"^\((\d+) spatial elements \* (\d+) directions \(angles\) \* (\d+) energy groups\)",
@@ -27,9 +27,9 @@ def parse(stdout: str) -> Fom:
     )
     require_close("the number of unknowns", unknowns, prod(map(int, factors.groups())), 0)
     rate = last_number("Average number of unknowns/second solved per cycle was", stdout)
-    require_close("the rate", rate, unknowns * asked / sum(walls), _BETWEEN)
+    require_close("the rate", rate, unknowns * cycles / sum(walls), _BETWEEN)
     balance = _balance(stdout)
-    extra = {"unknowns": float(unknowns), "cycles": float(asked), "energy_balance": balance}
+    extra = {"unknowns": float(unknowns), "cycles": float(cycles), "energy_balance": balance}
     return Fom(rate, extra)
 
 

@@ -1,13 +1,19 @@
-"""The programs that wrap the application and count, behind one small interface."""
+"""The programs that wrap the application and count, behind one small interface.
+
+Each module of this folder that has a `TOOL` is a tool.
+"""
 
 from __future__ import annotations
 
+from importlib import import_module
+from pkgutil import iter_modules
+
 from reframe_tests.tools.base import Tool
-from reframe_tests.tools.perf_stat import PerfStat
 
 #: Level of the factor `tool` that wraps nothing.
 NONE = "none"
+_MODULES = [import_module(f"{__name__}.{found.name}") for found in iter_modules(__path__)]
 #: Name -> tool.
-TOOLS: dict[str, Tool] = {tool.name: tool for tool in (PerfStat(),)}
+TOOLS: dict[str, Tool] = {each.TOOL.name: each.TOOL for each in _MODULES if hasattr(each, "TOOL")}
 #: Levels of the factor `tool`.
 NAMES = (NONE, *TOOLS)

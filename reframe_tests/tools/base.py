@@ -7,35 +7,22 @@ the application's, and what the files mean that it leaves. Starting it is the co
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Protocol
+
+from analysis.counter_row import CounterRow, State
+
+__all__ = ["FOLDER", "RANK", "CounterRow", "State", "Tool", "ToolError", "rank_files"]
 
 #: Stands in a wrapped command for the folder of the run's files.
 FOLDER = "{counters}"
 
-#: What became of a count: it is whole; the tool shared a counter among events and scaled the count
-#: up; the processor or the kernel does not have it; the tool was not able to count it.
-State = Literal["counted", "multiplexed", "not supported", "not counted"]
-
-
-@dataclass(frozen=True)
-class CounterRow:
-    """What a tool counted of one event in one rank during one run."""
-
-    rank: int
-    event: str
-    #: None where nothing was counted (`state`).
-    value: float | None
-    #: `count`, `s`, `B`, ...
-    unit: str
-    state: State = "counted"
-    #: Share of the run in which the event was counted.
-    running_share: float | None = None
+#: The rank as a shell expands it, from what Open MPI, MPICH and Slurm set; 0 without any of them.
+RANK = "${PMIX_RANK:-${PMI_RANK:-${OMPI_COMM_WORLD_RANK:-${SLURM_PROCID:-0}}}}"
 
 
 class ToolError(Exception):
-    """A tool's files do not hold what they must. One line for people."""
+    """A tool's files do not hold what they must. One line that names the file."""
 
 
 class Tool(Protocol):
@@ -44,13 +31,30 @@ class Tool(Protocol):
     name: str
 
     def wrap(self, launcher: Sequence[str], application: Sequence[str]) -> list[str]:
-        """The whole command line: the tool stands behind the launcher, so once in every rank."""
+        """The whole command line: the tool stands behind the launcher, so once in every rank.
+
+        Exit status, standard input and output stay the application's.
+        """
 
     def environment(self) -> dict[str, str]:
         """What is added to the environment of the application."""
 
-    def parse(self, folder: Path) -> list[CounterRow]:
-        """Rows of every rank, from the files of one run. Raises ToolError where there are none."""
+    def parse(self, folder: Path, ranks: int) -> list[CounterRow]:
+        """Rows of ranks 0 to `ranks` - 1, from the files of one run.
+
+        Raises ToolError where a rank's file is missing or cut off, or a further one is there.
+        """
 
     def missing(self) -> str | None:
         """Why it cannot run on this host and how to get it, in one line; None where it can."""
+
+
+def rank_files(folder: Path, ranks: int, suffix: str = ".json") -> list[Path]:
+    """`rank-0.json` to `rank-N.json` of one run. Raises ToolError unless just these are there."""
+    expected = [folder / f"rank-{rank}{suffix}" for rank in range(ranks)]
+    found = set(folder.glob(f"rank-*{suffix}"))
+    if absent := [path for path in expected if path not in found]:
+        raise ToolError(f"{absent[0]}: no such file; {len(found)} of {ranks} ranks left counts")
+    if more := sorted(found - set(expected)):
+        raise ToolError(f"{more[0]}: unexpected file; the application has {ranks} ranks")
+    return expected

@@ -1,19 +1,21 @@
 """Synthetic runs: samples drawn from a model with known effects. Nothing here was measured.
 
 A figure of merit is base * allocation * pair * effect * noise, each factor log-normal around 1,
-so that the true slowdown of an arm is its `effect` and the pair's own factor cancels in ratios.
+so that the true slowdown of a treatment is its `effect`; the pair's own factor cancels.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 
+from analysis.arms import BASELINE, arm_of
 from analysis.run import RunHeader, save_header
-from analysis.sample import Better, Outcome, Sample, WriterRecord
+from analysis.sample import Better, Level, Outcome, Sample, WriterRecord
 
 HOST = "synthetic-0"
 
@@ -25,9 +27,9 @@ class Case:
     name: str
     unit: str
     better: Better
-    #: True median of the `off` arm, in `unit`.
+    #: True median of the treatment `off`, in `unit`.
     base: float
-    #: Arm -> true slowdown.
+    #: Treatment -> true time / time of `off`; `off` itself need not be named.
     effects: dict[str, float]
     #: Standard deviations of the logarithms: of one run, of a pair, of a block's slowdown.
     noise: float = 0.01
@@ -36,12 +38,60 @@ class Case:
     transport: str = "shared memory"
     origin: str = HOST
     notes: list[str] = field(default_factory=list)
+    #: Treatment -> its levels, and its baseline where that is not `off`.
+    factors: Mapping[str, Mapping[str, Level]] = field(default_factory=dict)
+    baselines: Mapping[str, str] = field(default_factory=dict)
 
 
 STREAM = Case(
     "stream", "B/s", "higher", 14.2e9, {"on": 1.35, "spin": 1.08, "aa": 1.0}, notes=["synthetic"]
 )
 LAMMPS = Case("lammps", "s", "lower", 8.4, {"on": 1.06, "spin": 1.05, "aa": 1.0})
+
+
+#: Treatment -> time / time of `off`: a reserved core costs 10 %, and takes the loss from twice the
+#: time to 1.21 / 1.1 of it; a tool costs 5 % on its own and with the core.
+REMEDIES = {
+    "on": 2.0,
+    "on@rate=25%": 1.5,
+    "aa": 1.0,
+    "off@cores=1": 1.1,
+    "on@cores=1": 1.21,
+    "on@rate=25%,cores=1": 1.2,
+    "aa@cores=1": 1.1,
+    "off@tool=p": 1.05,
+    "on@tool=p": 2.1,
+    "off@cores=1,tool=p": 1.155,
+    "on@cores=1,tool=p": 1.32,
+}
+
+
+def _levels(name: str) -> dict[str, Level]:
+    of: dict[str, Level] = {"cores": 1 if "cores=1" in name else 0}
+    of["tool"] = "p" if "tool=p" in name else "none"
+    if name.startswith(("off", "aa")):
+        return {**of, "rate": 0}
+    return {**of, "rate": "25%" if "25%" in name else "full"}
+
+
+def _baseline(name: str) -> str:
+    told = [part for part in name.partition("@")[2].split(",") if part and "rate" not in part]
+    return "off" + ("@" + ",".join(told) if told else "")
+
+
+def remedies(better: Better = "lower", times: Mapping[str, float] = REMEDIES) -> Case:
+    """A case of two remedies with known prices and gains; nothing but the pair varies."""
+    return Case(
+        name="melt",
+        unit="s" if better == "lower" else "1/s",
+        better=better,
+        base=10.0,
+        effects=dict(times),
+        noise=0.0,
+        pair_noise=0.2,
+        factors={name: _levels(name) for name in ("off", *times)},
+        baselines={name: _baseline(name) for name in times},
+    )
 
 
 def samples(case: Case, *, blocks: int = 1, pairs: int = 10, seed: int = 1) -> list[Sample]:
@@ -53,11 +103,12 @@ def samples(case: Case, *, blocks: int = 1, pairs: int = 10, seed: int = 1) -> l
         shift = np.exp(rng.normal(0, case.block_noise))
         runs = [(-1, 0, "off")]
         for pair in range(pairs):
-            order = rng.permutation(["off", *case.effects])
+            order = rng.permutation(list({"off": 1.0, **case.effects}))
             runs += [(pair, position, str(arm)) for position, arm in enumerate(order)]
         pair_factor = np.exp(rng.normal(0, case.pair_noise, pairs + 1))
         for pair, position, arm in runs:
-            slow = 1.0 if arm == "off" else case.effects[arm] * (shift if arm == "on" else 1.0)
+            role = arm_of(arm).role
+            slow = case.effects.get(arm, 1.0) * (shift if role == "effect" else 1.0)
             slow *= float(pair_factor[pair] * np.exp(rng.normal(0, case.noise)))
             if pair < 0:
                 slow *= 1.2
@@ -88,6 +139,9 @@ def samples(case: Case, *, blocks: int = 1, pairs: int = 10, seed: int = 1) -> l
                     seed=seed,
                     writers=writers,
                     notes=case.notes,
+                    role=role,
+                    baseline=None if role == "baseline" else case.baselines.get(arm, BASELINE),
+                    factors=dict(case.factors.get(arm, {})),
                 )
             )
             clock_s += elapsed_s + 1.0
@@ -97,9 +151,10 @@ def samples(case: Case, *, blocks: int = 1, pairs: int = 10, seed: int = 1) -> l
 def _writers(
     case: Case, arm: str, elapsed_s: float, rng: np.random.Generator
 ) -> list[WriterRecord]:
-    if arm in ("off", "aa"):
+    role = arm_of(arm).role
+    if role in ("baseline", "floor"):
         return []
-    if arm == "spin":
+    if role == "control":
         return [WriterRecord("spin", HOST, HOST, "none", 0, None, 0.0, 0.0, 0.0, 0.0)]
     alone = 8.1e9
     rate = alone * float(rng.uniform(0.93, 0.99))

@@ -38,7 +38,7 @@ def test_every_field_comes_back_as_it_was_written(tmp_path: Path) -> None:
                 assert row[name] == ",".join(value)
             elif name == "seed":
                 assert row[name] == str(value)
-            elif name == "fom_extra":
+            elif name in ("fom_extra", "factors"):
                 assert json.loads(row[name]) == value
             elif name == "writers":
                 assert row[name] == len(value)
@@ -119,8 +119,8 @@ def test_no_samples_is_an_empty_frame_with_columns(tmp_path: Path) -> None:
         (_record(arm=None), "field 'arm' is None"),
         (_record(fom=None), "'kept'"),
         (_record(fom=0.0), "'kept'"),
-        (_record(schema=2), "field 'schema' is 2, must be at most 1; a newer nimc"),
-        (_record(schema=2, block="of wood"), "field 'schema' is 2, must be at most 1"),
+        (_record(schema=3), "field 'schema' is 3, must be at most 2; a newer nimc"),
+        (_record(schema=3, block="of wood"), "field 'schema' is 3, must be at most 2"),
     ],
 )
 def test_a_bad_line_is_named_by_file_and_line(tmp_path: Path, bad: str, words: str) -> None:
@@ -131,8 +131,8 @@ def test_a_bad_line_is_named_by_file_and_line(tmp_path: Path, bad: str, words: s
     assert words in str(error.value)
 
 
-def test_a_sample_that_stands_twice_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="sample 'a' stands 2 times"):
+def test_a_duplicate_key_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="duplicate sample key 'a', 2 times"):
         read_samples([_lines(tmp_path, _record(key="a"), _record(key="b"), _record(key="a"))])
 
 

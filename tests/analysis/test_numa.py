@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from analysis.numa import Cell, Key, Question, cells, questions
+from analysis.numa import Cell, Key, cells, key_of
+from analysis.numa_findings import Question, questions
 from analysis.report.data import load_run
-from analysis.report.numa import label, numa_view
+from analysis.report.numa import label, numa_view, why
 from analysis.report.page import render
-from analysis.sample import Sample
+from analysis.sample import Level, Sample
 from tests.analysis.synthetic import Case, header, samples, write_run
 
 GB = 1e9
@@ -42,7 +44,8 @@ def of_cell(key: Key, rates: list[float], **writer: object) -> list[Sample]:
     told = {"buffer_node": 0, "target_on_node_share": 1.0, "own_binding": "none", **writer}
     changed = []
     for sample in made:
-        sample = replace(sample, workload=workload, provenance=name.ljust(64, "0"))
+        sample = replace(sample, workload=workload, provenance=name.ljust(64, "0"), schema=1)
+        sample = replace(sample, role=None, baseline=None)
         if sample.arm == "on":
             (record,) = sample.writers
             rate = next(left) * GB
@@ -53,7 +56,7 @@ def of_cell(key: Key, rates: list[float], **writer: object) -> list[Sample]:
 
 
 def run_of(folder: Path, grid: dict[Key, object], nodes: int = 2, **writer: object) -> Path:
-    """A run of synthetic cells; nothing of it was measured."""
+    """A run of schema 1, a case a cell; nothing of it was measured."""
     found = []
     for key, rates in grid.items():
         found += of_cell(key, rates if isinstance(rates, list) else [rates] * 6, **writer)
@@ -76,17 +79,54 @@ def run_of(folder: Path, grid: dict[Key, object], nodes: int = 2, **writer: obje
     return run
 
 
+def one_case_of(folder: Path, grid: dict[Key, object]) -> Path:
+    """The same cells as the treatments of one case. Without workers their place says nothing."""
+    effects: dict[str, float] = {}
+    factors: dict[str, dict[str, Level]] = {}
+    baselines: dict[str, str] = {}
+    rates: dict[str, object] = {}
+    for key, rate in grid.items():
+        levels: dict[str, Level] = {
+            "buffer": key.buffer,
+            "load": key.load,
+            "workers": key.workers or "nic",
+        }
+        told = ",".join(f"{name}={level}" for name, level in levels.items())
+        off, spin, on = f"off@{told}", f"spin@{told}", f"on@{told},direction={key.direction}"
+        effects |= {off: 1.0, spin: 1.25 if key.buffer == "other" else 1.6, on: 2.0}
+        factors |= {off: levels, spin: levels, on: {**levels, "direction": key.direction}}
+        baselines |= {spin: off, on: off}
+        rates[on] = rate
+    case = Case("numa", "B/s", "higher", 10 * GB, effects, noise=0, pair_noise=0)
+    case = replace(case, factors=factors, baselines=baselines)
+    found = []
+    for sample in samples(case, pairs=6):
+        if sample.arm in rates:
+            rate = rates[sample.arm]
+            each = rate[sample.pair] if isinstance(rate, list) else rate
+            (record,) = sample.writers
+            told_by = {"rate_b_s": each * GB, "direction": sample.factors["direction"]}
+            sample = replace(sample, writers=[replace(record, **told_by)])
+        found.append(sample)
+    run = write_run(folder / "run", found, header(campaign="numa"))
+    (run / "provenance").mkdir()
+    facts = {"numa_nodes": 2, "nic_node": 0, "places": {"nic": 0, "other": 1}}
+    (run / "provenance" / f"{'0' * 64}.json").write_text(json.dumps({"numa": facts}))
+    return run
+
+
 def cells_of(run: Path) -> list[Cell]:
     data = load_run(run)
     return cells(data.samples, data.results, data.provenance)
 
 
 def answers(found: list[Question]) -> list[list[str]]:
-    return [[answer.answer for answer in question.answers] for question in found]
+    return [[answer.finding for answer in question.answers] for question in found]
 
 
-def test_both_sides_of_every_cell(tmp_path: Path) -> None:
-    found = {cell.key: cell for cell in cells_of(run_of(tmp_path, TWO_NODES))}
+@pytest.mark.parametrize("make", [run_of, one_case_of])
+def test_both_sides_of_every_cell(tmp_path: Path, make: Callable[..., Path]) -> None:
+    found = {cell.key: cell for cell in cells_of(make(tmp_path, TWO_NODES))}
     assert list(found) == list(TWO_NODES)  # idle first, then by where workers run
     loaded = found[Key("write", "nic", "write", "nic")]
     assert loaded.communications is not None
@@ -106,7 +146,65 @@ def test_both_sides_of_every_cell(tmp_path: Path) -> None:
     ]
 
 
-def test_nobody_at_work_has_no_workers_rate(tmp_path: Path) -> None:
+def test_the_control_of_a_cell_is_that_with_its_baseline(tmp_path: Path) -> None:
+    found = {cell.key: cell for cell in cells_of(one_case_of(tmp_path, TWO_NODES))}
+    for key, left in (
+        (Key("read", "other", "write", "other"), 1 / 1.25),
+        (Key("write", "nic", "write", "nic"), 1 / 1.6),
+    ):
+        beside = found[key].kept_control
+        assert beside is not None
+        assert beside.value == pytest.approx(left)
+    assert found[Key("read", "other", "idle", "")].kept_control is None
+
+
+def test_a_cell_is_of_the_first_levels_of_other_factors(tmp_path: Path) -> None:
+    """Half the rate is another question: it is no run of the cell."""
+    run = one_case_of(tmp_path, {Key("write", "nic", "idle", ""): 8})
+    path = run / "samples" / "numa.jsonl"
+    slow = []
+    for line in path.read_text().splitlines():
+        record = json.loads(line)
+        if record["role"] == "effect":
+            record["arm"] += ",rate=50%"
+            record["key"] += ",rate=50%"
+            record["factors"]["rate"] = "50%"
+            record["writers"][0]["rate_b_s"] = 4 * GB
+            slow.append(json.dumps(record))
+    assert len(slow) == 6
+    path.write_text("\n".join([*slow, path.read_text()]))
+    (cell,) = cells_of(run)
+    assert cell.rates_b_s == [8 * GB] * 6
+
+
+def test_a_direction_that_is_no_factor_is_what_the_writers_did(tmp_path: Path) -> None:
+    run = one_case_of(tmp_path, {Key("read", "nic", "write", "nic"): 8})
+    path = run / "samples" / "numa.jsonl"
+    text = path.read_text()
+    assert text.count(', "direction": "read"}') == 6
+    path.write_text(text.replace(', "direction": "read"}', "}"))
+    (cell,) = cells_of(run)
+    assert cell.key == Key("read", "nic", "write", "nic")
+    assert cell.rates_b_s == [8 * GB] * 6
+
+
+def test_what_lies_where_is_said_by_both_schemas(tmp_path: Path) -> None:
+    for name, make in (("one", run_of), ("two", one_case_of)):
+        view = numa_view(load_run(make(tmp_path / name, TWO_NODES)), "u")
+        assert view is not None
+        assert view.notes[0] == "nic is NUMA node 0, other is 1, of 2"
+        assert view.interleaved == (name == "two")
+
+
+def test_cells_need_all_their_levels() -> None:
+    levels: dict[str, Level] = {"direction": "read", "buffer": "other", "load": "nt_write"}
+    assert key_of({**levels, "workers": "free"}) == Key("read", "other", "nt_write", "free")
+    assert key_of(levels) is None
+    assert key_of({**levels, "load": "idle", "workers": "nic"}) == Key("read", "other", "idle", "")
+    assert key_of({"rate": "25%"}) is None
+
+
+def test_without_workers_there_is_no_rate_of_workers(tmp_path: Path) -> None:
     idle = cells_of(run_of(tmp_path, {Key("write", "nic", "idle", ""): 8}))[0]
     assert (idle.workers_alone_b_s, idle.kept, idle.of_idle) == (None, None, None)
     assert idle.median_b_s == 8 * GB
@@ -115,39 +213,36 @@ def test_nobody_at_work_has_no_workers_rate(tmp_path: Path) -> None:
 def test_rates_are_the_targets_where_its_device_counted_every_run(tmp_path: Path) -> None:
     key = Key("read", "nic", "idle", "")
     claimed = cells_of(run_of(tmp_path / "a", {key: 8}))[0]
-    assert (claimed.told_by, claimed.median_b_s) == ("origin", 8 * GB)
+    assert (claimed.reported_by, claimed.median_b_s) == ("origin", 8 * GB)
     # 14 GB within 2 s.
     counted = cells_of(run_of(tmp_path / "b", {key: 8}, counted_b=14 * GB, counted_s=2.0))[0]
-    assert (counted.told_by, counted.median_b_s) == ("target", 7 * GB)
+    assert (counted.reported_by, counted.median_b_s) == ("target", 7 * GB)
 
 
-def test_the_findings_of_the_seed_as_questions(tmp_path: Path) -> None:
+def test_published_findings_as_questions(tmp_path: Path) -> None:
     found = questions(cells_of(run_of(tmp_path, TWO_NODES)), numa_nodes=2)
     idle, remote, placed, locked = found
     # Into another node: writes 4, reads 5. Into the interface's: reads are not in this run.
     first, second = idle.answers
-    assert (first.answer, first.why) == ("no", "the other way round")
+    assert (first.finding, first.why) == ("no", "other way round")
     assert first.ratio is not None
     assert first.ratio.value == pytest.approx(0.8)
-    assert (second.answer, second.why) == ("not measured", "the cells are not in this run")
+    assert (second.finding, second.why) == ("not measured", "cells missing")
     # Reads against writes: no cell; 3.7 / 1; the same six rates on both sides.
-    assert [answer.answer for answer in remote.answers] == [
+    assert [answer.finding for answer in remote.answers] == [
         "not measured",
         "yes",
-        "cannot be told",
+        "inconclusive",
     ]
     assert remote.answers[1].ratio is not None
     assert remote.answers[1].ratio.value == pytest.approx(3.7)
     assert remote.answers[2].why == "within noise"
     # Reading workers are not in this run; writing ones: 6 / 1.5.
-    assert [answer.answer for answer in placed.answers] == ["not measured", "yes"]
+    assert [answer.finding for answer in placed.answers] == ["not measured", "yes"]
     assert placed.answers[1].ratio is not None
     assert placed.answers[1].ratio.value == pytest.approx(4.0)
     assert (placed.answers[1].first_b_s, placed.answers[1].second_b_s) == (6 * GB, 1.5 * GB)
-    assert (locked.answers[0].answer, locked.answers[0].why) == (
-        "not measured",
-        "the kernel does not tell",
-    )
+    assert (locked.answers[0].finding, locked.answers[0].why) == ("not measured", "pinning unknown")
 
 
 def test_one_numa_node_answers_nothing_about_another(tmp_path: Path) -> None:
@@ -159,9 +254,9 @@ def test_one_numa_node_answers_nothing_about_another(tmp_path: Path) -> None:
         ["not measured", "not measured"],
         ["not measured"],
     ]
-    assert found[1].answers[0].why == "this machine has one NUMA node"
+    assert found[1].answers[0].why == "one NUMA node"
     pinned = found[2].answers[1]
-    assert pinned.why == "this machine has one NUMA node: only pinning differs"
+    assert pinned.why == "only pinning differs"
     assert pinned.ratio is not None
     assert pinned.ratio.value == pytest.approx(4.0)  # shown, though it is no answer
 
@@ -173,7 +268,15 @@ def test_pages_are_locked_where_a_message_is_pinned(
     tmp_path: Path, pinned_b: int | None, answer: str
 ) -> None:
     run = run_of(tmp_path, {Key("write", "nic", "idle", ""): 8}, target_pinned_b=pinned_b)
-    assert answers(questions(cells_of(run), 2))[3] == [answer]
+    (found,) = questions(cells_of(run), 2)[3].answers
+    assert found.finding == answer
+    assert (found.pinned_b is not None) == (answer == "yes")
+
+
+def test_the_least_pinned_memory_is_said(tmp_path: Path) -> None:
+    run = run_of(tmp_path, {Key("write", "nic", "idle", ""): 8}, target_pinned_b=4 << 20)
+    (found,) = questions(cells_of(run), 2)[3].answers
+    assert why(found) == "in every cell, at least 4 MiB"
 
 
 def test_fewer_than_six_runs_answer_nothing(tmp_path: Path) -> None:
@@ -185,13 +288,14 @@ def test_fewer_than_six_runs_answer_nothing(tmp_path: Path) -> None:
     assert len(cut) == len(lines) - 2
     path.write_text("\n".join(cut) + "\n")
     answer = questions(cells_of(run), 2)[0].answers[1]
-    assert (answer.answer, answer.why) == ("cannot be told", "fewer than 6 runs a side")
+    assert (answer.finding, answer.why) == ("inconclusive", "too few runs")
+    assert why(answer) == "fewer than 6 runs a side"
     assert answer.ratio is None
 
 
 def test_cells_have_names_that_tell_them_apart() -> None:
-    assert label(Key("write", "nic", "idle", "")) == "write nic: nobody"
-    assert label(Key("read", "other", "nt_write", "free")) == "read other: nt_write left alone"
+    assert label(Key("write", "nic", "idle", "")) == "write nic: no workers"
+    assert label(Key("read", "other", "nt_write", "free")) == "read other: nt_write anywhere"
 
 
 def test_the_page_says_what_is_absent_unverified_and_emulated(tmp_path: Path) -> None:
@@ -201,13 +305,13 @@ def test_the_page_says_what_is_absent_unverified_and_emulated(tmp_path: Path) ->
     assert view is not None
     assert view.notes[:2] == [
         "this machine has one NUMA node: cells with buffer or workers on another one are absent",
-        "where buffers lay is not verified",
+        "the place of the buffers is not verified",
     ]
     page = render([run])
     assert "RDMA and NUMA" in page
     assert "were written into its node" in page
     assert "were read from its node" not in page
-    assert "the origin's cores stand in for one" in " ".join(view.notes)
+    assert "the origin's cores take its place" in " ".join(view.notes)
     assert not any("way of copying" in note for note in view.notes)  # this run has no reads
     reads = load_run(run_of(tmp_path / "reads", {Key("read", "nic", "read", "nic"): 8}))
     of_reads = render([reads])
@@ -224,8 +328,10 @@ def test_soft_roce_on_one_host_is_no_copy_of_processes(tmp_path: Path) -> None:
     grid: dict[Key, object] = {Key(way, "nic", "idle", ""): 8 for way in ("write", "read")}
     view = numa_view(load_run(run_of(tmp_path, grid, transport="soft-RoCE")), "u")
     assert view is not None
-    assert view.notes[1] == "the kernel showed every buffer on its node, in every run that counts"
-    assert not any("stand in" in note or "copying" in note for note in view.notes)
+    assert view.notes[1] == (
+        "every buffer lay on its node in every run that counts, as the kernel reports"
+    )
+    assert not any("take its place" in note or "copying" in note for note in view.notes)
     assert view.emulated == ["writers went over soft-RoCE: emulation by the CPU, not RDMA hardware"]
 
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from analysis.estimate import Result
-from analysis.reference import hold_against_references, is_slower
+from analysis.reference import hold_against_references
 from analysis.run import RunHeader
 
 HEADER = RunHeader(
@@ -42,29 +42,43 @@ ROW = Result(
     verdict="memory contention",
     rejections=[],
     notes=["a caveat"],
+    role="effect",
+    baseline="off",
+    better="higher",
 )
 
 
 @pytest.mark.parametrize(
-    ("case", "unit", "off", "slower"),
+    ("case", "unit", "off", "better", "slower"),
     [
-        ("stream", "B/s", 1.83e10, False),  # 20 / 18.3 = 1.093
-        ("stream", "B/s", 1.80e10, True),  # 20 / 18 = 1.111
-        ("stream", "B/s", 9e10, False),
-        ("melt", "s", 2.19, False),
-        ("melt", "s", 2.21, True),
-        ("melt", "s", 0.1, False),
-        ("other", "s", 99.0, False),
-        ("melt", "s", None, False),
+        ("stream", "B/s", 1.83e10, "higher", False),  # 20 / 18.3 = 1.093
+        ("stream", "B/s", 1.80e10, "higher", True),  # 20 / 18 = 1.111
+        ("stream", "B/s", 9e10, "higher", False),
+        ("melt", "s", 2.19, "lower", False),
+        ("melt", "s", 2.21, "lower", True),
+        ("melt", "s", 0.1, "lower", False),
+        ("other", "s", 99.0, "lower", False),
+        ("melt", "s", None, "lower", False),
+        # Lookups and zones per second, as XSBench, AMG and UMT report them.
+        ("stream", "1/s", 1.80e10, "higher", True),
+        ("stream", "1/s", 2.3e10, "higher", False),
+        ("stream", "1/s", 2.3e10, "lower", True),
+        ("stream", "1/s", 1.80e10, "lower", False),
     ],
 )
-def test_only_what_falls_short_by_more_than_allowed_is_slower(case, unit, off, slower):
-    row = replace(ROW, case=case, unit=unit, off_median=off)
+def test_only_what_falls_short_by_more_than_allowed_is_slower(case, unit, off, better, slower):
+    row = replace(ROW, case=case, unit=unit, off_median=off, better=better)
     (told,) = hold_against_references([row], HEADER)
-    assert is_slower(told) == slower
+    assert told.slower_than_reference is slower
     assert told.notes[-1] == "a caveat"
 
 
 def test_a_machine_without_references_is_never_slower():
     (told,) = hold_against_references([ROW], replace(HEADER, facts={}))
     assert told == ROW
+
+
+def test_levels_other_than_the_first_have_no_reference():
+    row = replace(ROW, arm="on@reserved_cores=1", baseline="off@reserved_cores=1", off_median=1e9)
+    (told,) = hold_against_references([row], HEADER)
+    assert told == row

@@ -1,20 +1,23 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from rich.console import Console
 
 from analysis.columns import read_run
+from analysis.contrasts import Contrast
 from analysis.estimate import Result, results
+from analysis.report.data import load_run
 from analysis.table import results_table
-from tests.analysis.synthetic import LAMMPS, STREAM, reject, samples, write_run
+from tests.analysis.synthetic import LAMMPS, STREAM, reject, remedies, samples, write_run
 
 
-def _printed(rows: list[Result], width: int = 100) -> str:
+def _printed(rows: list[Result], width: int = 100, contrasts: Sequence[Contrast] = ()) -> str:
     out = io.StringIO()
-    Console(file=out, width=width).print(results_table(rows))
+    Console(file=out, width=width).print(results_table(rows, contrasts))
     return out.getvalue()
 
 
@@ -41,12 +44,16 @@ def test_fits_a_hundred_columns_and_holds_every_figure(tmp_path: Path) -> None:
         f"{on.noise_floor_low:.3f}-{on.noise_floor_high:.3f}",
         f"{on.control_low:.3f}-{on.control_high:.3f}",
         "8.10 alone",
-        "11 kept",
-        "1 lost",
         "GB/s",
     ):
         assert figure in text
     assert text.count("…") == 0
+    lines = text.splitlines()
+    assert lines[0].split() == ["accepted"]
+    assert lines[1].split()[-3:] == ["written", "rejected", "verdict"]
+    at = next(index for index, line in enumerate(lines) if line.startswith("stream"))
+    end = lines[1].index("rejected") + len("rejected")
+    assert [line[:end].split()[-1] for line in lines[at : at + 2]] == ["11", "1"]
     assert "stream: 1 x injector_died: writer 0 ended: x" in text
     assert "emulation, not RDMA hardware" in text
 
@@ -61,6 +68,23 @@ def test_a_case_of_controls_alone_still_shows(tmp_path: Path) -> None:
     found = samples(replace(STREAM, effects={"aa": 1.0}), pairs=6)
     text = _printed(results(read_run(write_run(tmp_path / "run", found)).frame))
     assert "stream aa" in text
+
+
+def test_levels_are_shown_and_what_they_cost(tmp_path: Path) -> None:
+    run = load_run(write_run(tmp_path / "run", samples(remedies(), pairs=6)))
+    text = _printed(run.results, contrasts=run.contrasts)
+    lines = text.splitlines()
+    assert max(map(len, lines)) <= 100
+    assert "…" not in text
+    assert sum(line.startswith("rate 25%") for line in lines) == 2
+    assert sum(line.startswith("cores 1") for line in lines) == 3
+    price = next(line for line in lines if "off@cores=1 " in line and " off " in line)
+    assert price.split() == ["melt", "off@cores=1", "off", "1.100", "6"]
+    gain = next(line for line in lines if "on@cores=1 " in line and " on " in line)
+    assert gain.split() == ["melt", "on@cores=1", "on", "1.653", "6"]  # 2 / 1.21
+    header = next(line for line in lines if " price " in line)
+    assert price.index("1.100") + 5 <= header.index(" gain") < gain.index("1.653") + 5
+    assert "price" not in _printed(run.results)
 
 
 def test_many_reasons_are_cut_short(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 What it does wrong is asked for in FAKE, words with commas between: `slow` takes its time, `fail`
 ends with status 1 and a report, `die` says a line and ends, `reject` keeps no run of the arm `on`,
 `torn` leaves half a line and is gone, `child` leaves a process behind, `deaf` ignores SIGTERM,
-`none` runs nothing.
+`none` runs nothing, `wide` varies the figures of runs at half the rate.
 """
 
 from __future__ import annotations
@@ -14,11 +14,14 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
+from analysis.arms import ARMS, BASELINE
 from analysis.sample import Sample, WriterRecord
 from injection.store import Store
+from reframe_tests.crossing import Crossed, cross, read_cells, read_factors
 
 FAULTS = os.environ.get("FAKE", "").split(",")
 
@@ -47,12 +50,18 @@ def main() -> int:
 
 def measure(settings: dict[str, str]) -> None:
     store = Store(Path(settings["nimc_dir"]), settings["case"])
+    treatments = cross(
+        settings["arms"].split(","),
+        read_factors(settings.get("factors", "")),
+        read_cells(settings.get("exclude", ""), "exclude"),
+        read_cells(settings.get("only", ""), "only"),
+    )
     store.append(sample(settings, "off", -1, warmup=True))
     for pair in range(int(settings["pairs"])):
-        for arm in settings["arms"].split(","):
+        for each in treatments:
             if "slow" in FAULTS:
                 time.sleep(0.05)
-            store.append(sample(settings, arm, pair))
+            store.append(crossed(settings, each, pair))
         if "torn" in FAULTS and pair == 2:
             path = Path(settings["nimc_dir"]) / "samples" / f"{settings['case']}.jsonl"
             with path.open("ab") as file:
@@ -60,7 +69,18 @@ def measure(settings: dict[str, str]) -> None:
             os.kill(os.getpid(), signal.SIGKILL)
 
 
+def crossed(settings: dict[str, str], each: Crossed, pair: int) -> Sample:
+    """The sample of a treatment; its figure is that of its arm."""
+    record = replace(sample(settings, each.arm, pair), arm=each.name, factors=each.factors)
+    if "wide" in FAULTS and each.factors.get("rate") == "50%" and record.fom:
+        record = replace(record, fom=record.fom * (1 + pair % 2))
+    key = record.key.replace(f"/{each.arm}/", f"/{each.name}/")
+    return replace(record, key=key, role=each.role, baseline=each.baseline)
+
+
 def sample(settings: dict[str, str], arm: str, pair: int, warmup: bool = False) -> Sample:
+    """A sample of an arm without factors."""
+    row = ARMS[arm]
     rejected = arm == "on" and "reject" in FAULTS
     writers = [WriterRecord("ucx", "h", "h", "shared memory", 65536, None, 2e9, 1e9, 9e8, 1e9)]
     return Sample(
@@ -85,6 +105,8 @@ def sample(settings: dict[str, str], arm: str, pair: int, warmup: bool = False) 
         provenance="0" * 64,
         seed=int(settings["seed"]),
         writers=writers if arm == "on" else [],
+        role=row.role,
+        baseline=None if row.role == "baseline" else BASELINE,
     )
 
 

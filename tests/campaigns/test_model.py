@@ -133,12 +133,12 @@ def test_a_file_has_no_need_to_be_told_where_buffers_lay(sweep_file):
 def test_evaluate_both_models(sweep_file):
     document = json.loads(run("evaluate", sweep_file, "--folds", 2, "--json").output)
     assert list(document["errors"]) == [
-        "seed 003",
-        "seed 003, held out",
+        "published",
+        "published, held out",
         "improved",
         "improved, held out",
     ]
-    assert document["errors"]["seed 003"]["comm_all_percent"] < 2
+    assert document["errors"]["published"]["comm_all_percent"] < 2
     placed = {(row["comp_node"], row["comm_node"]): row for row in document["placements"]}
     assert set(placed) == {(0, 0), (0, 1), (1, 0), (1, 1)}
     assert [at for at, row in placed.items() if row["sample"]] == [(0, 0), (1, 1)]

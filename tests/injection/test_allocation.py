@@ -9,6 +9,7 @@ import pytest
 from injection import agent, allocation, wire
 from injection.allocation import Allocation, AllocationError
 from injection.hub import Hub
+from injection.treatment import Writes
 from tests.injection.test_plan import PLAN
 
 APART = replace(PLAN, origin_policy="hetjob")
@@ -58,6 +59,20 @@ def test_agents_call_from_the_interface_asked_for(monkeypatch):
         return addresses
 
     assert asyncio.run(talk()) == {agent.node_name(): address}
+
+
+def test_writers_are_dealt_to_origins_and_targets_in_turn():
+    plan = replace(APART, n_origins=2)
+    nodes = Allocation(["n1", "n2", "n3"], ["n8", "n9"])
+    addresses = {"n1": "10.0.0.1", "n2": "10.0.0.2", "n3": "10.0.0.3"}
+    writers = allocation.assign(plan, Writes("perftest", 65536), nodes, addresses, turn=1)
+    assert [(writer.index, writer.origin, writer.target) for writer in writers] == [
+        (0, "n8", "n1"),
+        (1, "n9", "n2"),
+        (2, "n8", "n3"),
+    ]
+    assert [writer.address for writer in writers] == ["10.0.0.1", "10.0.0.2", "10.0.0.3"]
+    assert len({writer.port for writer in writers}) == 3
 
 
 def test_a_job_of_many_ranks_starts_one_agent_a_node():

@@ -1,12 +1,18 @@
 """The hub and an agent over loopback."""
 
 import asyncio
+import time
+from contextlib import suppress
 
 import pytest
 
-from injection import wire
+from injection import messages, wire
+from injection.agent import Agent
+from injection.evidence.counters import Reading
 from injection.evidence.schedule import Done
 from injection.hub import AgentGoneError, Hub
+from injection.injectors import INJECTORS
+from injection.injectors.base import Writer
 
 SECRET = wire.new_secret()
 
@@ -16,7 +22,7 @@ def test_an_agent_that_hangs_up_is_told_by_its_node():
         hub = Hub(SECRET)
         port = await hub.listen("127.0.0.1")
         agent = await wire.connect("127.0.0.1", port, SECRET, None)
-        agent.send({"node": "n7", "facts": {}})
+        agent.send(messages.encode(messages.Hello("n7", {})))
         await hub.wait_for(lambda: "n7" in hub.facts, 0.5)
         agent.close()
         try:
@@ -30,16 +36,16 @@ def test_an_agent_that_hangs_up_is_told_by_its_node():
 
 def test_an_origin_tells_thousands_of_writes_at_once():
     """A write a second for three hours, about 900 kB in one line."""
-    done = [[number, 1.7e9 + number, 1.7e9 + number + 0.987654321, 6.4e9, 0.123456789]
+    done = [Done(number, 1.7e9 + number, 1.7e9 + number + 0.987654321, 6.4e9, 0.123456789)
             for number in range(10_800)]  # fmt: skip
 
     async def talk():
         hub = Hub(SECRET)
         port = await hub.listen("127.0.0.1")
         agent = await wire.connect("127.0.0.1", port, SECRET, None)
-        agent.send({"node": "n7", "facts": {}})
+        agent.send(messages.encode(messages.Hello("n7", {})))
         await hub.wait_for(lambda: "n7" in hub.facts, 0.5)
-        agent.send({"event": "written", "done": done, "faults": {}})
+        agent.send(messages.encode(messages.Written(done, {})))
         try:
             return await hub.finish(["n7"], 5.0)
         finally:
@@ -47,7 +53,127 @@ def test_an_origin_tells_thousands_of_writes_at_once():
             hub.close()
 
     written = asyncio.run(talk())["n7"]
-    assert written.done == [Done(*each) for each in done]
+    assert written.done == done
+
+
+async def agent_that_answers(port, node, answer, ahead_s=0.0):
+    """An agent whose clock is ahead; answers orders other than pings by what `answer` makes."""
+    agent = await wire.connect("127.0.0.1", port, SECRET, None)
+    agent.send(messages.encode(messages.Hello(node, {})))
+    with suppress(wire.WireError):
+        while True:
+            order = messages.order(await agent.receive())
+            if isinstance(order, messages.Ping):
+                agent.send(messages.encode(messages.Pong(order.sent_s, time.time() + ahead_s)))
+            for report in answer(node, order):
+                agent.send(messages.encode(report))
+
+
+def with_agents(nodes, answer, talk, ahead_s=0.0):
+    """What `talk(hub)` returns while agents of these nodes are connected."""
+
+    async def run():
+        hub = Hub(SECRET)
+        port = await hub.listen("127.0.0.1")
+        agents = [
+            asyncio.create_task(agent_that_answers(port, node, answer, ahead_s)) for node in nodes
+        ]
+        try:
+            await hub.gather(nodes, 10.0)
+            return await talk(hub)
+        finally:
+            hub.close()
+            await asyncio.gather(*agents)
+
+    return asyncio.run(run())
+
+
+def test_rows_of_an_agent_whose_clock_is_ahead_are_at_our_time(tmp_path):
+    def answer(_, order):
+        if not isinstance(order, messages.StartEnd):
+            return []
+        if order.role == "target":
+            return [messages.Listening(order.writer.index)]
+        return [messages.RateReport(order.writer.index, time.time() + 100.0, 5.0)]
+
+    async def talk(hub):
+        before_s = time.time()
+        asked = Writer(0, "n7", "n7", "127.0.0.1", 20000, 65536)
+        (state,) = await hub.start(INJECTORS["ucx"], [asked], tmp_path, 10.0)
+        assert await hub.wait_for(lambda: bool(state.rows), 10.0)
+        clocks = await hub.clocks(["n7"], 10.0)
+        return before_s, time.time(), state.rows, hub.clock_offsets_s["n7"], clocks["n7"]
+
+    before_s, after_s, (row,), offset_s, clock = with_agents(["n7"], answer, talk, ahead_s=100.0)
+    # The way between two processes of one host takes less than 5 s.
+    assert before_s - 5 < row.end_s < after_s + 5
+    assert row.end_s - row.start_s == pytest.approx(1.0)  # a row of ucx is of a second
+    assert offset_s == pytest.approx(100.0, abs=5)
+    assert clock.offset_s == pytest.approx(100.0, abs=5)
+
+
+def test_devices_of_a_target_are_counted_together():
+    asked = []
+
+    def answer(node, order):
+        asked.append(order)
+        reading = Reading("rdma:a/1+rdma:b/1", 7) if node == "n1" else None
+        return [messages.Counted(reading)] if isinstance(order, messages.CountBytes) else []
+
+    async def talk(hub):
+        return [
+            await hub.count(["n1", "n2"], ["a", "b"], "received"),
+            await hub.count(["n1", "n2"], [], "received"),
+        ]
+
+    found = with_agents(["n1", "n2"], answer, talk)
+    assert found[0] == {"n1": Reading("rdma:a/1+rdma:b/1", 7), "n2": None}
+    assert found[1] == {"n1": None, "n2": None}
+    counts = [order for order in asked if not isinstance(order, messages.Ping)]
+    assert counts == [messages.CountBytes(["a", "b"], "received")] * 2  # one of each node
+
+
+@pytest.mark.parametrize("said", [["Dance"], ["RateReport", 0, "soon", 1.0], {"event": "row"}])
+def test_a_message_that_nobody_knows_ends_the_connection_in_one_line(said):
+    async def talk():
+        hub = Hub(SECRET)
+        port = await hub.listen("127.0.0.1")
+        agent = await wire.connect("127.0.0.1", port, SECRET, None)
+        agent.send(messages.encode(messages.Hello("n7", {})))
+        agent.send(said)
+        try:
+            await hub.wait_for(lambda: False, 10.0)
+        finally:
+            agent.close()
+            hub.close()
+
+    with pytest.raises(AgentGoneError, match=r"the agent on n7 is gone: (unknown|malformed)"):
+        asyncio.run(talk())
+
+
+def test_an_agent_that_is_given_no_order_ends_with_the_reason():
+    async def talk():
+        met = asyncio.get_running_loop().create_future()
+
+        async def serve(reader, writer):
+            met.set_result(await wire.accept(reader, writer, SECRET))
+
+        server = await asyncio.start_server(serve, "127.0.0.1", 0)
+        port = server.sockets[0].getsockname()[1]
+        connection = await wire.connect("127.0.0.1", port, SECRET, None)
+        serving = asyncio.create_task(Agent(connection).serve())
+        conductor = await met
+        assert isinstance(messages.report(await conductor.receive()), messages.Hello)
+        conductor.send(["Dance"])
+        try:
+            await asyncio.wait_for(serving, 10.0)
+        finally:
+            conductor.close()
+            connection.close()
+            server.close()
+
+    with pytest.raises(wire.WireError, match="unknown message 'Dance'"):
+        asyncio.run(talk())
 
 
 def test_a_second_agent_of_a_node_is_hung_up_on():
@@ -55,12 +181,12 @@ def test_a_second_agent_of_a_node_is_hung_up_on():
         hub = Hub(SECRET)
         port = await hub.listen("127.0.0.1")
         first, second = [await wire.connect("127.0.0.1", port, SECRET, None) for _ in range(2)]
-        first.send({"node": "n7", "facts": {"which": 1}})
+        first.send(messages.encode(messages.Hello("n7", {"which": 1})))
         await hub.wait_for(lambda: "n7" in hub.facts, 0.5)
-        second.send({"node": "n7", "facts": {"which": 2}})
+        second.send(messages.encode(messages.Hello("n7", {"which": 2})))
         with pytest.raises(wire.WireError):
             await asyncio.wait_for(second.receive(), 5.0)
-        first.send({"event": "written", "done": [], "faults": {}})
+        first.send(messages.encode(messages.Written([], {})))
         written = await hub.finish(["n7"], 5.0)
         facts = hub.facts
         hub.close()

@@ -1,4 +1,7 @@
-"""Cells of the study of RDMA and NUMA: node numbers worked out from drawings of four machines."""
+"""Places of the check `numa`: node numbers worked out from drawings of four machines."""
+
+import re
+from pathlib import Path
 
 import pytest
 
@@ -6,7 +9,7 @@ from analysis.errors import InputError
 from injection.machine import machine
 from reframe_tests import numa_places
 from reframe_tests.fom.base import FomError
-from reframe_tests.fom.numa_idle import parse
+from reframe_tests.workloads import WORKLOADS
 
 
 def of(**facts):
@@ -38,39 +41,50 @@ def test_another_node_is_one_of_another_socket_where_there_is_one(facts, nic, ot
     assert numa_places.nodes(of(**facts)) == {"nic": nic, "other": other}
 
 
-def test_a_cell_says_where_everything_lies():
-    cell = numa_places.cell(of(nic_node=1), "other", "nic", "read")
-    assert cell == {
+def test_a_place_is_a_node_and_free_workers_have_none():
+    box = of(nic_node=1)
+    assert numa_places.node_of(box, "buffer", "other") == 0
+    assert numa_places.node_of(box, "workers", "nic") == 1
+    assert numa_places.node_of(box, "workers", "free") is None
+    assert numa_places.facts(box) == {
         "numa_nodes": 2,
         "nic_node": 1,
-        "buffer": "other",
-        "buffer_node": 0,
-        "workers": "nic",
-        "worker_node": 1,
-        "cores": 8,  # 16 cores on two nodes
-        "load": "read",
+        "places": {"nic": 1, "other": 0},
     }
-    assert numa_places.cell(of(nic_node=0), "nic", "free", "write")["worker_node"] is None
-    assert numa_places.cell(of(nic_node=0), "nic", None, "idle")["cores"] == 0
 
 
 @pytest.mark.parametrize(
-    ("words", "facts", "told"),
+    ("numa_nodes", "app_cores", "workers"),
+    # Two nodes of 8 cores: where one is reserved, no worker may be without a core.
+    [(2, 16, 8), (2, 15, 7), (4, 16, 4), (1, 16, 16), (4, 2, 1)],
+)
+def test_as_many_workers_as_a_node_has_cores(numa_nodes, app_cores, workers):
+    assert numa_places.worker_cores(of(numa_nodes=numa_nodes), app_cores) == workers
+
+
+@pytest.mark.parametrize(
+    ("field", "place", "facts", "said"),
     [
-        (("here", "nic", "read"), {"nic_node": 0}, "buffer: 'here' found; allowed are nic, other"),
-        (("nic", "away", "read"), {"nic_node": 0}, "allowed are nic, other, free"),
-        (("nic", "nic", "add"), {"nic_node": 0}, "allowed are read, write, nt_write"),
-        (("other", "nic", "read"), {"numa_nodes": 1}, "buffer: other: box has one NUMA node"),
-        (("nic", "other", "read"), {"numa_nodes": 1}, "workers: other: box has one NUMA node"),
-        (("nic", "nic", "read"), {}, "site/box.yaml: facts.nic_node: .* allowed: one of 0, 1$"),
+        ("buffer", "here", {"nic_node": 0}, "buffer: 'here' found; allowed are nic, other"),
+        ("buffer", "other", {"numa_nodes": 1}, "buffer: other: box has 1 NUMA node; allowed: nic"),
+        ("workers", "other", {"numa_nodes": 1}, "workers: other: box has 1 NUMA node"),
+        ("workers", "nic", {}, "site/box.yaml: facts.nic_node: .* allowed: one of 0, 1$"),
     ],
 )
-def test_what_cannot_be_is_refused_with_what_is_allowed(words, facts, told):
-    with pytest.raises(InputError, match=told):
-        numa_places.cell(of(**facts), *words)
+def test_a_place_that_the_machine_lacks_is_refused(field, place, facts, said):
+    with pytest.raises(InputError, match=said):
+        numa_places.node_of(of(**facts), field, place)
 
 
-def test_the_time_slept_is_the_figure():
-    assert parse("slept 1.000153 s\n").value == 1.000153
-    with pytest.raises(FomError, match="line of the time slept"):
-        parse("Terminated\n")
+def test_the_time_slept_is_the_figure_where_nobody_works():
+    fom = WORKLOADS["numa"].parse("slept 1.000153 s\n")
+    assert (fom.value, fom.unit, fom.better) == (1.000153, "s", "lower")
+    with pytest.raises(FomError, match="line of membench's figure"):
+        WORKLOADS["numa"].parse("Terminated\n")
+
+
+def test_workers_are_read_as_membench():
+    capture = Path(__file__).parents[1] / "captures/membench/nt_write-2-node0.txt"
+    fom = WORKLOADS["numa"].parse(capture.read_text())
+    rate = re.search(r"^FOM nt_write: (\S+) B/s$", capture.read_text(), re.MULTILINE)
+    assert (fom.value, fom.unit, fom.better) == (float(rate.group(1)), None, None)

@@ -30,7 +30,7 @@ def test_the_writers_are_those_of_table_5():
         assert found.writes_per_s == {"daly": daly, "constant": constant}  # of one second each
 
 
-def test_the_studys_writers_come_out_on_its_nodes_of_16_ranks():
+def test_table_5_comes_out_on_nodes_of_16_ranks():
     table = paper()["table_5_concurrent_writers"]
     found = [
         load(ScaleRequest(ranks // 16, node_mtti="5y", counted_per_node=16), machine()).writers
@@ -40,7 +40,7 @@ def test_the_studys_writers_come_out_on_its_nodes_of_16_ranks():
     assert [each["constant"] for each in found] == table["constant_0.2_percent"]
 
 
-def test_the_machine_tells_how_often_its_nodes_fail():
+def test_the_machine_says_how_often_its_nodes_fail():
     often = load(ScaleRequest(8192), machine(node_mtti="1y")).writers["daly"]
     assert often > load(ScaleRequest(8192), machine(node_mtti="5y")).writers["daly"] == 42
 
@@ -89,7 +89,7 @@ def test_origin_nodes(asked, changes, origins, writer_b_s):
         (ScaleRequest(4, allowed_share=1.5), "allowed_share: 1.5"),
     ],
 )
-def test_a_mistake_is_told(asked, named):
+def test_a_mistake_is_named(asked, named):
     with pytest.raises(InputError, match=named):
         load(asked, machine(nic=NIC))
 

@@ -1,4 +1,4 @@
-"""Errors as Table 2 of seed 003 has them, and cross-validation."""
+"""Errors as Table 2 of the paper has them, and cross-validation."""
 
 from __future__ import annotations
 

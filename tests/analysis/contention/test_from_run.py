@@ -111,6 +111,25 @@ def test_the_writers_tell_where_their_buffers_lay(tmp_path):
     assert [sweep.at(1, node)[0].comp_alone_b_s for node in (0, 1)] == [5e9, 6e9]
 
 
+def test_one_baseline_serves_both_nodes_of_a_factor_and_full_rate_alone_is_read(tmp_path):
+    """One case: buffers on two nodes at full rate and at a quarter, beside one `off`."""
+    off = replace(sample("off", 0, 9e9, 1, node=0), role="baseline", factors={"rate": 0})
+    samples = [off]
+    for comm_node, fom in ((0, 5e9), (1, 6e9)):
+        for rate, share in (("full", 1.0), ("25%", 1.5)):
+            name = f"on@comm_node={comm_node},rate={rate}"
+            one = sample("on", 0, fom * share, 1, node=0)
+            writers = [replace(writer, buffer_node=comm_node) for writer in one.writers]
+            factors = {"comm_node": comm_node, "rate": rate}
+            of = {"role": "effect", "baseline": "off", "factors": factors}
+            samples.append(replace(one, key=name, arm=name, writers=writers, **of))
+    sweep = load(write(tmp_path, samples, numa_nodes=2, sockets=2), None)
+    assert sweep.placements() == [(0, 0), (0, 1)]
+    points = [sweep.at(0, node)[0] for node in (0, 1)]
+    assert [point.comp_alone_b_s for point in points] == [9e9, 9e9]
+    assert [point.comp_par_b_s for point in points] == [5e9, 6e9]
+
+
 def test_the_rate_of_communications_is_taken_at_the_receiver(tmp_path):
     """6 GB in 2 s counted beside the application, 5 GB/s before it, whatever the writers claim."""
     samples = [sample(arm, 0, 5e9, 1) for arm in ("off", "on")]

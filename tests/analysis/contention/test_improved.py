@@ -1,4 +1,4 @@
-"""The improved model beside the seed's, on measurements of both kinds."""
+"""The improved model beside the published one, on measurements of both kinds."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def improved_fitter(measured):
 def rounded_machine(seed, noise=0.005):
     """Sixteen cores of 6 GB/s beside a network of 12 GB/s on 60 GB/s of memory.
 
-    Made to have the limits that the seed states, by formulas of its own: cores queue ever longer
+    Made to have the limits that its authors state, by formulas of its own: cores queue ever longer
     as the memory fills (x / (1 + x^8)^(1/8)), and the network is squeezed from 40 % load on.
     """
     rng = np.random.default_rng(seed)
@@ -62,7 +62,7 @@ def test_costs_little_on_a_machine_that_is_as_the_seed_says():
 
 
 def test_network_rate_of_each_node():
-    # A network that reaches 5 GB/s on node 0 of the other socket, 8 on its node 1: the seed's
+    # A network that reaches 5 GB/s on node 0 of the other socket, 8 on its node 1: the published
     # equation 7 gives both the rate of the calibrated one.
     points = [
         Point(n, c, m, 4e9 * n, rate, 4e9 * n, rate)

@@ -1,4 +1,4 @@
-"""Predictions against values worked out by hand from Tables 3 to 11 of seed 003.
+"""Predictions against values worked out by hand from Tables 3 to 11 of the paper.
 
 Each block shows the arithmetic (MB/s). T is the total, R what both sides need, B the rate of one
 core, C the nominal rate of communications, a the worst share that communications keep.

@@ -1,4 +1,4 @@
-"""Recommendations, against arithmetic on Table 8 (henri) of seed 003, MB/s."""
+"""Recommendations, against arithmetic on Table 8 (henri) of the paper, MB/s."""
 
 from __future__ import annotations
 

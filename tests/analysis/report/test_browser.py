@@ -17,6 +17,7 @@ from analysis.contention import published
 from analysis.contention.page import render as model_page
 from analysis.report import page
 from analysis.report.data import load_run
+from tests.analysis.report.test_factors import sweep, throttled
 from tests.analysis.synthetic import LAMMPS, STREAM, header, reject, samples, write_run
 from tests.analysis.test_numa import TWO_NODES, run_of
 
@@ -111,6 +112,14 @@ def test_the_page_of_a_model_fits_a_narrow_window(tmp_path: Path) -> None:
     assert found["scroll"] <= 390
     assert found["loaded"] == []
     assert found["console"] == []
+
+
+@pytest.mark.parametrize("width", [390, 900])
+def test_effects_by_factor_fit_the_window(tmp_path: Path, width: int) -> None:
+    found = throttled(samples(sweep(noise=0.01), pairs=6))
+    text = page.render([load_run(write_run(tmp_path / "run", found))])
+    seen = _look(tmp_path, text, width)
+    assert (seen["wide"], seen["console"]) == ([], [])
 
 
 @pytest.mark.parametrize("width", [390, 900])

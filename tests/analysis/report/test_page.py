@@ -8,13 +8,14 @@ from pathlib import Path
 
 import pytest
 
+from analysis.arms import ARMS
 from analysis.report import page, plots
 from analysis.report.data import RunData, load_run
 from analysis.report.palette import COLOURS
 from analysis.sample import Sample
 from tests.analysis.synthetic import LAMMPS, STREAM, header, reject, samples, write_run
 
-_VOID = {"meta", "link", "br", "img", "hr"}
+_VOID = {"meta", "link", "br", "img", "hr", "wbr"}
 
 
 class _Page(HTMLParser):
@@ -102,15 +103,16 @@ def test_above_some_thousand_points_they_are_one_picture(
 
 def test_figures_follow_the_colour_scheme(text: str) -> None:
     svgs = "".join(re.findall(r"<svg.*?</svg>", text, re.DOTALL))
-    assert not any(light in svgs for light, _ in COLOURS.values())
+    looks = [*COLOURS.values(), *(arm.colours for arm in ARMS.values())]
+    assert not any(light in svgs for light, _ in looks)
     assert re.findall(r"#[0-9a-f]{6}\b", svgs) == []
     assert "var(--on)" in svgs
-    assert f"--on:{COLOURS['on'][1]}" in text
+    assert f"--on:{ARMS['on'].colours[1]}" in text
 
 
 def test_every_figure_says_that_it_is_emulated(text: str) -> None:
     captions = _Page(text).texts["figcaption"]
-    assert len(captions) == 6  # two a case, the overview and the study's figure 3
+    assert len(captions) == 6  # two a case, the overview and figure 3 of the paper
     assert all("Emulated RDMA, not RDMA hardware." in caption for caption in captions)
 
 
@@ -168,6 +170,48 @@ def test_several_runs_of_a_machine_share_a_page_newest_first(tmp_path: Path) -> 
     parsed = _Page(text)
     assert [name for name, times in parsed.ids.items() if name and times > 1] == []
     assert text.index("run tuesday") < text.index("run monday")
+
+
+def test_figures_of_merit_of_two_units_are_drawn_apart(tmp_path: Path) -> None:
+    plain = samples(replace(STREAM, notes=[]), pairs=6)
+    other = [
+        replace(
+            sample,
+            arm=f"{sample.arm}@load=idle",
+            key=sample.key.replace(f"/{sample.arm}/", f"/{sample.arm}@load=idle/"),
+            baseline=None if sample.arm == "off" else "off@load=idle",
+            factors={"load": "idle"},
+            fom_unit="s",
+            fom_better="lower",
+        )
+        for sample in plain
+    ]
+    text = page.render([_run(tmp_path, plain + other)])
+    _Page(text)
+    assert "Every sample in GB/s" in text
+    assert "Every sample in s" in text
+
+
+def test_treatments_with_levels_have_a_row_each_along_the_figure_of_merit(tmp_path: Path) -> None:
+    """Points lie at their figure of merit: the axis of a run in GB/s is the horizontal one."""
+    levels = {f"on@rate={share}%": {"rate": f"{share}%"} for share in (25, 50)}
+    case = replace(STREAM, effects=dict.fromkeys(levels, 1.1), factors=levels)
+    run = _run(tmp_path, samples(case, pairs=6))
+    svg = plots.samples_plot(run.samples, "B/s", "x")
+    texts = re.findall(r"<text[^>]*>([^<]*)</text>", svg)
+    assert texts.index("rate in GB/s") < texts.index("off")
+    # `off` is the fastest, on top and to the right of the others.
+    (fastest,) = re.findall(r'<g id="x-points-0-counts">.*?</g>\s*</g>', svg, re.DOTALL)
+    (slower,) = re.findall(r'<g id="x-points-2-counts">.*?</g>\s*</g>', svg, re.DOTALL)
+    places = [
+        [
+            tuple(map(float, place))
+            for place in re.findall(r'<use [^>]*x="([^"]+)" y="([^"]+)"', each)
+        ]
+        for each in (fastest, slower)
+    ]
+    assert max(y for _, y in places[0]) < min(y for _, y in places[1])
+    assert sum(x for x, _ in places[0]) > sum(x for x, _ in places[1])
 
 
 def test_a_cut_off_line_is_told(tmp_path: Path) -> None:

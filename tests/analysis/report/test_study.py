@@ -17,7 +17,7 @@ from analysis.sample import Sample
 from tests.analysis.synthetic import Case, samples, write_run
 
 #: Ten runs of mean 11 (six of them 1 away), and of mean 22 (squares of the distances: 18); then
-#: one more, which the study's ten leave out.
+#: one more, which the paper's ten leave out.
 OFF_S = [10.0, 12, 11, 10, 12, 11, 11, 11, 10, 12, 99]
 ON_S = [20.0, 24, 22, 21, 23, 22, 22, 22, 20, 24, 198]
 #: Rates whose harmonic means are 12 and 6 GB/s: 2 / (1/10 + 1/15) = 12. Each is 2.5 GB/s from the
@@ -108,11 +108,11 @@ def test_table_three_as_it_is_read(tmp_path: Path) -> None:
     assert rows[0][5].startswith("measured, 6 runs, emulated ")
     assert rows[1][1:] == ["8.75 s", "8.89 s", "1.02", "", "published, Table III"]
     assert rows[2][1:] == ["not measured"]
-    assert rows[8][1:] == ["5 pairs of at least 6"]
+    assert rows[8][1:] == ["5 pairs, at least 6 needed"]
     assert rows[10][1:4] == ["3.000 M/s \u00b1 0.000", "2.000 M/s \u00b1 0.000", "1.50"]
     assert rows[10][5].startswith("measured memory")  # neither fewer runs nor emulated
-    assert "XSBench: a rate here, a run time in the study" in page
-    assert page.index('href="#r0study"') < page.index('id="r0study"')
+    assert "XSBench: a rate here, a run time in the paper" in page
+    assert page.index('href="#r0paper"') < page.index('id="r0paper"')
 
 
 def test_figure_three_draws_every_pair_and_every_published_value(tmp_path: Path) -> None:
@@ -139,7 +139,7 @@ def test_several_cases_of_a_workload_have_a_line_each(tmp_path: Path) -> None:
     ]
 
 
-def test_what_the_study_did_not_do_on_one_node_stands_not_beside_it(tmp_path: Path) -> None:
+def test_what_the_paper_did_not_do_on_one_node_is_not_compared(tmp_path: Path) -> None:
     several = [replace(s, nodes=["a", "b"]) for s in runs("lammps", OFF_S, ON_S)]
     other = runs("minife", OFF_S, ON_S)
     short = [
@@ -153,7 +153,52 @@ def test_what_the_study_did_not_do_on_one_node_stands_not_beside_it(tmp_path: Pa
     run = load(tmp_path, several, other, short, reads)
     assert len(run.results) == 8
     assert study_view(run, "s") is None
-    assert "Beside the study" not in render([run])
+    assert "Beside Groves, Grant and Arnold" not in render([run])
+
+
+def test_treatments_below_full_rate_are_not_compared(tmp_path: Path) -> None:
+    half = [
+        replace(s, arm="on@rate=50%", factors={"rate": "50%"}) if s.arm == "on" else s
+        for s in runs("lammps", OFF_S, ON_S)
+    ]
+    assert study_view(load(tmp_path, half), "s") is None
+
+
+def test_a_level_of_the_application_is_compared_with_its_own_baseline(tmp_path: Path) -> None:
+    plain = runs("lammps", OFF_S, ON_S)
+    # With the core reserved everything takes twice as long, and writes cost nothing.
+    names = {"off": "off@reserved_cores=1", "on": "on@reserved_cores=1"}
+    reserved = [
+        replace(
+            sample,
+            arm=names[sample.arm],
+            key=sample.key.replace(f"/{sample.arm}/", f"/{names[sample.arm]}/"),
+            fom=2 * (OFF_S[sample.pair] if not sample.warmup else 99),
+            baseline=None if sample.arm == "off" else names["off"],
+            factors={"reserved_cores": 1},
+        )
+        for sample in plain
+        if sample.arm in names
+    ]
+    view = view_of(tmp_path, plain, reserved)
+    assert [(line.case, line.off, line.slowdown) for line in view.applications[2].measured] == [
+        ("", pytest.approx(11.0), pytest.approx(2.0)),
+        ("reserved_cores=1", pytest.approx(22.0), pytest.approx(1.0)),
+    ]
+
+
+def test_what_is_better_is_not_read_from_the_unit(tmp_path: Path) -> None:
+    cycles = [replace(s, fom_unit="cycles") for s in runs("lammps", OFF_S, ON_S)]
+    (line,) = view_of(tmp_path, cycles).applications[2].measured
+    assert line.slowdown == pytest.approx(2.0)
+
+
+def test_estimators_of_the_paper_of_a_case(tmp_path: Path) -> None:
+    page = render([load(tmp_path, runs("lammps", OFF_S, ON_S))])
+    means, best, mixed = rows_of(page, "Estimators of Groves")
+    assert means[1:] == ["11.00 s \u00b1 0.82", "22.00 s \u00b1 1.41", "2.000"]
+    # Of the first five: 10 and 20, and the median of 20 to 24 is 22.
+    assert (best[3], mixed[3]) == ("2.000", "2.200")
 
 
 def test_caveats_of_a_workload_stand_in_the_section(tmp_path: Path) -> None:

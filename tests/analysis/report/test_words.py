@@ -7,7 +7,7 @@ import pytest
 
 from analysis.columns import read_run
 from analysis.estimate import results
-from analysis.report.words import facts, ranges, sentence, utc
+from analysis.report.words import breakable, facts, ranges, sentence, utc
 from tests.analysis.synthetic import LAMMPS, STREAM, samples, write_run
 
 
@@ -24,7 +24,7 @@ def test_a_sentence_holds_effect_interval_and_what_it_means(tmp_path: Path) -> N
 
 def test_too_few_pairs_name_no_effect(tmp_path: Path) -> None:
     row = results(read_run(write_run(tmp_path / "run", samples(LAMMPS, pairs=5))).frame)[0]
-    assert sentence(row) == "No estimate: 5 pairs of at least 6 that are needed."
+    assert sentence(row) == "No estimate: 5 pairs, at least 6 needed."
 
 
 def test_no_effect_tells_what_the_interval_leaves_open(tmp_path: Path) -> None:
@@ -58,6 +58,11 @@ def test_facts_read_their_units_from_their_keys(
     record: dict[str, object], label: str, text: str
 ) -> None:
     assert facts(record) == [(label, text)]
+
+
+def test_names_break_before_their_levels_and_are_escaped() -> None:
+    assert breakable("on@rate=25%,tool=<b>") == "on<wbr>@rate=25%,<wbr>tool=&lt;b&gt;"
+    assert breakable("spin") == "spin"
 
 
 def test_ranges_join_integers_alone() -> None:

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from analysis.statistics.blocks import blocked_median, scope
+from analysis.statistics.blocks import Scope, blocked_median, scope
 
 
 def test_one_block_is_the_median_of_its_ratios() -> None:
@@ -29,13 +29,13 @@ def test_six_blocks_count_as_six_values_however_many_pairs_they_hold() -> None:
 def test_empty_blocks_count_for_nothing() -> None:
     full = [[1.0], [1.1], [1.2], [1.3], [1.4]]
     assert blocked_median([*full, []]) is None
-    assert scope([*full, []]) == "these allocations"
+    assert scope([*full, []]) is Scope.FEW
 
 
 def test_what_the_interval_speaks_of() -> None:
-    assert scope([[1.0] * 9]) == "this allocation"
-    assert scope([[1.0]] * 5) == "these allocations"
-    assert scope([[1.0]] * 6) == "allocations like these"
+    assert scope([[1.0] * 9]) is Scope.ONE
+    assert scope([[1.0]] * 5) is Scope.FEW
+    assert scope([[1.0]] * 6) is Scope.ANY
 
 
 def _hits(blocks: int, between: float, truth: float | None, seed: int) -> float:

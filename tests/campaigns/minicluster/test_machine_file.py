@@ -1,5 +1,7 @@
 import pytest
+import yaml
 
+from analysis.errors import InputError
 from campaigns.minicluster.machine_file import render
 from campaigns.minicluster.spec import Spec
 from injection.machine import machine
@@ -35,6 +37,15 @@ def test_a_virtual_machine_has_sockets_of_its_own_and_says_that_they_are_emulate
     assert found.nic_node() == 0
     (caveat,) = found.caveats
     assert "emulated" in caveat
+
+
+def test_nodes_of_veth_that_count_more_cores_than_there_are_say_so():
+    asked = Spec("veth", nodes=2, origins=1, cores=2)
+    record = yaml.safe_load(render(asked, cpus=2, memory_mib=512))
+    assert record["facts"]["cores"] == 2
+    assert record["caveats"] == ["2 nodes count as 2 cores each, and share the 2 cores of one host"]
+    with pytest.raises(InputError, match="--cores 2: this host has 1; allowed: up to that"):
+        render(asked, cpus=1, memory_mib=512)
 
 
 def test_without_a_cluster_the_file_of_the_checkout_stands(tmp_path, monkeypatch):

@@ -41,7 +41,6 @@ def test_without_origins_there_is_no_origin_partition() -> None:
         ({"numa": 3, "fabric": "rxe"}, "--numa 3"),
         ({"numa": 2}, "--numa 2: only --fabric rxe"),
         ({"cores": 3, "fabric": "rxe"}, "--cores 3: allowed are 1, 2, 4, 8"),
-        ({"cores": 2}, "--cores 2: only --fabric rxe"),
         ({"memory_mib": 64}, "--memory 64"),
     ],
 )

@@ -1,6 +1,10 @@
-"""Cases that a machine cannot have."""
+"""Cases and levels that a machine cannot have."""
+
+from __future__ import annotations
 
 import json
+from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -10,50 +14,110 @@ from analysis.errors import InputError
 from campaigns.cli import cli
 from campaigns.planning.omitted import Omitted, leave_out, told
 from campaigns.planning.prepare import prepare
+from campaigns.request.cases import treatments
 from campaigns.request.schema import Campaign
 from tests.reframe_tests.test_numa_places import of
 
 
-def campaign(*needs):
-    entries = [
-        {"check": "stream", "case": f"c{n}", **({"needs_numa_nodes": n} if n else {})}
-        for n in needs
-    ]
-    return Campaign.model_validate({"name": "x", "workloads": entries, "arms": ["off", "on"]})
+def campaign(**asked: Any) -> Campaign:
+    entry = {"check": "numa", "factors": asked.pop("factors")}
+    arms = ["off", "on"]
+    return Campaign.model_validate({"name": "x", "workloads": [entry], "arms": arms} | asked)
 
 
-def test_cases_that_need_more_numa_nodes_are_left_out_and_named():
-    left, absent = leave_out(campaign(0, 2, 3), of(numa_nodes=2, nic_node=0))
-    assert [case.name for case in left.cases] == ["c0", "c2"]
-    assert absent == [Omitted("c3", "needs 3 NUMA nodes, box has 2")]
-    assert told(absent) == ["left out (needs 3 NUMA nodes, box has 2): c3"]
+def test_levels_that_the_machine_lacks_are_left_out_with_the_reason() -> None:
+    asked = campaign(factors={"comm_node": [0, 1, 2], "buffer": ["nic", "other"]})
+    left, absent = leave_out(asked, of(numa_nodes=2, nic_node=0))
+    assert left.cases[0].factors == {"comm_node": [0, 1], "buffer": ["nic", "other"]}
+    assert absent == [Omitted("numa", "box has 2 NUMA nodes", "comm_node", 2)]
+    assert told(absent) == ["left out (box has 2 NUMA nodes): numa comm_node=2"]
 
 
-def test_a_campaign_of_which_nothing_is_left_is_refused():
-    with pytest.raises(InputError, match="x: no case is left: c4 needs 4 NUMA nodes, box has 1"):
-        leave_out(campaign(4), of(numa_nodes=1))
+def test_a_level_takes_all_its_cells_along() -> None:
+    asked = campaign(
+        factors={"buffer": ["nic", "other"], "load": ["idle", "read"], "workers": ["nic", "other"]}
+    )
+    left, _ = leave_out(asked, of(numa_nodes=1))
+    names = [each.name for each in treatments(["off", "on"], left.cases[0])]
+    assert names == ["off", "on", "off@load=read", "on@load=read"]
 
 
-def test_the_numa_campaign_has_every_cell_once_on_two_nodes_and_says_what_one_node_lacks():
+@pytest.mark.parametrize(
+    ("factors", "more"),
+    [
+        ({"buffer": ["other"]}, {}),
+        # What is left of the levels is what `only` does not keep.
+        ({"buffer": ["nic", "other"]}, {"only": [{"buffer": "other"}]}),
+    ],
+)
+def test_a_case_that_lost_all_its_cells_is_left_out(factors: Any, more: Any) -> None:
+    asked = campaign(factors=factors)
+    two = {"check": "stream"}
+    entries = [asked.workloads[0].model_dump(exclude={"expect"}, exclude_defaults=True) | more, two]
+    both = Campaign.model_validate({"name": "x", "workloads": entries, "arms": ["off", "on"]})
+    left, absent = leave_out(both, of(numa_nodes=1))
+    assert [case.name for case in left.cases] == ["stream"]
+    assert absent == [Omitted("numa", "box has 1 NUMA node")]
+
+
+def test_a_case_of_a_level_that_the_machine_lacks_is_left_out() -> None:
+    entry = Campaign.model_validate(
+        {"name": "x", "workloads": [{"check": "y"}], "arms": ["off", "on"]}
+    ).workloads[0]
+    cases = [entry.at(f"comm_node={n}", {"comm_node": n}) for n in (0, 1)]
+    asked = campaign(factors={}).model_copy(update={"workloads": cases})
+    left, absent = leave_out(asked, of(numa_nodes=1))
+    assert [case.name for case in left.cases] == ["y@comm_node=0"]
+    assert absent == [Omitted("y@comm_node=1", "box has 1 NUMA node")]
+
+
+def test_a_campaign_of_which_nothing_is_left_is_refused() -> None:
+    with pytest.raises(InputError, match="x: no case is left: numa: box has 1 NUMA node"):
+        leave_out(campaign(factors={"buffer": ["other"]}), of(numa_nodes=1))
+
+
+def effects(asked: Campaign) -> set[tuple[object, ...]]:
+    """Cells of NUMA's campaign: direction, buffer, load and workers of each effect."""
+    (case,) = asked.cases
+    names = ("direction", "buffer", "load", "workers")
+    found = [each for each in treatments(asked.arms, case) if each.role == "effect"]
+    cells = {tuple(each.factors[name] for name in names) for each in found}
+    assert len(cells) == len(found)
+    return cells
+
+
+def test_the_numa_campaign_has_every_cell_once_on_two_nodes_and_says_what_one_node_lacks() -> None:
     asked = prepare(ROOT / "campaigns" / "numa.yaml", "example_slurm")
-    settings = [tuple(sorted(case.set.items())) for case in asked.campaign.cases]
     # Two directions and two places of the buffer; nobody, or two loads with workers in 3 places.
-    assert len(settings) == len(set(settings)) == 2 * 2 * (1 + 2 * 3)
+    expected = {
+        (direction, buffer, load, workers)
+        for direction in ("write", "read")
+        for buffer in ("nic", "other")
+        for load in ("idle", "read", "write")
+        for workers in ("nic", "other", "free")
+        if load != "idle" or workers == "nic"
+    }
+    assert len(expected) == 28
+    assert effects(asked.campaign) == expected
     assert asked.absent == []
     one, absent = leave_out(asked.campaign, of(numa_nodes=1))
     # One place of the buffer; nobody, or two loads with workers in 2 places.
-    assert len(one.cases) == 2 * (1 + 2 * 2)
-    assert len(absent) == 28 - 10
+    assert effects(one) == {cell for cell in expected if "other" not in cell}
+    assert len(effects(one)) == 10
+    assert [(each.factor, each.level) for each in absent] == [
+        ("buffer", "other"),
+        ("workers", "other"),
+    ]
 
 
-def test_plan_tells_what_is_left_out(tmp_path):
+def test_plan_tells_what_is_left_out(tmp_path: Path) -> None:
     path = tmp_path / "c.yaml"
-    path.write_text(
-        "name: c\narms: [off, on]\nworkloads: [{check: stream}, {check: stream, case: far,"
-        " needs_numa_nodes: 99}]\n"
-    )
+    path.write_text("name: c\nworkloads: [{check: stream}]\nfactors: {comm_node: [0, 99]}\n")
     words = ["plan", str(path), "--machine", "localhost"]
     shown = CliRunner().invoke(cli, words)
-    assert "left out (needs 99 NUMA nodes, localhost has " in shown.output
+    (line,) = (each for each in shown.output.splitlines() if each.startswith("left out"))
+    assert line.startswith("left out (localhost has ")
+    assert line.endswith("): stream comm_node=99")
     document = json.loads(CliRunner().invoke(cli, [*words, "--json"]).output)
-    assert [each["case"] for each in document["absent"]] == ["far"]
+    (absent,) = document["absent"]
+    assert (absent["case"], absent["factor"], absent["level"]) == ("stream", "comm_node", 99)

@@ -17,6 +17,7 @@ from campaigns.cli import COMMANDS, cli
 from campaigns.commands.plan import command as plan_command
 from campaigns.planning.plan import RUN, Site, block_s, block_sizes, command, next_block, plan
 from campaigns.planning.prepare import prepare
+from campaigns.request.cases import treatments
 from campaigns.request.schema import Campaign, Pairs
 
 SITE = Site("m", Path("/p/configs/m.py"), Path("/p/reframe_tests"), origin_nodes=2)
@@ -66,7 +67,20 @@ def test_a_case_goes_on_until_its_floor_and_never_beyond_its_cap(
 def test_expected_length_is_worked_out_from_its_parts() -> None:
     asked = campaign(floor=6)
     # 8 s a block; the warm-up of 10.2 s; per pair off and aa 10.2 s each, on 2 s more.
-    assert block_s(asked, asked.workloads[0], 6) == pytest.approx(8 + 10.2 + 6 * (10.2 * 3 + 2))
+    entry = asked.workloads[0]
+    crossed = treatments(asked.arms, entry)
+    assert block_s(crossed, entry, 6) == pytest.approx(8 + 10.2 + 6 * (10.2 * 3 + 2))
+    # Three warm-ups: two of 10.2 s more.
+    more = entry.but({"set": {"warmups": 3}})
+    assert block_s(crossed, more, 6) - block_s(crossed, entry, 6) == pytest.approx(2 * 10.2)
+
+
+def test_what_the_writers_reach_alone_is_measured_for_each_rate() -> None:
+    entry = campaign(floor=6).workloads[0].but({"factors": {"rate": [0, "25%", "full"]}})
+    crossed = treatments(["off", "on", "spin"], entry)
+    # off 10.2 s, two rates and the control 12.2 s each; 4 s for the second rate.
+    expected = 8 + 4 + 10.2 + 6 * (10.2 + 3 * 12.2)
+    assert block_s(crossed, entry, 6) == pytest.approx(expected)
 
 
 def test_nodes_and_hours() -> None:
@@ -121,6 +135,59 @@ def test_the_command_holds_all_that_the_campaign_asks() -> None:
         "stream.retries": "2",
         "stream.run_timeout_s": "120.0",
     }
+
+
+def test_the_command_holds_the_factors() -> None:
+    asked = campaign(floor=6)
+    factors = {"rate": [0, "25%", "full"], "reserved_cores": [0, 1]}
+    cells = [{"reserved_cores": 1, "rate": "25%"}, {"arm": "aa"}]
+    entry = asked.workloads[0].but({"factors": factors, "exclude": cells})
+    words = command(asked, entry, SITE, 0, 6, "/r")
+    assert "stream.factors=rate=0,25%,full;reserved_cores=0,1" in words
+    assert "stream.exclude=reserved_cores=1,rate=25%;arm=aa" in words
+    assert not any(word.startswith("stream.only=") for word in words)
+
+
+def test_the_plan_tells_which_factors_change_within_a_block(tmp_path: Path) -> None:
+    path = tmp_path / "c.yaml"
+    path.write_text(
+        "name: c\nworkloads: [{check: stream, factors: {iterations: [10, 20]}}]\n"
+        "arms: [off, on]\nfactors: {rate: [0, 50%, full]}\n"
+    )
+    words = [str(path), "--machine", "localhost"]
+    text = CliRunner().invoke(plan_command, words).output
+    assert (
+        "change within a block: rate 0, 50%, full (3 runs a pair): stream@iterations=10,"
+        " stream@iterations=20\n"
+        "a case for each level: iterations: stream@iterations=10, stream@iterations=20\n"
+    ) in text
+    document = json.loads(CliRunner().invoke(plan_command, [*words, "--json"]).output)
+    case = document["cases"][1]
+    assert case["factors_within"] == {"rate": [0, "50%", "full"]}
+    assert case["factors_between"] == {"iterations": 20}
+    assert case["treatments"] == [
+        {
+            "name": "off",
+            "arm": "off",
+            "role": "baseline",
+            "baseline": None,
+            "factors": {"rate": 0},
+        },
+        {
+            "name": "on@rate=50%",
+            "arm": "on",
+            "role": "effect",
+            "baseline": "off",
+            "factors": {"rate": "50%"},
+        },
+        {
+            "name": "on",
+            "arm": "on",
+            "role": "effect",
+            "baseline": "off",
+            "factors": {"rate": "full"},
+        },
+    ]
 
 
 @pytest.mark.parametrize("name", ["quick", "single_node"])

@@ -21,7 +21,7 @@ name: c
 workloads:
   - check: lammps_scaling
     case: melt
-    scales: [4, 512, 8192]
+    factors: {nodes: [4, 512, 8192]}
     set: {ranks_per_node: 2, write: 1s, node_mtti: 5y}
     expect: 100s
 arms: [off, daly, constant, full]
@@ -116,7 +116,7 @@ def test_scales_beyond_the_machine_are_refused(tmp_path: Path) -> None:
     done = CliRunner().invoke(command, [str(path), "--machine", "example_slurm"])
     # One origin where no writer is at work at a time; 64 nodes in its file.
     assert str(done.exception) == (
-        f"{path}:6: workloads[0].scales: 64 found, 65 nodes with its origins; allowed: 64"
+        f"{path}:6: workloads[0].factors.nodes: 64 found, 65 nodes with its origins; allowed: 64"
         " (nodes of site/example_slurm.yaml)"
     )
     path.write_text(path.read_text().replace(", 64, 8192]", "]"))
@@ -126,7 +126,7 @@ def test_scales_beyond_the_machine_are_refused(tmp_path: Path) -> None:
 
 def test_writes_that_cannot_be_are_told_with_their_line(tmp_path: Path) -> None:
     path = write(tmp_path, TEXT.replace("write: 1s", "write: 1"))
-    with pytest.raises(InputError, match=r"c\.yaml:7: workloads\[0\]\.scales: write: "):
+    with pytest.raises(InputError, match=r"c\.yaml:7: workloads\[0\]\.set: write: "):
         prepare(path, "localhost")
 
 
@@ -139,17 +139,31 @@ def test_the_campaigns_that_come_along_can_be_planned(name: str) -> None:
 @pytest.mark.parametrize(
     ("found", "changed", "told"),
     [
-        ("scales: [4, 512, 8192]", "scales: [4, 4]", "c.yaml:6: workloads[0].scales: [4, 4] found"),
-        ("scales: [4, 512, 8192]", "scales: []", "workloads[0].scales: [] found"),
-        ("write: 1s", "nodes: 3", "c.yaml:7: workloads[0].set.nodes: 'scales' gives them"),
-        ("lammps_scaling", "stream", "c.yaml:6: workloads[0].scales: 'stream' runs on one node"),
-        ("lammps_scaling", "stream", "arms: 'stream' has no arm 'daly'"),
+        ("[4, 512, 8192]", "[4, 4]", "c.yaml:6: workloads[0].factors: nodes: duplicate level 4"),
+        ("[4, 512, 8192]", "[]", "workloads[0].factors: nodes: no list of levels found"),
         (
-            "pairs: {floor: 6}",
-            "injector: {rate: 1GB/s}",
-            "c.yaml:10: injector.rate: '1GB/s' found",
+            "write: 1s",
+            "nodes: 3",
+            "c.yaml:6: workloads[0].factors.nodes: cannot be combined with workloads[0].set.nodes",
         ),
-        ("write: 1s", "draw: any", "c.yaml:7: workloads[0].scales: draw: 'any'; allowed: sweep"),
+        (
+            "lammps_scaling",
+            "stream",
+            "c.yaml:6: workloads[0].factors.nodes: unknown factor 'nodes' of 'stream'",
+        ),
+        (
+            "[4, 512, 8192]",
+            "[0, 4]",
+            "c.yaml:6: workloads[0].factors.nodes: 0 found; allowed: whole",
+        ),
+        ("[4, 512, 8192]", "[4, two]", "c.yaml:6: workloads[0].factors.nodes: two found; allowed"),
+        (
+            "nodes: [4, 512, 8192]",
+            "nodes: [4], rate: [25%, full]",
+            "c.yaml:6: workloads[0].factors.rate: cannot be combined with the arm 'daly'",
+        ),
+        ("lammps_scaling", "stream", "arms: 'stream' has no arm 'daly'"),
+        ("write: 1s", "draw: any", "c.yaml:7: workloads[0].set: draw: 'any'; allowed: sweep"),
         ("write: 1s", "link_share: x", "link_share: 'x' found; allowed: a number"),
         ("write: 1s", "messages: 1.5", "messages: 1.5 found; allowed: a whole number"),
         ("worst: 2.0", "worst: 0.5", "simulate.worst: 0.5 found; allowed: a number from 1"),

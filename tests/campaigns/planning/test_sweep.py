@@ -59,7 +59,7 @@ def test_each_number_of_cores_on_both_calibrated_placements() -> None:
     ("facts", "asked", "expected"),
     [
         ({"sockets": 1, "numa_nodes": 1}, "calibration", [(0, 0)]),
-        # Two NUMA nodes a socket: the remote one is the first of the second socket (seed 003, 3).
+        # Two NUMA nodes a socket: the remote one is the second socket's first (section 3).
         ({"numa_nodes": 4}, "calibration", [(0, 0), (2, 2)]),
         ({}, "all", [(0, 0), (1, 1), (0, 1), (1, 0)]),
     ],
@@ -87,7 +87,11 @@ def test_a_plan_says_what_may_be_left_out() -> None:
     ("entry", "text"),
     [
         ("{check: stream, sweep: {}}", r":3: workloads\[0\].sweep: 'stream' has no cores and NUMA"),
-        ("{check: membench, sweep: {}, set: {node: 1}}", r"set.node: 'sweep' gives it"),
+        (
+            "{check: membench, sweep: {}, set: {node: 1}}",
+            r"set.node: cannot be combined with 'sweep'",
+        ),
+        ("{check: membench, sweep: {}, factors: {rate: [25%, full]}}", "sweep: cannot be combined"),
         ("{check: membench, sweep: {cores: some}}", "cores: 'some' found; allowed: all, or few"),
     ],
 )
@@ -100,7 +104,7 @@ def test_mistakes(tmp_path: Path, entry: str, text: str) -> None:
 
 @pytest.mark.parametrize("name", ["contention_model", "contention_emulated", "numa"])
 def test_runs_in_which_communications_lose_most_are_not_rejected(name: str) -> None:
-    # Table 9 of seed 003: on henri-subnuma's remote side they keep 0.27 of their rate.
+    # Denis, Jeannot and Swartvagher, Table 9: on henri-subnuma's remote side they keep 0.27.
     campaign = prepare(ROOT / "campaigns" / f"{name}.yaml", "localhost").campaign
     assert campaign.verify.min_share < 0.27
 

@@ -10,10 +10,18 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from analysis.errors import InputError
+from campaigns.request.checks import CheckVariables
 from campaigns.request.load import load_campaign
 from campaigns.request.schema import Campaign
 
-CHECKS = {"stream": frozenset({"iterations", "llc_multiple"}), "lammps": frozenset({"steps"})}
+#: Variables of every check, and the two that some tests rely on.
+COMMON = {"arms", "rate", "message", "direction", "reserved_cores", "tool"}
+CHECKS = {
+    "stream": CheckVariables(
+        frozenset({"iterations", "llc_multiple", *COMMON}), comparable_across_cores=True
+    ),
+    "lammps": CheckVariables(frozenset({"steps", *COMMON}), frozenset({"steps"})),
+}
 SMALL = """\
 name: small
 workloads:
@@ -59,7 +67,8 @@ def test_quantities_become_si(tmp_path: Path) -> None:
         (
             "sed: 1",
             "c.yaml:5: sed: unknown key 'sed', did you mean 'seed'?; allowed: arms, description,"
-            " injector, name, pairs, run_timeout, seed, simulate, title, verify, workloads",
+            " exclude, factors, injector, name, only, pairs, run_timeout, seed, simulate, title,"
+            " verify, workloads",
         ),
         ("pairs: {floor: -3}", "c.yaml:5: pairs.floor: -3 found; allowed: a whole number from 6"),
         ("pairs: {floor: 5}", "c.yaml:5: pairs.floor: 5 found; allowed: a whole number from 6"),
@@ -88,7 +97,7 @@ def test_quantities_become_si(tmp_path: Path) -> None:
         ),
         ("verify: 3", "c.yaml:5: verify: 3 found; allowed: a mapping"),
         ("seed: true", "c.yaml:5: seed: true found; allowed: a whole number from 0"),
-        ("name: other", "c.yaml:5: 'name' stands twice, first in line 1"),
+        ("name: other", "c.yaml:5: duplicate key 'name', first in line 1"),
         ("seed: *one", "c.yaml:5: no YAML: found undefined alias"),
         ("seed: &one 1\ntitle: *one", "c.yaml:5: an alias (*) stands here; write the value out"),
     ],
@@ -121,7 +130,7 @@ def test_units_of_the_injector_are_strict(tmp_path: Path, injector: str, refused
     [
         ("[on, spin]", "an effect needs 'off' and one more"),
         ("[off]", "an effect needs 'off' and one more"),
-        ("[off, on, on]", "'on' stands twice"),
+        ("[off, on, on]", "duplicate arm 'on'"),
         ("[off, onn]", "unknown arm 'onn'"),
     ],
 )
@@ -143,17 +152,20 @@ workloads:
 """
     assert faults(tmp_path, text) == [
         "c.yaml:5: workloads[0].set.iteration: unknown variable 'iteration', did you mean"
-        " 'iterations'?; allowed: iterations, llc_multiple",
+        " 'iterations'?; allowed: direction, iterations, llc_multiple,"
+        " reserved_cores, tool",
         "c.yaml:6: workloads[1].check: unknown workload 'straem', did you mean 'stream'?;"
         " allowed: lammps, stream",
-        "c.yaml:7: workloads[2].case: 'stream' is a case already, in line 4; allowed: another name",
-        "c.yaml:8: workloads[3].case: 'stream' is a case already, in line 4; allowed: another name",
+        "c.yaml:7: workloads[2].case: duplicate case name 'stream', first in line 4; allowed:"
+        " another name",
+        "c.yaml:8: workloads[3].case: duplicate case name 'stream', first in line 4; allowed:"
+        " another name",
     ]
 
 
 def test_names_that_would_leave_the_folder_are_refused(tmp_path: Path) -> None:
     (line,) = faults(tmp_path, SMALL.replace("name: small", "name: ../up"))
-    assert line.startswith("c.yaml:1: name: '../up' is no name; allowed: ")
+    assert line.startswith("c.yaml:1: name: '../up' is an invalid name; allowed: ")
 
 
 def test_a_missing_key_and_an_empty_list(tmp_path: Path) -> None:

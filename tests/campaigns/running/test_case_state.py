@@ -12,6 +12,7 @@ from injection.store import Store
 from tests.campaigns.fake_reframe import sample
 
 ARMS = ["off", "on", "aa"]
+TREATED = ["on", "aa"]
 
 
 def write(run: Path, block: int, runs: list[tuple[int, str]]) -> None:
@@ -22,13 +23,13 @@ def write(run: Path, block: int, runs: list[tuple[int, str]]) -> None:
 
 
 def test_nothing_yet(tmp_path: Path) -> None:
-    now = case_state(tmp_path, "stream", ARMS)
+    now = case_state(tmp_path, "stream", TREATED)
     assert (now.pairs, now.next_block) == (0, 0)
 
 
 def test_a_pair_counts_when_every_arm_has_run(tmp_path: Path) -> None:
     write(tmp_path, 0, [(-1, "off"), (0, "off"), (0, "on"), (0, "aa"), (1, "on"), (1, "off")])
-    now = case_state(tmp_path, "stream", ARMS)
+    now = case_state(tmp_path, "stream", TREATED)
     assert now.pairs == 1
     assert [len(block) for block in now.ratios["on"]] == [2]
     assert now.next_block == 1
@@ -38,20 +39,20 @@ def test_a_pair_counts_when_every_arm_has_run(tmp_path: Path) -> None:
 def test_a_block_that_left_no_sample_keeps_its_number(tmp_path: Path) -> None:
     write(tmp_path, 0, [(0, arm) for arm in ARMS])
     (tmp_path / "logs/stream/3").mkdir(parents=True)
-    assert case_state(tmp_path, "stream", ARMS).next_block == 4
+    assert case_state(tmp_path, "stream", TREATED).next_block == 4
 
 
 def test_why_the_last_run_was_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tests.campaigns.fake_reframe.FAULTS", ["reject"])
     write(tmp_path, 0, [(pair, arm) for pair in range(2) for arm in ARMS])
-    now = case_state(tmp_path, "stream", ARMS)
+    now = case_state(tmp_path, "stream", TREATED)
     assert now.last_reason == "writer 0 wrote at 3%"
     assert (now.pairs, now.lost) == (0, 2)
 
 
 def test_a_pair_cut_short_is_not_lost(tmp_path: Path) -> None:
     write(tmp_path, 0, [(0, arm) for arm in ARMS] + [(1, "off")])
-    assert case_state(tmp_path, "stream", ARMS).lost == 0
+    assert case_state(tmp_path, "stream", TREATED).lost == 0
 
 
 def test_a_case_ends_when_as_many_pairs_are_lost_as_may_count() -> None:

@@ -7,8 +7,69 @@ from dataclasses import replace
 import pytest
 
 from analysis.checkout import ROOT
+from campaigns.planning import sweep
 from campaigns.planning.prepare import Request, prepare
+from campaigns.request.cases import expand
+from campaigns.request.checks import checks_in
+from campaigns.request.load import load_campaign
 from campaigns.running.header import digest
+from injection.machine.machine import Machine
+
+NIGHT = """\
+name: night
+title: Words for people
+workloads:
+  - {check: stream, case: small, set: {iterations: 10, array_most: 64MiB}, expect: 2s}
+  - {check: lammps, set: {steps: 150, warmups: 2}}
+arms: [off, on, spin, aa]
+pairs: {floor: 6, cap: 12, precision: 0.05, block: 3}
+injector: {name: perftest, message: 64KiB, rate: 500MB/s}
+verify: {min_share: 0.25, retries: 3}
+run_timeout: 2min
+seed: 7
+"""
+SWEEP = """\
+name: night
+workloads:
+  - {check: membench, case: s, sweep: {cores: all}, set: {duration_s: 3}}
+arms: [off, on]
+"""
+SITE = {
+    "name": "box",
+    "description": "a cluster",
+    "origins": {"policy": "hetjob", "nodes": 1},
+    "injector": "perftest",
+    "facts": {"cores": 4, "sockets": 2, "numa_nodes": 2, "llc": "70MiB", "memory": "64GiB"},
+}
+
+
+@pytest.mark.parametrize(
+    ("text", "recorded"),
+    [
+        (NIGHT, "e846723d901a8cc83ac08ba105f4eb370887bcc56347d77b73c2291ee46cb326"),
+        (SWEEP, "1300d3fc06f7c28bbe0c32d58a4a7eb605e1a7ffbfdc30a936f4b15956640fc3"),
+    ],
+)
+def test_runs_that_began_before_there_were_factors_are_resumed(tmp_path, text, recorded):
+    """Digests as commit 9b5889b made them, before campaigns had factors."""
+    path = tmp_path / "c.yaml"
+    path.write_text(text)
+    machine = Machine.model_validate(SITE)
+    checks = checks_in(ROOT / "reframe_tests")
+    loaded = expand(load_campaign(path, checks, machine), checks, same_host=False)
+    assert digest(sweep.expand(loaded, machine), machine, "n1") == recorded
+
+
+@pytest.mark.parametrize(
+    "factors", ["{rate: [0, 50%, full]}", "{rate: [25%, full]}", "{reserved_cores: [0, 1]}"]
+)
+def test_other_levels_make_another_run(tmp_path, factors):
+    digests = set()
+    for text in (f"factors: {factors}", "factors: {rate: [0, full]}", "exclude: [{arm: aa}]"):
+        path = tmp_path / "c.yaml"
+        path.write_text(f"name: c\nworkloads: [check: stream]\narms: [off, on, aa]\n{text}\n")
+        digests.add(digest_of(prepare(path, "localhost")))
+    assert len(digests) == 3
 
 
 @pytest.fixture(scope="module")

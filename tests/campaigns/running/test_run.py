@@ -47,6 +47,44 @@ def test_a_campaign_runs_once_and_prints_one_document(nimc: Nimc) -> None:
     assert nimc.header()["campaign_text"] == CAMPAIGN
 
 
+FACTORS = """\
+name: small
+workloads:
+  - {check: stream, set: {iterations: 10, warmups: 1}, expect: 1s}
+factors: {rate: [0, 50%, full], reserved_cores: [0, 1]}
+exclude: [{reserved_cores: 1, rate: 50%}, {arm: spin}]
+pairs: {floor: 6}
+"""
+#: Treatments that are paired, by hand: two baselines; half the rate is excluded at one core less.
+PAIRED = {
+    *("on", "on@rate=50%", "aa"),
+    *("on@reserved_cores=1", "aa@reserved_cores=1"),
+}
+
+
+def test_treatments_of_factors_are_measured_and_resumed(nimc: Nimc) -> None:
+    nimc.write(FACTORS)
+    status, _, err = nimc.run("--json", fake="torn")  # gone after three pairs of six
+    assert status == 3, err
+    assert "0 of 43 runs" in err  # a warm-up and six pairs of seven
+    status, out, err = nimc.run("--json")
+    assert status == 0, err
+    assert "resumes " in err
+    rows = {row["arm"]: row for row in json.loads(out)["results"]}
+    assert {name: row["pairs"] for name, row in rows.items()} == dict.fromkeys(PAIRED, 6)
+    assert rows["on@reserved_cores=1"]["baseline"] == "off@reserved_cores=1"
+    assert rows["on@rate=50%"]["factors"] == {"rate": "50%", "reserved_cores": 0}
+    later = [s for s in nimc.samples("stream") if s["block"] == 1 and not s["warmup"]]
+    assert len(later) == 3 * (2 + 5)
+
+
+def test_precision_is_asked_of_every_effect(nimc: Nimc) -> None:
+    nimc.write(FACTORS.replace("{floor: 6}", "{floor: 6, cap: 8, precision: 0.1, block: 6}"))
+    status, out, err = nimc.run("--json", fake="wide")  # at half the rate figures vary by half
+    assert status == 0, err
+    assert {row["pairs"] for row in json.loads(out)["results"]} == {8}
+
+
 def test_a_complete_run_is_not_added_to(nimc: Nimc) -> None:
     assert nimc.run()[0] == 0
     status, out, _ = nimc.run()
@@ -197,9 +235,15 @@ def test_two_at_once_do_not_share_a_run(nimc: Nimc, wait_until: Wait) -> None:
 
 
 def test_another_campaign_has_a_run_of_its_own(nimc: Nimc) -> None:
-    assert nimc.run(fake="die")[0] == 3
+    status, _, err = nimc.run(fake="die")
+    assert status == 3
+    assert "does not resume" not in err
+    first = nimc.the_run()
     nimc.write(CAMPAIGN.replace("floor: 6", "floor: 7"))
-    assert nimc.run(fake="die")[0] == 3
+    status, _, err = nimc.run(fake="die")
+    assert status == 3
+    (line,) = (each for each in err.splitlines() if "does not resume" in each)
+    assert line.startswith(f"nimc: does not resume {first}: ")
     assert len(list(nimc.results.iterdir())) == 2
     # Words for people change nothing.
     nimc.write(CAMPAIGN.replace("floor: 6", "floor: 7") + "title: x\n")

@@ -61,6 +61,27 @@ def test_bytes_between_two_readings(name, earlier, later, gone):
     assert counters.difference(Reading(name, earlier), Reading(name, later)) == gone
 
 
+def test_devices_are_counted_together():
+    first, second = Reading("rdma:a/1", 400, at_s=5.0), Reading("rdma:b/1", 30, at_s=6.0)
+    both = counters.total([first, second])
+    assert both == Reading("rdma:a/1+rdma:b/1", 430)
+    assert both.at_s == 6.0
+    assert counters.total([first]) == first
+    assert counters.difference(both, Reading(both.name, 1000)) == 570
+
+
+def test_a_sum_is_known_only_where_each_device_counts():
+    first = Reading("rdma:a/1", 400)
+    assert counters.total([]) is None
+    assert counters.total([first, None]) is None
+    assert counters.total([first, Reading("rdma:b/1", 2**34 - 4, stuck=True)]).stuck
+
+
+def test_a_sum_that_shrank_is_not_corrected():
+    # Which of the two wrapped is not known.
+    assert counters.difference(Reading("net:a+net:b", 1000), Reading("net:a+net:b", 5)) is None
+
+
 def test_different_counters_have_no_difference():
     with pytest.raises(ValueError, match="net:a and net:b are different counters"):
         counters.difference(Reading("net:a", 1), Reading("net:b", 2))

@@ -40,5 +40,13 @@ def test_a_rate_is_asked_of_injectors_that_can_hold_it():
     assert injectors.writing_rate_b_s(injectors.get("perftest", "read"), "1GB/s") == 1e9
     for name in injectors.INJECTORS:
         assert injectors.writing_rate_b_s(injectors.get(name), "full") is None
-    with pytest.raises(InputError, match=r"^rate: '1GB/s' found; ucx writes at full rate alone"):
-        injectors.writing_rate_b_s(injectors.get("ucx"), "1GB/s")
+    assert injectors.writing_rate_b_s(injectors.get("ucx"), "1GB/s") == 1e9
+    with pytest.raises(InputError, match=r"^rate: '1GB/s' found; spin writes nothing"):
+        injectors.writing_rate_b_s(injectors.get("spin"), "1GB/s")
+    with pytest.raises(InputError, match=r"rate: 'fast'"):
+        injectors.writing_rate_b_s(injectors.get("ucx"), "fast")
+
+
+def test_only_ucx_needs_the_agent_to_hold_a_rate():
+    paced = [name for name, each in injectors.INJECTORS.items() if each.paced_by == "agent"]
+    assert paced == ["ucx", "ucx_read"]

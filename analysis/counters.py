@@ -1,0 +1,139 @@
+"""Reads what tools counted (`RUN/counters/CASE.jsonl`), and sums it up a treatment.
+
+One JSON object a line: `key` (the sample's), `tool`, and the fields of `counter_row.CounterRow`.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+from typing import get_args
+
+import polars as pl
+
+from analysis.counter_row import State
+from analysis.errors import InputError
+
+_NAME = pl.Categorical()
+_FIELDS: dict[str, pl.DataType] = {
+    "key": pl.String(),
+    "tool": pl.String(),
+    "rank": pl.Int32(),
+    "event": pl.String(),
+    "value": pl.Float64(),
+    "unit": pl.String(),
+    "state": pl.String(),
+    "running_share": pl.Float64(),
+}
+_OPTIONAL = ("value", "running_share")
+_NAMES = ("tool", "event", "unit", "state")
+#: What a count must have been to have a value.
+_VALUED = ("counted", "multiplexed")
+#: From the best to the worst.
+_STATES = get_args(State)
+_COUNT = ["key", "tool", "rank", "event"]
+#: What comes from the samples.
+_SAMPLE = ["key", "case", "arm", "factors", "block", "pair", "status"]
+
+
+def read_counters(run: Path, samples: pl.DataFrame) -> pl.DataFrame:
+    """One row a rank and event of each run of the application that a tool wrapped.
+
+    `samples` are those of `pairs.judged`. Columns: key, case, arm, factors, block, pair, status (of
+    the sample), tool, rank, event, value (SI, null where nothing was counted), unit, state,
+    running_share; in the files' order. A run that was counted and has no sample, since the
+    conductor was killed between the two, is left out; of one that was counted again, the last
+    counts stand. A last line that was cut off is left out. Raises InputError, naming file and line,
+    for any other line that is no count.
+    """
+    frames = [_read(path) for path in sorted((run / "counters").glob("*.jsonl"))]
+    counts = pl.concat([pl.DataFrame(schema=_FIELDS), *frames])
+    last = counts.unique(_COUNT, keep="last", maintain_order=True)
+    return (
+        last.join(samples.select(_SAMPLE), on="key", how="inner", maintain_order="left")
+        .with_columns(pl.col(*_NAMES).cast(_NAME))
+        .select(*_SAMPLE, *(name for name in _FIELDS if name != "key"))
+    )
+
+
+def medians(counters: pl.DataFrame) -> pl.DataFrame:
+    """One row a case, arm, tool and event, of runs that count, in the order of `counters`.
+
+    Columns: case, arm, factors, tool, event, unit, `value` (median over runs of the sum over their
+    ranks), `runs` (how many had a whole sum: a run lacks one where any rank has no value), `state`
+    (the worst of all) and `running_share` (the least). The value is null where no run has a sum.
+    """
+    treatment = ["case", "arm", "tool", "event"]
+    values, state = pl.col("value"), pl.col("state").cast(pl.Enum(_STATES))
+    runs = (
+        counters.filter(pl.col("status") == "counts")
+        .group_by(*treatment, "key", maintain_order=True)
+        .agg(
+            pl.col("factors", "unit").first(),
+            pl.when(values.is_null().any()).then(None).otherwise(values.sum()).alias("value"),
+            state.max(),
+            pl.col("running_share").min(),
+        )
+    )
+    return (
+        runs.group_by(treatment, maintain_order=True)
+        .agg(
+            pl.col("factors", "unit").first(),
+            values.median(),
+            values.count().alias("runs"),
+            pl.col("state").max().cast(pl.String),
+            pl.col("running_share").min(),
+        )
+        .select(
+            "case", "arm", "factors", "tool", "event", "unit", "value", "runs", "state",
+            "running_share",
+        )
+    )  # fmt: skip
+
+
+def _read(path: Path) -> pl.DataFrame:
+    text = path.read_bytes()
+    whole = text[: text.rfind(b"\n") + 1]
+    try:
+        frame = pl.read_ndjson(io.BytesIO(whole), schema=_FIELDS) if whole else None
+    except pl.exceptions.PolarsError as error:
+        _blame(path, whole)
+        raise InputError(f"{path}: {error}") from error
+    if frame is None:
+        return pl.DataFrame(schema=_FIELDS)
+    if frame.height != whole.count(b"\n"):
+        _blame(path, whole)
+    _check(path, frame)
+    return frame
+
+
+def _blame(path: Path, text: bytes) -> None:
+    """Raises InputError for the first line that is no object."""
+    for number, line in enumerate(text.splitlines(), 1):
+        try:
+            record = json.loads(line)
+        except ValueError as error:
+            raise InputError(f"{path}:{number}: {error}") from error
+        if not isinstance(record, dict):
+            raise InputError(f"{path}:{number}: must be an object with {', '.join(_FIELDS)}")
+
+
+def _check(path: Path, frame: pl.DataFrame) -> None:
+    """Raises InputError for the first row that breaks a rule of the record."""
+    valued = pl.col("state").is_in(_VALUED)
+    rules = [
+        *((name, pl.col(name).is_null(), "a value") for name in _FIELDS if name not in _OPTIONAL),
+        ("state", ~pl.col("state").is_in(_STATES), f"one of {', '.join(_STATES)}"),
+        ("value", pl.col("value").is_null() == valued, f"a number where 'state' is {_either()}"),
+    ]
+    for name, broken, allowed in rules:
+        rows = frame.select(broken.arg_true()).to_series()
+        if len(rows):
+            row = int(rows[0])
+            value = frame[name][row]
+            raise InputError(f"{path}:{row + 1}: field '{name}' is {value!r}, must be {allowed}")
+
+
+def _either() -> str:
+    return " or ".join(_VALUED) + ", and none elsewhere"

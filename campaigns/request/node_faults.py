@@ -1,0 +1,38 @@
+"""Cases that take more nodes than a machine has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from analysis.errors import InputError
+from campaigns.request import cases
+from campaigns.request.checks import CheckVariables
+from campaigns.request.faults import Fault, dotted
+from campaigns.request.marked_yaml import Marked, Place
+from campaigns.request.nodes import nodes_taken
+from campaigns.request.schema import Campaign
+from injection.machine.machine import Machine
+
+
+def node_faults(
+    marked: Marked, campaign: Campaign, checks: Mapping[str, CheckVariables], machine: Machine
+) -> Iterator[Fault]:
+    """The first such case of each entry of a campaign that has no fault by itself."""
+    for index, entry in enumerate(campaign.workloads):
+        place: Place = ("workloads", index)
+        where: Place = (*place, "set", "nodes") if "nodes" in entry.set else place
+        if "nodes" in campaign.factors:
+            where = ("factors", "nodes")
+        if "nodes" in entry.factors:
+            where = (*place, "factors", "nodes")
+        found = cases.cases_of(campaign, entry, checks[entry.check])
+        try:
+            taken = {case.nodes: nodes_taken(campaign, case, machine) for case in found}
+        except InputError as error:
+            yield marked.line((*place, "set")), f"{dotted((*place, 'set'))}: {error}"
+            continue
+        most = machine.nodes
+        first = next((nodes for nodes in taken if most and taken[nodes] > most), None)
+        if first is not None:
+            text = f"{dotted(where)}: {first} found, {taken[first]} nodes with its origins"
+            yield marked.line(where), f"{text}; allowed: {most} (nodes of site/{machine.name}.yaml)"

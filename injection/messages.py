@@ -1,0 +1,237 @@
+"""What conductor and agents say to each other: one record a message, one definition for both ends.
+
+The conductor sends orders, agents send reports. On the wire a message is a list: its name, then the
+values of its fields in their order. Records inside a message are such lists too, without the name,
+so that thousands of writes fit into one line.
+"""
+
+from __future__ import annotations
+
+import functools
+import types
+from collections.abc import Callable
+from dataclasses import dataclass, fields, is_dataclass
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+
+from injection.evidence.binding import EndRole, Placed
+from injection.evidence.counters import Passed, Reading
+from injection.evidence.schedule import Done
+from injection.injectors.base import Writer
+from injection.schedule.origin_side import Part
+from injection.wire import WireError
+
+#: How much of a wrong message an error quotes, characters.
+_QUOTE = 60
+
+
+@dataclass(frozen=True)
+class StartEnd:
+    """Start one end of a writer; `log` is the path that its output is appended to."""
+
+    role: EndRole
+    injector: str
+    writer: Writer
+    log: str
+
+
+@dataclass(frozen=True)
+class FreezeTarget:
+    """Suspend the passive side of a writer, which is not needed any more."""
+
+    writer: int
+
+
+@dataclass(frozen=True)
+class StopWriters:
+    """Stop all writers; answered by `WritersStopped`."""
+
+
+@dataclass(frozen=True)
+class StandBy:
+    """Keep a passive side of short writes waiting, a new one whenever one has served."""
+
+    injector: str
+    writer: Writer
+    log: str
+
+
+@dataclass(frozen=True)
+class Perform:
+    """Make the writes of a timetable's part when they are due."""
+
+    injector: str
+    part: Part
+    log: str
+
+
+@dataclass(frozen=True)
+class Finish:
+    """Start no more writes, and wait so long for those under way; answered by `Written`."""
+
+    timeout_s: float
+
+
+@dataclass(frozen=True)
+class CountBytes:
+    """Read the byte counters of these devices; answered by `Counted`."""
+
+    devices: list[str]
+    passed: Passed
+
+
+@dataclass(frozen=True)
+class Ping:
+    """Tell the time; `sent_s` (Unix time of the conductor) comes back in `Pong`."""
+
+    sent_s: float
+
+
+@dataclass(frozen=True)
+class Hello:
+    """The first message of an agent: its node, and facts of that host (JSON values)."""
+
+    node: str
+    facts: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Pong:
+    """The agent's time (Unix time by its own clock) beside the conductor's."""
+
+    sent_s: float
+    now_s: float
+
+
+@dataclass(frozen=True)
+class Listening:
+    """The passive side of a writer listens."""
+
+    writer: int
+
+
+@dataclass(frozen=True)
+class RateReport:
+    """The rate of an interval that ended at `time_s` (Unix time by the agent's clock)."""
+
+    writer: int
+    time_s: float
+    rate_b_s: float
+
+
+@dataclass(frozen=True)
+class Ended:
+    """One end of a writer has ended: why."""
+
+    writer: int
+    role: EndRole
+    why: str
+
+
+@dataclass(frozen=True)
+class WritersStopped:
+    """All ends have been stopped: where their buffers lay before."""
+
+    placed: list[Placed]
+
+
+@dataclass(frozen=True)
+class Counted:
+    """Sum of the counters asked for; None where one of the devices does not count."""
+
+    reading: Reading | None
+
+
+@dataclass(frozen=True)
+class Written:
+    """What an origin did of its part of a timetable, by its own clock."""
+
+    done: list[Done]
+    #: How often each fault kept a write from being done.
+    faults: dict[str, int]
+
+
+Order = (
+    StartEnd | FreezeTarget | StopWriters | StandBy | Perform | Finish | CountBytes | Ping
+)  # fmt: skip
+Report = Hello | Pong | Listening | RateReport | Ended | WritersStopped | Counted | Written
+
+
+def encode(message: Order | Report) -> list[Any]:
+    """A message as JSON values."""
+    return [type(message).__name__, *_plain(message)]
+
+
+def order(data: Any) -> Order:
+    """The order that `encode` made these values of. Raises WireError where they are none."""
+    found: Order = _decode(data, get_args(Order))
+    return found
+
+
+def report(data: Any) -> Report:
+    """The report that `encode` made these values of. Raises WireError where they are none."""
+    found: Report = _decode(data, get_args(Report))
+    return found
+
+
+def _plain(value: Any) -> Any:
+    if is_dataclass(value):
+        return [_plain(getattr(value, each.name)) for each in fields(value)]
+    if isinstance(value, list | tuple):
+        return [_plain(each) for each in value]
+    return value
+
+
+def _decode(data: Any, kinds: tuple[type, ...]) -> Any:
+    name, *values = data if isinstance(data, list) and data else [data]
+    for kind in kinds:
+        if kind.__name__ == name:
+            try:
+                return _reader(kind)(values)
+            except ValueError as error:
+                raise WireError(f"malformed message {name}: {error}") from None
+    raise WireError(f"unknown message {str(name)[:_QUOTE]!r}")
+
+
+@functools.cache
+def _reader(kind: Any) -> Callable[[Any], Any]:
+    """What makes a value of a type from JSON values; raises ValueError where they do not fit."""
+    origin, arguments = get_origin(kind), get_args(kind)
+    if kind is Any:
+        return lambda data: data
+    if origin is list:
+        (each,) = map(_reader, arguments)
+        return lambda data: [each(value) for value in _checked(data, list)]
+    if origin is tuple:
+        return lambda data: tuple(_fields("tuple", arguments, data))
+    if origin is dict:
+        each = _reader(arguments[1])
+        return lambda data: {key: each(value) for key, value in _checked(data, dict).items()}
+    if origin is Literal:
+        return functools.partial(_one_of, arguments)
+    if origin in (Union, types.UnionType):
+        (some,) = (_reader(each) for each in arguments if each is not types.NoneType)
+        return lambda data: None if data is None else some(data)
+    if kind is float:
+        return lambda data: float(_checked(data, float, int))
+    if kind in (int, str, bool):
+        return lambda data: _checked(data, kind)
+    hints = tuple(get_type_hints(kind).values())
+    return lambda data: kind(*_fields(kind.__name__, hints, data))
+
+
+def _fields(name: str, kinds: tuple[Any, ...], data: Any) -> list[Any]:
+    if len(_checked(data, list)) != len(kinds):
+        raise ValueError(f"{name}: {len(data)} values found, {len(kinds)} expected")
+    return [_reader(kind)(value) for kind, value in zip(kinds, data, strict=True)]
+
+
+def _checked(data: Any, *kinds: type) -> Any:
+    if type(data) not in kinds:
+        raise ValueError(f"{str(data)[:_QUOTE]!r} found, {kinds[0].__name__} expected")
+    return data
+
+
+def _one_of(allowed: tuple[Any, ...], data: Any) -> Any:
+    if data not in allowed:
+        raise ValueError(f"{str(data)[:_QUOTE]!r} found, allowed are {', '.join(allowed)}")
+    return data

@@ -1,0 +1,80 @@
+"""Holds a writer below its full rate: its process runs in bursts with pauses in between.
+
+This is emulation. A program that limits its own rate spreads its messages; here they come at full
+rate for a share of each period, the duty, and not at all for the rest of it. The duty starts at
+what was asked for over the full rate, and each rate that the writer reports corrects it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+from injection import processes
+from injection.injectors.base import Writer
+
+#: Length of a burst and its pause, seconds; longer where so many messages take longer. Not longer
+#: than the last, so that a reported interval of a second holds several.
+_PERIOD_S = 0.02
+_MESSAGES = 4
+_LONGEST_S = 0.2
+#: Shortest burst, seconds: the agent's clock and the scheduler know no shorter ones.
+_SHORTEST_S = 0.0005
+_LEAST_DUTY = 0.005
+#: Power of asked / reported rate by which a report changes the duty, and its largest factor. With
+#: 1 the noise of one report would come back in full in the next.
+_GAIN = 0.7
+_MOST = 2.0
+
+
+def period_s(message_b: int, full_b_s: float | None) -> float:
+    """Length of a burst and its pause, seconds."""
+    messages_s = _MESSAGES * message_b / full_b_s if full_b_s else 0.0
+    return min(max(_PERIOD_S, messages_s), _LONGEST_S)
+
+
+def corrected(duty: float, asked_b_s: float, reported_b_s: float) -> float:
+    """The next duty: an integral controller of its logarithm, bounded.
+
+    It needs no full rate: the reported one was reached at the present duty.
+    """
+    factor = (asked_b_s / reported_b_s) ** _GAIN if reported_b_s > 0 else _MOST
+    return min(max(duty * min(max(factor, 1 / _MOST), _MOST), _LEAST_DUTY), 1.0)
+
+
+class Pacer:
+    """Paces the process of one origin, from its first report on: before it sets up."""
+
+    def __init__(self, process: asyncio.subprocess.Process, writer: Writer) -> None:
+        assert writer.rate_b_s, "a writer at full rate is not paced"
+        self._process = process
+        self._asked_b_s = writer.rate_b_s
+        self._period_s = period_s(writer.message_b, writer.full_b_s)
+        full_b_s = writer.full_b_s or writer.rate_b_s
+        self._duty = min(max(writer.rate_b_s / full_b_s, _LEAST_DUTY), 1.0)
+        self._paces = asyncio.Event()
+
+    def heed(self, rate_b_s: float) -> None:
+        """Take note of a reported rate; the first one is of the time before."""
+        if self._paces.is_set():
+            self._duty = corrected(self._duty, self._asked_b_s, rate_b_s)
+        self._paces.set()
+
+    async def run(self) -> None:
+        """Pace until the process ends or this is cancelled; the process is left running."""
+        await self._paces.wait()
+        owed_s = 0.0
+        try:
+            while self._process.returncode is None:
+                began_s = time.monotonic()
+                await asyncio.sleep(max(self._duty * self._period_s + owed_s, _SHORTEST_S))
+                burst_s = time.monotonic() - began_s
+                if self._duty < 1 and burst_s < self._period_s:
+                    processes.suspend(self._process)
+                    await asyncio.sleep(self._period_s - burst_s)
+                    processes.resume(self._process)
+                # What timers came late by is given back, as far as the next period can.
+                owed_s += self._duty * (time.monotonic() - began_s) - burst_s
+                owed_s = min(max(owed_s, -self._period_s), self._period_s)
+        finally:
+            processes.resume(self._process)

@@ -1,0 +1,230 @@
+"""Effects by factor: layout, figures and tables, of runs whose effects are known."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from analysis.report.data import RunData, load_run
+from analysis.report.factors import FactorsView, Layout, factors_view, lay_out, level_text
+from analysis.report.page import render
+from analysis.sample import Level, Sample
+from tests.analysis.synthetic import STREAM, Case, samples, write_run
+
+ALONE_B_S = 8e9
+#: Share of the full rate -> slowdown without and with a reserved core.
+SWEEP: dict[Level, tuple[float, float]] = {
+    "25%": (1.1, 1.02),
+    "50%": (1.2, 1.04),
+    "75%": (1.3, 1.06),
+    "full": (1.4, 1.08),
+}
+#: Time of the baseline with a reserved core over that without.
+PRICE = 1.25
+
+
+def sweep(noise: float = 0.0) -> Case:
+    """A rate sweep crossed with a reserved core, and an A/A comparison on both sides."""
+    effects: dict[str, float] = {}
+    factors: dict[str, dict[str, Level]] = {}
+    baselines: dict[str, str] = {}
+    for cores, price in ((0, 1.0), (1, PRICE)):
+        at = [f"reserved_cores={cores}"] if cores else []
+        off = "@".join(["off", *at])
+        silent: dict[str, Level] = {"reserved_cores": cores, "rate": 0}
+        for arm in ("off", "aa"):
+            name = "@".join([arm, *at])
+            effects[name], factors[name] = price, silent
+            baselines[name] = off
+        # As in a pair's random order, levels are in none.
+        for share, slowdowns in reversed(SWEEP.items()):
+            told = ",".join([*at, *([f"rate={share}"] if share != "full" else [])])
+            name = "@".join(filter(None, ["on", told]))
+            effects[name] = price * slowdowns[cores]
+            factors[name] = {"reserved_cores": cores, "rate": share}
+            baselines[name] = off
+    return Case(
+        *("stream", "B/s", "higher", 14e9, effects),
+        noise=noise,
+        pair_noise=3 * noise,
+        factors=factors,
+        baselines=baselines,
+    )
+
+
+def throttled(found: list[Sample]) -> list[Sample]:
+    """Writers reach nine tenths of the share that was asked of them, and less pair by pair."""
+    changed = []
+    for sample in found:
+        rate = str(sample.factors.get("rate"))
+        share = {"full": 1.0}.get(rate) or float(rate.removesuffix("%")) / 100
+        reached = (0.9 - 0.01 * max(sample.pair, 0)) * share * ALONE_B_S
+        writers = [
+            replace(each, rate_b_s=reached, rate_min_b_s=reached, rate_alone_b_s=share * ALONE_B_S)
+            for each in sample.writers
+        ]
+        changed.append(replace(sample, writers=writers))
+    return changed
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> RunData:
+    found = throttled(samples(sweep(), pairs=6))
+    return load_run(write_run(tmp_path_factory.mktemp("sweep") / "run", found))
+
+
+def view_of(run: RunData) -> FactorsView:
+    view = factors_view(run.results, run.pairs, run.contrasts, "x")
+    assert view is not None
+    return view
+
+
+@pytest.mark.parametrize(
+    ("varied", "expected"),
+    [
+        # More than two levels come before numbers, numbers before words, then the order holds.
+        ({"reserved_cores": [0, 1], "rate": [0, "25%", "full"]}, ("rate", "reserved_cores", [])),
+        ({"load": ["read", "write", "idle"], "rate": [0, "full"]}, ("load", "rate", [])),
+        ({"tool": ["none", "perf_stat"], "reserved_cores": [0, 1]}, ("reserved_cores", "tool", [])),
+        ({"tool": ["none", "perf_stat"]}, ("tool", None, [])),
+        (
+            {"a": ["x", "y"], "b": ["x", "y"], "c": ["x", "y"], "arm": ["on", "daly", "full"]},
+            ("a", "b", ["c", "arm"]),
+        ),
+        # A truth value and sizes are no numbers on an axis.
+        ({"pinned": [False, True], "share": ["5%", "10%"]}, ("share", "pinned", [])),
+        ({"message": ["4KiB", "1MiB"], "limit": ["1GB/s", "2GB/s"]}, ("limit", "message", [])),
+    ],
+)
+def test_which_factor_is_on_the_axis(
+    varied: dict[str, list[Level]], expected: tuple[str, str | None, list[str]]
+) -> None:
+    assert lay_out(varied) == Layout(*expected)
+
+
+def test_the_axis_is_the_rate_that_was_reached(run: RunData) -> None:
+    (figure,) = view_of(run).figures
+    assert figure.axis == "rate"
+    assert "writers' rate in GB/s, as measured" in figure.svg
+    assert figure.lines == ["reserved cores 0", "reserved cores 1"]
+    ticks = [float(text) for text in re.findall(r"<text[^>]*>(\d+(?:\.\d+)?)</text>", figure.svg)]
+    assert max(ticks) < 25  # GB/s: no per cent among them
+    # 8 GB/s times 0.9: beyond 7 on the axis, where 8 or 100 are not.
+    assert 7 in ticks
+
+
+def test_every_pair_is_a_point(run: RunData) -> None:
+    (figure,) = view_of(run).figures
+    groups = re.findall(r'<g id="x0-pairs-\d+-\d+">.*?</g>\s*</g>', figure.svg, re.DOTALL)
+    assert len(groups) == 8
+    places = [[float(x) for x in re.findall(r'<use [^>]*x="(.+?)"', group)] for group in groups]
+    assert [len(each) for each in places] == [6] * 8
+    # Each at the rate of its own pair, which fell from one to the next.
+    assert all(a > b for each in places for a, b in pairwise(each))
+
+
+def test_the_table_has_a_row_a_treatment_in_order_of_levels(run: RunData) -> None:
+    view = view_of(run)
+    assert view.factors == ["reserved_cores", "rate"]
+    rows = [
+        (row.role, *(level_text(row.factors[name]) for name in view.factors)) for row in view.rows
+    ]
+    assert rows == [
+        *(("effect", cores, rate) for cores in "01" for rate in ("25%", "50%", "75%", "full")),
+        ("floor", "0", "0"),
+        ("floor", "1", "0"),
+    ]
+    found = {row.arm: row.slowdown for row in view.rows}
+    assert found["on@reserved_cores=1,rate=50%"] == pytest.approx(1.04)
+
+
+def test_prices_and_gains_are_on_the_page(run: RunData) -> None:
+    page = render([run]).replace("<wbr>", "")
+    part = page[page.index("Price and gain") :].split("</table>")[0]
+    rows = [
+        [
+            " ".join(re.sub(r"<[^>]+>", " ", cell).split())
+            for cell in re.findall(r"<td.*?</td>", row)
+        ]
+        for row in re.findall(r"<tr>(?=<td).*?</tr>", part, re.DOTALL)
+    ]
+    assert [row[1] for row in rows].count("price") == 1
+    assert [row[1] for row in rows].count("gain") == 4
+    (price,) = (row for row in rows if row[1] == "price")
+    assert price[0] == "reserved cores 1 against 0"
+    assert price[3].startswith("1.250 1.250")
+    (gain,) = (row for row in rows if row[2].startswith("on@reserved_cores=1 "))
+    # On at 1.4; with the core on at 1.25 times 1.08 = 1.35.
+    assert gain[3].startswith(f"{1.4 / 1.35:.3f} ")
+
+
+def test_names_with_signs_make_no_invalid_ids(run: RunData) -> None:
+    page = render([run]).replace("<wbr>", "")
+    assert "on@reserved_cores=1,rate=25%" in page
+    names = re.findall(r'\b(?:id|href)="#?([^"]*)"', page) + re.findall(r"var\(--([^)]*)\)", page)
+    assert not [name for name in names if not re.fullmatch(r"[\w.-]*|data:,", name)]
+    declared = re.findall(r"--([^:;{}]+):", page.split("</style>")[0])
+    assert {name for name in re.findall(r"var\(--([^)]*)\)", page) if name != "columns"} <= set(
+        declared
+    )
+
+
+def test_the_figures_by_factor_say_that_they_are_emulated(run: RunData) -> None:
+    captions = re.findall(r"<figcaption>.*?</figcaption>", render([run]), re.DOTALL)
+    (by_factor,) = (each for each in captions if "Slowdown against rate" in each)
+    assert "Emulated RDMA, not RDMA hardware." in by_factor
+
+
+def test_a_figure_each_for_further_factors_six_at_most(tmp_path: Path) -> None:
+    effects: dict[str, float] = {"aa": 1.0}
+    factors: dict[str, dict[str, Level]] = {}
+    for load in ("read", "write", "nt_write", "copy", "scale", "add", "triad"):
+        for place in ("nic", "other"):
+            for node in (0, 1, 2):
+                name = f"on@load={load},place={place},node={node}"
+                effects[name] = 1.1
+                factors[name] = {"node": node, "place": place, "load": load}
+    case = replace(STREAM, effects=effects, factors=factors)
+    run = load_run(write_run(tmp_path / "run", samples(case, pairs=6)))
+    view = view_of(run)
+    assert [(figure.axis, figure.at) for figure in view.figures] == [
+        ("node", f"load {load}") for load in ("add", "copy", "nt write", "read", "scale", "triad")
+    ]
+    assert view.combinations == 7
+    assert view.figures[0].lines == ["place nic", "place other"]
+    assert len(view.rows) == 42 + 1
+    assert "6 of 7 combinations are drawn; the table has all." in render([run])
+
+
+@pytest.mark.parametrize(
+    ("factor", "levels", "ticks"),
+    [
+        ("tool", ["none", "perf_stat"], ["none", "perf_stat"]),
+        ("pinned", [False, True], ["false", "true"]),
+        ("message", ["4KiB", "1MiB", "64KiB"], ["4KiB", "64KiB", "1MiB"]),
+        ("cores", [1, 128, 2], ["1", "2", "128"]),
+    ],
+)
+def test_levels_are_ticks_in_their_order(
+    tmp_path: Path, factor: str, levels: list[Level], ticks: list[str]
+) -> None:
+    names = ["on", *(f"on@{factor}={level}" for level in levels[1:])]
+    own = {name: {factor: level} for name, level in zip(names, levels, strict=True)}
+    case = replace(STREAM, effects=dict.fromkeys(names, 1.2), factors=own)
+    (figure,) = view_of(load_run(write_run(tmp_path / "run", samples(case, pairs=6)))).figures
+    texts = re.findall(r"<text[^>]*>([^<]*)</text>", figure.svg)
+    assert texts[: len(ticks)] == ticks
+    assert figure.lines == []
+
+
+def test_one_level_of_everything_makes_no_section(tmp_path: Path) -> None:
+    plain = load_run(write_run(tmp_path / "plain", samples(STREAM, pairs=6)))
+    assert factors_view(plain.results, plain.pairs, [], "x") is None
+    levels: dict[str, dict[str, Level]] = {"on": {"rate": "full"}, "aa": {"rate": 0}}
+    on_off = replace(STREAM, factors=levels)
+    run = load_run(write_run(tmp_path / "run", samples(on_off, pairs=6)))
+    assert factors_view(run.results, run.pairs, [], "x") is None

@@ -1,0 +1,146 @@
+"""Prices and gains of remedies, on ratios chosen so that every figure follows by hand."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from analysis.columns import read_run
+from analysis.contrasts import Contrast, contrasts
+from analysis.estimate import Result, StoppingRule, results_of
+from analysis.pairs import judged, pair_table
+from analysis.report.data import load_run
+from analysis.sample import Better, Sample
+from tests.analysis.synthetic import REMEDIES, reject, remedies, samples, write_run
+
+
+def frame(folder: Path, found: list[Sample]) -> pl.DataFrame:
+    return judged(read_run(write_run(folder / "run", found)).frame)
+
+
+def rows(marked: pl.DataFrame) -> list[Result]:
+    return results_of(marked, pair_table(marked), StoppingRule())
+
+
+def of(marked: pl.DataFrame) -> dict[tuple[str, str, str], Contrast]:
+    found = contrasts(marked, rows(marked))
+    named = {(row.kind, row.treatment, row.against): row for row in found}
+    assert len(named) == len(found)
+    return named
+
+
+@pytest.mark.parametrize("better", ["lower", "higher"])
+def test_prices_and_gains_by_hand(tmp_path: Path, better: Better) -> None:
+    found = of(frame(tmp_path, samples(remedies(better), pairs=6)))
+    assert {key: row.ratio for key, row in found.items()} == {
+        ("price", "off@cores=1", "off"): pytest.approx(1.1),
+        ("price", "off@cores=1,tool=p", "off@tool=p"): pytest.approx(1.1),
+        ("gain", "on@cores=1", "on"): pytest.approx(2.0 / 1.21),
+        ("gain", "on@rate=25%,cores=1", "on@rate=25%"): pytest.approx(1.25),
+        ("gain", "on@cores=1,tool=p", "on@tool=p"): pytest.approx(2.1 / 1.32),
+        ("price", "off@tool=p", "off"): pytest.approx(1.05),
+        ("price", "off@cores=1,tool=p", "off@cores=1"): pytest.approx(1.05),
+        ("gain", "on@tool=p", "on"): pytest.approx(1 / 1.05),
+        ("gain", "on@cores=1,tool=p", "on@cores=1"): pytest.approx(1.21 / 1.32),
+    }
+    core = found["price", "off@cores=1,tool=p", "off@tool=p"]
+    assert (core.case, core.factor, core.level, core.reference) == ("melt", "cores", 1, 0)
+    assert core.at == {"tool": "p"}
+    assert core.pairs == 6
+    assert found["price", "off@cores=1", "off"].at == {}
+
+
+def test_the_interval_is_that_of_the_pairs_ratios(tmp_path: Path) -> None:
+    """Times of six pairs: the baseline takes 10 s, at the level 10.1 to 10.6 s."""
+    times = {"on": 2.0, "off@cores=1": 1.0, "on@cores=1": 1.0}
+    found = [
+        replace(s, fom=10.0 if s.arm == "off" else 10.1 + s.pair / 10) if s.pair >= 0 else s
+        for s in samples(remedies(times=times), pairs=6)
+    ]
+    price = of(frame(tmp_path, found))["price", "off@cores=1", "off"]
+    # The extremes of six values are their interval.
+    assert (price.ratio_low, price.ratio, price.ratio_high) == (
+        pytest.approx(1.01),
+        pytest.approx(1.035),
+        pytest.approx(1.06),
+    )
+
+
+def test_noise_floors_of_both_levels_are_enclosed(tmp_path: Path) -> None:
+    times = {**REMEDIES, "aa": 0.98, "aa@cores=1": 1.1 * 1.03}
+    found = of(frame(tmp_path, samples(remedies(times=times), pairs=6)))
+    for key in (("price", "off@cores=1", "off"), ("gain", "on@cores=1", "on")):
+        assert found[key].noise_floor_low == pytest.approx(0.98)
+        assert found[key].noise_floor_high == pytest.approx(1.03)
+    # No A/A comparison was made with the tool.
+    assert found["price", "off@tool=p", "off"].noise_floor_low is None
+
+
+def test_below_six_pairs_there_is_no_ratio(tmp_path: Path) -> None:
+    found = [
+        reject(s, "no_fom", "no Loop time") if (s.arm, s.pair) == ("off@cores=1", 2) else s
+        for s in samples(remedies(), pairs=6)
+    ]
+    row = of(frame(tmp_path, found))["price", "off@cores=1", "off"]
+    assert (row.pairs, row.ratio, row.ratio_low, row.ratio_high) == (5, None, None, None)
+    with pytest.raises(ValueError, match="without its whole interval"):
+        replace(row, ratio=1.1)
+
+
+def test_of_a_repeated_run_the_last_one_counts(tmp_path: Path) -> None:
+    found = []
+    for s in samples(remedies(), pairs=6):
+        if (s.arm, s.pair) == ("off@cores=1", 2):
+            found.append(reject(s, "rejected", "foreign traffic"))
+            s = replace(s, key=s.key + "1", attempt=1)
+        found.append(s)
+    assert of(frame(tmp_path, found))["price", "off@cores=1", "off"].pairs == 6
+
+
+def test_levels_in_another_unit_are_not_compared(tmp_path: Path) -> None:
+    found = [
+        replace(s, fom_unit="B/s", fom_better="higher") if "cores=1" in s.arm else s
+        for s in samples(remedies(), pairs=6)
+    ]
+    assert {row.factor for row in of(frame(tmp_path, found)).values()} == {"tool"}
+
+
+def test_factors_of_the_writes_alone_make_no_contrast(tmp_path: Path) -> None:
+    times = {"on": 2.0, "on@rate=25%": 1.5, "aa": 1.0}
+    assert of(frame(tmp_path, samples(remedies(times=times), pairs=6))) == {}
+
+
+def test_a_run_tells_them_in_its_document(tmp_path: Path) -> None:
+    run = load_run(write_run(tmp_path / "run", samples(remedies(), pairs=6)))
+    document = run.document()
+    assert len(document["contrasts"]) == len(run.contrasts) == 9
+    assert list(document["contrasts"][0]) == [
+        *("case", "factor", "level", "reference", "at", "kind", "treatment", "against", "pairs"),
+        *("ratio", "ratio_low", "ratio_high", "noise_floor_low", "noise_floor_high", "unit"),
+    ]
+
+
+def test_every_treatment_is_held_against_its_own_baseline(tmp_path: Path) -> None:
+    marked = frame(tmp_path, samples(remedies(), pairs=6))
+    found = {row.arm: row for row in rows(marked)}
+    assert list(found) == [
+        *("on", "on@cores=1", "on@cores=1,tool=p", "on@rate=25%", "on@rate=25%,cores=1"),
+        *("on@tool=p", "aa", "aa@cores=1"),
+    ]
+    assert found["on"].slowdown == pytest.approx(2.0)
+    assert found["on@cores=1"].slowdown == pytest.approx(1.1)
+    assert found["on@rate=25%,cores=1"].slowdown == pytest.approx(1.2 / 1.1)
+    assert found["on@cores=1,tool=p"].slowdown == pytest.approx(1.32 / 1.155)
+    assert found["on@cores=1"].baseline == "off@cores=1"
+    assert found["on@rate=25%"].factors == {"cores": 0, "tool": "none", "rate": "25%"}
+    # The floor of a row is the one with its baseline.
+    assert found["on@cores=1"].noise_floor_low == pytest.approx(1.0)
+    assert found["on@tool=p"].noise_floor_low is None
+    assert found["aa@cores=1"].verdict == "noise floor"
+    table = pair_table(marked)
+    assert set(table.select("arm", "baseline").iter_rows()) == {
+        (name, remedies().baselines[name]) for name in REMEDIES if not name.startswith("off")
+    }

@@ -1,0 +1,183 @@
+import json
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from analysis.counters import medians, read_counters
+from analysis.errors import InputError
+
+ON = '{"rate":"25%"}'
+
+
+def samples(*keys: str, **status: str) -> pl.DataFrame:
+    """Samples of these keys (CASE/BLOCK/PAIR/ARM/ATTEMPT); `pair1="rejected"` of pair 1."""
+    parts = [key.split("/") for key in keys]
+    return pl.DataFrame(
+        {
+            "key": keys,
+            "case": [part[0] for part in parts],
+            "arm": [part[3] for part in parts],
+            "factors": [ON if part[3] == "on" else "{}" for part in parts],
+            "block": [int(part[1]) for part in parts],
+            "pair": [int(part[2]) for part in parts],
+            "status": [status.get(f"pair{part[2]}", "counts") for part in parts],
+        }
+    ).with_columns(pl.col("case", "arm").cast(pl.Categorical))
+
+
+def count(key: str, value: float | None, rank: int = 0, event: str = "cycles", **more) -> dict:
+    row = {"key": key, "tool": "perf_stat", "rank": rank, "event": event, "value": value}
+    state = {"unit": "count", "state": "counted", "running_share": 1.0}
+    return row | state | more
+
+
+def written(folder: Path, *rows: dict, case: str = "stream", end: str = "") -> Path:
+    path = folder / "counters" / f"{case}.jsonl"
+    path.parent.mkdir(exist_ok=True)
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows) + end)
+    return folder
+
+
+OFF0, ON0, OFF1, OFF2 = (
+    "stream/0/0/off/0",
+    "stream/0/0/on/0",
+    "stream/0/1/off/0",
+    "stream/0/2/off/0",
+)
+
+
+def test_a_count_stands_beside_its_sample(tmp_path):
+    run = written(tmp_path, count(ON0, 12.5, rank=3, event="task-clock", unit="s"))
+    (row,) = read_counters(run, samples(OFF0, ON0)).to_dicts()
+    assert row == {
+        "key": ON0,
+        "case": "stream",
+        "arm": "on",
+        "factors": ON,
+        "block": 0,
+        "pair": 0,
+        "status": "counts",
+        "tool": "perf_stat",
+        "rank": 3,
+        "event": "task-clock",
+        "value": 12.5,
+        "unit": "s",
+        "state": "counted",
+        "running_share": 1.0,
+    }
+
+
+def test_a_run_without_tools_has_no_counts(tmp_path):
+    found = read_counters(tmp_path, samples(OFF0))
+    assert found.is_empty()
+    assert medians(found).is_empty()
+
+
+def test_counts_of_all_cases_are_read(tmp_path):
+    written(tmp_path, count(OFF0, 1.0))
+    written(tmp_path, count("lulesh/0/0/off/0", 2.0), case="lulesh")
+    found = read_counters(tmp_path, samples(OFF0, "lulesh/0/0/off/0"))
+    assert sorted(found["value"]) == [1.0, 2.0]
+
+
+def test_counts_without_a_sample_are_left_out(tmp_path):
+    run = written(tmp_path, count(OFF0, 1.0), count(OFF1, 2.0))
+    assert list(read_counters(run, samples(OFF0))["value"]) == [1.0]
+
+
+def test_of_a_run_that_was_counted_again_the_last_counts_stand(tmp_path):
+    run = written(tmp_path, count(OFF0, 1.0), count(OFF0, 5.0, rank=1), count(OFF0, 2.0))
+    found = read_counters(run, samples(OFF0))
+    assert {row["rank"]: row["value"] for row in found.to_dicts()} == {0: 2.0, 1: 5.0}
+
+
+@pytest.mark.parametrize("end", ['{"key": "stream/0/1/off/0", "to', '{"key": 1}'])
+def test_a_last_line_that_was_cut_off_is_left_out(tmp_path, end):
+    run = written(tmp_path, count(OFF0, 1.0), end=end)
+    assert read_counters(run, samples(OFF0, OFF1)).height == 1
+
+
+@pytest.mark.parametrize(
+    ("bad", "why"),
+    [
+        (count(OFF1, 1.0, state="guessed"), r"jsonl:2: field 'state' is 'guessed', must be one of"),
+        (count(OFF1, None), r"jsonl:2: field 'value' is None"),
+        (count(OFF1, 1.0, state="not supported"), r"jsonl:2: field 'value' is 1\.0"),
+        (count(OFF1, 1.0, event=None), r"jsonl:2: field 'event' is None"),
+        ({"key": OFF1}, r"jsonl:2: field 'tool' is None"),
+        ([1], r"jsonl:2: must be an object"),
+    ],
+)
+def test_a_line_that_is_no_count_is_named(tmp_path, bad, why):
+    run = written(tmp_path, count(OFF0, 1.0), bad, count(OFF2, 1.0))
+    with pytest.raises(InputError, match=why):
+        read_counters(run, samples(OFF0, OFF1, OFF2))
+
+
+def test_text_that_is_no_json_is_named(tmp_path):
+    run = written(tmp_path, count(OFF0, 1.0), end="cycles 12\n")
+    with pytest.raises(InputError, match=r"stream\.jsonl:2: "):
+        read_counters(run, samples(OFF0))
+
+
+def test_a_treatments_value_is_the_median_of_runs_of_the_sum_over_ranks(tmp_path):
+    # Sums: 1 + 2 = 3, 10 + 20 = 30, 5 + 0 = 5; their median is 5 (of the six values it is 3.5).
+    values = {OFF0: (1.0, 2.0), OFF1: (10.0, 20.0), OFF2: (5.0, 0.0)}
+    rows = [count(key, each, rank) for key, two in values.items() for rank, each in enumerate(two)]
+    run = written(tmp_path, *rows, count(ON0, 8.0), count(ON0, 1.0, rank=1))
+    found = medians(read_counters(run, samples(OFF0, OFF1, OFF2, ON0)))
+    assert [(row["arm"], row["value"], row["runs"]) for row in found.to_dicts()] == [
+        ("off", 5.0, 3),
+        ("on", 9.0, 1),
+    ]
+    assert found["factors"].to_list() == ["{}", ON]
+
+
+def test_runs_that_do_not_count_are_in_no_median(tmp_path):
+    run = written(tmp_path, count(OFF0, 1.0), count(OFF1, 100.0), count(OFF2, 1000.0))
+    judged = samples(OFF0, OFF1, OFF2, pair1="rejected", pair2="warm-up")
+    (row,) = medians(read_counters(run, judged)).to_dicts()
+    assert (row["value"], row["runs"]) == (1.0, 1)
+
+
+def test_a_run_of_which_a_rank_has_no_value_has_no_sum(tmp_path):
+    run = written(
+        tmp_path,
+        count(OFF0, 4.0),
+        count(OFF0, 4.0, rank=1),
+        count(OFF1, 4.0),
+        count(OFF1, None, rank=1, state="not counted", running_share=None),
+    )
+    (row,) = medians(read_counters(run, samples(OFF0, OFF1))).to_dicts()
+    assert (row["value"], row["runs"], row["state"]) == (8.0, 1, "not counted")
+
+
+def test_an_event_that_is_nowhere_counted_has_no_value(tmp_path):
+    lacking = {"state": "not supported", "running_share": None}
+    run = written(tmp_path, count(OFF0, None, **lacking), count(OFF1, None, **lacking))
+    (row,) = medians(read_counters(run, samples(OFF0, OFF1))).to_dicts()
+    assert (row["value"], row["runs"], row["state"]) == (None, 0, "not supported")
+    assert row["running_share"] is None
+
+
+def test_multiplexing_of_one_rank_is_told_with_the_least_share(tmp_path):
+    run = written(
+        tmp_path,
+        count(OFF0, 4.0, state="multiplexed", running_share=0.8),
+        count(OFF0, 4.0, rank=1, state="multiplexed", running_share=0.5),
+        count(OFF1, 4.0),
+    )
+    (row,) = medians(read_counters(run, samples(OFF0, OFF1))).to_dicts()
+    assert (row["state"], row["running_share"], row["runs"]) == ("multiplexed", 0.5, 2)
+
+
+def test_events_and_tools_are_apart(tmp_path):
+    run = written(
+        tmp_path,
+        count(OFF0, 1.0),
+        count(OFF0, 2.0, event="cycles:u"),
+        count(OFF0, 3.0, tool="rusage"),
+    )
+    found = medians(read_counters(run, samples(OFF0)))
+    assert sorted(found["value"]) == [1.0, 2.0, 3.0]

@@ -1,0 +1,76 @@
+"""Follows a page of docs/ literally, in a copy of the checkout.
+
+A page says what to write in two kinds of lines, each followed by one fenced block:
+
+    New file `PATH` (12 lines):
+    In `PATH`, after the line `ANCHOR` (1 line):
+
+ANCHOR is a whole line without its indentation, and occurs once. The number of lines is that of the
+block, and is checked. Fragments are fenced as `text`: the formatter would unindent `python`.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+from analysis.checkout import ROOT
+
+_BEGINS = re.compile(r"^(?:New file|In) `", re.MULTILINE)
+_STEP = re.compile(
+    r"^(?:New file `(?P<new>[^`]+)`|In `(?P<old>[^`]+)`, after the line `(?P<anchor>[^`]+)`)"
+    r" \((?P<count>\d+) lines?\):\n\n```\w*\n(?P<text>.*?)^```$",
+    re.MULTILINE | re.DOTALL,
+)
+#: What a check, a campaign or an injector needs of a checkout.
+_FOLDERS = ("analysis", "campaigns", "configs", "injection", "reframe_tests", "site", "spack_envs")
+
+
+@dataclass(frozen=True)
+class Step:
+    """One block of a page: a new file, or lines to add after the anchor."""
+
+    path: str
+    anchor: str | None
+    text: str
+    #: Number of lines, as the page says.
+    count: int
+
+
+def steps(page: Path) -> list[Step]:
+    """The steps of a page, in order. Raises AssertionError for one that cannot be followed."""
+    text = page.read_text()
+    found = [
+        Step(each["new"] or each["old"], each["anchor"], each["text"], int(each["count"]))
+        for each in _STEP.finditer(text)
+    ]
+    assert found, f"{page.name} has no steps"
+    assert len(found) == len(_BEGINS.findall(text)), f"{page.name}: a step without its block"
+    for step in found:
+        assert step.count == len(step.text.splitlines()), f"{page.name}: {step.path}: lines"
+    return found
+
+
+def copy_of_checkout(folder: Path) -> Path:
+    """A copy of what can be run, in `folder`."""
+    for name in _FOLDERS:
+        shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+    return folder
+
+
+def follow(page: Path, checkout: Path) -> dict[str, int]:
+    """Do what a page says in a copy of the checkout: path -> lines added."""
+    added: dict[str, int] = {}
+    for step in steps(page):
+        path = checkout / step.path
+        if step.anchor is None:
+            assert not path.exists(), f"{page.name}: {step.path} exists already"
+            path.write_text(step.text)
+        else:
+            lines = path.read_text().splitlines(keepends=True)
+            (at,) = (n for n, line in enumerate(lines) if line.strip() == step.anchor)
+            path.write_text("".join([*lines[: at + 1], step.text, *lines[at + 1 :]]))
+        added[step.path] = added.get(step.path, 0) + step.count
+    return added

@@ -1,0 +1,100 @@
+"""What checks do at each level of a factor, on the model cluster: nodes of 64 cores, 8 NUMA nodes,
+the network interface on node 3, so that `other` is node 7."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from analysis.checkout import ROOT
+
+MACHINE = "example_slurm"
+
+
+def treatments(tmp_path, name, factors, *settings):
+    """Name -> treatment of one check's dry run."""
+    check = name.removesuffix("_quick")
+    command = [str(Path(sys.executable).parent / "reframe"), "-C", f"{ROOT}/configs/{MACHINE}.py"]
+    command += ["--system", MACHINE, "--prefix", str(tmp_path), "-p", "wheels", "--dry-run"]
+    command += ["-c", f"{ROOT}/reframe_tests/{check}.py", "-n", f"^{name}$"]
+    for setting in ("arms=off,on", f"factors={factors}", *settings):
+        command += ["-S", f"{name}.{setting}"]
+    done = subprocess.run(
+        command,
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    (path,) = tmp_path.glob(f"stage/*/*/*/{name}/plan.json")
+    return {each["name"]: each for each in json.loads(path.read_text())["treatments"]}
+
+
+def words(treatment):
+    return treatment["start"]["command"]
+
+
+@pytest.mark.parametrize(
+    ("check", "settings", "ranks", "size"),
+    [
+        # 64 cores are a box of 4 x 4 x 4; 63 ranks share it.
+        ("lammps", (), (64, 63), "-var x 4 -var y 4 -var z 4"),
+        # Two nodes of 60 ranks, or 59: 120 = 4 x 5 x 6.
+        (
+            "lammps_scaling",
+            ("nodes=2", "spare_cores=4"),
+            (120, 118),
+            "-var x 4 -var y 5 -var z 6",
+        ),
+        # 100 elements a core along each edge, and the cube root of 64 is 4.
+        ("minife", (), (64, 63), "-nx 400"),
+        ("cns", (), (64, 63), "cns inputs"),
+        # Half of 256 GiB holds 24 grids of 5.7 GB.
+        ("xsbench", (), (64, 63), "-s small"),
+        ("xsbench", ("threads=3",), (21, 21), "-s large -t 3"),
+    ],
+)
+def test_work_stays_the_same_where_a_core_is_reserved(tmp_path, check, settings, ranks, size):
+    found = treatments(tmp_path, check, "reserved_cores=0,1", *settings)
+    both = found["off"], found["off@reserved_cores=1"]
+    assert tuple(each["start"]["ranks"] for each in both) == ranks
+    assert all(size in " ".join(words(each)) for each in both)
+
+
+def test_every_level_has_an_input_of_its_own(tmp_path):
+    found = treatments(tmp_path, "snap_quick", "angles=16,32")
+    (stage,) = tmp_path.glob("stage/*/*/*/snap_quick")
+    for name, angles in {"off": 16, "off@angles=32": 32, "on@angles=32": 32}.items():
+        *_, source, out = words(found[name])
+        assert f"nang={angles} " in (stage / source).read_text()
+        assert out == "snap.out"
+
+
+def test_numa_changes_load_places_and_buffers_from_run_to_run(tmp_path):
+    factors = "load=idle,write;buffer=nic,other;workers=nic,free"
+    found = treatments(tmp_path, "numa", factors)
+    assert " ".join(words(found["off@load=write"])) == (
+        "./membench write -n 8 -d 3.0 -m 3 --cpu-node 3"
+    )
+    assert " ".join(words(found["off@load=write,buffer=other,workers=free"])) == (
+        "./membench write -n 8 -d 3.0 -m 7 --free"
+    )
+    assert words(found["off"])[1] == "-c"  # sleeps
+    assert words(found["off"])[-1] == "3.0"
+    nodes = {name: each["writes"]["buffer_node"] for name, each in found.items() if each["writes"]}
+    assert nodes == {name: 7 if "buffer=other" in name else 3 for name in nodes}
+    assert len(nodes) == 8
+
+
+def test_stream_and_membench_leave_the_reserved_core_alone(tmp_path):
+    found = treatments(tmp_path, "stream", "reserved_cores=0,1")
+    assert found["off"]["start"]["environment"]["OMP_NUM_THREADS"] == "64"
+    assert found["off@reserved_cores=1"]["start"]["environment"]["OMP_NUM_THREADS"] == "63"
+    found = treatments(tmp_path, "membench", "reserved_cores=0,2")
+    # Cores of one of two sockets.
+    assert "-n 32" in " ".join(words(found["off"]))
+    assert "-n 31" in " ".join(words(found["off@reserved_cores=2"]))

@@ -1,0 +1,99 @@
+"""docs/add-a-tool.md, followed literally in a copy of the checkout."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.literal_docs import copy_of_checkout, follow, steps
+
+ROOT = Path(__file__).parents[3]
+PAGE = ROOT / "docs" / "add-a-tool.md"
+TOOL, TEST, DOCS = (
+    "reframe_tests/tools/rusage.py",
+    "tests/reframe_tests/tools/test_rusage.py",
+    "docs/tools.md",
+)
+
+
+def check(root: Path, *command: str) -> str:
+    environment = os.environ | {"PYTHONPATH": str(root)}
+    done = subprocess.run(
+        [sys.executable, *command],
+        cwd=root,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def checkout(tmp_path_factory) -> Path:
+    root = copy_of_checkout(tmp_path_factory.mktemp("checkout"))
+    (root / TEST).parent.mkdir(parents=True)
+    (root / DOCS).parent.mkdir()
+    for name in (DOCS, "pyproject.toml"):
+        shutil.copy(ROOT / name, root / name)
+    follow(PAGE, root)
+    return root
+
+
+def test_three_files_are_touched():
+    assert {step.path for step in steps(PAGE)} == {TOOL, TEST, DOCS}
+
+
+def test_its_own_test_passes_there(checkout):
+    assert re.search(r"\b4 passed", check(checkout, "-m", "pytest", "-q", "-rN", TEST))
+
+
+def test_it_is_a_level_of_the_factor(checkout):
+    script = (
+        "from reframe_tests import factors, tools\n"
+        "factors.check_level('tool', 'rusage')\n"
+        "print(tools.__file__, *tools.NAMES)"
+    )
+    file, *names = check(checkout, "-c", script).split()
+    assert Path(file).is_relative_to(checkout)
+    assert names == ["none", "perf_stat", "rusage"]
+
+
+def test_wrap_and_parse_agree_in_two_ranks(checkout, tmp_path):
+    mpiexec = Path(sys.executable).parent / "mpiexec"
+    if not mpiexec.exists():
+        pytest.skip("no mpiexec of the wheel mpich")
+    script = """
+import subprocess, sys
+from pathlib import Path
+from reframe_tests.tools import TOOLS
+tool, (folder, mpiexec) = TOOLS["rusage"], sys.argv[1:]
+command = tool.wrap([mpiexec, "-n", "2"], ["sh", "-c", "exit 3"])
+command = [part.replace("{counters}", folder) for part in command]
+print(subprocess.run(command, stdin=subprocess.DEVNULL, timeout=60).returncode)
+rows = tool.parse(Path(folder), 2)
+print(*sorted({row.rank for row in rows}), len(rows))
+"""
+    assert check(checkout, "-c", script, str(tmp_path), str(mpiexec)).split() == [
+        "3",
+        "0",
+        "1",
+        "12",
+    ]
+
+
+def test_it_keeps_to_the_style(checkout):
+    check(checkout, "-m", "ruff", "check", "--no-cache", TOOL, TEST)
+    check(checkout, "-m", "ruff", "format", "--no-cache", "--check", TOOL, TEST)
+
+
+def test_the_row_of_the_docs_is_in_the_table(checkout):
+    lines = (checkout / DOCS).read_text().splitlines()
+    (at,) = (i for i, line in enumerate(lines) if line.startswith("| `rusage`"))
+    assert lines[at + 1].startswith("| `perf_stat`")
+    assert lines[at].count("|") == lines[at + 1].count("|")
