@@ -13,7 +13,7 @@ import re
 import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,11 +23,11 @@ import reframe.utility.sanity as sn
 from pydantic import TypeAdapter
 from reframe.core.exceptions import ReframeError
 
-from analysis.sample import Better, Sample
+from analysis.sample import Sample
 from injection.conductor import UNREAD
 from injection.fom import Fom, FomError
 from injection.store import Store
-from reframe_tests.own_units import si, suffixed
+from reframe_tests.own_figure import Figure, direction, si, suffixed
 
 _SAMPLE = TypeAdapter(Sample)
 _NOTHING = Path(os.devnull)
@@ -92,35 +92,6 @@ def require_runnable(check: rfm.RegressionTest) -> None:
     if check.time_limit:
         check.run_timeout_s = min(check.run_timeout_s, float(check.time_limit))
         check.time_limit = None
-
-
-@dataclass(frozen=True)
-class Figure:
-    """The performance variable that stands for a check, in SI units."""
-
-    name: str
-    unit: str
-    better: Better
-    #: What values as the check reports them are multiplied by.
-    factor: float
-    #: What a reader must know of how it was chosen.
-    note: str
-
-
-def direction(reference: tuple[Any, ...] | None, asked: str, unit: str) -> tuple[Better, str]:
-    """Which direction is better, and where that is from; raises ValueError where nothing says it.
-
-    `reference` is ReFrame's (value, lower, upper): a bound on one side alone tells the direction.
-    """
-    if asked:
-        return ("lower" if asked == "lower" else "higher"), "as asked"
-    if reference is not None and (reference[1] is None) != (reference[2] is None):
-        return ("lower" if reference[1] is None else "higher"), "by the check's reference"
-    if unit == "s":
-        return "lower", "by its unit alone"
-    if unit.endswith("/s"):
-        return "higher", "by its unit alone"
-    raise ValueError
 
 
 class OwnReader:

@@ -33,7 +33,7 @@ from analysis.sample import Sample
 from injection.conductor import UNREAD
 from reframe_tests import foreign
 from reframe_tests.mixin import NimcMixin
-from reframe_tests.own_units import si, suffixed
+from reframe_tests.own_figure import direction, si, suffixed
 
 SAMPLE = Sample(
     key="",
@@ -339,12 +339,12 @@ def test_a_sanity_that_accepts_an_empty_output_stands_beside_the_figure(reframe,
     ],
 )
 def test_direction_is_as_asked_then_by_reference_then_by_unit(reference, asked, unit, better):
-    assert foreign.direction(reference, asked, unit)[0] == better
+    assert direction(reference, asked, unit)[0] == better
 
 
 def test_nothing_says_the_direction_of_an_unknown_unit():
     with pytest.raises(ValueError, match=r"^$"):
-        foreign.direction((10, -0.1, 0.1, None), "", "furlongs")
+        direction((10, -0.1, 0.1, None), "", "furlongs")
 
 
 @pytest.mark.parametrize(
