@@ -14,7 +14,7 @@ _LONGEST = 40
 
 FACTORS_RULE = (
     "a mapping of factors to lists of levels, such as rate: [0, 25%, full]; each level once: a"
-    f" number, true, false, or a word of at most {_LONGEST} characters without , ; = quotes and spaces"
+    f" number, true, false, or a word of at most {_LONGEST} characters without , ; = quotes, spaces"
 )
 CELLS_RULE = "a list of mappings of factors, or arm, to one level each, such as {workers: free}"
 
