@@ -23,7 +23,7 @@ from analysis.statistics.interval import FEWEST, Estimate
 from analysis.statistics.means import mean
 from analysis.verdict import Verdict, judge
 
-_OWN_VERDICT: dict[Role, Verdict] = {"floor": "noise floor", "control": "control"}
+_OWN_VERDICT: dict[Role, Verdict] = {"floor": Verdict.NOISE_FLOOR, "control": Verdict.CONTROL}
 
 
 @dataclass(frozen=True)

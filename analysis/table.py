@@ -20,9 +20,9 @@ WIDTH = 100
 #: Reasons for rejections shown at most.
 _REASONS = 8
 _STYLE: dict[Verdict, str] = {
-    "memory contention": "bold red",
-    "speed-up": "bold cyan",
-    "no effect above the noise floor": "green",
+    Verdict.CONTENTION: "bold red",
+    Verdict.SPEED_UP: "bold cyan",
+    Verdict.NO_EFFECT: "green",
 }
 
 

@@ -2,37 +2,48 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from enum import Enum
 
 from analysis.statistics.interval import Estimate
 
-Verdict = Literal[
-    "too few pairs",
-    "inconclusive",
-    "noise floor missing",
-    "no effect above the noise floor",
-    "speed-up",
-    "control missing",
-    "not above the control",
-    "memory contention",
-    # Rows that are themselves what others are held against.
-    "noise floor",
-    "control",
-]
+
+class Verdict(str, Enum):
+    """What may be said; the value is what people and files read."""
+
+    TOO_FEW_PAIRS = "too few pairs"
+    INCONCLUSIVE = "inconclusive"
+    NO_NOISE_FLOOR = "noise floor missing"
+    NO_EFFECT = "no effect above the noise floor"
+    SPEED_UP = "speed-up"
+    NO_CONTROL = "control missing"
+    NOT_ABOVE_CONTROL = "not above the control"
+    CONTENTION = "memory contention"
+    #: Rows that are themselves what others are held against.
+    NOISE_FLOOR = "noise floor"
+    CONTROL = "control"
+
+    __str__ = str.__str__
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the campaign's question is left open."""
+        return self in (Verdict.TOO_FEW_PAIRS, Verdict.INCONCLUSIVE)
+
 
 #: Verdict -> what it tells; the order is that in which they are decided.
 MEANING: dict[Verdict, str] = {
-    "too few pairs": "Fewer pairs count than the campaign asks for, or fewer than six.",
-    "inconclusive": "The interval is too wide: wider than asked for, or into the noise floor "
+    Verdict.TOO_FEW_PAIRS: "Fewer pairs count than the campaign asks for, or fewer than six.",
+    Verdict.INCONCLUSIVE: "The interval is too wide: wider than asked for, or into the noise floor "
     "although the median lies beyond it.",
-    "noise floor missing": "No A/A interval: nothing to hold the effect against.",
-    "no effect above the noise floor": "The median lies within what off against off shows.",
-    "speed-up": "Faster than off by more than off against off shows.",
-    "control missing": "Slower, but origin and target share a host and no control was run.",
-    "not above the control": "Slower, but a process that only keeps a core busy may cost as much.",
-    "memory contention": "Slower than off against off and than the control, where one is needed.",
-    "noise floor": "Off against off: what is seen when nothing is done.",
-    "control": "A busy process in the writer's place: what is seen without any write.",
+    Verdict.NO_NOISE_FLOOR: "No A/A interval: nothing to hold the effect against.",
+    Verdict.NO_EFFECT: "The median lies within what off against off shows.",
+    Verdict.SPEED_UP: "Faster than off by more than off against off shows.",
+    Verdict.NO_CONTROL: "Slower, but origin and target share a host and no control was run.",
+    Verdict.NOT_ABOVE_CONTROL: "Slower, but a process that only keeps a core busy may cost as"
+    " much.",
+    Verdict.CONTENTION: "Slower than off against off and than the control, where one is needed.",
+    Verdict.NOISE_FLOOR: "Off against off: what is seen when nothing is done.",
+    Verdict.CONTROL: "A busy process in the writer's place: what is seen without any write.",
 }
 
 
@@ -54,17 +65,17 @@ def judge(
     as well. So the rule errs towards naming no cause.
     """
     if effect is None or pairs < pairs_floor:
-        return "too few pairs"
+        return Verdict.TOO_FEW_PAIRS
     if precision is not None and effect.half_width > precision:
-        return "inconclusive"
+        return Verdict.INCONCLUSIVE
     if noise_floor is None:
-        return "noise floor missing"
+        return Verdict.NO_NOISE_FLOOR
     least, most = min(1.0, noise_floor.low), max(1.0, noise_floor.high)
     if effect.high < least:
-        return "speed-up"
+        return Verdict.SPEED_UP
     if effect.low <= most:
         within = least <= effect.value <= most
-        return "no effect above the noise floor" if within else "inconclusive"
+        return Verdict.NO_EFFECT if within else Verdict.INCONCLUSIVE
     if control is None:
-        return "control missing" if same_host else "memory contention"
-    return "memory contention" if effect.low > control.high else "not above the control"
+        return Verdict.NO_CONTROL if same_host else Verdict.CONTENTION
+    return Verdict.CONTENTION if effect.low > control.high else Verdict.NOT_ABOVE_CONTROL

@@ -257,6 +257,11 @@ class LayoutMixin(rfm.RegressionTestPlugin):
             raise InputError(f"{self.name}: arms: {arm}: only lammps_scaling has such an arm")
         injector = get(site.injector if self.injector == "auto" else self.injector, self.direction)
         share = share_of(self.rate)
+        if row.writing == "scheduled" and self.rate != "full" and injector.paced_by == "agent":
+            raise InputError(
+                f"{self.name}.rate: {self.rate} found; {injector.name} holds no rate in the short"
+                f" writes of arm {arm}; allowed: full, or injector perftest"
+            )
         comm_node = site.numa_node(self.comm_node, f"{self.name}.comm_node")
         return Writes(
             injector=injector.name,

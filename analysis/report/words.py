@@ -77,7 +77,7 @@ def sentence(row: Result) -> str:
 
 def _left_open(verdict: Verdict, high: float) -> str:
     """What a verdict that names no effect leaves possible."""
-    if verdict not in ("inconclusive", "no effect above the noise floor") or high <= 1:
+    if verdict not in (Verdict.INCONCLUSIVE, Verdict.NO_EFFECT) or high <= 1:
         return ""
     return f" Up to {_change(high)} time cannot be ruled out."
 

@@ -24,7 +24,7 @@ def command(machine: str, as_json: bool) -> None:
     """
     diagnosis = examine(machine)
     click.echo(json.dumps(diagnosis.as_dict(), indent=1) if as_json else text(diagnosis))
-    if diagnosis.verdict != "ready":
+    if not diagnosis.ready:
         sys.exit(3)
 
 

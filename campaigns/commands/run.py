@@ -28,9 +28,6 @@ from campaigns.running.session import find_reframe
 if TYPE_CHECKING:
     from analysis.report.make import Report
 
-#: Verdicts that leave the campaign's question open.
-_OPEN = ("too few pairs", "inconclusive")
-
 
 @click.command()
 @click.argument("campaign", type=click.Path(path_type=Path))
@@ -127,7 +124,7 @@ def _conclude(
         return 3
     if any(row.slower_than_reference for row in results):
         return 1
-    return int(fail_inconclusive and any(row.verdict in _OPEN for row in results))
+    return int(fail_inconclusive and any(row.verdict.is_open for row in results))
 
 
 def _report(run: Path) -> Report | None:

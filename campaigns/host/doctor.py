@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from analysis import checkout
 from analysis.errors import InputError
@@ -12,15 +12,13 @@ from campaigns.host import probes
 from campaigns.host.probes import Finding
 from injection.machine import host, machine
 
-Verdict = Literal["ready", "not ready"]
-
 
 @dataclass(frozen=True)
 class Diagnosis:
     """All findings, in the order in which a person would mend them."""
 
     machine: str
-    verdict: Verdict
+    ready: bool
     #: In one line: what stands in the way; empty where nothing does.
     why: str
     findings: list[Finding]
@@ -29,7 +27,9 @@ class Diagnosis:
 
     def as_dict(self) -> dict[str, Any]:
         """The diagnosis as JSON holds it."""
-        return asdict(self)
+        record = asdict(self)
+        ready = record.pop("ready")
+        return record | {"verdict": "ready" if ready else "not ready"}
 
 
 def examine(name: str, root: Path = checkout.ROOT) -> Diagnosis:
@@ -61,7 +61,7 @@ def examine(name: str, root: Path = checkout.ROOT) -> Diagnosis:
     findings += probes.injectors(site)
     findings += [*probes.counters(), probes.spack(), *probes.minicluster()]
     why = obstacle(findings)
-    return Diagnosis(name, "not ready" if why else "ready", why, findings, here.as_dict())
+    return Diagnosis(name, not why, why, findings, here.as_dict())
 
 
 def known_machines(root: Path) -> list[str]:

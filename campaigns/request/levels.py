@@ -14,7 +14,7 @@ _LONGEST = 40
 
 FACTORS_RULE = (
     "a mapping of factors to lists of levels, such as rate: [0, 25%, full]; each level once: a"
-    f" number, true, false, or a word of at most {_LONGEST} characters without , ; = and spaces"
+    f" number, true, false, or a word of at most {_LONGEST} characters without , ; = quotes, spaces"
 )
 CELLS_RULE = "a list of mappings of factors, or arm, to one level each, such as {workers: free}"
 
@@ -55,7 +55,7 @@ def _check_level(level: Any) -> None:
     if isinstance(level, float) and not math.isfinite(level):
         raise ValueError(f"{level} is not a finite number")
     text = level_text(level)
-    plain = text.isprintable() and not any(c in ",;=" or c.isspace() for c in text)
+    plain = text.isprintable() and not any(c in ',;="\\' or c.isspace() for c in text)
     if not 0 < len(text) <= _LONGEST or not plain:
         raise ValueError(f"{text!r:.60} is an invalid level")
     again = read_level(text)

@@ -106,7 +106,7 @@ def test_a_wrong_site_file_and_config_are_findings(root):
     diagnosis = doctor.examine("box", root)
     assert state_of(diagnosis, "configs/box.py") == "missing"
     assert state_of(diagnosis, "site/box.yaml") == "missing"
-    assert diagnosis.verdict == "not ready"
+    assert not diagnosis.ready
     assert diagnosis.why.startswith("configs/box.py, site/box.yaml")
     assert any("injectr" in found.detail for found in diagnosis.findings)
 
