@@ -12,6 +12,7 @@ from dataclasses import replace
 from analysis.arms import BASELINE
 from analysis.estimate import Result
 from analysis.run import RunHeader
+from analysis.sample import Better
 
 
 def hold_against_references(rows: Iterable[Result], header: RunHeader) -> list[Result]:
@@ -33,6 +34,14 @@ def hold_against_references(rows: Iterable[Result], header: RunHeader) -> list[R
             row = replace(row, slower_than_reference=True, notes=[note, *row.notes])
         told.append(row)
     return told
+
+
+def bounds(better: Better, tolerance: float) -> tuple[float | None, float | None]:
+    """Lower and upper bound of a reference as ReFrame takes them, in shares of it.
+
+    A figure may be better than its reference by any share, and worse by the tolerance only.
+    """
+    return (None, tolerance) if better == "lower" else (-tolerance, None)
 
 
 def _falls_short(row: Result, reference: float, tolerance: float) -> bool:

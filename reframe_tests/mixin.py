@@ -29,6 +29,7 @@ from analysis.columns import read_samples
 from analysis.errors import InputError
 from analysis.estimate import Result, results
 from analysis.pairs import pairless
+from analysis.reference import bounds
 from injection.machine import machine, versions
 from injection.plan import BlockPlan, Demand, ShortWrites
 from injection.treatment import Treatment
@@ -292,10 +293,10 @@ class NimcMixin(LayoutMixin):
         return read_samples([path]).frame.filter(block=self.block)
 
     def _expect(self, name: str, row: Result) -> None:
-        """ReFrame's own reference: times may be longer, rates lower, by the tolerance only."""
-        if (known := self.machine.references.get(row.case)) is not None:
-            share = self.machine.reference_tolerance
-            low, high = (None, share) if row.better == "lower" else (-share, None)
+        """The machine's reference for the baseline at first levels, as one of ReFrame."""
+        known = self.machine.references.get(row.case) if row.baseline == BASELINE else None
+        if known is not None:
+            low, high = bounds(row.better, self.machine.reference_tolerance)
             expected = self.reference.get("*", {})
             self.reference = {"*": {**expected, name: (known, low, high, row.unit)}}
 

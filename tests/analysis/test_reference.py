@@ -3,9 +3,11 @@
 from dataclasses import replace
 
 import pytest
+import reframe.utility.sanity as sn
+from reframe.core.exceptions import SanityError
 
 from analysis.estimate import Result
-from analysis.reference import hold_against_references
+from analysis.reference import bounds, hold_against_references
 from analysis.run import RunHeader
 
 HEADER = RunHeader(
@@ -82,3 +84,16 @@ def test_levels_other_than_the_first_have_no_reference():
     row = replace(ROW, arm="on@reserved_cores=1", baseline="off@reserved_cores=1", off_median=1e9)
     (told,) = hold_against_references([row], HEADER)
     assert told == row
+
+
+@pytest.mark.parametrize(
+    ("better", "accepted", "refused"),
+    [("lower", (1.0, 109.0), (111.0, 1000.0)), ("higher", (91.0, 1000.0), (89.0, 1.0))],
+)
+def test_reframe_takes_the_bounds_as_they_are_meant(better, accepted, refused):
+    # ReFrame's own judgement of figures near 100 with a tolerance of a tenth.
+    for value in accepted:
+        assert sn.evaluate(sn.assert_reference(value, 100.0, *bounds(better, 0.1)))
+    for value in refused:
+        with pytest.raises(SanityError):
+            sn.evaluate(sn.assert_reference(value, 100.0, *bounds(better, 0.1)))
