@@ -13,6 +13,7 @@ import polars as pl
 from analysis.columns import read_run
 from analysis.consistency import hold_against_provenance
 from analysis.contrasts import Contrast, contrasts
+from analysis.counters import read_counters
 from analysis.errors import InputError
 from analysis.estimate import Result, StoppingRule, results_of
 from analysis.pairs import judged, pair_table
@@ -35,6 +36,8 @@ class RunData:
     results: list[Result]
     #: What levels of the application's factors cost and help.
     contrasts: list[Contrast]
+    #: What tools counted in each run (`analysis.counters.read_counters`).
+    counters: pl.DataFrame
     #: Blocks that ended early.
     lost_blocks: list[LostBlock]
     #: Sample files whose last line was cut off.
@@ -76,6 +79,7 @@ def load_run(path: Path) -> RunData:
         pairs=pairs,
         results=hold_against_provenance(rows, samples, provenance),
         contrasts=contrasts(samples, rows),
+        counters=read_counters(path, samples),
         lost_blocks=lost_blocks(path),
         torn=read.torn,
         provenance=provenance,
@@ -96,12 +100,16 @@ def _provenance(path: Path) -> dict[str, Any]:
 
 
 def write_data(folder: Path, runs: Sequence[RunData]) -> list[Path]:
-    """Writes results.json, samples.parquet and pairs.parquet of `runs` into `folder`."""
+    """Writes results.json, samples.parquet and pairs.parquet of `runs` into `folder`.
+
+    And counters.parquet, where a tool counted in any of them.
+    """
     document = {"machine": runs[0].header.machine, "runs": [run.document() for run in runs]}
     results_file = folder / "results.json"
     results_file.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
     files = [results_file]
-    for name in ("samples", "pairs"):
+    counted = any(run.counters.height for run in runs)
+    for name in ("samples", "pairs", *(["counters"] if counted else [])):
         frames = [
             getattr(run, name).with_columns(run=pl.lit(run.header.run, pl.Categorical))
             for run in runs

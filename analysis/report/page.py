@@ -14,6 +14,7 @@ from analysis.caveats import emulations
 from analysis.estimate import Result
 from analysis.rejections import Kind, kinds
 from analysis.report import words
+from analysis.report.counters import CountersView, counters_view
 from analysis.report.data import RunData
 from analysis.report.factors import FactorsView, factors_view, level_text
 from analysis.report.numa import NumaView, numa_view, why
@@ -53,6 +54,8 @@ class CaseView:
     ratios_svg: Markup
     #: Effects by factor, where several levels of one were measured.
     factors: FactorsView | None
+    #: What tools counted, where one did.
+    counters: CountersView | None
     samples: int
     warmups: int
     #: The effect that writes as the paper did, and the paper's estimators of it; None without one.
@@ -183,6 +186,7 @@ def _case_view(run: RunData, name: str, anchor: str) -> CaseView:
         ],
         ratios_svg=Markup(ratios_plot(pairs, rows, f"{anchor}p")),
         factors=factors_view(rows, pairs, contrasts, f"{anchor}x"),
+        counters=counters_view(run, name),
         samples=samples.height,
         warmups=samples.filter(status="warm-up").height,
         as_paper=as_paper,

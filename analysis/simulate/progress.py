@@ -83,25 +83,21 @@ def simulate(
     """
     application.check()
     if application.noise == NO_NOISE:
-        (on,) = _follow(application, [windows], slowdowns, seed)
+        (on,) = finishing_times(application, [windows], slowdowns, seed)
         # Summed up step by step, as the simulation does it, so that no write is exactly 1.
         off = np.cumsum(np.full(application.steps, application.step_s))[-1:]
     else:
-        on, off = _follow(application, [windows, None], slowdowns, seed)
+        on, off = finishing_times(application, [windows, None], slowdowns, seed)
     return SimulatedRun(float(on.max()), float(off.max()), float(on.mean()), float(off.mean()))
 
 
 def finishing_times(
-    application: Application, windows: Windows | None, slowdowns: Times, seed: int
-) -> Times:
-    """When each rank has done its last step, seconds; shape (ranks,)."""
-    return _follow(application, [windows], slowdowns, seed)[0]
-
-
-def _follow(
     application: Application, arms: list[Windows | None], slowdowns: Times, seed: int
 ) -> list[Times]:
-    """Finishing times of every rank under each of `arms`, all with the same noise."""
+    """When each rank has done its last step under each of `arms`, all with the same noise.
+
+    Seconds, of shape (ranks,) each.
+    """
     rng = np.random.Generator(np.random.SFC64(seed))
     work_s = np.full(application.ranks, application.step_s)
     ready_s = np.zeros(application.ranks)

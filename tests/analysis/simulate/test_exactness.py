@@ -86,7 +86,7 @@ def test_every_rank_finishes_when_it_does_by_itself(case) -> None:
         np.array([end_s for _, _, end_s in hits]),
         math.inf,
     )
-    found = finishing_times(application, windows, np.array(slow), seed=1)
+    (found,) = finishing_times(application, [windows], np.array(slow), seed=1)
 
     lengths = shape(application.ranks, application.halo) if application.halo else ()
     near = (
