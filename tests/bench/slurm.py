@@ -132,8 +132,8 @@ def _cost() -> list[BenchRow]:
         BenchRow("the same, application on target nodes alone", used / targets, "", "", None,
                  _COMMAND),
         BenchRow("a block's time without its application", own_s, "s", "", None, _COMMAND),
-        BenchRow("runs accepted, of those planned", len(samples) / (runs_each * _BLOCKS), "", "", None,
-                 _COMMAND),
+        BenchRow("runs accepted, of those planned", len(samples) / (runs_each * _BLOCKS), "", "",
+                 None, _COMMAND),
     ]  # fmt: skip
 
 
