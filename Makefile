@@ -5,14 +5,14 @@ RESULTS ?= results
 READY = .venv/.ready
 BIN = .venv/bin
 
-# The main job: the quick campaign on this machine, and its report.
+# The quick campaign on this machine, and its report.
 campaign: $(READY)
 	$(BIN)/nimc run campaigns/quick.yaml --machine $(MACHINE) --results $(RESULTS)
 
 test: $(READY)
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
 
-# STREAM and LAMMPS with real writers on a Slurm cluster on this host (root): FABRIC=veth or rxe.
+# STREAM and LAMMPS with real writers on a minicluster (as root): FABRIC=veth or rxe.
 FABRIC ?= veth
 minicluster: $(READY)
 	sh site/minicluster/try.sh $(FABRIC)
@@ -26,7 +26,7 @@ lint: $(READY)
 	$(BIN)/mypy
 	git ls-files '*.sh' .ci/run | xargs $(BIN)/shellcheck
 
-# Pins every dependency with its hashes; the index's address stays out of the file.
+# Pins every dependency with its hashes; the index's URL is not written to the file.
 lock:
 	uv pip compile --universal --python-version 3.10 --generate-hashes --all-extras \
 	    --no-emit-index-url --no-emit-find-links --quiet -o requirements.lock pyproject.toml

@@ -1,1 +1,1 @@
-"""What is asked: campaigns, their planner and runner, and the `nimc` command."""
+"""Campaigns, their planner and runner, and the `nimc` command."""

@@ -11,15 +11,15 @@ from analysis.errors import NimcError
 
 #: Subcommand -> one line of help. Each is a module of `campaigns.commands`, loaded when called.
 COMMANDS: dict[str, str] = {
-    "doctor": "what works here for a machine, and how to get what is missing",
+    "doctor": "what works on this host, and how to get what is missing",
     "report": "one self-contained HTML page a machine, and its data",
-    "compare": "two nights, or two machines, side by side",
+    "compare": "two runs, or two machines, side by side",
     "plan": "the cases, nodes, node-hours and ReFrame commands; runs nothing",
-    "run": "runs or resumes a campaign, ends with the table and the report's path",
-    "writers": "concurrent writers that follow from Daly's checkpoint interval",
+    "run": "runs or resumes a campaign, prints the table and the report's path",
+    "writers": "concurrent writers from Daly's checkpoint interval",
     "model": "the contention model: fit, predict, evaluate, recommend",
-    "simulate": "slowdown at scales that nobody can book",
-    "origins": "the reservation of origin nodes: create, show, remove",
+    "simulate": "slowdown at scales beyond the machines at hand",
+    "origins": "reservation of origin nodes: create, show, remove",
     "minicluster": "a Slurm cluster on this machine: up, status, down",
     "spack": "workloads and tools built with Spack: setup, build, mirror, info",
 }
@@ -48,7 +48,7 @@ def cli() -> None:
 
 
 def main() -> None:
-    """Entry point. Exit codes: 0 done, 1 the measurement says no, 2 wrong input, 3 failure."""
+    """Entry point. Exit codes: 0 done, 1 negative result, 2 invalid input, 3 failure."""
     try:
         result = cli.main(standalone_mode=False)
     except click.exceptions.Abort:

@@ -1,4 +1,4 @@
-"""Options of a command that have no part in what another one asks for."""
+"""Options of a command that cannot be combined."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from click.core import ParameterSource
 from analysis.errors import InputError
 
 
-def only_beside(mode: str, *allowed: str) -> None:
-    """Raise InputError for an option given on the command line beside `mode` but not `allowed`."""
+def only_with(mode: str, *allowed: str) -> None:
+    """Raise InputError for an option that is given together with `mode` but not in `allowed`."""
     context = click.get_current_context()
     for parameter in context.command.params:
         name = parameter.opts[0]
         given = context.get_parameter_source(str(parameter.name)) is ParameterSource.COMMANDLINE
         if given and name not in (mode, *allowed):
             raise InputError(
-                f"{name}: has no part in {mode}; allowed beside it: {', '.join(allowed)}"
+                f"{name}: cannot be combined with {mode}; allowed: {', '.join(allowed)}"
             )

@@ -1,4 +1,4 @@
-"""Plain text for people: lengths of time, and tables."""
+"""Plain-text output: durations and tables."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def duration(seconds: float) -> str:
 
 
 def aligned(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Columns under their headings, flush right, two spaces apart; one line a row."""
+    """Right-aligned columns under their headings, two spaces apart, one line a row."""
     lines = [header, *rows]
     widths = [max(len(line[i]) for line in lines) for i in range(len(header))]
     return "\n".join(

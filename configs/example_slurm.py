@@ -1,8 +1,8 @@
-"""ReFrame on a production cluster with Slurm: a model to copy to `configs/MACHINE.py`.
+"""ReFrame on a production cluster with Slurm: a template to copy to `configs/MACHINE.py`.
 
-Everything here says how ReFrame reaches the machine. What the machine is (NIC, link rate, where
-origin nodes come from) stands in `site/MACHINE.yaml`. Then `nimc doctor --machine MACHINE` says
-what is still wrong with the two; docs/add-a-machine.md goes through them line by line.
+This file says how ReFrame reaches the machine. Facts of the machine (NIC, link rate, where origin
+nodes come from) are in `site/MACHINE.yaml`. `nimc doctor --machine MACHINE` checks both files;
+docs/add-a-machine.md explains them.
 """
 
 import sys
@@ -10,14 +10,14 @@ from pathlib import Path
 
 from reframe_tests.logs import LOGGING
 
-# The environment that `make test` has made. Compute nodes must see it: keep the checkout on a
-# shared file system.
+# The environment made by `make test`. Compute nodes must see it: keep the checkout on a shared file
+# system.
 BIN = Path(sys.executable).parent
 
 site_configuration = {
     "systems": [
         {
-            # Equal to the name of the file in site/ and to --machine.
+            # Same as the name of the file in site/ and as --machine.
             "name": "example_slurm",
             "descr": "two partitions, origins in a heterogeneous job",
             # Host names of the login nodes, as regular expressions.
@@ -27,16 +27,16 @@ site_configuration = {
             "partitions": [
                 {
                     "name": "standard",
-                    # `slurm` needs accounting (sacct); job states come from there.
+                    # `slurm` needs accounting: ReFrame reads job states from sacct.
                     "scheduler": "slurm",
-                    # What starts MPI ranks inside a job: srun here ...
+                    # Starts MPI ranks in a job: srun here ...
                     "launcher": "srun",
-                    # Options of every job: partition, account, constraint. The origins' component
-                    # of the job takes its partition from site/.
+                    # Options of every job: partition, account, constraint. The partition of the
+                    # origins' component comes from site/.
                     "access": ["--partition=standard", "--account=bench", "--exclusive"],
-                    # Where binaries come from, the first that a check can use.
+                    # Where binaries come from; a check uses the first that it can.
                     "environs": ["spack", "wheels"],
-                    # Cases run one after the other, since they would disturb each other.
+                    # One case at a time, since concurrent ones would disturb each other.
                     "max_jobs": 1,
                     "time_limit": "4h",
                     "sched_options": {"use_nodes_option": True},
@@ -65,12 +65,12 @@ site_configuration = {
             "cxx": "g++",
             "ftn": "gfortran",
             "features": ["spack"],
-            # What srun and the application's MPI find each other by: pmix for Open MPI.
+            # Interface between srun and the application's MPI: pmix for Open MPI.
             "env_vars": [["SLURM_MPI_TYPE", "pmix"]],
             "target_systems": ["example_slurm"],
         },
         {
-            # What the centre has installed.
+            # Modules of the centre.
             "name": "modules",
             "modules": ["gcc/13", "openmpi/5", "lammps/20250722"],
             "cc": "gcc",
@@ -80,7 +80,7 @@ site_configuration = {
             "target_systems": ["example_slurm"],
         },
         {
-            # What pip has installed, MPICH among it: works anywhere, but not over the fast network.
+            # Wheels, MPICH included: work anywhere, but not over the fast network.
             "name": "wheels",
             "cc": "gcc",
             "cxx": "g++",
@@ -90,7 +90,7 @@ site_configuration = {
             "target_systems": ["example_slurm"],
         },
     ],
-    # The end of a job is seen at most ten seconds late.
+    # The end of a job is noticed at most ten seconds late.
     "general": [{"resolve_module_conflicts": False, "remote_detect": False, "poll_rate_min": 0.1}],
     "logging": LOGGING,
 }

@@ -1,4 +1,4 @@
-"""ReFrame on a minicluster that `nimc minicluster up` has started on this host."""
+"""ReFrame on a minicluster started by `nimc minicluster up` on this host."""
 
 import os
 import sys
@@ -11,9 +11,9 @@ from reframe_tests.logs import LOGGING
 
 BIN = Path(sys.executable).parent
 STATE = Path(os.environ.setdefault("NIMC_MINICLUSTER", str(default_state())))
-if (STATE / "slurm.conf").exists():  # a missing one keeps Slurm's commands waiting for a minute
+if (STATE / "slurm.conf").exists():  # without it, Slurm's commands wait for a minute
     os.environ["SLURM_CONF"] = str(STATE / "slurm.conf")
-#: QEMU's emulated processor knows no AVX-512, whatever the host that compiles has.
+#: QEMU's emulated processor has no AVX-512, even if the host that compiles does.
 RUNNING = read(ClusterLayout.of(STATE))
 EMULATED = RUNNING is not None and RUNNING.accelerator == "tcg" and machine() == "x86_64"
 
@@ -50,7 +50,7 @@ site_configuration = {
             "target_systems": ["*"],
         }
     ],
-    # The end of a job is seen at most a second late.
+    # The end of a job is noticed at most a second late.
     "general": [{"resolve_module_conflicts": False, "remote_detect": False, "poll_rate_min": 1.0}],
     "logging": LOGGING,
 }

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Makes .venv from requirements.lock. Says in one line what is missing, and with which package it comes.
+# Makes .venv from requirements.lock. Prints one line for what is missing, with the package to install.
 set -eu
 
 need() { # need WHAT DEBIAN RHEL

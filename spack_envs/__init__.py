@@ -1,1 +1,1 @@
-"""What is built: one environment a stack, pinned and locked, and the builder that makes them."""
+"""Spack environments, one for each stack, with pinned versions; and their builder."""

@@ -1,10 +1,10 @@
-"""Lists what the pinned recipes offer of the packages that the environments name.
+"""Lists versions and variants of the packages in the environments, from the pinned recipes.
 
-Run by Spack after `nimc spack setup`, whenever `pins.yaml` or an environment changes:
+Run it with Spack after `nimc spack setup` when `pins.yaml` or an environment has changed:
 
     spack -e ENVIRONMENT python spack_envs/index.py > spack_envs/builtin.json
 
-Tests without Spack read the list to prove that every spec, version, variant and dependency exists.
+Tests without Spack use the list to check that every spec, version, variant and dependency exists.
 """
 
 import json
@@ -20,7 +20,7 @@ DEPENDENCY = re.compile(r"depends_on\(\s*\"([a-z0-9-]+)")
 
 
 def named() -> set[str]:
-    """Packages that environments, the common file and own recipes name."""
+    """Packages named in environments, the common file and own recipes."""
     names = set(yaml.safe_load((HERE / "common.yaml").read_text())["packages"]) - {"all", "mpi"}
     for path in HERE.glob("*/spack.yaml"):
         specs = yaml.safe_load(path.read_text())["spack"]["specs"]

@@ -1,1 +1,1 @@
-"""One file a subcommand of `nimc`; each holds a click command named `command`."""
+"""The subcommands of `nimc`, a file each; each file defines a click command named `command`."""

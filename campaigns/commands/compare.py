@@ -1,4 +1,4 @@
-"""`nimc compare`: two nights, or two machines."""
+"""`nimc compare`: two runs, or two machines."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from analysis.table import console
 @click.argument(
     "runs", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="RUN RUN..."
 )
-@click.option("--fail", is_flag=True, help="Exit with 1 where a figure is worse.")
+@click.option("--fail", is_flag=True, help="Exit with 1 if a figure is worse.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document instead of tables.")
 def command(runs: tuple[Path, ...], fail: bool, as_json: bool) -> int:
-    """Each run against the first: slowdowns and times, and what differs in how they were made.
+    """Compare each run with the first: slowdowns and times, and differences in provenance.
 
-    A ratio above 1 is worse. It counts as a change only where its whole interval lies beyond 1 and
+    A ratio above 1 is worse. It counts as a change only if its whole interval lies beyond 1 and
     beyond the noise floors of both runs.
     """
     if len(runs) < 2:

@@ -1,4 +1,4 @@
-"""`nimc doctor`: what works here for a machine, and how to get what is missing."""
+"""`nimc doctor`: what works on this host for a machine, and how to get what is missing."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _WHAT, _STATE = 24, 9
 @click.option("--machine", "machine", required=True, metavar="M", help="A file of site/.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document instead of a table.")
 def command(machine: str, as_json: bool) -> None:
-    """Look at this host: what works for machine M, and how to get the rest.
+    """Check this host: what works for machine M, and how to get what is missing.
 
-    Ends with 0 where the machine's injector and at least one workload can run, else with 3.
+    Exits with 0 if the machine's injector and at least one workload can run, else with 3.
     """
     diagnosis = examine(machine)
     click.echo(json.dumps(diagnosis.as_dict(), indent=1) if as_json else text(diagnosis))
@@ -29,7 +29,7 @@ def command(machine: str, as_json: bool) -> None:
 
 
 def text(diagnosis: Diagnosis) -> str:
-    """The findings as a table for people, the verdict last."""
+    """The findings as a table, the verdict last."""
     lines = []
     for found in diagnosis.findings:
         detail = found.detail + (f" -> {found.remedy}" if found.remedy else "")

@@ -22,30 +22,30 @@ _state = click.option(
     "folder",
     type=click.Path(path_type=Path),
     metavar="DIR",
-    help="Where the cluster keeps its files [default: one folder a user].",
+    help="Folder for the cluster's files [default: one for each user].",
 )
 _json = click.option("--json", "as_json", is_flag=True, help="One JSON document.")
 
 
 @click.group()
 def command() -> None:
-    """A real Slurm cluster on this host, its nodes namespaces or virtual machines.
+    """A real Slurm cluster on this host, with namespaces or virtual machines as nodes.
 
-    For trying things out: its networks are emulated, and all nodes share this host's cores, so
-    its figures say nothing about any real machine.
+    For tests only: the network is emulated, and all nodes share this host's cores, so its figures
+    are not valid for any real machine.
     """
 
 
 @command.command()
 @click.option("--fabric", default="veth", show_default=True, help="veth or rxe (soft-RoCE).")
-@click.option("--nodes", default=4, show_default=True, help="How many nodes.")
-@click.option("--origins", default=1, show_default=True, help="How many of them are origins.")
+@click.option("--nodes", default=4, show_default=True, help="Number of nodes.")
+@click.option("--origins", default=1, show_default=True, help="Number of them that are origins.")
 @click.option("--numa", default=1, show_default=True, help="NUMA nodes of a virtual machine.")
 @click.option(
     "--cores",
     default=1,
     show_default=True,
-    help="Processors of each NUMA node of one; over veth, cores that each node counts as.",
+    help="rxe: processors of each NUMA node; veth: cores that each node counts as.",
 )
 @click.option(
     "--memory", "memory_mib", default=1024, show_default=True, help="MiB of a virtual machine."
@@ -55,7 +55,7 @@ def command() -> None:
     "shares",
     multiple=True,
     type=click.Path(exists=True, file_okay=False, resolve_path=True),
-    help="A folder that virtual machines may write, beside the checkout; may be repeated.",
+    help="Another folder that virtual machines may write to; may be repeated.",
 )
 @_state
 @_json
@@ -70,9 +70,9 @@ def up(
     folder: Path | None,
     as_json: bool,
 ) -> None:
-    """Start a cluster, and say how to use it. Leaves alone one that is up as asked."""
+    """Start a cluster and print how to use it. Keeps a running one with the same options."""
     layout = ClusterLayout.of(folder or default_state())
-    # A cancelled CI job sends this: let what was started be removed on the way out.
+    # A cancelled CI job sends SIGTERM: exit through the clean-up.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     spec = Spec(fabric, nodes, origins, numa, cores, memory_mib, shares)  # type: ignore[arg-type]
     current, was_up = cluster.up(spec, layout)
@@ -83,7 +83,7 @@ def up(
 def _started(layout: ClusterLayout, current: State, was_up: bool) -> str:
     spec = current.spec
     fabric = f"{spec.fabric} ({current.accelerator})" if current.accelerator else spec.fabric
-    how = "was up already" if was_up else f"up in {current.up_took_s:.1f} s"
+    how = "is already up" if was_up else f"up in {current.up_took_s:.1f} s"
     parts = "; ".join(f"{name}: {', '.join(m)}" for name, m in spec.partitions().items())
     return (
         f"minicluster {how}: {spec.nodes} nodes, fabric {fabric}, subnet {current.subnet}.0/24\n"
@@ -98,7 +98,7 @@ def _started(layout: ClusterLayout, current: State, was_up: bool) -> str:
 @_state
 @_json
 def status(folder: Path | None, as_json: bool) -> None:
-    """Tell what is up. Exit code 3 where that is less than a whole cluster."""
+    """Show the state of a cluster. Exit code 3 unless all of it is up."""
     layout = ClusterLayout.of(folder or default_state())
     found = cluster.status(layout)
     document: dict[str, Any] = {"healthy": found.healthy, "state": str(layout.state)}
@@ -128,10 +128,10 @@ def _described(layout: ClusterLayout, found: cluster.Status) -> str:
 @_state
 @_json
 def down(folder: Path | None, as_json: bool) -> None:
-    """Stop a cluster and remove all that is left of it, also after a crash."""
+    """Stop a cluster and remove all its files and processes, also after a crash."""
     layout = ClusterLayout.of(folder or default_state())
     removed = cluster.down(layout)
     if as_json:
         click.echo(json.dumps({"state": str(layout.state), "removed": removed}, indent=1))
     else:
-        click.echo(f"minicluster down: removed {', '.join(removed) or 'nothing, none was up'}")
+        click.echo(f"minicluster down: removed {', '.join(removed) or 'nothing: none was up'}")

@@ -35,7 +35,7 @@ model_option = click.option("--model", "model_file", type=file, help="A fitted m
 
 @dataclass(frozen=True)
 class _Facts:
-    """What was given beside a sweep: facts of the machine, and where a run's buffers lay."""
+    """What was given with a sweep: facts of the machine, and NUMA node of a run's buffers."""
 
     machine: dict[str, int | None]
     comm_node: int | None
@@ -43,14 +43,14 @@ class _Facts:
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 def command() -> None:
-    """Predict how computations and communications share a node's memory."""
+    """Predict how computation and communication share a node's memory."""
 
 
 @command.command("predict")
 @platform_option
 @model_option
-@click.option("--comp-node", type=int, help="NUMA node of the computations' data.")
-@click.option("--comm-node", type=int, help="NUMA node of the communications' data.")
+@click.option("--comp-node", type=int, help="NUMA node of the computation's data.")
+@click.option("--comm-node", type=int, help="NUMA node of the communication's data.")
 @json_option
 def predict_command(
     platform: str | None,
@@ -59,7 +59,7 @@ def predict_command(
     comm_node: int | None,
     as_json: bool,
 ) -> None:
-    """Rates for every number of computing cores, on one placement or all; JSON in MB/s."""
+    """Print rates for every number of computing cores, for one placement or all; JSON in MB/s."""
     model = load_model(platform, model_file)
     for option, node in (("--comp-node", comp_node), ("--comm-node", comm_node)):
         if node is not None:
@@ -74,7 +74,7 @@ def predict_command(
 
 
 def _facts_options(function: Any) -> Any:
-    """Facts that a sweep does not hold, or holds wrongly, as the argument `facts`."""
+    """Add options for facts that a sweep lacks or has wrong, as the argument `facts`."""
 
     @wraps(function)
     def with_facts(
@@ -101,10 +101,10 @@ def _facts_options(function: Any) -> Any:
 @command.command("fit")
 @click.argument("sweep_file", type=file)
 @_facts_options
-@click.option("-o", "--output", type=click.Path(path_type=Path), help="Writes the model there.")
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="File for the model.")
 @json_option
 def fit_command(sweep_file: Path, facts: _Facts, output: Path | None, as_json: bool) -> None:
-    """The ten parameters of each calibrated placement, from a sweep (JSON, CSV, or a run)."""
+    """Fit the ten parameters of each calibrated placement to a sweep (JSON, CSV, or a run)."""
     model = fit(_load_sweep(sweep_file, facts))
     if output is not None:
         output.write_text(json.dumps(model.as_dict(), indent=1) + "\n")
@@ -126,7 +126,7 @@ def evaluate_command(
     folds: int,
     as_json: bool,
 ) -> None:
-    """Errors on a sweep: of a given model, or of both models fitted to it and cross-validated."""
+    """Print errors on a sweep: of a given model, or of both models fitted and cross-validated."""
     measured = _load_sweep(sweep_file, facts)
     if platform is not None or model_file is not None:
         judged: Predictor = partial(predict, load_model(platform, model_file))
@@ -153,9 +153,9 @@ def evaluate_command(
 @command.command("recommend")
 @platform_option
 @model_option
-@click.option("--cores", type=int, help="Cores the application could use; all by default.")
-@click.option("--per-core", help="Memory bandwidth a core would use, such as 3GB/s.")
-@click.option("--traffic", help="Traffic that arrives meanwhile, such as 10GB/s.")
+@click.option("--cores", type=int, help="Cores the application could use [default: all].")
+@click.option("--per-core", help="Memory bandwidth used by a core, such as 3GB/s.")
+@click.option("--traffic", help="Incoming traffic, such as 10GB/s.")
 @click.option("--comp-node", type=int, default=0, show_default=True)
 @json_option
 def recommend_command(
@@ -167,7 +167,7 @@ def recommend_command(
     comp_node: int,
     as_json: bool,
 ) -> None:
-    """How many cores to compute with, where to put communication buffers, and what else costs."""
+    """Recommend a number of cores and a NUMA node for buffers, and show what others would cost."""
     model = load_model(platform, model_file)
     check_node(model, comp_node, "--comp-node")
     need = Need(
@@ -183,7 +183,7 @@ def recommend_command(
 @command.command("plot")
 @platform_option
 @model_option
-@click.option("--sweep", "sweep_file", type=file, help="Measurements to draw beside it.")
+@click.option("--sweep", "sweep_file", type=file, help="Measurements to draw as well.")
 @_facts_options
 @click.option("-o", "--output", type=click.Path(path_type=Path), required=True, help="HTML file.")
 def plot_command(
@@ -193,8 +193,8 @@ def plot_command(
     facts: _Facts,
     output: Path,
 ) -> None:
-    """A self-contained page: stacked bandwidth, the grid of placements, parameters, errors."""
-    from analysis.contention import page  # drawing takes a second to load; nothing else needs it
+    """Write a self-contained page: stacked bandwidth, grid of placements, parameters, errors."""
+    from analysis.contention import page  # matplotlib takes a second to load
 
     model = load_model(platform, model_file)
     measured = None if sweep_file is None else _load_sweep(sweep_file, facts)
@@ -210,7 +210,7 @@ def _improved_model(measured: Sweep) -> Predictor:
     return improved.fit(measured).predict
 
 
-#: Models that are judged side by side; the first is the default everywhere.
+#: Models that are evaluated side by side; the first is the default.
 FITTERS: dict[str, Fitter] = {"published": _published_model, "improved": _improved_model}
 
 
@@ -230,11 +230,11 @@ def load_model(platform: str | None, model_file: Path | None) -> Model:
 
 
 def _load_sweep(path: Path, facts: _Facts) -> Sweep:
-    """The sweep in a file, or that of the samples in a run's folder."""
+    """The sweep in a file, or in the samples of a run's folder."""
     if path.is_dir():
         return sweep.overruled(from_run.load(path, facts.comm_node), facts.machine, path)
     if facts.comm_node is not None:
-        raise InputError(f"--comm-node: {path} tells that of each point; it is for runs alone")
+        raise InputError(f"--comm-node: {path} gives it for each point; allowed: with runs only")
     return sweep.load(path, facts.machine)
 
 

@@ -1,4 +1,4 @@
-"""`nimc origins`: the reservation that holds a machine's origin nodes."""
+"""`nimc origins`: the reservation of a machine's origin nodes."""
 
 from __future__ import annotations
 
@@ -18,42 +18,42 @@ _json = click.option("--json", "as_json", is_flag=True, help="One JSON document.
 
 @click.group()
 def command() -> None:
-    """Make, show or remove the reservation that holds a machine's origin nodes."""
+    """Create, show or remove the reservation of a machine's origin nodes."""
 
 
 @command.command()
 @_machine
-@click.option("--time", "length", default="4h", show_default=True, help="How long it lasts.")
-@click.option("--nodes", help="Node list; else as many as the site file says, of its partition.")
+@click.option("--time", "length", default="4h", show_default=True, help="Duration.")
+@click.option("--nodes", help="Node list [default: number and partition of the site file].")
 @_json
 def create(machine: str, length: str, nodes: str | None, as_json: bool) -> None:
-    """Reserve the origin nodes, from now on, for you."""
+    """Reserve the origin nodes for you, from now."""
     minutes = max(1, round(units.duration_s(length, "--time") / 60))
-    _tell(reservation.create(load_machine(machine), minutes, nodes), as_json)
+    _print(reservation.create(load_machine(machine), minutes, nodes), as_json)
 
 
 @command.command()
 @_machine
 @_json
 def show(machine: str, as_json: bool) -> int:
-    """Show the reservation; exit code 3 where there is none."""
+    """Show the reservation; exit code 3 if there is none."""
     name = reservation.name_of(load_machine(machine))
     found = reservation.find(name)
     if found is None:
         click.echo(f"nimc: reservation {name} does not exist", err=True)
         return 3
-    _tell(found, as_json)
+    _print(found, as_json)
     return 0
 
 
 @command.command()
 @_machine
 def remove(machine: str) -> None:
-    """Give the origin nodes back."""
+    """Remove the reservation."""
     reservation.remove(load_machine(machine))
 
 
-def _tell(found: Reservation, as_json: bool) -> None:
+def _print(found: Reservation, as_json: bool) -> None:
     if as_json:
         record = {**asdict(found), "start": str(found.start), "end": str(found.end)}
         click.echo(json.dumps(record, indent=1))

@@ -1,4 +1,4 @@
-"""`nimc plan`: what a campaign would do; runs nothing."""
+"""`nimc plan`: what a campaign will run; runs nothing itself."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import click
 
 from analysis.numbers import NONE, number, quantity
 from analysis.sample import Level
-from campaigns.planning.omitted import told
+from campaigns.planning.omitted import omission_lines
 from campaigns.planning.partitions import too_long
 from campaigns.planning.plan import RUN, Case, Plan, plan
 from campaigns.planning.prepare import prepare
@@ -23,15 +23,13 @@ _SCALE_HEADER = [
     *("scale", "arm", "writers", "writes/s", "a write", "a run", "of a link", "simulated", "pairs")
 ]
 _SCALE_FOOT = (
-    "writers: at work at a time. simulated: slowdown (docs/simulate.md). pairs: so many show it."
+    "writers: concurrent. simulated: slowdown (docs/simulate.md). pairs: needed to detect it."
 )
 _NO_WRITERS = (
-    "0 writers: nothing is written, and the arm measures what 'aa' does; docs/scale.md tells where"
-    " that ends, and how to ask for more."
+    "0 writers: nothing is written, and the arm measures the same as 'aa'; docs/scale.md says from"
+    " how many nodes on there are writers, and how to get more."
 )
-_NODES_UNKNOWN = (
-    "site/{}.yaml does not tell its nodes (nodes): whether it has as many was not checked."
-)
+_NODES_UNKNOWN = "site/{}.yaml does not give 'nodes': the number of nodes was not checked."
 
 
 @click.command()
@@ -50,7 +48,7 @@ def command(campaign: Path, machine: str, as_json: bool) -> None:
         "scales": [asdict(row) for row in known],
         "warnings": (warnings := too_long(planned, asked.site.time_limit_s)),
     }
-    text = _text(planned, known, nodes, [*told(asked.absent), *warnings])
+    text = _text(planned, known, nodes, [*omission_lines(asked.absent), *warnings])
     click.echo(json.dumps(document, indent=1) if as_json else text)
 
 
@@ -75,28 +73,28 @@ def _text(planned: Plan, known: list[Scale], nodes: int | None, remarks: list[st
             parts.append(f"\n# {case.case}, block {block.block}: {block.pairs} pairs")
             parts.append(_shell(block.command))
         if not always:
-            parts.append(f"\n# {case.case}: only where the models of the other cases disagree")
+            parts.append(f"\n# {case.case}: only if the models of the other cases disagree")
         elif more := len(case.blocks) - len(always):
-            parts.append(f"# and up to {more} more blocks until the interval is narrow enough")
+            parts.append(f"# and up to {more} more, until the interval is narrow enough")
     return "\n".join(parts)
 
 
 def _factors(cases: list[Case]) -> list[str]:
-    """Lines that tell which factors change within a block, and which make cases of their own."""
+    """Lines that list factors that change within a block, and those with a case for each level."""
     within: dict[str, list[str]] = {}
     between: dict[str, list[str]] = {}
     for case in cases:
         if case.factors_within:
-            told = "; ".join(
+            text = "; ".join(
                 f"{name} {_levels(each)}" for name, each in case.factors_within.items()
             )
-            runs = f"{told} ({len(case.treatments)} runs a pair)"
+            runs = f"{text} ({len(case.treatments)} runs a pair)"
             within.setdefault(runs, []).append(case.case)
         for name in case.factors_between:
             between.setdefault(name, []).append(case.case)
     return [
-        *(f"change within a block: {told}: {', '.join(names)}" for told, names in within.items()),
-        *(f"a case for each level: {told}: {', '.join(names)}" for told, names in between.items()),
+        *(f"change within a block: {text}: {', '.join(names)}" for text, names in within.items()),
+        *(f"a case for each level: {text}: {', '.join(names)}" for text, names in between.items()),
     ]
 
 
@@ -132,7 +130,7 @@ def _scale(row: Scale) -> list[str]:
 
 
 def _shell(words: list[str]) -> str:
-    """A command line to paste: `RUN` stays a variable."""
+    """A command line to paste; `RUN` remains a shell variable."""
     return " ".join(f'"{word}"' if RUN in word else shlex.quote(word) for word in words)
 
 

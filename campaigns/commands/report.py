@@ -16,11 +16,11 @@ from analysis.table import console, results_table
 @click.option(
     "--output",
     type=click.Path(path_type=Path, file_okay=False),
-    help="Folder to write to; by default RUN/report, for one run.",
+    help="Folder to write to [default, for one run: RUN/report].",
 )
 @click.option("--json", "as_json", is_flag=True, help="One JSON document instead of tables.")
 def command(runs: tuple[Path, ...], output: Path | None, as_json: bool) -> None:
-    """One self-contained HTML page a machine, and the data behind it, from the folders of runs."""
+    """Write one self-contained HTML page a machine, and its data, from the folders of runs."""
     reports = make_reports(runs, output)
     if as_json:
         document = {"reports": [report.document() for report in reports]}

@@ -13,7 +13,7 @@ import click
 
 from analysis.errors import MachineError
 from campaigns.host import reservation
-from campaigns.planning.omitted import told
+from campaigns.planning.omitted import omission_lines
 from campaigns.planning.partitions import too_long
 from campaigns.planning.plan import plan
 from campaigns.planning.prepare import Request, prepare
@@ -37,13 +37,11 @@ if TYPE_CHECKING:
     type=click.Path(path_type=Path),
     default=Path("results"),
     show_default=True,
-    help="Folder that runs are kept in.",
+    help="Folder for runs.",
 )
 @click.option("--json", "as_json", is_flag=True, help="One JSON document instead of a table.")
-@click.option("--fresh", is_flag=True, help="Start anew even if an unfinished run is there.")
-@click.option(
-    "--fail-inconclusive", is_flag=True, help="Exit with 1 where a case stays inconclusive."
-)
+@click.option("--fresh", is_flag=True, help="Start a new run even if there is an unfinished one.")
+@click.option("--fail-inconclusive", is_flag=True, help="Exit with 1 if a case stays inconclusive.")
 def command(
     campaign: Path,
     machine: str,
@@ -52,7 +50,7 @@ def command(
     fresh: bool,
     fail_inconclusive: bool,
 ) -> int:
-    """Run CAMPAIGN on a machine, or go on with its latest unfinished run."""
+    """Run CAMPAIGN on a machine, or resume its latest unfinished run."""
     asked = prepare(campaign, machine)
     reframe = find_reframe()
     site = asked.site
@@ -60,19 +58,19 @@ def command(
     with open_run(results, header, fresh=fresh, slurm=site.slurm) as folder:
         other = None if folder.resumed or fresh else find_other(folder.path.parent, header)
         if other:
-            _tell(f"does not resume {other}: the campaign, the machine's file or the host changed")
-        _tell(f"{'resumes' if folder.resumed else 'starts'} {folder.path}")
+            _log(f"does not resume {other}: campaign, machine file or host changed")
+        _log(f"{'resumes' if folder.resumed else 'starts'} {folder.path}")
         long = too_long(plan(asked.campaign, site), site.time_limit_s)
-        for line in [*told(asked.absent), *long]:
-            _tell(line)
+        for line in [*omission_lines(asked.absent), *long]:
+            _log(line)
         try:
             failures = _measure(asked, folder, reframe)
         except Stopped as stop:
             again = shlex.join(["nimc", *(word for word in sys.argv[1:] if word != "--fresh")])
-            _tell(f"stopped by {stop}; every sample is kept; to go on: {again}")
+            _log(f"stopped by {stop}; all samples are saved; to resume: {again}")
             return 128 + stop.signum
         for failure in failures:
-            _tell(str(failure))
+            _log(str(failure))
         if not failures:
             folder.finish()
         return _conclude(asked, folder, failures, as_json, fail_inconclusive)
@@ -99,7 +97,7 @@ def _conclude(
     as_json: bool,
     fail_inconclusive: bool,
 ) -> int:
-    """Report, print, and choose the exit status."""
+    """Make the report, print the results, and return the exit status."""
     report = _report(folder.path)
     results = report.runs[0].results if report else []
     contrasts = report.runs[0].contrasts if report else []
@@ -140,9 +138,9 @@ def _report(run: Path) -> Report | None:
         (report,) = make_reports([run])
     except (OSError, PolarsError) as error:
         what = error.strerror if isinstance(error, OSError) else " ".join(str(error).split())
-        raise MachineError(f"{run}/report: {what}; the samples are kept") from error
+        raise MachineError(f"{run}/report: {what}; the samples are saved") from error
     return report
 
 
-def _tell(text: str) -> None:
+def _log(text: str) -> None:
     click.echo(f"nimc: {text}", err=True)

@@ -1,4 +1,4 @@
-"""`nimc simulate`: slowdown at scales that nobody can book."""
+"""`nimc simulate`: slowdown at scales beyond the machines at hand."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from analysis.simulate import noise
 from analysis.simulate.hits import rank_slowdowns
 from analysis.simulate.progress import Application
 from analysis.writers import concurrent_writers, write_length_s
-from campaigns.options import only_beside
+from campaigns.options import only_with
 from campaigns.simulation.published import explain
 from campaigns.simulation.simulate import run
-from campaigns.simulation.validation import hold_against
+from campaigns.simulation.validation import compare_scales
 from campaigns.text import aligned
 from injection.timetable import POLICIES
 
@@ -27,20 +27,24 @@ from injection.timetable import POLICIES
 @click.command()
 @click.option("--ranks", default="64,1024,8192", show_default=True, metavar="N,N")
 @click.option("--ranks-per-node", type=click.IntRange(1), default=16, show_default=True)
-@click.option("--worst", type=float, help="Slowdown of the worst rank of a hit node.")
-@click.option("--mean", type=float, help="Of all its ranks; without it only the worst is slowed.")
+@click.option("--worst", type=float, help="Slowdown of the slowest rank of a hit node.")
+@click.option(
+    "--mean", type=float, help="Mean slowdown of its ranks [default: only one is slowed]."
+)
 @click.option(
     "--writers",
     default="daly",
     show_default=True,
     help="Writes in progress: a number, a share of the nodes such as 0.2%, or daly.",
 )
-@click.option("--mtti", default="5y", show_default=True, help="Of a node, for daly.")
+@click.option(
+    "--mtti", default="5y", show_default=True, help="Mean time to interrupt of a node, for daly."
+)
 @click.option("--write", default="1s", show_default=True, help="Length of one write.")
-@click.option("--step", default="25ms", show_default=True, help="Work of a rank in a step.")
+@click.option("--step", default="25ms", show_default=True, help="Time of one step of a rank.")
 @click.option("--steps", type=click.IntRange(1), default=1000, show_default=True)
 @click.option(
-    "--halo", type=click.IntRange(0, 3), default=3, show_default=True, help="Dimensions; 0 is none."
+    "--halo", type=click.IntRange(0, 3), default=3, show_default=True, help="Dimensions; 0: none."
 )
 @click.option("--periodic/--open", default=True, show_default=True)
 @click.option(
@@ -48,7 +52,7 @@ from injection.timetable import POLICIES
     type=click.IntRange(0),
     default=0,
     show_default=True,
-    help="Steps between reductions over all ranks; 0 is never.",
+    help="Steps between reductions over all ranks; 0: never.",
 )
 @click.option("--noise", "noise_text", default="none", show_default=True, metavar="KIND:SHARE")
 @click.option(
@@ -56,7 +60,7 @@ from injection.timetable import POLICIES
     type=click.Choice(POLICIES),
     default=POLICIES[0],
     show_default=True,
-    help="Nodes of the writes: none twice before all were hit, or any that is free.",
+    help="Order of target nodes: each once before any is repeated, or any free one.",
 )
 @click.option("--seed", type=click.IntRange(0), default=1, show_default=True)
 @click.option(
@@ -70,19 +74,19 @@ from injection.timetable import POLICIES
     "--against",
     type=click.Path(path_type=Path, exists=True, file_okay=False),
     metavar="RUN",
-    help="Hold a run's scales against what its single node makes of them.",
+    help="Compare a run's scales with a simulation from its single node.",
 )
-@click.option("--paper", "published", is_flag=True, help="What the paper's own figures explain.")
+@click.option("--paper", "published", is_flag=True, help="What the published figures explain.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document instead of a table.")
 def command(published: bool, as_json: bool, against: Path | None, **options: Any) -> None:
-    """Slowdown of a synchronised application from that of a single node."""
+    """Simulate the slowdown of a synchronised application from that of a single node."""
     if published:
-        only_beside("--paper", "--seed", "--json")
+        only_with("--paper", "--seed", "--json")
         document = explain(options["seed"])
         text = _published_text(document)
     elif against:
-        only_beside("--against", "--halo", "--periodic", "--json")
-        document = hold_against(against, options["halo"], options["periodic"])
+        only_with("--against", "--halo", "--periodic", "--json")
+        document = compare_scales(against, options["halo"], options["periodic"])
         text = _against_text(document)
     else:
         document = _simulated(options)
@@ -233,7 +237,7 @@ def _published_text(found: dict[str, Any]) -> str:
             f"({steps}).",
             f"Of the published excess over 1 this explains {explained:.0%}; a factor of "
             f"{found['unexplained_factor']:.2f} is not explained.",
-            "The model never exceeds the worst rank's own slowdown, "
+            "The model never exceeds the slowdown of the slowest rank, "
             f"{found['slowdown_modelled_at_most']:.2f}; {found['slowdown_published']:g} would "
             f"take a rank slowed {found['worst_rank_slowdown_needed']:.1f} times.",
         ]

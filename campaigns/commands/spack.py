@@ -1,4 +1,4 @@
-"""`nimc spack`: builds the workloads and the tools with Spack."""
+"""`nimc spack`: builds workloads and tools with Spack."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _machine = click.option("--machine", default="localhost", show_default=True, hel
 _root = click.option(
     "--root",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Where Spack keeps its files [default: $NIMC_SPACK_DIR, else the user's cache].",
+    help="Folder for Spack's files [default: $NIMC_SPACK_DIR, else the user's cache].",
 )
 _json = click.option("--json", "as_json", is_flag=True, help="One JSON document.")
 _jobs = click.option(
@@ -32,7 +32,7 @@ _jobs = click.option(
 
 @click.group()
 def command() -> None:
-    """Build the workloads and the tools with Spack, apart from your own ~/.spack."""
+    """Build workloads and tools with Spack, isolated from ~/.spack."""
 
 
 def _show(document: dict[str, Any], as_json: bool, text: str) -> None:
@@ -45,14 +45,14 @@ def _show(document: dict[str, Any], as_json: bool, text: str) -> None:
 @click.option(
     "--packages",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
-    help="Recipes (folder of repos/spack_repo/builtin) instead of the pinned ones.",
+    help="Recipes (a folder repos/spack_repo/builtin) instead of the pinned ones.",
 )
 @click.option(
     "--machine-file",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="Externals of this machine [default: spack_envs/machines/MACHINE.yaml, if it is there].",
+    help="Externals of this machine [default: spack_envs/machines/MACHINE.yaml, if it exists].",
 )
-@click.option("--mirror", help="URL of a mirror that 'nimc spack mirror' made.")
+@click.option("--mirror", help="URL of a mirror made by 'nimc spack mirror'.")
 @_json
 def setup(
     machine: str,
@@ -62,7 +62,7 @@ def setup(
     mirror: str | None,
     as_json: bool,
 ) -> None:
-    """Take the Spack at hand (SPACK_ROOT, PATH) or clone the pinned one; find compilers."""
+    """Use the installed Spack (SPACK_ROOT, PATH) or clone the pinned one; find compilers."""
     place = layout(machine, root)
     settings = preparer.setup(place, packages, machine_file, mirror)
     note = "" if settings.pinned else " (not the pinned version)"
@@ -79,7 +79,7 @@ def setup(
 def build(
     stacks: tuple[str, ...], machine: str, root: Path | None, jobs: int, as_json: bool
 ) -> None:
-    """Build environments; what is built already is left as it is."""
+    """Build environments; those that are up to date are skipped."""
     place = layout(machine, root)
     settings = preparer.load(place)
     made = [
@@ -98,7 +98,7 @@ def build(
 def mirror(
     folder: Path, stacks: tuple[str, ...], machine: str, root: Path | None, as_json: bool
 ) -> None:
-    """Copy the sources and the built packages of environments to FOLDER."""
+    """Copy sources and built packages of environments to FOLDER."""
     place = layout(machine, root)
     settings = preparer.load(place)
     names = _demand(stacks)
@@ -113,7 +113,7 @@ def mirror(
 @_root
 @_json
 def info(stacks: tuple[str, ...], machine: str, root: Path | None, as_json: bool) -> None:
-    """What is built: specs, hashes and folders of programs (--json: prefixes too)."""
+    """Show what is built: specs, hashes and folders of programs (--json: prefixes too)."""
     place = layout(machine, root)
     names = stacks or tuple(known_environments())
     _show_built([found for name in names if (found := builder.read(place, name))], as_json)

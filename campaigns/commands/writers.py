@@ -1,4 +1,4 @@
-"""`nimc writers`: how many nodes receive a checkpoint at once."""
+"""`nimc writers`: how many nodes receive a checkpoint at the same time."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from analysis.writers import (
     table_5,
     write_length_s,
 )
-from campaigns.options import only_beside
+from campaigns.options import only_with
 from campaigns.text import aligned
 
 
@@ -31,12 +31,12 @@ from campaigns.text import aligned
     show_default=True,
     help="Length of one write: 1s, or '46k messages of 64KiB at 3.2GB/s'.",
 )
-@click.option("--paper", "published", is_flag=True, help="Table V as published and as computed.")
+@click.option("--paper", "published", is_flag=True, help="Table V, published and computed.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document instead of a table.")
 def command(nodes: str, mtti: str, write: str, published: bool, as_json: bool) -> None:
-    """Concurrent writers of nodes that checkpoint without coordination at Daly's interval."""
+    """Compute concurrent writers of nodes that checkpoint uncoordinated at Daly's interval."""
     if published:
-        only_beside("--paper", "--json")
+        only_with("--paper", "--json")
     document, text = _table_5() if published else _rows(nodes, mtti, write)
     click.echo(json.dumps(document, indent=1) if as_json else text)
 
@@ -47,7 +47,7 @@ def _rows(nodes: str, mtti: str, write: str) -> tuple[dict[str, Any], str]:
     write_s = write_length_s(write, "--write")
     for field, value in (("--mtti", node_mtti_s), ("--write", write_s), ("--nodes", min(counts))):
         if not value > 0:
-            raise InputError(f"{field}: {value:g} given; allowed: above 0")
+            raise InputError(f"{field}: {value:g} found; allowed: above 0")
     computed = [concurrent_writers(count, node_mtti_s, write_s) for count in counts]
     document = {
         "node_mtti_s": node_mtti_s,
@@ -79,9 +79,8 @@ def _rows(nodes: str, mtti: str, write: str) -> tuple[dict[str, Any], str]:
     text = aligned(header, cells)
     if beyond := [f"{row.nodes}" for row in computed if not row.in_range]:
         text += (
-            "\nBeyond the range of Daly's series (a write of twice the system's mean time to"
-            " interrupt or more), where\nthe interval is taken as that time: nodes "
-            + ", ".join(beyond)
+            "\nOut of range of Daly's series (a write takes twice the system's mean time to"
+            " interrupt or more);\nthe interval is set to that time: nodes " + ", ".join(beyond)
         )
     return document, text
 

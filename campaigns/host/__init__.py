@@ -1,1 +1,1 @@
-"""What a host and its programs can do for a machine: doctor, probes, reservations."""
+"""Checks of a host and its programs: doctor, probes, reservations."""

@@ -1,4 +1,4 @@
-"""What works on this host for a machine: what was found, and what it takes to get the rest."""
+"""What works on this host for a machine, and how to get what is missing."""
 
 from __future__ import annotations
 
@@ -15,32 +15,32 @@ from injection.machine import host, machine
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """All findings, in the order in which a person would mend them."""
+    """All findings, in the order in which to fix them."""
 
     machine: str
     ready: bool
-    #: In one line: what stands in the way; empty where nothing does.
+    #: What keeps campaigns from running, in one line; empty if nothing does.
     why: str
     findings: list[Finding]
-    #: Facts of the host that was looked at (`injection.machine.host`).
+    #: Facts of the host (`injection.machine.host`).
     host: dict[str, Any]
 
     def as_dict(self) -> dict[str, Any]:
-        """The diagnosis as JSON holds it."""
+        """The diagnosis as in JSON."""
         record = asdict(self)
         ready = record.pop("ready")
         return record | {"verdict": "ready" if ready else "not ready"}
 
 
 def examine(name: str, root: Path = checkout.ROOT) -> Diagnosis:
-    """Look at this host for the machine `name`.
+    """Check this host for the machine `name`.
 
-    Raises InputError where no file has that name; a file that is wrong is a finding.
+    Raises InputError if there is no file of that name; an invalid file is a finding.
     """
     if name not in known_machines(root):
         known = ", ".join(known_machines(root)) or "none"
         raise InputError(
-            f"machine {name!r}: there is neither site/{name}.yaml nor configs/{name}.py;"
+            f"machine {name!r}: neither site/{name}.yaml nor configs/{name}.py exists;"
             f" known machines: {known}"
         )
     here = host.detect()
@@ -65,13 +65,13 @@ def examine(name: str, root: Path = checkout.ROOT) -> Diagnosis:
 
 
 def known_machines(root: Path) -> list[str]:
-    """Every machine that has a file in `site/` or `configs/`: half a machine can be examined."""
+    """Every machine with a file in `site/` or `configs/`; one of the two is enough."""
     configs = {path.stem for path in (root / "configs").glob("[a-z]*.py")}
     return sorted(configs | set(machine.known_machines(root)))
 
 
 def obstacle(findings: list[Finding]) -> str:
-    """What keeps a campaign from running: anything needed that is missing, or every workload."""
+    """What keeps a campaign from running: a missing requirement, or no workload at all."""
     lacking = [found.what for found in findings if found.needed and found.state == "missing"]
     workloads = [found for found in findings if found.kind == "workload"]
     if not any(found.state != "missing" for found in workloads):

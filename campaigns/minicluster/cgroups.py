@@ -1,4 +1,4 @@
-"""One control group a container, so that slurmd can track the processes of its steps."""
+"""A control group for each container, so that slurmd can track the processes of its steps."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import Literal
 
 from analysis.errors import MachineError
 
-#: Which control groups a host lets us make: version 1 (its freezer), version 2, or none.
+#: Control groups that can be created on a host: version 1 (its freezer), version 2, or none.
 Kind = Literal["v1", "v2", "none"]
 
 ROOT = Path("/sys/fs/cgroup")
 
 
 def kind_of(mounts: str) -> tuple[Kind, Path | None]:
-    """From the text of /proc/mounts: the version to use and where its tree is mounted."""
+    """The version to use and where its tree is mounted, from the text of /proc/mounts."""
     v2: Path | None = None
     for line in mounts.splitlines():
         _, where, fstype, options, *_ = line.split()
@@ -28,7 +28,7 @@ def kind_of(mounts: str) -> tuple[Kind, Path | None]:
 
 
 def make(tag: str, names: list[str]) -> tuple[Kind, dict[str, Path]]:
-    """Makes a group for each name. Kind `none` and no group where the host does not allow it."""
+    """Create a group for each name. Kind `none` and no groups if the host does not allow it."""
     kind, root = kind_of(Path("/proc/mounts").read_text())
     if root is None:
         return "none", {}
@@ -46,14 +46,14 @@ def make(tag: str, names: list[str]) -> tuple[Kind, dict[str, Path]]:
 
 
 def _hand_down(level: Path) -> None:
-    """Offers a level's version 2 controllers to the levels below it."""
+    """Enable a level's version 2 controllers for the levels below it."""
     available = (level / "cgroup.controllers").read_text().split()
     wanted = [c for c in available if c in ("cpu", "cpuset", "memory", "pids")]
     (level / "cgroup.subtree_control").write_text(" ".join(f"+{c}" for c in wanted))
 
 
 def remove(tag: str, timeout_s: float = 10) -> list[str]:
-    """Removes a cluster's groups in every hierarchy, once their processes are gone."""
+    """Remove a cluster's groups in every hierarchy, once their processes have ended."""
     removed = []
     roots = [
         Path(line.split()[1])
@@ -76,7 +76,7 @@ def _remove_tree(top: Path, deadline_s: float) -> None:
             except FileNotFoundError:
                 break
             except OSError as error:
-                # A group stays busy for a moment after its last process has gone.
+                # A group stays busy for a moment after its last process has ended.
                 if time.monotonic() > deadline_s:
                     raise MachineError(f"control group {folder}: {error.strerror}") from error
                 time.sleep(0.02)

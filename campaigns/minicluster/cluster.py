@@ -32,29 +32,29 @@ from campaigns.minicluster.slurm_conf import Hardware
 from campaigns.minicluster.spec import Spec
 from campaigns.minicluster.state import State
 
-#: What a guest's own kernel keeps of its memory.
+#: Memory that a guest's kernel takes.
 GUEST_KERNEL_MIB = 128
-#: How long nodes may take until Slurm calls them idle, seconds; many emulated ones take minutes.
+#: How long nodes may take until Slurm shows them idle, seconds; emulated ones take minutes.
 IDLE_S = {"veth": 60.0, "rxe": 300.0}
 
 
 @dataclass(frozen=True)
 class Status:
-    """How a cluster is. `state` is None where there is none."""
+    """State of a cluster. `state` is None if there is none."""
 
     state: State | None
     #: Whether slurmctld and slurmdbd answer.
     controller: bool = False
     accounting: bool = False
-    #: Node -> state in Slurm's words, `unknown` where nobody can tell.
+    #: Node -> Slurm's state, `unknown` if Slurm does not answer.
     nodes: dict[str, str] = field(default_factory=dict)
-    #: Node -> id of the process that is its power: process 1 of its container, or its QEMU. Killing
-    #: it switches the node off. None where it is off.
+    #: Node -> id of process 1 of its container, or of its QEMU; killing it switches the node off.
+    #: None if it is off.
     pids: dict[str, int | None] = field(default_factory=dict)
 
     @property
     def healthy(self) -> bool:
-        """Whether a second `up` may leave it as it is."""
+        """Whether all of it works, so that `up` need not replace it."""
         return (
             self.state is not None
             and self.state.phase == "up"
@@ -66,10 +66,10 @@ class Status:
 
 
 def up(spec: Spec, layout: ClusterLayout) -> tuple[State, bool]:
-    """Starts a cluster; returns its state and whether it was up already.
+    """Start a cluster; return its state and whether it was already up.
 
-    A cluster that is up and asked for again is left alone; one that is damaged or half started is
-    removed first. Whatever stops this, nothing is left behind.
+    A healthy cluster with the same options is kept; a damaged or half-started one is replaced.
+    If this fails or is interrupted, everything is removed.
     """
     _require_root()
     needs.require(spec.fabric)
@@ -92,14 +92,14 @@ def up(spec: Spec, layout: ClusterLayout) -> tuple[State, bool]:
 
 
 def status(layout: ClusterLayout) -> Status:
-    """How the cluster of a state folder is."""
+    """State of the cluster of a state folder."""
     return _look(layout)
 
 
 def down(layout: ClusterLayout) -> list[str]:
-    """Removes a cluster and all that is left of one; returns what there was to remove."""
+    """Remove a cluster, or the rest of one; return what was removed."""
     _require_root()
-    state.check_ours(layout.state)
+    state.check_owner(layout.state)
     with _locked(layout):
         return _clear(layout)
 
@@ -113,7 +113,7 @@ def _start(spec: Spec, layout: ClusterLayout) -> State:
     cpus, memory_mib = _size(spec)
     with _locked_host():
         subnet = _subnet(layout)
-        ours = namespaces.folder_is_ours()
+        ours = namespaces.owns_netns_folder()
         current = State(spec, "starting", subnet, cpus, memory_mib, made_netns_folder=ours)
         state.write(layout, current)
         for name in boxes:
@@ -124,7 +124,7 @@ def _start(spec: Spec, layout: ClusterLayout) -> State:
     daemons.make_munge_key(layout)
     check = _nothing
     if spec.fabric == "rxe":
-        # Their boot takes longest: everything else is started meanwhile.
+        # Booting takes longest: everything else is started meanwhile.
         machines = vm.start_nodes(spec, layout, subnet)
         current = replace(current, accelerator=machines.accelerator)
         check = machines.check
@@ -145,7 +145,7 @@ def _start(spec: Spec, layout: ClusterLayout) -> State:
 
 
 def _nothing() -> None:
-    """A container that ends is noticed by whoever enters it."""
+    """Containers need no check: entering one that has ended fails."""
 
 
 def _size(spec: Spec) -> tuple[int, int]:
@@ -175,7 +175,7 @@ def _write_files(spec: Spec, layout: ClusterLayout, subnet: str, hardware: Hardw
         path.write_text(text)
     layout.machine_file.write_text(machine_file.render(spec, hardware.cpus, hardware.memory_mib))
     layout.env_sh.write_text(
-        "# Source this to speak to the minicluster.\n"
+        "# Source this to use the minicluster.\n"
         f"export SLURM_CONF={layout.slurm_conf}\n"
         f"export NIMC_MINICLUSTER={layout.state}\n"
     )
@@ -199,9 +199,9 @@ def _look(layout: ClusterLayout) -> Status:
 
 
 def _clear(layout: ClusterLayout, keep_folder: bool = False) -> list[str]:
-    """Stops and removes whatever carries this layout's name.
+    """Stop and remove everything with this layout's name.
 
-    `keep_folder` leaves an empty state folder: the lock is held on it.
+    `keep_folder` keeps the empty state folder, which is locked.
     """
     before = state.read(layout)
     names = namespaces.named(layout.tag)
@@ -228,7 +228,7 @@ def _clear(layout: ClusterLayout, keep_folder: bool = False) -> list[str]:
 
 def _require_root() -> None:
     if os.geteuid() != 0:
-        raise MachineError("minicluster: needs root (namespaces, links, control groups)")
+        raise MachineError("minicluster: root is required (namespaces, links, control groups)")
 
 
 @contextmanager
@@ -251,7 +251,7 @@ def _locked_host() -> Iterator[None]:
 
 @contextmanager
 def _flock(folder: Path) -> Iterator[int]:
-    """Locks a folder itself: nothing has to be made or removed for it."""
+    """Lock a folder itself, which needs no lock file."""
     handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX)

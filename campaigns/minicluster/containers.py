@@ -12,13 +12,13 @@ from campaigns.minicluster.shell import run, start, wait_for
 
 
 def launch(layout: ClusterLayout, name: str, kind: cgroups.Kind, group: Path | None) -> None:
-    """Starts a container; `wait_ready` tells when it can be entered."""
+    """Start a container; `wait_ready` waits until it can be entered."""
     command = ["sh", str(SITE / "container.sh"), layout.netns(name), name, str(layout.state), kind]
     start(command + ([str(group)] if group else []), layout.log(name))
 
 
 def wait_ready(layout: ClusterLayout, name: str) -> None:
-    """Waits until a container's mounts are in place."""
+    """Wait until a container's mounts are in place."""
     ready = layout.state / "run" / f"{name}.ready"
     wait_for(f"container {name}", ready.exists, 20, layout.log(name))
 
@@ -30,7 +30,7 @@ def enter(
     env: Mapping[str, str] | None = None,
     label: str = "",
 ) -> str:
-    """Runs a command in a container and returns what it printed; errors call it `label`."""
+    """Run a command in a container and return its output; errors call it `label`."""
     init = namespaces.find_inner(layout.netns(name), 1)
     if init is None:
         raise MachineError(f"container {name} is not running")

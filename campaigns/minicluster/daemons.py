@@ -1,4 +1,4 @@
-"""Munge, MariaDB and Slurm's daemons: starting each and waiting until it answers."""
+"""Munge, MariaDB and Slurm's daemons: start each and wait until it answers."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from campaigns.minicluster.shell import last_line, run, wait_for
 from campaigns.minicluster.spec import Node
 
 CONTROL = "control"
-#: A daemon that takes longer to answer is as good as dead.
+#: A daemon that takes longer to answer is taken for dead, seconds.
 ANSWER_S = 5.0
 
 
 def begin_database(layout: ClusterLayout) -> None:
-    """Starts MariaDB, which takes a second or two to lay out its tables."""
+    """Start MariaDB, which takes a second or two to create its tables."""
     server = ["sh", str(SITE / "database.sh"), str(layout.database_socket)]
     background = 'log=$1 ended=$2; shift 2; { "$@"; : > "$ended"; } > "$log" 2>&1 &'
     files = [str(layout.log("mariadbd")), str(_database_ended(layout))]
@@ -37,14 +37,14 @@ def _database_listens(layout: ClusterLayout) -> bool:
 
 
 def make_munge_key(layout: ClusterLayout) -> None:
-    """Writes the cluster's own key, which only root may read."""
+    """Write the cluster's own key, readable by root only."""
     key = layout.munge_socket.parent / "munge.key"
     key.touch(mode=0o600)
     key.write_bytes(secrets.token_bytes(128))
 
 
 def start_munge(layout: ClusterLayout) -> None:
-    """munged on its own key and socket, so that a munge of the host's is left alone."""
+    """Start munged with its own key and socket, apart from a munge of the host."""
     folder = layout.munge_socket.parent
     enter(layout, CONTROL, munge_command(folder, layout.munge_socket, layout.log("munged")))
 
@@ -64,7 +64,7 @@ def munge_command(folder: Path, socket: Path, log: Path) -> list[str]:
 
 
 def start_accounting(layout: ClusterLayout) -> None:
-    """slurmdbd, once MariaDB is there, and this cluster's entry in its tables."""
+    """Start slurmdbd once MariaDB answers, and add this cluster to its tables."""
     wait_for("mariadbd", lambda: _database_listens(layout), 60, layout.log("mariadbd"))
     env = {"MYSQL_UNIX_PORT": str(layout.database_socket), **client_env(layout)}
     enter(layout, CONTROL, ["slurmdbd"], env)
@@ -90,7 +90,7 @@ def _clusters(layout: ClusterLayout) -> str:
 
 
 def start_controller(layout: ClusterLayout) -> None:
-    """slurmctld; returns when it answers."""
+    """Start slurmctld and wait until it answers."""
     enter(layout, CONTROL, ["slurmctld", "-f", str(layout.slurm_conf)])
     wait_for("slurmctld", lambda: controller_answers(layout), 20, layout.log("slurmctld"))
 
@@ -109,7 +109,7 @@ def accounting_answers(layout: ClusterLayout) -> bool:
 
 
 def start_slurmds(layout: ClusterLayout, nodes: list[Node]) -> None:
-    """slurmd in the nodes' containers."""
+    """Start slurmd in the nodes' containers."""
     command = 'ulimit -l unlimited 2> /dev/null; exec slurmd -f "$1" -N "$2"'
     for node in nodes:
         for kind in ("spool", "tmp"):
@@ -124,7 +124,7 @@ def wait_idle(
     timeout_s: float,
     check: Callable[[], None],
 ) -> None:
-    """Waits until Slurm calls every node idle; `check` raises where that is hopeless."""
+    """Wait until Slurm shows every node idle; `check` raises if a node has ended."""
     wanted = {node.name for node in nodes}
 
     def idle() -> bool:
@@ -141,7 +141,7 @@ def wait_idle(
 
 
 def node_states(layout: ClusterLayout) -> dict[str, str]:
-    """Node -> state in Slurm's words (`idle`, `down*`, ...); empty where no slurmctld answers."""
+    """Node -> Slurm's state (`idle`, `down*`, ...); empty if slurmctld does not answer."""
     try:
         listed = run(
             ["sinfo", "-h", "-N", "-o", "%n %t"], env=client_env(layout), timeout_s=ANSWER_S
@@ -152,5 +152,5 @@ def node_states(layout: ClusterLayout) -> dict[str, str]:
 
 
 def client_env(layout: ClusterLayout) -> dict[str, str]:
-    """What a Slurm command needs in its environment to speak to this cluster."""
+    """Environment with which Slurm's commands use this cluster."""
     return {"SLURM_CONF": str(layout.slurm_conf)}

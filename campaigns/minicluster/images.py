@@ -1,6 +1,6 @@
-"""What a virtual machine boots: an uncompressed kernel and a small initramfs.
+"""Kernel (uncompressed) and initramfs of the virtual machines.
 
-Both are made from Debian's stock kernel package, which site/minicluster/install.sh unpacked.
+Both are made from Debian's stock kernel package, which site/minicluster/install.sh unpacks.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from campaigns.minicluster.shell import PATH
 #: Where install.sh unpacks the kernel package.
 KERNEL_PACKAGE = Path("/var/cache/nimc-minicluster")
 
-#: What is loaded before anything else runs, with all that these depend on.
+#: Modules loaded before anything else runs, with their dependencies.
 MODULES = (
     "virtio_pci",
     "9pnet_virtio",
     "9p",
     "overlay",
     "virtio_net",
-    # rdma_rxe asks for its checksum by name, at a time when nothing can load it.
+    # rdma_rxe requests its checksum by name, at a time when nothing can load it.
     "crc32_generic",
     "rdma_rxe",
     "ib_uverbs",
@@ -35,7 +35,7 @@ MODULES = (
 
 
 def make(folder: Path) -> tuple[Path, Path]:
-    """Writes `vmlinux` and `initramfs` into a folder and returns their paths."""
+    """Write `vmlinux` and `initramfs` to a folder and return their paths."""
     kernels = sorted((KERNEL_PACKAGE / "boot").glob("vmlinuz-*"))
     if not kernels:
         raise MachineError(f"no kernel in {KERNEL_PACKAGE}: site/minicluster/install.sh fetches it")
@@ -64,7 +64,7 @@ def payload(image: bytes) -> bytes:
 
 
 def dependencies(module: bytes) -> list[str]:
-    """Names of the modules that a module file says it depends on."""
+    """Names of the modules that a module file depends on."""
     for entry in module.split(b"\0"):
         if entry.startswith(b"depends="):
             return [name for name in entry[8:].decode().split(",") if name]
@@ -72,7 +72,7 @@ def dependencies(module: bytes) -> list[str]:
 
 
 def in_order(wanted: Iterable[str], depends: Callable[[str], list[str]]) -> list[str]:
-    """The wanted modules and all that they need, each after what it needs."""
+    """The modules and their dependencies, each after what it depends on."""
     order: list[str] = []
 
     def visit(name: str) -> None:
@@ -87,7 +87,7 @@ def in_order(wanted: Iterable[str], depends: Callable[[str], list[str]]) -> list
 
 
 def archive(files: Iterable[tuple[str, int, bytes]]) -> bytes:
-    """A cpio archive in the `newc` form of (path, mode, content), as the kernel unpacks it."""
+    """A cpio archive in `newc` format of (path, mode, content), which the kernel unpacks."""
     parts = []
     for inode, (path, mode, content) in enumerate([*files, ("TRAILER!!!", 0, b"")], start=1):
         name = path.encode() + b"\0"

@@ -1,7 +1,7 @@
-"""Where a minicluster lives and what its parts are called.
+"""Paths and names of a minicluster.
 
-Every name follows from the path of the state folder alone, so that `down` finds all that an `up`
-made, even one that died before it wrote anything.
+Every name follows from the path of the state folder alone, so that `down` finds everything that
+`up` created, even if `up` died before it wrote anything.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _UNIX_PATH_MAX = 107
 
 
 def default_state() -> Path:
-    """The state folder where none is given: one a user."""
+    """The default state folder, one for each user."""
     runtime = os.environ.get("XDG_RUNTIME_DIR")
     if runtime and os.path.isdir(runtime):
         return Path(runtime) / "nimc-minicluster"
@@ -38,7 +38,7 @@ class ClusterLayout:
 
     @classmethod
     def of(cls, state: Path) -> ClusterLayout:
-        """The layout of a folder, which need not exist. `InputError` where it cannot serve."""
+        """The layout of a folder, which need not exist. `InputError` if its path is not allowed."""
         state = Path(os.path.realpath(state))
         if len(str(state)) + _LONGEST_SOCKET > _UNIX_PATH_MAX:
             raise InputError(
@@ -51,7 +51,7 @@ class ClusterLayout:
 
     @property
     def tag(self) -> str:
-        """What namespaces, links and control groups are named after; short enough for a link."""
+        """Prefix of the names of namespaces, links and control groups; short enough for a link."""
         return "nimc-" + hashlib.sha256(str(self.state).encode()).hexdigest()[:6]
 
     def netns(self, name: str) -> str:
@@ -65,27 +65,27 @@ class ClusterLayout:
 
     @property
     def env_sh(self) -> Path:
-        """To be sourced by whoever wants to use the cluster."""
+        """To be sourced to use the cluster."""
         return self.state / "env.sh"
 
     @property
     def machine_file(self) -> Path:
-        """What `site/minicluster.yaml` includes."""
+        """Included by `site/minicluster.yaml`."""
         return self.state / "machine.yaml"
 
     @property
     def slurm_conf(self) -> Path:
-        """The one configuration of all daemons and clients."""
+        """The configuration of all daemons and clients."""
         return self.state / "slurm.conf"
 
     @property
     def munge_socket(self) -> Path:
-        """Where this host's clients and the control daemons authenticate."""
+        """Munge's socket for clients on this host and the control daemons."""
         return self.state / "munge" / "munge.sock"
 
     @property
     def database_socket(self) -> Path:
-        """MariaDB's; it listens to nothing else."""
+        """MariaDB's socket; it listens on nothing else."""
         return self.state / "db" / "mariadb.sock"
 
     def log(self, name: str) -> Path:

@@ -1,4 +1,4 @@
-"""`machine.yaml` in the state folder: what `site/minicluster.yaml` cannot know of this cluster."""
+"""`machine.yaml` in the state folder: the part of the site file that depends on the cluster."""
 
 from __future__ import annotations
 
@@ -10,27 +10,27 @@ from analysis.errors import InputError
 from campaigns.minicluster.spec import Fabric, Spec
 from injection.machine import host
 
-#: Fabric -> the injector that works between its nodes, and the writers' device.
+#: Fabric -> its injector, and the writers' device.
 _WRITERS: dict[Fabric, tuple[str, str]] = {"veth": ("ucx", "eth0"), "rxe": ("perftest", "rxe0")}
-#: An emulated processor is too slow for arrays of the size that STREAM's rule asks.
+#: An emulated processor is too slow for arrays of the size that STREAM's rule requires.
 _MEMORY_SHARE: dict[Fabric, float] = {"veth": 0.5, "rxe": 0.03}
 
-#: An emulated processor prints rows of one second several seconds late, and what it sends again
-#: is counted twice. A connection takes seconds to set up there, sooner or later by a second or two;
-#: and a write has few enough messages to end in time at any load, so that it mostly ends early.
+#: On emulated processors, rows of one second are printed several seconds late, and resent packets
+#: are counted twice. Setting up a connection takes seconds and varies by a second or two. A write
+#: has few enough messages to end in time under any load, so it mostly ends early.
 _EMULATED_PROOF = {
     "counter_share": 0.5,
     "late_rows": 10,
     "write_tolerance": "4s",
     "write_share": 0.25,
 }
-#: What must stand beside every figure in which NUMA nodes are told apart.
+#: Caveat for every figure with several NUMA nodes.
 _EMULATED_NUMA = (
     "NUMA nodes are emulated by QEMU: a topology only, the memory of both is the same host memory"
 )
 
 
-#: What must stand beside every figure of nodes that count more cores than there are.
+#: Caveat for every figure of nodes that count more cores than the host has.
 _SHARED_CORES = "{} nodes count as {} cores each, and share the {} cores of one host"
 
 
@@ -44,8 +44,8 @@ def veth_cores(spec: Spec, cpus: int) -> int:
 def render(spec: Spec, cpus: int, memory_mib: int) -> str:
     """The file's text.
 
-    A node of veth counts as its share of the host's cores, since all run at once, or as many as
-    were asked for; a virtual machine has `cpus` of its own.
+    A node of veth counts as its share of the host's cores, since all run at once, or as `--cores`;
+    a virtual machine has `cpus` of its own.
     """
     cores = cpus if spec.fabric == "rxe" else veth_cores(spec, cpus)
     injector, device = _WRITERS[spec.fabric]
@@ -59,7 +59,7 @@ def render(spec: Spec, cpus: int, memory_mib: int) -> str:
             "cores": cores,
             "sockets": spec.numa,
             "numa_nodes": spec.numa,
-            "nic_node": 0,  # soft-RoCE is on none, the first stands in for one
+            "nic_node": 0,  # soft-RoCE is on no node: the first is used
             "llc": f"{here.llc_total_b}B",
             "memory": f"{memory_mib}MiB",
         },

@@ -1,7 +1,7 @@
-"""Network namespaces, the links between them, and the processes in them.
+"""Network namespaces, the links between them, and their processes.
 
-A cluster's processes all live in network namespaces that carry its name, whoever started them and
-whatever became of their parents: membership is how they are found again and stopped.
+All processes of a cluster run in network namespaces with its name, whoever started them. `down`
+finds and stops them by this membership.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ NETNS = Path("/run/netns")
 SUBNET = "10.77.{}"
 BRIDGE = "br0"
 MTU_B = 9000
-#: Zombies are their parents' to collect, and the first process of a container may never do so.
+#: How long to wait for zombies, seconds: process 1 of a container may never collect them.
 _ZOMBIES_S = 2.0
 
 
 def named(tag: str) -> list[str]:
-    """The network namespaces of a cluster that exist."""
+    """The existing network namespaces of a cluster."""
     if not NETNS.is_dir():
         return []
     return sorted(p.name for p in NETNS.iterdir() if p.name.startswith(f"{tag}-"))
 
 
-def folder_is_ours() -> bool:
-    """Whether /run/netns, which `ip` makes for its first namespace, is there for us alone."""
+def owns_netns_folder() -> bool:
+    """Whether only miniclusters use /run/netns, which `ip` creates for its first namespace."""
     return not NETNS.exists() or all(p.name.startswith("nimc-") for p in NETNS.iterdir())
 
 
@@ -48,7 +48,7 @@ def processes(netns: Iterable[str]) -> list[int]:
 
 
 def kill_all(netns: list[str], timeout_s: float = 20) -> int:
-    """Kills every process in these namespaces, waits until they are gone, and counts them."""
+    """Kill every process in these namespaces, wait until they have ended; return their number."""
     handles: dict[int, int] = {}
     deadline = time.monotonic() + timeout_s
     ended = None
@@ -60,7 +60,7 @@ def kill_all(netns: list[str], timeout_s: float = 20) -> int:
             reap()
             now = time.monotonic()
             if pids and now > deadline:
-                raise MachineError(f"processes {pids} do not end although killed")
+                raise MachineError(f"processes {pids} do not end after SIGKILL")
             ended = None if pids else ended or now
             if ended and now > ended + _ZOMBIES_S:
                 break
@@ -72,9 +72,9 @@ def kill_all(netns: list[str], timeout_s: float = 20) -> int:
 
 
 def _kill_member(pid: int, netns: list[str]) -> int | None:
-    """Kills a process if it is still a member once it can no longer be mistaken for another.
+    """Kill a process if it is still a member once its pidfd is open.
 
-    Returns the open handle (pidfd) of what was killed.
+    The pidfd rules out that its id has been reused. Returns it if the process was killed.
     """
     try:
         handle = os.pidfd_open(pid)
@@ -89,7 +89,7 @@ def _kill_member(pid: int, netns: list[str]) -> int | None:
 
 
 def _exists(handle: int) -> bool:
-    """Whether a process is there at all, be it as a zombie."""
+    """Whether a process exists, also as a zombie."""
     try:
         signal.pidfd_send_signal(handle, 0)
     except ProcessLookupError:
@@ -106,7 +106,7 @@ def _identity(path: Path) -> tuple[int, int] | None:
 
 
 def inner_pid(status: str) -> int | None:
-    """From the text of /proc/PID/status: the process's id in its container, None outside one."""
+    """A process's id in its container, from the text of /proc/PID/status; None outside one."""
     for line in status.splitlines():
         if line.startswith("NSpid:"):
             ids = line.split()[1:]
@@ -115,7 +115,7 @@ def inner_pid(status: str) -> int | None:
 
 
 def find_inner(netns: str, wanted: int) -> int | None:
-    """This host's id of the process that is `wanted` within the container of a namespace."""
+    """Id on this host of the process with id `wanted` in the container of a namespace."""
     for pid in processes([netns]):
         with suppress(OSError):
             if inner_pid(Path(f"/proc/{pid}/status").read_text()) == wanted:
@@ -124,28 +124,28 @@ def find_inner(netns: str, wanted: int) -> int | None:
 
 
 def pick_subnet(addresses: str, preferred: int) -> str:
-    """A subnet `10.77.X` that none of the host's `addresses` (as `ip -o addr` prints) is in."""
+    """A subnet `10.77.X` without any of the host's `addresses` (output of `ip -o addr`)."""
     for step in range(256):
         subnet = SUBNET.format((preferred + step) % 256)
         if f" {subnet}." not in addresses:
             return subnet
-    raise MachineError("all of 10.77.0.0/16 is taken on this host: no subnet for the cluster")
+    raise MachineError("all of 10.77.0.0/16 is in use on this host: no subnet for the cluster")
 
 
 def add_namespace(name: str) -> None:
-    """Makes a network namespace with its loopback up."""
+    """Create a network namespace with its loopback up."""
     run(["ip", "netns", "add", name])
     run(["ip", "-n", name, "link", "set", "lo", "up"])
 
 
 def add_bridge(tag: str, control: str, subnet: str) -> None:
-    """The cluster's network: a bridge in the controller's namespace and a link to this host."""
+    """Create the cluster's network: a bridge in the controller's namespace, a link to this host."""
     run(["ip", "-batch", "-"], stdin=bridge_commands(tag, control, subnet))
     run(["ip", "-n", control, "-batch", "-"], stdin=control_commands(subnet))
 
 
 def bridge_commands(tag: str, control: str, subnet: str) -> str:
-    """What `ip -batch` does on this host: its own end of the link into the cluster."""
+    """Commands of `ip -batch` on this host, for its end of the link into the cluster."""
     return (
         f"link add {tag} mtu {MTU_B} type veth peer name host0 mtu {MTU_B} netns {control}\n"
         f"address add {subnet}.253/24 dev {tag}\n"
@@ -154,7 +154,7 @@ def bridge_commands(tag: str, control: str, subnet: str) -> str:
 
 
 def control_commands(subnet: str) -> str:
-    """What `ip -batch` does in the controller's namespace."""
+    """Commands of `ip -batch` in the controller's namespace."""
     return (
         f"link add {BRIDGE} mtu {MTU_B} type bridge\n"
         f"address add {subnet}.254/24 dev {BRIDGE}\n"
@@ -164,7 +164,7 @@ def control_commands(subnet: str) -> str:
 
 
 def plug_node(control: str, netns: str, index: int, subnet: str) -> None:
-    """Gives a node's namespace an eth0 on the bridge."""
+    """Create eth0 of a node's namespace, on the bridge."""
     port = f"port{index}"
     run(
         ["ip", "-n", control, "-batch", "-"],
@@ -178,7 +178,7 @@ def plug_node(control: str, netns: str, index: int, subnet: str) -> None:
 
 
 def plug_tap(control: str, index: int) -> None:
-    """Gives the bridge a tap, which a virtual machine in the controller's namespace opens."""
+    """Add a tap to the bridge, for a virtual machine in the controller's namespace."""
     run(
         ["ip", "-n", control, "-batch", "-"],
         stdin=f"tuntap add tap{index} mode tap\n"
@@ -187,10 +187,10 @@ def plug_tap(control: str, index: int) -> None:
 
 
 def remove(tag: str, names: list[str], made_folder: bool) -> list[str]:
-    """Removes a cluster's link and empty namespaces; returns what there was to remove."""
+    """Remove a cluster's link and empty namespaces; return what was removed."""
     removed = []
     if Path(f"/sys/class/net/{tag}").exists():
-        # A namespace goes away some time after its last user: the link must not wait for it.
+        # A namespace disappears some time after its last user: the link must not wait for it.
         run(["ip", "link", "delete", tag])
         removed.append(f"link {tag}")
     for name in names:

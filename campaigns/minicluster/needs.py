@@ -1,4 +1,4 @@
-"""What a minicluster needs of its host, and how to get what is missing."""
+"""What a minicluster needs on its host, and how to get what is missing."""
 
 from __future__ import annotations
 
@@ -31,17 +31,17 @@ def parse(text: str) -> list[Requirement]:
 
 
 def missing(fabric: Fabric) -> list[Requirement]:
-    """What a fabric needs and this host lacks."""
+    """Requirements of a fabric that this host lacks."""
     wanted = parse((SITE / "needs.txt").read_text())
     return [n for n in wanted if n.fabric in ("all", fabric) and not _present(n.thing)]
 
 
 def require(fabric: Fabric) -> None:
-    """Raises `MachineError` with one line that says what is in the way."""
+    """Raise `MachineError` with one line that lists what is missing."""
     if fabric == "rxe" and platform.machine() != "x86_64":
         raise MachineError(
-            f"minicluster: --fabric rxe boots this host's files in a virtual x86_64 machine, "
-            f"and this host is {platform.machine()}: use --fabric veth"
+            f"minicluster: --fabric rxe boots an x86_64 virtual machine from this host's files, "
+            f"but this host is {platform.machine()}: use --fabric veth"
         )
     if lacking := missing(fabric):
         things = ", ".join(f"{n.thing} (package {n.debian})" for n in lacking)

@@ -1,4 +1,4 @@
-"""Running other programs: a failure is one line that names the program and what it said last."""
+"""Runs other programs; an error is one line with the program's name and its last output."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
 
 
 def last_line(text: str) -> str:
-    """The last line that says anything, or a statement that there is none."""
+    """The last line that is not empty, or `no output`."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     return lines[-1] if lines else "no output"
 
@@ -36,9 +36,9 @@ def run(
     timeout_s: float = 60,
     label: str = "",
 ) -> str:
-    """Runs a command to its end and returns its standard output, or raises `MachineError`.
+    """Run a command and return its standard output, or raise `MachineError`.
 
-    `label` is what errors call the command, where its whole line would say less.
+    `label` is the command's name in errors; the default is its whole line.
     """
     label = label or " ".join(command)
     try:
@@ -58,7 +58,7 @@ def run(
             f"{command[0]} is missing: site/minicluster/install.sh installs it"
         ) from error
     except subprocess.TimeoutExpired as error:
-        raise MachineError(f"{label}: no end after {timeout_s:g} s") from error
+        raise MachineError(f"{label}: still running after {timeout_s:g} s") from error
     if done.returncode != 0:
         said = last_line(done.stderr or done.stdout)
         raise MachineError(f"{label}: exit {done.returncode}: {said}")
@@ -68,7 +68,7 @@ def run(
 def start(
     command: Sequence[str], log: Path, env: Mapping[str, str] | None = None
 ) -> subprocess.Popen[bytes]:
-    """Starts a program that outlives this process; what it prints goes to `log`."""
+    """Start a program that outlives this process; its output goes to `log`."""
     try:
         with log.open("ab") as output:
             process = subprocess.Popen(
@@ -88,18 +88,18 @@ def start(
 
 
 def reap() -> None:
-    """Collects what `start` started and has ended meanwhile: a zombie counts as a process."""
+    """Collect ended children of `start`, which would otherwise remain as zombies."""
     _started[:] = [process for process in _started if process.poll() is None]
 
 
 def wait_for(what: str, ready: Callable[[], bool], timeout_s: float, log: Path) -> None:
-    """Asks `ready` until it holds; past the time, `MachineError` with the log's last line."""
+    """Poll `ready` until it is true; after `timeout_s`, `MachineError` with the log's last line."""
     deadline = time.monotonic() + timeout_s
     pause_s = 0.02
     while not ready():
         if time.monotonic() > deadline:
             said = last_line(log.read_text(errors="replace")) if log.exists() else "no log"
-            raise MachineError(f"{what}: not after {timeout_s:g} s; its log ends: {said}")
+            raise MachineError(f"{what}: not ready after {timeout_s:g} s; its log ends: {said}")
         time.sleep(pause_s)
-        # Asking costs processor time that the nodes boot on.
+        # Polling takes processor time from the booting nodes.
         pause_s = min(0.5, pause_s * 1.2)

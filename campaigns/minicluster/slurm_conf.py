@@ -12,7 +12,7 @@ from campaigns.minicluster.spec import Spec
 
 @dataclass(frozen=True)
 class Hardware:
-    """What slurm.conf says of every node, and how its slurmd may track processes."""
+    """Size of every node in slurm.conf, and how slurmd may track processes."""
 
     cpus: int
     memory_mib: int
@@ -22,7 +22,7 @@ class Hardware:
 def render(
     spec: Spec, layout: ClusterLayout, subnet: str, hardware: Hardware, this_host: str
 ) -> dict[str, str]:
-    """File name -> text of everything that the daemons read."""
+    """File name -> text of all files that the daemons read."""
     return {
         "slurm.conf": _slurm_conf(spec, layout, subnet, hardware),
         "slurmdbd.conf": _fill("slurmdbd.conf", _paths(layout)),
@@ -59,11 +59,11 @@ def _slurm_conf(spec: Spec, layout: ClusterLayout, subnet: str, hardware: Hardwa
             "site": str(SITE),
             # slurmstepd makes sockets in its spool folder, which a 9p mount cannot hold.
             "spool": "/run/slurmd/%n" if virtual else f"{layout.state}/spool/%n",
-            # The PMIx plugin makes folders here that containers, which share /tmp, must not share.
+            # The PMIx plugin creates folders here; containers share /tmp but must not share these.
             "tmp": "/tmp" if virtual else f"{layout.state}/tmp/%n",
             "pid_folder": "/run" if virtual else f"{layout.state}/run",
             "proctrack": f"proctrack/{tracking}",
-            # An emulated processor on a busy host can be silent for seconds.
+            # An emulated processor on a busy host may not answer for seconds.
             "slurmd_timeout_s": "30" if virtual else "10",
             "message_timeout_s": "30" if virtual else "10",
             "nodes": "\n".join(nodes),
@@ -73,7 +73,7 @@ def _slurm_conf(spec: Spec, layout: ClusterLayout, subnet: str, hardware: Hardwa
 
 
 def hosts(spec: Spec, subnet: str, this_host: str) -> str:
-    """The nodes' /etc/hosts. `this_host` is the name under which this host submits jobs."""
+    """The nodes' /etc/hosts. `this_host` is the name of the host that submits jobs."""
     lines = ["127.0.0.1 localhost", f"{subnet}.253 {this_host}", f"{subnet}.254 control"]
     lines += [f"{subnet}.{n.index} {n.name}" for n in spec.members()]
     return "\n".join(lines) + "\n"

@@ -1,4 +1,4 @@
-"""What is asked of a minicluster: its fabric, its nodes, and which of them are origins."""
+"""Options of a minicluster: its fabric, its nodes, and which of them are origins."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ Role = Literal["target", "origin"]
 MAX_NODES = 200
 #: A guest below this runs out of memory while slurmd starts a step.
 MIN_MEMORY_MIB = 384
-#: Processors of a socket; all are threads of one QEMU on this host's cores. With three in each of
-#: two sockets the kernel hangs once it has started them (Linux 6.1, QEMU 7.2, emulated).
+#: Processors of a socket, which are threads of one QEMU on this host's cores. With three in each of
+#: two sockets, the emulated kernel hangs after it has started them (Linux 6.1, QEMU 7.2).
 CORES = (1, 2, 4, 8)
 
 
@@ -31,17 +31,17 @@ class Node:
 
 @dataclass(frozen=True)
 class Spec:
-    """A checked request. `numa`, `memory_mib` and `shares` matter to virtual machines only."""
+    """Checked options. `numa`, `memory_mib` and `shares` are for virtual machines only."""
 
     fabric: Fabric
     nodes: int
     origins: int
     numa: int = 1
-    #: Processors of each NUMA node of a virtual machine, which is a socket of its own. Nodes of
-    #: veth have all of the host's: 1 is their share of them, more is what each counts as.
+    #: rxe: processors of each NUMA node of a virtual machine, which is a separate socket. veth:
+    #: cores that each node counts as; 1 means its share of the host's.
     cores: int = 1
     memory_mib: int = 1024
-    #: Folders that virtual machines may write, beside the checkout and the state folder.
+    #: Folders that virtual machines may write to, besides the checkout and the state folder.
     shares: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
@@ -58,8 +58,8 @@ class Spec:
             raise InputError(f"--numa {self.numa}: allowed are 1 and 2")
         if self.numa == 2 and self.fabric != "rxe":
             raise InputError(
-                "--numa 2: only --fabric rxe emulates NUMA nodes, "
-                "nodes of veth share the host's memory"
+                "--numa 2: cannot be combined with --fabric veth, whose nodes share the host's "
+                "memory; allowed: --fabric rxe"
             )
         if self.cores not in CORES:
             raise InputError(f"--cores {self.cores}: allowed are {', '.join(map(str, CORES))}")

@@ -1,4 +1,4 @@
-"""`state.json`: what a running minicluster is, for `status`, for `down`, and for machine files.
+"""`state.json`: description of a running minicluster, for `status`, `down` and machine files.
 
     {"minicluster": 1, "phase": "up", "state": PATH, "fabric": "veth", "tag": "nimc-1a2b3c",
      "subnet": "10.77.5", "slurm_conf": PATH, "accelerator": null, "spec": {...},
@@ -7,8 +7,8 @@
                 "rdma_device": null, "cpus": 2, "memory_mib": 2000, "numa_nodes": 1}],
      "up_took_s": 3.2, "made_netns_folder": true}
 
-`rdma_device` is `rxe0` on the rxe fabric, `accelerator` there `kvm` or `tcg`. `phase` is
-`starting` until everything answered.
+On the rxe fabric `rdma_device` is `rxe0`, and `accelerator` is `kvm` or `tcg`. `phase` is
+`starting` until everything answers.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from campaigns.minicluster.layout import ClusterLayout
 from campaigns.minicluster.spec import Spec
 
 VERSION = 1
-#: The first file in a state folder: only a folder with it is ever removed.
+#: The first file in a state folder: only a folder with it is removed.
 MARKER = "minicluster"
 
 
@@ -42,7 +42,7 @@ class State:
     made_netns_folder: bool = False
 
     def as_dict(self, layout: ClusterLayout) -> dict[str, Any]:
-        """The document, as the module's docstring shows it."""
+        """The document shown in the module's docstring."""
         return {
             "minicluster": VERSION,
             "phase": self.phase,
@@ -73,14 +73,14 @@ class State:
 
 
 def write(layout: ClusterLayout, state: State) -> None:
-    """Replaces `state.json` as a whole."""
+    """Replace `state.json` atomically."""
     part = layout.state_json.with_suffix(".part")
     part.write_text(json.dumps(state.as_dict(layout), indent=1) + "\n")
     os.replace(part, layout.state_json)
 
 
 def read(layout: ClusterLayout) -> State | None:
-    """The state, or None where there is none or it was not written to its end."""
+    """The state, or None if there is none or it is incomplete."""
     try:
         found = json.loads(layout.state_json.read_text())
         spec = found["spec"]
@@ -98,20 +98,20 @@ def read(layout: ClusterLayout) -> State | None:
         return None
 
 
-def check_ours(folder: Path) -> None:
-    """`InputError` where a folder holds something that no minicluster put there."""
+def check_owner(folder: Path) -> None:
+    """`InputError` if a folder has another owner or was not made by a minicluster."""
     if not folder.exists():
         return
     if folder.stat().st_uid != os.geteuid():
-        raise InputError(f"--state {folder}: allowed is a folder of your own, this is not")
+        raise InputError(f"--state {folder}: another user's folder; allowed: one of your own")
     if not folder.is_dir() or (any(folder.iterdir()) and not (folder / MARKER).exists()):
         raise InputError(
-            f"--state {folder}: allowed are a new or empty folder and one of a minicluster"
+            f"--state {folder}: not a minicluster's folder; allowed: one, or a new or empty folder"
         )
 
 
 def claim(folder: Path) -> None:
-    """Makes a state folder and marks it as one."""
-    check_ours(folder)
+    """Create a state folder and mark it as one."""
+    check_owner(folder)
     folder.mkdir(mode=0o755, parents=True, exist_ok=True)
     (folder / MARKER).touch()

@@ -1,4 +1,4 @@
-"""The veth fabric: every node a container on the bridge."""
+"""The veth fabric: every node is a container on the bridge."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def start_nodes(
     kind: cgroups.Kind,
     groups: dict[str, Path],
 ) -> None:
-    """Starts the nodes' containers and returns when each can be entered."""
+    """Start the nodes' containers; return when all can be entered."""
     for node in nodes:
         containers.launch(layout, node.name, kind, groups.get(node.name))
         namespaces.plug_node(layout.netns(CONTROL), layout.netns(node.name), node.index, subnet)
@@ -26,5 +26,5 @@ def start_nodes(
 
 
 def pid(layout: ClusterLayout, name: str) -> int | None:
-    """The id on this host of a node's process 1, None where the node does not run."""
+    """Id on this host of a node's process 1, None if the node is not running."""
     return namespaces.find_inner(layout.netns(name), 1)

@@ -18,11 +18,11 @@ from campaigns.minicluster.spec import Node, Spec
 
 Accelerator = Literal["kvm", "tcg"]
 
-#: A kernel under KVM says its first word well within this; emulated it would take longer.
+#: A kernel under KVM prints its first line well within this; an emulated one takes longer.
 PROBE_S = 3.0
 PROBE_SAYS = "nimc: the probe runs"
 
-#: What saves time at boot, and what an emulated clock needs to be left alone.
+#: Options that save time at boot, and that keep the kernel from rejecting an emulated clock.
 _KERNEL = (
     "console=ttyS0 panic=-1 nokaslr mitigations=off audit=0 apparmor=0 random.trust_cpu=on "
     "8250.nr_uarts=1 cryptomgr.notests nowatchdog loglevel=3"
@@ -32,7 +32,7 @@ _KERNEL_TCG = "no_timer_check tsc=reliable lpj=2600000"
 
 @dataclass(frozen=True)
 class Image:
-    """What all machines of a cluster boot, and how they are run."""
+    """Kernel, initramfs and accelerator of all machines of a cluster."""
 
     kernel: Path
     initramfs: Path
@@ -48,7 +48,7 @@ class Machines:
     running: dict[str, subprocess.Popen[bytes]]
 
     def check(self) -> None:
-        """Raises `MachineError` where one has ended, with the last line of its console."""
+        """Raise `MachineError` if one has ended, with the last line of its console."""
         for name, process in self.running.items():
             if process.poll() is not None:
                 said = last_line(self.layout.log(name).read_text(errors="replace"))
@@ -56,7 +56,7 @@ class Machines:
 
 
 def start_nodes(spec: Spec, layout: ClusterLayout, subnet: str) -> Machines:
-    """Starts the nodes' machines and returns at once."""
+    """Start the nodes' machines; return at once."""
     (layout.state / "shares").write_text(shares_file(spec, layout))
     kernel, initramfs = images.make(layout.state / "run")
     image = Image(kernel, initramfs, choose_accelerator(layout, kernel, initramfs))
@@ -69,12 +69,12 @@ def start_nodes(spec: Spec, layout: ClusterLayout, subnet: str) -> Machines:
 
 
 def _enter(layout: ClusterLayout) -> list[str]:
-    """Into the controller's network namespace: taps are there, and `down` looks there."""
+    """Enter the controller's network namespace, where the taps are and `down` searches."""
     return ["nsenter", f"--net={namespaces.NETNS / layout.netns(CONTROL)}"]
 
 
 def choose_accelerator(layout: ClusterLayout, kernel: Path, initramfs: Path) -> Accelerator:
-    """KVM where a machine really boots with it: on nested hosts /dev/kvm may exist and not work."""
+    """KVM if a machine boots with it: on nested hosts /dev/kvm may exist but not work."""
     if not Path("/dev/kvm").exists():
         return "tcg"
     image = Image(kernel, initramfs, "kvm")
@@ -104,7 +104,7 @@ def choose_accelerator(layout: ClusterLayout, kernel: Path, initramfs: Path) -> 
 
 
 def machine(image: Image, memory_mib: int) -> list[str]:
-    """The part of QEMU's command line that the probe and the nodes share."""
+    """Common part of QEMU's command line for the probe and the nodes."""
     accelerator = "tcg,tb-size=256" if image.accelerator == "tcg" else "kvm"
     return [
         "qemu-system-x86_64",
@@ -147,7 +147,7 @@ def _filesystem(tag: str, folder: Path, options: str) -> list[str]:
 
 
 def _numa(spec: Spec) -> Sequence[str]:
-    """A topology only: a socket and half of the memory each, all of the same latency."""
+    """Two nodes, each a socket with half of the memory. Topology only: latencies are equal."""
     if spec.numa == 1:
         return []
     half_mib = spec.memory_mib // 2
@@ -162,30 +162,30 @@ def _numa(spec: Spec) -> Sequence[str]:
 
 
 def shares(spec: Spec, layout: ClusterLayout) -> dict[str, Path]:
-    """Tag -> folder that guests may write. A folder within another one is not shared twice."""
+    """Tag -> folder that guests may write to. A folder within another one is not shared twice."""
     wanted = {layout.state, CHECKOUT, *(Path(folder) for folder in spec.shares)}
     for folder in wanted:
         if folder == Path("/") or any(c.isspace() or c == "," for c in str(folder)):
             raise InputError(
-                f"--share {folder}: allowed are folders below / without spaces and commas, "
-                "and the checkout must be such a one"
+                f"--share {folder}: allowed: folders below / without spaces and commas in their "
+                "path; the same holds for the checkout"
             )
     outer = sorted(folder for folder in wanted if wanted.isdisjoint(folder.parents))
     return {f"share{i}": folder for i, folder in enumerate(outer)}
 
 
 def shares_file(spec: Spec, layout: ClusterLayout) -> str:
-    """What guest-boot.sh reads: a tag and its folder a line."""
+    """Input of guest-boot.sh: lines of a tag and its folder."""
     return "".join(f"{tag} {folder}\n" for tag, folder in shares(spec, layout).items())
 
 
 def pid(layout: ClusterLayout, name: str) -> int | None:
-    """The id of a machine's QEMU, None where it does not run."""
+    """Id of a machine's QEMU, None if it is not running."""
     try:
         written = int(_pidfile(layout, name).read_text())
     except (FileNotFoundError, ValueError):
         return None
-    # A number alone could by now be anyone's: it must be a process of this cluster.
+    # The id may have been reused: it must be a process of this cluster.
     return written if written in namespaces.processes([layout.netns(CONTROL)]) else None
 
 

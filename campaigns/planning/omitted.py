@@ -1,4 +1,4 @@
-"""What a machine cannot have of a campaign: left out before anything runs, with the reason."""
+"""Cases and levels that a machine cannot run: left out before anything runs, with the reason."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Omitted:
     """A case that is not measured on this machine, or a level of one."""
 
     case: str
-    #: One line for people.
+    #: One line.
     reason: str
     #: The level that the machine lacks; None where it lacks the whole case.
     factor: str | None = None
@@ -27,16 +27,16 @@ class Omitted:
 
     @property
     def what(self) -> str:
-        """What is left out, for people."""
+        """The case, with the level if only that is left out."""
         if self.factor is None or self.level is None:
             return self.case
         return f"{self.case} {self.factor}={level_text(self.level)}"
 
 
 def leave_out(campaign: Campaign, machine: Machine) -> tuple[Campaign, list[Omitted]]:
-    """The campaign without the cases and levels that the machine lacks, and those.
+    """The campaign without cases and levels that the machine cannot run, and a list of those.
 
-    Raises InputError where no case is left.
+    Raises InputError if no case is left.
     """
     left: list[Entry] = []
     absent: list[Omitted] = []
@@ -51,7 +51,7 @@ def leave_out(campaign: Campaign, machine: Machine) -> tuple[Campaign, list[Omit
 
 
 def _keep(arms: Sequence[str], case: Entry, machine: Machine) -> tuple[Entry | None, list[Omitted]]:
-    """A case with the levels that the machine has; None where nothing is left of it."""
+    """A case with the levels that the machine has; None if none is left."""
     for name, level in case.between.items():
         if reason := lacking(machine, name, level):
             return None, [Omitted(case.name, reason)]
@@ -84,12 +84,12 @@ def _cells(absent: Sequence[Omitted]) -> list[tuple[str | None, Level | None]]:
 def _has_treatments(arms: Sequence[str], case: Entry) -> bool:
     try:
         return bool(cases.treatments(arms, case))
-    except InputError:  # exclude and only leave out the rest
+    except InputError:  # `exclude` and `only` remove the rest
         return False
 
 
-def told(absent: Sequence[Omitted]) -> list[str]:
-    """A line for each reason, with what it is given for."""
+def omission_lines(absent: Sequence[Omitted]) -> list[str]:
+    """A line for each reason, with the cases and levels it applies to."""
     reasons = dict.fromkeys(each.reason for each in absent)
     return [
         f"left out ({reason}): {', '.join(each.what for each in absent if each.reason == reason)}"

@@ -1,4 +1,4 @@
-"""What ReFrame's partitions say of the jobs of a campaign. Pure functions."""
+"""Scheduler and time limit of a campaign's jobs, from ReFrame's partitions. Pure functions."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ _SECONDS = (86400, 3600, 60, 1)
 Partitions = Sequence[Mapping[str, Any]]
 
 
-def of_targets(partitions: Partitions, name: str | None) -> Partitions:
-    """Those that targets may be of: the one of that name, else any."""
+def target_partitions(partitions: Partitions, name: str | None) -> Partitions:
+    """Partitions that targets may come from: the one of that name, else any."""
     return [part for part in partitions if name in (None, part.get("name"))]
 
 
-def are_of_slurm(partitions: Partitions) -> bool:
+def use_slurm(partitions: Partitions) -> bool:
     """Whether Slurm runs the jobs of any of them."""
     return any(part.get("scheduler") in ("slurm", "squeue") for part in partitions)
 
 
 def time_limit_s(partitions: Partitions) -> float | None:
-    """The shortest of their time limits, seconds; None where no job is limited by ReFrame."""
+    """The shortest of their time limits, seconds; None if ReFrame sets none."""
     limits = [_seconds(part.get("time_limit")) for part in partitions]
     return min((limit for limit in limits if limit), default=None)
 
 
 def _seconds(limit: object) -> float:
-    """A limit as ReFrame spells it: `1d2h3m4s`, or a number of seconds; 0 is none."""
+    """A limit in ReFrame's form, `1d2h3m4s` or a number of seconds; 0 is none."""
     if isinstance(limit, int | float):
         return float(limit)
     found = _LIMIT.fullmatch(limit) if isinstance(limit, str) else None
@@ -41,14 +41,14 @@ def _seconds(limit: object) -> float:
 
 
 def too_long(planned: Plan, limit_s: float | None) -> list[str]:
-    """A line for each case whose blocks are expected to outlast their job."""
+    """A line for each case whose blocks are expected to exceed the time limit of their job."""
     lines = []
     for case in planned.cases:
         longest = max(case.blocks, key=lambda block: block.duration_s)
         if limit_s is not None and longest.duration_s > limit_s:
             lines.append(
                 f"{case.case}: {longest.pairs} pairs in one job take {duration(longest.duration_s)}"
-                f", and its time_limit in configs/{planned.machine}.py is {duration(limit_s)}:"
-                " ask for fewer (pairs.block), or raise it"
+                f", but time_limit in configs/{planned.machine}.py is {duration(limit_s)}:"
+                " reduce pairs.block, or raise the limit"
             )
     return lines

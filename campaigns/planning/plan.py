@@ -14,24 +14,24 @@ from campaigns.request.cases import treatments
 from campaigns.request.schema import Campaign, Entry, Pairs
 from reframe_tests.crossing import Crossed, as_text, cells_as_text, level_text
 
-#: Stands in a planned command for the folder of a run that has no name yet.
+#: Placeholder in planned commands for the folder of a run that has no name yet.
 RUN = "$RUN"
-#: What a block costs beside its runs: ReFrame's start, the build, the writers' rate alone; seconds.
+#: Time of a block without its runs: ReFrame's start, the build, the writers' rate alone; seconds.
 _BLOCK_S = 8.0
-#: What a run costs beside the application's time: conductor, writers' ramp; seconds.
+#: Time of a run without the application: conductor, writers' ramp; seconds.
 _RUN_S = 0.2
 _RAMP_S = 2.0
 #: What each rate and message beyond the first adds to a block: its writers' rate alone; seconds.
 _ALONE_S = 4.0
 
-#: When a block is run: always, until the interval is as narrow as the campaign asks, or where the
-#: models of a sweep's other cases disagree.
+#: When a block is run: always, until the interval is as narrow as requested, or if the models of
+#: a sweep's other cases disagree.
 Needed = Literal["always", "until precise", "where models disagree"]
 
 
 @dataclass(frozen=True)
 class Site:
-    """What the plan needs to know of a machine."""
+    """What the plan needs to know about a machine."""
 
     machine: str
     #: ReFrame's settings file, and the folder of the checks.
@@ -41,7 +41,7 @@ class Site:
     origin_nodes: int
     #: ReFrame's partition of the targets; None takes the first that can run a check.
     partition: str | None = None
-    #: Whether Slurm runs the jobs, and after how long they are ended; None: not told.
+    #: Whether Slurm runs the jobs, and their time limit; None if unknown.
     slurm: bool = False
     time_limit_s: float | None = None
 
@@ -71,13 +71,13 @@ class PlannedTreatment:
 
 @dataclass(frozen=True)
 class Case:
-    """One workload with its settings, measured until it is known well enough."""
+    """One workload with its settings, measured until its interval is narrow enough."""
 
     case: str
     workload: str
     arms: list[str]
     treatments: list[PlannedTreatment]
-    #: Factors whose levels change within a block, and the levels that make it a case of its own.
+    #: Factors whose levels change within a block, and the case's levels of all others.
     factors_within: dict[str, list[Level]]
     factors_between: dict[str, Level]
     target_nodes: int
@@ -86,7 +86,7 @@ class Case:
     pairs_most: int
     duration_least_s: float
     duration_most_s: float
-    #: Whether the most that the campaign takes counts it: a sweep of few cores leaves others out.
+    #: Whether the maximum counts it: a sweep of few cores skips some cases.
     counts: bool
     blocks: list[Block]
 
@@ -98,14 +98,14 @@ class Case:
 
 @dataclass(frozen=True)
 class Plan:
-    """Everything that a campaign asks of a machine."""
+    """All cases of a campaign on a machine."""
 
     campaign: str
     machine: str
     cases: list[Case]
 
     def as_dict(self) -> dict[str, Any]:
-        """The plan as JSON holds it, with its sums."""
+        """The plan as in JSON, with its sums."""
         least = sum(case.nodes * case.duration_least_s for case in self.cases) / 3600
         counted = [case for case in self.cases if case.counts]
         most = sum(case.nodes * case.duration_most_s for case in counted) / 3600
@@ -118,9 +118,9 @@ class Plan:
 
 
 def plan(campaign: Campaign, site: Site, origins: Mapping[str, int] | None = None) -> Plan:
-    """The cases of a campaign on a machine, in the order in which they are run.
+    """The cases of a campaign on a machine, in the order they are run.
 
-    `origins` has the origin nodes of cases that do not take the machine's.
+    `origins` gives the origin nodes of cases that do not use the machine's number.
     """
 
     def of(entry: Entry) -> Site:
@@ -134,7 +134,7 @@ def plan(campaign: Campaign, site: Site, origins: Mapping[str, int] | None = Non
 def plan_case(campaign: Campaign, entry: Entry, site: Site) -> Case:
     """One case with all the blocks that it may take."""
     sizes = block_sizes(campaign.pairs)
-    chosen = sweep.is_chosen(entry, campaign.cases)
+    chosen = sweep.is_optional(entry, campaign.cases)
     crossed = treatments(campaign.arms, entry)
     blocks = []
     planned = 0
@@ -166,7 +166,7 @@ def plan_case(campaign: Campaign, entry: Entry, site: Site) -> Case:
 
 
 def block_sizes(pairs: Pairs) -> list[int]:
-    """Pairs of each block of a case that is measured as often as its cap allows."""
+    """Pairs of each block of a case that is measured up to its cap."""
     sizes: list[int] = []
     while size := next_block(sum(sizes), pairs, precise=False):
         sizes.append(size)
@@ -181,7 +181,7 @@ def next_block(done: int, pairs: Pairs, *, precise: bool) -> int:
 
 
 def run_s(role: Role, entry: Entry) -> float:
-    """Expected length of one run with all that belongs to it, seconds."""
+    """Expected length of one run with its overhead, seconds."""
     return entry.expect + _RUN_S + (_RAMP_S if role in ("effect", "control") else 0.0)
 
 
@@ -224,13 +224,13 @@ def command(
 
 
 def _crossing(entry: Entry) -> dict[str, str]:
-    """What the check crosses, as text; nothing where there are no factors."""
-    told = {
+    """The check's variables for factors, as text; empty without factors."""
+    texts = {
         "factors": as_text(entry.factors),
         "exclude": cells_as_text(entry.exclude),
         "only": cells_as_text(entry.only),
     }
-    return {name: text for name, text in told.items() if text}
+    return {name: text for name, text in texts.items() if text}
 
 
 def _system(site: Site) -> str:

@@ -1,4 +1,4 @@
-"""What is asked of which machine: reads the files that a command names, checks them together."""
+"""Reads the campaign and machine files of a command and checks them together."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from injection.machine import machine
 
 @dataclass(frozen=True)
 class Request:
-    """A campaign, the machine it is asked of, and where ReFrame finds both."""
+    """A campaign and the machine to run it on."""
 
     campaign: Campaign
-    #: What it asks for and this machine cannot have.
+    #: What this machine cannot run.
     absent: list[Omitted]
     #: The campaign file as it was read.
     text: str
@@ -32,24 +32,24 @@ class Request:
 
 
 def prepare(campaign_file: Path, machine_name: str, root: Path = checkout.ROOT) -> Request:
-    """Raises InputError for a campaign or a machine that is not known, or not right."""
+    """Raises InputError for an unknown or invalid campaign or machine."""
     described = machine.load(machine_name, root)
     config = root / "configs" / f"{machine_name}.py"
     if not config.is_file():
-        raise InputError(f"machine {machine_name!r}: there is no configs/{machine_name}.py")
+        raise InputError(f"machine {machine_name!r}: configs/{machine_name}.py does not exist")
     folder = root / "reframe_tests"
     shared = described.origins.policy == "same_host"
     checks = checks_in(folder)
     loaded = cases.expand(load_campaign(campaign_file, checks, described), checks, same_host=shared)
     campaign, absent = leave_out(sweep.expand(loaded, described), described)
-    targets = partitions.of_targets(settings_of(config).partitions, described.partition)
+    targets = partitions.target_partitions(settings_of(config).partitions, described.partition)
     site = Site(
         machine=machine_name,
         config=config,
         checks=folder,
         origin_nodes=0 if shared else described.origins.nodes,
         partition=described.partition,
-        slurm=not shared or partitions.are_of_slurm(targets),
+        slurm=not shared or partitions.use_slurm(targets),
         time_limit_s=partitions.time_limit_s(targets),
     )
     return Request(campaign, absent, campaign_file.read_text(encoding="utf-8"), described, site)

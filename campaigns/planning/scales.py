@@ -1,4 +1,4 @@
-"""What each scale of a scaling campaign comes to, before a node is booked. Pure."""
+"""Load and expected slowdown of each scale of a scaling campaign. Pure."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ _SIMULATED_S = 25.0
 
 @dataclass(frozen=True)
 class Scale:
-    """One arm of one scale; None where the machine's file or the campaign does not tell."""
+    """One arm of one scale; None where machine file and campaign do not give it."""
 
     case: str
     arm: str
     target_nodes: int
     origin_nodes: int
-    #: Whole writers at work at a time, each write's length, and writes that begin in a second.
+    #: Concurrent writers, length of a write, and writes that begin in a second.
     writers: int
     write_s: float
     writes_per_s: float
     #: Bytes of one write, and of all writes of one run.
     write_b: float | None
     run_b: float | None
-    #: Share of the busiest origin's link that its writers take, over the length of a write.
+    #: Share of the busiest origin's link that its writers use during a write.
     link_share: float | None
-    #: Slowdown by simulation, and the pairs whose interval is narrow enough to see it: as narrow
-    #: as the campaign asks, or as the effect is large.
+    #: Simulated slowdown, and the pairs needed to detect it: the interval is as narrow as the
+    #: campaign requests, or as the effect is large.
     slowdown_simulated: float | None
     pairs_needed: int | None
 

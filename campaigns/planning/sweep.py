@@ -1,8 +1,8 @@
 """Sweeps of the contention model: numbers of computing cores on placements, as cases.
 
-The model is that of Denis, Jeannot and Swartvagher. A placement is a pair of NUMA nodes: that of
-the computations' data, and that of the buffers of the communications. What both come to follows
-from the machine.
+The model is that of Denis, Jeannot and Swartvagher. A placement is a pair of NUMA nodes: one for
+the computation's data, one for the communication's buffers. The machine's file decides which
+placements and numbers of cores there are.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from injection.machine.machine import Machine
 
 
 def expand(campaign: Campaign, machine: Machine) -> Campaign:
-    """The campaign with a case for each number of cores and placement in the place of each sweep.
+    """The campaign with each sweep replaced by a case for each number of cores and placement.
 
-    Raises InputError where the machine has no cores for the application.
+    Raises InputError if the machine has no cores for the application.
     """
     entries = [
         case
@@ -41,7 +41,7 @@ def _cases(entry: Entry, machine: Machine) -> list[Entry]:
 def placements(machine: Machine, *, calibration: bool) -> list[tuple[int, int]]:
     """Pairs of NUMA nodes: both on the first node of a socket, of the first two sockets; or all.
 
-    Those two come first in any case: a run that is stopped can be fitted all the same.
+    Those two always come first, so that a run that is stopped can still be fitted.
     """
     facts = machine.node_facts()
     per_socket = max(1, facts.numa_nodes // facts.sockets)
@@ -58,21 +58,21 @@ def socket_cores(machine: Machine) -> int:
 
 
 def siblings(entry: Entry, cases: Sequence[Entry]) -> list[Entry]:
-    """Cases of a chosen case's placement, itself included, from the fewest cores to the most."""
-    same = (each for each in cases if each.chosen and _place(each) == _place(entry))
+    """All cases of an adaptive case's placement, from the fewest cores to the most."""
+    same = (each for each in cases if each.adaptive and _place(each) == _place(entry))
     return sorted(same, key=_n)
 
 
-def is_chosen(entry: Entry, cases: Sequence[Entry]) -> bool:
-    """Whether it may be left out: the fewest and the most cores of a placement are not."""
-    if not entry.chosen:
+def is_optional(entry: Entry, cases: Sequence[Entry]) -> bool:
+    """Whether a case may be skipped; those with the fewest and the most cores may not."""
+    if not entry.adaptive:
         return False
     same = siblings(entry, cases)
     return entry.name not in (same[0].name, same[-1].name)
 
 
 def most(entry: Entry, cases: Sequence[Entry]) -> list[Entry]:
-    """As many of a chosen case's siblings as may be measured: all have the same cost."""
+    """As many of an adaptive case's siblings as may be measured; all cost the same."""
     from analysis.contention import calibrate  # fitting takes a second to load
 
     same = siblings(entry, cases)
@@ -80,9 +80,9 @@ def most(entry: Entry, cases: Sequence[Entry]) -> list[Entry]:
 
 
 def next_case(run: Path, same: Sequence[Entry], begun: Sequence[Entry]) -> Entry | None:
-    """The case of a placement to measure next, None when its model is known well enough.
+    """The case of a placement to measure next, None when its model is good enough.
 
-    `same` are all of the placement's cases, `begun` those that were measured or could not be.
+    `same` are all cases of the placement, `begun` those that were measured or failed.
     """
     from analysis.contention import calibrate, from_run
 
@@ -90,7 +90,7 @@ def next_case(run: Path, same: Sequence[Entry], begun: Sequence[Entry]) -> Entry
         return same[0]
     try:
         points = from_run.load(run, None).at(same[0].set["node"], same[0].set["comm_node"])
-    except InputError:  # no sample counts: that the case failed is told by then
+    except InputError:  # no accepted sample; the failure has been reported
         return None
     cores = _n(same[-1])
     n = calibrate.next_n(points, cores, calibrate.points_allowed(cores))

@@ -1,1 +1,1 @@
-"""What is asked: the campaign file, its schema and its faults."""
+"""The campaign file: its schema, and the checks of it."""

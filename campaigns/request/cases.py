@@ -13,29 +13,29 @@ from campaigns.request.checks import CheckVariables
 from campaigns.request.schema import Campaign, Entry
 from reframe_tests.crossing import Cell, Crossed, cross, level_text
 
-#: The factor whose levels stand alone in the names of cases: `lammps@4`.
+#: The factor whose levels appear without its name in names of cases: `lammps@4`.
 _NODES = "nodes"
-#: What may not stand in the name of a case, which names files.
+#: Characters that are not allowed in the name of a case, which names files.
 _UNSAFE = re.compile(r"[^A-Za-z0-9._@+%=,-]")
 
 
 def standard_arms(*, same_host: bool) -> list[str]:
-    """Arms where a campaign with factors names none; a control only where it tells something."""
+    """Arms of a campaign with factors that gives none; the control only on a shared host."""
     roles = {"baseline", "floor", *(["control"] if same_host else [])}
     return [name for name, arm in ARMS.items() if name == "on" or arm.role in roles]
 
 
 def scheduled(arms: Sequence[str]) -> list[str]:
-    """Those of the arms whose writers follow a timetable."""
+    """The arms whose writers follow a timetable."""
     return [arm for arm in arms if ARMS[arm].writing == "scheduled"]
 
 
 def expand(
     campaign: Campaign, checks: Mapping[str, CheckVariables], *, same_host: bool
 ) -> Campaign:
-    """The campaign with its cases in the place of its entries; each holds all it is crossed with.
+    """The campaign with its entries replaced by cases; each has all factors it is crossed with.
 
-    One without factors stays as it is.
+    A campaign without factors is returned unchanged.
     """
     asked: list[Campaign | Entry] = [campaign, *campaign.workloads]
     if not any(each.factors or each.exclude or each.only for each in asked):
@@ -56,7 +56,7 @@ def expand(
 
 
 def factors_of(campaign: Campaign, entry: Entry) -> dict[str, list[Level]]:
-    """All factors of an entry; its own levels take the place of the campaign's."""
+    """All factors of an entry; its own levels override the campaign's."""
     return {**campaign.factors, **entry.factors}
 
 
@@ -79,15 +79,15 @@ def cases_of(campaign: Campaign, entry: Entry, check: CheckVariables) -> list[En
 
 
 def _suffix(levels: Mapping[str, Level]) -> str:
-    told = (
+    parts = (
         level_text(level) if name == _NODES else f"{name}={level_text(level)}"
         for name, level in levels.items()
     )
-    return _UNSAFE.sub("_", ",".join(told))
+    return _UNSAFE.sub("_", ",".join(parts))
 
 
 def _remaining(cells: Sequence[Cell], levels: Mapping[str, Level]) -> list[dict[str, Level]]:
-    """What cells say of a case at these levels; those that speak of other levels say nothing."""
+    """The rest of each cell that matches these levels of a case; other cells are dropped."""
     return [
         {name: level for name, level in cell.items() if name not in levels}
         for cell in cells
@@ -96,7 +96,7 @@ def _remaining(cells: Sequence[Cell], levels: Mapping[str, Level]) -> list[dict[
 
 
 def treatments(arms: Sequence[str], case: Entry) -> list[Crossed]:
-    """What a pair of a case is made of. Raises InputError where nothing is left to compare."""
+    """The treatments of a pair. Raises InputError if nothing is left to compare."""
     found = cross(arms, case.factors, case.exclude, case.only)
     if all(each.baseline is None for each in found):
         raise InputError("exclude, only: no treatment is left; allowed: some of them")

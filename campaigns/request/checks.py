@@ -1,7 +1,8 @@
-"""Which checks there are, and which of their variables a campaign may set.
+"""The checks and the variables that a campaign may set.
 
-ReFrame itself tells, in a process of its own (`read_checks`), so that inherited variables count.
-Its answer is kept until a check changes, so that a plan of thousands of cases starts no ReFrame.
+ReFrame itself lists them, in a separate process (`read_checks`), so inherited variables are
+included. The answer is cached until a check changes, so a plan of thousands of cases starts no
+ReFrame.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from analysis.checkout import ROOT
 from analysis.errors import MachineError
 from reframe_tests.factors import FACTORS
 
-#: Variables that a campaign sets by keys of its own, or that name a place in the run.
+#: Variables that a campaign sets by other keys, or that name a place in the run.
 GOVERNED = frozenset(
     {
         "arms",
@@ -45,7 +46,7 @@ GOVERNED = frozenset(
         "workload",
     }
 )
-#: Variables that checks fill in by themselves.
+#: Variables that checks set themselves.
 _OWN = frozenset({"mpi", "notes", "package", "program", "provenance", "stack"})
 #: How long ReFrame may take to read the checks, seconds.
 _ANSWER_S = 120.0
@@ -53,11 +54,11 @@ _ANSWER_S = 120.0
 
 @dataclass(frozen=True)
 class CheckVariables:
-    """What a campaign must know of a check."""
+    """What a campaign must know about a check."""
 
-    #: Its variables, inherited ones included; ReFrame's own are none of them.
+    #: Its variables, inherited ones included, without ReFrame's own.
     variables: frozenset[str]
-    #: Those of its own that may change from one run of a block to the next.
+    #: Its own variables that may change from one run of a block to the next.
     within_block: frozenset[str] = frozenset()
     #: Whether its figure of merit may be compared between numbers of cores.
     comparable_across_cores: bool = False
@@ -73,14 +74,14 @@ class CheckVariables:
         return self.settable | (self.variables & FACTORS.keys())
 
     def changes_within(self, factor: str) -> bool:
-        """Whether levels of a factor change within a block; else each makes a case of its own."""
+        """Whether levels of a factor change within a block; else each level is a separate case."""
         return factor in FACTORS or factor in self.within_block
 
 
 def checks_in(folder: Path) -> Mapping[str, CheckVariables]:
     """Every check `NAME` of the class NAME in `folder/NAME.py`.
 
-    Raises MachineError where ReFrame cannot read one of them.
+    Raises MachineError if ReFrame cannot read one of them.
     """
     return _known(folder, _digest(folder))
 
@@ -98,7 +99,7 @@ def _known(folder: Path, digest: str) -> Mapping[str, CheckVariables]:
 
 
 def _digest(folder: Path) -> str:
-    """SHA-256 of all that the answer rests on: the sources of the checks, and ReFrame."""
+    """SHA-256 of all that the answer depends on: the sources of the checks, and ReFrame."""
     found = hashlib.sha256(version("reframe-hpc").encode())
     for path in sorted(folder.rglob("*.py")):
         found.update(str(path.relative_to(folder)).encode() + b"\0" + path.read_bytes() + b"\0")
@@ -131,7 +132,7 @@ def _ask(folder: Path) -> dict[str, Any]:
 
 
 def _read(answer: Mapping[str, Any]) -> dict[str, CheckVariables]:
-    """From the child's JSON. Raises KeyError, TypeError or AttributeError on what is not its."""
+    """From the child's JSON. Raises KeyError, TypeError or AttributeError if it is invalid."""
     return {
         name: CheckVariables(
             frozenset(each["variables"]),
@@ -143,7 +144,7 @@ def _read(answer: Mapping[str, Any]) -> dict[str, CheckVariables]:
 
 
 def _cache_file() -> Path | None:
-    """Where the answer is kept; None where that is not the user's alone to write."""
+    """The cache file; None if others than the user can write to its folder."""
     home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     folder = Path(home) / "nimc"
     with suppress(OSError, RuntimeError):
@@ -155,7 +156,7 @@ def _cache_file() -> Path | None:
 
 
 def _kept(cache: Path, digest: str) -> dict[str, CheckVariables] | None:
-    """What was kept of the same checks; None where that is another's, broken or of other checks."""
+    """The cached answer; None if it is another user's, invalid, or of other checks."""
     with suppress(OSError, ValueError, KeyError, TypeError, AttributeError):
         with os.fdopen(os.open(cache, os.O_RDONLY | os.O_NOFOLLOW), encoding="utf-8") as file:
             if os.fstat(file.fileno()).st_uid != os.geteuid():

@@ -1,4 +1,4 @@
-"""What is wrong with a campaign that no field by itself shows; of the file and its checks alone."""
+"""Errors in a campaign that involve several fields or its checks, but not the machine."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from campaigns.request.schema import SWEPT, Campaign, Entry
 from reframe_tests.crossing import ARM, FULL, RATE, level_text
 from reframe_tests.factors import check_level
 
-#: Line of the file, and what is wrong there.
+#: Line of the file, and the error.
 Fault = tuple[int, str]
 #: Factors whose single level has a key of its own in `injector`.
 _OF_INJECTOR = (RATE, "message")
-#: Names files, with a suffix: longer ones do not fit.
+#: Longest name of a case, which with a suffix names files.
 _LONGEST_CASE = 160
 
 
 def faults_of(
     marked: Marked, campaign: Campaign, checks: Mapping[str, CheckVariables]
 ) -> Iterator[Fault]:
-    """Every fault of the file; whether treatments are left is asked of one without others."""
+    """Every error in the file; cases without treatments are reported only if there is no other."""
     found = list(_faults_of_fields(marked, campaign, checks))
     yield from found or _empty_cases(marked, campaign, checks)
 
@@ -68,7 +68,7 @@ def _set_faults(
 def _arm_faults(
     marked: Marked, campaign: Campaign, entry: Entry, place: Place, check: CheckVariables
 ) -> Iterator[Fault]:
-    """Scheduled arms of a check that writes under no timetable, or at several rates."""
+    """Scheduled arms of a check that has no timetable, or that writes at several rates."""
     scheduled = cases.scheduled(campaign.arms)
     if scheduled and "write" not in check.variables:
         text = f"'{entry.check}' has no arm '{scheduled[0]}'; allowed: another workload or arm"
@@ -81,12 +81,13 @@ def _arm_faults(
 def _sweep_faults(
     marked: Marked, campaign: Campaign, entry: Entry, place: Place, check: CheckVariables
 ) -> Iterator[Fault]:
-    """A sweep of a check that has no cores or nodes to choose, or that chooses them as well."""
+    """A sweep of a check without its variables, or combined with factors or with their values."""
     if entry.sweep is None:
         return
     where: Place = (*place, "sweep")
     if not check.settable >= SWEPT:
-        yield _at(marked, where, f"'{entry.check}' has no cores and NUMA nodes; allowed: none")
+        text = f"'{entry.check}' has no variables {', '.join(sorted(SWEPT))}; allowed: none"
+        yield _at(marked, where, text)
     if cases.factors_of(campaign, entry):
         yield _at(marked, where, "cannot be combined with factors; allowed: one of the two")
     for name in sorted(SWEPT & entry.set.keys()):
@@ -97,7 +98,7 @@ def _sweep_faults(
 def _factor_faults(
     marked: Marked, campaign: Campaign, entry: Entry, place: Place, check: CheckVariables
 ) -> Iterator[Fault]:
-    """Factors that the check does not have or that are set as well, and levels that cannot be."""
+    """Factors that the check lacks or that are also set, and invalid levels."""
     for name, levels in cases.factors_of(campaign, entry).items():
         where = _place_of(name, entry, place)
         if name not in check.factors:
@@ -123,7 +124,7 @@ def _factor_faults(
 
 
 def _cell_faults(marked: Marked, campaign: Campaign) -> Iterator[Fault]:
-    """Cells of factors, levels or arms that nothing has which they speak of."""
+    """Cells with factors, levels or arms that the campaign does not have."""
     arms: list[Level] = list(campaign.arms or ARMS)
     of_all: dict[str, list[Level]] = {ARM: arms}
     for index, entry in enumerate(campaign.workloads):
@@ -151,7 +152,7 @@ def _cells_of(
 def _case_faults(
     marked: Marked, campaign: Campaign, checks: Mapping[str, CheckVariables]
 ) -> Iterator[Fault]:
-    """Cases of one name, or of a name too long, and entries without any."""
+    """Duplicate or too long names of cases, and entries without cases."""
     first: dict[str, int] = {}
     for index, entry in enumerate(campaign.workloads):
         place: Place = ("workloads", index)
@@ -159,7 +160,7 @@ def _case_faults(
         check = checks.get(entry.check, CheckVariables(frozenset()))
         found = cases.cases_of(campaign, entry, check)
         if not found:
-            yield line, f"{dotted(place)}: exclude and only leave no case; allowed: some of them"
+            yield line, f"{dotted(place)}: exclude and only leave no case; allowed: at least one"
         for case in found:
             if case.name in first:
                 text = f"duplicate case name '{case.name}', first in line {first[case.name]}"
@@ -173,7 +174,7 @@ def _case_faults(
 def _empty_cases(
     marked: Marked, campaign: Campaign, checks: Mapping[str, CheckVariables]
 ) -> Iterator[Fault]:
-    """Cases of which no treatment is left."""
+    """Cases without treatments."""
     arms = campaign.arms or cases.standard_arms(same_host=True)
     for index, entry in enumerate(campaign.workloads):
         for case in cases.cases_of(campaign, entry, checks[entry.check]):
@@ -186,7 +187,7 @@ def _empty_cases(
 
 
 def _place_of(factor: str, entry: Entry, place: Place) -> Place:
-    """Where the levels of an entry's factor stand: in the entry, or for all of them."""
+    """Where the levels of an entry's factor are given: in the entry, or for the campaign."""
     return (*place, "factors", factor) if factor in entry.factors else ("factors", factor)
 
 
@@ -202,7 +203,7 @@ def unknown(
     name: str | None = None,
     of: str = "",
 ) -> Fault:
-    """That the key at `place` (or the value `name` there) is none of those allowed."""
+    """The fault that the key at `place` (or the value `name` there) is not allowed."""
     known = sorted(allowed)
     wrong = str(place[-1]) if name is None else name
     near = difflib.get_close_matches(wrong, known, n=1)

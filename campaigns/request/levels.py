@@ -1,4 +1,4 @@
-"""Factors, levels and cells as a campaign file may spell them."""
+"""Factors, levels and cells as a campaign file may give them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from reframe_tests.crossing import level_text, read_level
 
 VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
-#: Longest level, characters: it becomes part of names of files.
+#: Longest level, characters; it becomes part of file names.
 _LONGEST = 40
 
 FACTORS_RULE = (
@@ -20,7 +20,7 @@ CELLS_RULE = "a list of mappings of factors, or arm, to one level each, such as 
 
 
 def check_factors(factors: dict[str, Any]) -> dict[str, Any]:
-    """Raises ValueError for what is no factor or no list of levels."""
+    """Raises ValueError for an invalid factor or list of levels."""
     for name, levels in factors.items():
         _check_name(name)
         if not isinstance(levels, list) or not levels:
@@ -33,7 +33,7 @@ def check_factors(factors: dict[str, Any]) -> dict[str, Any]:
 
 
 def check_cells(cells: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Raises ValueError for a cell that has no factor, or no single level of one."""
+    """Raises ValueError for a cell without a factor, or without a single level of one."""
     for cell in cells:
         if not cell:
             raise ValueError("empty cell")
@@ -49,7 +49,7 @@ def _check_name(name: str) -> None:
 
 
 def _check_level(level: Any) -> None:
-    """Levels travel as text to ReFrame: what does not come back the same is refused."""
+    """Levels are passed to ReFrame as text: what does not read back the same is refused."""
     if type(level) not in (int, float, bool, str):
         raise ValueError(f"{level!r:.60} is not a number, a word, true or false")
     if isinstance(level, float) and not math.isfinite(level):
@@ -60,4 +60,4 @@ def _check_level(level: Any) -> None:
         raise ValueError(f"{text!r:.60} is an invalid level")
     again = read_level(text)
     if type(again) is not type(level) or again != level:
-        raise ValueError(f"{text!r} is an invalid word, since it reads as {again!r}")
+        raise ValueError(f"{text!r} is an invalid word: it reads as {again!r}")

@@ -1,4 +1,4 @@
-"""From a campaign file to a checked campaign. Whatever is wrong is told before anything runs."""
+"""From a campaign file to a checked campaign. Every error is reported before anything runs."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from campaigns.request.node_faults import node_faults
 from campaigns.request.schema import Campaign
 from injection.machine.machine import Machine
 
-#: More faults than this are not told at once.
+#: No more errors than this are listed.
 _MOST_FAULTS = 10
 
 
 def load_campaign(
     path: Path, checks: Mapping[str, CheckVariables], machine: Machine | None = None
 ) -> Campaign:
-    """The campaign in a file, for a machine where one is given.
+    """The campaign in a file, checked against a machine if one is given.
 
-    Raises InputError with one line a fault: `FILE:LINE: field: what was found; allowed: what is`.
+    Raises InputError with one line an error: `FILE:LINE: field: found; allowed: what is`.
     """
     marked = marked_yaml.load(path)
     if not isinstance(marked.data, dict):
@@ -48,7 +48,7 @@ def load_campaign(
 
 
 def _missing_arms(marked: Marked) -> Iterable[Fault]:
-    """Arms may be left out beside factors alone."""
+    """Arms are required unless there are factors."""
     workloads = marked.data.get("workloads")
     entries = workloads if isinstance(workloads, list) else []
     crossed = [marked.data, *(each for each in entries if isinstance(each, dict))]
@@ -60,7 +60,7 @@ def _missing_arms(marked: Marked) -> Iterable[Fault]:
 def _refuse(path: Path, faults: Iterable[Fault]) -> None:
     lines = [one_line(f"{path}:{line}: {text}") for line, text in sorted(set(faults))]
     if len(lines) > _MOST_FAULTS:
-        lines[_MOST_FAULTS:] = [f"{path}: {len(lines) - _MOST_FAULTS} more faults"]
+        lines[_MOST_FAULTS:] = [f"{path}: {len(lines) - _MOST_FAULTS} more errors"]
     if lines:
         raise InputError("\n".join(lines))
 
@@ -91,19 +91,19 @@ def _field_at(place: Place) -> FieldInfo:
 
 
 def _model_of(annotation: Any) -> type[BaseModel] | None:
-    """The model that an annotation speaks of: `Pairs`, or `Entry` in `list[Entry]`."""
+    """The model in an annotation: `Pairs`, or `Entry` in `list[Entry]`."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return annotation
     return next(filter(None, map(_model_of, get_args(annotation))), None)
 
 
 def _model_around(place: Place) -> type[BaseModel]:
-    """The mapping that a key stands in."""
+    """The mapping that contains a key."""
     return _model_of(_field_at(place[:-1]).annotation) or Campaign
 
 
 def _show(value: Any) -> str:
-    """A value so that its author recognises it, in few characters."""
+    """A value as its author wrote it, shortened."""
     if isinstance(value, dict):
         return "a mapping"
     if isinstance(value, list):

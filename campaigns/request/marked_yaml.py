@@ -1,8 +1,7 @@
-"""YAML that remembers where everything stands, and that takes nothing for something else.
+"""YAML with line numbers, and without YAML's surprises.
 
-A narrower YAML than PyYAML's: only `true` and `false` are truth values, so that the arms `off` and
-`on` stay words; a number is decimal; a key stands once; anchors, tags and keys that are not words
-are refused.
+Stricter than PyYAML: only `true` and `false` are truth values, so the arms `off` and `on` stay
+words; numbers are decimal; duplicate keys, anchors, tags and keys that are not words are refused.
 """
 
 from __future__ import annotations
@@ -21,11 +20,11 @@ from analysis.errors import InputError
 Place = tuple[str | int, ...]
 
 _TAG = "tag:yaml.org,2002:"
-#: YAML type -> what a plain scalar of it looks like, and the characters it may begin with.
+#: YAML type -> pattern of a plain scalar, and the characters it may begin with.
 _PLAIN = {
     "null": (r"~|null|", ["~", "n", ""]),
     "bool": (r"true|false", ["t", "f"]),
-    # A longer one stays text: it is a slip, and Python refuses to convert very long ones.
+    # Longer ones stay text: they are mistakes, and Python refuses to convert very long ones.
     "int": (r"[-+]?[0-9]{1,18}", list("-+0123456789")),
     "float": (r"[-+]?(\.[0-9]+|[0-9]+\.[0-9]*|[0-9]+(?=[eE]))([eE][-+]?[0-9]{1,3})?", None),
 }
@@ -52,7 +51,7 @@ class Marked:
     key_lines: dict[Place, int] = field(default_factory=dict)
 
     def line(self, place: Place, *, key: bool = False) -> int:
-        """Line of a value (or of its key), or of the nearest thing around it."""
+        """Line of a value (or of its key), or of the nearest value that contains it."""
         lines = self.key_lines if key else self.lines
         while place and place not in lines:
             place, lines = place[:-1], self.lines
@@ -60,7 +59,7 @@ class Marked:
 
 
 def load(path: Path) -> Marked:
-    """Read a file. Raises InputError with file and line for what is no plain YAML."""
+    """Read a file. Raises InputError with file and line for invalid YAML."""
     try:
         text = path.read_bytes()
     except OSError as error:
@@ -74,24 +73,24 @@ def load(path: Path) -> Marked:
         mark = error.problem_mark or error.context_mark
         what = " ".join(str(error.problem or error.context).split())
         line = mark.line + 1 if mark else 1
-        raise InputError(one_line(f"{path}:{line}: no YAML: {what}")) from error
+        raise InputError(one_line(f"{path}:{line}: invalid YAML: {what}")) from error
     except yaml.YAMLError as error:
         what = " ".join(str(error).split())
-        raise InputError(one_line(f"{path}:1: no YAML: {what}")) from error
+        raise InputError(one_line(f"{path}:1: invalid YAML: {what}")) from error
     except RecursionError as error:
-        raise InputError(f"{path}:1: no YAML: nested too deeply") from error
+        raise InputError(f"{path}:1: invalid YAML: nested too deeply") from error
     return marked
 
 
 def one_line(text: str) -> str:
-    """`text` with whatever would break its line or hide in it escaped."""
+    """`text` with line breaks and unprintable characters escaped."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def _value(node: yaml.Node, place: Place, marked: Marked, seen: set[int]) -> Any:
     marked.lines[place] = node.start_mark.line + 1
     if id(node) in seen:
-        _refuse(marked, node, "an alias (*) stands here; write the value out")
+        _refuse(marked, node, "an alias (*) is not allowed; write the value out")
     seen.add(id(node))
     kind = node.tag.removeprefix(_TAG)
     if isinstance(node, yaml.MappingNode) and kind == "map":
@@ -107,7 +106,7 @@ def _value(node: yaml.Node, place: Place, marked: Marked, seen: set[int]) -> Any
 def _scalar(node: yaml.ScalarNode, kind: str, marked: Marked) -> Any:
     text = str(node.value)
     if kind != "str" and not re.fullmatch(_PLAIN[kind][0], text):  # an explicit tag: !!int x
-        _refuse(marked, node, f"{text!r} is no {kind}")
+        _refuse(marked, node, f"{text!r} is not of type {kind}")
     if kind in ("int", "float"):
         return int(text) if kind == "int" else float(text)
     return {"null": None, "bool": text == "true", "str": text}[kind]

@@ -1,4 +1,4 @@
-"""Cases that take more nodes than a machine has."""
+"""Errors: cases that need more nodes than a machine has."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from injection.machine.machine import Machine
 def node_faults(
     marked: Marked, campaign: Campaign, checks: Mapping[str, CheckVariables], machine: Machine
 ) -> Iterator[Fault]:
-    """The first such case of each entry of a campaign that has no fault by itself."""
+    """The first such case of each entry of a campaign that is valid otherwise."""
     for index, entry in enumerate(campaign.workloads):
         place: Place = ("workloads", index)
         where: Place = (*place, "set", "nodes") if "nodes" in entry.set else place

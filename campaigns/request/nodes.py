@@ -1,4 +1,4 @@
-"""How many nodes a case takes of a machine."""
+"""How many nodes a case needs on a machine."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from reframe_tests import scaling
 
 
 def short_writes(campaign: Campaign, entry: Entry) -> scaling.ScaleRequest:
-    """What a case asks of short writes: its own settings, and the campaign's rate and message."""
+    """A case's request for short writes: its settings, and the campaign's rate and message."""
     fields = scaling.ScaleRequest.__dataclass_fields__
     given = {
         name: _taken(name, value, fields[name].default)
@@ -26,7 +26,7 @@ def short_writes(campaign: Campaign, entry: Entry) -> scaling.ScaleRequest:
 
 
 def _taken(name: str, value: Any, default: object) -> Any:
-    """A variable's value as the check takes it: a number, or text. Raises InputError."""
+    """A variable's value as the check expects it: a number, or text. Raises InputError."""
     if isinstance(default, str):
         return str(value)  # a quantity without its unit is a number here
     if type(value) is int or (type(value) is float and isinstance(default, float)):
@@ -43,5 +43,5 @@ def origins_taken(campaign: Campaign, entry: Entry, machine: Machine) -> int:
 
 
 def nodes_taken(campaign: Campaign, entry: Entry, machine: Machine) -> int:
-    """Target and origin nodes of an allocation. Raises InputError for writes that cannot be."""
+    """Target and origin nodes of an allocation. Raises InputError for impossible writes."""
     return entry.nodes + origins_taken(campaign, entry, machine)

@@ -1,4 +1,4 @@
-"""Run as a process of its own: imports the checks of a folder, and prints what they are as JSON."""
+"""Runs as a separate process: imports the checks of a folder and describes them as JSON."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import reframe as rfm
 
 
 def main(folder: Path) -> None:
-    """Print one line of JSON: check -> what `checks.CheckVariables` holds, or `fault`."""
+    """Print one line of JSON: check -> the fields of `checks.CheckVariables`, or `fault`."""
     from reframe_tests.mixin import NimcMixin
 
     own = _variables(rfm.RegressionTest)

@@ -1,7 +1,7 @@
-"""What a campaign file may say. `docs/campaigns.md` shows it by example.
+"""The schema of campaign files. `docs/campaigns.md` shows it by example.
 
-The models hold what was asked, in SI units. A field's description is what a user reads when a
-value is refused: what is allowed there.
+The models hold values in SI units. A field's description says what is allowed; users read it when
+a value is refused.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from injection.plan import Demand
 
 #: Fewer pairs give no interval of 95 % (`docs/method.md`).
 LEAST_PAIRS = 6
-#: What may stand in `injector.name`; `auto` takes the one that the machine's file names.
+#: Allowed in `injector.name`; `auto` takes the one in the machine's file.
 _INJECTORS = ("auto", *sorted(name for name, each in INJECTORS.items() if each.writes))
 
 #: Variables of a check that a sweep sets.
 SWEPT = frozenset({"cores", "node", "comm_node"})
 
-#: Runs of a block that are thrown away where a campaign does not set them (`warmups` of the mixin).
+#: Warm-up runs of a block unless a campaign sets them (`warmups` of the mixin).
 WARMUPS = 1
 
 _TREATED = [arm for arm in ARMS if arm != BASELINE]
@@ -62,7 +62,7 @@ def _duration_s(text: Any) -> float:
 
 
 def _text_of(read: Read, *words: str) -> Callable[[Any], str]:
-    """A check that a text is one of `words` or a quantity; it stays as it was written."""
+    """A check that a text is one of `words` or a quantity; the text is not changed."""
 
     def check(text: Any) -> str:
         if text not in words:
@@ -94,7 +94,7 @@ def _arms(arms: list[str]) -> list[str]:
         if arms.count(arm) > 1:
             raise ValueError(f"duplicate arm {arm!r}")
     if BASELINE not in arms or len(arms) < 2:
-        raise ValueError("an effect needs 'off' and one more")
+        raise ValueError("'off' and another arm are needed")
     return arms
 
 
@@ -117,7 +117,7 @@ class _Part(BaseModel):
 
 
 class SweepRequest(_Part):
-    """Cases of the contention model: numbers of computing cores on placements of both data."""
+    """Cases of the contention model: numbers of computing cores, on placements of data."""
 
     cores: Literal["all", "few"] = Field(
         default="few",
@@ -140,23 +140,23 @@ class Entry(_Part):
     set: Annotated[dict[str, Any], AfterValidator(_settings)] = Field(
         default={}, description="variables of the check, each with one number, text, true or false"
     )
-    #: Factors beside the campaign's, whose levels these take the place of; and cells that the case
-    #: does not have, or has alone.
+    #: Factors in addition to the campaign's, which they override; and cells to exclude, or to
+    #: keep alone.
     factors: Factors = Field(default={}, description=FACTORS_RULE)
     exclude: Cells = Field(default=[], description=CELLS_RULE)
     only: Cells = Field(default=[], description=CELLS_RULE)
-    #: Expected length of one run, seconds. Only the estimate of the plan rests on it.
+    #: Expected length of one run, seconds. Used only for the plan's estimate.
     expect: Duration = Field(default=60.0, description=_DURATION_RULE)
     _between: dict[str, Level] = PrivateAttr(default_factory=dict)
 
     @property
     def name(self) -> str:
-        """Name of the case in the run: as asked, else the workload's."""
+        """Name of the case in the run: the one given, else the workload's."""
         return self.case or self.check
 
     @property
-    def chosen(self) -> bool:
-        """Whether it is measured only where the other cases of its sweep do not tell enough."""
+    def adaptive(self) -> bool:
+        """Whether it is measured only if the models of its sweep's other cases disagree."""
         return self.sweep is not None and self.sweep.cores == "few"
 
     @property
@@ -167,13 +167,13 @@ class Entry(_Part):
 
     @property
     def warmups(self) -> int:
-        """Runs of a block that are thrown away."""
+        """Warm-up runs of a block."""
         warmups = self.set.get("warmups", WARMUPS)
         return warmups if type(warmups) is int else WARMUPS
 
     @property
     def between(self) -> dict[str, Level]:
-        """Levels that make it a case of its own."""
+        """Levels that distinguish it from the other cases of its entry."""
         return self._between
 
     def at(self, suffix: str, levels: Mapping[str, Level]) -> Entry:
@@ -183,21 +183,21 @@ class Entry(_Part):
         return found
 
     def but(self, changes: Mapping[str, Any]) -> Entry:
-        """The same with other values of some fields."""
+        """A copy with other values of some fields."""
         return self.model_copy(update=changes)
 
 
 class Pairs(_Part):
-    """How many pairs a case gets, over all of its blocks."""
+    """How many pairs a case gets, over all its blocks."""
 
     floor: int = Field(
         default=10, ge=LEAST_PAIRS, le=100_000, description=f"a whole number from {LEAST_PAIRS}"
     )
-    #: None: as many as the floor, or where a precision is asked, four times as many.
+    #: None: as many as the floor, or four times as many if a precision is given.
     cap: int | None = Field(
         default=None, le=100_000, description="a whole number, at least 'floor'"
     )
-    #: Half-width of the interval of the slowdown, relative to it, at which no more is needed.
+    #: Half-width of the slowdown's interval, relative to it, at which a case is done.
     precision: float | None = Field(
         default=None, gt=0, lt=1, description="a number between 0 and 1, such as 0.01 for 1 %"
     )
@@ -206,7 +206,7 @@ class Pairs(_Part):
 
     @property
     def most(self) -> int:
-        """Pairs at which a case ends whatever its interval."""
+        """Pairs after which a case ends, however wide its interval."""
         if self.cap is not None:
             return self.cap
         return self.floor if self.precision is None else 4 * self.floor
@@ -218,7 +218,7 @@ class Pairs(_Part):
 
 
 class InjectorChoice(_Part):
-    """Who writes in the arm `on`, and what."""
+    """The injector of the arm `on`, its message and rate."""
 
     name: Annotated[str, AfterValidator(_injector)] = Field(
         default="auto", description=" ".join(_INJECTORS)
@@ -232,7 +232,7 @@ class InjectorChoice(_Part):
 
 
 class Verify(_Part):
-    """What must hold for a run with writers to count."""
+    """What a run with writers must fulfil to be accepted."""
 
     min_share: float = Field(
         default=Demand.min_share,
@@ -246,9 +246,9 @@ class Verify(_Part):
 
 
 class Simulated(_Part):
-    """What the simulation of a plan takes as known. None of it touches a measurement."""
+    """Input of the simulation in a plan. Measurements do not depend on it."""
 
-    #: Measured slowdown of the most slowed rank of a node that is written to.
+    #: Measured slowdown of the slowest rank of a node that is written to.
     worst: float = Field(ge=1, description="a number from 1")
     #: Length of a time step of the application.
     step: Duration = Field(description=_DURATION_RULE)
@@ -257,7 +257,7 @@ class Simulated(_Part):
 
 
 class Campaign(_Part):
-    """What is asked of a machine."""
+    """A campaign file."""
 
     name: Name = Field(description=_NAME_RULE)
     title: str = Field(default="", description="text")
@@ -265,12 +265,12 @@ class Campaign(_Part):
     workloads: list[Entry] = Field(
         min_length=1, description="a list of entries, each with at least 'check'"
     )
-    #: Empty only where there are factors: then the machine's standard ones.
+    #: Empty only with factors: then the standard arms of the machine.
     arms: Annotated[list[str], AfterValidator(_arms)] = Field(
         default=[],
         description=f"a list with off and at least one more of: {' '.join(_TREATED)}",
     )
-    #: Factors of every workload, and cells that no workload has, or that each has alone.
+    #: Factors of every workload, and cells to exclude, or to keep alone.
     factors: Factors = Field(default={}, description=FACTORS_RULE)
     exclude: Cells = Field(default=[], description=CELLS_RULE)
     only: Cells = Field(default=[], description=CELLS_RULE)

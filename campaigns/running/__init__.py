@@ -1,1 +1,1 @@
-"""Runs a campaign block by block, and keeps what it measured."""
+"""Runs a campaign block by block."""

@@ -1,4 +1,4 @@
-"""How far a case is, read from its samples: what counts is what is on disk."""
+"""Progress of a case, read from the samples on disk."""
 
 from __future__ import annotations
 
@@ -17,35 +17,35 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class CaseState:
-    """What a case has so far."""
+    """Progress of a case."""
 
     #: Treatment -> ratios of its complete pairs to its baseline, a list a block.
     ratios: dict[str, list[list[float]]]
-    #: Index that the next block gets: none is ever used twice.
+    #: Index of the next block; indices are never reused.
     next_block: int
     #: Pairs in which all runs of some treatment were rejected.
-    lost: int = 0
-    #: Why the last run that does not count was refused; None where all count.
+    rejected: int = 0
+    #: Why the last rejected run was rejected; None if there is none.
     last_reason: str | None = None
 
     @property
     def pairs(self) -> int:
-        """Pairs of the treatment that has fewest: each may have lost other ones."""
+        """Complete pairs of the treatment with the fewest; each may lack others."""
         return min(sum(map(len, blocks)) for blocks in self.ratios.values())
 
     def missing(self, asked: Pairs) -> int:
-        """Pairs of the next block; 0 when the case is known well enough, or too many are lost.
+        """Pairs of the next block; 0 if the case is precise enough, or too many were rejected.
 
-        As many pairs may be lost as the cap allows to count: a machine on which nothing holds
-        still ends with `too few pairs`, not never.
+        As many pairs may be rejected as `pairs.cap` allows to be accepted, so a machine on which
+        every run is rejected ends with `too few pairs` instead of never.
         """
-        if self.lost >= asked.most:
+        if self.rejected >= asked.most:
             return 0
         precise = self.pairs >= asked.floor and self._precise(asked)
         return next_block(self.pairs, asked, precise=precise)
 
     def _precise(self, asked: Pairs) -> bool:
-        """Whether no effect (where there is none: no treatment) needs a narrower interval."""
+        """Whether all effects (all treatments, if there are none) have narrow intervals."""
         from analysis.statistics.stopping import enough
 
         effects = [name for name in self.ratios if not arm_of(name).silent] or list(self.ratios)
@@ -55,7 +55,7 @@ class CaseState:
 
 
 def case_state(run: Path, case: str, treated: Sequence[str]) -> CaseState:
-    """Read how far a case of a run is; `treated` are its treatments that have a baseline."""
+    """Read the progress of a case; `treated` are its treatments that have a baseline."""
     started = [int(p.name) for p in (run / "logs" / case).glob("[0-9]*") if p.name.isdigit()]
     file = run / "samples" / f"{case}.jsonl"
     if not file.exists() or not file.stat().st_size:
@@ -66,17 +66,17 @@ def case_state(run: Path, case: str, treated: Sequence[str]) -> CaseState:
 
     frame = judged(read_samples([file]).frame)
     pairs = pair_table(frame)
-    refused = frame.filter(status="rejected")["reason"].drop_nulls()
+    reasons = frame.filter(status="rejected")["reason"].drop_nulls()
     return CaseState(
         ratios={name: ratio_blocks(pairs, case, name) for name in treated},
         next_block=max([-1, *started, *frame["block"].unique().to_list()]) + 1,
-        lost=_lost(frame),
-        last_reason=str(refused[-1]) if len(refused) else None,
+        rejected=_rejected_pairs(frame),
+        last_reason=str(reasons[-1]) if len(reasons) else None,
     )
 
 
-def _lost(judged: pl.DataFrame) -> int:
-    """Pairs in which runs of a treatment were rejected and none of them counts."""
+def _rejected_pairs(judged: pl.DataFrame) -> int:
+    """Pairs in which all runs of some treatment were rejected."""
     import polars as pl
 
     runs = judged.filter(pl.col("pair") >= 0).group_by("block", "pair", "arm")

@@ -1,4 +1,4 @@
-"""Why a block failed, in one line: from what the conductor, ReFrame and the disk have to say."""
+"""Why a block failed, in one line: from the conductor, ReFrame and the disk."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from typing import Any
 
 #: A disk with less room than this cannot take another sample, bytes.
 _FULL_B = 64 * 1024
-#: Longest reason that is told, characters.
+#: Longest reason that is printed, characters.
 _LONGEST = 400
 
 
 def why_failed(status: int, logs: Path) -> str | None:
-    """None where a session with exit status `status` and the logs `logs` did what it was to do."""
+    """None if the session with exit status `status` and the folder `logs` succeeded."""
     job = _read(logs / "job.json")
     if job.get("outcome", "done") != "done":
         return _line(f"{job['outcome']}: {job.get('reason') or 'no reason given'}")
@@ -32,7 +32,7 @@ def why_failed(status: int, logs: Path) -> str | None:
         return _line(f"{block['state']}: {block.get('reason') or 'no reason given'}")
     report = _read(logs / "reframe.json")
     if block and _phases(report) and _phases(report) <= {"sanity", "performance"}:
-        return None  # no pair of an arm, or slower than its reference: results, told elsewhere
+        return None  # no pair of an arm, or slower than its reference: results, reported elsewhere
     for reason in _reported(report):
         return _line(reason)
     how = f"ended with status {status}" if status >= 0 else f"was killed by {Signals(-status).name}"
@@ -63,7 +63,7 @@ def _reported(report: dict[str, Any]) -> Iterator[str]:
 
 
 def _skipped(logs: Path) -> str | None:
-    """Why ReFrame skipped the check everywhere; it says so in its log alone."""
+    """Why ReFrame skipped the check everywhere; only its log says so."""
     runs = _read(logs / "reframe.json").get("runs", [])
     results = {case.get("result") for run in runs for case in run.get("testcases", [])}
     if results != {"skip"}:
@@ -78,11 +78,11 @@ def _skipped(logs: Path) -> str | None:
 def _last_words(log: Path) -> str:
     with suppress(OSError):
         lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
-        told = [line for line in lines if "error" in line.lower()] or [
+        errors = [line for line in lines if "error" in line.lower()] or [
             line for line in lines if line.strip()
         ]
-        if told:
-            return f"{told[-1].strip()} ({log})"
+        if errors:
+            return f"{errors[-1].strip()} ({log})"
     return f"it printed nothing to {log}"
 
 

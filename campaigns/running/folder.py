@@ -1,4 +1,4 @@
-"""The folder of a run (layout: `analysis.run`): made, found again, and held by one process."""
+"""The folder of a run (layout: `analysis.run`): created, found again, locked by one process."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from analysis.run import RunHeader, load_header, save_header
 from campaigns.running import jobs
 from campaigns.running.session import users_of
 
-#: How long what a killed campaign left may take to end, seconds.
+#: How long processes of a killed campaign may take to end, seconds.
 _LEFTOVERS_S = 60.0
 
 
@@ -37,11 +37,11 @@ class RunFolder:
 def open_run(
     results: Path, header: RunHeader, *, fresh: bool = False, slurm: bool = False
 ) -> Iterator[RunFolder]:
-    """The latest unfinished run of the same digest in `results`, else (or `fresh`) a new one.
+    """The latest unfinished run of the same digest in `results`; else, or if `fresh`, a new one.
 
-    What an earlier holder left at work, its jobs where the machine is driven by `slurm`, is ended.
-    Held until the context ends. Raises InputError where another process holds it, MachineError
-    where it cannot be written or where processes of an earlier holder do not end.
+    Waits for processes that an earlier session left, and cancels its jobs if the machine uses
+    `slurm`. Locked until the context ends. Raises InputError if another process has the lock,
+    MachineError if the folder cannot be written or processes of an earlier session do not end.
     """
     results = results.absolute()
     try:
@@ -63,7 +63,7 @@ def open_run(
 
 
 def find_unfinished(results: Path, digest: str) -> Path | None:
-    """The run of that digest that was started last and is not complete."""
+    """The latest unfinished run of that digest."""
     found = [
         (header.started_s, path) for path, header in _unfinished(results) if header.digest == digest
     ]
@@ -71,7 +71,7 @@ def find_unfinished(results: Path, digest: str) -> Path | None:
 
 
 def find_other(results: Path, header: RunHeader) -> Path | None:
-    """The latest unfinished run of that campaign and machine which asks for something else."""
+    """The latest unfinished run of that campaign and machine with another digest."""
     asked = (header.campaign, header.machine)
     found = [
         (each.started_s, path)
@@ -83,7 +83,7 @@ def find_other(results: Path, header: RunHeader) -> Path | None:
 
 def _unfinished(results: Path) -> Iterator[tuple[Path, RunHeader]]:
     for file in results.glob("*/run.json"):
-        with suppress(InputError, OSError):  # of another version, or no run of ours
+        with suppress(InputError, OSError):  # of another version, or not a run
             header = load_header(file.parent)
             if header.finished_s is None:
                 yield file.parent, header
@@ -99,7 +99,7 @@ def _create(results: Path, name: str) -> Path:
         except OSError as error:
             raise MachineError(f"{path}: {error.strerror}") from error
         return path
-    raise MachineError(f"{results / name}: a thousand runs of that name are there already")
+    raise MachineError(f"{results / name}: a thousand runs of that name exist already")
 
 
 @contextmanager
@@ -115,15 +115,15 @@ def _locked(path: Path) -> Iterator[None]:
             lock.seek(0)
             holder = lock.read().strip() or "unknown"
             raise InputError(
-                f"{path}: another nimc (process {holder}) runs this campaign there; allowed: wait "
-                "for it, another --results, or --fresh"
+                f"{path}: another nimc (process {holder}) is running this campaign there; allowed:"
+                " wait for it, another --results, or --fresh"
             ) from error
         except OSError as error:
             raise MachineError(
-                f"{path}/lock: {error.strerror}: files of this file system cannot be locked"
-                " (Lustre: mount option flock); --results names a folder of another"
+                f"{path}/lock: {error.strerror}: this file system has no locks"
+                " (Lustre: mount option flock); allowed: --results on another file system"
             ) from error
-        with suppress(OSError):  # who holds it is only told, never relied upon
+        with suppress(OSError):  # the process id is only for messages
             lock.truncate(0)
             lock.write(f"{os.getpid()}\n")
             lock.flush()
@@ -131,7 +131,7 @@ def _locked(path: Path) -> Iterator[None]:
 
 
 def _await_leftovers(path: Path) -> None:
-    """A killed campaign's last block takes a moment to end; nothing is measured beside it."""
+    """Wait until the last block of a killed campaign has ended, so that it disturbs no run."""
     until_s = time.monotonic() + _LEFTOVERS_S
     while left := users_of(path):
         if time.monotonic() > until_s:

@@ -1,4 +1,4 @@
-"""The header of a new run: what is asked, of which machine, with which software."""
+"""The header of a new run: campaign, machine and software versions."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from campaigns.request.schema import Campaign
 from injection.machine import host, versions
 from injection.machine.machine import Machine
 
-#: Distributions whose version tells how samples were made.
+#: Packages whose versions are recorded.
 _SOFTWARE = ("nimc", "reframe-hpc", *versions.WHEELS)
 
 
 def new_header(asked: Request) -> RunHeader:
-    """The header of a run that starts now; its folder may yet get another name."""
+    """The header of a run that starts now; the name of its folder may still change."""
     started_s = time.time()
     here = host.detect().as_dict()
     stamp = time.strftime("%Y%m%d-%H%M%S", time.gmtime(started_s))
@@ -42,11 +42,10 @@ def new_header(asked: Request) -> RunHeader:
 
 
 def digest(campaign: Campaign, machine: Machine, hostname: str) -> str:
-    """SHA-256 of all that must be the same for two sessions to add to one run.
+    """SHA-256 of all that must be the same for a run to be resumed.
 
-    Texts for people and the planner's expectation are not part of it, nor what is as by default:
-    an option that a later version brings ends no run. A host's name is where the machine is the
-    host itself.
+    Title, description and `expect` are not included, nor are defaults: a new option of a later
+    version does not prevent resuming. The host's name is included if the machine is this host.
     """
     asked = campaign.model_dump(
         mode="json",

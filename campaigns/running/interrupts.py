@@ -1,4 +1,4 @@
-"""Signals while something runs: remembered, never lost, and noticed at once without polling."""
+"""Signals while a block runs: recorded, and noticed at once without polling."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Stopped(Exception):  # noqa: N818  # nothing went wrong
-    """The user, or the system, wants an end."""
+    """The user or the system asked to stop."""
 
     def __init__(self, signum: int) -> None:
         super().__init__(signal.Signals(signum).name)
@@ -24,7 +24,7 @@ class Interrupts:
     """Within this context SIGINT, SIGTERM and SIGHUP are counted instead of ending the process."""
 
     def __init__(self) -> None:
-        #: The first of them that came, and how many did.
+        #: The first that arrived, and how many did.
         self.signum: int | None = None
         self.count = 0
         self._before: dict[int, Any] = {}
@@ -54,13 +54,13 @@ class Interrupts:
             self.count += 1
 
     def wait(self, seconds: float) -> None:
-        """Sleep, but wake when a signal comes or a child ends."""
+        """Sleep, but wake when a signal arrives or a child ends."""
         select.select([self._read], [], [], seconds)
         with suppress(BlockingIOError):
             while os.read(self._read, 512):
                 pass
 
     def check(self) -> None:
-        """Raises Stopped where an end was asked for."""
+        """Raises Stopped after a signal."""
         if self.signum is not None:
             raise Stopped(self.signum)

@@ -1,4 +1,4 @@
-"""Slurm jobs of a run that nobody waits for any more: found by where they work, and cancelled."""
+"""Orphaned Slurm jobs of a run: found by their working folder, and cancelled."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ _ANSWER_S = 60.0
 _END_S = 60.0
 
 
-def working_in(folder: Path, told: str) -> list[str]:
-    """Jobs whose working folder lies in `folder`, of lines `JOB FOLDER` as squeue tells them.
+def working_in(folder: Path, squeue_output: str) -> list[str]:
+    """Jobs whose working folder lies in `folder`, from squeue's lines `JOB FOLDER`.
 
-    Slurm tells folders without links, which the way to shared file systems often has.
+    Slurm prints folders with links resolved; paths to shared file systems often contain links.
     """
     folder = folder.resolve()
-    lines = (line.partition(" ") for line in told.splitlines())
+    lines = (line.partition(" ") for line in squeue_output.splitlines())
     found = (job for job, _, at in lines if Path(at).resolve().is_relative_to(folder))
     return list(dict.fromkeys(found))
 
 
 def cancel(run: Path) -> list[str]:
-    """Cancel what is left of a run, and wait until it is gone. Returns the jobs' numbers.
+    """Cancel the jobs left by a run and wait until they have ended. Returns their ids.
 
-    ReFrame cancels its jobs when it is told to stop; one that was killed could not. Raises
-    MachineError where Slurm does not answer, or jobs do not end.
+    ReFrame cancels its jobs on SIGTERM, but not if it was killed. Raises MachineError if Slurm
+    does not answer or jobs do not end.
     """
     found = _left(run)
     if found:

@@ -1,4 +1,4 @@
-"""How far a campaign is and how long it still takes, for people, on standard error."""
+"""Progress of a campaign and its remaining time, on standard error."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _PLAIN_S = 30.0
 
 
 class NewSamples:
-    """The samples that a file gains from now on."""
+    """Samples appended to a file from now on."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -25,7 +25,7 @@ class NewSamples:
         self._offset = text.rfind(b"\n") + 1  # a torn line is cut off before the next is written
 
     def new(self) -> list[Mapping[str, Any]]:
-        """Whole samples since the call before."""
+        """Complete samples since the last call."""
         if not self._path.exists():
             return []
         with self._path.open("rb") as file:
@@ -37,11 +37,11 @@ class NewSamples:
 
 @dataclass
 class RunCounter:
-    """Runs of a campaign, done and to come. Pure: told the time, never asks for it."""
+    """Counts runs and estimates the remaining time. Pure: the time is an argument."""
 
-    #: Expected length of everything after the block at work, seconds.
+    #: Expected length of everything after the current block, seconds.
     later_s: float
-    #: Runs of the block at work, and its expected length in seconds.
+    #: Runs of the current block, and its expected length in seconds.
     block_runs: int
     block_s: float
     started_s: float
@@ -51,7 +51,7 @@ class RunCounter:
     last_s: float = field(default=0.0)
 
     def add(self, sample: Mapping[str, Any], now_s: float) -> None:
-        """Count one sample; a run that does not count will be repeated."""
+        """Count one sample; rejected runs are repeated."""
         if sample["outcome"] == "kept":
             self.done += 1
         else:
@@ -59,7 +59,7 @@ class RunCounter:
         self.last_s = now_s
 
     def left_s(self, now_s: float) -> float:
-        """Time left: as the runs of this block went so far, before the first as planned."""
+        """Remaining time: from the runs of this block so far, before the first from the plan."""
         if not self.done:
             return max(0.0, self.block_s - (now_s - self.started_s)) + self.later_s
         mean_s = (self.last_s - self.started_s) / self.done
@@ -71,28 +71,28 @@ class Display(Protocol):
     """Where progress is shown."""
 
     def show(self, what: str, counter: RunCounter, now_s: float) -> None:
-        """What is at work, and how far it is."""
+        """Show what is running, and its progress."""
 
     def close(self) -> None:
-        """Take away whatever would not stay right."""
+        """Remove what would be out of date."""
 
 
 class PlainDisplay:
-    """Lines, as a log file wants them: at the start of a block and twice a minute."""
+    """Lines for a log file: at the start of a block and twice a minute."""
 
     def __init__(self) -> None:
         self._what = ""
         self._next_s = 0.0
 
     def show(self, what: str, counter: RunCounter, now_s: float) -> None:
-        """Print a line where one is due."""
+        """Print a line if one is due."""
         if what == self._what and now_s < self._next_s:
             return
         self._what, self._next_s = what, now_s + _PLAIN_S
         print(f"nimc: {_words(what, counter, now_s)}", file=sys.stderr, flush=True)
 
     def close(self) -> None:
-        """Nothing to take away."""
+        """Nothing to remove."""
 
 
 class TerminalDisplay:
@@ -102,7 +102,7 @@ class TerminalDisplay:
         from rich.console import Console
         from rich.progress import BarColumn, Progress, TextColumn
 
-        # No thread draws: one that wakes ten times a second would take part in the measurement.
+        # No refresh thread: waking ten times a second would disturb the measurement.
         self._progress = Progress(
             TextColumn("{task.description}"),
             BarColumn(bar_width=24),
@@ -124,7 +124,7 @@ class TerminalDisplay:
         )
 
     def close(self) -> None:
-        """Take the bar away, and give the cursor back."""
+        """Remove the bar and restore the cursor."""
         self._progress.stop()
 
 
@@ -142,5 +142,5 @@ def _words(what: str, counter: RunCounter, now_s: float) -> str:
 
 
 def clock_s() -> float:
-    """The clock that progress is measured by, seconds."""
+    """The clock for progress, seconds."""
     return time.monotonic()

@@ -1,4 +1,4 @@
-"""Runs a campaign: block by block, until every case is known as well as asked."""
+"""Runs a campaign block by block, until every case is as precise as requested."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from reframe_tests.crossing import Crossed
 
 @dataclass(frozen=True)
 class Failure:
-    """A case that could not be measured as asked."""
+    """A case that could not be measured."""
 
     case: str
-    #: One line for people.
+    #: One line.
     reason: str
 
     def __str__(self) -> str:
@@ -35,7 +35,7 @@ class Failure:
 
 @dataclass(frozen=True)
 class CampaignRunner:
-    """What stays the same from block to block."""
+    """Runs the blocks of a campaign; holds what is the same for all of them."""
 
     campaign: Campaign
     site: Site
@@ -46,9 +46,9 @@ class CampaignRunner:
     display: Display
 
     def run_all(self) -> list[Failure]:
-        """Measure every case; one that fails does not keep the others from being measured.
+        """Measure every case; a failure of one does not stop the others.
 
-        Raises Stopped on a signal. Whatever was measured is on disk at any moment.
+        Raises Stopped on a signal. All samples are on disk at any time.
         """
         processes.become_subreaper()
         failures = []
@@ -61,38 +61,38 @@ class CampaignRunner:
         return failures
 
     def _order(self) -> Iterator[Entry]:
-        """The cases as they are measured; a sweep of few cores says after each which is next."""
+        """The cases in order; a sweep of few cores chooses the next one after each."""
         cases = self.campaign.cases
         for entry in cases:
-            same = sweep.siblings(entry, cases) if entry.chosen else []
+            same = sweep.siblings(entry, cases) if entry.adaptive else []
             if not same:
                 yield entry
             elif entry == same[0]:
-                begun = [each for each in same if self._standing(each).next_block]
+                begun = [each for each in same if self._state(each).next_block]
                 yield from begun
                 while chosen := sweep.next_case(self.run, same, begun):
                     begun.append(chosen)
                     yield chosen
 
     def _run_case(self, entry: Entry, later_s: float) -> Failure | None:
-        now = self._standing(entry)
+        now = self._state(entry)
         while pairs := now.missing(self.campaign.pairs):
             reason = self._run_block(entry, now.next_block, pairs, later_s)
-            before, now = now, self._standing(entry)
-            if reason is None and (now.pairs, now.lost) == (before.pairs, before.lost):
+            before, now = now, self._state(entry)
+            if reason is None and (now.pairs, now.rejected) == (before.pairs, before.rejected):
                 why = (
                     now.last_reason
-                    or f"no run was made; see {self._logs(entry, now.next_block - 1)}"
+                    or f"no run was started; see {self._logs(entry, now.next_block - 1)}"
                 )
                 reason = f"block {before.next_block} added no pair: {why}"
             if reason:
                 return Failure(entry.name, reason)
         if not now.pairs:
-            return Failure(entry.name, f"no pair counts: {now.last_reason}")
+            return Failure(entry.name, f"no pair was accepted: {now.last_reason}")
         return None
 
     def _run_block(self, entry: Entry, block: int, pairs: int, later_s: float) -> str | None:
-        """Run one ReFrame session. Returns why it failed, None where it did not."""
+        """Run one ReFrame session. Returns why it failed, None if it did not."""
         logs = self._logs(entry, block)
         try:
             logs.mkdir(parents=True, exist_ok=True)
@@ -126,11 +126,11 @@ class CampaignRunner:
         return why_failed(status, logs)
 
     def _end_jobs(self) -> None:
-        """ReFrame that was killed could not cancel its job."""
+        """Cancel jobs: a killed ReFrame could not."""
         if self.site.slurm:
             jobs.cancel(self.run)
 
-    def _standing(self, entry: Entry) -> CaseState:
+    def _state(self, entry: Entry) -> CaseState:
         treated = [each.name for each in self._treatments(entry) if each.baseline is not None]
         return case_state(self.run, entry.name, treated)
 
@@ -141,11 +141,11 @@ class CampaignRunner:
         return self.run / "logs" / entry.name / str(block)
 
     def least_s(self) -> float:
-        """Expected time that the campaign still needs at least, seconds."""
+        """Expected time that the campaign needs at least, seconds."""
         return sum(map(self._case_least_s, self.campaign.cases))
 
     def _case_least_s(self, entry: Entry) -> float:
-        if sweep.is_chosen(entry, self.campaign.cases):
+        if sweep.is_optional(entry, self.campaign.cases):
             return 0.0
-        missing = self.campaign.pairs.floor - self._standing(entry).pairs
+        missing = self.campaign.pairs.floor - self._state(entry).pairs
         return block_s(self._treatments(entry), entry, missing) if missing > 0 else 0.0

@@ -1,4 +1,4 @@
-"""One ReFrame session as a child process that never outlives the campaign."""
+"""A ReFrame session as a child process that never outlives the campaign."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from analysis.errors import MachineError
 from campaigns.running.interrupts import Interrupts
 from injection import processes
 
-#: Names another ReFrame than the one installed beside this Python.
+#: Environment variable with the path of another ReFrame.
 REFRAME_VARIABLE = "NIMC_REFRAME"
-#: In the environment of everything that a run starts: the run's folder.
+#: Set for everything that a run starts: the run's folder.
 RUN_VARIABLE = "NIMC_RUN"
-#: How often progress is looked at, seconds.
+#: How often progress is updated, seconds.
 _TICK_S = 1.0
 #: How long ReFrame may take to cancel its jobs, seconds.
 _GRACE_S = 30.0
@@ -31,12 +31,12 @@ _LIBC = ctypes.CDLL(None)
 
 
 def find_reframe() -> str:
-    """Path of ReFrame; raises MachineError where there is none."""
+    """Path of ReFrame; raises MachineError if it is not found."""
     named = os.environ.get(REFRAME_VARIABLE)
     beside = Path(sys.executable).parent / "reframe"
     found = shutil.which(named or str(beside)) or (None if named else shutil.which("reframe"))
     if found is None:
-        where = f"{REFRAME_VARIABLE}={named}" if named else f"beside {sys.executable} or on PATH"
+        where = f"{REFRAME_VARIABLE}={named}" if named else f"next to {sys.executable} or on PATH"
         raise MachineError(f"reframe: not found {where}; 'make campaign' installs it")
     return os.path.abspath(found)
 
@@ -44,10 +44,10 @@ def find_reframe() -> str:
 def run_session(
     argv: Sequence[str], run: Path, log: Path, interrupts: Interrupts, tick: Callable[[], None]
 ) -> int:
-    """Run a command to its end, its output in `log`; calls `tick` once a second.
+    """Run a command, its output in `log`; calls `tick` once a second.
 
-    Returns its exit status. Raises Stopped after it was ended on a signal. Nothing that it started
-    is left when this returns or raises, provided that this process is a subreaper.
+    Returns its exit status. Raises Stopped after a signal. No process that it started is left when
+    this returns or raises, provided that this process is a subreaper.
     """
     environment = {
         **os.environ,
@@ -63,7 +63,7 @@ def run_session(
             stderr=subprocess.STDOUT,
             cwd=log.parent,
             env=environment,
-            start_new_session=True,  # a Ctrl-C of the terminal reaches this process alone
+            start_new_session=True,  # Ctrl-C of the terminal reaches this process only
             preexec_fn=_end_with(os.getpid()),
         )
     try:
@@ -82,7 +82,7 @@ def run_session(
 
 
 def _end_with(parent: int) -> Callable[[], None]:
-    """Make the child get SIGTERM when its parent dies in whatever way."""
+    """Make the kernel send the child SIGTERM when its parent dies."""
 
     def prepare() -> None:
         _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
@@ -93,7 +93,7 @@ def _end_with(parent: int) -> Callable[[], None]:
 
 
 def _end(child: subprocess.Popen[bytes], interrupts: Interrupts) -> None:
-    """Let ReFrame cancel its jobs; a second signal, or too long a time, ends it at once."""
+    """Let ReFrame cancel its jobs; kill it on a second signal or after the grace period."""
     child.terminate()
     until_s = time.monotonic() + _GRACE_S
     while child.poll() is None and time.monotonic() < until_s and interrupts.count < 2:
@@ -103,7 +103,7 @@ def _end(child: subprocess.Popen[bytes], interrupts: Interrupts) -> None:
 
 
 def users_of(run: Path) -> list[int]:
-    """Processes of this host that a run has started and that are still there."""
+    """Processes on this host that a run has started and that still exist."""
     mark = f"{RUN_VARIABLE}={run}".encode()
     found = []
     for entry in os.listdir("/proc"):

@@ -1,1 +1,1 @@
-"""Slowdowns by simulation, at scales that nobody can book."""
+"""Simulated slowdowns at large scale."""

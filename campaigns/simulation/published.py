@@ -1,9 +1,9 @@
-"""How much of the paper's slowdown at scale its own single-node figures explain.
+"""How much of the published slowdown at scale the published single-node figures explain.
 
-Seed 000 found LAMMPS on one node slowed from 177.21 s to 372.04 s by a writer at full rate (Table
-III), mostly one core of it (section V-A), and 3.3 times as slow on 8,192 ranks with Daly's number
-of writers (section VI, figure 5). The simulation takes the first and the writers of Table V, and
-says what of the second comes out.
+Groves, Grant and Arnold (2016) found LAMMPS on one node slowed from 177.21 s to 372.04 s by a
+writer at full rate (Table III), mostly one core of it (section V-A), and 3.3 times as slow on 8,192
+ranks with Daly's number of writers (section VI, figure 5). The simulation takes the first and the
+writers of Table V, and shows how much of the second follows.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from analysis.simulate.hits import rank_slowdowns
 from analysis.simulate.progress import Application
 from campaigns.simulation.simulate import run
 
-#: Seed 000, Table I and section VI: cores of a Sandy Bridge-X2 node, and the length of a write.
+#: The paper, Table I and section VI: cores of a Sandy Bridge-X2 node, and the length of a write.
 RANKS_PER_NODE = 16
 WRITE_S = 1.0
-#: The paper does not tell how long a time step takes. For 32,000 atoms on a core of its time a few
-#: hundredths of a second are likely, so that the middle one is shown and the others bound it.
+#: The paper does not give the length of a time step. For 32,000 atoms on such a core a few
+#: hundredths of a second are likely: the middle value is shown, the others bound it.
 STEPS_S = (0.1, 0.025, 0.01)
 SIMULATED_S = 25.0
 
 
 def explain(seed: int) -> dict[str, Any]:
-    """Published and modelled slowdowns at the scales of Table V, each labelled as such."""
+    """Published and modelled slowdowns at the scales of Table V, labelled."""
     single_off_s, single_on_s = paper()["table_3_runtime_s"]["LAMMPS"]
     single = single_on_s / single_off_s
     published = paper()["headlines"]["lammps_slowdown_8192"]
@@ -69,7 +69,7 @@ def explain(seed: int) -> dict[str, Any]:
 def _modelled(
     ranks: int, writers: int, worst: float, all_ranks: bool, seed: int, step_s: float = STEPS_S[1]
 ) -> float:
-    """Slowdown under a periodic 3D halo, where one rank of a hit node or all are slowed."""
+    """Slowdown with a periodic 3D halo, if one rank of a hit node or all are slowed."""
     mean = worst if all_ranks else 1 + (worst - 1) / RANKS_PER_NODE
     application = Application(ranks, RANKS_PER_NODE, round(SIMULATED_S / step_s), step_s)
     slowdowns = rank_slowdowns(RANKS_PER_NODE, mean, worst)

@@ -1,4 +1,4 @@
-"""Simulated runs under the same timetables that real runs are given."""
+"""Simulated runs with the timetables of real runs."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ def run(
     seed: int,
     policy: Policy = "sweep",
 ) -> SimulatedRun:
-    """An application with `writers` at work all the time, each write `write_s` long.
+    """An application with `writers` concurrent writes all the time, each `write_s` long.
 
-    `slowdowns` is that of each rank of a hit node; the seed draws targets and noise. Raises
-    InputError for what cannot be run, or planned.
+    `slowdowns` is that of each rank of a hit node; `seed` is for targets and noise. Raises
+    InputError for invalid arguments.
     """
     application.check()
     steps_s = application.steps * application.step_s
@@ -35,7 +35,7 @@ def run(
 def _windows(
     nodes: int, writers: int, write_s: float, run_s: float, seed: int, policy: Policy
 ) -> Windows:
-    """The timetable's writes, with time 0 where all writers are at work."""
+    """The timetable's writes; time 0 is when all writers are active."""
     names = [str(node) for node in range(nodes)]
     table = plan(names, [Origin("origin", writers)], writers, write_s, run_s, seed, policy=policy)
     starts_s = np.array([table.start_s(number) for number in range(len(table) + writers)])

@@ -1,4 +1,4 @@
-"""A run at several scales beside what the simulation makes of its single node."""
+"""Compares a run at several scales with a simulation from its single node."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from analysis.simulate.hits import rank_slowdowns
 from analysis.simulate.progress import Application
 from campaigns.simulation.simulate import run as simulated_run
 
-#: Runs of the simulation, each with the next seed; the median counts.
+#: Seeds of the simulated runs, of which the median is taken.
 _SEEDS = range(1, 6)
 
 
 @dataclass(frozen=True)
 class _Scale:
-    """What a kept run under a timetable says of its scale."""
+    """The scale of an accepted run under a timetable."""
 
     ranks: int
     nodes: int
@@ -32,7 +32,7 @@ class _Scale:
 
 
 @dataclass(frozen=True)
-class Held:
+class ScaleComparison:
     """One arm of one scale: measured, and simulated from the single node's slowdown."""
 
     case: str
@@ -47,18 +47,18 @@ class Held:
     measured: float
     measured_low: float
     measured_high: float
-    #: From the estimate and from the ends of the interval of the single node; on it, that itself.
+    #: From the single node's estimate and the ends of its interval.
     simulated: float
     simulated_low: float
     simulated_high: float
 
 
-def hold_against(run: Path, halo: int, periodic: bool) -> dict[str, Any]:
-    """`rows` of `Held`, and the `single` case whose slowdown is that of a hit node.
+def compare_scales(run: Path, halo: int, periodic: bool) -> dict[str, Any]:
+    """`rows` of `ScaleComparison`, and the `single` case that gives the slowdown of a hit node.
 
-    Raises InputError for a run without a case on one node that is always written to.
+    Raises InputError for a run without a case on one node with one writer.
     """
-    samples = read_run(run)  # first, since it refuses what is no sample
+    samples = read_run(run)  # first, since it refuses invalid samples
     scales = _scales(run)
     found = [
         (each, scales[each.case, each.arm])
@@ -67,12 +67,14 @@ def hold_against(run: Path, halo: int, periodic: bool) -> dict[str, Any]:
     ]
     single = next((each for each, scale in found if (scale.nodes, scale.writers) == (1, 1)), None)
     if single is None:
-        raise InputError(f"{run}: no case on one node under one writer, with 6 pairs that count")
-    rows = [_held(each, scale, single, halo, periodic) for each, scale in found]
+        raise InputError(f"{run}: no case on one node with one writer and 6 accepted pairs")
+    rows = [_comparison(each, scale, single, halo, periodic) for each, scale in found]
     return {"single": single.case, "arm": single.arm, "rows": [asdict(row) for row in rows]}
 
 
-def _held(result: Result, scale: _Scale, single: Result, halo: int, periodic: bool) -> Held:
+def _comparison(
+    result: Result, scale: _Scale, single: Result, halo: int, periodic: bool
+) -> ScaleComparison:
     assert result.slowdown
     assert result.off_median
     step_s = result.off_median / scale.steps
@@ -81,7 +83,7 @@ def _held(result: Result, scale: _Scale, single: Result, halo: int, periodic: bo
 
     def simulated(slowdown: float | None) -> float:
         assert slowdown is not None
-        # Noise may leave a single node faster with a writer than without; no rank is sped up.
+        # By noise a node may be faster with a writer than without; no rank is sped up.
         worst = max(slowdown, 1.0)
         slowdowns = rank_slowdowns(per_node, 1 + (worst - 1) / per_node, worst)
         return statistics.median(
@@ -89,7 +91,7 @@ def _held(result: Result, scale: _Scale, single: Result, halo: int, periodic: bo
             for seed in _SEEDS
         )
 
-    return Held(
+    return ScaleComparison(
         case=result.case,
         arm=result.arm,
         nodes=scale.nodes,
@@ -108,7 +110,7 @@ def _held(result: Result, scale: _Scale, single: Result, halo: int, periodic: bo
 
 
 def _scales(run: Path) -> dict[tuple[str, str], _Scale]:
-    """Case and arm -> its scale, from the first kept run under writers."""
+    """Case and arm -> its scale, from the first accepted run with writers."""
     found: dict[tuple[str, str], _Scale] = {}
     for sample in _kept(sorted((run / "samples").glob("*.jsonl"))):
         table = sample.get("timetable")

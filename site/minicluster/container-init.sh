@@ -1,6 +1,6 @@
 #!/bin/sh
-# Process 1 of a container: gives it a host name and the mounts that must be its own, then waits
-# and reaps, so that slurmd may die in it without taking the node's other processes along.
+# Process 1 of a container: sets its host name and private mounts, then waits and reaps, so that
+# slurmd may die without taking the node's other processes along.
 set -eu
 
 name=$1 state=$2 kind=$3

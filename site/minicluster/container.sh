@@ -1,6 +1,6 @@
 #!/bin/sh
-# Starts one container of the minicluster: a process in own network, UTS, IPC, mount, PID and
-# cgroup namespaces, and with it everything that is started in it later. Killing it kills them all.
+# Starts one container of the minicluster: a process in its own network, UTS, IPC, mount, PID and
+# cgroup namespaces. Killing it kills everything that was started in it.
 # usage: container.sh NETWORK_NAMESPACE HOSTNAME STATE_FOLDER CGROUP_KIND [CGROUP]
 set -eu
 

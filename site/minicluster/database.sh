@@ -1,6 +1,6 @@
 #!/bin/sh
-# Lays out MariaDB's tables and becomes the server, in the controller's container. The tables live
-# in the container's memory: no disk is waited for, and they go when the cluster goes.
+# Creates MariaDB's tables and becomes the server, in the controller's container. The tables are in
+# the container's memory, so no disk is waited for, and they disappear with the cluster.
 # usage: database.sh SOCKET
 set -eu
 

@@ -36,11 +36,11 @@ mount -t tmpfs run /new/run
 mount -t tmpfs tmp /new/tmp
 ln -s /proc/self/fd /new/dev/fd
 
-# Beneath the state folder of the read-only root stands the list of what is shared.
+# The list of shared folders is in the state folder of the read-only root.
 while read -r tag folder; do
     mkdir -p "/new$folder"
     mount -t 9p -o "rw,cache=mmap,$p9" "$tag" "/new$folder"
-    # Programs start much faster from what is read-only and cached; nobody builds this in a guest.
+    # Programs start much faster from a read-only, cached folder; nothing is built in a guest.
     [ ! -d "/ro$folder/.venv" ] || mount --bind "/ro$folder/.venv" "/new$folder/.venv"
 done < "/ro$nimc_state/shares"
 

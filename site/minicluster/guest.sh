@@ -24,7 +24,7 @@ for level in '' /system.slice; do
     echo '+cpuset +cpu +memory +pids' > "/sys/fs/cgroup$level/cgroup.subtree_control"
 done
 
-# The shared folder shows the host's munge socket, which leads nowhere from here.
+# The shared folder contains the host's munge socket, which does not work in the guest.
 cp "$state/munge/munge.key" /run/munge.key
 chmod 600 /run/munge.key
 mount -t tmpfs munge "$state/munge"

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Starts a minicluster, runs STREAM and LAMMPS with and without writers on it, shows what Slurm booked,
+# Starts a minicluster, runs STREAM and LAMMPS with and without writers on it, shows Slurm's accounting,
 # and stops it.      usage: try.sh [veth|rxe]      (as root, after install.sh)
 set -eu
 fabric=${1:-veth}
@@ -8,8 +8,8 @@ state=/tmp/nimc-try-$$
 work=$root/stage/try-$$
 nimc=${NIMC:-$root/.venv/bin/nimc}
 
-# All nodes share this host's processors, so the application takes the writers' as well: less of their
-# rate alone is asked of them here than on a machine.
+# All nodes share this host's processors, so the application slows the writers too: a smaller share of
+# their rate alone is required than on a machine.
 min_share=0.1
 
 # An emulated processor takes minutes for what takes seconds elsewhere: fewer steps there, and

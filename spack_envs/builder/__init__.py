@@ -1,1 +1,1 @@
-"""Builds the workloads with Spack: isolated from the user's own, pinned, one store a machine."""
+"""Builds workloads with Spack: isolated from the user's own, pinned, one store for each machine."""

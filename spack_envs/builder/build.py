@@ -1,4 +1,4 @@
-"""Builds an environment; one that is built already costs the reading of its inputs."""
+"""Builds an environment, unless it is already built from the same inputs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from analysis.errors import InputError, MachineError
 from spack_envs.builder import pins as pinned
 from spack_envs.builder.layout import SpackLayout
 from spack_envs.builder.setup import SpackSettings, recipes
-from spack_envs.builder.tool import held, spack
+from spack_envs.builder.tool import locked, spack
 
 #: Packages that provide MPI and its launcher.
 _MPI = {"openmpi", "mpich", "mvapich", "intel-oneapi-mpi", "cray-mpich"}
@@ -25,55 +25,55 @@ _MPI = {"openmpi", "mpich", "mvapich", "intel-oneapi-mpi", "cray-mpich"}
 
 @dataclass(frozen=True)
 class Built:
-    """What `build` made, or found made."""
+    """A built environment."""
 
     environment: str
-    #: Folder whose `bin` goes to PATH, and the lock that tells how everything was made.
+    #: Folder whose `bin` goes to PATH, and the lock with every concrete spec.
     view: str
     lock: str
-    #: Prefix of the MPI that programs must be started with; None where none was needed.
+    #: Prefix of the MPI to start programs with; None if none is needed.
     mpi: str | None
-    #: Of the inputs: environment, recipes, pin, machine, compilers, Spack.
+    #: Digest of the inputs: environment, recipes, pin, machine, compilers, Spack.
     digest: str
-    #: Time of the last concretization and installation, seconds.
+    #: Duration of the last concretization and installation, seconds.
     concretize_s: float
     install_s: float
     #: Root specs: `name`, `version`, `hash`, `prefix`, `spec` (with every variant).
     specs: list[dict[str, str]]
 
     def is_there(self) -> bool:
-        """Whether no prefix was removed since."""
+        """Whether all prefixes still exist."""
         return all(Path(spec["prefix"]).is_dir() for spec in self.specs)
 
     def as_dict(self) -> dict[str, Any]:
-        """As `built.json` holds it."""
+        """As in `built.json`."""
         return asdict(self)
 
 
 def build(
     layout: SpackLayout, settings: SpackSettings, name: str, jobs: int, say: Callable[[str], None]
 ) -> Built:
-    """Concretize and install an environment, unless it is there from the same inputs."""
+    """Concretize and install an environment, unless it is built from the same inputs."""
     known = pinned.known_environments()
     if name not in known:
         raise InputError(f"environment {name!r}: allowed are {', '.join(known)}")
-    with held(layout.lock(name)):
+    with locked(layout.lock(name)):
         text = placed(layout, settings, name)
         digest = digest_of(layout, settings, name, text)
         found = read(layout, name)
         if found and found.digest == digest and found.is_there():
-            say(f"{name}: built")
+            say(f"{name}: up to date")
             return found
         folder = layout.environment(name)
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "spack.yaml").write_text(text)
-        say(f"{name}: choosing versions")
+        say(f"{name}: concretizing")
         root, here = Path(settings.spack), ("-e", str(folder))
         started = time.monotonic()
         if (committed := _committed_lock(layout, name)).is_file():
             shutil.copyfile(committed, folder / "spack.lock")
-            _hold_to_lock(layout, root, folder, name)
-        elif not _chosen(folder, digest):
+            _check_lock(layout, root, folder, name)
+        elif not _concretized_from(folder, digest):
             spack(layout, root, *here, "concretize", "--force", log=name)
             (folder / "chosen").write_text(digest)
         concretized = time.monotonic()
@@ -97,7 +97,7 @@ def build(
 
 
 def read(layout: SpackLayout, name: str) -> Built | None:
-    """What was built last; None where nothing was, or by a version that noted other things."""
+    """The last build; None if there is none, or a version with other fields wrote it."""
     try:
         return Built(**json.loads(layout.stamp(name).read_text()))
     except (FileNotFoundError, TypeError, ValueError):
@@ -105,7 +105,7 @@ def read(layout: SpackLayout, name: str) -> Built | None:
 
 
 def placed(layout: SpackLayout, settings: SpackSettings, name: str) -> str:
-    """The environment's file for its folder outside the checkout: paths resolved, recipes named."""
+    """The environment's file for a folder outside the checkout: absolute paths, recipes set."""
     text = (pinned.ENVIRONMENTS / name / "spack.yaml").read_text()
     text = text.replace("$env/..", str(pinned.ENVIRONMENTS))
     if settings.machine_file:
@@ -118,7 +118,7 @@ def placed(layout: SpackLayout, settings: SpackSettings, name: str) -> str:
 
 
 def digest_of(layout: SpackLayout, settings: SpackSettings, name: str, text: str) -> str:
-    """SHA-256 of all that decides what is built."""
+    """SHA-256 of everything that the build depends on."""
     sources = sorted((pinned.ENVIRONMENTS / "repo").rglob("*.py"))
     machine = settings.machine_file or pinned.ENVIRONMENTS / "machines" / f"{layout.machine}.yaml"
     files: Iterable[Path] = [
@@ -135,31 +135,31 @@ def digest_of(layout: SpackLayout, settings: SpackSettings, name: str, text: str
     return total.hexdigest()
 
 
-def _chosen(folder: Path, digest: str) -> bool:
-    """Whether versions were chosen from these inputs before a build that failed."""
+def _concretized_from(folder: Path, digest: str) -> bool:
+    """Whether an earlier build that failed was concretized from the same inputs."""
     chosen = folder / "chosen"
     return chosen.is_file() and chosen.read_text() == digest
 
 
 def _committed_lock(layout: SpackLayout, name: str) -> Path:
-    """The lock that holds this machine to one choice of versions, where its site committed one."""
+    """Path of the lock that a site may commit to fix this machine's versions."""
     return pinned.ENVIRONMENTS / "locks" / layout.machine / f"{name}.lock"
 
 
-def _hold_to_lock(layout: SpackLayout, root: Path, folder: Path, name: str) -> None:
-    """Raise MachineError where the environment asks for what its lock does not have."""
+def _check_lock(layout: SpackLayout, root: Path, folder: Path, name: str) -> None:
+    """Raise MachineError if the environment no longer matches its lock."""
     locked = _root_hashes(folder)
     spack(layout, root, "-e", str(folder), "concretize", log=name)
     if _root_hashes(folder) != locked:
         committed = _committed_lock(layout, name)
         raise MachineError(
-            f"{committed}: is not of the {name} environment as it is now: remove it, build, and"
-            f" commit {folder / 'spack.lock'} in its place"
+            f"{committed}: does not match the {name} environment: remove it, build, and commit"
+            f" {folder / 'spack.lock'} instead"
         )
 
 
 def _installed(layout: SpackLayout, root: Path, folder: Path, name: str) -> list[dict[str, str]]:
-    """Every spec of the environment, as Spack installed it or took it from the machine."""
+    """Every spec of the environment, installed by Spack or taken from the machine."""
     form = "{hash}\t{name}\t{version}\t{prefix}\t{name}{@version}{variants}{ arch=architecture}"
     printed = spack(layout, root, "-e", str(folder), "find", "--format", form, log=name)
     rows = [line.split("\t") for line in printed.splitlines() if line.count("\t") == 4]

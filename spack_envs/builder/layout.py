@@ -1,4 +1,4 @@
-"""Where one machine's Spack keeps its files; nothing of it lies in `~/.spack`."""
+"""Folders of one machine's Spack; nothing is in `~/.spack`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class SpackLayout:
-    """The folders under `root`, one root a machine."""
+    """The folders under `root`, one root for each machine."""
 
     root: Path
     machine: str
@@ -26,7 +26,7 @@ class SpackLayout:
 
     @property
     def settings(self) -> Path:
-        """What `setup` decided."""
+        """Result of `setup`."""
         return self.root / "setup.json"
 
     def clone(self, what: str, commit: str) -> Path:
@@ -34,19 +34,19 @@ class SpackLayout:
         return self.root / "pinned" / f"{what}-{commit[:12]}"
 
     def environment(self, name: str) -> Path:
-        """The folder that Spack knows as the environment, with lock and view."""
+        """Folder of Spack's environment, with lock and view."""
         return self.root / "environments" / name
 
     def stamp(self, name: str) -> Path:
-        """What was built from which inputs."""
+        """Record of what was built, and from which inputs."""
         return self.environment(name) / "built.json"
 
     def lock(self, name: str) -> Path:
-        """Held while an environment, or the setup, is worked on."""
+        """Locked while an environment, or the setup, is changed."""
         return self.root / "locks" / f"{name}.lock"
 
     def log(self, name: str) -> Path:
-        """What Spack printed."""
+        """Output of Spack."""
         return self.root / "logs" / f"{name}.log"
 
 

@@ -1,4 +1,4 @@
-"""A mirror for sites without a network: sources and built packages of whole environments."""
+"""Mirrors for sites without a network: sources and built packages of environments."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from analysis.errors import InputError
 from spack_envs.builder.build import read
 from spack_envs.builder.layout import SpackLayout
 from spack_envs.builder.setup import SpackSettings
-from spack_envs.builder.tool import held, spack
+from spack_envs.builder.tool import locked, spack
 
 
 def make_mirror(
@@ -22,7 +22,7 @@ def make_mirror(
         if read(layout, name) is None:
             raise InputError(f"environment {name!r} is not built: nimc spack build {name}")
         here = ("-e", str(layout.environment(name)))
-        with held(layout.lock(name)):
+        with locked(layout.lock(name)):
             spack(layout, root, *here, "mirror", "create", "-d", str(folder), "--all", log=name)
             push = ("buildcache", "push", "--unsigned", "--update-index", str(folder))
             spack(layout, root, *here, *push, log=name)

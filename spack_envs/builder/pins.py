@@ -1,4 +1,4 @@
-"""`spack_envs/pins.yaml`: which Spack and which recipes build which environment."""
+"""`spack_envs/pins.yaml`: versions of Spack and of its recipes for each environment."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class _Record(BaseModel):
 
 
 class Source(_Record):
-    """A commit of a repository; the tag is what a shallow clone asks for."""
+    """A commit of a repository; the tag is for shallow clones."""
 
     git: Annotated[str, Field(pattern=r"^https://\S+\.git$")]
     tag: str
@@ -27,17 +27,17 @@ class Source(_Record):
 
 
 class Pin(_Record):
-    """Spack and its recipes, which are moved together."""
+    """Spack and its recipes, which are updated together."""
 
     spack: Source
     packages: Source
 
 
 class Pins(_Record):
-    """The file."""
+    """Content of the file."""
 
     pins: dict[str, Pin]
-    #: Environment -> name of its pin; all others take `default`.
+    #: Environment -> name of its pin; all others use `default`.
     environments: dict[str, str]
 
     def of(self, environment: str) -> Pin:
@@ -46,7 +46,7 @@ class Pins(_Record):
 
 
 def load(folder: Path = ENVIRONMENTS) -> Pins:
-    """The pins; raises InputError where the file is wrong."""
+    """The pins; raises InputError if the file is invalid."""
     path = folder / "pins.yaml"
     try:
         pins = Pins.model_validate(yaml.safe_load(path.read_text()))
@@ -56,7 +56,10 @@ def load(folder: Path = ENVIRONMENTS) -> Pins:
         raise InputError(f"{path.name}: {field}: {first['msg']}") from None
     for name, pin in {"(default)": "default", **pins.environments}.items():
         if pin not in pins.pins:
-            raise InputError(f"{path.name}: environments.{name}: there is no pin {pin!r}")
+            known = ", ".join(pins.pins)
+            raise InputError(
+                f"{path.name}: environments.{name}: unknown pin {pin!r}; allowed: {known}"
+            )
     return pins
 
 

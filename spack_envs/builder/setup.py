@@ -1,4 +1,4 @@
-"""Takes the Spack that is there, or clones the pinned one, and writes its configuration."""
+"""Finds an installed Spack, or clones the pinned one, and writes its configuration."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ import yaml
 from analysis.errors import InputError, MachineError
 from spack_envs.builder import pins as pinned
 from spack_envs.builder.layout import SpackLayout
-from spack_envs.builder.tool import clone, held, require_clingo, spack
+from spack_envs.builder.tool import clone, locked, require_clingo, spack
 
-#: Tools that builds need and that every host has in a form that serves: never built.
+#: Build tools that every host has: never built.
 BUILD_TOOLS = (
     *("gmake", "m4", "perl", "autoconf", "automake", "libtool", "pkgconf"),
     *("diffutils", "findutils", "tar", "bison", "flex", "gettext"),
 )
-#: Found where they are, else built.
+#: Taken from the host if found, else built.
 FOUND = ("cmake", "python", "openssl", "curl", "git")
 #: The store's path is padded to this, so that a package built here can be moved to a store of any
 #: other path without a tool that Spack would have to bootstrap.
@@ -30,7 +30,7 @@ _OLDEST = (1, 0)
 
 @dataclass(frozen=True)
 class SpackSettings:
-    """What `setup` decided, for every later command."""
+    """Result of `setup`, for later commands."""
 
     #: Folder of Spack, its version, and whether that is the pinned one.
     spack: str
@@ -45,20 +45,20 @@ class SpackSettings:
 
 
 def load(layout: SpackLayout) -> SpackSettings:
-    """The settings; raises InputError where there are none."""
+    """The settings; raises InputError if there are none."""
     if not layout.settings.is_file():
         raise InputError(
-            f"no Spack is set up for {layout.machine}: nimc spack setup --machine {layout.machine}"
+            f"Spack is not set up for {layout.machine}: nimc spack setup --machine {layout.machine}"
         )
     return SpackSettings(**json.loads(layout.settings.read_text()))
 
 
 def find_spack() -> Path | None:
-    """The Spack at hand: `SPACK_ROOT`, else the one on PATH."""
+    """The installed Spack: `SPACK_ROOT`, else the one on PATH."""
     if os.environ.get("SPACK_ROOT"):
         root = Path(os.environ["SPACK_ROOT"])
         if not (root / "bin" / "spack").is_file():
-            raise InputError(f"SPACK_ROOT: {root} holds no bin/spack")
+            raise InputError(f"SPACK_ROOT: {root} has no bin/spack")
         return root
     found = shutil.which("spack")
     return Path(found).resolve().parent.parent if found else None
@@ -67,10 +67,10 @@ def find_spack() -> Path | None:
 def setup(
     layout: SpackLayout, packages: Path | None, machine_file: Path | None, mirror: str | None
 ) -> SpackSettings:
-    """Make Spack ready: clones, configuration, compilers and build tools."""
+    """Set up Spack: clones, configuration, compilers and build tools."""
     require_clingo()
     pins = pinned.load()
-    with held(layout.lock("setup")):
+    with locked(layout.lock("setup")):
         root = find_spack()
         if root is None:
             source = pins.pins["default"].spack
@@ -85,7 +85,7 @@ def setup(
         version = spack(layout, root, "--version", log="setup").split()[0]
         if tuple(int(part) for part in version.split(".")[:2]) < _OLDEST:
             raise MachineError(f"{root}: Spack {version} is too old, 1.0 or newer is needed")
-        # The settings are written last: without them, an earlier search may have been cut off.
+        # The settings are written last: without them, an earlier search may be incomplete.
         if not (layout.settings.is_file() and (layout.config / "packages.yaml").is_file()):
             _find_externals(layout, root)
         settings = SpackSettings(
@@ -114,10 +114,10 @@ def recipes(layout: SpackLayout, pin: pinned.Pin) -> Path:
 
 
 def write_config(layout: SpackLayout, mirror: str | None, builtin: Path) -> None:
-    """Spack's user scope: one store, caches and stages beside it, nothing bootstrapped.
+    """Write Spack's user scope: one store, caches and stages next to it, no bootstrapping.
 
-    Without `builtin`, Spack would clone recipes of its own choice for what it does outside of an
-    environment, such as finding compilers.
+    Without `builtin`, Spack would clone other recipes for what it does outside an environment, such
+    as finding compilers.
     """
     root = layout.root
     files = {

@@ -1,4 +1,4 @@
-"""Runs Spack, isolated from the user's own configuration and caches."""
+"""Runs Spack, isolated from the user's configuration and caches."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from spack_envs.builder.layout import SpackLayout
 
 
 def isolated(layout: SpackLayout, environ: dict[str, str]) -> dict[str, str]:
-    """The process environment for Spack: its user scope and caches under the layout's root.
+    """The environment for Spack: its user scope and caches are under the layout's root.
 
-    Without this Python's virtual environment, whose wheels bring an MPI that builds would find;
-    with a user's name, which mpiP's build asks for, and batch jobs and containers often lack.
+    This Python's virtual environment is removed, since builds would find the MPI of its wheels.
+    LOGNAME is set, since mpiP's build needs it and batch jobs and containers often lack it.
     """
     kept = {
         name: value
@@ -42,7 +42,7 @@ def isolated(layout: SpackLayout, environ: dict[str, str]) -> dict[str, str]:
 
 
 def _user() -> str:
-    """The user's name, or number where the host knows no name for it."""
+    """The user's name, or id if the host has no name for it."""
     try:
         return getpass.getuser()
     except (KeyError, OSError):
@@ -50,16 +50,16 @@ def _user() -> str:
 
 
 def require_clingo() -> None:
-    """Raise MachineError where this Python lacks Spack's solver."""
+    """Raise MachineError if this Python lacks Spack's solver."""
     if importlib.util.find_spec("clingo") is None:
         raise MachineError(
-            f"{sys.executable} has no clingo, which Spack solves with: install it from"
+            f"{sys.executable} has no clingo, Spack's solver: install it from"
             " requirements.lock (make test does), or pip install 'nimc[spack]'"
         )
 
 
 def spack(layout: SpackLayout, root: Path, *words: str, log: str) -> str:
-    """Standard output of a Spack command; the log grows while it runs. MachineError if it fails."""
+    """Standard output of a Spack command, also logged as it runs. MachineError if it fails."""
     path = layout.log(log)
     path.parent.mkdir(parents=True, exist_ok=True)
     command = [str(root / "bin" / "spack"), "--color", "never", *words]
@@ -83,7 +83,7 @@ def spack(layout: SpackLayout, root: Path, *words: str, log: str) -> str:
 
 
 def _reason(path: Path, begin_b: int) -> str:
-    """The first error in the log after a position, and the package that was being installed."""
+    """The first error in the log after a position, with the package being installed."""
     with path.open("rb") as file:
         file.seek(begin_b)
         lines = file.read().decode(errors="replace").splitlines() or ["no message"]
@@ -99,7 +99,7 @@ def _reason(path: Path, begin_b: int) -> str:
 
 
 def clone(git: str, tag: str, commit: str, into: Path) -> None:
-    """A shallow clone that is proved to be the pinned commit; kept where it already is."""
+    """Make a shallow clone and check that it is the pinned commit; an existing one is kept."""
     if into.is_dir():
         return
     into.parent.mkdir(parents=True, exist_ok=True)
@@ -120,8 +120,8 @@ def _git(*words: str) -> str:
 
 
 @contextmanager
-def held(path: Path) -> Iterator[None]:
-    """Hold a lock file; a second process waits. The kernel frees it whatever happens."""
+def locked(path: Path) -> Iterator[None]:
+    """Lock a file; a second process waits. The kernel releases the lock when the process ends."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class BenchRow:
-    """One measured figure beside its aim."""
+    """One measured figure and its aim."""
 
     name: str
     value: float

@@ -20,7 +20,7 @@ from analysis.contention.synthetic import sweep
 from tests.bench import BenchRow
 
 COMMAND = "python -m tests.bench calibration"
-#: The seed found very little variability from run to run; the fit is tested with 2 %.
+#: The paper found very little variability from run to run; the fit is also tested with 2 %.
 NOISES = (0.005, 0.02)
 SEEDS = range(3)
 #: Errors are the same if they differ by no more than this, percentage points.

@@ -1,4 +1,4 @@
-"""What a campaign costs on Slurm beyond its application, and what writers lose under the project.
+"""Overhead of a campaign on Slurm, and rate of writers under the project against bare ones.
 
 Both on a minicluster, with an application that sleeps. Needs root and Slurm.
 """
@@ -36,7 +36,7 @@ _ROUNDS = 10
 _WRITE_S = 8
 #: An emulated processor prints rows late, and what it sends again is counted twice.
 _EMULATED = Demand(min_share=0.001, counter_share=0.5, late_rows=10)
-#: slurmctld tells the accounting of a job up to so long after its end.
+#: slurmctld may report the accounting of a job this long after its end.
 _BOOKED_S = 6.0
 
 
@@ -85,7 +85,7 @@ def _samples(folder: Path) -> list[dict[str, Any]]:
     kept = [s for s in map(json.loads, lines) if s["outcome"] == "kept"]
     if not kept:
         said = " ".join(" ".join(p.read_text() for p in folder.glob("*.out")).split())
-        raise MachineError(f"no run was kept: {said[-300:]}")
+        raise MachineError(f"no run was accepted: {said[-300:]}")
     return kept
 
 
@@ -131,9 +131,9 @@ def _cost() -> list[BenchRow]:
         ),
         BenchRow("the same, application on target nodes alone", used / targets, "", "", None,
                  _COMMAND),
-        BenchRow("a block's time beside its application", own_s, "s", "", None, _COMMAND),
-        BenchRow("runs kept, of those planned", len(samples) / (runs_each * _BLOCKS), "", "", None,
-                 _COMMAND),
+        BenchRow("a block's time without its application", own_s, "s", "", None, _COMMAND),
+        BenchRow("runs accepted, of those planned", len(samples) / (runs_each * _BLOCKS), "", "",
+                 None, _COMMAND),
     ]  # fmt: skip
 
 
@@ -156,7 +156,9 @@ def _rate() -> list[BenchRow]:
             ratios.append(sample["writers"][0]["rate_b_s"] / bare_b_s)
     ratio = median_interval(ratios)
     if ratio is None:
-        raise MachineError(f"writers' rate: {len(ratios)} rounds were kept, an interval needs 6")
+        raise MachineError(
+            f"writers' rate: {len(ratios)} rounds were accepted, an interval needs 6"
+        )
     return [
         BenchRow(
             f"writers' rate under the project / bare ib_write_bw, median of {len(ratios)}",

@@ -1,4 +1,4 @@
-"""What `nimc spack` costs: choosing versions, building fresh and from a cache, and a no-op."""
+"""Time of `nimc spack`: concretizing, building from scratch and from a cache, and a no-op."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ NO_OP_AIM_S = 2.0
 
 
 def run() -> list[BenchRow]:
-    """Nothing where no Spack is at hand; environments are those of NIMC_BENCH_STACKS."""
+    """Empty without Spack; environments are those of NIMC_BENCH_STACKS."""
     if not (os.environ.get("SPACK_ROOT") or shutil.which("spack")):
-        print("spack: needs a Spack (SPACK_ROOT, or spack on PATH)")
+        print("spack: not measured: no Spack found (SPACK_ROOT, or spack on PATH)")
         return []
     stacks = os.environ.get("NIMC_BENCH_STACKS", "stream").split(",")
     with tempfile.TemporaryDirectory() as folder:
@@ -45,9 +45,9 @@ def _rows(folder: Path, name: str) -> list[BenchRow]:
     made = make_mirror(place, settings, folder / "mirror", [name])
     cached = build(*ready("cached", made["mirror"]), name, os.cpu_count() or 1, print)
     return [
-        _row(f"{name}: choosing versions", fresh.concretize_s),
-        _row(f"{name}: building fresh", fresh.install_s),
-        _row(f"{name}: choosing versions, with a build cache", cached.concretize_s),
+        _row(f"{name}: concretizing", fresh.concretize_s),
+        _row(f"{name}: building from scratch", fresh.install_s),
+        _row(f"{name}: concretizing, with a build cache", cached.concretize_s),
         _row(f"{name}: installing from a build cache", cached.install_s),
         BenchRow(f"{name}: no-op", no_op_s, "s", "under 2 s", no_op_s < NO_OP_AIM_S, COMMAND),
     ]

@@ -125,7 +125,7 @@ def test_facts_that_are_given_overrule_a_run_as_well(tmp_path):
     assert str(page) in run(*plot).output
 
 
-def test_a_file_has_no_need_to_be_told_where_buffers_lay(sweep_file):
+def test_a_file_has_no_need_for_the_node_of_the_buffers(sweep_file):
     error = run("fit", sweep_file, "--comm-node", 0).exception
     assert "--comm-node: " in str(error)
 

@@ -40,11 +40,11 @@ def test_systems_beyond_the_range_of_the_series_are_named(
     inside, beyond = json.loads(run(capsys, *asked, "--json"))["rows"]
     assert (inside["in_range"], beyond["in_range"]) == (True, False)
     assert beyond["interval_s"] == 2.0
-    assert run(capsys, *asked).endswith("is taken as that time: nodes 50\n")
+    assert run(capsys, *asked).endswith("is set to that time: nodes 50\n")
 
 
 def test_paper_takes_no_other_inputs() -> None:
-    with pytest.raises(InputError, match="--nodes: has no part in --paper"):
+    with pytest.raises(InputError, match="--nodes: cannot be combined with --paper"):
         cli.main(["writers", "--paper", "--nodes", "64"], standalone_mode=False)
 
 

@@ -87,10 +87,10 @@ def test_a_spec_that_does_not_exist_is_noticed():
 
 def test_every_workload_and_tool_is_built_somewhere():
     built = {re.split("[@ ]", spec)[0] for stack in STACKS for spec in specs_of(stack)}
-    study = {"stream", "hpccg", "lulesh", "lammps", "cns", "snap", "xsbench"}
+    proxies = {"stream", "hpccg", "lulesh", "lammps", "cns", "snap", "xsbench"}
     multirail = {"minife", "amg2013", "umt"}
     tools = {"perftest", "ucx", "papi", "mpip", "likwid", "osu-micro-benchmarks"}
-    assert built == study | multirail | tools | {"openspeedshop"}
+    assert built == proxies | multirail | tools | {"openspeedshop"}
     # The MPI is the machine's where it has one, so no environment demands a version of it.
     common = yaml.safe_load((FOLDER / "common.yaml").read_text())["packages"]
     assert common["mpi"]["require"] == ["openmpi"]

@@ -139,14 +139,14 @@ def test_slurm_that_is_not_used_may_be_missing(root, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("ping", "sacct", "state", "told"),
+    ("ping", "sacct", "state", "expected"),
     [
         ("Slurmctld(primary) at head is UP", 0, "ok", "controller and accounting answer"),
         ("Slurmctld(primary) at head is DOWN", 0, "missing", "does not answer"),
         ("Slurmctld(primary) at head is UP", 1, "missing", "accounting is disabled"),
     ],
 )
-def test_slurm_that_is_used_must_answer(fake, root, ping, sacct, state, told):
+def test_slurm_that_is_used_must_answer(fake, root, ping, sacct, state, expected):
     fake("sbatch", "slurm 22.05.8")
     fake("srun")
     fake("scontrol", ping)
@@ -154,7 +154,7 @@ def test_slurm_that_is_used_must_answer(fake, root, ping, sacct, state, told):
     (found,) = probes.slurm(root / "configs/box.py", needed=True)
     assert found.state == state
     assert found.detail.startswith("slurm 22.05.8")
-    assert told in found.detail
+    assert expected in found.detail
 
 
 def test_slurm_is_asked_as_the_machines_configuration_says(root):
@@ -180,7 +180,7 @@ def test_what_reframe_shows_is_found_behind_its_warnings():
 
 
 @pytest.mark.parametrize(
-    ("code", "told"),
+    ("code", "expected"),
     [
         (errno.ENOENT, "no hardware counters"),
         (errno.EOPNOTSUPP, "no hardware counters"),
@@ -188,8 +188,8 @@ def test_what_reframe_shows_is_found_behind_its_warnings():
         (errno.EINVAL, "Invalid argument"),
     ],
 )
-def test_why_cycles_cannot_be_counted(code, told):
-    assert told in perf_event.explain(code, "4").text
+def test_why_cycles_cannot_be_counted(code, expected):
+    assert expected in perf_event.explain(code, "4").text
 
 
 def test_the_last_line_is_what_went_wrong():
@@ -208,7 +208,7 @@ def machine_apart(**changes) -> Machine:
     return Machine.model_validate({**given, **changes})
 
 
-def test_what_the_site_file_leaves_open_is_told_with_its_cost():
+def test_what_the_site_file_leaves_open_is_reported_with_its_cost():
     (found,) = probes.writes(machine_apart(interface="eth0"))
     assert (found.state, found.needed) == ("limited", False)
     assert "no device: no device counts what arrives" in found.detail
@@ -228,7 +228,7 @@ def test_targets_do_not_come_from_the_origins_reservation():
     ]
     (found,) = probes.targets(machine_apart(), partitions)
     assert (found.state, found.needed) == ("missing", True)
-    assert found.detail == "a: access has --reservation=nimc, which is the origins'"
+    assert found.detail == "a: access has --reservation=nimc, which is for the origins"
     assert probes.targets(machine_apart(), partitions[1:]) == []
     assert probes.targets(machine_apart(origins={"policy": "hetjob"}), partitions) == []
 
@@ -253,7 +253,7 @@ def test_an_injector_is_asked_of_the_host_only_where_writers_run_there(monkeypat
     assert found(origins={"policy": "hetjob"}) == ("limited", False)
 
 
-def test_targets_that_others_may_share_are_told():
+def test_targets_that_others_may_share_are_reported():
     partitions = [
         {"name": "a", "scheduler": "slurm", "access": ["--partition=a"]},
         {"name": "b", "scheduler": "slurm", "access": ["--partition=b", "--exclusive"]},

@@ -41,7 +41,7 @@ def test_a_reservation_that_covers_the_campaign_has_no_shortcoming():
 
 
 @pytest.mark.parametrize(
-    ("line", "nodes", "needed_s", "user", "told"),
+    ("line", "nodes", "needed_s", "user", "expected"),
     [
         (LINE, 1, 1801, "root", "ends in 30 min"),
         (LINE, 2, 60, "root", "holds 1 nodes; 2 are needed"),
@@ -49,12 +49,12 @@ def test_a_reservation_that_covers_the_campaign_has_no_shortcoming():
         (LINE.replace("ACTIVE", "INACTIVE"), 1, 60, "root", "is INACTIVE"),
     ],
 )
-def test_each_shortcoming_is_told(line, nodes, needed_s, user, told):
+def test_each_shortcoming_is_reported(line, nodes, needed_s, user, expected):
     (fault,) = shortcomings(parse(line), machine(), nodes, needed_s, user, NOON)
-    assert told in fault
+    assert expected in fault
 
 
-def test_a_missing_reservation_is_told():
+def test_a_missing_reservation_is_reported():
     assert shortcomings(None, machine(), 1, 60, "root", NOON) == ["reservation nimc does not exist"]
 
 

@@ -1,4 +1,4 @@
-"""What is read from /proc and said to `ip`, and how processes of a namespace are told."""
+"""What is read from /proc and said to `ip`, and how processes of a namespace are found."""
 
 from __future__ import annotations
 
@@ -70,7 +70,9 @@ def test_a_missing_program_names_the_installer() -> None:
 def test_waiting_ends_with_the_logs_last_line(tmp_path: Path) -> None:
     log = tmp_path / "x.log"
     log.write_text("fine\nerror: port taken\n\n")
-    with pytest.raises(MachineError, match="slurmctld: not after 0 s; its log ends: error: port"):
+    with pytest.raises(
+        MachineError, match="slurmctld: not ready after 0 s; its log ends: error: port"
+    ):
         shell.wait_for("slurmctld", lambda: False, 0, log)
 
 

@@ -39,7 +39,7 @@ def test_without_origins_there_is_no_origin_partition() -> None:
         ({"origins": 4}, "--origins 4: allowed are 0 to 3"),
         ({"origins": -1}, "--origins -1"),
         ({"numa": 3, "fabric": "rxe"}, "--numa 3"),
-        ({"numa": 2}, "--numa 2: only --fabric rxe"),
+        ({"numa": 2}, "--numa 2: cannot be combined with --fabric veth"),
         ({"cores": 3, "fabric": "rxe"}, "--cores 3: allowed are 1, 2, 4, 8"),
         ({"memory_mib": 64}, "--memory 64"),
     ],

@@ -66,7 +66,7 @@ def test_a_folder_of_someone_else_is_never_taken(
 ) -> None:
     state.claim(tmp_path / "s")
     monkeypatch.setattr(os, "geteuid", lambda: tmp_path.stat().st_uid + 1)
-    with pytest.raises(InputError, match="folder of your own"):
+    with pytest.raises(InputError, match="another user's folder"):
         state.claim(tmp_path / "s")
 
 
@@ -83,7 +83,7 @@ def test_without_root_it_is_one_clear_line(monkeypatch: pytest.MonkeyPatch, tmp_
         lambda: cluster.up(STATE.spec, ClusterLayout(tmp_path)),
         lambda: cluster.down(ClusterLayout(tmp_path)),
     ):
-        with pytest.raises(MachineError, match="needs root") as caught:
+        with pytest.raises(MachineError, match="root is required") as caught:
             call()
         assert caught.value.exit_code == 3
 

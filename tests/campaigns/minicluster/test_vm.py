@@ -81,7 +81,7 @@ def after(option: str, words: list[str]) -> list[str]:
     return [value for name, value in itertools.pairwise(words) if name == option]
 
 
-def test_a_machine_is_told_who_it_is() -> None:
+def test_a_machine_gets_its_name() -> None:
     words = line(Spec("rxe", 3, 1))
     (kernel,) = after("-append", words)
     assert {"nimc_name=node3", "nimc_address=10.77.5.3/24", "nimc_state=/tmp/mc"} <= set(

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from analysis.checkout import ROOT
 from analysis.errors import InputError
 from campaigns.cli import cli
-from campaigns.planning.omitted import Omitted, leave_out, told
+from campaigns.planning.omitted import Omitted, leave_out, omission_lines
 from campaigns.planning.prepare import prepare
 from campaigns.request.cases import treatments
 from campaigns.request.schema import Campaign
@@ -30,7 +30,7 @@ def test_levels_that_the_machine_lacks_are_left_out_with_the_reason() -> None:
     left, absent = leave_out(asked, of(numa_nodes=2, nic_node=0))
     assert left.cases[0].factors == {"comm_node": [0, 1], "buffer": ["nic", "other"]}
     assert absent == [Omitted("numa", "box has 2 NUMA nodes", "comm_node", 2)]
-    assert told(absent) == ["left out (box has 2 NUMA nodes): numa comm_node=2"]
+    assert omission_lines(absent) == ["left out (box has 2 NUMA nodes): numa comm_node=2"]
 
 
 def test_a_level_takes_all_its_cells_along() -> None:

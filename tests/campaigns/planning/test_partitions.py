@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 from analysis.checkout import ROOT
 from campaigns.commands.plan import command as plan_command
-from campaigns.planning.partitions import are_of_slurm, of_targets, time_limit_s
+from campaigns.planning.partitions import target_partitions, time_limit_s, use_slurm
 from campaigns.planning.prepare import prepare
 
 PARTITIONS = [
@@ -34,10 +34,10 @@ def test_time_limits_as_reframe_spells_them(limit: object, seconds: float | None
 
 
 def test_a_named_partition_is_asked_else_the_strictest() -> None:
-    assert time_limit_s(of_targets(PARTITIONS, "big")) == 86400
-    assert time_limit_s(of_targets(PARTITIONS, None)) == 5400
-    assert not are_of_slurm(of_targets(PARTITIONS, "big"))
-    assert are_of_slurm(of_targets(PARTITIONS, None))
+    assert time_limit_s(target_partitions(PARTITIONS, "big")) == 86400
+    assert time_limit_s(target_partitions(PARTITIONS, None)) == 5400
+    assert not use_slurm(target_partitions(PARTITIONS, "big"))
+    assert use_slurm(target_partitions(PARTITIONS, None))
     assert time_limit_s([]) is None
 
 
@@ -52,7 +52,7 @@ def test_slurm_drives_a_shared_host_where_its_configuration_says_so(tmp_path: Pa
     assert not here.slurm
 
 
-def test_a_block_that_outlasts_its_job_is_told(tmp_path: Path) -> None:
+def test_a_block_that_outlasts_its_job_is_reported(tmp_path: Path) -> None:
     # 8 s, a warm-up of 1 h, and 6 pairs of which 'off' takes 1 h and 'on' 2 s more: above 4 h.
     (tmp_path / "long.yaml").write_text(
         "name: long\nworkloads: [{check: stream, expect: 1h}, {check: lammps, expect: 1s}]\n"
@@ -61,7 +61,7 @@ def test_a_block_that_outlasts_its_job_is_told(tmp_path: Path) -> None:
     words = [str(tmp_path / "long.yaml"), "--machine", "example_slurm"]
     (line,) = json.loads(CliRunner().invoke(plan_command, [*words, "--json"]).stdout)["warnings"]
     assert line == (
-        "stream: 6 pairs in one job take 13 h 00 min, and its time_limit in"
-        " configs/example_slurm.py is 4 h 00 min: ask for fewer (pairs.block), or raise it"
+        "stream: 6 pairs in one job take 13 h 00 min, but time_limit in"
+        " configs/example_slurm.py is 4 h 00 min: reduce pairs.block, or raise the limit"
     )
     assert line in CliRunner().invoke(plan_command, words).stdout

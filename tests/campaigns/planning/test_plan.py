@@ -210,7 +210,7 @@ def test_the_quick_campaign_keeps_its_promises() -> None:
     assert plan(quick, SITE).as_dict()["duration_most_s"] < 300
 
 
-def test_the_single_node_campaign_is_as_long_as_the_study_and_has_its_seven_workloads() -> None:
+def test_the_single_node_campaign_is_as_long_as_the_paper_and_has_its_seven_workloads() -> None:
     single = prepare(ROOT / "campaigns/single_node.yaml", "localhost").campaign
     asked = sorted(case.workload for case in plan(single, SITE).cases)
     assert asked == ["cns", "hpccg", "lammps", "lulesh", "snap", "stream", "xsbench"]

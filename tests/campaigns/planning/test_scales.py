@@ -108,13 +108,13 @@ def test_the_command_shows_them(tmp_path: Path) -> None:
     text = CliRunner().invoke(command, [str(path), "--machine", "localhost"]).stdout
     assert "melt@4" in text.partition("writes/s")[2]
     assert "0 writers: nothing is written" in text
-    assert "site/localhost.yaml does not tell its nodes" in text
+    assert "site/localhost.yaml does not give 'nodes'" in text
 
 
 def test_scales_beyond_the_machine_are_refused(tmp_path: Path) -> None:
     path = write(tmp_path, TEXT.replace("[4, 512, 8192]", "[4, 62, 63, 64, 8192]"))
     done = CliRunner().invoke(command, [str(path), "--machine", "example_slurm"])
-    # One origin where no writer is at work at a time; 64 nodes in its file.
+    # One origin where no writer is ever active; 64 nodes in its file.
     assert str(done.exception) == (
         f"{path}:6: workloads[0].factors.nodes: 64 found, 65 nodes with its origins; allowed: 64"
         " (nodes of site/example_slurm.yaml)"
@@ -124,7 +124,7 @@ def test_scales_beyond_the_machine_are_refused(tmp_path: Path) -> None:
     assert json.loads(done.stdout)["machine_nodes"] == 64
 
 
-def test_writes_that_cannot_be_are_told_with_their_line(tmp_path: Path) -> None:
+def test_writes_that_cannot_be_are_reported_with_their_line(tmp_path: Path) -> None:
     path = write(tmp_path, TEXT.replace("write: 1s", "write: 1"))
     with pytest.raises(InputError, match=r"c\.yaml:7: workloads\[0\]\.set: write: "):
         prepare(path, "localhost")
@@ -137,7 +137,7 @@ def test_the_campaigns_that_come_along_can_be_planned(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("found", "changed", "told"),
+    ("found", "changed", "expected"),
     [
         ("[4, 512, 8192]", "[4, 4]", "c.yaml:6: workloads[0].factors: nodes: duplicate level 4"),
         ("[4, 512, 8192]", "[]", "workloads[0].factors: nodes: no list of levels found"),
@@ -169,9 +169,9 @@ def test_the_campaigns_that_come_along_can_be_planned(name: str) -> None:
         ("worst: 2.0", "worst: 0.5", "simulate.worst: 0.5 found; allowed: a number from 1"),
     ],
 )
-def test_a_mistake_is_told_with_its_line(
-    tmp_path: Path, found: str, changed: str, told: str
+def test_a_mistake_is_reported_with_its_line(
+    tmp_path: Path, found: str, changed: str, expected: str
 ) -> None:
     with pytest.raises(InputError) as error:
         prepare(write(tmp_path, TEXT.replace(found, changed)), "localhost")
-    assert told in str(error.value)
+    assert expected in str(error.value)

@@ -86,7 +86,10 @@ def test_a_plan_says_what_may_be_left_out() -> None:
 @pytest.mark.parametrize(
     ("entry", "text"),
     [
-        ("{check: stream, sweep: {}}", r":3: workloads\[0\].sweep: 'stream' has no cores and NUMA"),
+        (
+            "{check: stream, sweep: {}}",
+            r":3: workloads\[0\].sweep: 'stream' has no variables comm_node, cores, node;",
+        ),
         (
             "{check: membench, sweep: {}, set: {node: 1}}",
             r"set.node: cannot be combined with 'sweep'",

@@ -118,12 +118,12 @@ def test_an_entrys_levels_take_the_place_of_the_campaigns(tmp_path: Path) -> Non
 def test_exclude_and_only(tmp_path: Path, cells: str, expected: dict[str, list[str]]) -> None:
     more = f"factors: {{iterations: [10, 20], rate: [25%, full]}}\n{cells}\n"
     found = cases(tmp_path, text(more=more))
-    told = {case.name.removeprefix("stream"): names(case, "off", "on") for case in found}
-    assert told == expected
+    actual = {case.name.removeprefix("stream"): names(case, "off", "on") for case in found}
+    assert actual == expected
 
 
 @pytest.mark.parametrize(
-    ("entry", "more", "told"),
+    ("entry", "more", "fault"),
     [
         (
             "check: stream",
@@ -187,7 +187,7 @@ def test_exclude_and_only(tmp_path: Path, cells: str, expected: dict[str, list[s
         (
             "check: stream, factors: {iterations: [1, 2]}, exclude: [{iterations: 1}]",
             "exclude: [{iterations: 2}]",
-            "c.yaml:3: workloads[0]: exclude and only leave no case; allowed: some of them",
+            "c.yaml:3: workloads[0]: exclude and only leave no case; allowed: at least one",
         ),
         (
             "check: stream, set: {warmups: many}",
@@ -197,13 +197,15 @@ def test_exclude_and_only(tmp_path: Path, cells: str, expected: dict[str, list[s
         ("check: stream, factors: {}", "", "c.yaml:1: arms: missing; allowed: a list with off"),
     ],
 )
-def test_faults_are_told_with_their_line(tmp_path: Path, entry: str, more: str, told: str) -> None:
+def test_faults_are_reported_with_their_line(
+    tmp_path: Path, entry: str, more: str, fault: str
+) -> None:
     (line,) = faults(tmp_path, text(entry, f"{more}\n"))
-    assert line.startswith(told)
+    assert line.startswith(fault)
 
 
 @pytest.mark.parametrize(
-    ("levels", "told"),
+    ("levels", "fault"),
     [
         ("[]", "rate: no list of levels found"),
         ("full", "rate: no list of levels found"),
@@ -216,14 +218,14 @@ def test_faults_are_told_with_their_line(tmp_path: Path, entry: str, more: str, 
         ("['a;b']", "'a;b' is an invalid level"),
         ("['a=b']", "'a=b' is an invalid level"),
         ("['']", "'' is an invalid level"),
-        ("['25']", "'25' is an invalid word, since it reads as 25"),
-        ("['true']", "'true' is an invalid word, since it reads as True"),
+        ("['25']", "'25' is an invalid word: it reads as 25"),
+        ("['true']", "'true' is an invalid word: it reads as True"),
         ("[1e999]", "inf is not a finite number"),
     ],
 )
-def test_levels_that_cannot_be(tmp_path: Path, levels: str, told: str) -> None:
+def test_levels_that_cannot_be(tmp_path: Path, levels: str, fault: str) -> None:
     (line,) = faults(tmp_path, text(more=f"factors: {{rate: {levels}}}\n"))
-    assert line.startswith(f"c.yaml:4: factors: {told}; allowed: a mapping of factors to lists")
+    assert line.startswith(f"c.yaml:4: factors: {fault}; allowed: a mapping of factors to lists")
 
 
 def test_a_case_by_itself_cannot_be_crossed_to_nothing() -> None:

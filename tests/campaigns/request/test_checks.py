@@ -123,18 +123,18 @@ def test_variables_are_inherited(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "fault"),
     [
         ("class base(x):\n", "base.py: the check cannot be read: IndentationError"),
         ("import nowhere\nclass base():\n    pass\n", "ModuleNotFoundError: No module named 'now"),
     ],
 )
 def test_a_check_that_cannot_be_read_is_named(
-    tmp_path: Path, cache: Path, text: str, told: str
+    tmp_path: Path, cache: Path, text: str, fault: str
 ) -> None:
     with pytest.raises(MachineError) as error:
         checks_in(folder(tmp_path, base=text))
-    assert told in str(error.value)
+    assert fault in str(error.value)
     assert "\n" not in str(error.value)
     assert not cache.exists()
 
@@ -198,7 +198,7 @@ def test_no_folder_for_a_cache_is_no_obstacle(
 
 
 @pytest.mark.usefixtures("cache")
-def test_a_reader_that_does_not_answer_is_told_in_one_line(
+def test_a_reader_that_does_not_answer_is_reported_in_one_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def late(*_: object, **__: object) -> None:

@@ -1,4 +1,4 @@
-"""Campaign files: what is refused, where, and what the user is told."""
+"""Campaign files: what is refused, where, and what the user reads."""
 
 from __future__ import annotations
 
@@ -98,11 +98,11 @@ def test_quantities_become_si(tmp_path: Path) -> None:
         ("verify: 3", "c.yaml:5: verify: 3 found; allowed: a mapping"),
         ("seed: true", "c.yaml:5: seed: true found; allowed: a whole number from 0"),
         ("name: other", "c.yaml:5: duplicate key 'name', first in line 1"),
-        ("seed: *one", "c.yaml:5: no YAML: found undefined alias"),
-        ("seed: &one 1\ntitle: *one", "c.yaml:5: an alias (*) stands here; write the value out"),
+        ("seed: *one", "c.yaml:5: invalid YAML: found undefined alias"),
+        ("seed: &one 1\ntitle: *one", "c.yaml:5: an alias (*) is not allowed; write the value out"),
     ],
 )
-def test_a_fault_is_told_with_its_line_and_what_is_allowed(
+def test_a_fault_is_reported_with_its_line_and_what_is_allowed(
     tmp_path: Path, added: str, expected: str
 ) -> None:
     assert faults(tmp_path, f"{SMALL}{added}\n") == [expected]
@@ -128,8 +128,8 @@ def test_units_of_the_injector_are_strict(tmp_path: Path, injector: str, refused
 @pytest.mark.parametrize(
     ("arms", "refused"),
     [
-        ("[on, spin]", "an effect needs 'off' and one more"),
-        ("[off]", "an effect needs 'off' and one more"),
+        ("[on, spin]", "'off' and another arm are needed"),
+        ("[off]", "'off' and another arm are needed"),
         ("[off, on, on]", "duplicate arm 'on'"),
         ("[off, onn]", "unknown arm 'onn'"),
     ],
@@ -139,7 +139,7 @@ def test_arms(tmp_path: Path, arms: str, refused: str) -> None:
     assert line.startswith(f"c.yaml:4: arms: {refused}; allowed: ")
 
 
-def test_every_fault_of_the_workloads_is_told_at_once(tmp_path: Path) -> None:
+def test_every_fault_of_the_workloads_is_reported_at_once(tmp_path: Path) -> None:
     text = """\
 name: small
 arms: [off, on]
@@ -185,7 +185,7 @@ def test_a_file_that_is_no_mapping(tmp_path: Path, text: str) -> None:
 
 def test_broken_yaml_names_the_line(tmp_path: Path) -> None:
     (line,) = faults(tmp_path, SMALL + "pairs: {floor: 6\nseed: 1\n")
-    assert line.startswith("c.yaml:6: no YAML: ")
+    assert line.startswith("c.yaml:6: invalid YAML: ")
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
@@ -196,10 +196,10 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
 def test_many_faults_are_cut_short(tmp_path: Path) -> None:
     lines = faults(tmp_path, SMALL + "".join(f"x{i}: 1\n" for i in range(30)))
     assert len(lines) == 11
-    assert lines[-1] == "c.yaml: 20 more faults"
+    assert lines[-1] == "c.yaml: 20 more errors"
 
 
-def accepted_or_told(tmp_path: Path, text: str | bytes) -> None:
+def accepted_or_reported(tmp_path: Path, text: str | bytes) -> None:
     try:
         assert isinstance(load(tmp_path, text), Campaign)
     except InputError as error:
@@ -234,8 +234,10 @@ _VALUES = st.recursive(
 
 @_FUZZ
 @given(st.binary(max_size=200) | st.text(max_size=200))
-def test_any_bytes_are_told_or_taken(tmp_path: Path, text: str | bytes) -> None:
-    accepted_or_told(tmp_path, text if isinstance(text, bytes) else text.encode("utf-8", "ignore"))
+def test_any_bytes_are_reported_or_accepted(tmp_path: Path, text: str | bytes) -> None:
+    accepted_or_reported(
+        tmp_path, text if isinstance(text, bytes) else text.encode("utf-8", "ignore")
+    )
 
 
 @_FUZZ
@@ -243,17 +245,17 @@ def test_any_bytes_are_told_or_taken(tmp_path: Path, text: str | bytes) -> None:
     st.dictionaries(st.sampled_from(list(Campaign.model_fields)), _VALUES, max_size=10),
     st.booleans(),
 )
-def test_any_mapping_is_told_or_taken(
+def test_any_mapping_is_reported_or_accepted(
     tmp_path: Path, data: dict[str, object], complete: bool
 ) -> None:
     whole = {**yaml.safe_load(SMALL.replace("off, on", "'off', 'on'")), **data}
-    accepted_or_told(tmp_path, yaml.safe_dump(whole if complete else data))
+    accepted_or_reported(tmp_path, yaml.safe_dump(whole if complete else data))
 
 
 @_FUZZ
 @given(st.integers(0, len(SMALL) - 1), st.integers(0, 12), st.text(max_size=6))
-def test_a_campaign_with_a_slip_is_told_or_taken(
+def test_a_campaign_with_a_slip_is_reported_or_accepted(
     tmp_path: Path, at: int, cut: int, put: str
 ) -> None:
     slip = SMALL[:at] + put + SMALL[at + cut :]
-    accepted_or_told(tmp_path, slip.encode("utf-8", "ignore"))
+    accepted_or_reported(tmp_path, slip.encode("utf-8", "ignore"))

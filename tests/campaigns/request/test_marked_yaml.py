@@ -58,20 +58,20 @@ def test_lines_of_values_and_keys(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "expected"),
     [
         ("a: !!python/object:os.system x", "f.yaml:1: the tag"),
-        ("a: !!int x", "f.yaml:1: 'x' is no int"),
+        ("a: !!int x", "f.yaml:1: 'x' is not of type int"),
         ("b: 1\n1: 2", "f.yaml:2: a key must be a word"),
         ("b: 1\n[1]: 2", "f.yaml:2: a key must be a word"),
         ("a: &x [*x]", "f.yaml:1: an alias"),
-        ("a\n---\nb", "f.yaml:2: no YAML"),
-        ("[" * 5000, "no YAML"),
-        ("a: \0", "f.yaml:1: no YAML"),
+        ("a\n---\nb", "f.yaml:2: invalid YAML"),
+        ("[" * 5000, "invalid YAML"),
+        ("a: \0", "f.yaml:1: invalid YAML"),
     ],
 )
-def test_what_is_refused(tmp_path: Path, text: str, told: str) -> None:
+def test_what_is_refused(tmp_path: Path, text: str, expected: str) -> None:
     with pytest.raises(InputError) as error:
         read(tmp_path, text)
-    assert told in str(error.value)
+    assert expected in str(error.value)
     assert "\n" not in str(error.value)

@@ -47,18 +47,18 @@ def test_why_the_last_run_was_refused(tmp_path: Path, monkeypatch: pytest.Monkey
     write(tmp_path, 0, [(pair, arm) for pair in range(2) for arm in ARMS])
     now = case_state(tmp_path, "stream", TREATED)
     assert now.last_reason == "writer 0 wrote at 3%"
-    assert (now.pairs, now.lost) == (0, 2)
+    assert (now.pairs, now.rejected) == (0, 2)
 
 
 def test_a_pair_cut_short_is_not_lost(tmp_path: Path) -> None:
     write(tmp_path, 0, [(0, arm) for arm in ARMS] + [(1, "off")])
-    assert case_state(tmp_path, "stream", TREATED).lost == 0
+    assert case_state(tmp_path, "stream", TREATED).rejected == 0
 
 
 def test_a_case_ends_when_as_many_pairs_are_lost_as_may_count() -> None:
     asked = Pairs(floor=6)
-    assert CaseState({"on": [narrow(4)]}, next_block=1, lost=5).missing(asked) == 2
-    assert CaseState({"on": [narrow(4)]}, next_block=1, lost=6).missing(asked) == 0
+    assert CaseState({"on": [narrow(4)]}, next_block=1, rejected=5).missing(asked) == 2
+    assert CaseState({"on": [narrow(4)]}, next_block=1, rejected=6).missing(asked) == 0
 
 
 def narrow(n: int) -> list[float]:

@@ -18,8 +18,8 @@ from campaigns.running.runner import CampaignRunner
 def test_a_run_is_found_behind_a_link(tmp_path: Path) -> None:
     (tmp_path / "lustre" / "r").mkdir(parents=True)
     (tmp_path / "scratch").symlink_to("lustre")
-    told = f"7 {tmp_path}/lustre/r/logs/a/0\n8 {tmp_path}/lustre/q\n"
-    assert jobs.working_in(tmp_path / "scratch" / "r", told) == ["7"]
+    listed = f"7 {tmp_path}/lustre/r/logs/a/0\n8 {tmp_path}/lustre/q\n"
+    assert jobs.working_in(tmp_path / "scratch" / "r", listed) == ["7"]
 
 
 @pytest.mark.parametrize(("slurm", "ended"), [(True, 1), (False, 0)])

@@ -93,12 +93,12 @@ def test_a_complete_run_is_not_added_to(nimc: Nimc) -> None:
     assert "report.html" in out
 
 
-def test_a_failing_case_is_told_and_the_others_are_measured(nimc: Nimc) -> None:
+def test_a_failing_case_is_reported_and_the_others_are_measured(nimc: Nimc) -> None:
     nimc.write_two_cases()
     status, _, err = nimc.run(fake="die")
     assert status == 3
-    told = [line for line in err.splitlines() if "no such system" in line]
-    assert [line.split(": ")[1] for line in told] == ["stream", "lammps"]
+    expected = [line for line in err.splitlines() if "no such system" in line]
+    assert [line.split(": ")[1] for line in expected] == ["stream", "lammps"]
     assert "Traceback" not in err
     assert nimc.header()["finished_s"] is None
     # What failed is tried again, in the same run and in a block of its own.
@@ -107,7 +107,7 @@ def test_a_failing_case_is_told_and_the_others_are_measured(nimc: Nimc) -> None:
     assert {sample["block"] for sample in nimc.samples("stream")} == {1}
 
 
-def test_the_conductors_reason_is_told(nimc: Nimc) -> None:
+def test_the_conductors_reason_is_reported(nimc: Nimc) -> None:
     status, _, err = nimc.run(fake="fail")
     assert status == 3
     assert "nimc: stream: application_failed: exit status 3: out of paper" in err
@@ -116,13 +116,13 @@ def test_the_conductors_reason_is_told(nimc: Nimc) -> None:
 def test_rejected_runs_never_end_in_a_loop(nimc: Nimc) -> None:
     status, _, err = nimc.run(fake="reject")
     assert status == 3
-    assert "stream: no pair counts: writer 0 wrote at 3%" in err
+    assert "stream: no pair was accepted: writer 0 wrote at 3%" in err
 
 
 def test_a_session_that_runs_nothing_is_a_failure(nimc: Nimc) -> None:
     status, _, err = nimc.run(fake="none")
     assert status == 3
-    assert "stream: block 0 added no pair: no run was made" in err
+    assert "stream: block 0 added no pair: no run was started" in err
 
 
 def test_a_torn_line_costs_one_sample_and_only_what_is_missing_is_run(nimc: Nimc) -> None:
@@ -162,14 +162,14 @@ def test_killed_at_any_moment_it_ends_complete_with_no_sample_twice(
         keys = [sample["key"] for sample in nimc.samples(case)]
         assert len(keys) == len(set(keys))
         assert nimc.complete_pairs(case) >= 6
-        # Each kill may cost the pair at work, and no more than that.
+        # Each kill costs the current pair at most.
         assert len(keys) <= 6 * 3 + 6 * (1 + 3)
 
 
 @pytest.mark.parametrize(
     ("signum", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)]
 )
-def test_a_signal_leaves_no_process_and_says_how_to_go_on(
+def test_a_signal_leaves_no_process_and_says_how_to_resume(
     nimc: Nimc, wait_until: Wait, signum: signal.Signals, status: int
 ) -> None:
     process = nimc.start("--fresh", fake="slow,child")
@@ -178,7 +178,7 @@ def test_a_signal_leaves_no_process_and_says_how_to_go_on(
     _, err = process.communicate(timeout=120)
     assert process.returncode == status
     assert err.splitlines()[-1].startswith(
-        f"nimc: stopped by {signum.name}; every sample is kept; "
+        f"nimc: stopped by {signum.name}; all samples are saved; to resume: nimc run "
     )
     assert err.endswith("nimc run small.yaml --machine localhost --results results\n")
     assert users_of(nimc.the_run()) == []
@@ -229,7 +229,7 @@ def test_two_at_once_do_not_share_a_run(nimc: Nimc, wait_until: Wait) -> None:
     wait_until(lambda: nimc.results.exists() and len(list(nimc.results.glob("*/samples/*"))) > 0)
     status, out, err = nimc.run()
     assert (status, out) == (2, "")
-    assert f"another nimc (process {first.pid}) runs this campaign there" in err
+    assert f"another nimc (process {first.pid}) is running this campaign there" in err
     first.terminate()
     first.communicate()
 
@@ -252,22 +252,24 @@ def test_another_campaign_has_a_run_of_its_own(nimc: Nimc) -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "expected"),
     [
         (["--machine", "nowhere"], "machine 'nowhere': there is no site/nowhere.yaml; known mach"),
         (["--results", "small.yaml/x"], "small.yaml/x: Not a directory"),
         (["--results", "/proc/none"], "/proc/none: No such file or directory"),
     ],
 )
-def test_what_cannot_work_is_told_in_one_line(nimc: Nimc, options: list[str], told: str) -> None:
+def test_what_cannot_work_is_reported_in_one_line(
+    nimc: Nimc, options: list[str], expected: str
+) -> None:
     status, out, err = nimc.run(*options)
     assert status in (2, 3)
     assert out == ""
-    assert told in err
+    assert expected in err
     assert len(err.splitlines()) == 1
 
 
-def test_a_missing_reframe_is_told_in_one_line(nimc: Nimc) -> None:
+def test_a_missing_reframe_is_reported_in_one_line(nimc: Nimc) -> None:
     (nimc.folder / "reframe").unlink()
     status, _, err = nimc.run()
     assert status == 3
@@ -284,7 +286,7 @@ def test_a_campaign_with_a_fault_starts_nothing(nimc: Nimc) -> None:
     assert not nimc.results.exists()
 
 
-def test_a_limit_on_the_size_of_files_is_told_and_keeps_what_was_measured(nimc: Nimc) -> None:
+def test_a_limit_on_the_size_of_files_is_reported_and_keeps_what_was_measured(nimc: Nimc) -> None:
     def limit() -> None:
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         resource.setrlimit(resource.RLIMIT_FSIZE, (4000, 4000))
@@ -301,7 +303,7 @@ def test_a_limit_on_the_size_of_files_is_told_and_keeps_what_was_measured(nimc: 
 
 
 @pytest.mark.slow
-def test_a_full_disk_is_told_and_the_campaign_goes_on_when_there_is_room(nimc: Nimc) -> None:
+def test_a_full_disk_is_reported_and_the_campaign_resumes_when_there_is_room(nimc: Nimc) -> None:
     """On a file system of 128 KiB, filled up but for a few samples."""
     script = f"""
         mkdir results && mount -t tmpfs -o size=128k none results || exit 77
@@ -338,7 +340,7 @@ def test_a_full_disk_is_told_and_the_campaign_goes_on_when_there_is_room(nimc: N
     assert len(keys) == len(set(keys))
 
 
-def test_origins_that_are_not_held_are_told_before_anything_is_measured(
+def test_origins_that_are_not_held_are_reported_before_anything_is_measured(
     nimc: Nimc, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """On a machine whose origins a reservation holds; Slurm's answer is made up."""

@@ -62,8 +62,8 @@ def test_a_share_of_nodes_and_repeats(capsys: pytest.CaptureFixture[str]) -> Non
             "ranks: 64 do not",
         ),
         (["--worst", "2", "--ranks", "16000M"], "ranks: 16000000000 found; allowed: up to"),
-        (["--paper", "--worst", "2"], "--worst: has no part in --paper; allowed beside it: --seed"),
-        (["--against", ".", "--ranks", "64"], "--ranks: has no part in --against"),
+        (["--paper", "--worst", "2"], "--worst: cannot be combined with --paper; allowed: --seed"),
+        (["--against", ".", "--ranks", "64"], "--ranks: cannot be combined with --against"),
         (["--worst", "2", "--noise", "pink:1%"], "--noise: 'pink:1%' is not a noise"),
     ],
 )

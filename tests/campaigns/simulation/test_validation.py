@@ -93,5 +93,5 @@ def test_a_line_that_a_crash_cut_off_is_left_out(
 
 def test_a_run_without_a_single_node_is_refused(tmp_path: Path) -> None:
     run = make_run(tmp_path / "run", {2: [1.5] * 6})
-    with pytest.raises(InputError, match="no case on one node under one writer"):
+    with pytest.raises(InputError, match="no case on one node with one writer"):
         cli.main(["simulate", "--against", str(run)], standalone_mode=False)
