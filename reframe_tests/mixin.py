@@ -220,7 +220,7 @@ class NimcMixin(LayoutMixin):
             "partition": self.current_partition.fullname,
             "starts": self.starts(treatments),
             # What came from Spack, modules or wheels was compiled by something else.
-            "compiler": versions.told_by(self.current_environ.cc) if self.build_system else None,
+            "compiler": versions.version_of(self.current_environ.cc) if self.build_system else None,
             "seed": self.seed,
             "reframe": rfm.VERSION,
             "commit": checkout.commit(),
