@@ -75,7 +75,7 @@ def unproven(records: list[WriterRecord]) -> str | None:
     if not targets:
         return None
     who = "the targets" if MANY in targets else ", ".join(targets)
-    return f"no device counted what arrived at {who}: the writes are confirmed by the writers alone"
+    return f"no device counted what arrived at {who}: only the writers report the writes"
 
 
 def disagreement(records: list[WriterRecord], share: float, alone: bool) -> str | None:
