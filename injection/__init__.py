@@ -1,6 +1,6 @@
-"""Who writes to whom and when, and the evidence that it happened.
+"""The writers: what they write, when, to which nodes, and the evidence that they did.
 
-`machine/` says what a machine is, `injectors/` holds the programs that write, `schedule/` the short
-writes under a timetable, `evidence/` the proofs. Conductor and agents need the standard library
-only: they start on any compute node.
+`machine/` describes machines, `injectors/` holds the programs that write, `schedule/` the short
+writes of a timetable, `evidence/` the proofs. Conductor and agents need only the standard library,
+so they start on any compute node.
 """

@@ -1,7 +1,7 @@
-"""The agent: one a node, started once a block; starts, watches, paces and stops the writers there.
+"""The agent: one per node, started once per block. Starts, watches, paces and stops its writers.
 
-It connects to the conductor and carries out its orders (`messages.py`). An agent that loses its
-conductor stops its writers and ends.
+It connects to the conductor and carries out its orders (`messages.py`). If the connection is lost,
+it stops its writers and exits.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from injection.schedule.origin_side import ScheduleWriter, stand_by
 
 #: How often the CPU time of a control is read, seconds.
 USAGE_S = 0.5
-#: How often the byte counter of the origin's device is read where a writer prints no rows, seconds.
+#: How often the byte counter of the origin's device is read if a writer prints no rows, seconds.
 COUNT_S = 1.0
 #: How often to check whether a passive side listens, seconds.
 LISTEN_S = 0.02
 
 
 def node_name() -> str:
-    """Name of this node: Slurm's, else the host's."""
+    """Name of this node in Slurm, else the host name."""
     return os.environ.get("SLURMD_NODENAME") or socket.gethostname()
 
 
@@ -44,20 +44,20 @@ class _End:
     writer: Writer
     role: EndRole
     process: asyncio.subprocess.Process
-    #: What its program does about NUMA by itself.
+    #: NUMA binding that the program does itself (`Injector.own_binding`).
     own_binding: str
-    #: None where the program holds its rate by itself.
+    #: None if the program limits its own rate.
     pacer: Pacer | None
     tasks: list[asyncio.Task[None]] = field(default_factory=list)
     pacing: asyncio.Task[None] | None = None
 
     @property
     def index(self) -> int:
-        """Of the writer."""
+        """Index of the writer."""
         return self.writer.index
 
     def placed(self) -> Placed:
-        """Where its buffers lie; unknown of a process that has ended."""
+        """Where its buffers are; unknown if the process has ended."""
         found = numa.buffers_b(self.process.pid, self.writer.message_b)
         return Placed(
             writer=self.index,
@@ -75,19 +75,19 @@ class Agent:
         self._wire = connection
         self._ends: list[_End] = []
         self._sides: list[asyncio.Task[None]] = []
-        self._performer: ScheduleWriter | None = None
+        self._schedule: ScheduleWriter | None = None
 
     async def serve(self) -> None:
-        """Carry out orders until the connection is lost; WireError for what is no order."""
+        """Carry out orders until the connection is lost. Raises WireError for an invalid order."""
         self._send(messages.Hello(node_name(), host.detect().as_dict()))
         try:
             while (order := await self._receive()) is not None:
-                await self._obey(order)
+                await self._execute(order)
         finally:
             await self._stop()
 
     async def _receive(self) -> messages.Order | None:
-        """The next order; None where the connection is lost."""
+        """The next order; None if the connection is lost."""
         try:
             data = await self._wire.receive()
         except wire.WireError:
@@ -97,7 +97,7 @@ class Agent:
     def _send(self, report: messages.Report) -> None:
         self._wire.send(messages.encode(report))
 
-    async def _obey(self, order: messages.Order) -> None:
+    async def _execute(self, order: messages.Order) -> None:
         match order:
             case messages.StartEnd():
                 await self._start(order)
@@ -111,7 +111,7 @@ class Agent:
                 self._sides.append(asyncio.create_task(self._stand_by(order)))
             case messages.Perform():
                 injector = INJECTORS[order.injector]
-                self._performer = ScheduleWriter(injector, order.part, order.log)
+                self._schedule = ScheduleWriter(injector, order.part, order.log)
             case messages.Finish():
                 await self._finish(order.timeout_s)
             case messages.CountBytes():
@@ -163,10 +163,10 @@ class Agent:
     def _report_rate(self, end: _End, rate_b_s: float) -> None:
         self._send(messages.RateReport(end.index, time.time(), rate_b_s))
         if end.pacer:
-            end.pacer.heed(rate_b_s)
+            end.pacer.correct(rate_b_s)
 
     def _freeze(self, index: int) -> None:
-        """Suspend a passive side that spins although it has no part in the writes any more."""
+        """Suspend a passive side that spins although the writes no longer need it."""
         for end in self._ends:
             if end.index == index and end.role == "target":
                 processes.suspend(end.process)
@@ -189,7 +189,7 @@ class Agent:
         self._send(messages.Ended(end.index, end.role, fault or f"exit status {code}"))
 
     async def _listen(self, end: _End, port: int) -> None:
-        """Report when the passive side listens: what it prints may stay in its buffer for long."""
+        """Report when the passive side listens: its output may stay buffered for a long time."""
         while end.process.returncode is None:
             if processes.listens(port):
                 self._send(messages.Listening(end.index))
@@ -197,7 +197,7 @@ class Agent:
             await asyncio.sleep(LISTEN_S)
 
     async def _usage(self, end: _End) -> None:
-        """Rows of a control: the share of a core that it used, in place of a rate."""
+        """Rows of a control: the share of a core that it used, instead of a rate."""
         then_s, used_s = time.time(), processes.cpu_s(end.process.pid)
         while end.process.returncode is None:
             await asyncio.sleep(USAGE_S)
@@ -206,11 +206,11 @@ class Agent:
             then_s, used_s = now_s, now_used_s
 
     async def _count(self, end: _End, passed: counters.Passed) -> None:
-        """Rows of a writer that prints none: what has passed its origin's device."""
+        """Rows of a writer that prints none: the bytes that passed its origin's device."""
         device = end.writer.device
         then_s, then = time.time(), counters.read(device, passed)
         if then is None:
-            fault = f"device {device}: no byte counter, from which a throttled writer's rows come"
+            fault = f"device {device}: no byte counter; the rate of a throttled writer needs one"
             self._send(messages.Ended(end.index, end.role, fault))
         while end.process.returncode is None and then is not None:
             await asyncio.sleep(COUNT_S)
@@ -232,17 +232,17 @@ class Agent:
 
     async def _finish(self, timeout_s: float) -> None:
         written = messages.Written([], {})
-        if self._performer:
-            await self._performer.finish(timeout_s)
-            written = messages.Written(self._performer.done, dict(self._performer.faults))
-            self._performer = None
+        if self._schedule:
+            await self._schedule.finish(timeout_s)
+            written = messages.Written(self._schedule.done, dict(self._schedule.faults))
+            self._schedule = None
         self._send(written)
 
     async def _stop(self) -> None:
         """Stop every end, origins first so that targets see them go."""
-        if self._performer:
-            await self._performer.finish(0.0)
-            self._performer = None
+        if self._schedule:
+            await self._schedule.finish(0.0)
+            self._schedule = None
         sides, self._sides = self._sides, []
         for side in sides:
             side.cancel()

@@ -1,4 +1,4 @@
-"""Who is target and who is origin: from the plan's policy and what Slurm says of the job."""
+"""Which nodes are targets and which are origins: from the plan's policy and Slurm's job."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _PORTS = 12000
 
 
 class AllocationError(Exception):
-    """The job does not have the nodes that the plan asks for. One line for people."""
+    """The job does not have the nodes that the plan asks for. The message is one line."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Allocation:
 
 
 def expand(nodelist: str) -> list[str]:
-    """Slurm's compact node list as names; asks `scontrol`, which knows its syntax."""
+    """Node names from Slurm's compact list, expanded by `scontrol`."""
     if not nodelist:
         return []
     result = subprocess.run(
@@ -51,7 +51,7 @@ def expand(nodelist: str) -> list[str]:
 def resolve(plan: BlockPlan, environment: Mapping[str, str] = os.environ) -> Allocation:
     """The targets and origins of this job.
 
-    Raises AllocationError where there are too few nodes, or one would be both.
+    Raises AllocationError if there are too few nodes, or one would be both.
     """
     if plan.origin_policy == "same_host":
         here = [node_name()]
@@ -74,10 +74,10 @@ def resolve(plan: BlockPlan, environment: Mapping[str, str] = os.environ) -> All
 
 
 def tasks_of_agents(allocation: Allocation) -> dict[str, str]:
-    """Environment in which `srun` starts one agent a node of both components.
+    """Environment in which `srun` starts one agent per node of both components.
 
-    It takes the tasks that the job asked for its application from there, and where these are more
-    than the nodes, it ignores `--ntasks-per-node`: as many agents as ranks would start.
+    By default srun takes over the number of tasks that the job requested for the application. If
+    that is more than the nodes, it ignores `--ntasks-per-node` and starts an agent per rank.
     """
     return {
         "SLURM_NTASKS_HET_GROUP_0": str(len(allocation.targets)),
@@ -86,7 +86,7 @@ def tasks_of_agents(allocation: Allocation) -> dict[str, str]:
 
 
 def writers_at_once(plan: BlockPlan, allocation: Allocation) -> int:
-    """Writers of one run: as many as the longer side has nodes."""
+    """Number of writers in one run: that of targets or origins, whichever is larger."""
     return max(len(allocation.targets), plan.n_origins)
 
 
@@ -98,11 +98,11 @@ def assign(
     turn: int,
     full_b_s: Sequence[float] | None = None,
 ) -> list[Writer]:
-    """The writers of one run, dealt out in turn to origins, targets and devices.
+    """The writers of one run, assigned round-robin to origins, targets and devices.
 
-    So one origin writes to one target, many origins to one target, or one to many. Ports move on
-    with every turn, since the kernel may still hold those of the last one. `full_b_s` is what each
-    writer reaches alone at full rate, which a throttled one is held against.
+    So one origin writes to one target, many origins to one target, or one to many. Each turn uses
+    new ports, since the kernel may still hold the last ones. `full_b_s` is the rate that each
+    writer reaches alone at full rate; a throttled writer's rate is a share of it.
     """
     count = writers_at_once(plan, allocation)
     first = os.getpid() * 16 + turn * count
@@ -128,12 +128,12 @@ def assign(
 
 
 def first_port(turn: int) -> int:
-    """The first of the ports that targets stand by on in one run under a timetable."""
+    """The first of the ports that targets listen on in one run under a timetable."""
     return _FIRST_PORT + (os.getpid() * 16 + turn * short_writes.MOST_SIDES) % _PORTS
 
 
 def own_address(plan: BlockPlan) -> str:
-    """Where agents call the conductor. Raises AllocationError where other nodes cannot."""
+    """Address that agents connect to. Raises AllocationError if other nodes cannot reach it."""
     if plan.origin_policy == "same_host":
         return _LOOPBACK
     try:
@@ -144,7 +144,7 @@ def own_address(plan: BlockPlan) -> str:
         raise AllocationError(str(error)) from None
     if ipaddress.ip_address(address).is_loopback:
         raise AllocationError(
-            f"{socket.gethostname()} is {address} to itself, where no other node can call it;"
-            " 'interface' of the machine's file names one that all nodes have"
+            f"{socket.gethostname()} resolves to {address}, which other nodes cannot reach;"
+            " set 'interface' in the site file to a network interface that all nodes have"
         )
     return address

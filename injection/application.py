@@ -1,4 +1,4 @@
-"""The application of one run: started, watched, and read."""
+"""The application of one run: start it, watch it, read its output."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from injection.hub import Hub, WriterState
 from injection.readers import Readers
 from injection.treatment import Start
 
-#: Stands in a command for the folder that a tool writes to.
+#: Placeholder in a command for the folder that a tool writes to.
 _COUNTERS = "{counters}"
 #: How much of a program's error output is quoted, characters.
 _QUOTE = 200
@@ -23,7 +23,7 @@ _QUOTE = 200
 
 @dataclass
 class RunResult:
-    """What became of a run so far."""
+    """State of a run so far."""
 
     outcome: Outcome = "kept"
     reason: str | None = None
@@ -34,7 +34,7 @@ class RunResult:
     notes: list[str] = field(default_factory=list)
 
     def fail(self, outcome: Outcome, reason: str) -> None:
-        """Record the first failure; those that follow from it are left out."""
+        """Record the first failure; later ones follow from it and are ignored."""
         if self.outcome == "kept":
             self.outcome, self.reason = outcome, reason
 
@@ -46,7 +46,7 @@ class RunResult:
 
 @dataclass(frozen=True)
 class Files:
-    """Where one run's files go."""
+    """Paths of one run's files."""
 
     #: Path without ending; `.out` and `.err` are the application's.
     stem: Path
@@ -55,12 +55,12 @@ class Files:
 
     @property
     def out(self) -> Path:
-        """Standard output of the application."""
+        """The application's standard output."""
         return self.stem.with_name(f"{self.stem.name}.out")
 
     @property
     def err(self) -> Path:
-        """Its error output."""
+        """The application's standard error."""
         return self.stem.with_name(f"{self.stem.name}.err")
 
 
@@ -83,7 +83,7 @@ async def run(
     states: list[WriterState],
     timeout_s: float,
 ) -> None:
-    """Run the application; end it early when a writer dies, since the run cannot count any more."""
+    """Run the application; stop it early if a writer dies, since the run is then rejected."""
     if start.tool:
         files.counters.mkdir(parents=True, exist_ok=True)
     known = {**values, _COUNTERS: str(files.counters)}
@@ -126,11 +126,11 @@ async def _until_end(
     for state in states:
         if state.ended:
             result.fail("injector_died", f"writer {state.writer.index}: {state.ended}")
-    result.fail("application_hung", f"no end within {timeout_s:g} s")
+    result.fail("application_hung", f"did not end within {timeout_s:g} s")
 
 
 def read_fom(start: Start, files: Files, result: RunResult, readers: Readers) -> None:
-    """The figure of merit of a run that ended well, where the workload has a parser."""
+    """The figure of merit of a run that succeeded, if the workload has a parser."""
     if result.outcome != "kept" or readers.fom is None:
         return
     read: Callable[[str], Fom] = readers.fom

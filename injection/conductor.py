@@ -1,10 +1,10 @@
 """The conductor: runs the pairs of one block inside the allocation, on its first node.
 
 For each run it starts the writers, waits until they are at speed, starts the application, watches
-both, stops all, and appends the sample. It ends with `block.json` in the block's logs, which says
-how the block went, and leaves no process behind.
+both, stops everything, and appends the sample. At the end it writes the state of the block to
+`block.json` in the block's logs, and leaves no process behind.
 
-Whoever starts it hands it the readers of the application's output (`reframe_tests/conduct.py`).
+Its caller (`reframe_tests/conduct.py`) passes the readers of the application's output.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ from injection.runs import BlockRunner, Run
 from injection.store import Store
 from injection.treatment import Writes
 
-#: How long agents may take to call, seconds; a large job's srun needs its time.
+#: How long agents may take to connect, seconds; srun takes long in a large job.
 _AGENTS_TIMEOUT_S = 120.0
-#: Rows that a writer's rate alone is taken from, after the first.
+#: Number of rows, after the first, from which a writer's rate alone is computed.
 _ALONE_ROWS = 3
-#: Samples of a block whose figures of merit the check is still to read, in the block's logs.
+#: File in the block's logs: samples whose figures of merit the check has yet to read.
 UNREAD = "unread.jsonl"
-#: How often the owner is looked at, seconds.
+#: How often the owner process is checked, seconds.
 _OWNER_S = 0.5
-#: Outcomes after which it is no use to go on, when repetition did not help.
+#: Outcomes that end the block if repeating the run did not help.
 _HOPELESS = {
     "injector_never_ready",
     "injector_died",
@@ -52,7 +52,7 @@ _HOPELESS = {
 
 
 class BlockError(Exception):
-    """The block cannot go on. One line for people."""
+    """The block cannot continue. The message is one line."""
 
     def __init__(self, outcome: str, reason: str) -> None:
         super().__init__(reason)
@@ -60,8 +60,8 @@ class BlockError(Exception):
 
 
 async def conduct(plan: BlockPlan, logs: Path, readers: Readers) -> None:
-    """Run the whole block; raises BlockError where it cannot be finished."""
-    # Outputs that the check itself reads are samples only when it has read them.
+    """Run the whole block; raises BlockError if it cannot be finished."""
+    # Runs whose output the check itself reads become samples only once it has read them.
     samples = logs / UNREAD if readers.fom is None else None
     store = Store(Path(plan.nimc_dir), plan.case, samples)
     nodes = allocation.resolve(plan)
@@ -112,18 +112,18 @@ async def _start_agents(
 async def _gather(
     hub: Hub, nodes: Allocation, agents: list[asyncio.subprocess.Process], log: Path
 ) -> None:
-    """Wait for the agents; HubError, with what their launcher said last, where they do not come."""
+    """Wait for the agents. Raises HubError, with their launcher's last line, if any is missing."""
     calls = asyncio.ensure_future(hub.gather(nodes.nodes, _AGENTS_TIMEOUT_S))
     ends = [asyncio.ensure_future(agent.wait()) for agent in agents]
     try:
         await asyncio.wait([calls, *ends], return_when=asyncio.FIRST_COMPLETED)
         if not calls.done():
-            raise HubError("the agents' launcher ended before all of them had called")
+            raise HubError("the agents' launcher ended before all agents had connected")
         await calls
     except HubError as error:
-        said = log.read_text(errors="replace").split("\n")
-        last = next((line.strip() for line in reversed(said) if line.strip()), "nothing")
-        raise type(error)(f"{error}; {log} says last: {last}") from None
+        lines = log.read_text(errors="replace").split("\n")
+        last = next((line.strip() for line in reversed(lines) if line.strip()), "empty")
+        raise type(error)(f"{error}; last line of {log}: {last}") from None
     finally:
         for task in (calls, *ends):
             task.cancel()
@@ -132,7 +132,7 @@ async def _gather(
 async def _measure_alone(
     plan: BlockPlan, writes: Writes, nodes: Allocation, hub: Hub, runner: BlockRunner, logs: Path
 ) -> None:
-    """Find the rate that each writer reaches while no application runs, at full rate first."""
+    """Measure the rate that each writer reaches without an application, at full rate first."""
     if schedule := runner.schedules.get(writes):
         if fault := await schedule.rehearse(runner.next_turn(), logs):
             raise BlockError(
@@ -153,7 +153,7 @@ async def _measure_alone(
         return lambda: all(len(state.rows) > more_than or state.ended for state in states)
 
     timeout_s = plan.demand.ready_timeout_s + _ALONE_ROWS * injector.row_s
-    # The first row ramps up: neither the rate alone nor the count is taken from it.
+    # The first row ramps up: it counts neither for the rate alone nor for the device count.
     complete = await hub.wait_for(rows(0), timeout_s)
     before = await runner.count(writes)
     complete = complete and await hub.wait_for(rows(_ALONE_ROWS), timeout_s)
@@ -177,11 +177,11 @@ async def _run_block(plan: BlockPlan, runner: BlockRunner, store: Store) -> None
 
 
 async def _repeat(plan: BlockPlan, runner: BlockRunner, store: Store, run: Run) -> None:
-    """Run until it counts, or until it was repeated as often as allowed."""
+    """Repeat the run until it is accepted, or until no retries are left."""
     for attempt in range(plan.demand.retries + 1):
         measured = await runner.measure(run.again(attempt))
         sample = measured.sample
-        # Counters come first: a sample without its own would look whole.
+        # Counters come first: a sample without its counters would look complete.
         store.append_counters(measured.counters)
         store.append(sample)
         print(_line(sample), flush=True)
@@ -195,7 +195,7 @@ def _line(sample: Sample) -> str:
     if sample.outcome != "kept":
         return f"{sample.key} {sample.outcome}: {sample.reason}"
     figure = (
-        "to be read by its check" if sample.fom is None else f"{sample.fom:.6g} {sample.fom_unit}"
+        "to be read by the check" if sample.fom is None else f"{sample.fom:.6g} {sample.fom_unit}"
     )
     return f"{sample.key} {figure} in {sample.elapsed_s:.3f} s"
 
@@ -208,7 +208,7 @@ async def _watch_owner(pid: int) -> None:
 
 
 async def _supervise(plan: BlockPlan, logs: Path, readers: Readers) -> tuple[int, str, str | None]:
-    """Conduct until done, told to stop, or orphaned. Returns exit status, state and reason."""
+    """Conduct until done, stopped by a signal, or orphaned. Returns exit status, state, reason."""
     loop = asyncio.get_running_loop()
     work = asyncio.ensure_future(conduct(plan, logs, readers))
     for signum in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
@@ -219,7 +219,7 @@ async def _supervise(plan: BlockPlan, logs: Path, readers: Readers) -> tuple[int
     try:
         await work
     except asyncio.CancelledError:
-        return 143, "cancelled", "told to stop, or left alone"
+        return 143, "cancelled", "stopped by a signal, or the owner process ended"
     except BlockError as error:
         return 1, error.outcome, str(error)
     except AgentGoneError as error:
@@ -232,9 +232,9 @@ async def _supervise(plan: BlockPlan, logs: Path, readers: Readers) -> tuple[int
 
 
 def main(plan: BlockPlan, readers: Readers) -> None:
-    """Conduct a block to its end, and exit.
+    """Conduct a block, and exit.
 
-    Exit status 0 done, 1 the block could not be finished, 3 the machine failed.
+    Exit status: 0 done, 1 the block could not be finished, 3 the machine failed.
     """
     processes.become_subreaper()
     logs = Path(plan.nimc_dir) / "logs" / plan.case / str(plan.block)

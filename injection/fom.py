@@ -1,4 +1,4 @@
-"""What whoever reads an application's output returns and raises: the figure of merit."""
+"""The figure of merit: what readers of an application's output return and raise."""
 
 from __future__ import annotations
 
@@ -9,30 +9,30 @@ from analysis.sample import Better
 
 @dataclass(frozen=True)
 class Fom:
-    """What a run reports of itself, in SI units."""
+    """What a run reports, in SI units."""
 
     value: float
-    #: Whatever else it reports, SI units in the key names.
+    #: Other values that it reports, units in the key names.
     extra: dict[str, float] = field(default_factory=dict)
-    #: Unit and better direction where they are not those that the table of workloads names.
+    #: Unit and better direction if they differ from the table of workloads.
     unit: str | None = None
     better: Better | None = None
 
 
 class FomError(Exception):
-    """The output has no figure of merit, or its own checks failed. One line for people."""
+    """The output has no figure of merit, or its own checks failed. The message is one line."""
 
 
 def require_ranks(fom: Fom, asked: int | None) -> Fom:
-    """`fom`, or FomError where its program reports another number of ranks than was asked for.
+    """`fom`; raises FomError if the program reports another number of ranks than was asked for.
 
-    A launcher of another MPI than the program's starts so many copies of it, one rank each, and
-    each copy ends with the right answer.
+    A launcher of another MPI than the program's starts independent copies of one rank each, and
+    each copy gives the right answer.
     """
     found = fom.extra.get("ranks")
     if None not in (asked, found) and found != asked:
         raise FomError(
-            f"the application ran as {found:g} ranks, not {asked}: launcher and application speak"
-            " another MPI (for srun: SLURM_MPI_TYPE)"
+            f"the application ran with {found:g} ranks, not {asked}: launcher and application use"
+            " different MPIs (for srun: set SLURM_MPI_TYPE)"
         )
     return fom

@@ -1,4 +1,4 @@
-"""The conductor's side of the agents: which are there, and what their writers report."""
+"""The conductor's side of the agents: which are connected, and what their writers report."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ from injection.injectors.base import Injector, Writer
 from injection.messages import Written as Written
 from injection.schedule.origin_side import Part
 
-#: Round trips by which the offset between two nodes' clocks is found.
+#: Round trips for one measurement of a clock offset.
 _PINGS = 8
 
 
 class HubError(Exception):
-    """The agents cannot do their work. One line for people."""
+    """The agents cannot do their work. The message is one line."""
 
 
 class AgentGoneError(HubError):
-    """The connection to an agent is lost: as a rule, its node has failed."""
+    """The connection to an agent is lost; usually its node has failed."""
 
 
 @dataclass
 class WriterState:
-    """What is known of one running writer."""
+    """What is known about one running writer."""
 
     writer: Writer
     row_s: float
@@ -43,7 +43,7 @@ class WriterState:
     freezes: bool = False
     listening: bool = False
     rows: list[Seen] = field(default_factory=list)
-    #: Why it ended, once either end of it has.
+    #: Why it ended, once either end has.
     ended: str | None = None
 
 
@@ -54,16 +54,16 @@ class _Link:
     wire: wire.Wire
     node: str
     facts: dict[str, Any]
-    #: Messages by which its clock is measured, and the result of the last whole set of them.
+    #: Round trips of the clock measurement in progress, and the result of the last one.
     exchanges: list[Exchange] = field(default_factory=list)
     clock: Offset | None = None
     stopped: bool = True
-    #: What it last read of its device, and whether a reading is awaited.
+    #: The last reading of its devices, and whether a reading is pending.
     reading: Reading | None = None
     counting: bool = False
-    #: Where the buffers lay of the ends that it stopped last.
+    #: Placement of the buffers of the ends that it stopped last.
     placed: list[Placed] = field(default_factory=list)
-    #: What it did of its part of a timetable.
+    #: The writes that it made of its part of a timetable.
     written: Written | None = None
 
     @property
@@ -72,12 +72,12 @@ class _Link:
         return self.clock.offset_s if self.clock else 0.0
 
     def send(self, order: messages.Order) -> None:
-        """Give the agent an order."""
+        """Send the agent an order."""
         self.wire.send(messages.encode(order))
 
 
 class Hub:
-    """Listens for the agents of this job, gives them orders and keeps their reports."""
+    """Accepts the agents of this job, sends them orders and keeps their reports."""
 
     def __init__(self, secret: str) -> None:
         self._secret = secret
@@ -94,7 +94,7 @@ class Hub:
         return port
 
     async def wait_for(self, what: Callable[[], bool], timeout_s: float) -> bool:
-        """Wait until `what()` holds; False when the time is up. HubError when an agent is lost."""
+        """Wait until `what()` is true; False on timeout. Raises HubError if an agent is lost."""
 
         def done() -> bool:
             return self._lost is not None or what()
@@ -107,7 +107,7 @@ class Hub:
         return what()
 
     async def gather(self, nodes: list[str], timeout_s: float) -> None:
-        """Wait until every node's agent is connected and its clock is known."""
+        """Wait until every node's agent is connected and its clock is measured."""
 
         def missing() -> list[str]:
             links = self._links
@@ -132,7 +132,7 @@ class Hub:
         return {node: link.offset_s for node, link in self._links.items()}
 
     async def clocks(self, nodes: list[str], timeout_s: float) -> dict[str, Offset]:
-        """Measure clocks anew. Node -> how far its clock is ahead of ours, at most so far wrong."""
+        """Measure clocks again. Node -> how far its clock is ahead of ours, with its error."""
         links = [self._links[node] for node in nodes]
         for link in links:
             link.clock = None
@@ -144,7 +144,7 @@ class Hub:
     async def stand_by(
         self, injector: Injector, writers: list[Writer], logs: Path, timeout_s: float
     ) -> str | None:
-        """Keep a passive side for each of `writers`; returns why one cannot, None when all wait."""
+        """Keep a passive side for each of `writers`; returns why one failed, None if all listen."""
         states = [WriterState(writer, 0.0) for writer in writers]
         self._states = {state.writer.index: state for state in states}
         for writer in writers:
@@ -161,12 +161,12 @@ class Hub:
         return None if waiting else f"a passive side did not listen within {timeout_s:.0f} s"
 
     def perform(self, node: str, injector: Injector, part: Part, log: Path) -> None:
-        """Hand one origin its part of a timetable."""
+        """Send one origin its part of a timetable."""
         self._links[node].written = None
         self._run(node, messages.Perform(injector.name, part, str(log)))
 
     async def finish(self, nodes: list[str], timeout_s: float) -> dict[str, Written]:
-        """Let origins end the writes under way and start no more. Node -> what it did."""
+        """Let origins finish the writes in progress and start no more. Node -> what it wrote."""
         links = [self._links[node] for node in nodes]
         for link in links:
             link.send(messages.Finish(timeout_s))
@@ -201,12 +201,12 @@ class Hub:
             self._run(node, messages.StartEnd(role, injector.name, writer, log))
 
     def _run(self, node: str, order: messages.Order) -> None:
-        """Give an order that starts processes, which `stop` must end."""
+        """Send an order that starts processes, which `stop` must end."""
         self._links[node].stopped = False
         self._links[node].send(order)
 
     async def stop(self) -> list[Placed]:
-        """Stop every writer and wait for it; returns where the buffers of their ends lay."""
+        """Stop every writer and wait for it; returns the placement of their buffers."""
         self._states = {}
         busy = [link for link in self._links.values() if not link.stopped]
         for link in busy:
@@ -218,9 +218,9 @@ class Hub:
     async def count(
         self, targets: list[str], devices: list[str], passed: Passed
     ) -> dict[str, Reading | None]:
-        """Target -> bytes that its devices together have received or sent.
+        """Target -> bytes that its devices have received or sent, summed.
 
-        None where there are no devices, or one of them does not count.
+        None if there are no devices, or one of them has no counter.
         """
         if not devices:
             return dict.fromkeys(targets)
@@ -233,14 +233,14 @@ class Hub:
         return {link.node: link.reading for link in links}
 
     def close(self) -> None:
-        """Close all connections; an agent without one ends."""
+        """Close all connections; agents exit when theirs is closed."""
         if self._server:
             self._server.close()
         for link in self._links.values():
             link.wire.close()
 
     async def _join(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Serve one connection; one that cannot sign is closed without an answer."""
+        """Serve one connection; one that does not sign is closed without an answer."""
         try:
             connection = await wire.accept(reader, writer, self._secret)
             hello = messages.report(await connection.receive())
@@ -251,14 +251,14 @@ class Hub:
             connection.close()
             return
         link = _Link(connection, hello.node, hello.facts)
-        if link.node in self._links:  # one agent a node: a second would take the first one's place
+        if link.node in self._links:  # one agent per node: a second would replace the first
             connection.close()
             return
         self._links[link.node] = link
         self._ping(link)
         try:
             while True:
-                self._hear(link, messages.report(await connection.receive()))
+                self._reported(link, messages.report(await connection.receive()))
                 async with self._changed:
                     self._changed.notify_all()
         except wire.WireError as error:
@@ -269,7 +269,7 @@ class Hub:
     def _ping(self, link: _Link) -> None:
         link.send(messages.Ping(time.time()))
 
-    def _hear(self, link: _Link, report: messages.Report) -> None:
+    def _reported(self, link: _Link, report: messages.Report) -> None:
         match report:
             case messages.Pong():
                 self._pong(link, report)
@@ -281,9 +281,9 @@ class Hub:
                 link.written = report
             case messages.Listening() | messages.RateReport() | messages.Ended():
                 if (state := self._states.get(report.writer)) is not None:
-                    self._hear_of(state, link, report)
+                    self._writer_reported(state, link, report)
 
-    def _hear_of(
+    def _writer_reported(
         self,
         state: WriterState,
         link: _Link,

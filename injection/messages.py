@@ -1,8 +1,8 @@
-"""What conductor and agents say to each other: one record a message, one definition for both ends.
+"""Messages between conductor and agents: one record each, one definition for both ends.
 
 The conductor sends orders, agents send reports. On the wire a message is a list: its name, then the
-values of its fields in their order. Records inside a message are such lists too, without the name,
-so that thousands of writes fit into one line.
+values of its fields in order. Records inside a message are such lists too, without the name, so
+that thousands of writes fit into one line.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from injection.injectors.base import Writer
 from injection.schedule.origin_side import Part
 from injection.wire import WireError
 
-#: How much of a wrong message an error quotes, characters.
+#: How much of an invalid message an error quotes, characters.
 _QUOTE = 60
 
 
@@ -36,7 +36,7 @@ class StartEnd:
 
 @dataclass(frozen=True)
 class FreezeTarget:
-    """Suspend the passive side of a writer, which is not needed any more."""
+    """Suspend the passive side of a writer, which is no longer needed."""
 
     writer: int
 
@@ -48,7 +48,7 @@ class StopWriters:
 
 @dataclass(frozen=True)
 class StandBy:
-    """Keep a passive side of short writes waiting, a new one whenever one has served."""
+    """Keep a passive side of short writes listening; replace it after each write."""
 
     injector: str
     writer: Writer
@@ -57,7 +57,7 @@ class StandBy:
 
 @dataclass(frozen=True)
 class Perform:
-    """Make the writes of a timetable's part when they are due."""
+    """Make the writes of a part of a timetable when they are due."""
 
     injector: str
     part: Part
@@ -66,7 +66,7 @@ class Perform:
 
 @dataclass(frozen=True)
 class Finish:
-    """Start no more writes, and wait so long for those under way; answered by `Written`."""
+    """Start no more writes, wait for those in progress; answered by `Written`."""
 
     timeout_s: float
 
@@ -81,14 +81,14 @@ class CountBytes:
 
 @dataclass(frozen=True)
 class Ping:
-    """Tell the time; `sent_s` (Unix time of the conductor) comes back in `Pong`."""
+    """Request the agent's time; `sent_s` (the conductor's Unix time) is returned in `Pong`."""
 
     sent_s: float
 
 
 @dataclass(frozen=True)
 class Hello:
-    """The first message of an agent: its node, and facts of that host (JSON values)."""
+    """The first message of an agent: its node, and facts about that host (JSON values)."""
 
     node: str
     facts: dict[str, Any]
@@ -96,7 +96,7 @@ class Hello:
 
 @dataclass(frozen=True)
 class Pong:
-    """The agent's time (Unix time by its own clock) beside the conductor's."""
+    """The agent's time (Unix time by its own clock), and the conductor's from the `Ping`."""
 
     sent_s: float
     now_s: float
@@ -120,7 +120,7 @@ class RateReport:
 
 @dataclass(frozen=True)
 class Ended:
-    """One end of a writer has ended: why."""
+    """One end of a writer has ended, and why."""
 
     writer: int
     role: EndRole
@@ -129,24 +129,24 @@ class Ended:
 
 @dataclass(frozen=True)
 class WritersStopped:
-    """All ends have been stopped: where their buffers lay before."""
+    """All ends have been stopped; the placement of their buffers before that."""
 
     placed: list[Placed]
 
 
 @dataclass(frozen=True)
 class Counted:
-    """Sum of the counters asked for; None where one of the devices does not count."""
+    """Sum of the requested counters; None if one of the devices has none."""
 
     reading: Reading | None
 
 
 @dataclass(frozen=True)
 class Written:
-    """What an origin did of its part of a timetable, by its own clock."""
+    """The writes that an origin made of its part of a timetable, by its own clock."""
 
     done: list[Done]
-    #: How often each fault kept a write from being done.
+    #: Fault -> number of writes that failed with it.
     faults: dict[str, int]
 
 
@@ -162,13 +162,13 @@ def encode(message: Order | Report) -> list[Any]:
 
 
 def order(data: Any) -> Order:
-    """The order that `encode` made these values of. Raises WireError where they are none."""
+    """The order encoded in these values. Raises WireError if they are not an order."""
     found: Order = _decode(data, get_args(Order))
     return found
 
 
 def report(data: Any) -> Report:
-    """The report that `encode` made these values of. Raises WireError where they are none."""
+    """The report encoded in these values. Raises WireError if they are not a report."""
     found: Report = _decode(data, get_args(Report))
     return found
 
@@ -194,7 +194,7 @@ def _decode(data: Any, kinds: tuple[type, ...]) -> Any:
 
 @functools.cache
 def _reader(kind: Any) -> Callable[[Any], Any]:
-    """What makes a value of a type from JSON values; raises ValueError where they do not fit."""
+    """Decoder from JSON values to a type; it raises ValueError if they do not fit."""
     origin, arguments = get_origin(kind), get_args(kind)
     if kind is Any:
         return lambda data: data

@@ -1,8 +1,8 @@
-"""Holds a writer below its full rate: its process runs in bursts with pauses in between.
+"""Throttles a writer below its full rate: its process runs in bursts with pauses in between.
 
-This is emulation. A program that limits its own rate spreads its messages; here they come at full
-rate for a share of each period, the duty, and not at all for the rest of it. The duty starts at
-what was asked for over the full rate, and each rate that the writer reports corrects it.
+This is emulation. A program that limits its own rate spaces its messages evenly; here they come at
+full rate for a share of each period, the duty, and not at all for the rest. The duty starts at the
+requested rate over the full rate, and each rate that the writer reports corrects it.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ import time
 from injection import processes
 from injection.injectors.base import Writer
 
-#: Length of a burst and its pause, seconds; longer where so many messages take longer. Not longer
-#: than the last, so that a reported interval of a second holds several.
+#: Length of a burst and its pause, seconds; longer if a few messages take longer, but at most the
+#: last value, so that a reported interval of a second has several.
 _PERIOD_S = 0.02
 _MESSAGES = 4
 _LONGEST_S = 0.2
-#: Shortest burst, seconds: the agent's clock and the scheduler know no shorter ones.
+#: Shortest burst, seconds: the resolution of the agent's timers and the scheduler.
 _SHORTEST_S = 0.0005
 _LEAST_DUTY = 0.005
-#: Power of asked / reported rate by which a report changes the duty, and its largest factor. With
-#: 1 the noise of one report would come back in full in the next.
+#: Exponent of requested / reported rate with which a report changes the duty, and the largest
+#: factor. With 1 the noise of one report would return in full in the next.
 _GAIN = 0.7
 _MOST = 2.0
 
@@ -34,16 +34,16 @@ def period_s(message_b: int, full_b_s: float | None) -> float:
 
 
 def corrected(duty: float, asked_b_s: float, reported_b_s: float) -> float:
-    """The next duty: an integral controller of its logarithm, bounded.
+    """The next duty: an integral controller on its logarithm, clamped.
 
-    It needs no full rate: the reported one was reached at the present duty.
+    It does not need the full rate: the reported rate was reached at the present duty.
     """
     factor = (asked_b_s / reported_b_s) ** _GAIN if reported_b_s > 0 else _MOST
     return min(max(duty * min(max(factor, 1 / _MOST), _MOST), _LEAST_DUTY), 1.0)
 
 
 class Pacer:
-    """Paces the process of one origin, from its first report on: before it sets up."""
+    """Paces the process of one origin, from its first report on; before that it sets up."""
 
     def __init__(self, process: asyncio.subprocess.Process, writer: Writer) -> None:
         assert writer.rate_b_s, "a writer at full rate is not paced"
@@ -54,8 +54,8 @@ class Pacer:
         self._duty = min(max(writer.rate_b_s / full_b_s, _LEAST_DUTY), 1.0)
         self._paces = asyncio.Event()
 
-    def heed(self, rate_b_s: float) -> None:
-        """Take note of a reported rate; the first one is of the time before."""
+    def correct(self, rate_b_s: float) -> None:
+        """Correct the duty by a reported rate; the first report starts pacing."""
         if self._paces.is_set():
             self._duty = corrected(self._duty, self._asked_b_s, rate_b_s)
         self._paces.set()
@@ -73,7 +73,7 @@ class Pacer:
                     processes.suspend(self._process)
                     await asyncio.sleep(self._period_s - burst_s)
                     processes.resume(self._process)
-                # What timers came late by is given back, as far as the next period can.
+                # Late timers are made up for in the next period, as far as possible.
                 owed_s += self._duty * (time.monotonic() - began_s) - burst_s
                 owed_s = min(max(owed_s, -self._period_s), self._period_s)
         finally:

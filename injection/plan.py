@@ -1,4 +1,4 @@
-"""The block's plan: what the conductor is told, as JSON, when it starts on the first node."""
+"""The plan of a block: the conductor's input, as JSON, when it starts on the first node."""
 
 from __future__ import annotations
 
@@ -18,37 +18,37 @@ OriginPolicy = Literal["same_host", "same_job", "hetjob", "reservation"]
 
 @dataclass(frozen=True)
 class Demand:
-    """What must hold for a run to count."""
+    """Requirements for a run to be accepted."""
 
-    #: Least share of its rate alone at which every writer must write through the whole window.
+    #: Least share of its rate alone that every writer must reach through the whole window.
     min_share: float = 0.5
     #: Largest share by which the bytes that a target's device counted may differ from the claim.
     counter_share: float = 0.2
-    #: A report later than this many of its intervals means that the writer stood still.
+    #: A report later than this many of its intervals means that the writer stalled.
     late_rows: float = 3.0
-    #: How often a run that does not count is repeated.
+    #: How often a rejected run is repeated.
     retries: int = 2
-    #: How long writers may take until they are at speed, and the application to end, seconds.
+    #: Time limits until writers are at speed, and for the application, seconds.
     ready_timeout_s: float = 30.0
     run_timeout_s: float = 3600.0
 
 
 @dataclass(frozen=True)
 class ShortWrites:
-    """What scheduled treatments write: each write so long, a treatment's writers always at work."""
+    """The short writes of scheduled treatments."""
 
-    #: Length of a write at the rate that a writer reaches alone, seconds.
+    #: Length of each write at the rate that a writer reaches alone, seconds.
     length_s: float = 1.0
-    #: Messages of a write; None takes as many as last the share `fill` of that.
+    #: Messages of a write; None takes as many as last `fill` times that length.
     messages: int | None = None
     fill: float = 1.0
     policy: Policy = "sweep"
-    #: Rate of an origin's link, and the share of it that writers may take. Where it is not known,
-    #: writers are dealt out evenly.
+    #: Rate of an origin's link, and the share of it that writers may take. If the rate is unknown,
+    #: writers are distributed evenly.
     link_b_s: float | None = None
     link_share: float = 1.0
     #: How late or early a write may start or end, seconds, and the share of the planned writing
-    #: that may be missing or be beyond the plan, before the run is rejected.
+    #: that may be missing or beyond the plan; more rejects the run.
     tolerance_s: float = 0.2
     allowed_share: float = 0.1
 
@@ -61,30 +61,30 @@ class BlockPlan:
     workload: str
     block: int
     seed: int
-    #: What a pair is made of, one run each.
+    #: The treatments of a pair, one run each.
     treatments: list[Treatment]
     pairs: int
-    #: Runs of the first baseline that come first and are thrown away.
+    #: Warm-up runs of the first baseline, which are not counted.
     warmups: int
-    #: Folder of the run (`analysis.run`) and of this block's logs.
+    #: Folder of the run (`analysis.run`), which holds this block's logs.
     nimc_dir: str
-    #: Cores of the origin where it shares a host with the target; empty leaves it alone.
+    #: Cores of the origin if it shares a host with the target; empty does not pin it.
     origin_cpus: list[int] = field(default_factory=list)
     origin_policy: OriginPolicy = "same_host"
     n_origins: int = 1
-    #: Network interface that the agents speak over.
+    #: Network interface that the agents use.
     interface: str | None = None
-    #: How agents are started on the nodes of one component; empty starts one on this host.
+    #: Launcher of the agents; empty starts one on this host.
     agent_launcher: list[str] = field(default_factory=list)
     demand: Demand = field(default_factory=Demand)
-    #: Whether the check itself reads the outputs when the block has ended.
+    #: Whether the check itself reads the outputs after the block.
     read_by_check: bool = False
-    #: None where no treatment is scheduled.
+    #: None if no treatment is scheduled.
     short: ShortWrites | None = None
     #: Caveats to put on every sample, and facts to put into its provenance.
     notes: list[str] = field(default_factory=list)
     provenance: dict[str, Any] = field(default_factory=dict)
-    #: Process without which the block must not go on (ReFrame, where it runs jobs itself).
+    #: Process whose end stops the block (ReFrame, if it runs jobs itself).
     owner_pid: int | None = None
 
     def save(self, path: Path) -> None:
@@ -103,14 +103,14 @@ class BlockPlan:
 
     @property
     def baseline(self) -> Treatment:
-        """The baseline that warm-ups run: the first one."""
+        """The first baseline, which warm-ups run."""
         return next(each for each in self.treatments if each.role == "baseline")
 
     def order(self, pair: int) -> list[Treatment]:
-        """The treatments of a pair in their random order; the same for the same seed.
+        """The treatments of a pair in random order; reproducible by the seed.
 
-        Those that share a baseline follow one another, so that what is compared is adjacent in
-        time; the groups come in random order, and so do the treatments in each.
+        Treatments that share a baseline are adjacent in time. The groups are in random order, and
+        so are the treatments in each.
         """
         groups: dict[str, list[Treatment]] = {}
         for each in self.treatments:

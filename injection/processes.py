@@ -1,4 +1,4 @@
-"""Child processes that are pinned, and that never outlive the process that started them."""
+"""Child processes that are pinned, and never outlive the process that started them."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ GRACE_S = 5.0
 
 
 def become_subreaper() -> None:
-    """Adopt whatever a child leaves behind, so that `kill_descendants` finds it."""
+    """Adopt orphaned descendants, so that `kill_descendants` finds them."""
     _LIBC.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
 def _prepare(parent: int, cpus: Sequence[int], memory_node: int | None) -> Callable[[], None]:
-    """What a child of the process `parent` does before it starts its program."""
+    """Function that a child of the process `parent` runs before its program."""
 
     def prepare() -> None:
         _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-        if os.getppid() != parent:  # it died before that, so nothing will kill this process
+        if os.getppid() != parent:  # it has died already, so nothing will kill this process
             os._exit(1)
         if cpus:
             os.sched_setaffinity(0, cpus)
@@ -50,12 +50,12 @@ async def spawn(
     stderr: int | IO[bytes],
     memory_node: int | None = None,
 ) -> asyncio.subprocess.Process:
-    """Start a command in a session of its own, on `cpus`; it is killed when we die.
+    """Start a command in its own session, on `cpus`; it is killed if this process dies.
 
-    Its memory comes from the NUMA node `memory_node` alone. Raises OSError where there is no such
-    node, or no such program.
+    Its memory is bound to the NUMA node `memory_node`. Raises OSError if there is no such node or
+    program.
     """
-    numa.demand(memory_node)
+    numa.check_binding(memory_node)
     return await asyncio.create_subprocess_exec(
         *command,
         env={**os.environ, **environment},
@@ -68,13 +68,13 @@ async def spawn(
 
 
 def suspend(process: asyncio.subprocess.Process) -> None:
-    """Take a process and its group off their cores until `resume` or `stop`."""
+    """Suspend a process and its group until `resume` or `stop`."""
     if process.returncode is None:
         _signal_group(process.pid, signal.SIGSTOP)
 
 
 def resume(process: asyncio.subprocess.Process) -> None:
-    """Let a suspended process go on."""
+    """Let a suspended process continue."""
     if process.returncode is None:
         _signal_group(process.pid, signal.SIGCONT)
 
@@ -85,7 +85,7 @@ async def stop(process: asyncio.subprocess.Process) -> int:
         if process.returncode is not None:
             break
         _signal_group(process.pid, signum)
-        _signal_group(process.pid, signal.SIGCONT)  # a suspended process would not hear SIGTERM
+        _signal_group(process.pid, signal.SIGCONT)  # a suspended process does not act on SIGTERM
         with suppress(asyncio.TimeoutError):
             await asyncio.wait_for(process.wait(), GRACE_S)
     _signal_group(process.pid, signal.SIGKILL)
@@ -103,7 +103,7 @@ def _stat(pid: int | str) -> list[str]:
 
 
 def start_time(pid: int) -> str | None:
-    """When a process started, in ticks: with its number, its identity. None where it is gone."""
+    """Start time of a process, in ticks, which with its PID identifies it. None if it is gone."""
     try:
         fields = _stat(pid)
     except OSError:
@@ -112,7 +112,7 @@ def start_time(pid: int) -> str | None:
 
 
 def cpu_s(pid: int) -> float:
-    """CPU time that a process has used, seconds; 0 where it is gone."""
+    """CPU time that a process has used, seconds; 0 if it is gone."""
     try:
         user, system = _stat(pid)[11:13]
     except OSError:
@@ -121,7 +121,7 @@ def cpu_s(pid: int) -> float:
 
 
 def listens(port: int) -> bool:
-    """Whether a TCP port of this network namespace is listened to."""
+    """Whether some process listens on a TCP port of this network namespace."""
     for table in ("/proc/net/tcp", "/proc/net/tcp6"):
         with suppress(OSError):
             for line in Path(table).read_text().splitlines()[1:]:
@@ -132,7 +132,7 @@ def listens(port: int) -> bool:
 
 
 def descendants() -> list[int]:
-    """Every live process below this one."""
+    """All live descendants of this process."""
     children: dict[int, list[int]] = {}
     for entry in os.listdir("/proc"):
         if entry.isdigit():
@@ -150,7 +150,7 @@ def descendants() -> list[int]:
 
 
 def kill_descendants() -> None:
-    """Kill whatever is left below this process; a subreaper finds the orphans as well."""
+    """Kill all descendants of this process; a subreaper includes orphans."""
     for _ in range(100):
         left = descendants()
         if not left:

@@ -1,4 +1,4 @@
-"""What the conductor is handed to read a run's output with; it knows no workload and no tool."""
+"""Readers of a run's output, given to the conductor, which knows no workload and no tool."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from typing import Any
 from analysis.sample import Better
 from injection.fom import Fom
 
-#: From a tool's name, the folder of its files and the ranks of the run to rows of JSON.
+#: Name of the tool, folder of its files, number of ranks -> rows of JSON.
 ReadCounters = Callable[[str, Path, int], list[dict[str, Any]]]
 
 
 class CountersError(Exception):
-    """A tool left no counters, or not those of every rank. One line for people."""
+    """A tool left no counters, or not those of every rank. The message is one line."""
 
 
 @dataclass(frozen=True)
@@ -25,8 +25,8 @@ class Readers:
     #: Unit and better direction of the figure of merit.
     unit: str
     better: Better
-    #: From standard output to the figure of merit; raises FomError. None leaves that to the check,
-    #: which reads the outputs after the block.
+    #: Standard output -> figure of merit; raises FomError. None if the check reads the outputs
+    #: itself, after the block.
     fom: Callable[[str], Fom] | None
     #: Raises CountersError.
     counters: ReadCounters

@@ -1,4 +1,4 @@
-"""One run of the application under its treatment, and the sample that comes of it."""
+"""One run of the application under its treatment, and its sample."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ from injection.schedule import short_writes
 from injection.schedule.conductor_side import ScheduleControl
 from injection.treatment import Treatment, Writes
 
-#: A timetable is made for a run so many times as long as the longest of the block so far.
+#: A timetable is planned for this many times the longest run of the block so far.
 _ROOM = 10.0
-#: How long the rows that cover the end of the window are waited for, seconds: an emulated
-#: processor may print a row of one second several seconds late.
+#: Timeout for the rows that cover the end of the window, seconds: on an emulated processor a row
+#: of one second may come several seconds late.
 _LAST_ROWS_S = 10.0
 
 
 @dataclass(frozen=True)
 class Run:
-    """What is to be run; see `analysis.sample.Sample` for the words."""
+    """The run to make; see `analysis.sample.Sample` for the fields."""
 
     treatment: Treatment
     pair: int
@@ -47,14 +47,14 @@ class Run:
 
 @dataclass(frozen=True)
 class MeasuredRun:
-    """A sample, and what a tool counted in its run (rows of JSON)."""
+    """A sample, and the rows (JSON) that a tool counted in its run."""
 
     sample: Sample
     counters: list[dict[str, Any]]
 
 
 class BlockRunner:
-    """Measures runs of one block."""
+    """Measures the runs of one block."""
 
     def __init__(
         self,
@@ -79,9 +79,9 @@ class BlockRunner:
             for writes in scheduled
             if writes.scheduled
         }
-        #: Rate alone of each writer, bytes per second (a control: share of a core).
+        #: Rate alone of each writer, bytes per second (for a control: share of a core).
         self.alone: dict[Writes, list[float]] = {}
-        #: Target -> what its device counted meanwhile.
+        #: Target -> bytes that its device counted during that measurement.
         self.counted_alone: dict[Writes, dict[str, Count]] = {}
 
     def next_turn(self) -> int:
@@ -98,7 +98,7 @@ class BlockRunner:
         return await self._hub.start(INJECTORS[writes.injector], writers, self._logs, timeout_s)
 
     async def measure(self, run: Run) -> MeasuredRun:
-        """One run, from the start of its writers to the end of all."""
+        """One run, from the start of its writers until everything has stopped."""
         writes, result = run.treatment.writes, RunResult(start_s=time.time())
         records: list[WriterRecord] = []
         if writes is None:
@@ -127,22 +127,22 @@ class BlockRunner:
         ends = await self._hub.stop()
         judged = self._judge(writes, injector, states, result)
         records = claims.attach(judged, counts, self.counted_alone.get(writes))
-        self._hold_against_counts(records, result)
+        self._compare_with_counts(records, result)
         records = binding.attach(records, ends)
-        if fault := binding.astray(records):
+        if fault := binding.misplaced(records):
             result.fail("rejected", fault)
         return records
 
     async def _under_timetable(
         self, run: Run, writes: Writes, result: RunResult
     ) -> list[WriterRecord]:
-        """The application under short writes; where none are due at any time, under nothing."""
+        """The application under short writes; without writers if the number of writers is 0."""
         assert self._plan.short
         if not writes.scheduled:
             result.timetable = short_writes.nothing(self._plan.short)
             nodes = len(self._nodes.targets)
             result.notes = [
-                f"{run.treatment.name}: no writer at a time on {nodes} nodes; ran with none"
+                f"{run.treatment.name}: 0 writers at a time on {nodes} nodes; ran without writers"
             ]
             await self._application(run, result, [])
             return []
@@ -163,8 +163,8 @@ class BlockRunner:
         result.timetable = seen.record
         if seen.reason:
             result.fail("rejected", seen.reason)
-        records = claims.attach(seen.writers, claims.together(counts, self._nodes.targets))
-        self._hold_against_counts(records, result)
+        records = claims.attach(seen.writers, claims.with_total(counts, self._nodes.targets))
+        self._compare_with_counts(records, result)
         return records
 
     async def _writers_at_speed(self, writes: Writes, result: RunResult) -> list[WriterState]:
@@ -202,7 +202,7 @@ class BlockRunner:
         application.read_fom(start, self._files(run), result, self._readers)
 
     def _counters(self, run: Run, result: RunResult) -> list[dict[str, Any]]:
-        """What the treatment's tool counted; a run without its counters does not count."""
+        """What the treatment's tool counted; the run is rejected if counters are missing."""
         start = run.treatment.start
         if start.tool is None or result.outcome != "kept":
             return []
@@ -230,7 +230,7 @@ class BlockRunner:
     def _judge(
         self, writes: Writes, injector: Injector, states: list[WriterState], result: RunResult
     ) -> list[WriterRecord]:
-        """What each writer did in the window; the first that fell short rejects the run."""
+        """What each writer did in the window; the run is rejected if one did not keep its rate."""
         demand, records = self._plan.demand, []
         for state, alone in zip(states, self.alone[writes], strict=True):
             seen = judge(
@@ -263,13 +263,13 @@ class BlockRunner:
         return records
 
     async def count(self, writes: Writes) -> claims.Readings:
-        """What has passed the targets' devices so far; nothing where none is written over."""
+        """Counter readings of the targets' devices; empty if the writes pass no device."""
         if not writes.devices or self._plan.origin_policy == "same_host":
             return {}
         passed = PASSES[INJECTORS[writes.injector].direction][1]
         return await self._hub.count(self._nodes.targets, list(writes.devices), passed)
 
-    def _hold_against_counts(self, records: list[WriterRecord], result: RunResult) -> None:
+    def _compare_with_counts(self, records: list[WriterRecord], result: RunResult) -> None:
         if self._plan.origin_policy == "same_host":
             return
         if result.outcome == "kept" and (note := claims.unproven(records)):

@@ -1,4 +1,4 @@
-"""Where the conductor keeps what it measured: appended, flushed to disk, never rewritten."""
+"""The conductor's storage: samples are appended, flushed to disk, never rewritten."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ class Store:
         _cut_torn_line(self._counters)
 
     def append(self, sample: Sample) -> None:
-        """Add one sample; when this returns it is on disk, when it raises nothing was added."""
+        """Append one sample. It is on disk when this returns; if this raises, nothing was added."""
         _append(self._samples, [sample.as_dict()])
 
     def append_counters(self, rows: list[dict[str, Any]]) -> None:
-        """Add what a tool counted in one run, as `append`."""
+        """Append what a tool counted in one run, like `append`."""
         if rows:
             self._counters.parent.mkdir(exist_ok=True)
             _append(self._counters, rows)
 
     def keep_provenance(self, record: dict[str, Any]) -> str:
-        """Keep how runs are made under the SHA-256 of its text, which is returned."""
+        """Store the provenance of runs under the SHA-256 of its text; returns that name."""
         text = json.dumps(record, indent=1, sort_keys=True)
         name = hashlib.sha256(text.encode()).hexdigest()
         path = self._provenance / f"{name}.json"
@@ -60,7 +60,7 @@ def _append(path: Path, records: list[dict[str, Any]]) -> None:
 
 
 def _cut_torn_line(path: Path) -> None:
-    """Take away a last line that a crash left without its end."""
+    """Remove a last line that a crash left incomplete."""
     if path.exists():
         with path.open("rb+") as file:
             whole = file.read().rpartition(b"\n")

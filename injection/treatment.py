@@ -1,7 +1,7 @@
-"""A treatment: everything that a run of the application is under, as one record.
+"""A treatment: all experimental conditions of a run, as one record.
 
 The mixin makes treatments (`reframe_tests/crossing.py` names them, a check lays them out), the plan
-of a block carries them, and the conductor runs them. Standard library only.
+of a block contains them, and the conductor runs them. Standard library only.
 """
 
 from __future__ import annotations
@@ -15,23 +15,23 @@ from analysis.sample import Direction, Level
 
 @dataclass(frozen=True)
 class Writes:
-    """What writers do, or the control in their place."""
+    """What writers do, or the control that replaces them."""
 
-    #: Name of the injector; one that reads, or writes nothing, has a name of its own.
+    #: Name of the injector; reading injectors and controls have their own names.
     injector: str
     #: Size of one write, bytes.
     message_b: int
     direction: Direction = "write"
-    #: Rate of each writer: bytes per second, or a share of the rate that it reaches alone at full
-    #: rate; both None is full rate.
+    #: Rate of each writer: bytes per second, or a share of its rate alone at full rate; full rate
+    #: if both are None.
     rate_b_s: float | None = None
     rate_share: float | None = None
-    #: RDMA devices or network interfaces, taken by the writers in turn; empty is the injector's
-    #: own choice.
+    #: RDMA devices or network interfaces, assigned to the writers round-robin; empty leaves the
+    #: choice to the injector.
     devices: tuple[str, ...] = ()
-    #: NUMA node that the buffers of both ends are bound to; None leaves them alone.
+    #: NUMA node that the buffers of both ends are bound to; None does not bind them.
     buffer_node: int | None = None
-    #: Writers at work at a time under the block's timetable; None writes from before a run to
+    #: Number of writers at a time under the block's timetable; None writes from before a run until
     #: after its end.
     scheduled: int | None = None
 
@@ -40,7 +40,7 @@ class Writes:
 
     @property
     def throttled(self) -> bool:
-        """Whether a rate below full is asked for."""
+        """Whether a rate below full is requested."""
         return self.rate_b_s is not None or self.rate_share is not None
 
     def at_full_rate(self) -> Writes:
@@ -48,7 +48,7 @@ class Writes:
         return replace(self, rate_b_s=None, rate_share=None)
 
     def asked_b_s(self, full_b_s: float | None) -> float | None:
-        """Rate of a writer that reaches `full_b_s` alone, bytes per second; None is full rate."""
+        """Requested rate, bytes per second; None is full. `full_b_s` is the writer's rate alone."""
         if self.rate_share is None or full_b_s is None:
             return self.rate_b_s
         return self.rate_share * full_b_s
@@ -62,15 +62,15 @@ class Start:
     #: `{slots}` stand for the target nodes, their number, and `node:ranks,...` as mpirun takes
     #: them; `{counters}` for the folder that a tool writes this run's files to.
     command: list[str]
-    #: What is added to its environment.
+    #: Variables added to its environment.
     environment: dict[str, str] = field(default_factory=dict)
-    #: CPUs that it is held to where origin and target share a host; empty leaves it alone.
+    #: CPUs that it is pinned to if origin and target share a host; empty does not pin it.
     cpus: list[int] = field(default_factory=list)
-    #: All ranks; None where it is not started by an MPI launcher.
+    #: Number of ranks; None if it is not started by an MPI launcher.
     ranks: int | None = None
     ranks_per_node: int = 1
     threads: int = 1
-    #: Name of the tool that wraps every rank (`reframe_tests/tools/`); None is none.
+    #: Name of the tool that wraps every rank (`reframe_tests/tools/`), if any.
     tool: str | None = None
 
 
@@ -78,21 +78,21 @@ class Start:
 class Treatment:
     """One arm at one level of each factor."""
 
-    #: Unique in its block: an arm, and what differs from its first levels (`on@rate=25%`).
+    #: Unique in its block: the arm, and levels that differ from the first (`on@rate=25%`).
     name: str
     start: Start
-    #: None where nothing is started beside the application.
+    #: None if no writers run.
     writes: Writes | None = None
     role: Role = "baseline"
-    #: Name of the treatment that it is paired with; None for one that others are paired with.
+    #: Name of the treatment that it is paired with; None for a baseline.
     baseline: str | None = None
     factors: dict[str, Level] = field(default_factory=dict)
-    #: Caveats that belong on its samples alone.
+    #: Caveats for its samples only.
     notes: list[str] = field(default_factory=list)
 
     @property
     def arm(self) -> str:
-        """The arm that it is of: `on` for `on@rate=25%`."""
+        """Its arm: `on` for `on@rate=25%`."""
         return arm_of(self.name).name
 
     @staticmethod

@@ -1,9 +1,9 @@
-"""The connection of conductor and agents: lines of JSON over TCP, signed with the job's secret.
+"""The connection between conductor and agents: lines of JSON over TCP, signed with a job secret.
 
-Both ends hold the secret of the job and send a nonce; each connection and direction has a key that
-is derived from the three. Every line carries its HMAC over a running number and itself, so that
-nobody without the secret can send, repeat or reorder anything. Nothing is encrypted: there is
-nothing to hide.
+Both ends know the secret of the job and send a nonce; the key of each connection and direction is
+derived from the three. Every line carries an HMAC over its sequence number and itself, so that
+nobody without the secret can send, replay or reorder lines. Lines are not encrypted, since they
+contain nothing confidential.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ from typing import Any
 #: Environment variables that hold the conductor's address and the job's secret for an agent.
 ADDRESS_VARIABLE = "NIMC_CONDUCTOR"
 SECRET_VARIABLE = "NIMC_SECRET"
-#: And over which network interface; not set where the address alone decides.
+#: Network interface to connect over; not set if the routing decides.
 INTERFACE_VARIABLE = "NIMC_INTERFACE"
 _NONCE_B = 16
 _SIOCGIFADDR = 0x8915
-#: A node that is switched off closes no connection: after so many seconds without an answer of its
-#: kernel it counts as failed. An emulated one under load is silent for a few.
+#: A node that is switched off closes no connection: after this many seconds without an answer of
+#: its kernel it has failed. An emulated node under load may be silent for a few.
 _SILENCE_S = 20
 _KEEPALIVE_S = 5
-#: Longest line, bytes: what an origin did of a timetable of an hour comes in one.
+#: Longest line, bytes: an origin reports all writes of a timetable of an hour in one.
 LIMIT_B = 16 * 1024 * 1024
 
 
 class WireError(Exception):
-    """The other end is not of our job, says what it should not, or is gone."""
+    """The other end does not belong to this job, sent an invalid message, or is gone."""
 
 
 class Wire:
@@ -60,7 +60,7 @@ class Wire:
         return str(self._writer.get_extra_info("peername")[0])
 
     def send(self, message: Any) -> None:
-        """Send one message, a JSON value; returns before it has left."""
+        """Send one message, a JSON value; returns before it is sent."""
         body = json.dumps(message, separators=(",", ":")).encode()
         self._writer.write(_sign(self._send_key, self._sent, body) + b" " + body + b"\n")
         self._sent += 1
@@ -68,7 +68,7 @@ class Wire:
     async def receive(self) -> Any:
         """Wait for one message, a JSON value.
 
-        Raises WireError where the line is not signed or no JSON, or the connection closed.
+        Raises WireError if the line is not signed or not JSON, or the connection is closed.
         """
         try:
             line = await self._reader.readuntil(b"\n")
@@ -119,7 +119,7 @@ async def _exchange(
 
 
 def _notice_silence(connection: socket.socket) -> None:
-    """Have the kernel end a connection whose other end answers nothing, idle or not."""
+    """Have the kernel close a connection whose other end does not answer, idle or not."""
     for level, option, value in (
         (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
         (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, _KEEPALIVE_S),
@@ -135,7 +135,7 @@ async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, sec
 
 
 def interface_address(interface: str) -> str:
-    """IPv4 address of a network interface of this node; raises WireError where it has none."""
+    """IPv4 address of a network interface of this node; raises WireError if it has none."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         request = struct.pack("256s", interface.encode()[:15])
         try:
@@ -146,7 +146,7 @@ def interface_address(interface: str) -> str:
 
 
 async def connect(host: str, port: int, secret: str, source: str | None) -> Wire:
-    """Connect to the conductor, from our own address `source` where one is given."""
+    """Connect to the conductor, from the local address `source` if given."""
     local = (source, 0) if source else None
     reader, writer = await asyncio.open_connection(host, port, limit=LIMIT_B, local_addr=local)
     return await _exchange(reader, writer, secret, server=False)

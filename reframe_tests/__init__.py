@@ -1,1 +1,1 @@
-"""What is run: one check a file, on one mixin that gives any workload its arms."""
+"""The checks, one per file, and the mixin that runs any workload under its treatments."""

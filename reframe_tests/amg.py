@@ -10,7 +10,7 @@ from reframe_tests.shapes import near_cube
 
 @rfm.simple_test
 class amg(rfm.RunOnlyRegressionTest, BinariesMixin, NimcMixin):
-    """Algebraic multigrid, problem 1, one rank a core (weak scaling)."""
+    """Algebraic multigrid, problem 1, one rank per core (weak scaling)."""
 
     descr = "AMG under RDMA writes"
     workload = "amg"
@@ -26,7 +26,7 @@ class amg(rfm.RunOnlyRegressionTest, BinariesMixin, NimcMixin):
     edge = variable(int, value=96)
 
     def lay_out(self):
-        """A box of ranks that is as near to a cube as their number allows."""
+        """A box of ranks, as close to a cube as their number allows."""
         self.rank_a_core()
         ranks = [str(n) for n in near_cube(self.app_cores)]
         self.executable_opts = ["-P", *ranks, "-n", *[str(self.edge)] * 3, "-problem", "1"]

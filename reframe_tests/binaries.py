@@ -1,8 +1,8 @@
-"""Where a check's program comes from: built by Spack, or found on PATH (modules, wheels).
+"""Where a check's program comes from: built by Spack, or on PATH (modules, wheels).
 
-An environment of a machine's settings that has the feature `spack` gets its programs from the
-check's stack, built on first use. One with the feature `wheels` must have the program on PATH here,
-or the check is skipped and says so. What modules bring is known in the job only.
+In a ReFrame environment with the feature `spack`, programs come from the check's stack, built on
+first use. With the feature `wheels` the program must be on PATH on this host, or the check is
+skipped with a message. What modules provide is known only in the job.
 """
 
 from __future__ import annotations
@@ -24,26 +24,26 @@ from spack_envs.builder import setup
 from spack_envs.builder.build import Built
 from spack_envs.builder.layout import layout
 
-#: Where programs are looked for: beside this Python first, as the settings of a host do.
+#: Search path for programs: the folder of this Python first, as in the settings of a host.
 _PATH = f"{Path(sys.executable).parent}:{os.environ.get('PATH', '')}"
 
 
 class BinariesMixin(rfm.RegressionTestPlugin):
-    """Finds the program, and says how it was made."""
+    """Finds the program, and records how it was built."""
 
-    #: Environments that may have the program.
+    #: Environments that may provide the program.
     wanted_environs = ("+spack", "+modules", "+wheels")
 
     #: Environment of `spack_envs/` that builds the program, and its package there.
     stack = variable(str)
     package = variable(str)
 
-    #: The program, as PATH knows it.
+    #: Name of the program on PATH.
     program = variable(str)
 
     @run_after("init")
     def run_program(self) -> None:
-        """The program is what runs, unless the check wraps it."""
+        """Run the program itself, unless the check wraps it."""
         if not self.executable:
             self.executable = self.program
 
@@ -58,7 +58,7 @@ class BinariesMixin(rfm.RegressionTestPlugin):
             self.skip(f"{self.program} is not on PATH; 'nimc spack' builds it (docs/spack.md)")
 
     def runs_in(self, environ: Environment) -> bool:
-        """Whether an environment has the program."""
+        """Whether an environment provides the program."""
         if "spack" in environ.features:
             with suppress(NimcError):
                 return bool(self._built())
@@ -66,11 +66,11 @@ class BinariesMixin(rfm.RegressionTestPlugin):
         return self._on_path(environ)
 
     def _on_path(self, environ: Environment) -> bool:
-        """What modules bring is known in the job only."""
+        """True for modules: what they provide is known only in the job."""
         return "modules" in environ.features or shutil.which(self.program, path=_PATH) is not None
 
     def _built(self) -> Built:
-        """The check's stack, built once; a lock is held meanwhile. Raises NimcError."""
+        """The check's stack, built once, under a lock. Raises NimcError."""
         place = layout(self.current_system.name, None)
         jobs = len(os.sched_getaffinity(0))
         return builder.build(place, setup.load(place), self.stack, jobs, self.logger.debug)
@@ -92,7 +92,7 @@ class BinariesMixin(rfm.RegressionTestPlugin):
 
     @run_before("run")
     def keep_lock(self) -> None:
-        """The lock that made the program stays with its results."""
+        """Keep the Spack lock file of the program with the results."""
         if hasattr(self, "spack_lock"):
             shutil.copy(self.spack_lock, Path(self.stagedir) / "spack.lock")
             self.keep_files = [*self.keep_files, "spack.lock"]

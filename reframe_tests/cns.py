@@ -9,7 +9,7 @@ from reframe_tests.mixin import NimcMixin
 
 @rfm.simple_test
 class cns(rfm.RunOnlyRegressionTest, BinariesMixin, NimcMixin):
-    """Compressible Navier-Stokes on boxes of a cube, one rank a core."""
+    """Compressible Navier-Stokes on boxes of a cube, one rank per core."""
 
     descr = "CNS under RDMA writes"
     workload = "cns"
@@ -29,7 +29,7 @@ class cns(rfm.RunOnlyRegressionTest, BinariesMixin, NimcMixin):
     steps = variable(int, value=5)
 
     def lay_out(self):
-        """Write the input; nothing is plotted."""
+        """Write the input, without plot files."""
         self.rank_a_core()
         lines = [f"nsteps={self.steps}", "plot_int=0", f"n_cell={self.cells}"]
         lines += [f"max_grid_size={self.box}", "cfl=0.5d0", "eta=1.8d-4", "alam=1.5d2"]

@@ -21,7 +21,7 @@ from reframe_tests.workloads import WORKLOADS
 
 
 def readers(plan: BlockPlan) -> Readers:
-    """The readers of a plan's workload, where its outputs are not read by the check later."""
+    """The readers for a plan; without a parser if the check reads the outputs later."""
     if plan.read_by_check:
         return Readers("", "lower", None, _counters)
     row = WORKLOADS[plan.workload]
@@ -37,7 +37,7 @@ def _counters(tool: str, folder: Path, ranks: int) -> list[dict[str, Any]]:
 
 
 def main() -> None:
-    """Entry point; exit statuses as `injection.conductor.main`."""
+    """Entry point; exit status as of `injection.conductor.main`."""
     plan = BlockPlan.load(Path(sys.argv[1]))
     conductor.main(plan, readers(plan))
 

@@ -1,7 +1,7 @@
-"""Treatments from arms and factors: every combination of levels, named, with its baseline. Pure.
+"""Treatments from arms and factors: all combinations of levels, named, with baselines. Pure.
 
-A factor of the application (ranks, cores, a wrapping tool) makes a baseline of its own at each
-level; one of the writes (rate, message, direction) makes none, since nothing is written there.
+Each level of a factor of the application (ranks, cores, a wrapping tool) has its own baseline.
+Levels of a factor of the writes (rate, message, direction) share one, since it writes nothing.
 """
 
 from __future__ import annotations
@@ -15,26 +15,26 @@ from analysis.errors import InputError
 from analysis.sample import Level
 from reframe_tests.factors import FACTORS
 
-#: Levels of a factor in their order; the first is the one that names leave out.
+#: Factor -> levels in order; names leave out the first level.
 Factors = Mapping[str, Sequence[Level]]
-#: Factor (or `arm`) -> level: which treatments an `exclude` or `only` speaks of.
+#: Factor (or `arm`) -> level: the treatments that an entry of `exclude` or `only` selects.
 Cell = Mapping[str, Level]
 
-#: The factor whose level 0 is the baseline, and the level that names leave out.
+#: The factor whose level 0 is the baseline, and its level that names leave out.
 RATE, FULL = "rate", "full"
-#: What else a cell of `exclude` and `only` may name.
+#: Key of a cell for the arm.
 ARM = "arm"
 
 
 @dataclass(frozen=True)
 class Crossed:
-    """A treatment that is named, and not yet laid out."""
+    """A named treatment before the application is laid out."""
 
     name: str
     arm: str
     role: Role
     baseline: str | None
-    #: Levels of the application's factors, and of the writes'.
+    #: Levels of the application's factors, and of the factors of the writes.
     application: dict[str, Level] = field(default_factory=dict)
     writes: dict[str, Level] = field(default_factory=dict)
 
@@ -47,11 +47,11 @@ class Crossed:
 def cross(
     arms: Sequence[str], factors: Factors, exclude: Iterable[Cell] = (), only: Iterable[Cell] = ()
 ) -> list[Crossed]:
-    """Every treatment of a pair, baselines first at each combination of the application's levels.
+    """All treatments of a pair; at each combination of application levels the baseline comes first.
 
-    A cell of `exclude` leaves out the treatments that have all of its levels, one of `only` keeps
-    those. A baseline stays while anything is paired with it. Raises InputError where nothing is
-    left, and where two treatments would have one name.
+    A cell of `exclude` removes the treatments that have all of its levels, a cell of `only` keeps
+    them. A baseline stays if any treatment is paired with it. Raises InputError if nothing is left,
+    or for duplicate names.
     """
     excluded, kept = list(exclude), list(only)
     of_application = {name: each for name, each in factors.items() if _part(name) == "application"}
@@ -68,15 +68,16 @@ def cross(
             found += group
     asked = any(ARMS[arm].role == "effect" for arm in arms)
     if asked and not any(each.role == "effect" for each in found):
-        raise InputError("exclude, only: no treatment is left that writes; allowed: some of them")
+        raise InputError("exclude, only: no treatment that writes is left; allowed: at least one")
     names = [each.name for each in found]
     if twice := {name for name in names if names.count(name) > 1}:
-        raise InputError(f"factors: duplicate treatment {sorted(twice)[0]}; allowed: levels once")
+        name = sorted(twice)[0]
+        raise InputError(f"factors: duplicate treatment {name}; allowed: each level once")
     return found
 
 
 def _part(name: str) -> str:
-    """A variable of a check that the table does not know is the application's."""
+    """Part of a factor; a check's variable that is not in the table belongs to the application."""
     return FACTORS[name].part if name in FACTORS else "application"
 
 
@@ -104,28 +105,30 @@ def _of_arm(
 
 
 def is_nothing(rate: Level) -> bool:
-    """Whether a level of the rate is the baseline: nothing is written."""
+    """Whether a level of `rate` means that nothing is written."""
     return str(rate) in ("0", "0%", "0.0")
 
 
 def _name(arm: str, levels: Mapping[str, Level], factors: Factors) -> str:
-    told = [
+    shown = [
         f"{name}={str(level).replace('/', '_')}"
         for name, level in levels.items()
         if level != (FULL if name == RATE else factors[name][0])
     ]
-    return arm + (LEVELS + ",".join(told) if told else "")
+    return arm + (LEVELS + ",".join(shown) if shown else "")
 
 
 def _wanted(each: Crossed, exclude: Sequence[Cell], only: Sequence[Cell]) -> bool:
-    """A silent treatment has no levels of the writes' factors, so that no cell of those hits it."""
+    """Whether to keep a treatment. Silent ones have no levels of the writes, so no cell of those
+    matches them.
+    """
     if any(_matches(each, cell) for cell in exclude):
         return False
     return not only or any(_matches(each, cell, missing=True) for cell in only)
 
 
 def _matches(each: Crossed, cell: Cell, *, missing: bool = False) -> bool:
-    """Whether a treatment has every level of a cell; with `missing`, one it lacks counts as had."""
+    """Whether a treatment has all levels of a cell; `missing` ignores factors that it lacks."""
     levels = {ARM: each.arm, **each.factors}
     silent = arm_of(each.arm).silent
     return all(
@@ -166,7 +169,7 @@ def _parts(text: str) -> Iterator[tuple[str, str]]:
 
 
 def read_level(text: str) -> Level:
-    """A level as its text says: a whole number, a number, true or false, else the word itself."""
+    """A level from its text: a whole number, a number, true or false, else the word itself."""
     if text in ("true", "false"):
         return text == "true"
     for kind in (int, float):
@@ -178,17 +181,17 @@ def read_level(text: str) -> Level:
 
 
 def as_text(factors: Factors) -> str:
-    """What `read_factors` reads."""
+    """Inverse of `read_factors`."""
     return ";".join(f"{name}={','.join(map(level_text, each))}" for name, each in factors.items())
 
 
 def cells_as_text(cells: Iterable[Cell]) -> str:
-    """What `read_cells` reads."""
+    """Inverse of `read_cells`."""
     return ";".join(
         ",".join(f"{name}={level_text(level)}" for name, level in cell.items()) for cell in cells
     )
 
 
 def level_text(level: Level) -> str:
-    """A level as campaigns write it."""
+    """A level as written in campaigns."""
     return str(level).lower() if isinstance(level, bool) else str(level)

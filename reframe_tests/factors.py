@@ -1,8 +1,8 @@
-"""The table of factors: what their levels may be, and what a machine must have for them.
+"""The table of factors: their allowed levels, and what a machine must have for them.
 
-A factor is a variable of the checks (`mixin.py`, or a check's own) that takes another value from
-one run to the next. One that the table does not know is a variable of a check: it changes within a
-block where the check says so (`within_block`), and else makes a case of its own for each level.
+A factor is a variable of the checks (of the mixins, or a check's own) that varies between runs. One
+that is not in the table is a check's own variable: it varies within a block if the check lists it
+in `within_block`; otherwise each level is a case of its own.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ class Factor:
     """One row of the table."""
 
     name: str
-    #: What of a treatment its levels change. Factors of the writes make no baselines.
+    #: Part of a treatment that its levels change. Only levels of the application have baselines.
     part: Literal["writes", "application"]
-    #: What levels are allowed, in words.
+    #: Allowed levels, in words.
     allowed: str
-    #: Whether a level is one of these; raises InputError or ValueError where it is not.
+    #: Checks a level; raises InputError or ValueError if it is not allowed.
     check: Callable[[Level], object]
-    #: Why a machine cannot have a level; None where it can.
+    #: Why a machine does not support a level; None if it does.
     lacking: Callable[[Machine, Level], str | None] | None = None
 
 
 def share_of(rate: Level) -> float | None:
-    """`25%` as 0.25; None for what is no share."""
+    """`25%` as 0.25; None if the level is not a share."""
     text = str(rate)
     if not text.endswith("%"):
         return None
@@ -68,13 +68,13 @@ def _message(level: Level) -> object:
 def _too_few_cores(machine: Machine, level: Level) -> str | None:
     cores = len(machine.usable_cpus()) or machine.node_facts().cores
     if isinstance(level, int) and level >= cores:
-        return f"leaves the application none of the {cores} cores of {machine.name}"
+        return f"leaves no core of {cores} on {machine.name} for the application"
     return None
 
 
 def _no_such_tool(machine: Machine, level: Level) -> str | None:
     if level == tools.NONE or machine.origins.policy != "same_host":
-        return None  # whether other hosts have it is known there
+        return None  # only those hosts know
     return tools.TOOLS[str(level)].missing()
 
 
@@ -119,7 +119,7 @@ FACTORS: dict[str, Factor] = {factor.name: factor for factor in _TABLE}
 
 
 def check_level(name: str, level: Level) -> None:
-    """Raises InputError, which names what is allowed, for a level that the factor cannot have."""
+    """Check a level. Raises InputError, which says what is allowed."""
     factor = FACTORS.get(name)
     if factor is None:
         return
@@ -130,6 +130,6 @@ def check_level(name: str, level: Level) -> None:
 
 
 def lacking(machine: Machine, name: str, level: Level) -> str | None:
-    """Why a machine cannot have a level of a factor, in one line; None where it can."""
+    """Why a machine does not support a level of a factor, in one line; None if it does."""
     factor = FACTORS.get(name)
     return factor.lacking(machine, level) if factor and factor.lacking else None

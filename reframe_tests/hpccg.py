@@ -13,7 +13,7 @@ _POINT_B = 400
 
 @rfm.simple_test
 class hpccg(rfm.RunOnlyRegressionTest, BinariesMixin, NimcMixin):
-    """Conjugate gradients on a 27-point chimney, one rank a core (weak scaling)."""
+    """Conjugate gradients on a 27-point chimney, one rank per core (weak scaling)."""
 
     descr = "HPCCG under RDMA writes"
     workload = "hpccg"
@@ -24,15 +24,15 @@ class hpccg(rfm.RunOnlyRegressionTest, BinariesMixin, NimcMixin):
     tags = {"single_node"}
     within_block = ("memory_share", "edge")
 
-    #: Share of memory that all ranks of a node take, or less where the machine's file allows less;
-    #: Groves, Grant and Arnold (2016) have 25 to 75 %.
+    #: Share of memory that all ranks of a node take, limited by the site file's memory_share;
+    #: Groves, Grant and Arnold (2016) use 25 to 75 %.
     memory_share = variable(float, value=0.25)
 
-    #: Grid points along the edge of each rank's cube; 0 follows from `memory_share`.
+    #: Grid points along the edge of each rank's cube; 0 derives it from `memory_share`.
     edge = variable(int, value=0)
 
     def lay_out(self):
-        """Every rank has a cube of the same size, stacked along z."""
+        """Cubes of the same size, one per rank, stacked along z."""
         self.rank_a_core()
         edge = self.edge or int((self._rank_b() / _POINT_B) ** (1 / 3))
         self.executable_opts = [str(edge)] * 3
@@ -40,14 +40,14 @@ class hpccg(rfm.RunOnlyRegressionTest, BinariesMixin, NimcMixin):
     def _rank_b(self):
         if not 0 < self.memory_share <= 1:
             raise InputError(
-                f"{self.name}.memory_share: {self.memory_share} found; allowed is a number above 0,"
+                f"{self.name}.memory_share: {self.memory_share} found; allowed: a number above 0,"
                 " at most 1"
             )
         share = min(self.memory_share, self.machine.memory_share)
         if share < self.memory_share:
             self.notes = [
                 *self.notes,
-                f"HPCCG takes {share:.0%} of memory (memory_share of {self.machine.name}), not"
+                f"HPCCG takes {share:.0%} of memory (the memory_share of {self.machine.name}), not"
                 f" {self.memory_share:.0%}",
             ]
         return share * self.node_facts.memory_b / self.app_cores

@@ -10,7 +10,7 @@ from reframe_tests.shapes import near_cube
 
 @rfm.simple_test
 class lammps(rfm.RunOnlyRegressionTest, BinariesMixin, NimcMixin):
-    """3D Lennard-Jones melt, 32,000 atoms a core (weak scaling), one rank a core."""
+    """3D Lennard-Jones melt, 32,000 atoms per core (weak scaling), one rank per core."""
 
     descr = "LAMMPS melt under RDMA writes"
     workload = "lammps"
@@ -26,12 +26,12 @@ class lammps(rfm.RunOnlyRegressionTest, BinariesMixin, NimcMixin):
     steps = variable(int, value=10000)
 
     def lay_out(self):
-        """A rank a core; the box stays the same when cores are reserved."""
+        """One rank per core; reserved cores do not change the box."""
         self.rank_a_core()
         self.melt(self.sized_cores)
 
     def melt(self, cores):
-        """A box of 20 x 20 x 20 cells (32,000 atoms) for each of so many cores."""
+        """A box of 20 x 20 x 20 cells (32,000 atoms) for each of `cores`."""
         box = zip("xyz", near_cube(cores), strict=True)
         variables = [word for axis, n in box for word in ("-var", axis, str(n))]
         self.executable_opts = ["-in", "in.melt", "-log", "none", *variables]

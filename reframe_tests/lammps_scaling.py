@@ -1,4 +1,4 @@
-"""LAMMPS, weak scaling, while a few nodes at a time receive a short write.
+"""LAMMPS, weak scaling, while short writes hit a few nodes at a time.
 
 As in section VI of Groves, Grant and Arnold (2016).
 """
@@ -15,7 +15,7 @@ from reframe_tests.lammps import lammps
 
 @rfm.simple_test
 class lammps_scaling(lammps):
-    """3D Lennard-Jones melt, 32,000 atoms a rank, on `nodes` target nodes."""
+    """3D Lennard-Jones melt, 32,000 atoms per rank, on `nodes` target nodes."""
 
     descr = "LAMMPS melt, weak scaling under short RDMA writes"
     workload = "lammps_scaling"
@@ -26,42 +26,43 @@ class lammps_scaling(lammps):
     #: Target nodes.
     nodes = variable(int, value=1)
 
-    #: Ranks a node; 0 takes every core, less `spare_cores` that are left to serve communication.
+    #: Ranks per node; 0 takes all cores but `spare_cores`, which are left for communication.
     ranks_per_node = variable(int, value=0)
     spare_cores = variable(int, value=0)
 
-    #: What Daly's estimate and the constant share count on each target node, and what `node_mtti`
-    #: is of: 1, the node itself; 16, the ranks of a node, as Groves, Grant and Arnold (2016).
+    #: Units per target node that Daly's estimate and the constant share count, each with the mean
+    #: time to interrupt `node_mtti`: 1, the node; 16, the ranks of a node, as in Groves, Grant and
+    #: Arnold (2016).
     counted_per_node = variable(int, value=1)
 
     #: Length of a write: a time such as `1s`, or `46k messages of 64KiB at 3.2GB/s`.
     write = variable(str, value="1s")
 
-    #: Messages of a write; 0 takes as many as last the share `fill` of its length while no
-    #: application runs. Less than 1 only where applications take the writers' processors.
+    #: Messages of a write; 0 takes as many as last `fill` times its length without an application.
+    #: `fill` below 1 is only for applications that use the writers' processors.
     messages = variable(int, value=0)
     fill = variable(float, value=1.0)
 
-    #: Mean time to interrupt of a node, such as `5y`. The default, empty, is the machine's.
+    #: Mean time to interrupt of a node, such as `5y`. The default, empty, takes the machine's.
     node_mtti = variable(str, value="")
 
-    #: Arm -> writers at a time, in place of the computed ones: `daly:2,constant:1`.
+    #: Arm -> writers at a time, instead of the computed ones: `daly:2,constant:1`.
     writers = variable(str, value="")
 
-    #: How targets are drawn: `sweep`, none twice before all were hit; `uniform`, any that is free.
+    #: How targets are drawn: `sweep`, all before any is repeated; `uniform`, any that is free.
     draw = variable(str, value="sweep")
 
     #: Share of an origin's link that its writers may take.
     link_share = variable(float, value=1.0)
 
     #: How late or early a write may start or end, seconds; share of the planned writing that may
-    #: be missing or be beyond the plan. The default, 0, is the machine's (`proof` in site/).
+    #: be missing or beyond the plan. The default, 0, takes the machine's (`proof` in site/).
     tolerance_s = variable(float, value=0.0)
     allowed_share = variable(float, value=0.0)
 
     @run_after("setup")
     def plan_short_writes(self):
-        """Whole writers for the node count, and origin nodes for the most of them."""
+        """Number of writers for the node count, and origin nodes for the arm with most writers."""
         try:
             load = scaling.load(self._request(), self.machine)
         except InputError as error:
@@ -86,7 +87,7 @@ class lammps_scaling(lammps):
         self.machine = self.machine.with_origins(load.origins or 1)
 
     def lay_out(self):
-        """The ranks of every node; the box stays the same when cores are reserved."""
+        """The ranks of each node; reserved cores do not change the box."""
         self.rank_a_core()
         self.num_tasks_per_node = scaling.ranks_per_node(self._request(), self.app_cores)
         self.num_tasks = self.nodes * self.num_tasks_per_node

@@ -1,4 +1,4 @@
-"""The mixin that lays an application out: once for every combination of its factors' levels."""
+"""The mixin that lays out an application, once for each combination of its factors' levels."""
 
 from __future__ import annotations
 
@@ -30,23 +30,23 @@ _RESTORED = (
 class LayoutMixin(rfm.RegressionTestPlugin):
     """Makes the treatments of a block from a check's arms and factors."""
 
-    #: Axes of treatments and their levels, such as `rate=0,25%,full;reserved_cores=0,1`. Levels
-    #: change from one run to the next.
+    #: Factors and their levels, such as `rate=0,25%,full;reserved_cores=0,1`. Levels change from
+    #: one run to the next.
     factors = variable(str, value="")
 
-    #: Treatments to leave out, and those to keep alone: `load=idle,workers=other;arm=aa`.
+    #: Treatments to leave out, and the only ones to keep: `load=idle,workers=other;arm=aa`.
     exclude = variable(str, value="")
     only = variable(str, value="")
 
-    #: Cores of each node that ranks and threads are laid out on; 0 takes all that the application
-    #: has. More than it has share them, which the samples tell.
+    #: Cores per node that ranks and threads are laid out on; 0 takes all cores of the application.
+    #: With more than that, ranks share cores, which is noted in the samples.
     layout_cores = variable(int, value=0)
 
-    #: Cores of each node that the application leaves free; -1 leaves those of the origin where
-    #: both share a host, and else none.
+    #: Cores per node that the application leaves free; -1 leaves those of the origin if both share
+    #: a host, else none.
     reserved_cores = variable(int, value=-1)
 
-    #: Tool that wraps every rank and counts (`reframe_tests/tools/`).
+    #: Tool that wraps each rank and counts (`reframe_tests/tools/`).
     tool = variable(str, value=tools.NONE)
 
     #: Injector of arms that write; `auto` takes the machine's.
@@ -55,52 +55,52 @@ class LayoutMixin(rfm.RegressionTestPlugin):
     #: What writers do: `write` to the target's memory, or `read` from it.
     direction = variable(str, value="write")
 
-    #: Size of one write: a size such as `64KiB`, or `dram` for one that the last-level cache cannot
-    #: hold, which matters where the writes go over shared memory.
+    #: Size of one write, such as `64KiB`; `dram` exceeds the last-level cache, which matters if the
+    #: writes go over shared memory; `auto` is `dram` on a shared host, else 64 KiB.
     message = variable(str, value="auto")
 
     #: Rate of each writer: `full`, a share of that such as `25%`, or a rate such as `500MB/s`.
     rate = variable(str, value="full")
 
-    #: NUMA node that the writers' buffers are bound to, on both ends; -1 leaves them alone.
+    #: NUMA node that the writers' buffers are bound to, on both ends; -1 does not bind them.
     comm_node = variable(int, value=-1)
 
     #: The check's own variables that may change from one run to the next.
     within_block: tuple[str, ...] = ()
 
-    #: Whether figures of merit of different numbers of cores can be compared.
+    #: Whether figures of merit can be compared between numbers of cores.
     comparable_across_cores = False
 
-    #: Writers at a time in the arms of short writes; a check that has such arms sets it.
+    #: Arm -> writers at a time, for arms of short writes; set by checks that have such arms.
     scheduled: Mapping[str, int] = {}
 
     def lay_out(self) -> None:
-        """Set ranks, threads, options and environment for the levels that are set."""
+        """Set ranks, threads, options and environment for the current levels."""
 
     def environment(self) -> dict[str, str]:
         """What factors add to the application's environment."""
         return {}
 
     def ranks(self, count: int, threads: int = 1) -> None:
-        """So many ranks on each node, of so many threads each."""
+        """`count` ranks per node, with `threads` threads each."""
         self.num_tasks = self.num_tasks_per_node = count
         self.num_cpus_per_task = threads
         self.env_vars["OMP_NUM_THREADS"] = threads
 
     def rank_a_core(self) -> None:
-        """One rank of one thread on every core."""
+        """One rank of one thread per core."""
         self.num_tasks = self.num_tasks_per_node = self.app_cores
         self.env_vars["OMP_NUM_THREADS"] = 1
 
     def thread_a_core(self) -> None:
-        """Threads that stay where they are, so that first touch places the pages."""
+        """One bound thread per core, so that first touch places the pages."""
         self.num_cpus_per_task = self.app_cores
         self.env_vars["OMP_NUM_THREADS"] = self.app_cores
         self.env_vars["OMP_PROC_BIND"] = "true"
         self.env_vars["OMP_PLACES"] = "cores"
 
     def input_file(self, name: str, text: str) -> str:
-        """Write an input to the stage folder; returns its name, one of its own for each text."""
+        """Write an input to the stage folder; returns its file name, unique for each text."""
         path = Path(self.stagedir, name)
         number = 1
         while path.exists() and path.read_text() != text:
@@ -115,17 +115,17 @@ class LayoutMixin(rfm.RegressionTestPlugin):
         self.app_cpus, self.origin_cpus = self.machine.split_cpus(reserved)
         had = len(self.app_cpus) or self.node_facts.cores - (reserved or 0)
         usable = len(self.machine.usable_cpus()) or self.node_facts.cores
-        #: Cores of each node that the application is laid out on, and that its problem is for.
+        #: Cores per node that the application is laid out on, and that its problem is sized for.
         self.app_cores = self.layout_cores or had
         self.sized_cores = self.layout_cores or (had if reserved is None else usable)
         if self.app_cores > had:
-            self.notes = [*self.notes, f"laid out on {self.app_cores} cores, of which it has {had}"]
+            self.notes = [*self.notes, f"laid out on {self.app_cores} cores, but has only {had}"]
         if shared := set(self.app_cpus) & set(self.origin_cpus):
             self.notes = [*self.notes, f"application and origin share {len(shared)} of the cores"]
         self.app_cpus = self.app_cpus[: self.app_cores]
 
     def make_treatments(self) -> list[Treatment]:
-        """The treatments of a pair. Raises InputError for levels that cannot be."""
+        """The treatments of a pair. Raises InputError for levels that are not allowed."""
         crossed = cross(
             self.arms,
             self._possible(read_factors(self.factors)),
@@ -164,7 +164,7 @@ class LayoutMixin(rfm.RegressionTestPlugin):
         return found
 
     def _possible(self, factors: dict[str, list[Level]]) -> dict[str, list[Level]]:
-        """The factors without the levels that the machine cannot have. Raises InputError."""
+        """The factors without the levels that the machine does not support. Raises InputError."""
         for name, levels in factors.items():
             if not hasattr(self, name) or (name not in FACTORS and name not in self.within_block):
                 allowed = ", ".join(n for n in (*FACTORS, *self.within_block) if hasattr(self, n))
@@ -172,7 +172,7 @@ class LayoutMixin(rfm.RegressionTestPlugin):
             if name == "reserved_cores" and not self.comparable_across_cores:
                 raise InputError(
                     f"{self.name}.factors: {name}: figures of merit of different numbers of cores"
-                    " cannot be compared here; allowed: checks with comparable_across_cores"
+                    " cannot be compared; allowed: checks with comparable_across_cores"
                 )
             for level in levels:
                 check_level(name, level)
@@ -188,7 +188,7 @@ class LayoutMixin(rfm.RegressionTestPlugin):
 
     @contextmanager
     def _at(self, levels: Mapping[str, Level]) -> Iterator[None]:
-        """The check with its variables at some levels, and as before afterwards."""
+        """Set the check's variables to levels, and restore them afterwards."""
         names = dict.fromkeys([*_RESTORED, *levels])
         before = {name: getattr(self, name) for name in names if hasattr(self, name)}
         for name, level in levels.items():
@@ -200,7 +200,7 @@ class LayoutMixin(rfm.RegressionTestPlugin):
                 setattr(self, name, value)
 
     def _start(self) -> Start:
-        """How the application is started at the levels that are set."""
+        """How the application is started at the current levels."""
         self.place_application()
         self.env_vars = {}
         self.lay_out()
@@ -231,10 +231,10 @@ class LayoutMixin(rfm.RegressionTestPlugin):
         return [*launcher, *words] if self.workload else foreign.command(launcher, " ".join(words))
 
     def _launcher(self) -> list[str]:
-        """The launch line's words, for the tasks that are set; a check of others always has it."""
+        """The words of the launch line for the current tasks; third-party checks always have it."""
         if self.workload and not self.mpi:
             return []
-        # ReFrame hands the layout to the job only after its hooks.
+        # ReFrame passes the layout to the job only after the check's hooks.
         self.job.num_tasks = self.num_tasks
         self.job.num_tasks_per_node = self.num_tasks_per_node
         self.job.num_cpus_per_task = self.num_cpus_per_task
@@ -247,20 +247,20 @@ class LayoutMixin(rfm.RegressionTestPlugin):
         return slurm.sized(launcher, self.num_tasks, self.num_tasks_per_node)
 
     def _writes(self, arm: str) -> Writes | None:
-        """What writers of an arm do at the levels that are set; None where there are none."""
+        """The writes of an arm at the current levels; None if it has no writers."""
         row, site = ARMS[arm], self.machine
         if row.control:
             return Writes(row.control, 0)
         if row.silent:
             return None
         if row.writing == "scheduled" and arm not in self.scheduled:
-            raise InputError(f"{self.name}: arms: {arm}: only lammps_scaling has such an arm")
+            raise InputError(f"{self.name}.arms: {arm} found; allowed: only in lammps_scaling")
         injector = get(site.injector if self.injector == "auto" else self.injector, self.direction)
         share = share_of(self.rate)
         if row.writing == "scheduled" and self.rate != "full" and injector.paced_by == "agent":
             raise InputError(
-                f"{self.name}.rate: {self.rate} found; {injector.name} holds no rate in the short"
-                f" writes of arm {arm}; allowed: full, or injector perftest"
+                f"{self.name}.rate: {self.rate} found; {injector.name} cannot limit the rate of"
+                f" short writes (arm {arm}); allowed: full, or injector perftest"
             )
         comm_node = site.numa_node(self.comm_node, f"{self.name}.comm_node")
         return Writes(
@@ -275,7 +275,7 @@ class LayoutMixin(rfm.RegressionTestPlugin):
         )
 
     def starts(self, treatments: list[Treatment]) -> list[dict[str, Any]]:
-        """How applications are started, for provenance: each way once, with its treatments."""
+        """How applications are started, for provenance: each distinct start with its treatments."""
         found: list[dict[str, Any]] = []
         for each in treatments:
             made = {
@@ -292,5 +292,5 @@ class LayoutMixin(rfm.RegressionTestPlugin):
 
 
 def _like(before: object, level: Level) -> object:
-    """A level as the variable takes it that has the value `before`."""
+    """A level, converted to the type of the variable's value `before`."""
     return level if isinstance(before, bool) else type(before)(level)

@@ -1,12 +1,11 @@
-"""What every configuration tells ReFrame of logs."""
+"""ReFrame's logging section for every configuration."""
 
 from __future__ import annotations
 
 from typing import Any
 
-#: ReFrame's `logging` section: what happens to the terminal, which `nimc run` keeps with the
-#: block's logs, and figures to `perflogs/`. ReFrame's own default leaves a file of each session in
-#: the folder for temporary files.
+#: Progress goes to the terminal, which `nimc run` stores with the block's logs; figures go to
+#: `perflogs/`. ReFrame's default would leave a file per session in the temporary folder.
 LOGGING: list[dict[str, Any]] = [
     {
         "handlers": [

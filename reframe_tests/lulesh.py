@@ -10,7 +10,7 @@ from reframe_tests.shapes import largest_cube
 
 @rfm.simple_test
 class lulesh(rfm.RunOnlyRegressionTest, BinariesMixin, NimcMixin):
-    """Sedov blast on a cube of ranks, threads on the cores that are left."""
+    """Sedov blast on a cube of ranks, with threads on the remaining cores."""
 
     descr = "LULESH under RDMA writes"
     workload = "lulesh"
@@ -21,7 +21,7 @@ class lulesh(rfm.RunOnlyRegressionTest, BinariesMixin, NimcMixin):
     tags = {"single_node"}
     within_block = ("cube", "edge", "iterations")
 
-    #: Ranks along the edge of the cube; 0 takes the largest cube that the cores hold.
+    #: Ranks along the edge of the cube; 0 takes the largest cube that fits on the cores.
     cube = variable(int, value=0)
 
     #: Elements along the edge of each rank's cube.
@@ -31,7 +31,7 @@ class lulesh(rfm.RunOnlyRegressionTest, BinariesMixin, NimcMixin):
     iterations = variable(int, value=100)
 
     def lay_out(self):
-        """On 16 cores 8 ranks of 2 threads, as Groves, Grant and Arnold (2016) have them."""
+        """On 16 cores 8 ranks of 2 threads, as in Groves, Grant and Arnold (2016)."""
         count = (self.cube or largest_cube(self.app_cores)) ** 3
         self.ranks(count, max(1, self.app_cores // count))
         self.executable_opts = ["-s", str(self.edge), "-i", str(self.iterations)]

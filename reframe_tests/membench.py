@@ -1,4 +1,4 @@
-"""membench with and without writers: the computing side of the contention model."""
+"""membench with and without writers: the computation side of the contention model."""
 
 import reframe as rfm
 from reframe.core.builtins import variable
@@ -9,7 +9,7 @@ from reframe_tests.mixin import NimcMixin
 
 @rfm.simple_test
 class membench(rfm.RegressionTest, NimcMixin):
-    """Memory bandwidth of some cores of one socket, each with arrays of its own (weak scaling)."""
+    """Memory bandwidth of some cores of a socket, each with its own arrays (weak scaling)."""
 
     descr = "membench under RDMA writes"
     workload = "membench"
@@ -20,14 +20,14 @@ class membench(rfm.RegressionTest, NimcMixin):
     within_block = ("kernel", "share", "cores", "node", "duration_s")
     comparable_across_cores = True
 
-    #: Row of membench's table of kernels; that of the contention model (Denis, Jeannot and
-    #: Swartvagher) stores past the caches.
+    #: One of membench's kernels; that of the contention model (Denis, Jeannot and Swartvagher)
+    #: stores past the caches.
     kernel = variable(str, value="nt_write")
 
-    #: Computing cores, as a share of a socket's that the application may have; at least one core.
+    #: Computing cores, as a share of the application's cores of a socket; at least one core.
     share = variable(float, value=1.0)
 
-    #: Computing cores, by number; 0 goes by the share.
+    #: Number of computing cores; 0 uses the share.
     cores = variable(int, value=0)
 
     #: NUMA node that the arrays are bound to; -1 leaves them near the cores.
@@ -37,13 +37,13 @@ class membench(rfm.RegressionTest, NimcMixin):
     duration_s = variable(float, value=5.0)
 
     def lay_out(self):
-        """Cores of the first socket; the allocation has all of them."""
+        """Cores of the first socket; the job still allocates all of them."""
         socket_cores = max(1, self.app_cores // self.node_facts.sockets)
         cores = self.cores or max(1, round(self.share * socket_cores))
         if not 1 <= cores <= socket_cores:
             raise InputError(
-                f"{self.name}.cores: {self.cores} found; allowed are 1 to {socket_cores}, the cores"
-                f" of a socket that the application may have on {self.machine.name}, and 0: a share"
+                f"{self.name}.cores: {self.cores} found; allowed: 1 to {socket_cores} (the cores"
+                f" of a socket for the application on {self.machine.name}), or 0 to use the share"
             )
         self.num_cpus_per_task = self.app_cores
         self.executable_opts = [self.kernel, "-n", str(cores), "-d", str(self.duration_s)]

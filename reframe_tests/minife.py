@@ -9,7 +9,7 @@ from reframe_tests.mixin import NimcMixin
 
 @rfm.simple_test
 class minife(rfm.RunOnlyRegressionTest, BinariesMixin, NimcMixin):
-    """Finite elements and conjugate gradients, one rank a core (weak scaling)."""
+    """Finite elements and conjugate gradients, one rank per core (weak scaling)."""
 
     descr = "miniFE under RDMA writes"
     workload = "minife"
@@ -23,11 +23,11 @@ class minife(rfm.RunOnlyRegressionTest, BinariesMixin, NimcMixin):
     within_block = ("edge",)
     comparable_across_cores = True
 
-    #: Elements along the edge of each core's share, were it a cube.
+    #: Elements along the edge of each core's share, if it were a cube.
     edge = variable(int, value=100)
 
     def lay_out(self):
-        """One cube for all ranks, which stays the same when cores are reserved."""
+        """One cube for all ranks; reserved cores do not change it."""
         self.rank_a_core()
         elements = str(round(self.edge * self.sized_cores ** (1 / 3)))
         self.executable_opts = ["miniFE*.yaml", self.program, "-nx", elements]

@@ -1,8 +1,8 @@
-"""The mixin that gives any workload its arms.
+"""The mixin that runs any workload under treatments.
 
-A check states its application as ReFrame wants it: sources, `executable`, `executable_opts`, tasks
-and threads. The mixin then puts the conductor in the application's place: it hands it the launch
-line, and reports what the samples say. A check that uses it must set `workload`.
+A check defines its application as usual in ReFrame: sources, `executable`, `executable_opts`, tasks
+and threads. The mixin then starts the conductor instead of the application, passes it the launch
+line, and reports the results of its samples. A check that uses it sets `workload`.
 """
 
 from __future__ import annotations
@@ -45,53 +45,53 @@ class NimcMixin(LayoutMixin):
     #: performance functions (`foreign.py`).
     workload = variable(str, value="")
 
-    #: Of a check without a row: the performance function that stands for it, by default the first,
-    #: and whether `lower` or `higher` is better, where no reference of the check says it.
+    #: For a check without a row: its performance function to use, by default the first, and whether
+    #: `lower` or `higher` is better if the check has no reference that says so.
     figure = variable(str, value="")
     better = variable(str, value="")
 
-    #: Environments that a check is for where it names none.
+    #: Environments of a check that names none.
     wanted_environs = ("+wheels",)
 
     #: Whether the application is started with the partition's MPI launcher.
     mpi = variable(bool, value=False)
 
-    #: Folder of the run that samples are added to (`analysis.run`). The default, empty, keeps them
-    #: in the check's own stage and output folders.
+    #: Folder of the run that samples are added to (`analysis.run`). The default, empty, stores them
+    #: in the check's stage and output folders.
     nimc_dir = variable(str, value="")
 
-    #: Name of what is measured. The default, empty, is the check's name.
+    #: Name of the case. The default, empty, takes the check's name.
     case = variable(str, value="")
 
-    #: Index of the block within the run: a resumed campaign takes the next one.
+    #: Index of the block in the run; a resumed campaign takes the next one.
     block = variable(int, value=0)
 
-    #: Pairs to measure; the paper has 10 executions a side.
+    #: Pairs to measure; Groves, Grant and Arnold (2016) made 10 runs with and 10 without writers.
     pairs = variable(int, value=10)
 
-    #: What each pair is made of. The default, empty, is `off`, `on`, `aa`, and the control `spin`
-    #: where origin and target share a host.
+    #: Arms of each pair. The default, empty, is `off`, `on`, `aa`, and the control `spin` if origin
+    #: and target share a host.
     arms = variable(typ.List[str], value=[])
 
-    #: Runs that come first and are thrown away.
+    #: Warm-up runs, which are not counted.
     warmups = variable(int, value=1)
 
-    #: Seed of the order of runs within pairs.
+    #: Random seed of the order of runs within pairs.
     seed = variable(int, value=1)
 
-    #: Least share of its rate alone that a writer must keep up through the window.
+    #: Least share of its rate alone that a writer must reach through the whole window.
     min_share = variable(float, value=Demand.min_share)
 
-    #: How often a run that does not count is repeated.
+    #: How often a rejected run is repeated.
     retries = variable(int, value=Demand.retries)
 
-    #: How long one run of the application may take, seconds.
+    #: Time limit of one run of the application, seconds.
     run_timeout_s = variable(float, value=Demand.run_timeout_s)
 
     #: Caveats for the samples; checks add to it.
     notes = variable(typ.List[str], value=[])
 
-    #: What the check knows of how its binary was made; checks add to it.
+    #: Facts about how the binary was built; checks add to it.
     provenance = variable(typ.Dict[str, object], value={})
 
     #: What all short writes are like; a check that has arms of them sets it.
@@ -104,8 +104,8 @@ class NimcMixin(LayoutMixin):
             cls._rfm_pinned_prefix = prefix
 
     @run_after("init")
-    def demand_workload(self) -> None:
-        """Fail early, and name what is missing or wrong."""
+    def check_variables(self) -> None:
+        """Fail early, and name what is missing or invalid."""
         if self.workload and self.workload not in WORKLOADS:
             raise ReframeError(f"{self.name}: `workload` must be one of {', '.join(WORKLOADS)}")
         if self.better not in ("", "lower", "higher"):
@@ -119,16 +119,16 @@ class NimcMixin(LayoutMixin):
         unknown = [arm for arm in self.arms if arm not in ARMS]
         if unknown or (self.arms and BASELINE not in self.arms):
             raise ReframeError(
-                f"{self.name}: arms: {','.join(self.arms)}: 'off' and any of {', '.join(ARMS)}"
-                " are allowed"
+                f"{self.name}.arms: {','.join(self.arms)} found; allowed: 'off' and any of"
+                f" {', '.join(ARMS)}"
             )
         self.valid_systems = getattr(self, "valid_systems", None) or ["*"]
         named = getattr(self, "valid_prog_environs", None)
         self.valid_prog_environs = named or list(self.wanted_environs)
 
     @run_after("setup")
-    def take_one_place(self) -> None:
-        """A run has each case from one place alone: the first of the settings that can run it."""
+    def run_in_one_place(self) -> None:
+        """Run each case on one partition and environment only: the first that can run it."""
         if not self.nimc_dir or self.is_dry_run():
             return
         for partition, environs in valid_sysenv_comb(
@@ -139,16 +139,16 @@ class NimcMixin(LayoutMixin):
                 if place == f"{self.current_partition.name}+{self.current_environ.name}":
                     return
                 if self.runs_in(environ):
-                    self.skip(f"{place} runs it, and a run has each case from one place alone")
+                    self.skip(f"{place} runs it; each case runs on one partition and environment")
 
     def runs_in(self, environ: Environment) -> bool:
-        """Whether an environment that is valid for the check has what it runs."""
+        """Whether a valid environment provides the program."""
         return True
 
     @run_after("setup")
     def learn_machine(self) -> None:
         """Read the site file, and split the cores between application and origin."""
-        #: NUMA node of the writers' buffers, where the check and not `comm_node` says it.
+        #: NUMA node of the writers' buffers, if set by the check instead of `comm_node`.
         self.buffer_node: int | None = None
         try:
             self.machine = machine.load(self.current_system.name)
@@ -164,7 +164,7 @@ class NimcMixin(LayoutMixin):
 
     @run_before("run", always_last=True)
     def put_conductor(self) -> None:
-        """Put the conductor in the application's place."""
+        """Run the conductor instead of the application."""
         stage = Path(self.stagedir)
         case = self.case or self.name
         self.run_dir = Path(self.nimc_dir or stage / "nimc").resolve()
@@ -181,7 +181,7 @@ class NimcMixin(LayoutMixin):
             self.job.options += slurm.job_options(origins)
             self.env_vars |= slurm.STEP_ENVIRONMENT
         if origins.policy == "same_job":
-            # A check that does not say otherwise has all of its tasks on one node.
+            # By default a check has all its tasks on one node.
             self.num_tasks_per_node = self.num_tasks_per_node or self.num_tasks
             self.num_tasks += origins.nodes * self.num_tasks_per_node
         self.treated = [each.name for each in plan.treatments if each.baseline]
@@ -231,8 +231,8 @@ class NimcMixin(LayoutMixin):
             "environment": self.current_environ.name,
             "partition": self.current_partition.fullname,
             "starts": self.starts(treatments),
-            # What came from Spack, modules or wheels was compiled by something else.
-            "compiler": versions.told_by(self.current_environ.cc) if self.build_system else None,
+            # Programs from Spack, modules or wheels were built by another compiler.
+            "compiler": versions.version_of(self.current_environ.cc) if self.build_system else None,
             "seed": self.seed,
             "reframe": rfm.VERSION,
             "commit": checkout.commit(),
@@ -241,10 +241,10 @@ class NimcMixin(LayoutMixin):
 
     @sanity_function
     def block_done(self) -> bool:
-        """Every arm has pairs that count; else say who failed, kept beside the block's logs.
+        """Check that every arm has accepted pairs; store why not with the block's logs.
 
-        A block that is done though an arm has no pair fails here alone: its samples stand, and a
-        campaign may find the pairs in another block.
+        If an arm has no pair although the block is done, only this check fails. The samples remain
+        valid, and a campaign may get the pairs from another block.
         """
         path = self.block_logs / "block.json"
         block = json.loads(path.read_text()) if path.is_file() else None
@@ -276,7 +276,7 @@ class NimcMixin(LayoutMixin):
 
     @run_before("performance")
     def report_samples(self) -> None:
-        """Show what the samples say: medians, slowdown with its interval, the writers' rate."""
+        """Report medians, slowdown with its interval, the writers' rate, and rejected runs."""
         if self.is_dry_run():
             return
         for row in results(self._block_samples()):

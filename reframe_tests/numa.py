@@ -12,7 +12,7 @@ from reframe_tests import numa_places
 from reframe_tests.factors import check_level
 from reframe_tests.mixin import NimcMixin
 
-#: What runs where no worker does.
+#: Program that runs if there are no workers.
 _SLEEP = (
     "import sys, time; begun_s = time.monotonic(); time.sleep(float(sys.argv[1]));"
     " print(f'slept {time.monotonic() - begun_s:.6f} s')"
@@ -21,7 +21,7 @@ _SLEEP = (
 
 @rfm.simple_test
 class numa(rfm.RegressionTest, NimcMixin):
-    """membench on one NUMA node's cores, its memory beside the communications' buffer."""
+    """membench on one NUMA node's cores, with its memory on the node of the writers' buffers."""
 
     descr = "workers under RDMA, by NUMA node"
     workload = "numa"
@@ -31,17 +31,17 @@ class numa(rfm.RegressionTest, NimcMixin):
     tags = {"numa"}
     within_block = ("buffer", "workers", "load", "duration_s")
     comparable_across_cores = True
-    #: How far communications are slowed is the question, so that is no reason to reject a run.
+    #: The slowdown of communications is measured here, so it is no reason to reject a run.
     min_share = 0.02
 
-    #: Where the communications' buffer lies, and the memory that workers load: `nic` (the NUMA node
-    #: of the network interface) or `other`.
+    #: NUMA node of the writers' buffers, and of the memory that workers load: `nic` (that of the
+    #: network interface) or `other`.
     buffer = variable(str, value="nic")
 
-    #: Where workers run: `nic`, `other`, or `free` (left to the system).
+    #: NUMA node that workers run on: `nic`, `other`, or `free` (not bound).
     workers = variable(str, value="nic")
 
-    #: What workers do: `read`, `write`, `nt_write` (past the caches), or `idle`: there are none.
+    #: What workers do: `read`, `write`, `nt_write` (past the caches), or `idle` (no workers).
     load = variable(str, value="write")
 
     #: Length of one measurement, seconds.

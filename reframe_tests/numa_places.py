@@ -1,7 +1,7 @@
-"""Where the check `numa` puts communications and workers.
+"""Where the check `numa` places buffers and workers.
 
-Places have names that mean the same on every machine: `nic`, the NUMA node of the network
-interface, and `other`, the first node of another socket (of the same one where there is one only).
+The names of places mean the same on every machine: `nic` is the NUMA node of the network interface,
+`other` the first node of another socket (of the same socket if there is only one).
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from analysis.sample import Level
 from injection.machine.machine import Machine
 
 PLACES = ("nic", "other")
-#: Workers that no policy holds anywhere; their memory stays beside the buffer.
+#: Workers that are not bound; their memory is on the node of the buffer.
 FREE = "free"
-#: Kernels of membench that workers load memory with, and what stands for no worker at all.
+#: Kernels of membench that load memory, and the level without workers.
 LOADS = ("read", "write", "nt_write")
 IDLE = "idle"
 
 
 def nodes(machine: Machine) -> dict[str, int]:
-    """Place -> NUMA node; without `other` where the machine has one node. Raises InputError."""
+    """Place -> NUMA node; without `other` if the machine has one node. Raises InputError."""
     facts = machine.node_facts()
     nic = machine.nic_node()
     if facts.numa_nodes == 1:
@@ -31,14 +31,14 @@ def nodes(machine: Machine) -> dict[str, int]:
 
 
 def lacking(machine: Machine, place: Level) -> str | None:
-    """Why a machine does not have a place; None where it does."""
+    """Why a machine does not have a place; None if it does."""
     if place in PLACES and place not in nodes(machine):
         return f"{machine.name} has 1 NUMA node"
     return None
 
 
 def node_of(machine: Machine, field: str, place: str) -> int | None:
-    """NUMA node of a place; None for workers that are left to the system. Raises InputError."""
+    """NUMA node of a place; None for workers that are not bound. Raises InputError."""
     if place == FREE:
         return None
     if place not in PLACES:
@@ -49,7 +49,7 @@ def node_of(machine: Machine, field: str, place: str) -> int | None:
 
 
 def facts(machine: Machine) -> dict[str, Any]:
-    """What provenance keeps: numa_nodes, nic_node, and places (place -> NUMA node)."""
+    """Facts for provenance: numa_nodes, nic_node, and places (place -> NUMA node)."""
     return {
         "numa_nodes": machine.node_facts().numa_nodes,
         "nic_node": machine.nic_node(),
@@ -58,5 +58,5 @@ def facts(machine: Machine) -> dict[str, Any]:
 
 
 def worker_cores(machine: Machine, app_cores: int) -> int:
-    """Number of workers: the cores of one NUMA node, of those that the application has."""
+    """Number of workers: the application's share of the cores of one NUMA node."""
     return max(1, app_cores // machine.node_facts().numa_nodes)

@@ -1,4 +1,4 @@
-"""How many writers a scale has, how often they write, and how many origins that takes."""
+"""How many writers a scale has, how often they write, and how many origins they need."""
 
 from __future__ import annotations
 
@@ -18,30 +18,31 @@ SCHEDULED = tuple(arm.name for arm in ARMS.values() if arm.writing == "scheduled
 
 @dataclass(frozen=True)
 class ScaleRequest:
-    """The short writes that a campaign or a user asks for; quantities as they are written."""
+    """The short writes that a campaign or a user requests; quantities as text with units."""
 
-    #: Target nodes; ranks on each, 0 for one on every core but those spared.
+    #: Target nodes; ranks on each, 0 for one per core except the spare ones; spare cores.
     nodes: int
     ranks_per_node: int = 0
     spare_cores: int = 0
-    #: What Daly's estimate and the constant share count on each target node, and what `node_mtti`
-    #: is of: 1, the node itself; 16, the ranks of a node (Groves, Grant and Arnold 2016, Table V).
+    #: Units per target node that Daly's estimate and the constant share count, each with the mean
+    #: time to interrupt `node_mtti`: 1, the node; 16, the ranks of a node (Groves, Grant and Arnold
+    #: 2016, Table V).
     counted_per_node: int = 1
-    #: Length of a write, and the mean time to interrupt of a node; empty is the machine's.
+    #: Length of a write, and the mean time to interrupt of a node; empty takes the machine's.
     write: str = "1s"
     node_mtti: str = ""
-    #: Arm -> writers at a time, in place of the computed ones: `daly:2,constant:1`.
+    #: Arm -> writers at a time, instead of the computed ones: `daly:2,constant:1`.
     writers: str = ""
     #: Rate of one writer, and the share of an origin's link that its writers may take.
     rate: str = "full"
     link_share: float = 1.0
-    #: Size of a message; messages of a write, 0 for as many as last the share `fill` of its length.
+    #: Size of a message; messages of a write, 0 for as many as last `fill` times its length.
     message: str = "auto"
     messages: int = 0
     fill: float = 1.0
     #: How targets are drawn (`timetable.Policy`).
     draw: Policy = "sweep"
-    #: Tolerances of a run (`injection.plan.ShortWrites`); 0 is the machine's.
+    #: Tolerances of a run (`injection.plan.ShortWrites`); 0 takes the machine's.
     tolerance_s: float = 0.0
     allowed_share: float = 0.0
 
@@ -51,14 +52,14 @@ class Load:
     """The short writes of one scale."""
 
     length_s: float
-    #: Arm -> writers at a time, and writes that begin in a second.
+    #: Arm -> writers at a time, and writes that start per second.
     writers: dict[str, int]
     writes_per_s: dict[str, float]
-    #: Origin nodes; 0 where they share the target's host.
+    #: Origin nodes; 0 if origin and target share a host.
     origins: int
-    #: Rate of one writer, as requested or as its link and share allow; None where no link is known.
+    #: Rate of one writer, as requested or limited by link and share; None if the link is unknown.
     writer_b_s: float | None
-    #: Bytes of one write; None where neither its messages nor a link is known.
+    #: Bytes of one write; None if neither its messages nor the link is known.
     write_b: float | None
 
 
@@ -69,7 +70,7 @@ def load(request: ScaleRequest, machine: Machine) -> Load:
     if request.node_mtti:
         mtti_s = units.duration_s(request.node_mtti, "node_mtti")
     if request.nodes < 1 or not length_s > 0:
-        raise InputError("nodes, write: allowed are whole numbers from 1, and lengths above 0")
+        raise InputError("nodes, write: allowed: whole numbers from 1, and lengths above 0")
     _check(request)
     counted = request.nodes * request.counted_per_node
     daly = concurrent_writers(counted, mtti_s, length_s)
@@ -108,7 +109,7 @@ def load(request: ScaleRequest, machine: Machine) -> Load:
 
 
 def ranks_per_node(request: ScaleRequest, cores: int) -> int:
-    """Ranks on a node of so many cores. Raises InputError where none is left to the application."""
+    """Ranks per node of `cores`. Raises InputError if none is left for the application."""
     ranks = request.ranks_per_node or cores - request.spare_cores
     if request.ranks_per_node < 0 or request.spare_cores < 0 or ranks < 1:
         raise InputError(
@@ -119,7 +120,7 @@ def ranks_per_node(request: ScaleRequest, cores: int) -> int:
 
 
 def _check(request: ScaleRequest) -> None:
-    """Raises InputError for the first field that is out of its range."""
+    """Raise InputError for the first field that is out of range."""
     if request.draw not in POLICIES:
         raise InputError(f"draw: {request.draw!r}; allowed: {', '.join(POLICIES)}")
     allowed = {
@@ -135,7 +136,7 @@ def _check(request: ScaleRequest) -> None:
 
 
 def _given(text: str) -> dict[str, int]:
-    """`daly:2,constant:1` as a table; the empty text is the empty one."""
+    """`daly:2,constant:1` as a table; empty text gives an empty one."""
     counts = {}
     for part in filter(None, text.split(",")):
         arm, _, number = part.partition(":")

@@ -1,16 +1,16 @@
-"""How ranks are laid out over boxes and squares."""
+"""Layouts of ranks over boxes and squares."""
 
 from __future__ import annotations
 
 
 def near_square(count: int) -> tuple[int, int]:
-    """Two factors of `count` that lie as close together as they can, smaller first."""
+    """Two factors of `count`, as close to each other as possible, smaller first."""
     small = max(d for d in range(1, int(count**0.5) + 1) if count % d == 0)
     return small, count // small
 
 
 def near_cube(count: int) -> tuple[int, int, int]:
-    """Three factors of `count` that lie as close together as they can, smallest first."""
+    """Three factors of `count`, as close to each other as possible, smallest first."""
     best = (1, 1, count)
     for a in range(1, round(count ** (1 / 3)) + 1):
         if count % a == 0:
@@ -19,7 +19,7 @@ def near_cube(count: int) -> tuple[int, int, int]:
 
 
 def largest_cube(count: int) -> int:
-    """Edge of the largest cube of ranks that `count` cores can hold."""
+    """Edge of the largest cube of ranks that fits on `count` cores."""
     edge = 1
     while (edge + 1) ** 3 <= count:
         edge += 1

@@ -1,4 +1,4 @@
-"""What a job with origins asks of Slurm, and what became of it. Pure functions."""
+"""Slurm options of a job with origins, and how the job ended. Pure functions."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from injection.machine.machine import Origins
 
-#: Slurm's job states that tell more than what the conductor could say, worst first.
+#: Slurm's job states that say more than the conductor could, worst first.
 _STATES = {
     "NODE_FAIL": "node_failed",
     "BOOT_FAIL": "node_failed",
@@ -19,27 +19,27 @@ _STATES = {
     "CANCELLED": "cancelled",
 }
 
-#: By these a step takes over the CPUs of one of the application's tasks: `srun` before 22.05 reads
-#: the first, later ones the second, and from 23.11 on the third. Agents then had those CPUs alone.
+#: Variables that give a step the CPUs per task of the application: `srun` before 22.05 reads the
+#: first, later ones the second, and from 23.11 on the third. They would confine the agents.
 _TASK_CPUS = ("SLURM_CPUS_PER_TASK", "SRUN_CPUS_PER_TASK", "SLURM_TRES_PER_TASK")
 _WITHOUT = [f"--unset={name}{of}" for name in _TASK_CPUS for of in ("", "_HET_GROUP_0")]
-#: Steps get the job script's environment also where jobs are submitted with `--export=NONE`.
+#: Gives steps the job script's environment even if jobs are submitted with `--export=NONE`.
 STEP_ENVIRONMENT = {"SLURM_EXPORT_ENV": "ALL"}
 
 
 @dataclass(frozen=True)
 class JobOutcome:
-    """What became of a block: `done`, or who failed, in one line for people."""
+    """How a block ended: `done`, or what failed, with a reason of one line."""
 
     name: str
     reason: str | None = None
 
 
 def job_options(origins: Origins) -> list[str]:
-    """Lines of the job script: no second start, and the origins' component where there is one.
+    """Options in the job script: no requeue, and the component of the origins if there is one.
 
-    Slurm carries account, QOS and time limit of the first component over to the second, but not
-    that it wants nodes of its own.
+    Slurm copies account, QOS and time limit of the first component to the second, but not
+    `--exclusive`.
     """
     options = ["--no-requeue"]
     if origins.policy in ("hetjob", "reservation"):
@@ -56,15 +56,15 @@ def job_options(origins: Origins) -> list[str]:
 
 
 def cpus_per_task(cores: int | None, threads_per_core: int) -> int | None:
-    """CPUs of a task that has so many cores, as Slurm counts them: hardware threads.
+    """CPUs of a task of `cores`, in Slurm's count: hardware threads.
 
-    None asks for one core, and stays None where that is one CPU.
+    None means one core, and stays None if a core has one CPU.
     """
     return cores if threads_per_core == 1 else (cores or 1) * threads_per_core
 
 
 def agent_launcher(origins: Origins) -> list[str]:
-    """One step with one task on every node of the job; it shares its cores with the application."""
+    """A step with one task per node of the job, which shares cores with the application."""
     step = ["env", *_WITHOUT, "srun", "--overlap", "--ntasks-per-node=1"]
     step += ["--cpu-bind=none", "--mpi=none", "--mem=0"]
     if origins.policy == "same_job":
@@ -73,9 +73,9 @@ def agent_launcher(origins: Origins) -> list[str]:
 
 
 def on_targets(launcher: list[str], origins: Origins, tasks: int) -> list[str]:
-    """The launch line of an application that must leave the last nodes of its job to the origins.
+    """The launch line of an application that leaves the last nodes of its job to the origins.
 
-    A heterogeneous job's first component holds the targets alone, so there the line stays.
+    The first component of a heterogeneous job has only targets, so there the line is unchanged.
     """
     if origins.policy != "same_job" or not launcher:
         return launcher
@@ -85,7 +85,7 @@ def on_targets(launcher: list[str], origins: Origins, tasks: int) -> list[str]:
 
 
 def sized(launcher: list[str], tasks: int, per_node: int | None) -> list[str]:
-    """The launch line of an application that may have fewer tasks than its job asks for."""
+    """The launch line of an application that may have fewer tasks than its job requested."""
     if launcher[:1] != ["srun"] or any(word.startswith("--ntasks=") for word in launcher):
         return launcher
     a_node = [f"--ntasks-per-node={per_node}"] if per_node else []
@@ -95,15 +95,15 @@ def sized(launcher: list[str], tasks: int, per_node: int | None) -> list[str]:
 def outcome(
     state: str | None, exit_code: int | None, block: Mapping[str, Any] | None
 ) -> JobOutcome:
-    """Tell failures apart: what Slurm says first, then the conductor, then the exit status.
+    """Classify a failure: by Slurm's job state, then by the conductor, then by the exit status.
 
-    `state` is Slurm's (of all components, with commas; None where there is no Slurm), `block` what
-    the conductor left in `block.json` (None where it left nothing).
+    `state` is Slurm's (of all components, separated by commas; None without Slurm), `block` the
+    content of the conductor's `block.json` (None if it is missing).
     """
     states = (state or "").split(",")
-    for name, told in _STATES.items():
+    for name, outcome_name in _STATES.items():
         if name in states:
-            return JobOutcome(told, f"Slurm: job state {name}")
+            return JobOutcome(outcome_name, f"Slurm: job state {name}")
     if block is None:
         return JobOutcome(
             "job_failed", f"the conductor left no block.json (exit status {exit_code})"

@@ -9,8 +9,8 @@ from reframe_tests.shapes import near_square
 
 #: Edge of a cell; the box grows with the ranks.
 _CELL_CM = 0.1
-#: What does not depend on size and layout: a uniform source in uniform material with open sides,
-#: whose answer mirrors itself, printed at mid-height so that this can be proved.
+#: Input that does not depend on size and layout: a uniform source in uniform material with open
+#: sides, whose solution is symmetric, printed at mid-height so that this can be checked.
 _FIXED = (
     "nnested=1 ndimen=3 nmom=2 epsi=1.0E-4 iitm=5 oitm=40 timedep=0 tf=1.0 nsteps=1 mat_opt=0"
     " src_opt=0 scatp=0 it_det=0 fluxp=0 fixup=1 soloutp=1 kplane=0 popout=0 swp_typ=0 angcpy=1"
@@ -20,7 +20,7 @@ _FIXED = (
 
 @rfm.simple_test
 class snap(rfm.RunOnlyRegressionTest, BinariesMixin, NimcMixin):
-    """Discrete ordinates on a 2D layout of ranks, one a core (weak scaling)."""
+    """Discrete ordinates on a 2D layout of ranks, one per core (weak scaling)."""
 
     descr = "SNAP under RDMA writes"
     workload = "snap"
@@ -36,12 +36,12 @@ class snap(rfm.RunOnlyRegressionTest, BinariesMixin, NimcMixin):
     #: Cells of each rank along x, y and z.
     cells = variable(tuple, value=(32, 8, 8))
 
-    #: Angles an octant, and energy groups.
+    #: Angles per octant, and energy groups.
     angles = variable(int, value=32)
     groups = variable(int, value=16)
 
     def lay_out(self):
-        """Write the input: y and z are shared among the ranks, x is whole."""
+        """Write the input: y and z are divided among the ranks, x is not."""
         self.rank_a_core()
         ranks_y, ranks_z = near_square(self.app_cores)
         box = (self.cells[0], self.cells[1] * ranks_y, self.cells[2] * ranks_z)

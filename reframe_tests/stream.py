@@ -17,13 +17,13 @@ SOURCE_SHA256 = "a52bae5e175bea3f7832112af9c085adab47117f7d2ce219165379849231692
 #: Arrays of doubles that STREAM allocates.
 _ARRAYS = 3
 _DOUBLE_B = 8
-#: Static data beyond this need the compiler's large memory model, bytes.
+#: Static data beyond this size needs a larger memory model of the compiler, bytes.
 _SMALL_MODEL_B = 2**31 - 2**26
 
 
 @rfm.simple_test
 class stream(rfm.RegressionTest, NimcMixin):
-    """Official STREAM at its real size, one OpenMP thread a core, first touch."""
+    """Official STREAM at full size, one OpenMP thread per core, first touch."""
 
     descr = "STREAM triad under RDMA writes"
     workload = "stream"
@@ -31,31 +31,31 @@ class stream(rfm.RegressionTest, NimcMixin):
     tags = {"single_node"}
     comparable_across_cores = True
 
-    #: Kernel iterations; Groves, Grant and Arnold (2016) have 300.
+    #: Kernel iterations; Groves, Grant and Arnold (2016) use 300.
     iterations = variable(int, value=300)
 
-    #: Each array is this many times the last-level caches together; STREAM's rule asks for 4.
+    #: Size of each array in multiples of all last-level caches; STREAM's rule requires 4.
     llc_multiple = variable(float, value=4.0)
 
-    #: Largest size of an array, such as `128MiB`, where time is short; empty sets no bound.
+    #: Largest size of an array, such as `128MiB`, to save time; empty sets no limit.
     array_most = variable(str, value="")
 
     @run_after("init")
     def use_official_source(self):
-        """Take the source from the wheel, and prove that it is the official one."""
+        """Take the source from the wheel, and check that it is the official one."""
         if not SOURCE.is_file():
             raise ReframeError(f"{SOURCE}: not installed; 'make test' installs it")
         if hashlib.sha256(SOURCE.read_bytes()).hexdigest() != SOURCE_SHA256:
-            raise ReframeError(f"{SOURCE}: is not the official STREAM 5.10 (SHA-256 differs)")
+            raise ReframeError(f"{SOURCE}: not the official STREAM 5.10 (SHA-256 differs)")
         self.sourcesdir = str(SOURCE.parent)
         self.sourcepath = SOURCE.name
 
     @run_before("compile")
     def size_arrays(self):
-        """Size the arrays from cache and memory; a cap is noted in every sample.
+        """Size the arrays by cache and memory; arrays below STREAM's rule are noted in samples.
 
-        Where nodes have another processor than the host that compiles, the environment's `cflags`
-        name it with `-march=`.
+        If the nodes have another processor than the host that compiles, set `-march=` in the
+        environment's `cflags`.
         """
         facts = self.node_facts
         wanted_b = self.llc_multiple * facts.llc_b
@@ -66,7 +66,7 @@ class stream(rfm.RegressionTest, NimcMixin):
         if array_b < 4 * facts.llc_b:
             self.notes = [
                 *self.notes,
-                f"STREAM arrays of {array_b / 2**20:.0f} MiB are smaller than the rule asks"
+                f"STREAM arrays of {array_b / 2**20:.0f} MiB are smaller than its rule requires"
                 f" (4 x {facts.llc_b / 2**20:.0f} MiB of last-level cache)",
             ]
         named = [flag for flag in self.current_environ.cflags if flag.startswith("-march=")]
@@ -81,7 +81,7 @@ class stream(rfm.RegressionTest, NimcMixin):
             self.build_system.cflags += ["-fno-pie", "-no-pie", "-mcmodel=large"]
 
     def lay_out(self):
-        """Threads that stay where they are, so that first touch places the pages."""
+        """One bound thread per core, so that first touch places the pages."""
         self.thread_a_core()
 
 

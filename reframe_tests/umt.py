@@ -9,7 +9,7 @@ from reframe_tests.mixin import NimcMixin
 
 @rfm.simple_test
 class umt(rfm.RunOnlyRegressionTest, BinariesMixin, NimcMixin):
-    """Radiation transport, benchmark problem 2, one rank a core (weak scaling)."""
+    """Radiation transport, benchmark problem 2, one rank per core (weak scaling)."""
 
     descr = "UMT under RDMA writes"
     workload = "umt"
@@ -21,12 +21,12 @@ class umt(rfm.RunOnlyRegressionTest, BinariesMixin, NimcMixin):
     tags = {"single_node"}
     within_block = ("edge", "cycles")
 
-    #: Tiles along the edge of each rank's mesh (192 elements and 98,304 unknowns a tile), cycles.
+    #: Tiles along the edge of each rank's mesh (192 elements and 98,304 unknowns per tile); cycles.
     edge = variable(int, value=8)
     cycles = variable(int, value=3)
 
     def lay_out(self):
-        """Every rank has the same mesh."""
+        """The same mesh for every rank."""
         self.rank_a_core()
         edges = ",".join([str(self.edge)] * 3)
         self.executable_opts = ["-c", str(self.cycles), "-B", "local", "-d", edges]

@@ -1,4 +1,4 @@
-"""The table of workloads: what each reports of itself, and what proves its answer right."""
+"""The table of workloads: the figure of merit of each, and what proves its result correct."""
 
 from __future__ import annotations
 
@@ -30,18 +30,18 @@ class Workload:
     #: Name of the check in `reframe_tests/NAME.py`, and of the workload in samples.
     name: str
     title: str
-    #: The figure of merit in words, its SI unit, and which direction is better.
+    #: The figure of merit in words, its SI unit, and whether lower or higher is better.
     fom: str
     unit: str
     better: Better
-    #: From standard output to the figure of merit; raises `FomError`, and ValueError or
-    #: ArithmeticError on what is no number where it should be one.
+    #: Standard output -> figure of merit; raises `FomError`, or ValueError or ArithmeticError if
+    #: something is not a number.
     parser: Callable[[str], Fom]
     #: What the parser requires before it accepts the figure.
     sanity: str
 
     def parse(self, stdout: str) -> Fom:
-        """The figure of merit, a positive number; raises `FomError` whatever the output is."""
+        """The figure of merit, a positive number; raises only `FomError`, for any output."""
         try:
             fom = self.parser(stdout)
         except (ValueError, ArithmeticError) as error:
@@ -89,12 +89,12 @@ _TABLE = [
     ),
     Workload(
         name="numa",
-        title="membench beside communications, by NUMA node",
+        title="membench during RDMA, by NUMA node",
         fom="bandwidth while all workers are busy (without workers: the time slept, in s)",
         unit="B/s",
         better="higher",
         parser=numa.parse,
-        sanity="every element of the arrays, and the NUMA nodes of their pages; a sleep that ended",
+        sanity="every element of the arrays, and the NUMA nodes of their pages; a completed sleep",
     ),
     Workload(
         name="hpccg",
@@ -122,8 +122,8 @@ _TABLE = [
         unit="s",
         better="lower",
         parser=cns.parse,
-        sanity="first Courant number within 1e-5 of the initial state's, all steps made, none"
-        " blown up",
+        sanity="first Courant number within 1e-5 of the initial state's, all steps made, solution"
+        " stable",
     ),
     Workload(
         name="snap",
@@ -132,12 +132,12 @@ _TABLE = [
         unit="s",
         better="lower",
         parser=snap.parse,
-        sanity="own report of success, outer change below 100 epsi, scalar flux symmetric to 1e-4",
+        sanity="SNAP reports success, outer change below 100 epsi, scalar flux symmetric to 1e-4",
     ),
     Workload(
         name="xsbench",
         title="XSBench 20",
-        fom="cross-section lookups a second",
+        fom="cross-section lookups per second",
         unit="1/s",
         better="higher",
         parser=xsbench.parse,
@@ -157,20 +157,20 @@ _TABLE = [
     Workload(
         name="amg",
         title="AMG 1.2, problem 1",
-        fom="FOM_1: non-zeros a second, one part set-up and three parts solve",
+        fom="FOM_1: non-zeros per second, one part set-up and three parts solve",
         unit="1/s",
         better="higher",
         parser=amg.parse,
-        sanity="relative residual below 1e-8, FOM_1 as its phases make it",
+        sanity="relative residual below 1e-8, FOM_1 consistent with its phases",
     ),
     Workload(
         name="umt",
         title="UMT 5, benchmark problem 2",
-        fom="unknowns solved a second",
+        fom="unknowns solved per second",
         unit="1/s",
         better="higher",
         parser=umt.parse,
-        sanity="own energy check passed, balance within 1e-9 and as the last cycle makes it",
+        sanity="UMT's energy check passed, balance within 1e-9 and consistent with the last cycle",
     ),
 ]
 

@@ -12,7 +12,7 @@ _LARGE_B = 5.7e9
 
 @rfm.simple_test
 class xsbench(rfm.RunOnlyRegressionTest, BinariesMixin, NimcMixin):
-    """Lookups of cross-sections, ranks by threads."""
+    """Lookups of cross-sections, on ranks and threads."""
 
     descr = "XSBench under RDMA writes"
     workload = "xsbench"
@@ -24,19 +24,19 @@ class xsbench(rfm.RunOnlyRegressionTest, BinariesMixin, NimcMixin):
     within_block = ("threads", "size", "method")
     comparable_across_cores = True
 
-    #: Threads a rank: cores / threads is the number of ranks (16 ranks of one thread in Groves,
+    #: Threads per rank; cores / threads is the number of ranks (16 ranks of one thread in Groves,
     #: Grant and Arnold 2016).
     threads = variable(int, value=1)
 
-    #: `small`, `large`, or `auto`: large where the share of memory that the machine's file allows
-    #: holds every rank's grid.
+    #: `small`, `large`, or `auto`: large if the grids of all ranks fit into the share of memory
+    #: that the site file allows.
     size = variable(str, value="auto")
 
     #: `history` or `event`.
     method = variable(str, value="history")
 
     def lay_out(self):
-        """Every rank holds the whole grid, so memory decides its size."""
+        """Every rank holds the whole grid, so memory limits its size."""
         self.ranks(max(1, self.app_cores // self.threads), self.threads)
         allowed_b = self.machine.memory_share * self.node_facts.memory_b
         fits = max(1, self.sized_cores // self.threads) * _LARGE_B <= allowed_b
@@ -46,7 +46,7 @@ class xsbench(rfm.RunOnlyRegressionTest, BinariesMixin, NimcMixin):
 
 @rfm.simple_test
 class xsbench_quick(xsbench):
-    """A short form: the smallest that has a known checksum."""
+    """A short form: the smallest with a known checksum."""
 
     tags = {"quick"}
     size = "small"

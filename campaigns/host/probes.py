@@ -62,7 +62,7 @@ def c_compiler() -> Finding:
         built = ask([name, "-fopenmp", str(source), "-o", program])
         works = built.ok and ask([program]).ok
     if works:
-        return Finding("C compiler with OpenMP", "ok", versions.told_by(name) or name)
+        return Finding("C compiler with OpenMP", "ok", versions.version_of(name) or name)
     remedy = "apt install gcc libc6-dev; dnf install gcc glibc-devel"
     return Finding("C compiler with OpenMP", "missing", built.text or f"{name} fails", remedy)
 
@@ -219,7 +219,7 @@ def slurm(config: Path, needed: bool) -> list[Finding]:
         return [Finding("slurm", state, f"no {', '.join(lacking)} on PATH", remedy, needed)]
     if not needed:
         return [Finding("slurm", "ok", "commands found; this machine does not use them")]
-    version = versions.told_by("sbatch") or "sbatch"
+    version = versions.version_of("sbatch") or "sbatch"
     environment = settings_of(config).environment
     answer = ask(["scontrol", "ping"], environment)
     if not answer.ok or " is UP" not in answer.text:

@@ -36,7 +36,7 @@ def new_header(asked: Request) -> RunHeader:
         pairs_cap=campaign.pairs.most,
         precision=campaign.pairs.precision,
         facts={"host": here, "site": asked.machine.model_dump(mode="json")},
-        versions=versions.of_packages(_SOFTWARE),
+        versions=versions.package_versions(_SOFTWARE),
         commit=commit(),
     )
 

@@ -1,1 +1,1 @@
-"""The proofs that writes happened: rates, device counters, memory binding, schedule. Pure."""
+"""Evidence that writes happened: rates, device counters, memory binding, schedule. Pure."""

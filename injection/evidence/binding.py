@@ -1,4 +1,4 @@
-"""Where the kernel put the writers' buffers, compared with where they were bound to. Pure."""
+"""Where the kernel placed the writers' buffers, compared with where they were bound. Pure."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ EndRole = Literal["target", "origin"]
 
 @dataclass(frozen=True)
 class Placed:
-    """One end of a writer, as its agent saw it just before it was stopped."""
+    """Placement of one end of a writer, read by its agent just before stopping it."""
 
     writer: int
     role: EndRole
-    #: What the program does about NUMA by itself (`Injector.own_binding`).
+    #: NUMA binding that the program does itself (`Injector.own_binding`).
     own_binding: str
-    #: NUMA node -> bytes of its buffers there; empty where the kernel does not say.
+    #: NUMA node -> bytes of its buffers there; empty if unknown.
     buffers_b: dict[str, int]
-    #: Bytes of its memory that no page can be moved of; None where the kernel does not say.
+    #: Bytes of its memory whose pages cannot be moved; None if unknown.
     pinned_b: int | None = None
 
 
 def attach(records: list[WriterRecord], placed: Sequence[Placed]) -> list[WriterRecord]:
-    """The records, in the writers' order, with where the buffers of both ends lay."""
+    """The records, in the writers' order, with the placement of both ends' buffers."""
     found = {(end.writer, end.role): end for end in placed}
     return [
         _with_ends(record, found.get((index, "target")), found.get((index, "origin")))
@@ -38,7 +38,7 @@ def attach(records: list[WriterRecord], placed: Sequence[Placed]) -> list[Writer
 def _with_ends(record: WriterRecord, target: Placed | None, origin: Placed | None) -> WriterRecord:
     at_target = target.buffers_b if target else {}
     at_origin = origin.buffers_b if origin else {}
-    # Over shared memory the origin maps the target's buffer, and may be the only one that does.
+    # Over shared memory the origin maps the target's buffer, sometimes the origin alone.
     seen_b = at_target or (at_origin if record.transport == "shared memory" else {})
     share = None
     if record.buffer_node is not None and seen_b:
@@ -53,10 +53,10 @@ def _with_ends(record: WriterRecord, target: Placed | None, origin: Placed | Non
     )
 
 
-def astray(records: Sequence[WriterRecord]) -> str | None:
-    """Which buffers lie outside the node they were bound to, in one line; None where none do.
+def misplaced(records: Sequence[WriterRecord]) -> str | None:
+    """Which buffers lie outside the node they were bound to, in one line; None if none do.
 
-    Buffers that the kernel says nothing of do not reject the run: they stay unverified.
+    Buffers whose placement is unknown do not reject the run: their binding is unverified.
     """
     for index, record in enumerate(records):
         if record.buffer_node is None or not record.message_b:

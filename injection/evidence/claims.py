@@ -1,4 +1,4 @@
-"""What the targets' devices counted, held against what the writers claim. Pure functions."""
+"""What the targets' devices counted, compared with what the writers claim. Pure functions."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import NamedTuple
 from analysis.sample import MANY, WriterRecord
 from injection.evidence.counters import Reading, difference
 
-#: Node -> reading of its device; None where it has no counter (writes over shared memory).
+#: Node -> reading of its device; None if it has no counter (writes over shared memory).
 Readings = Mapping[str, Reading | None]
 
 
 class Count(NamedTuple):
-    """What passed between two readings of a counter."""
+    """Bytes counted between two readings of a counter."""
 
     counter: str
     bytes_b: int
@@ -22,7 +22,7 @@ class Count(NamedTuple):
 
 
 def passed(before: Readings, after: Readings) -> dict[str, Count]:
-    """Node -> what passed between two readings of its device, where they can tell."""
+    """Node -> bytes counted between two readings of its device; nodes without a count left out."""
     found = {}
     for node, first in before.items():
         last = after.get(node)
@@ -31,8 +31,8 @@ def passed(before: Readings, after: Readings) -> dict[str, Count]:
     return found
 
 
-def together(counted: Mapping[str, Count], nodes: Sequence[str]) -> dict[str, Count]:
-    """The counts, and as that of `MANY` the sum of all `nodes`, where each of them has one."""
+def with_total(counted: Mapping[str, Count], nodes: Sequence[str]) -> dict[str, Count]:
+    """The counts, and under `MANY` the sum over all `nodes` if each of them has one."""
     found = dict(counted)
     if nodes and all(node in counted for node in nodes):
         each = [counted[node] for node in nodes]
@@ -49,9 +49,9 @@ def attach(
     counted: Mapping[str, Count],
     alone: Mapping[str, Count] | None = None,
 ) -> list[WriterRecord]:
-    """The records with what their target's device counted, all its writers together.
+    """The records with the count of their target's device, for all its writers together.
 
-    `alone` is what it counted while no application ran.
+    `alone` is the count without an application.
     """
 
     def attached(record: WriterRecord) -> WriterRecord:
@@ -70,19 +70,19 @@ def attach(
 
 
 def unproven(records: list[WriterRecord]) -> str | None:
-    """That nothing but the writers' own word stands for what arrived; None where it was counted."""
+    """A note if no device confirms the writers' own reports; None if all targets counted."""
     targets = dict.fromkeys(r.target for r in records if r.message_b and r.counted_b is None)
     if not targets:
         return None
     who = "the targets" if MANY in targets else ", ".join(targets)
-    return f"no device counted what arrived at {who}: only the writers say that they wrote"
+    return f"no device counted what arrived at {who}: only the writers report the writes"
 
 
 def disagreement(records: list[WriterRecord], share: float, alone: bool) -> str | None:
-    """Why claim and count do not go together, in one line; None where they do, or none counted.
+    """Why claim and count disagree, in one line; None if they agree, or nothing was counted.
 
-    A count may exceed the claim by any amount unless the writers are `alone` on the device: the
-    application's own messages come over it too.
+    A count may exceed the claim by any amount unless the writers are `alone` on the device, since
+    the application's own messages pass it too.
     """
     claimed: dict[str, float] = {}
     for record in records:
@@ -95,7 +95,7 @@ def disagreement(records: list[WriterRecord], share: float, alone: bool) -> str 
         if ratio < 1 - share or (alone and ratio > 1 + share):
             who = "all targets together" if record.target == MANY else record.target
             return (
-                f"{who} counted {record.counted_b / 1e6:.1f} MB ({record.counter}) where"
-                f" the writers claim {claim / 1e6:.1f} MB; within {share:.0%} was asked"
+                f"{who} counted {record.counted_b / 1e6:.1f} MB ({record.counter}), but"
+                f" the writers claim {claim / 1e6:.1f} MB; allowed difference: {share:.0%}"
             )
     return None

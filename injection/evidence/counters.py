@@ -1,8 +1,8 @@
-"""Bytes that passed a device, by its own count, which a writer's claim is compared with.
+"""Bytes that passed a device, by its own counter; a writer's claim is compared with them.
 
-An RDMA device of the usual kind counts words of four bytes at each port. Soft-RoCE counts packets
-only; there the Ethernet interface below it is read, which counts headers and other traffic too.
-Writes over shared memory pass no device and are counted by none.
+RDMA hardware counts words of four bytes at each port. Soft-RoCE counts only packets, so the
+Ethernet interface below it is read, which also counts headers and other traffic. Writes over
+shared memory pass no device and are not counted.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from typing import Literal
 
 from injection.machine import devices
 
-#: Direction of the bytes, as the host of the device sees it.
+#: Direction of the bytes, seen from the host of the device.
 Passed = Literal["received", "sent"]
 
 #: Unit of port_rcv_data and port_xmit_data, bytes (InfiniBand specification, PortCounters).
 _WORD_B = 4
-#: These two of the first generation are 32 bits wide and stop at their largest value.
+#: The 32-bit counters stop at their largest value.
 _STUCK_WORDS = 2**32 - 1
 _PORT = {"received": "port_rcv_data", "sent": "port_xmit_data"}
-#: Columns of /proc/net/dev behind the interface's name.
+#: Columns of /proc/net/dev after the interface's name.
 _NET = {"received": 0, "sent": 8}
-#: Interface counters of some drivers are 32 bits wide and start again at zero.
+#: Interface counters of some drivers are 32 bits wide and wrap to zero.
 _NET_WRAP_B = 2**32
 
 
@@ -34,12 +34,12 @@ _NET_WRAP_B = 2**32
 class Reading:
     """One reading."""
 
-    #: `rdma:DEVICE/PORT` or `net:INTERFACE`; of several devices, joined by `+`.
+    #: `rdma:DEVICE/PORT` or `net:INTERFACE`; several devices are joined by `+`.
     name: str
     bytes_b: int
-    #: A counter that has reached its largest value counts no more.
+    #: Whether the counter has reached its largest value and stopped.
     stuck: bool = False
-    #: When it was read, seconds by a clock of the node that never jumps.
+    #: When it was read, seconds by the node's monotonic clock.
     at_s: float = field(default=0.0, compare=False)
 
 
@@ -48,7 +48,7 @@ def read(
 ) -> Reading | None:
     """Bytes that an RDMA device or a network interface has received or sent so far.
 
-    None where there is no such device, or it does not count.
+    None if there is no such device, or it has no counter.
     """
     if device is None:
         return None
@@ -63,7 +63,7 @@ def read(
 
 
 def total(readings: Sequence[Reading | None]) -> Reading | None:
-    """The sum of what several devices counted; None where there are none, or one counts nothing."""
+    """The sum over several devices; None if there are none, or one has no counter."""
     known = [reading for reading in readings if reading is not None]
     if not known or len(known) < len(readings):
         return None
@@ -76,10 +76,10 @@ def total(readings: Sequence[Reading | None]) -> Reading | None:
 
 
 def difference(earlier: Reading, later: Reading) -> int | None:
-    """Bytes counted from one reading to the next; None where that is not known.
+    """Bytes counted from one reading to the next; None if unknown.
 
-    The counter of a single interface that wrapped once is corrected where it can be 32 bits wide.
-    Raises ValueError for readings of different counters.
+    One wrap of a single interface's counter is corrected if the counter can be 32 bits wide. Raises
+    ValueError for readings of different counters.
     """
     if earlier.name != later.name:
         raise ValueError(f"{earlier.name} and {later.name} are different counters")
@@ -100,7 +100,7 @@ def _integer(path: Path) -> int | None:
 
 
 def _interface_b(path: Path, interface: str, column: int) -> int | None:
-    """A column of /proc/net/dev, which unlike /sys always shows the caller's own network."""
+    """A column of /proc/net/dev, which unlike /sys always shows the caller's network namespace."""
     with suppress(OSError):
         for line in path.read_text().splitlines():
             name, _, values = line.partition(":")

@@ -1,4 +1,4 @@
-"""Did the writer write through the whole window, at speed? Pure functions on its reported rows."""
+"""Whether a writer kept its rate through the whole window. Pure functions on its reported rows."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from statistics import median
 
 @dataclass(frozen=True)
 class Seen:
-    """A row of a writer as the agent saw it: it covers (start_s, end_s], Unix time."""
+    """A row that a writer reported: its rate over (start_s, end_s], Unix time."""
 
     start_s: float
     end_s: float
@@ -17,7 +17,7 @@ class Seen:
 
 @dataclass(frozen=True)
 class Judgement:
-    """What a writer did within a window; `reason` is None where it counts."""
+    """What a writer did within a window; `reason` says why it is rejected, None if accepted."""
 
     rate_b_s: float
     rate_min_b_s: float
@@ -31,7 +31,7 @@ def rate_alone(rows: list[Seen]) -> float:
 
 
 def at_speed(rows: list[Seen], alone_b_s: float, min_share: float) -> bool:
-    """Whether the latest row shows the rate that a window may start at."""
+    """Whether the latest row reaches the rate at which a window may start."""
     return bool(rows) and rows[-1].rate_b_s > 0 and rows[-1].rate_b_s >= min_share * alone_b_s
 
 
@@ -44,10 +44,10 @@ def judge(
     row_s: float,
     late_rows: float,
 ) -> Judgement:
-    """Hold rows against the application's window [start_s, end_s].
+    """Check rows against the application's window [start_s, end_s].
 
-    Every second of the window must be covered by rows, none may be late by more than
-    `late_rows` intervals, and each must show at least `min_share` of the rate alone.
+    Rows must cover the whole window, none may be late by more than `late_rows` intervals, and
+    each must show at least `min_share` of the rate alone.
     """
     inside = [row for row in rows if row.end_s > start_s and row.start_s < end_s]
     if not inside or end_s <= start_s:
@@ -60,8 +60,8 @@ def judge(
         at_s = max(slowest.start_s - start_s, 0.0)
         share = slowest.rate_b_s / alone_b_s if alone_b_s else 0.0
         reason = (
-            f"was at {share:.0%} of its rate alone from second {at_s:.1f} of the window;"
-            f" {min_share:.0%} was asked"
+            f"wrote at {share:.0%} of its rate alone from second {at_s:.1f} of the window;"
+            f" at least {min_share:.0%} is required"
         )
     return Judgement(bytes_b / sum(spans), slowest.rate_b_s, bytes_b, reason)
 

@@ -1,9 +1,9 @@
-"""What was really written, held against the timetable.
+"""Compares the writes that were made with the timetable.
 
-What counts is time under writers within the application's run. A write that starts and ends
-within the tolerance of its plan counts in full; of one further off, only the part that lies where
-it was planned. What is missing, and what was written beyond the plan, are shares of W writers
-through the whole run; either above what is allowed rejects the sample.
+The measure is time under writers during the application's run. A write that starts and ends
+within the tolerance of its plan counts in full; of one further off, only the part at the planned
+time. Missing writing and writing beyond the plan are shares of W writers through the whole run;
+the sample is rejected if either exceeds its limit.
 """
 
 from __future__ import annotations
@@ -18,46 +18,46 @@ from injection.timetable import PlannedWrite, Timetable
 
 @dataclass(frozen=True)
 class Done:
-    """One write as its origin's agent saw it."""
+    """One write as its origin's agent recorded it."""
 
-    #: The planned write that it carried out.
+    #: Number of the planned write.
     number: int
-    #: When its bytes began and ceased to flow by the clock of the origin (Unix time).
+    #: When its bytes started and stopped flowing by the clock of the origin (Unix time).
     start_s: float
     end_s: float
     bytes_b: float
-    #: How long setting up its connection took; no part of the write.
+    #: How long its connection took to set up; not part of the write.
     setup_s: float = 0.0
 
 
 @dataclass(frozen=True)
 class Allowed:
-    """How far what was written may be from what was planned."""
+    """How far the writes may be from the plan."""
 
-    #: How late or early a write may start or end, seconds, clocks' errors not included.
+    #: How late or early a write may start or end, seconds, without the clocks' errors.
     tolerance_s: float
-    #: Share of the planned writing that may be missing, or be written beyond the plan.
+    #: Largest share of the planned writing that may be missing, or written beyond the plan.
     share: float
-    #: Least rate at which a write counts as one, bytes per second.
+    #: Lowest rate at which a write counts, bytes per second.
     rate_b_s: float = 0.0
 
 
 @dataclass(frozen=True)
 class Audit:
-    """What the comparison says of one run; the sample keeps it."""
+    """Result of the comparison for one run; stored in the sample."""
 
-    #: Writes due within the run, how many of them were done, and how many were done too slowly.
+    #: Writes due within the run, how many of them were done, and how many were too slow.
     planned: int
     done: int
     slow: int
-    #: Writes that no plan asked for, or that came twice.
+    #: Writes that were not planned, or were done twice.
     unplanned: int
-    #: Writing that is missing and that is beyond the plan, as shares of W writers all the time.
+    #: Writing that is missing, and writing beyond the plan, as shares of W writers all the time.
     missing_share: float
     excess_share: float
     #: Bytes of all writes that overlap the run.
     bytes_b: float
-    #: Start and end less planned start and end: median and largest in size, seconds.
+    #: Start and end minus planned start and end: median and largest magnitude, seconds.
     start_median_s: float
     start_worst_s: float
     end_median_s: float
@@ -66,19 +66,19 @@ class Audit:
     setup_median_s: float
     setup_worst_s: float
     clock_error_s: float
-    #: Why the sample must not count, in one line; None where it may.
+    #: Why the sample is rejected, in one line; None if accepted.
     reason: str | None
 
 
 @dataclass(frozen=True)
 class _Aligned:
-    """A planned write and what came of it, on the plan's time; seconds."""
+    """A planned write and the write that was made, in the plan's time; seconds."""
 
     plan: PlannedWrite
     real: Done
     start_s: float
     end_s: float
-    #: How far off its plan it may be: the tolerance and its clock's error.
+    #: Tolerance plus the error of its clock.
     near_s: float
 
 
@@ -90,11 +90,11 @@ def audit(
     offsets: Mapping[str, Offset],
     allowed: Allowed,
 ) -> Audit:
-    """Hold writes against their plan.
+    """Compare writes with their plan.
 
     `zero_s` is when the plan's time 0 was, `run_s` when the application started and ended, both
-    by the conductor's clock (Unix time). `offsets` tells how far each origin's clock is ahead of
-    it; an origin that is not named shares it. The error of a clock adds to the tolerance.
+    by the conductor's clock (Unix time). `offsets` says how far each origin's clock is ahead of
+    it; an origin without an entry shares it. The error of a clock is added to the tolerance.
     """
     run = (run_s[0] - zero_s, run_s[1] - zero_s)
     due = sum(write.start_s < run[1] and write.end_s > run[0] for write in plan)
@@ -136,7 +136,7 @@ def _align(
     offsets: Mapping[str, Offset],
     allowed: Allowed,
 ) -> tuple[list[_Aligned], list[_Aligned], int]:
-    """Writes on the plan's time: the first of each number, repetitions, and how many unknown."""
+    """Writes in the plan's time: the first of each number, repetitions, and how many unknown."""
     first, again, unknown = dict[int, _Aligned](), list[_Aligned](), 0
     for real in done:
         if not 0 <= real.number < len(plan):
@@ -195,12 +195,12 @@ def _reason(
 ) -> str | None:
     if unknown:
         return f"{unknown} writes are not in the plan"
-    # Times come from clocks: a part in 10^9 is rounding.
+    # A part in 10^9 is rounding.
     if missing > allowed.share + 1e-9:
         return (
-            f"{missing:.1%} of the planned writing is missing (allowed {allowed.share:.1%}); "
+            f"{missing:.1%} of the planned writing is missing (allowed: {allowed.share:.1%}); "
             f"{len(kept)} of {due} writes done, {len(kept) - len(fast)} of them too slow"
         )
     if excess > allowed.share + 1e-9:
-        return f"{excess:.1%} was written beyond the plan (allowed {allowed.share:.1%})"
+        return f"{excess:.1%} was written beyond the plan (allowed: {allowed.share:.1%})"
     return None

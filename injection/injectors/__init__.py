@@ -25,9 +25,9 @@ _READING = {"perftest": "perftest_read", "ucx": "ucx_read"}
 
 
 def get(name: str, direction: str = "write") -> Injector:
-    """The injector of that name, or the one that reads in its stead.
+    """The injector of that name, or its reading counterpart for `direction` `read`.
 
-    Raises ValueError, which names what is allowed.
+    Raises ValueError, which says what is allowed.
     """
     if direction not in ("write", "read"):
         raise ValueError(f"direction {direction!r}: allowed are write, read")
@@ -41,8 +41,7 @@ def get(name: str, direction: str = "write") -> Injector:
 def writing_rate_b_s(injector: Injector, rate: str) -> float | None:
     """Rate of each writer, bytes per second; None is full rate.
 
-    Raises InputError for a control, which writes nothing and has no rate, and for a text that is
-    no rate.
+    Raises InputError for a control, which writes nothing and has no rate, and for an invalid rate.
     """
     if rate == "full":
         return None

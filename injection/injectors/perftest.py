@@ -1,7 +1,7 @@
 """Real RDMA with perftest: writes by `ib_write_bw`, reads by `ib_read_bw`.
 
-At full rate it writes until it is stopped and prints a row a second. With a rate limit it cannot do
-so: it prints one row at its end, so the rows come from the byte counter of the origin's device.
+At full rate it writes until stopped and prints a row per second. With a rate limit it prints only
+one row at its end, so the rows are read from the byte counter of the origin's device.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from analysis.sample import Direction
 from injection.injectors.base import Fault, Row, RowSource, Total, Writer
 from injection.machine import devices
 
-#: Factors of the table's rates, by the unit in its header. What older versions call MB is MiB.
+#: Unit in the table's header -> bytes per second. What older versions call MB is MiB.
 _UNITS = {"MB/sec": 2.0**20, "MiB/sec": 2.0**20, "Gb/sec": 1e9 / 8}
 _HEADER = re.compile(r"^\s*#bytes\s+#iterations\s.*BW average\[([^\]]+)\]")
 _ROW = re.compile(r"^\s*(\d+)\s+(\d+)\s+(\d+\.\d+)\s+(\d+\.\d+)\s+(\d+\.\d{6})(.*)$")
-#: A log's time stamp in front of the line.
+#: A log's time stamp before the line.
 _STAMP = re.compile(r"^\[\s*\d+\.\d+\] ?")
 _FAULT = re.compile(
     r"Couldn't |Unable to |Failed |Failed:|not found|not support|[Cc]ompletion with [Ee]rror"
@@ -28,7 +28,7 @@ _FAULT = re.compile(
 )
 #: The program refuses to write fewer messages.
 _LEAST_MESSAGES = 5
-#: Before it prints a short write's row the program measures the clock's frequency: it waits 200
+#: Before printing a short write's row the program measures the clock's frequency: it waits 200
 #: times, for 100, 110, 120, ... microseconds.
 _FREQUENCY_S = sum(100 + 10 * i for i in range(200)) / 1e6
 #: How long a throttled writer writes, seconds: longer than any run.
@@ -36,10 +36,10 @@ _LONG_S = 7 * 86400
 
 
 class _Parser:
-    """Rows of the result table. Their unit stands in the header, and holds from there on.
+    """Rows of the result table. Their unit is in the header, and applies to all rows after it.
 
-    While the program works out a row it measures the clock's frequency, for 0.2 s and more: what is
-    written then is in no row.
+    Before each row the program measures the clock's frequency, for 0.2 s or more; what is written
+    in that time is in no row.
     """
 
     def __init__(self, short: bool) -> None:
@@ -56,7 +56,7 @@ class _Parser:
         if row and self._unit_b_s:
             iterations, average = int(row[2]), float(row[4])
             if row[6].strip():
-                return Fault(row[6].strip())  # glued to the row of a client that lost its server
+                return Fault(row[6].strip())  # appended to the row of a client without its server
             if self._short:
                 return Total(iterations, average * self._unit_b_s, _FREQUENCY_S)
             return Row(average * self._unit_b_s)
@@ -82,11 +82,11 @@ class Perftest:
         self._program = program
 
     def transport(self, writer: Writer) -> str:
-        """InfiniBand, RoCE or soft-RoCE, as this host's device of that name is."""
+        """InfiniBand, RoCE or soft-RoCE, read from this host's device of that name."""
         return devices.transport(writer.device)
 
     def target_command(self, writer: Writer) -> list[str]:
-        """Waits for one client, sleeping; must know the same length as the client."""
+        """Waits for one client, sleeping; must be given the same length as the client."""
         return self._command(writer)
 
     def origin_command(self, writer: Writer) -> list[str]:
@@ -106,7 +106,7 @@ class Perftest:
         else:
             command += ["-D", str(_LONG_S)]
         if writer.rate_b_s is not None:
-            # The limit is a whole number of MiB/s or a decimal one of Gb/s; the latter is finer.
+            # Limits in MiB/s are whole numbers; those in Gb/s may have decimals.
             gbit_s = writer.rate_b_s * 8 / 1e9
             command += ["--rate_limit", f"{gbit_s:.6g}", "--rate_units", "g"]
             command += ["--rate_limit_type", "SW", "--burst_size", "1"]
@@ -117,15 +117,15 @@ class Perftest:
         return {}
 
     def row_source(self, writer: Writer) -> RowSource:
-        """The table at full rate; a writer that is throttled prints nothing before its end."""
+        """The table at full rate; a throttled writer prints nothing before its end."""
         return "output" if writer.rate_b_s is None else "counter"
 
     def freezes_target(self, writer: Writer) -> bool:
-        """No: the passive side sleeps until the client is done."""
+        """No: the passive side sleeps until the client has finished."""
         return False
 
     def parser(self, writer: Writer) -> _Parser:
-        """Reads one end's lines."""
+        """Parses one end's lines."""
         return _Parser(short=writer.messages is not None)
 
     def own_binding(self) -> str:
@@ -133,7 +133,7 @@ class Perftest:
         return "off (--disable_numa)" if self._binds_itself() else "none in this version"
 
     def _binds_itself(self) -> bool:
-        """Whether it would undo the agent's pinning and the binding of its buffers."""
+        """Whether it would undo the agent's pinning and buffer binding."""
         return "--disable_numa" in _help(self._program)
 
     def missing(self) -> str | None:
@@ -145,7 +145,7 @@ class Perftest:
 
 @functools.cache
 def _help(program: str) -> str:
-    """What the installed version says of its options; empty where it is not installed."""
+    """Help text of the installed version; empty if it is not installed."""
     try:
         answer = subprocess.run([program, "--help"], capture_output=True, text=True, timeout=10)
     except (OSError, subprocess.TimeoutExpired):

@@ -1,4 +1,4 @@
-"""The control: a busy process in the writer's place, which writes nothing."""
+"""The control: a busy process instead of the writer, which writes nothing."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Spin:
         return
 
     def origin_command(self, writer: Writer) -> list[str]:
-        """Computes, and touches no memory worth the name."""
+        """Computes, and touches almost no memory."""
         return [sys.executable, "-S", "-c", "while True: pass"]
 
     def environment(self, writer: Writer) -> dict[str, str]:
@@ -41,7 +41,7 @@ class Spin:
         return {}
 
     def row_source(self, writer: Writer) -> RowSource:
-        """The share of a core that it used stands in for a rate."""
+        """The share of a core that it used, instead of a rate."""
         return "cpu"
 
     def freezes_target(self, writer: Writer) -> bool:
@@ -57,5 +57,5 @@ class Spin:
         return "none"
 
     def missing(self) -> str | None:
-        """It needs Python only."""
+        """It needs only Python."""
         return None

@@ -1,9 +1,9 @@
-"""One-sided puts and gets with `ucx_perftest`: over shared memory on one host, verbs or tcp else.
+"""One-sided puts and gets with `ucx_perftest`: shared memory on one host, else verbs or tcp.
 
-Its passive side spins on a core from the moment an origin connects, whatever wait mode it was
-started with: the origin's options replace its own. Over shared memory and verbs it has no part in
-the writes, so the agent suspends it. Over tcp it must receive every byte, and the wait mode `sleep`
-lets it rest between them.
+The passive side spins on a core as soon as an origin connects, whatever its wait mode, since the
+origin's options replace its own. Over shared memory and verbs the writes do not need it, so the
+agent suspends it. Over tcp it must receive every byte; the wait mode `sleep` lets it sleep between
+messages.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ from injection.machine import devices
 
 _WHEEL = Path(sysconfig.get_paths()["purelib"]) / "libucx"
 _MIB = 2**20
-#: More writes than a campaign has time for.
+#: More writes than any campaign has time for.
 _FOREVER = 10**15
-#: The passive side counts all writes to come before it serves the first one, at some 20 ns each.
-#: Only over tcp does the origin have to wait for it: this many cost 0.4 s.
+#: The passive side counts through all writes before it serves the first, about 20 ns each. Over tcp
+#: the origin has to wait for that: this many take 0.4 s.
 _MOST_OVER_TCP = 2 * 10**7
 _TESTS: dict[Direction, str] = {"write": "ucp_put_bw", "read": "ucp_get"}
-#: Messages on the way at a time, the default of writes; of reads it is 1, and latency would bound
-#: the rate between two hosts.
+#: Outstanding messages: the default of writes. The default of reads is 1, so latency would limit
+#: their rate between two hosts.
 _OUTSTANDING = 32
-#: Of a paced writer they are at most so many bytes, if not a single message: a device goes on with
-#: what it was given while the process pauses.
+#: Most outstanding bytes of a paced writer, but at least one message: while the process is
+#: suspended, the device continues with what was posted.
 _PACED_B = 2 * _MIB
-#: UCX has no one-sided gets over POSIX memory: there the target's CPU would send. The kernel copies
-#: from process to process (cma) without it.
+#: UCX has no one-sided gets over POSIX shared memory: the target's CPU would send. With cma the
+#: kernel copies between the processes without it.
 _SHARED_MEMORY: dict[Direction, str] = {"write": "posix,self", "read": "posix,cma,self"}
 #: `[thread 0]  iterations  percentile  average  overall  MiB/s  MiB/s  msg/s  msg/s`.
 _ROW = re.compile(r"^\[thread \d+\]\s+\d+\s+\S+\s+(\d+\.\d+)\s+\S+\s+\d+\.\d+\s")
@@ -72,7 +72,7 @@ class Ucx:
         self.direction: Direction = direction
 
     def transport(self, writer: Writer) -> str:
-        """Shared memory on one host; between two, verbs where an RDMA device is named, or tcp."""
+        """Shared memory on one host; between two, verbs if an RDMA device is named, else tcp."""
         if writer.origin == writer.target:
             return "shared memory"
         return "verbs" if devices.is_rdma(writer.device) else "tcp"
@@ -82,7 +82,7 @@ class Ucx:
         return [self._program(writer), "-p", str(writer.port)]
 
     def origin_command(self, writer: Writer) -> list[str]:
-        """Puts or gets, after one that sets up the connection: a row a second until stopped."""
+        """Puts or gets after one that sets up the connection; a row per second until stopped."""
         over_tcp = self.transport(writer) == "tcp"
         command = [self._program(writer), writer.address, "-p", str(writer.port)]
         command += ["-t", _TESTS[self.direction], "-O", str(_outstanding(writer))]
@@ -91,7 +91,7 @@ class Ucx:
         return [*command, "-E", "sleep"] if over_tcp else command
 
     def environment(self, writer: Writer) -> dict[str, str]:
-        """Which transports UCX may use, and where the wheel keeps its libraries."""
+        """The transports that UCX may use, and the path of the wheel's libraries."""
         transport = self.transport(writer)
         if transport == "shared memory":
             chosen = {"UCX_TLS": _SHARED_MEMORY[self.direction]}
@@ -102,12 +102,12 @@ class Ucx:
         if self._program(writer).startswith(str(_WHEEL)):
             chosen["LD_LIBRARY_PATH"] = str(_WHEEL / "lib")
         if writer.messages:
-            # Watching for freed memory takes 0.4 s to set up, and a write's program frees none.
+            # Memory hooks take 0.4 s to set up, and a short write's program frees no memory.
             chosen["UCX_MEM_EVENTS"] = "n"
         return chosen
 
     def row_source(self, writer: Writer) -> RowSource:
-        """It prints a row a second, flushed."""
+        """It prints a row per second, flushed."""
         return "output"
 
     def freezes_target(self, writer: Writer) -> bool:
@@ -115,11 +115,11 @@ class Ucx:
         return self.transport(writer) != "tcp"
 
     def parser(self, writer: Writer) -> _Parser:
-        """Reads one end's lines."""
+        """Parses one end's lines."""
         return _Parser(writer.message_b)
 
     def own_binding(self) -> str:
-        """Nothing: it has an option for CPUs, which is not used, and none for memory."""
+        """None: its option for CPUs is not used, and it has none for memory."""
         return "none"
 
     def missing(self) -> str | None:
@@ -132,7 +132,7 @@ class Ucx:
         )
 
     def _program(self, writer: Writer) -> str:
-        """The wheel's, which is built without verbs; over verbs the one on PATH."""
+        """The wheel's, which is built without verbs; for verbs the one on PATH."""
         on_path = shutil.which("ucx_perftest") or ""
         if self.transport(writer) == "verbs":
             return on_path or "ucx_perftest"
@@ -144,7 +144,7 @@ class Ucx:
 
 
 def _outstanding(writer: Writer) -> int:
-    """How many messages may be on the way at a time."""
+    """Number of outstanding messages."""
     if writer.rate_b_s is None or writer.messages:
         return _OUTSTANDING
     return min(max(_PACED_B // writer.message_b, 1), _OUTSTANDING)

@@ -1,1 +1,1 @@
-"""What a machine is: as its site file says, and as its hosts show."""
+"""Description of a machine: its site file, and what is detected on its hosts."""

@@ -1,4 +1,4 @@
-"""What control groups leave to this process, of either version. Reads below a root path."""
+"""Limits of this process by control groups, version 1 or 2. Reads below a root path."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from pathlib import Path
 
 
 def cpu_quota(root: Path = Path("/")) -> float | None:
-    """CPU time that may be used, in cores; None where it is not limited."""
+    """CPU time that may be used, in cores; None if not limited."""
     quotas = [quota for folder in _folders(root, "cpu") if (quota := _quota(folder)) is not None]
     return min(quotas, default=None)
 
 
 def memory_limit_b(root: Path = Path("/")) -> int | None:
-    """Memory that may be used, bytes; None where it is not limited.
+    """Memory that may be used, bytes; None if not limited.
 
-    Version 1 writes its greatest page-aligned number where there is no limit; a reader takes the
-    least of this and the host's memory.
+    Version 1 shows its largest page-aligned number if there is no limit; callers take the minimum
+    of this and the host's memory.
     """
     names = ("memory.max", "memory.limit_in_bytes")
     texts = [_text(folder / name) for folder in _folders(root, "memory") for name in names]
@@ -25,7 +25,7 @@ def memory_limit_b(root: Path = Path("/")) -> int | None:
 
 
 def _folders(root: Path, controller: str) -> Iterator[Path]:
-    """Folders of the groups that bind this process, from its own up to the top.
+    """Folders of the groups that limit this process, from its own up to the root.
 
     Lines of /proc/self/cgroup are `number:controllers:path`; version 2's has no controllers.
     """

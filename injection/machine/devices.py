@@ -1,4 +1,4 @@
-"""RDMA devices of this host, as sysfs shows them."""
+"""RDMA devices of this host, read from sysfs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Port:
     state: str
     #: `InfiniBand` or `Ethernet`.
     link_layer: str
-    #: Link rate, bytes per second; None where the device does not tell.
+    #: Link rate, bytes per second; None if unknown.
     rate_b_s: float | None
 
 
@@ -27,27 +27,27 @@ class Device:
     """One RDMA device."""
 
     name: str
-    #: What its bytes go over: `InfiniBand`, `RoCE`, or `soft-RoCE` where the CPU does the work.
+    #: Transport: `InfiniBand`, `RoCE`, or `soft-RoCE`, where the CPU does the work.
     transport: str
     firmware: str | None
-    #: NUMA node it is attached to; None where the host has one only, or it is not hardware.
+    #: NUMA node that it is attached to; None if the host has only one, or it is not hardware.
     numa_node: int | None
     ports: list[Port]
 
 
 def detect(root: Path = SYS) -> list[Device]:
-    """Every RDMA device, by name."""
+    """All RDMA devices, sorted by name."""
     folder = root / "class/infiniband"
     return [_device(path) for path in sorted(folder.glob("*"))]
 
 
 def is_rdma(name: str | None, root: Path = SYS) -> bool:
-    """Whether an RDMA device has that name; network interfaces have not."""
+    """Whether there is an RDMA device of that name; false for network interfaces."""
     return name is not None and (root / "class/infiniband" / name).exists()
 
 
 def transport(name: str | None, root: Path = SYS) -> str:
-    """What goes over the device of that name (None: the first); `RDMA` where it is not here."""
+    """Transport of the device of that name (None: the first); `RDMA` if this host lacks it."""
     for device in detect(root):
         if name in (None, device.name):
             return device.transport
@@ -55,7 +55,7 @@ def transport(name: str | None, root: Path = SYS) -> str:
 
 
 def numa_node(name: str | None, found: list[Device]) -> int | None:
-    """NUMA node of the device of that name (None: the first); None where it does not tell."""
+    """NUMA node of the device of that name (None: the first); None if unknown."""
     for device in found:
         if name in (None, device.name):
             return device.numa_node
@@ -63,7 +63,7 @@ def numa_node(name: str | None, found: list[Device]) -> int | None:
 
 
 def interface_of(name: str, root: Path = SYS) -> str:
-    """The network interface below a soft-RoCE device; any other name is one itself."""
+    """The network interface below a soft-RoCE device; any other name is returned as it is."""
     return _text(root / "class/infiniband" / name / "parent") or name
 
 

@@ -1,4 +1,4 @@
-"""Facts of the host that this runs on, detected; what the host does not tell is None or empty."""
+"""Facts about this host, detected; unknown ones are None or empty."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _KIB = 1024
 
 @dataclass(frozen=True)
 class NumaNode:
-    """One NUMA node; a node without CPUs holds memory only."""
+    """One NUMA node; a node without CPUs has only memory."""
 
     number: int
     cpus: list[int]
@@ -36,17 +36,17 @@ class Cache:
 
 @dataclass(frozen=True)
 class Interface:
-    """One network interface at work that is not the loopback."""
+    """One network interface that is up and not the loopback."""
 
     name: str
-    #: Bytes per second; None where the driver does not tell.
+    #: Bytes per second; None if unknown.
     rate_b_s: float | None
     mtu_b: int
 
 
 @dataclass(frozen=True)
 class Host:
-    """What a node is made of."""
+    """Hardware and kernel of a node."""
 
     hostname: str
     kernel: str
@@ -58,16 +58,16 @@ class Host:
     #: CPUs that this process may use, and the first of them on each core.
     usable_cpus: list[int]
     usable_cores: list[int]
-    #: How much of their time may be used (in CPUs) where it is limited.
+    #: Limit of their CPU time, in CPUs; None if not limited.
     cpu_quota: float | None
-    #: NUMA nodes; a host that shows none counts as one.
+    #: NUMA nodes; a host that reports none has one.
     numa_nodes: list[NumaNode]
-    #: Caches of the last level, each once, and their sizes together, bytes.
+    #: Last-level caches, each once, and the sum of their sizes, bytes.
     last_level_caches: list[Cache]
     llc_total_b: int
-    #: Memory that may be used: the host's, or less where a control group limits it, bytes.
+    #: Memory that may be used: the host's, or less if a control group limits it, bytes.
     memory_b: int
-    #: What sets the CPUs' frequency; several names where CPUs differ.
+    #: Frequency governor; several names if CPUs differ.
     governor: str | None
     #: Product name of the virtual machine, or `unknown`; None on bare metal.
     hypervisor: str | None
@@ -75,12 +75,12 @@ class Host:
     interfaces: list[Interface]
 
     def as_dict(self) -> dict[str, Any]:
-        """The facts as JSON holds them."""
+        """The facts as JSON values."""
         return asdict(self)
 
 
 def detect(root: Path = Path("/")) -> Host:
-    """Read the facts from /proc and /sys below `root`; name, kernel and affinity are of here."""
+    """Read the facts from /proc and /sys below `root`; name, kernel and affinity from this host."""
     system = root / "sys/devices/system"
     cpus = _online(system / "cpu")
     usable = sorted(os.sched_getaffinity(0))
@@ -108,7 +108,7 @@ def detect(root: Path = Path("/")) -> Host:
 
 
 def cpu_list(text: str) -> list[int]:
-    """`0-3,8` as [0, 1, 2, 3, 8]: how the kernel writes sets of CPUs."""
+    """The kernel's list of CPUs, `0-3,8`, as [0, 1, 2, 3, 8]."""
     cpus: list[int] = []
     for part in text.strip().split(","):
         if part:
@@ -127,7 +127,7 @@ def _socket(folder: Path, cpu: int) -> str:
 
 
 def _one_a_core(folder: Path, cpus: list[int]) -> list[int]:
-    """The first CPU of each core; a CPU whose core is not told is one of its own."""
+    """The first CPU of each core; a CPU whose core is unknown counts as a core."""
     first: dict[tuple[str, ...], int] = {}
     for cpu in cpus:
         topology = folder / f"cpu{cpu}/topology"
@@ -148,7 +148,7 @@ def _numa_nodes(folder: Path) -> list[NumaNode]:
 
 
 def _last_level_caches(folder: Path, cpus: list[int]) -> list[Cache]:
-    """Each cache of the greatest level once, by the CPUs that share it."""
+    """Each cache of the highest level once, identified by the CPUs that share it."""
     found: dict[tuple[int, str], Cache] = {}
     for cpu in cpus:
         for path in (folder / f"cpu{cpu}/cache").glob("index[0-9]*"):
@@ -162,7 +162,7 @@ def _last_level_caches(folder: Path, cpus: list[int]) -> list[Cache]:
 
 
 def _cpu_model(root: Path) -> str:
-    """As /proc/cpuinfo says; ARM hosts do not tell there, some do in the device tree."""
+    """Model name in /proc/cpuinfo; some ARM hosts have it only in the device tree."""
     for line in _read(root / "proc/cpuinfo").splitlines():
         name, _, value = line.partition(":")
         if name.strip() in ("model name", "cpu", "Model"):
@@ -211,7 +211,7 @@ def _meminfo_b(path: Path, name: str) -> int:
 
 
 def _integer(path: Path) -> int:
-    """The number in a file; 0 where there is none, or the driver refuses to tell."""
+    """The number in a file; 0 if there is none, or the driver refuses to report it."""
     with suppress(ValueError):
         return int(_read(path))
     return 0

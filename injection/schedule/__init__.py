@@ -1,1 +1,1 @@
-"""Short writes under a timetable: planned, carried out by the origins, called in again."""
+"""Short writes under a timetable: planned, made by the origins, collected and checked."""

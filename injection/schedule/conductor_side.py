@@ -1,4 +1,4 @@
-"""The conductor's side of a timetable: rehearsed, handed out once, called in, held to account."""
+"""The conductor's side of a timetable: rehearse, hand out once, collect, compare with the plan."""
 
 from __future__ import annotations
 
@@ -27,49 +27,49 @@ from injection.schedule.origin_side import Part
 from injection.timetable import Timetable
 from injection.treatment import Writes
 
-#: Bytes of a write in the first rehearsal, when no rate is known.
+#: Bytes of a write in the first rehearsal, when no rate is known yet.
 _FIRST_B = 16 * 2**20
-#: Rehearsals at most; two are enough where writes last as long as asked, to within this share.
+#: Most rehearsals; two are enough if writes last as long as requested to within `_NEAR`, a share.
 _REHEARSALS = 4
 _NEAR = 0.1
-#: Rounds of writes in a rehearsal; the first has one, since it alone does not know how long setting
-#: up takes, so that its next writes would get in each other's way.
+#: Rounds of writes in a rehearsal. The first rehearsal has one: the set-up time is not known yet,
+#: so writes of a second round would collide.
 _ROUNDS = 3
-#: How long setting up a write is taken to last before one was seen, seconds.
+#: Assumed set-up time of a write before it was measured, seconds.
 _LEAD_S = 0.1
-#: Between handing out and the first write, beside its set-up, seconds.
+#: Time between handing out and the first write, in addition to its set-up, seconds.
 _AHEAD_S = 0.3
 _CLOCKS_S = 30.0
 
 
 @dataclass(frozen=True)
 class WriteShape:
-    """What a write is made of: found in rehearsals, and the same in every run of the block."""
+    """Size and set-up time of a write: found in rehearsals, the same in every run of the block."""
 
     messages: int
     #: Rate of a writer while all of them write and no application runs, bytes per second.
     rate_alone_b_s: float
-    #: How long setting up takes, seconds.
+    #: Set-up time, seconds.
     lead_s: float
 
 
 @dataclass(frozen=True)
 class ScheduleOutcome:
-    """What came of a timetable during a run."""
+    """Result of a timetable during a run."""
 
     record: TimetableRecord
     writers: list[WriterRecord]
-    #: Why the run must not count; None where it may.
+    #: Why the run is rejected; None if accepted.
     reason: str | None
 
 
 @dataclass(frozen=True)
-class Begun:
-    """A timetable that agents are at work on."""
+class RunningTimetable:
+    """A timetable that agents are carrying out."""
 
     table: Timetable
     write: WriteShape
-    #: Its time 0, and when all writers are at work, by the conductor's clock (Unix time).
+    #: Its time 0, and when all writers are writing, by the conductor's clock (Unix time).
     zero_s: float
     steady_s: float
     clocks: dict[str, Offset]
@@ -79,7 +79,7 @@ class ScheduleControl:
     """Carries out the timetables of one kind of writes, one at a time."""
 
     def __init__(self, plan: BlockPlan, writes: Writes, nodes: Allocation, hub: Hub) -> None:
-        assert plan.short, "a plan with scheduled writes says how long each is"
+        assert plan.short, "a plan with scheduled writes sets `short`"
         assert writes.scheduled is not None
         self._plan = plan
         self._short = plan.short
@@ -92,7 +92,7 @@ class ScheduleControl:
         self._shape: WriteShape | None = None
 
     async def rehearse(self, turn: int, logs: Path) -> str | None:
-        """Find what a write of the asked length is made of. Returns why that failed, else None."""
+        """Find the size of a write of the requested length. Returns why that failed, else None."""
         if self._shape:
             return None
         message_b = self._writes.message_b
@@ -107,9 +107,9 @@ class ScheduleControl:
                 return begun
             end_s = begun.zero_s + begun.table.start_s(len(begun.table) - 1)
             await asyncio.sleep(max(end_s - time.time(), 0.0))
-            done, faults = _together(await self._end())
+            done, faults = _all_done(await self._end())
             if not done:
-                return f"no write was done: {_told(faults)}"
+                return f"no write was done: {_most_frequent(faults)}"
             rate_b_s = median(each.bytes_b / (each.end_s - each.start_s) for each in done)
             fit = short_writes.messages_of(self._short, rate_b_s, message_b)
             near = abs(fit - write.messages) <= max(_NEAR * fit, 1)
@@ -119,10 +119,10 @@ class ScheduleControl:
         self._shape = write
         return None
 
-    async def begin(self, run_s: float, name: str, turn: int, logs: Path) -> Begun | str:
-        """Plan for a run of at most `run_s`, hand out, and wait until all writers are at work.
+    async def begin(self, run_s: float, name: str, turn: int, logs: Path) -> RunningTimetable | str:
+        """Plan for a run of at most `run_s`, hand out, and wait until all writers are writing.
 
-        `name` makes the seed. Returns why that cannot be done where it cannot.
+        The seed derives from `name`. Returns the reason as text on failure.
         """
         assert self._shape, "rehearsed before"
         begun = await self._begin(self._shape, run_s, name, turn, logs)
@@ -130,8 +130,10 @@ class ScheduleControl:
             await asyncio.sleep(max(begun.steady_s - time.time(), 0.0))
         return begun
 
-    async def end(self, begun: Begun, window_s: tuple[float, float], path: Path) -> ScheduleOutcome:
-        """Call in what was written, keep it in `path`, and hold it against the plan.
+    async def end(
+        self, begun: RunningTimetable, window_s: tuple[float, float], path: Path
+    ) -> ScheduleOutcome:
+        """Collect the writes that were made, store them in `path`, compare them with the plan.
 
         `window_s` is when the application started and ended, by the conductor's clock.
         """
@@ -139,7 +141,7 @@ class ScheduleControl:
         after = await self._hub.clocks(self._origins, _CLOCKS_S)
         middle_s = sum(window_s) / 2
         offsets = {n: clock.between(begun.clocks[n], after[n], middle_s) for n in after}
-        done, faults = _together(reports)
+        done, faults = _all_done(reports)
         _keep(path, begun, offsets, reports)
         allowed = Allowed(
             self._short.tolerance_s,
@@ -160,12 +162,12 @@ class ScheduleControl:
                 self._writer(0, begun.write),
                 self._injector,
             ),
-            reason=f"{seen.reason}{_told(faults, '; ')}" if seen.reason else None,
+            reason=f"{seen.reason}{_most_frequent(faults, '; ')}" if seen.reason else None,
         )
 
     async def _begin(
         self, write: WriteShape, run_s: float, name: str, turn: int, logs: Path
-    ) -> Begun | str:
+    ) -> RunningTimetable | str:
         clocks = await self._hub.clocks(self._origins, _CLOCKS_S)
         try:
             table = self._table(write, run_s, name)
@@ -189,10 +191,10 @@ class ScheduleControl:
                 due=due,
             )
             self._hub.perform(origin, self._injector, part, logs / f"writes-{origin}.log")
-        return Begun(table, write, zero_s, zero_s + table.steady_from_s, clocks)
+        return RunningTimetable(table, write, zero_s, zero_s + table.steady_from_s, clocks)
 
     async def _end(self) -> dict[str, Written]:
-        # A write at work may be slowed as far as one may be that still counts, and then some.
+        # A write in progress may take as long as the slowest one that counts, and a margin.
         longest_s = self._short.length_s / self._plan.demand.min_share
         reports = await self._hub.finish(self._origins, longest_s + _CLOCKS_S)
         await self._hub.stop()
@@ -247,15 +249,15 @@ class ScheduleControl:
         )
 
 
-def _together(reports: Mapping[str, Written]) -> tuple[list[Done], Counter[str]]:
+def _all_done(reports: Mapping[str, Written]) -> tuple[list[Done], Counter[str]]:
     faults: Counter[str] = Counter()
     for written in reports.values():
         faults.update(written.faults)
     return [each for written in reports.values() for each in written.done], faults
 
 
-def _told(faults: Counter[str], before: str = "") -> str:
-    """The most frequent fault, in words; empty without any."""
+def _most_frequent(faults: Counter[str], before: str = "") -> str:
+    """The most frequent fault, in words; empty if there are none."""
     if not faults:
         return ""
     (fault, times), *_ = faults.most_common(1)
@@ -267,9 +269,12 @@ def _on_our_clock(done: Done, offset: Offset) -> Done:
 
 
 def _keep(
-    path: Path, begun: Begun, offsets: Mapping[str, Offset], reports: Mapping[str, Written]
+    path: Path,
+    begun: RunningTimetable,
+    offsets: Mapping[str, Offset],
+    reports: Mapping[str, Written],
 ) -> None:
-    """The plan and all that was written, for whoever wants to look closer than the sample does."""
+    """Store the plan and every write in full; the sample has only a summary."""
     document = {
         "zero_s": begun.zero_s,
         "timetable": json.loads(begun.table.to_json()),

@@ -1,8 +1,8 @@
-"""An agent's part of a timetable: passive sides that stand by, and writes made when they are due.
+"""An agent's part of a timetable: passive sides that listen, and writes made when they are due.
 
-The conductor hands out the whole part before the first write and asks again after the last. In
-between each origin follows its own clock: it starts a write's program so much earlier as setting
-up took of late, and takes the write itself, its bytes and its rate from the program's last row.
+The conductor hands out the whole part before the first write and collects the results after the
+last. In between each origin follows its own clock. It starts a write's program earlier by the
+recent set-up time, and takes the write's end, bytes and rate from the program's last row.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ from injection import processes
 from injection.evidence.schedule import Done
 from injection.injectors.base import Fault, Injector, Total, Writer
 
-#: Between two attempts at a write whose target was not ready, and between two looks, seconds.
+#: Time between two attempts at a write whose target was not ready, and between two polls, seconds.
 _RETRY_S = 0.02
-#: Set-ups that the time of the next start is taken from: few, since they grow and shrink with the
-#: load of an emulated machine, and more than two, so that a single outlier moves no start.
+#: Number of set-ups whose median gives the next start: few, since set-up times vary with the load
+#: of an emulated machine, and more than two, so that one outlier has no effect.
 _RECENT = 3
 #: A passive side that ends sooner than this is not replaced at once, seconds.
 _SHORT_LIFE_S = 0.05
 
 
 class Due(NamedTuple):
-    """One write of an origin's part. In JSON a short list."""
+    """One write of an origin's part. A short list in JSON."""
 
     number: int
-    #: Index of the target among the part's addresses, and which of its passive sides.
+    #: Index of the target among the part's addresses, and of its passive side.
     target: int
     side: int
     #: Seconds after the plan's time 0.
@@ -42,15 +42,15 @@ class Due(NamedTuple):
 
 @dataclass(frozen=True)
 class Part:
-    """What one origin has to write."""
+    """The writes of one origin."""
 
-    #: What all writes share: index, port of the first passive side, message, messages, device.
+    #: What all writes share: index, port of the first passive side, message size and count, device.
     writer: Writer
     #: Names and addresses of the targets.
     targets: list[tuple[str, str]]
     #: The plan's time 0 by the clock of this origin (Unix time).
     zero_s: float
-    #: How long setting up is expected to take at first, seconds.
+    #: Expected set-up time of the first write, seconds.
     lead_s: float
     #: How late a write may still be started, seconds.
     patience_s: float
@@ -60,9 +60,10 @@ class Part:
 async def stand_by(
     injector: Injector, writer: Writer, log: IO[bytes], listening: Callable[[], None]
 ) -> str:
-    """Keep one passive side of short writes waiting, a new one whenever one has served.
+    """Keep one passive side of short writes listening; replace it after each write.
 
-    `listening` is called once, when the first one waits. Returns only where that one cannot: why.
+    `listening` is called once, when the first one listens. Returns only if the first one fails,
+    with the reason.
     """
     command = injector.target_command(writer)
     assert command is not None, "a control writes nothing and has no timetable"
@@ -105,19 +106,19 @@ class ScheduleWriter:
         self._setups: deque[float] = deque([part.lead_s], _RECENT)
         self._writes: set[asyncio.Task[None]] = set()
         self._clock = asyncio.create_task(self._start_all())
-        #: The writes done so far, and how often each fault kept one from being done.
+        #: The writes done so far; fault -> number of writes that failed with it.
         self.done: list[Done] = []
         self.faults: Counter[str] = Counter()
 
     async def finish(self, timeout_s: float) -> None:
-        """Start no more writes, and wait for those under way; what is left is stopped."""
+        """Start no more writes, wait for those in progress, and stop the rest."""
         self._clock.cancel()
         if self._writes:
             _, left = await asyncio.wait(self._writes, timeout=timeout_s)
             for task in left:
                 task.cancel()
             if left:
-                self.faults["had not ended when all else had"] += len(left)
+                self.faults["was still running at the end"] += len(left)
             await asyncio.gather(*left, return_exceptions=True)
         with suppress(asyncio.CancelledError):
             await self._clock
@@ -131,7 +132,7 @@ class ScheduleWriter:
             task.add_done_callback(self._writes.discard)
 
     async def _write(self, due: Due) -> None:
-        """One write; where its target is not ready, tried again while it can still count."""
+        """One write; retried while its target is not ready and it can still count."""
         name, address = self._part.targets[due.target]
         port = self._part.writer.port + due.side
         writer = replace(self._part.writer, target=name, address=address, port=port)
@@ -152,7 +153,7 @@ class ScheduleWriter:
             await asyncio.sleep(_RETRY_S)
 
     async def _client(self, writer: Writer) -> tuple[Total | None, float, str]:
-        """Run the writing side once: its last row, when that came, and what went wrong."""
+        """Run the writing side once: its last row, the time of that row, and the fault."""
         command = self._injector.origin_command(writer)
         environment = self._injector.environment(writer)
         parser = self._injector.parser(writer)

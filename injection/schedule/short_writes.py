@@ -1,4 +1,4 @@
-"""What a timetable of short writes needs, and what becomes of it. Pure functions."""
+"""What a timetable of short writes needs, and its records. Pure functions."""
 
 from __future__ import annotations
 
@@ -13,29 +13,29 @@ from injection.plan import ShortWrites
 from injection.schedule.origin_side import Due
 from injection.timetable import Origin, Timetable, writers_of_link
 
-#: Passive sides of a target: at least this many, and at most as many as there are ports for.
+#: Fewest and most passive sides of a target; each needs a port.
 _LEAST_SIDES = 2
 MOST_SIDES = 4
-#: What a target rests at most between two writes, for its next passive side to stand by, seconds.
+#: Longest rest of a target between two writes, until its next passive side listens, seconds.
 _REST_S = 1.0
 
 
 def messages_of(short: ShortWrites, rate_b_s: float, message_b: int) -> int:
-    """Messages of a write: as asked, else those that last its length, or a share, at a rate."""
+    """Messages of a write: as requested, else as many as last `fill` times its length."""
     return short.messages or max(round(short.fill * short.length_s * rate_b_s / message_b), 1)
 
 
 def origins_needed(writers: int, link_b_s: float, share: float, rate_b_s: float | None) -> int:
-    """Origin nodes for so many writers at a time; at least one.
+    """Number of origin nodes for `writers` at a time; at least one.
 
-    `rate_b_s` is that of one writer; None is full rate, which takes all that an origin may of its
-    link. Raises InputError where an origin has no room for a single writer.
+    `rate_b_s` is that of one writer; None is full rate, which takes an origin's whole share of its
+    link. Raises InputError if an origin has no room for a single writer.
     """
     room = writers_of_link(link_b_s, share, rate_b_s or link_b_s * share)
     if room < 1:
         raise InputError(
             f"rate: one writer takes more than {share:.0%} of an origin's link; allowed: a lower"
-            " rate, or a larger share"
+            " rate, or a larger link_share"
         )
     return max(math.ceil(writers / room), 1)
 
@@ -43,7 +43,7 @@ def origins_needed(writers: int, link_b_s: float, share: float, rate_b_s: float 
 def rooms(
     origins: Sequence[str], writers: int, short: ShortWrites, rate_b_s: float
 ) -> list[Origin]:
-    """How many writers of a rate each origin may run: within its link's share where it is known."""
+    """How many writers of a rate each origin may run, limited by the link if its rate is known."""
     if short.link_b_s is None:
         room = math.ceil(writers / len(origins))
     else:
@@ -52,15 +52,15 @@ def rooms(
 
 
 def rest_s(targets: int, writers: int, length_s: float) -> float:
-    """What a target can rest between two writes; 0 where every target is always written to."""
+    """How long a target can rest between two writes; 0 if every target is always written to."""
     return min(max(length_s * (targets - writers) / writers, 0.0), _REST_S)
 
 
 def sides(lead_s: float, table: Timetable) -> int:
-    """Passive sides that a target needs so that one waits whenever a connection is set up.
+    """Passive sides that a target needs so that one listens whenever a connection is set up.
 
-    One is taken from the set-up of a write to its end, and its successor takes about as long as a
-    set-up until it waits. The next write to the target starts when it has rested.
+    A side is in use from the set-up of a write to its end, and its replacement needs about one
+    set-up time until it listens. The next write to the target starts after its rest.
     """
     taken_s = lead_s + table.length_s + lead_s
     needed = math.ceil(taken_s / (table.length_s + table.setup_s))
@@ -68,10 +68,10 @@ def sides(lead_s: float, table: Timetable) -> int:
 
 
 def due(table: Timetable, sides: int) -> dict[str, list[Due]]:
-    """Origin -> its writes, as its agent is handed them.
+    """Origin -> its writes, as sent to its agent.
 
-    A target's passive sides take turns: while a write goes to one, others stand by for the next,
-    so that setting that up waits for nothing.
+    A target's passive sides take turns: while a write goes to one, others listen for the next, so
+    that its set-up need not wait.
     """
     turns = [0] * len(table.targets)
     parts: dict[str, list[Due]] = {name: [] for name in table.origins}
@@ -83,7 +83,7 @@ def due(table: Timetable, sides: int) -> dict[str, list[Due]]:
 
 
 def record(table: Timetable, messages: int, audit: Audit, short: ShortWrites) -> TimetableRecord:
-    """What a sample keeps of a timetable and its audit."""
+    """Summary of a timetable and its audit for the sample."""
     figures = {key: value for key, value in vars(audit).items() if key != "reason"}
     return TimetableRecord(
         writers=table.writers,
@@ -96,7 +96,7 @@ def record(table: Timetable, messages: int, audit: Audit, short: ShortWrites) ->
 
 
 def nothing(short: ShortWrites) -> TimetableRecord:
-    """The record of an arm that has no writers to run."""
+    """The record of an arm whose number of writers is 0."""
     return TimetableRecord(0, short.length_s, short.tolerance_s, short.allowed_share)
 
 
@@ -108,10 +108,10 @@ def slot_records(
     writer: Writer,
     injector: Injector,
 ) -> list[WriterRecord]:
-    """One record for each of the W writers: what its writes within a window come to.
+    """One record for each of the W writers: the sum of its writes within a window.
 
-    `window_s` is on the clock of the writes. Bytes of a write at the window's edge count by the
-    part of it that lies within; the rate is over the time that writes took.
+    `window_s` is by the clock of the writes. A write at the window's edge counts with the part
+    inside it; the rate is over the time that writes took.
     """
     of_slot: list[list[tuple[float, float]]] = [[] for _ in range(table.writers)]
     for each in done:

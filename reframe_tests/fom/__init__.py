@@ -1,1 +1,1 @@
-"""Figures of merit: pure functions from a program's output to what it reports of itself."""
+"""Figures of merit: pure functions from a program's output to the values it reports."""

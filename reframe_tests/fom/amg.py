@@ -20,7 +20,7 @@ _SEVEN_DIGITS = 1e-5
 
 
 def parse(stdout: str) -> Fom:
-    """AMG's FOM_1 in non-zeros a second; set-up and solve times and iterations beside it."""
+    """AMG's FOM_1 in non-zeros per second; also set-up and solve times and iterations."""
     figure = last_number("Figure of Merit (FOM_1):", stdout)
     residual = last_number("Final Relative Residual Norm =", stdout)
     iterations = int(last_number("Iterations =", stdout))
@@ -28,7 +28,7 @@ def parse(stdout: str) -> Fom:
         raise FomError(f"the relative residual is {residual:g} after {iterations} iterations")
     setup = last_number("FOM_Setup: nnz_AP / Setup Phase Time:", stdout)
     solve = last_number("FOM_Solve: nnz_AP * Iterations / Solve Phase Time:", stdout)
-    # As AMG weighs them: one part set-up, three parts solve.
+    # AMG's weights: one part set-up, three parts solve.
     require_close("FOM_1", figure, (setup + 3 * solve) / 4, _SEVEN_DIGITS)
     setup_s, solve_s = _wall(stdout, "PCG Setup:"), _wall(stdout, "PCG Solve:")
     # Both phases count the same non-zeros, so the two rates and times must agree.

@@ -1,4 +1,4 @@
-"""What every parser of a figure of merit returns and raises."""
+"""Types and helpers for the parsers of figures of merit."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ FLOAT = r"([-+]?(?:[0-9.]+(?:[eEdD][-+]?\d+)?|nan|NaN|inf|Infinity))"
 
 
 def last_match(pattern: str, text: str, what: str) -> re.Match[str]:
-    """The last match of `pattern`; raises FomError naming `what` where there is none."""
+    """The last match of `pattern`; raises FomError naming `what` if there is none."""
     matches = list(re.finditer(pattern, text, re.MULTILINE))
     if not matches:
         raise FomError(f"the output has no {what}")
@@ -27,7 +27,7 @@ def last_number(label: str, text: str) -> float:
 
 
 def require_positive(what: str, value: float) -> float:
-    """`value`, or FomError where it is not a positive number."""
+    """`value`; raises FomError if it is not a positive number."""
     if not 0 < value < float("inf"):  # also refuses NaN
         raise FomError(f"{what} is {value:g}")
     return value
@@ -37,5 +37,5 @@ def require_close(what: str, value: float, known: float, relative: float) -> Non
     """Raise FomError unless `value` is within `relative` of `known`."""
     if not abs(value - known) <= relative * abs(known):  # also refuses NaN
         raise FomError(
-            f"{what} is {value:g}; {known:g} within a share of {relative:g} was expected"
+            f"{what} is {value:g}; expected: {known:g} within a relative error of {relative:g}"
         )

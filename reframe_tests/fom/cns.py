@@ -16,15 +16,15 @@ from reframe_tests.fom.base import (
     require_positive,
 )
 
-#: Ideal gas of the initial state: ratio of heats, energy a mass (cm^2/s^2), the cube's edge (cm).
+#: Ideal gas of the initial state: ratio of heats, energy per mass (cm^2/s^2), cube's edge (cm).
 _GAMMA, _ENERGY, _EDGE = 1.4, 2.5e9, 0.2
 _FIRST_TOLERANCE = 1e-5
-#: Over tens of steps the fastest wave changes by some percent; a run that blows up leaves these.
+#: Over tens of steps the fastest wave changes by a few percent; a run that blows up exceeds these.
 _GROWTH = (0.5, 2.0)
 
 
 def parse(stdout: str) -> Fom:
-    """Run time in seconds; number of steps and simulated time beside it."""
+    """Run time in seconds; also the number of steps and cells, and the simulated time."""
     cells = int(_input(stdout, "N_CELL"))
     steps = int(_input(stdout, "NSTEPS"))
     cfl = _input(stdout, "CFL")
@@ -44,10 +44,10 @@ def parse(stdout: str) -> Fom:
 
 
 def fastest_wave(cells: int) -> float:
-    """Fastest wave of the initial state in cells a second, for `cells` along the cube's edge.
+    """Fastest wave of the initial state in cells per second, for `cells` along the cube's edge.
 
     The velocities are products of sines and cosines, sampled at the cells' lower corners; each
-    factor takes its extreme somewhere along its own axis.
+    factor reaches its extreme somewhere along its own axis.
     """
 
     def peak(wave: Callable[[float], float], number: int) -> float:

@@ -7,7 +7,7 @@ from math import prod, sqrt
 
 from reframe_tests.fom.base import Fom, FomError, last_number, require_close, require_positive
 
-#: HPCCG goes on to its 150th iteration whatever the residual, and counts from 1.
+#: HPCCG runs to its 150th iteration whatever the residual, and counts from 1.
 ITERATIONS = 149
 #: A row holds 27 and at most 26 times -1, so the condition number is at most 53, and 149
 #: iterations shrink the error by 2 * 0.758^149 = 2e-18 or more; the rest is left to rounding.
@@ -17,7 +17,7 @@ _SIX_DIGITS = 1e-5
 
 
 def parse(stdout: str) -> Fom:
-    """Total time in seconds; time in the matrix-vector product and the residual beside it."""
+    """Total time in seconds; also ranks, iterations, time in two kernels, and final residual."""
     nx, ny, nz = (int(last_number(f"{name}:", stdout)) for name in ("nx", "ny", "nz"))
     ranks = int(last_number("Number of MPI ranks:", stdout))
     initial = last_number("Initial Residual =", stdout)
@@ -41,10 +41,10 @@ def parse(stdout: str) -> Fom:
 
 
 def initial_residual(nx: int, ny: int, nz: int) -> float:
-    """Norm of the right side, from which HPCCG starts, for a global grid of nx * ny * nz points.
+    """Norm of the right-hand side, HPCCG's initial residual, on a grid of nx * ny * nz points.
 
-    A point whose 27-point neighbourhood holds k points has 28 - k on its right side. Along one
-    axis the two end points see two points, the others three.
+    A point whose 27-point neighbourhood has k points has 28 - k on its right-hand side. Along one
+    axis the two end points have two points in it, the others three.
     """
     axes = [((2, 2), (3, n - 2)) if n > 1 else ((1, 1),) for n in (nx, ny, nz)]
     squares = 0

@@ -1,4 +1,4 @@
-"""LAMMPS, 3D Lennard-Jones melt: loop time, and the thermodynamic state that proves it right."""
+"""LAMMPS, 3D Lennard-Jones melt: loop time, proved by the thermodynamic state."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from reframe_tests.fom.base import Fom, FomError, last_match, require_close
 
 #: State of the melt after 100 steps from the standard start (density 0.8442, temperature 1.44,
 #: cutoff 2.5), as LAMMPS of 2021 and of 2025 print it for 32,000 atoms on one and on two ranks.
-#: It is intensive; other box sizes draw other initial velocities and differ by a few permille.
+#: It is intensive; other box sizes have other initial velocities and differ by a few per mille.
 STATE_AT_100 = {"Temp": 0.7574531, "E_pair": -5.7585055, "TotEng": -4.6223613}
 _STATE_TOLERANCE = 0.01
-#: The ensemble conserves energy: whatever the number of steps, the last line agrees this well.
+#: The ensemble conserves energy: the last line agrees this well for any number of steps.
 _ENERGY_TOLERANCE = 0.005
 
 
 def parse(stdout: str) -> Fom:
-    """Loop time in seconds, with ranks, steps, atoms and the CPU share that LAMMPS reports."""
+    """Loop time in seconds; also ranks, steps, atoms and the CPU share that LAMMPS reports."""
     errors = re.search(r"^ERROR.*", stdout, re.MULTILINE)
     if errors:
         raise FomError(errors.group(0))

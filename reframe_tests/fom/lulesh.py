@@ -11,8 +11,8 @@ from reframe_tests.fom.base import (
     require_positive,
 )
 
-#: Iterations and final origin energy of runs to completion, by elements along the whole mesh's
-#: edge: the known results of LULESH 2 (5, 10 and 30 run again with version 2.0.3).
+#: Elements along the edge of the whole mesh -> iterations and final origin energy of runs to
+#: completion: the known results of LULESH 2 (5, 10 and 30 repeated with version 2.0.3).
 COMPLETE = {
     5: (72, 7.853665e03),
     10: (231, 2.720531e04),
@@ -22,23 +22,23 @@ COMPLETE = {
     70: (2402, 9.417145e05),
     90: (3145, 1.482403e06),
 }
-#: Origin energy after so many iterations as a share of the energy put in at the start. Until the
-#: blast meets the far boundary the solution is self-similar in units of the mesh, so one number
-#: serves every size: 15, 20 and 25 elements along the edge agree in seven digits.
+#: Iterations -> origin energy as a share of the initial energy. Until the blast reaches the far
+#: boundary the solution is self-similar in units of the mesh, so one number serves every size: 15,
+#: 20 and 25 elements along the edge agree in seven digits.
 SHARE_LEFT = {10: 0.5992538, 50: 0.1870339, 100: 0.1130490}
-#: Edge, in elements, from which on the boundary is far enough for 100 iterations.
+#: Smallest edge, in elements, whose boundary is far enough for 100 iterations.
 MIN_EDGE = 15
 _START_J, _START_EDGE = 3.948746e7, 45
 #: The elapsed time is printed with two digits, or, by release 2.0.3, with two decimals.
 _TWO_DIGITS = 0.06
 _TWO_DECIMALS_S = 0.00501
 _ENERGY_TOLERANCE = 1e-5
-#: Differences across the mesh's diagonal are rounding: so small against the energies.
+#: Largest relative difference across the mesh's diagonal, from rounding.
 _SYMMETRY = 1e-8
 
 
 def parse(stdout: str) -> Fom:
-    """Elapsed time in seconds; iterations, elements and zones a second beside it."""
+    """Elapsed time in seconds; also iterations, elements and zones per second."""
     if "Run completed" not in stdout:
         raise FomError("LULESH did not complete its run")
     size = int(last_number("Problem size        =", stdout))
@@ -54,7 +54,7 @@ def parse(stdout: str) -> Fom:
 
 
 def known_energy(edge: int, iterations: int) -> float:
-    """Origin energy for a mesh of `edge` elements along its edge; FomError where none is known."""
+    """Known origin energy for `edge` elements along the mesh's edge; FomError if there is none."""
     complete = COMPLETE.get(edge)
     if complete and complete[0] == iterations:
         return complete[1]
@@ -68,7 +68,7 @@ def known_energy(edge: int, iterations: int) -> float:
 
 
 def _figures(stdout: str, elements: int, ranks: int, iterations: int) -> Fom:
-    """The elapsed time from the grind time, which has eight digits where the time has two."""
+    """The elapsed time from the grind time, which has eight digits; the printed time has two."""
     grind = last_match(
         r"^Grind time \(us/z/c\)\s*=\s*([0-9.eE+-]+) \(per dom\)", stdout, "grind time"
     )

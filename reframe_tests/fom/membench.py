@@ -1,4 +1,4 @@
-"""membench: the rate of all cores together while all of them were busy."""
+"""membench: the total rate of all cores while all of them were busy."""
 
 from __future__ import annotations
 
@@ -8,13 +8,12 @@ from reframe_tests.fom.base import FLOAT, Fom, FomError, last_match, require_pos
 
 
 def parse(stdout: str) -> Fom:
-    """Bandwidth in B/s, as the kernel's bytes count; cores, array size and window beside it.
+    """Bandwidth in B/s, by the kernel's count of bytes; also cores, arrays, their size, the window.
 
-    So is the NUMA node, where the arrays are bound to one; `streaming` is 1 where stores went past
-    the caches, 0 where through them.
+    `node` is the NUMA node that the arrays are bound to, if any; `streaming` is 1 if stores went
+    past the caches, 0 if through them.
 
-    membench prints the line only after it has found the arrays to hold the right results and the
-    pages where they belong.
+    membench prints the line only after it has checked the results and the placement of the pages.
     """
     row = last_match(rf"^FOM (\w+): {FLOAT} B/s$", stdout, "line of membench's figure (FOM)")
     if "results are right" not in stdout:

@@ -9,14 +9,14 @@ from sys import float_info
 
 from reframe_tests.fom.base import Fom, FomError, last_match, last_number, require_positive
 
-#: At most so many iterations are made; grids beyond 50 elements along the edge take all of them.
+#: Limit of iterations; grids beyond 50 elements along the edge take all of them.
 MAX_ITERATIONS = 200
-#: Share of the first residual that then may be left.
+#: Largest share of the first residual that may then be left.
 _LEFT = 1e-2
 
 
 def parse(stdout: str) -> Fom:
-    """CG time in seconds; time in the matrix-vector product, iterations and rows beside it."""
+    """CG time in seconds; also time in the matrix-vector product, iterations, rows, residual."""
     time_s = last_number("Total CG Time:", stdout)
     dimensions = [int(last_number(f"{name}:", stdout)) for name in ("nx", "ny", "nz")]
     rows = int(last_number("Global Nrows:", stdout))

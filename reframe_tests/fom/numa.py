@@ -1,4 +1,4 @@
-"""The check `numa`: membench's rate, or, where no worker runs, the time slept."""
+"""The check `numa`: membench's rate, or the time slept if there are no workers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from reframe_tests.fom.base import FLOAT, Fom
 
 
 def parse(stdout: str) -> Fom:
-    """Bandwidth in B/s as `membench.parse` has it; seconds where the run was a sleep."""
+    """Bandwidth in B/s as in `membench.parse`; seconds if the run was a sleep."""
     slept = re.search(rf"^slept {FLOAT} s$", stdout, re.MULTILINE)
     if slept is None:
         return membench.parse(stdout)

@@ -1,7 +1,7 @@
 """SNAP: time of the solver, proved by convergence and by the symmetry of the scalar flux.
 
-The check gives SNAP a uniform source in a uniform box with open sides, so the flux mirrors
-itself in x, and in y as far as the last sweeps converged.
+The check gives SNAP a uniform source in a uniform box with open sides, so the flux is symmetric in
+x, and in y as far as the last sweeps converged.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ _SYMMETRY = 1e-4
 
 
 def parse(stdout: str) -> Fom:
-    """Solve time in seconds; sweep time, grind time and iterations beside it."""
+    """Solve time in seconds; also sweep time, grind time and iterations."""
     error = re.search(r"\*{3}ERROR: (.*?)\s*$", stdout, re.MULTILINE)
     if error:
-        raise FomError(f"SNAP says {error.group(1)}")
+        raise FomError(f"SNAP: {error.group(1)}")
     if "Success! Done in a SNAP!" not in stdout:
         raise FomError("SNAP did not report success")
     epsi = last_number("epsi=", stdout)
@@ -42,7 +42,7 @@ def parse(stdout: str) -> Fom:
 
 
 def flux_planes(stdout: str) -> list[list[list[float]]]:
-    """The scalar flux at mid-height, a plane an energy group: rows along y, columns along x."""
+    """The scalar flux at mid-height, one plane per energy group: rows along y, columns along x."""
     planes = []
     for text in re.split(r"Group=\s*\d+\s+Z Mid-Plane=\s*\d+", stdout)[1:]:
         rows: dict[int, list[float]] = {}

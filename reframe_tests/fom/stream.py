@@ -1,4 +1,4 @@
-"""STREAM: triad bandwidth from the average time, as Groves, Grant and Arnold (2016, IV)."""
+"""STREAM: triad bandwidth from the average time, as in Groves, Grant and Arnold (2016, IV)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _TRIAD_ARRAYS = 3
 
 
 def parse(stdout: str) -> Fom:
-    """Triad bandwidth in B/s; `best_b_s` and the other kernels' best rates beside it.
+    """Triad bandwidth in B/s; also the best rate, the times and the size of an array.
 
     STREAM prints best rates in 10^6 bytes per second and times in seconds. Its own validation
     must have passed.

@@ -1,4 +1,4 @@
-"""UMT (Teton): unknowns solved a second, proved by the balance of radiation energy."""
+"""UMT (Teton): unknowns solved per second, proved by the balance of radiation energy."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from reframe_tests.fom.base import FLOAT, Fom, FomError, last_match, last_number
 
 #: Largest error of the energy balance that UMT itself accepts, relative to the total energy.
 _BALANCE = 1e-9
-#: What UMT spends between the cycles that it times.
+#: Share of time that UMT spends between the cycles that it times.
 _BETWEEN = 0.05
 
 
 def parse(stdout: str) -> Fom:
-    """Unknowns a second over all cycles; their number, the cycles and the balance beside it."""
+    """Unknowns per second over all cycles; also their number, the cycles and the energy balance."""
     cycles = int(last_number("Teton driver: cycles to execute:", stdout))
     walls = [float(wall) for wall in re.findall(rf"CYCLE WALL TIME = {FLOAT} seconds", stdout)]
     if len(walls) != cycles:
@@ -34,7 +34,7 @@ def parse(stdout: str) -> Fom:
 
 
 def _balance(stdout: str) -> float:
-    """The relative error of the last cycle's energies, which must be the one that UMT judged."""
+    """Relative error of the last cycle's energies, which must be the one that UMT checked."""
     verdict = last_match(
         rf"^RESULT CHECK PASSED: Energy check \(.*?\) {FLOAT} within", stdout, "passed energy check"
     )

@@ -1,4 +1,4 @@
-"""XSBench: lookups a second, proved by the checksum of the sampled cross-sections."""
+"""XSBench: lookups per second, proved by the checksum of the sampled cross-sections."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 from reframe_tests.fom.base import Fom, FomError, last_match, require_positive
 
 #: Checksum of version 20 by method and size, for the default numbers of lookups and grid points.
-#: (The program compares with the same numbers, but an edited copy or log could say anything.)
+#: (The program compares with the same numbers, but it could have been edited.)
 CHECKSUMS = {
     ("history", "small"): 941535,
     ("history", "large"): 954318,
@@ -17,7 +17,7 @@ CHECKSUMS = {
 
 
 def parse(stdout: str) -> Fom:
-    """Cross-section lookups a second, all ranks and threads together."""
+    """Cross-section lookups per second, all ranks and threads together."""
     method = _text(stdout, "Simulation Method").split()[0].lower()
     size = _text(stdout, "H-M Benchmark Size")
     found = last_match(r"^Verification checksum:\s*(\d+)\s*\((.+)\)", stdout, "checksum")

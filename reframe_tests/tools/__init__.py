@@ -1,4 +1,4 @@
-"""The programs that wrap the application and count, behind one small interface.
+"""The programs that wrap the application and count, behind one interface.
 
 Each module of this folder that has a `TOOL` is a tool.
 """
@@ -10,7 +10,7 @@ from pkgutil import iter_modules
 
 from reframe_tests.tools.base import Tool
 
-#: Level of the factor `tool` that wraps nothing.
+#: Level of the factor `tool` without a tool.
 NONE = "none"
 _MODULES = [import_module(f"{__name__}.{found.name}") for found in iter_modules(__path__)]
 #: Name -> tool.

@@ -1,7 +1,7 @@
-"""The interface of a tool: a program that wraps the application, rank by rank, and counts.
+"""The interface of a tool: a program that wraps each rank of the application, and counts.
 
-A tool is a table of pure answers about one program, as an injector is: the command that it makes of
-the application's, and what the files mean that it leaves. Starting it is the conductor's business.
+Like an injector, a tool describes one program by pure functions: the wrapped command, and the
+meaning of the files that it leaves. The conductor starts it.
 """
 
 from __future__ import annotations
@@ -14,43 +14,43 @@ from analysis.counter_row import CounterRow, State
 
 __all__ = ["FOLDER", "RANK", "CounterRow", "State", "Tool", "ToolError", "rank_files"]
 
-#: Stands in a wrapped command for the folder of the run's files.
+#: Placeholder in a wrapped command for the folder of the run's files.
 FOLDER = "{counters}"
 
-#: The rank as a shell expands it, from what Open MPI, MPICH and Slurm set; 0 without any of them.
+#: The rank in shell syntax, from the variables of Open MPI, MPICH and Slurm; 0 if none is set.
 RANK = "${PMIX_RANK:-${PMI_RANK:-${OMPI_COMM_WORLD_RANK:-${SLURM_PROCID:-0}}}}"
 
 
 class ToolError(Exception):
-    """A tool's files do not hold what they must. One line that names the file."""
+    """A tool's files are missing or invalid. The message is one line that names the file."""
 
 
 class Tool(Protocol):
-    """What a program that counts must be able to tell."""
+    """What must be known about a program that counts."""
 
     name: str
 
     def wrap(self, launcher: Sequence[str], application: Sequence[str]) -> list[str]:
-        """The whole command line: the tool stands behind the launcher, so once in every rank.
+        """The whole command line: the tool comes after the launcher, so it wraps every rank.
 
-        Exit status, standard input and output stay the application's.
+        Exit status, standard input and output are the application's.
         """
 
     def environment(self) -> dict[str, str]:
-        """What is added to the environment of the application."""
+        """Variables added to the environment of the application."""
 
     def parse(self, folder: Path, ranks: int) -> list[CounterRow]:
         """Rows of ranks 0 to `ranks` - 1, from the files of one run.
 
-        Raises ToolError where a rank's file is missing or cut off, or a further one is there.
+        Raises ToolError if a rank's file is missing or truncated, or there is an unexpected one.
         """
 
     def missing(self) -> str | None:
-        """Why it cannot run on this host and how to get it, in one line; None where it can."""
+        """Why it cannot run on this host and how to install it, in one line; None if it can."""
 
 
 def rank_files(folder: Path, ranks: int, suffix: str = ".json") -> list[Path]:
-    """`rank-0.json` to `rank-N.json` of one run. Raises ToolError unless just these are there."""
+    """`rank-0.json` to `rank-N.json` of one run. Raises ToolError for a missing or extra file."""
     expected = [folder / f"rank-{rank}{suffix}" for rank in range(ranks)]
     found = set(folder.glob(f"rank-*{suffix}"))
     if absent := [path for path in expected if path not in found]:

@@ -1,4 +1,4 @@
-"""perf stat: kernel and hardware counters of each rank of an unmodified binary."""
+"""perf stat: kernel and hardware counters of each rank, without a change of the binary."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from typing import Any
 
 from reframe_tests.tools.base import FOLDER, RANK, CounterRow, State, Tool, ToolError, rank_files
 
-#: Software events, which the kernel counts on every host, and hardware events; few enough to need
-#: no sharing of counters on today's processors.
+#: Software events, which the kernel counts on every host, and hardware events: few enough for
+#: current processors to count without multiplexing.
 EVENTS = (
     "task-clock",
     "context-switches",
@@ -23,26 +23,26 @@ EVENTS = (
     "cache-references",
     "cache-misses",
 )
-#: These happen in the kernel: counted at the user level alone (`:u`) they are always 0.
+#: Events in the kernel: counted only at user level (`:u`) they are always 0.
 _IN_KERNEL = ("context-switches", "cpu-migrations")
 _STATES: dict[str, State] = {"<not supported>": "not supported", "<not counted>": "not counted"}
-#: Unit that perf prints -> unit and factor; any other stays as it is.
+#: Unit that perf prints -> unit and factor; other units are unchanged.
 _UNITS = {"": ("count", 1.0), "msec": ("s", 1e-3), "ns": ("s", 1e-9)}
 
-#: Arguments: folder, events, `_INNER`, application. Numbers are to have a decimal point.
+#: Arguments: folder, events, `_INNER`, application. LC_ALL=C gives numbers with a decimal point.
 _OUTER = (
     f'exec env LC_ALL=C perf stat -j -o "$1/rank-{RANK}.json" -e "$2"'
     ' -- sh -c "$3" perf_stat "$LC_ALL" "$@"'
 )
-#: perf ends with 0 where a signal ended the application; this shell ends with 128 + signal.
+#: perf exits with 0 if a signal ended the application; this shell exits with 128 + signal.
 _INNER = '[ -n "$1" ] && export LC_ALL="$1" || unset LC_ALL; shift 4; "$@"; exit $?'
 
 _TRY = ("perf", "stat", "-j", "-e", "task-clock", "true")
 _TIMEOUT_S = 30
-#: perf's exit status for an option that it does not have.
+#: perf's exit status for an unknown option.
 _USAGE = 129
 _PARANOID = Path("/proc/sys/kernel/perf_event_paranoid")
-#: Above this Debian and Ubuntu let no user count anything.
+#: Above this level Debian and Ubuntu do not let users count anything.
 _PARANOID_MAX = 2
 
 
@@ -78,15 +78,15 @@ class PerfStat:
         if done.returncode == 0:
             return None
         if done.returncode == _USAGE:
-            return "this perf has no JSON output (perf stat -j); get one of Linux 6.0 or later"
+            return "this perf has no JSON output (perf stat -j); install perf of Linux 6.0 or later"
         paranoid = _paranoid()
         if paranoid is not None and paranoid > _PARANOID_MAX:
             return (
-                f"the kernel lets no user count (kernel.perf_event_paranoid is {paranoid}):"
+                f"the kernel does not let users count (kernel.perf_event_paranoid is {paranoid}):"
                 f" sysctl kernel.perf_event_paranoid={_PARANOID_MAX}"
             )
-        said = next(filter(None, map(str.strip, done.stderr.splitlines())), "no message")
-        return f"perf stat ends with status {done.returncode}: {said}"
+        first = next(filter(None, map(str.strip, done.stderr.splitlines())), "no message")
+        return f"perf stat fails with exit status {done.returncode}: {first}"
 
 
 def _paranoid() -> int | None:
@@ -100,20 +100,20 @@ def _rows(path: Path, rank: int) -> list[CounterRow]:
     rows: dict[str, CounterRow] = {}
     for record in _records(path):
         if not record.get("event") or "counter-value" not in record:
-            continue  # a further metric of the line before
+            continue  # another metric of the previous line
         row = _row(path, rank, record)
         if row.event in rows:
-            raise ToolError(f"{path}: event {row.event} found twice")
+            raise ToolError(f"{path}: duplicate event {row.event}")
         rows[row.event] = row
     if len(rows) < len(EVENTS):
         raise ToolError(
-            f"{path}: {len(rows)} of {len(EVENTS)} events; perf was ended, or the file cut"
+            f"{path}: {len(rows)} of {len(EVENTS)} events; perf was killed or the file truncated"
         )
     return list(rows.values())
 
 
 def _records(path: Path) -> list[dict[str, Any]]:
-    """The objects of a file, one a line. Some versions leave a comma behind the last field."""
+    """The objects of a file, one per line. Some versions print a comma after the last field."""
     found = []
     for number, line in enumerate(path.read_text(errors="replace").splitlines(), 1):
         if line.startswith("#") or not line.strip():
@@ -123,7 +123,7 @@ def _records(path: Path) -> list[dict[str, Any]]:
         except ValueError:
             record = None
         if not isinstance(record, dict):
-            raise ToolError(f"{path}:{number}: no whole line of perf stat -j")
+            raise ToolError(f"{path}:{number}: incomplete line of perf stat -j")
         found.append(record)
     return found
 
@@ -139,7 +139,7 @@ def _row(path: Path, rank: int, record: dict[str, Any]) -> CounterRow:
     try:
         value, share = float(text) * factor, float(record["pcnt-running"]) / 100
     except (KeyError, TypeError, ValueError):
-        raise ToolError(f"{path}: event {event}: no number, or no pcnt-running") from None
+        raise ToolError(f"{path}: event {event}: not a number, or no pcnt-running") from None
     if share <= 0:
         return CounterRow(rank, event, None, unit, "not counted")
     state = "counted" if share >= 1 else "multiplexed"

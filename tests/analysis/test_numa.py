@@ -105,8 +105,8 @@ def one_case_of(folder: Path, grid: dict[Key, object]) -> Path:
             rate = rates[sample.arm]
             each = rate[sample.pair] if isinstance(rate, list) else rate
             (record,) = sample.writers
-            told_by = {"rate_b_s": each * GB, "direction": sample.factors["direction"]}
-            sample = replace(sample, writers=[replace(record, **told_by)])
+            version_of = {"rate_b_s": each * GB, "direction": sample.factors["direction"]}
+            sample = replace(sample, writers=[replace(record, **version_of)])
         found.append(sample)
     run = write_run(folder / "run", found, header(campaign="numa"))
     (run / "provenance").mkdir()

@@ -23,7 +23,7 @@ MARK = "NIMC_TEST_MARK"
 
 
 class Block:
-    """One conductor at work, and what it leaves."""
+    """A running conductor, and what it leaves behind."""
 
     def __init__(
         self,

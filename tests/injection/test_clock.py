@@ -43,7 +43,7 @@ def test_by_hand() -> None:
     assert measure([slow_there, slow_back], "n1") == Offset(10.0, 1.0, 5.5)
 
 
-def test_a_clock_that_was_set_meanwhile_is_told() -> None:
+def test_a_clock_that_was_set_meanwhile_is_reported() -> None:
     before, after = Exchange(0.0, 1.0, 1.0, 2.0), Exchange(10.0, 111.0, 111.0, 12.0)
     with pytest.raises(MachineError, match="n1: its clock moved by 98 s"):
         measure([before, after], "n1")

@@ -45,7 +45,7 @@ def test_a_pair_of_all_arms(block):
 
 
 @needs_ucx
-def test_reads_are_told_from_writes(block):
+def test_reads_are_distinguished_from_writes(block):
     reads = {"injector": "ucx_read", "direction": "read", "buffer_node": 0}
     run = block(arms=["off", "on"], writes=reads)
     assert run.finish() == 0, run.err
@@ -86,7 +86,7 @@ def test_a_killed_writer_gives_a_rejected_sample_and_the_run_is_repeated(block):
     ("command", "outcome", "reason"),
     [
         (["sh", "-c", "echo lost atoms >&2; exit 3"], "application_failed", "exit status 3: lost"),
-        (["sleep", "60"], "application_hung", "no end within 0.5 s"),
+        (["sleep", "60"], "application_hung", "did not end within 0.5 s"),
         (["echo", "hello"], "no_fom", "the output has no 'Loop time'"),
         (["no-such-program"], "application_failed", "no-such-program: No such file"),
     ],
@@ -103,23 +103,23 @@ def test_an_application_that_fails(block, command, outcome, reason):
 
 
 def test_copies_of_an_application_are_not_taken_for_its_ranks(block):
-    """What `srun` starts where it does not speak the application's MPI, each on one rank."""
+    """What `srun` starts if it uses another MPI than the application: copies of one rank each."""
     run = block(command=["sh", "-c", f"cat '{MELT}' '{MELT}'"], start={"ranks": 2})
     assert run.finish() == 1
     (sample,) = run.samples()
     assert sample["outcome"] == "no_fom"
-    assert "ran as 1 ranks, not 2" in sample["reason"]
+    assert "ran with 1 ranks, not 2" in sample["reason"]
     assert block(command=["cat", str(MELT)], start={"ranks": 1}, case="one").finish() == 0
 
 
-def test_what_keeps_agents_from_starting_is_told_at_once(block):
+def test_what_keeps_agents_from_starting_is_reported_at_once(block):
     refusal = "srun: error: Invalid --het-group argument"
     began_s = time.monotonic()
     run = block(agent_launcher=["sh", "-c", f"echo '{refusal}' >&2; exit 1"])
     assert run.finish() == 3
     assert time.monotonic() - began_s < 60  # agents are given 120 s to call
     assert run.state()["state"] == "machine_failed"
-    assert run.state()["reason"].endswith(f"agents.log says last: {refusal}")
+    assert run.state()["reason"].endswith(f"agents.log: {refusal}")
     assert "Traceback" not in run.err
 
 
@@ -132,7 +132,7 @@ def test_a_failing_application_is_repeated_as_often_as_allowed(block):
 @pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
 @needs_ucx
 @pytest.mark.slow
-def test_nothing_outlives_a_conductor_that_is_told_to_stop(block, signum):
+def test_nothing_outlives_a_conductor_that_is_stopped(block, signum):
     run = block(arms=["off", "on"], pairs=50)
     run.wait_until(lambda: len(run.samples()) >= 2, 60)
     run.process.send_signal(signum)
@@ -153,7 +153,7 @@ def test_a_block_does_not_go_on_without_its_owner(block):
     assert run.finish() == 143
 
 
-def test_an_unwritable_folder_is_told_in_one_line(block):
+def test_an_unwritable_folder_is_reported_in_one_line(block):
     run = block(nimc_dir="/proc/nowhere")
     assert run.finish() == 3
     assert "/proc/nowhere" in run.err
@@ -195,4 +195,4 @@ def test_an_arm_without_writers_runs_with_none_and_says_so(block):
     assert sample["outcome"] == "kept"
     assert sample["writers"] == []
     assert sample["timetable"]["writers"] == sample["timetable"]["planned"] == 0
-    assert "daly: no writer at a time on 1 nodes; ran with none" in sample["notes"]
+    assert "daly: 0 writers at a time on 1 nodes; ran without writers" in sample["notes"]

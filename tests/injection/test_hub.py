@@ -17,7 +17,7 @@ from injection.injectors.base import Writer
 SECRET = wire.new_secret()
 
 
-def test_an_agent_that_hangs_up_is_told_by_its_node():
+def test_an_agent_that_hangs_up_is_reported_with_its_node():
     async def talk():
         hub = Hub(SECRET)
         port = await hub.listen("127.0.0.1")

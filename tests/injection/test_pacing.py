@@ -67,7 +67,7 @@ def test_a_paced_process_runs_for_its_share_and_is_never_left_suspended():
         pacer = pacing.Pacer(process, writer(20.0))
         task = asyncio.create_task(pacer.run())
         began_s = time.monotonic()
-        pacer.heed(20.0)
+        pacer.correct(20.0)
         while processes.cpu_s(process.pid) < 0.2:
             await asyncio.sleep(0.005)
         took_s = time.monotonic() - began_s

@@ -4,7 +4,7 @@ from injection import processes
 
 
 def exit_status_of_a_child_of(parent):
-    """Of a forked process that was told that its parent is another, and would exit with 7."""
+    """Exit status of a forked process that was given another parent and would exit with 7."""
     pid = os.fork()
     if not pid:
         processes._prepare(parent, [], None)()

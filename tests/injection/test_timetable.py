@@ -178,10 +178,10 @@ def test_writers_of_a_link(link_b_s: float, share: float, rate_b_s: float, write
     [
         (["a", "b"], [Origin("x", 9)], {"writers": 3}, "need 3 targets; there are 2"),
         (["a", "b", "c"], [Origin("x", 9)], {"setup_s": 1.0}, "need 4 targets; there are 3"),
-        (["a", "b"], [Origin("x", 1)], {}, "room for 1 writers"),
-        (["a", "a", "b"], [Origin("x", 2)], {}, "targets must differ"),
-        (["a", "b"], [Origin("x", 2)], {"length_s": 0.0}, "must be above 0"),
-        (["a", "b"], [Origin("x", 2)], {"setup_s": -1.0}, "must be above 0"),
+        (["a", "b"], [Origin("x", 1)], {}, "2 writers requested; 1 origins have room for 1"),
+        (["a", "a", "b"], [Origin("x", 2)], {}, "duplicate targets"),
+        (["a", "b"], [Origin("x", 2)], {"length_s": 0.0}, "write and run above 0"),
+        (["a", "b"], [Origin("x", 2)], {"setup_s": -1.0}, "set-up time and writers from 0"),
         (["a", "b"], [Origin("x", 2)], {"length_s": 1e-9}, "allowed: 20000000"),
     ],
 )

@@ -77,7 +77,7 @@ def test_a_run_takes_each_case_from_one_environment_alone(tmp_path):
         capture_output=True,
         text=True,
     )
-    assert "default+wheels runs it, and a run has each case from one place alone" in done.stdout
+    assert "default+wheels runs it; each case runs on one partition and environment" in done.stdout
     assert "1 failure(s)" in done.stdout
     assert "1 skipped" in done.stdout
     assert len((tmp_path / "run/samples/hpccg_quick.jsonl").read_text().splitlines()) == 1

@@ -38,7 +38,7 @@ def test_launcher_starts_as_many_ranks_as_the_check_lays_out(tmp_path):
         assert treatment["start"]["command"][:3] == ["mpiexec", "-n", str(ranks)]
         assert plan["provenance"]["commit"] == commit()
         if (os.cpu_count() or 1) < 6:
-            assert any("laid out on 6 cores, of which" in note for note in treatment["notes"])
+            assert any("laid out on 6 cores, but has only" in note for note in treatment["notes"])
 
 
 def test_one_host_is_not_taken_for_several_nodes(tmp_path):

@@ -122,7 +122,7 @@ def test_wrong_arithmetic_is_found(tmp_path, kernel):
 @pytest.mark.parametrize(
     ("setting", "told"),
     [
-        ("cores=9999", "membench.cores: 9999 found; allowed are 1 to"),
+        ("cores=9999", "membench.cores: 9999 found; allowed: 1 to"),
         ("node=99", "membench.node: 99 found; allowed are -1"),
     ],
 )

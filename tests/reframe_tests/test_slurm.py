@@ -65,7 +65,7 @@ def test_agents_do_not_take_the_cpus_of_a_task_of_the_application(tmp_path):
 
 
 DONE = {"state": "done", "reason": None}
-CANCELLED = {"state": "cancelled", "reason": "told to stop, or left alone"}
+CANCELLED = {"state": "cancelled", "reason": "stopped by a signal, or the owner process ended"}
 DIED = {"state": "injector_died", "reason": "writer 0: gone"}
 
 
@@ -85,7 +85,7 @@ DIED = {"state": "injector_died", "reason": "writer 0: gone"}
         ("FAILED", 3, DONE, "job_failed"),
     ],
 )
-def test_failures_are_told_apart(state, code, block, name):
+def test_failures_are_distinguished(state, code, block, name):
     assert outcome(state, code, block).name == name
 
 

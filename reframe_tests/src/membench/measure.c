@@ -130,7 +130,7 @@ static const char *rates(const struct plan *plan, const struct core *cores, stru
     if (fault == NULL) {
         result->window_s = steady_rates(plan->cores, ends, counts, bytes, result->cores);
         if (result->window_s <= 0)
-            fault = "too short: no time in which all cores were at work (give more --duration)";
+            fault = "too short: no time in which all cores were busy (increase --duration)";
     }
     free(ends);
     free(counts);
@@ -143,10 +143,10 @@ static const char *where(const struct plan *plan, const struct core *cores, stru
     for (int i = 0; i < plan->cores; i++)
         for (int k = 0; k < plan->kernel->arrays; k++)
             if (memory_count(cores[i].arrays[k], plan->array_b, result->pages_on_node) != 0)
-                return "the kernel does not tell where the pages are (move_pages)";
+                return "the kernel does not report the placement of pages (move_pages)";
     for (int node = 0; node < NODES_MAX; node++)
         if (plan->node >= 0 && node != plan->node && result->pages_on_node[node] != 0)
-            return "pages lie on another node than asked for";
+            return "pages are on another node than requested";
     return NULL;
 }
 
@@ -167,7 +167,7 @@ const char *measure(const struct plan *plan, struct result *result)
         struct core *core = &cores[i];
         core->fault = omp_get_num_threads() == plan->cores
                           ? prepare(plan, i, core)
-                          : "not as many threads as cores (OMP_THREAD_LIMIT?)";
+                          : "fewer threads than cores (OMP_THREAD_LIMIT?)";
         if (core->fault != NULL) {
 #pragma omp atomic write
             ready = false;

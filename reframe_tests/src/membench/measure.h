@@ -1,4 +1,4 @@
-// Runs a kernel on several cores at once and tells the rate while all of them were at work.
+// Runs a kernel on several cores at once and returns the rate while all of them were busy.
 #ifndef MEASURE_H
 #define MEASURE_H
 
@@ -12,7 +12,7 @@ struct plan {
     const struct kernel *kernel;
     pass_fn *pass;
     int cores;
-    // A processor for each thread; NULL leaves the threads to the system.
+    // A processor for each thread; NULL does not bind threads.
     const int *cpus;
     // Bytes of each array of each core: the same for any number of cores.
     size_t array_b;
@@ -28,7 +28,7 @@ struct core_result {
 };
 
 struct result {
-    // Length of the time in which every core was at work.
+    // Length of the time in which every core was busy.
     double window_s;
     struct core_result *cores;
     long pages_on_node[NODES_MAX];

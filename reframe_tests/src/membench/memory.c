@@ -17,7 +17,7 @@ static int bind_to(void *memory, size_t size_b, int node)
     const unsigned bits = 8 * sizeof(unsigned long);
     unsigned long nodes[NODES_MAX / (8 * sizeof(unsigned long))] = {0};
     nodes[(unsigned)node / bits] = 1UL << (unsigned)node % bits;
-    // The kernel takes one bit less than it is told.
+    // The kernel uses one bit less than `maxnode`.
     return (int)syscall(SYS_mbind, memory, size_b, POLICY_BIND, nodes, NODES_MAX + 1UL, 0U);
 }
 
@@ -51,7 +51,7 @@ int memory_count(const void *memory, size_t size_b, long counts[NODES_MAX])
     int nodes[SAMPLE_MAX];
     for (size_t i = 0; i < count; i++)
         pages[i] = (char *)(uintptr_t)memory + i * all / count * page_b;
-    // Without a list of targets the call moves nothing and tells where the pages are.
+    // Without a list of targets the call moves nothing and reports where the pages are.
     if (syscall(SYS_move_pages, 0, count, pages, NULL, nodes, 0) != 0)
         return -1;
     for (size_t i = 0; i < count; i++) {

@@ -14,7 +14,7 @@ int topology_cores(int socket, int node, int cpus[CPUS_MAX]);
 // Fills `cpus` from a list such as 0-3,8. Returns how many, or -1 where the text is no list.
 int topology_list(const char *text, int cpus[CPUS_MAX]);
 
-// Size of the largest cache of a processor, bytes; 32 MiB where the system does not tell.
+// Size of the largest cache of a processor, bytes; 32 MiB if unknown.
 size_t topology_llc_b(int cpu);
 
 #endif

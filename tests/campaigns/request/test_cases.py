@@ -177,7 +177,7 @@ def test_exclude_and_only(tmp_path: Path, cells: str, expected: dict[str, list[s
         (
             "check: stream",
             "factors: {rate: [0]}",
-            "c.yaml:3: workloads[0]: stream: exclude, only: no treatment is left that writes",
+            "c.yaml:3: workloads[0]: stream: exclude, only: no treatment that writes is left",
         ),
         (
             "check: stream",

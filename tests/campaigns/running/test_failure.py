@@ -26,7 +26,7 @@ def test_the_conductor_speaks_first(tmp_path: Path) -> None:
 
 
 def test_what_slurm_says_of_the_job_goes_before_the_conductor(tmp_path: Path) -> None:
-    block = {"state": "cancelled", "reason": "told to stop, or left alone"}
+    block = {"state": "cancelled", "reason": "stopped by a signal, or the owner process ended"}
     (tmp_path / "block.json").write_text(json.dumps(block))
     job = {"outcome": "time_limit", "reason": "Slurm: job state TIMEOUT"}
     (tmp_path / "job.json").write_text(json.dumps(job))

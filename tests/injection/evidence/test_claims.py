@@ -3,7 +3,7 @@
 import pytest
 
 from analysis.sample import MANY, WriterRecord
-from injection.evidence.claims import Count, attach, disagreement, passed, together, unproven
+from injection.evidence.claims import Count, attach, disagreement, passed, unproven, with_total
 from injection.evidence.counters import Reading
 
 
@@ -64,7 +64,7 @@ def test_a_count_that_does_not_go_with_the_claim_rejects(counted_b, share, alone
     assert (disagreement(records, share, alone) is None) == fine
 
 
-def test_all_writers_to_a_target_are_held_against_its_count_together():
+def test_all_writers_to_a_target_are_compared_with_its_count_together():
     records = attach([record(1000), record(500)], {"n1": Count("net:eth0", 1500, 1.0)})
     assert disagreement(records, 0.01, alone=True) is None
     assert "claim 0.0 MB" in str(disagreement(records[:1], 0.01, alone=True))
@@ -78,7 +78,7 @@ def test_without_a_counter_there_is_nothing_to_disagree():
 def test_writers_of_many_targets_are_held_against_all_their_counts(second_b, fine):
     # Two writers claim 1000 B and 500 B; n1 counted 550 B.
     counts = {"n1": Count("rdma:a/1", 550, 2.0), "n2": Count("rdma:a/1", second_b, 2.5)}
-    records = attach([record(1000, MANY), record(500, MANY)], together(counts, ["n1", "n2"]))
+    records = attach([record(1000, MANY), record(500, MANY)], with_total(counts, ["n1", "n2"]))
     for seen in records:
         assert (seen.counter, seen.counted_b) == ("rdma:a/1", 550 + second_b)
         assert seen.counted_s == 2.5
@@ -89,14 +89,14 @@ def test_writers_of_many_targets_are_held_against_all_their_counts(second_b, fin
 
 def test_many_targets_of_which_one_does_not_count_prove_nothing():
     counts = {"n1": Count("rdma:a/1", 1, 2.0)}
-    (seen,) = attach([record(1000, MANY)], together(counts, ["n1", "n2"]))
+    (seen,) = attach([record(1000, MANY)], with_total(counts, ["n1", "n2"]))
     assert seen.counted_b is None
 
 
-def test_what_nobody_counted_is_told():
+def test_what_nobody_counted_is_reported():
     counted = attach([record(1000)], {"n1": Count("net:eth0", 1040, 1.0)})
     assert unproven(counted) is None
     assert unproven([record(0, message_b=0)]) is None  # a control
-    told = str(unproven([*counted, record(1, "n2"), record(1, "n2"), record(1, "n3")]))
-    assert told.startswith("no device counted what arrived at n2, n3:")
+    note = str(unproven([*counted, record(1, "n2"), record(1, "n2"), record(1, "n3")]))
+    assert note.startswith("no device counted what arrived at n2, n3:")
     assert "at the targets:" in str(unproven([record(1000, MANY)]))

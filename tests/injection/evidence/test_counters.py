@@ -87,7 +87,7 @@ def test_different_counters_have_no_difference():
         counters.difference(Reading("net:a", 1), Reading("net:b", 2))
 
 
-def test_devices_are_told_by_what_their_bytes_go_over(root):
+def test_devices_are_identified_by_what_their_bytes_go_over(root):
     infiniband, soft = devices.detect(root / "sys")
     assert (infiniband.transport, soft.transport) == ("InfiniBand", "soft-RoCE")
     assert (infiniband.firmware, infiniband.numa_node) == ("20.31.1014", 2)

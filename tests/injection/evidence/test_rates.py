@@ -36,8 +36,8 @@ def test_rows_outside_the_window_do_not_count():
         (rows(90, 90, 90, start_s=10.5), "started 0.50 s late"),
         (rows(90, 90, start_s=10.0), "stopped 1.00 s before the application ended"),
         ([Seen(9, 10, 90), Seen(10, 13.5, 90)], "reported nothing for 3.5 s"),
-        (rows(90, 49, 90, start_s=10.0), "was at 49% of its rate alone from second 1.0"),
-        (rows(90, 0, 90, start_s=10.0), "was at 0% of its rate alone from second 1.0"),
+        (rows(90, 49, 90, start_s=10.0), "wrote at 49% of its rate alone from second 1.0"),
+        (rows(90, 0, 90, start_s=10.0), "wrote at 0% of its rate alone from second 1.0"),
     ],
 )
 def test_whatever_is_not_writing_all_the_time_is_refused(seen, expected):

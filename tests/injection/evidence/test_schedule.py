@@ -8,7 +8,7 @@ from injection.timetable import Origin, Timetable, plan
 
 ZERO_S = 1_000.0
 ALLOWED = Allowed(tolerance_s=0.05, share=0.05, rate_b_s=100.0)
-#: Two writers of 1 s, staggered by 0.5 s, at work together from 0.5 s to 10.5 s.
+#: Two writers of 1 s, staggered by 0.5 s, both writing from 0.5 s to 10.5 s.
 PLAN = plan(["a", "b", "c", "d", "e"], [Origin("x", 1), Origin("y", 1)], 2, 1.0, 10.0, 4)
 RUN = (ZERO_S + 0.5, ZERO_S + 10.5)
 
@@ -39,7 +39,7 @@ def test_missing_writes_are_a_share_of_all_writing() -> None:
     found = held([done for done in as_planned() if done.number not in (4, 5)])
     assert found.missing_share == pytest.approx(0.1)
     assert found.reason == (
-        "10.0% of the planned writing is missing (allowed 5.0%); 19 of 21 writes done, "
+        "10.0% of the planned writing is missing (allowed: 5.0%); 19 of 21 writes done, "
         "0 of them too slow"
     )
 
@@ -50,7 +50,7 @@ def test_one_missing_write_is_within_what_is_allowed() -> None:
     assert found.reason is None
 
 
-def test_late_within_the_tolerance_counts_in_full_and_is_told() -> None:
+def test_late_within_the_tolerance_counts_in_full_and_is_reported() -> None:
     late = [replace(d, start_s=d.start_s + 0.04, end_s=d.end_s + 0.04) for d in as_planned()]
     found = held(late)
     assert found.missing_share == pytest.approx(0, abs=1e-9)
@@ -105,7 +105,7 @@ def test_the_error_of_a_clock_adds_to_the_tolerance() -> None:
     assert held(late, clocks).missing_share == pytest.approx(0, abs=1e-9)
 
 
-def test_repeated_and_unknown_writes_are_told() -> None:
+def test_repeated_and_unknown_writes_are_reported() -> None:
     done = as_planned()
     found = held([*done, done[4]])
     assert found.unplanned == 1

@@ -17,7 +17,7 @@ def big(tmp_path):
     return host.detect(big_host(tmp_path))
 
 
-def test_sockets_cores_and_threads_are_told_apart(big):
+def test_sockets_cores_and_threads_are_distinguished(big):
     assert (big.sockets, big.cores, big.threads) == (2, 8, 16)
 
 
@@ -44,7 +44,7 @@ def test_threads_may_be_numbered_one_after_the_other(tmp_path, monkeypatch):
     assert (here.cores, here.threads, here.usable_cores) == (2, 4, [0, 2])
 
 
-def test_cores_that_are_not_told_are_one_each(tmp_path, monkeypatch):
+def test_cores_of_unknown_id_count_as_one_each(tmp_path, monkeypatch):
     monkeypatch.setattr(host.os, "sched_getaffinity", lambda _: {0, 2})
     here = host.detect(write(tmp_path, {"sys/devices/system/cpu/online": "0-3"}))
     assert (here.cores, here.usable_cores) == (4, [0, 2])

@@ -50,7 +50,7 @@ def test_an_included_file_takes_the_place_of_keys_where_it_exists(tmp_path, monk
         ("name: box", "nam: box", "name: Field required"),
         ("memory: 64GiB", "memory: 64G", "64G"),
         ("node_mtti", "mtti", "mtti: Extra inputs are not permitted"),
-        (TEXT, "- a list", "a mapping of keys to values is expected"),
+        (TEXT, "- a list", "allowed: a mapping of keys to values"),
         (TEXT, "name: [", "while parsing"),
     ],
 )
@@ -61,7 +61,7 @@ def test_a_mistake_is_named_with_its_file(tmp_path, found, changed, named):
     assert "\n" not in str(error.value)
 
 
-def test_an_unknown_machine_is_told_with_the_known_ones(tmp_path):
+def test_an_unknown_machine_is_reported_with_the_known_ones(tmp_path):
     with pytest.raises(InputError, match=r"'sun'.*known machines: box"):
         machine.load("sun", _write(tmp_path, TEXT))
 

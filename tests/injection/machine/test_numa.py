@@ -10,7 +10,7 @@ import pytest
 
 from analysis.sample import WriterRecord
 from injection import processes
-from injection.evidence.binding import Placed, astray, attach
+from injection.evidence.binding import Placed, attach, misplaced
 from injection.machine import numa
 
 CAPTURES = Path(__file__).parents[2] / "captures" / "numa"
@@ -89,7 +89,7 @@ def test_a_process_gets_its_memory_from_the_node_alone():
 
 def test_a_node_that_is_not_there_is_named_with_those_that_are():
     with pytest.raises(OSError, match=r"NUMA node 1023: this host has 0") as refused:
-        numa.demand(1023)
+        numa.check_binding(1023)
     assert refused.value.errno == errno.EINVAL
 
 
@@ -140,8 +140,8 @@ def test_how_much_of_the_targets_buffer_was_seen_on_its_node(transport, target_b
 
 def test_buffers_seen_elsewhere_reject_the_run_and_unseen_ones_do_not():
     bound = record(buffer_node=1, target_buffers_b={"1": 4 * MIB})
-    assert astray([record(target_buffers_b={"0": MIB}), bound]) is None
+    assert misplaced([record(target_buffers_b={"0": MIB}), bound]) is None
     away = record(buffer_node=1, origin_buffers_b={"0": 3 * MIB, "1": MIB})
-    assert astray([bound, away]) == (
+    assert misplaced([bound, away]) == (
         "writer 1: 3.0 MiB of the origin's buffers lay outside NUMA node 1"
     )

@@ -30,11 +30,11 @@ def program(folder, name, answer, status):
 @pytest.mark.parametrize("name", ANSWERS)
 def test_answers_of_programs(tmp_path, name):
     answer, version = ANSWERS[name]
-    told = program(tmp_path, name, answer, 1 if name == "ib_write_bw" else 0)
-    assert versions.told_by(str(told)) == version
+    path = program(tmp_path, name, answer, 1 if name == "ib_write_bw" else 0)
+    assert versions.version_of(str(path)) == version
 
 
-def test_what_cannot_tell_is_left_out(tmp_path, monkeypatch):
+def test_programs_without_a_version_are_left_out(tmp_path, monkeypatch):
     program(tmp_path, "srun", "srun: error: no answer from 10.1.0.2:6817\n", 1)
     program(tmp_path, "mpirun", "mpirun (Open MPI) 4.1.4\n", 0)
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
@@ -44,4 +44,4 @@ def test_what_cannot_tell_is_left_out(tmp_path, monkeypatch):
     assert "srun" not in found
     assert found["wheel click"][0].isdigit()
     assert "wheel no-such-wheel" not in found
-    assert versions.told_by("") is None
+    assert versions.version_of("") is None

@@ -103,7 +103,7 @@ def test_nothing_is_written_before_it_is_due(tmp_path):
     assert carried_out(handed, 1.5, tmp_path).done == []
 
 
-def test_a_write_that_finds_nobody_is_given_up_in_time_and_told(tmp_path):
+def test_a_write_that_finds_nobody_is_given_up_in_time_and_reported(tmp_path):
     handed = part(free_port(), [0.0])
     program = Program(passive="import time; time.sleep(60)")
     seen = carried_out(handed, 2.5, tmp_path, program)
@@ -112,7 +112,7 @@ def test_a_write_that_finds_nobody_is_given_up_in_time_and_told(tmp_path):
     assert "nobody there" in (tmp_path / "writes.log").read_text()
 
 
-def test_a_passive_side_that_cannot_listen_is_told():
+def test_a_passive_side_that_cannot_listen_is_reported():
     writer = Writer(0, "o", "t", "", free_port(), 100, messages=1)
     fault = asyncio.run(
         stand_by(Program(passive="raise SystemExit(3)"), writer, log(), lambda: None)

@@ -33,7 +33,7 @@ def test_failures(name):
         parse((CAPTURES / name).read_text())
 
 
-def test_stores_through_the_caches_are_told():
+def test_stores_through_the_caches_are_reported():
     text = (CAPTURES / "nt_write-2-node0.txt").read_text()
     assert parse(text.replace("streaming stores", "cached stores")).extra["streaming"] == 0
 

@@ -1,4 +1,4 @@
-"""A check whose application is a line of shell: for failures that real workloads cannot be told."""
+"""A check whose application is a line of shell, for failures that real workloads cannot produce."""
 
 from pathlib import Path
 

@@ -85,7 +85,7 @@ def test_a_count_that_perf_scaled_up_says_so(tmp_path):
 
 
 @pytest.mark.parametrize("running", ["0.00", "100.00"])
-def test_what_was_not_counted_is_told_from_what_is_not_supported(tmp_path, running):
+def test_what_was_not_counted_is_distinguished_from_what_is_not_supported(tmp_path, running):
     # perf prints either share beside it, by version.
     row = rows(written(tmp_path, line("cycles", "<not counted>", running)), 1)[0, "cycles"]
     assert (row.value, row.state, row.running_share) == (None, "not counted", None)
@@ -184,12 +184,12 @@ def test_a_file_cut_off_between_two_lines_is_named(tmp_path):
 @pytest.mark.parametrize(
     ("bad", "why"),
     [
-        (line("cycles", "many"), "event cycles: no number"),
-        (line("cycles", "12,5"), "event cycles: no number"),
+        (line("cycles", "many"), "event cycles: not a number"),
+        (line("cycles", "12,5"), "event cycles: not a number"),
         ('{"counter-value" : "1.0", "unit" : "", "event" : "cycles"}', "or no pcnt-running"),
-        (line("cycles", "1.0", running="100,00"), "no whole line"),
-        ("[1]", "no whole line"),
-        (line("cycles", "1.0") + "\n" + line("cycles", "2.0"), "event cycles found twice"),
+        (line("cycles", "1.0", running="100,00"), "incomplete line"),
+        ("[1]", "incomplete line"),
+        (line("cycles", "1.0") + "\n" + line("cycles", "2.0"), "duplicate event cycles"),
     ],
 )
 def test_what_cannot_be_read_is_no_count(tmp_path, bad, why):
@@ -219,12 +219,12 @@ def test_a_kernel_that_forbids_it_names_the_sysctl(monkeypatch, tmp_path):
     assert why.endswith("sysctl kernel.perf_event_paranoid=2")
 
 
-def test_any_other_failure_is_told_in_perfs_words(monkeypatch, tmp_path):
+def test_any_other_failure_is_reported_in_perfs_words(monkeypatch, tmp_path):
     fake_perf(tmp_path, monkeypatch, "echo; echo perf not found for kernel 6.9 >&2; exit 2")
     paranoid = tmp_path / "paranoid"
     paranoid.write_text("2\n")
     monkeypatch.setattr(perf_stat, "_PARANOID", paranoid)
-    assert TOOL.missing() == "perf stat ends with status 2: perf not found for kernel 6.9"
+    assert TOOL.missing() == "perf stat fails with exit status 2: perf not found for kernel 6.9"
 
 
 def test_a_perf_without_json_is_too_old(monkeypatch, tmp_path):
