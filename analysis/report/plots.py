@@ -1,4 +1,4 @@
-"""The figures of the report. Every sample is drawn."""
+"""The figures of the report. All samples are drawn."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from analysis.numbers import scale
 from analysis.pairs import in_order
 from analysis.report.palette import STYLE, light, marker, themed_svg
 
-#: Above so many points a figure's points are drawn as one picture.
+#: Above this many points, a figure's points are rasterized.
 RASTER_ABOVE = 3000
-#: Above so many points a treatment's points are single pixels.
+#: Above this many points, a treatment's points are single pixels.
 PIXELS_ABOVE = 20_000
-#: The treatment that figures need not name.
+#: The treatment that figures do not name.
 PLAIN = "on"
-#: Above so many treatments, or where they have levels, each has a row rather than a column.
+#: Above this many treatments, or if they have levels, each has a row instead of a column.
 _COLUMNS = 7
 _WIDTH_IN = 5.0
 
@@ -39,20 +39,20 @@ def _figure(height_in: float) -> Iterator[tuple[Figure, Axes]]:
 
 
 def label(treatment: str) -> str:
-    """A treatment on an axis: its arm with what figures add to that, and its levels below."""
+    """A treatment's axis label: its arm with the arm's label, and its levels below."""
     arm, _, levels = treatment.partition(LEVELS)
     if not levels:
         return f"{arm}\n{arm_of(treatment).label}".rstrip()
-    told = f"{arm} {arm_of(treatment).label}".rstrip()
-    return f"{told}\n{levels.replace(',', ', ').replace('_', ' ')}"
+    text = f"{arm} {arm_of(treatment).label}".rstrip()
+    return f"{text}\n{levels.replace(',', ', ').replace('_', ' ')}"
 
 
 def samples_plot(samples: pl.DataFrame, unit: str, name: str) -> str:
-    """All samples of one case: a strip for each treatment, in order of time, with its median.
+    """All samples of one case: one strip per treatment, in order of time, with its median.
 
-    `samples` has the columns of `analysis.pairs.judged`. A run that yielded no figure of merit is
-    a cross below the edge. Runs that do not count stand at an edge where they lie beyond it, so
-    that they do not press together those that do.
+    `samples` has the columns of `analysis.pairs.judged`. A run without a figure of merit is a cross
+    below the edge. Runs that do not count are drawn at the edge if they lie beyond it, so that
+    they do not squeeze those that do.
     """
     treatments = in_order(str(name) for name in samples["arm"].unique())
     values = samples["fom"].drop_nulls()
@@ -93,7 +93,7 @@ def _marker(treatment: str, points: int) -> str:
 
 
 def _edges(counted: NDArray[np.float64]) -> tuple[float, float]:
-    """Lowest and highest value to draw: those that count and a quarter of their span more."""
+    """Lowest and highest value to draw: the range of those that count, plus a quarter of it."""
     if not len(counted):
         return -np.inf, np.inf
     low, high = float(counted.min()), float(counted.max())
@@ -111,7 +111,7 @@ def _strip(
     raster: bool,
     rows: bool,
 ) -> None:
-    """The points of one treatment, at `beside` across its strip; its figures of merit along it."""
+    """The points of one treatment, at `beside` across its strip, figures of merit along it."""
     points: dict[str, Any] = {
         "ls": "none",
         "ms": 4.8 if len(beside) < 200 else 2.0,
@@ -160,7 +160,7 @@ def ratios_plot(pairs: pl.DataFrame, rows: Sequence[Result], name: str) -> str:
 
 
 def overview_plot(rows: Sequence[Result], name: str) -> str:
-    """The effects of all cases below one another, each with its noise floor and its control."""
+    """The effects of all cases, one row each, with noise floor and control."""
     effects = [row for row in rows if row.role == "effect"]
     with _figure(0.7 + 0.42 * len(effects)) as (figure, axes):
         axes.axvline(1, color=light("muted"), lw=1)
@@ -178,7 +178,7 @@ def _case_label(row: Result) -> str:
 
 @dataclass(frozen=True)
 class Normalised:
-    """A row of `normalised_plot`; without a result only the published slowdown is drawn."""
+    """A row of `normalised_plot`; without a result, only the published slowdown is drawn."""
 
     label: str
     published: float
@@ -187,7 +187,7 @@ class Normalised:
 
 
 def normalised_plot(rows: Sequence[Normalised], name: str) -> str:
-    """Run time against off, a row a workload: every pair, interval and noise floor, and published.
+    """Run time relative to off, one row per workload: pairs, interval, noise floor, published.
 
     A published value is a hollow diamond.
     """
@@ -204,10 +204,10 @@ def normalised_plot(rows: Sequence[Normalised], name: str) -> str:
         look: dict[str, Any] = {"ms": 7, "mfc": "none", "mec": light("ink"), "mew": 1.4}
         axes.plot(published, range(len(rows)), "D", gid="published", **look)
         _finish(axes, [row.label for row in rows])
-        axes.set_xlabel("run time against off (1 is no effect)")
+        axes.set_xlabel("run time relative to off (1 is no effect)")
         for row, label in zip(rows, axes.get_yticklabels(), strict=True):
             label.set_color(light("ink" if row.result else "muted"))
-        return themed_svg(figure, name, "Run time against off by workload, measured and published")
+        return themed_svg(figure, name, "Run time relative to off, measured and published")
 
 
 def _noise_floor(axes: Axes, row: Result) -> None:
