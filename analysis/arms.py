@@ -46,7 +46,7 @@ _TABLE = (
     Arm("daly", "effect", "scheduled", ("#7d5ba6", "#b79ae0"), "v"),
     Arm("full", "effect", "continuous", ("#c8434f", "#f4838c"), "^"),
     Arm("spin", "control", "none", ("#b7791f", "#e3b341"), "s", "spin", "(control)"),
-    Arm("aa", "floor", "none", ("#6f9fd0", "#9cc7f7"), "D", None, "(off again)"),
+    Arm("aa", "floor", "none", ("#6f9fd0", "#9cc7f7"), "D", None, "(off repeated)"),
 )
 #: Name -> arm.
 ARMS: dict[str, Arm] = {arm.name: arm for arm in _TABLE}

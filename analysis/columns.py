@@ -252,7 +252,7 @@ def _check(frame: pl.DataFrame, piece: _Piece) -> None:
         (
             "fom",
             (pl.col("outcome").cast(pl.String) == "kept") & ~(pl.col("fom") > 0).fill_null(False),
-            "a number above 0 where the outcome is 'kept'",
+            "a number above 0 if the outcome is 'kept'",
         ),
         ("writers", pl.col("incomplete"), f"a list of objects with {', '.join(_WRITER)}"),
     ]

@@ -41,7 +41,7 @@ def read_counters(run: Path, samples: pl.DataFrame) -> pl.DataFrame:
     """One row per rank and event of each application run that a tool wrapped.
 
     `samples` are those of `pairs.judged`. Columns: key, case, arm, factors, block, pair, status (of
-    the sample), tool, rank, event, value (SI, null where nothing was counted), unit, state,
+    the sample), tool, rank, event, value (SI, null if nothing was counted), unit, state,
     running_share; in the order of the files. Counts without a sample (the conductor was killed
     between the two) are ignored; of a run that was counted twice, the last counts are used. A last
     line that was cut off is ignored. Raises InputError, naming file and line, for any other line

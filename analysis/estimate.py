@@ -145,8 +145,12 @@ def _row(
     asked: StoppingRule,
 ) -> Result:
     # The control and the noise floor with the same baseline.
-    beside = {each.role: each.effect for each in treated if each.baseline == this.baseline}
-    effect, noise_floor, control = this.effect, beside.get("floor"), beside.get("control")
+    same_baseline = {each.role: each.effect for each in treated if each.baseline == this.baseline}
+    effect, noise_floor, control = (
+        this.effect,
+        same_baseline.get("floor"),
+        same_baseline.get("control"),
+    )
     chosen = pairs.filter(pl.col("arm") == this.arm)
     own = of_case.filter(pl.col("arm") == this.arm)
     both = pl.col("arm").cast(pl.String).is_in([this.baseline, this.arm])

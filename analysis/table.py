@@ -62,9 +62,9 @@ def _cells(row: Result) -> list[RenderableType]:
     def fom(value: float | None) -> str:
         return number(value / divisor) if value is not None else NONE
 
-    arm, _, told = row.arm.partition(LEVELS)
+    arm, _, suffix = row.arm.partition(LEVELS)
     name = row.case if arm == "on" else f"{row.case} {arm}"
-    levels = [level.partition("=") for level in told.split(",") if level]
+    levels = [level.partition("=") for level in suffix.split(",") if level]
     named = [name, *(f"{factor.replace('_', ' ')} {at}" for factor, _, at in levels)]
     writers = ""
     if row.writer_rate_b_s is not None and row.writer_rate_alone_b_s is not None:

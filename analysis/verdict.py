@@ -32,7 +32,7 @@ class Verdict(str, Enum):
 
 #: Verdict -> its meaning, in the order in which they are decided.
 MEANING: dict[Verdict, str] = {
-    Verdict.TOO_FEW_PAIRS: "Fewer pairs count than the campaign asks for, or fewer than six.",
+    Verdict.TOO_FEW_PAIRS: "Fewer pairs count than the campaign requires, or fewer than six.",
     Verdict.INCONCLUSIVE: "The interval is too wide: wider than requested, or into the noise floor "
     "although the median lies beyond it.",
     Verdict.NO_NOISE_FLOOR: "No A/A interval to compare the effect with.",

@@ -23,7 +23,7 @@ ROUNDS = 4
 def knee(n: NDArray[np.int64], rate: Array) -> tuple[float, float | None]:
     """Slope through the origin and plateau of a rate that scales, then saturates.
 
-    Medians on both sides of the split with the least Huber loss; the plateau is None where no
+    Medians on both sides of the split with the least Huber loss; the plateau is None if no
     split fits better than a straight line.
     """
     best: tuple[float, float, float | None] | None = None

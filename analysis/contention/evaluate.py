@@ -98,10 +98,10 @@ def cross_validate(fitter: Fitter, sweep: Sweep, folds: int) -> Errors:
     inner = sorted({p.n for p in samples})[1:-1]
     found: list[_Deviation] = []
     for fold in range(min(folds, len(inner))):
-        held = set(inner[fold::folds])
-        kept = [p for p in sweep.points if p.n not in held]
+        held_out = set(inner[fold::folds])
+        kept = [p for p in sweep.points if p.n not in held_out]
         predictor = fitter(replace(sweep, points=kept))
-        out = [p for p in samples if p.n in held]
+        out = [p for p in samples if p.n in held_out]
         found += _deviations(predictor, out, sweep.numa_per_socket)
     return _errors(found)
 

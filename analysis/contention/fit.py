@@ -233,8 +233,8 @@ def _known_only(p: Parameters, c: Curves) -> tuple[Parameters, dict[str, str]]:
     elif p.t_par_max_b_s is not None and not _binds(p, c):
         why["t_seq_max_b_s"] = "the shared capacity already limits computations alone, below it"
     # The capacity, and every parameter but the rates alone, which need it.
-    told_together = (*CONTINUOUS, "n_par_max", "n_seq_max")
-    with_capacity = [name for name in told_together if name not in ALONE]
+    together = (*CONTINUOUS, "n_par_max", "n_seq_max")
+    with_capacity = [name for name in together if name not in ALONE]
     if p.b_comm_seq_b_s is None:
         text = "communications alone were not measured"
         why = dict.fromkeys((*with_capacity, "b_comm_seq_b_s"), text) | why

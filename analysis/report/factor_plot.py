@@ -83,7 +83,7 @@ def draw(figure: Figure, lines: Sequence[Line], axis: Axis) -> Axes:
         _noise_floor(axes, drawn, shift, room, line.colour if len(lines) > 1 else "band")
         for number, point in enumerate(drawn):
             gid = f"pairs-{index}-{number}"
-            _pairs(axes, point, line, _beside(point, shift, room), gid, raster)
+            _pairs(axes, point, line, _pair_positions(point, shift, room), gid, raster)
         _estimates(axes, line, drawn, shift, axis.numeric)
     _finish(axes, axis)
     if any(line.label for line in lines):
@@ -109,7 +109,7 @@ def _pairs(axes: Axes, point: Plotted, line: Line, places: Any, gid: str, raster
     axes.update_datalim(np.column_stack([places, point.ratios]))
 
 
-def _beside(point: Plotted, shift: float, room: float) -> Any:
+def _pair_positions(point: Plotted, shift: float, room: float) -> Any:
     """Positions of a treatment's pairs: their own, or a little to the right of its interval."""
     if point.own_x is not None:
         return point.own_x

@@ -63,9 +63,9 @@ def samples_plot(samples: pl.DataFrame, unit: str, name: str) -> str:
     with _figure(0.7 + 0.44 * len(treatments) if rows else 2.9) as (figure, axes):
         for strip, treatment in enumerate(treatments):
             own = samples.filter(pl.col("arm") == treatment)
-            beside = strip + np.linspace(-0.34, 0.34, own.height + 2)[1:-1]
+            across = strip + np.linspace(-0.34, 0.34, own.height + 2)[1:-1]
             figures = np.clip(own["fom"].to_numpy() / factor, *edges)
-            _strip(axes, beside, figures, own["status"].to_numpy(), strip, treatment, raster, rows)
+            _strip(axes, across, figures, own["status"].to_numpy(), strip, treatment, raster, rows)
         axis = f"{'rate' if scaled.endswith('/s') else 'time'} in {scaled}"
         labels = [label(each) for each in treatments]
         (_rows_of_strips if rows else _columns_of_strips)(axes, labels, axis)
@@ -103,7 +103,7 @@ def _edges(counted: NDArray[np.float64]) -> tuple[float, float]:
 
 def _strip(
     axes: Axes,
-    beside: Any,
+    across: Any,
     figures: Any,
     status: Any,
     strip: int,
@@ -111,13 +111,13 @@ def _strip(
     raster: bool,
     rows: bool,
 ) -> None:
-    """The points of one treatment, at `beside` across its strip, figures of merit along it."""
+    """The points of one treatment, positions `across` the strip, figures of merit along it."""
     points: dict[str, Any] = {
         "ls": "none",
-        "ms": 4.8 if len(beside) < 200 else 2.0,
+        "ms": 4.8 if len(across) < 200 else 2.0,
         "rasterized": raster,
     }
-    counts = {"marker": _marker(treatment, len(beside)), "color": light(treatment)}
+    counts = {"marker": _marker(treatment, len(across)), "color": light(treatment)}
     look: dict[str, dict[str, Any]] = {
         "counts": {**counts, "alpha": 0.75, "mew": 0},
         "warm-up": {"marker": "o", "mfc": "none", "color": light("bad")},
@@ -125,9 +125,9 @@ def _strip(
     }
     for which, style in look.items():
         chosen = (status == which) & ~np.isnan(figures)
-        x, y = _turned(beside[chosen], figures[chosen], rows)
+        x, y = _turned(across[chosen], figures[chosen], rows)
         axes.plot(x, y, gid=f"points-{strip}-{which}", **points, **style)
-    without = beside[np.isnan(figures)]
+    without = across[np.isnan(figures)]
     below = axes.get_yaxis_transform() if rows else axes.get_xaxis_transform()
     points |= {"gid": f"points-{strip}-lost", "transform": below, "clip_on": False}
     axes.plot(*_turned(without, 0 * without, rows), **points, **look["rejected"])
@@ -137,8 +137,8 @@ def _strip(
         line(np.median(counted), strip - 0.42, strip + 0.42, color=light("ink"))
 
 
-def _turned(beside: Any, along: Any, rows: bool) -> tuple[Any, Any]:
-    return (along, beside) if rows else (beside, along)
+def _turned(across: Any, along: Any, rows: bool) -> tuple[Any, Any]:
+    return (along, across) if rows else (across, along)
 
 
 def ratios_plot(pairs: pl.DataFrame, rows: Sequence[Result], name: str) -> str:

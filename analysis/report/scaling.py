@@ -104,12 +104,12 @@ def _plot(every: pl.DataFrame, published: float, name: str) -> str:
     ranks = sorted(points["ranks"].unique())
     arms = in_order(every["arm"].unique())
     # Treatments are shifted side by side; on a logarithmic axis the shift is a factor.
-    beside = (ranks[-1] / ranks[0]) ** 0.02
+    step = (ranks[-1] / ranks[0]) ** 0.02
     with mpl.rc_context(STYLE):
         figure = Figure(figsize=(5.0, 3.6), layout="constrained")
         axes = figure.subplots()
         for index, arm in enumerate(arms):
-            shift = beside ** (index - (len(arms) - 1) / 2)
+            shift = step ** (index - (len(arms) - 1) / 2)
             of_arm = every.filter(arm=arm).with_columns(
                 pl.col("ranks") * shift, pl.col("fom") / factor
             )

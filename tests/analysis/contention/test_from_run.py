@@ -138,7 +138,7 @@ def test_the_rate_of_communications_is_taken_at_the_receiver(tmp_path):
     sweep = load(write(tmp_path, [samples[0], replace(samples[1], writers=writers)]), None)
     (point,) = sweep.points
     assert (point.comm_alone_b_s, point.comm_par_b_s) == (5e9, 3e9)
-    assert not any("origin reports" in note for note in sweep.notes)
+    assert not any("reported by the origin" in note for note in sweep.notes)
 
 
 def test_notes_name_the_source_of_the_rates_and_the_direction(tmp_path):
