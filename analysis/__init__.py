@@ -1,1 +1,1 @@
-"""What the samples mean: estimates, models, plots and reports. Knows no Slurm and no ReFrame."""
+"""Analysis of samples: estimates, models, plots and reports. Independent of Slurm and ReFrame."""

@@ -1,4 +1,4 @@
-"""Caveats: what a reader must know beside a figure, in one line each."""
+"""Caveats: one-line notes that a reader needs next to a figure."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import polars as pl
 from analysis.statistics.blocks import Scope, scope
 from analysis.statistics.interval import FEWEST, Estimate
 
-#: Transport of a writer -> what its figures do not stand for.
+#: Transport of a writer -> caveat.
 _EMULATIONS = {
     "shared memory": "writers went through shared memory on one host: emulation, not RDMA hardware",
     "soft-RoCE": "writers went over soft-RoCE: emulation by the CPU, not RDMA hardware",
@@ -18,7 +18,7 @@ _EMULATIONS = {
 
 
 def emulations(transports: Sequence[str]) -> list[str]:
-    """Caveats of the transports in `transports`, each name or names joined with `+`."""
+    """Caveats of `transports`, each a name or several joined with `+`."""
     names = dict.fromkeys(name for joined in transports for name in joined.split("+"))
     return [_EMULATIONS[name] for name in names if name in _EMULATIONS]
 
@@ -30,7 +30,7 @@ def caveats(
     precision: float | None,
     cap: int | None,
 ) -> list[str]:
-    """Caveats of one treatment of a case: its samples `own`, their ratios, the median of these."""
+    """Caveats of a treatment, from its samples `own`, the ratios of each block and their median."""
     notes = [
         str(note) for note in own["notes"].explode(empty_as_null=False).unique(maintain_order=True)
     ]
@@ -39,9 +39,9 @@ def caveats(
     if scope(blocks) is Scope.FEW:
         notes.append(f"not enough allocations to generalise ({len(blocks)} of {FEWEST})")
     if precision is not None and effect is not None and effect.half_width > precision:
-        most = "" if cap is None else f" of at most {cap}"
+        most = "" if cap is None else f" (at most {cap})"
         notes.append(
-            f"half the interval's width is {effect.half_width:.1%} of the slowdown after {pairs} "
-            f"pairs{most}; {precision:.1%} was asked for"
+            f"half-width of the interval is {effect.half_width:.1%} of the slowdown after {pairs} "
+            f"pairs{most}; {precision:.1%} was requested"
         )
     return notes

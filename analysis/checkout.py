@@ -1,4 +1,4 @@
-"""The checkout of this project: where it is, and its commit."""
+"""The checkout of this project: its folder and its commit."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import subprocess
 from contextlib import suppress
 from pathlib import Path
 
-#: Its folder.
+#: Folder of the checkout.
 ROOT = Path(__file__).resolve().parent.parent
 
 
 def commit(root: Path = ROOT) -> str | None:
-    """The checkout's commit, with `+` where it was changed since; None outside a checkout."""
+    """The checkout's commit, with `+` if files were changed since; None outside a checkout."""
     git = ["git", "-C", str(root)]
     with suppress(OSError, subprocess.CalledProcessError):
         asked = [git + ["rev-parse", "HEAD"], git + ["status", "--porcelain", "-uno"]]

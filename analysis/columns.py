@@ -1,27 +1,27 @@
-"""Reads the samples of runs into typed columns, one row a sample.
+"""Reads the samples of runs into typed columns, one row per sample.
 
 Files are read in pieces of a few MiB, so that memory grows with the columns and not with the
-text, and pieces are parsed side by side. Columns are those of `analysis.sample.Sample`, typed by
-its hints, with these differences: nodes are joined with commas, `seed`, `factors` and `fom_extra`
+text, and pieces are parsed in parallel. Columns are those of `analysis.sample.Sample`, typed by
+its hints, with these differences: nodes are joined with commas; `seed`, `factors` and `fom_extra`
 stay text (a seed may be wider than 64 bits, the keys of the others differ between campaigns and
-workloads), samples of schema 1 get the role and baseline of their arm, and the list of writers and
+workloads); samples of schema 1 get the role and baseline of their arm; and the list of writers and
 their timetable become
 
 | column | meaning |
 |---|---|
-| writers | how many there were |
+| writers | number of writers |
 | injector, transport | their distinct names, joined with `+`; empty without writers |
 | message_b | size of one write, bytes (the largest) |
 | writer_rate_alone_b_s, writer_rate_b_s | sum over the writers, bytes per second |
 | writer_share | lowest rate of the worst writer, as a share of the rate it reaches alone |
-| timetable | writers at work at a time under a timetable; null without one |
-| counted_alone_b_s, counted_b_s | the same as the target's device counted; null where none did |
-| comm_node | NUMA node that the writers' buffers were bound to; null where they were left alone |
-| direction | `read` or `write`; null where there were no writers, or the sample is an old one |
-| own_binding | what the injector does about NUMA by itself; null where not told |
-| target_on_node_share | least share of a target's buffer on that node; null where unverified |
-| target_pinned_b | least memory of a writer's target that cannot be moved; null where not told |
-| same_host | whether a writer's origin and target are one host |
+| timetable | writers active at a time under a timetable; null without one |
+| counted_alone_b_s, counted_b_s | the same as counted by the target's device; null if not counted |
+| comm_node | NUMA node that the writers' buffers were bound to; null if not bound |
+| direction | `read` or `write`; null without writers, and in old samples |
+| own_binding | the injector's own NUMA binding; null if unknown |
+| target_on_node_share | least share of a target's buffer on that node; null if unverified |
+| target_pinned_b | least memory pinned by a writer's target; null if unknown |
+| same_host | whether origin and target of a writer are the same host |
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _NAME = pl.Categorical()
 
 
 def _type(hint: Any, names: pl.DataType, whole: pl.DataType) -> pl.DataType:
-    """Type of the column of a field; words of few values become `names`, integers `whole`."""
+    """Column type of a field; names with few values become `names`, integers `whole`."""
     origin, parts = get_origin(hint), get_args(hint)
     if origin in (Union, UnionType):
         (inner,) = (part for part in parts if part is not NoneType)
@@ -67,7 +67,7 @@ def _type(hint: Any, names: pl.DataType, whole: pl.DataType) -> pl.DataType:
 
 
 def _types(record: Any) -> dict[str, pl.DataType]:
-    """Field -> type of what is nested in a sample, where a table has no cell for it."""
+    """Field -> type of a record nested in a sample; mappings are left out."""
     return {
         name: _type(hint, _TEXT, pl.Int64())
         for name, hint in get_type_hints(record, include_extras=True).items()
@@ -76,7 +76,7 @@ def _types(record: Any) -> dict[str, pl.DataType]:
 
 
 def _required(record: Any) -> list[str]:
-    """Fields that need a value: without a default, and never None."""
+    """Required fields: no default, never None."""
     hints = get_type_hints(record, include_extras=True)
     return [
         each.name
@@ -91,8 +91,8 @@ _COLUMNS: dict[str, pl.DataType] = {
     name: _type(hint, _NAME, pl.Int32())
     for name, hint in get_type_hints(Sample, include_extras=True).items()
 }
-#: Parsed as JSON text first and taken apart later, which is four times as fast; but polars leaves
-#: escapes out of that text, so a piece that holds a backslash is parsed with these types at once.
+#: Read as JSON text and decoded later, which is four times as fast. But polars drops escapes from
+#: that text, so a piece that holds a backslash is parsed with these types directly.
 _NESTED = {name: type_ for name, type_ in _COLUMNS.items() if type_.is_nested()}
 _AS_TEXT = {
     name: _TEXT if name in _NESTED or type_ == _NAME else type_ for name, type_ in _COLUMNS.items()
@@ -100,7 +100,7 @@ _AS_TEXT = {
 _NAMES = [name for name, type_ in _COLUMNS.items() if type_ == _NAME]
 _REQUIRED = _required(Sample)
 _WRITER = _required(WriterRecord)
-_SCHEMA_RULE = f"at most {SCHEMA_VERSION}; a newer nimc wrote this, read it with that one"
+_SCHEMA_RULE = f"at most {SCHEMA_VERSION}; written by a newer nimc, use that version"
 _SAMPLE = pydantic.TypeAdapter(Sample)
 
 
@@ -108,9 +108,9 @@ _SAMPLE = pydantic.TypeAdapter(Sample)
 class Samples:
     """The samples of one run."""
 
-    #: One row a sample, in the files' order.
+    #: One row per sample, in the order of the files.
     frame: pl.DataFrame
-    #: Files whose last line was cut off (a crash while it was written); that line is left out.
+    #: Files whose last line was cut off (a crash during the write); that line is ignored.
     torn: list[str]
 
 
@@ -123,16 +123,16 @@ class _Piece:
 
 
 def read_run(run: Path) -> Samples:
-    """The samples of the run in folder `run`; none is an empty frame.
+    """The samples of the run in folder `run`; an empty frame if there are none.
 
-    Raises InputError, naming file and line, for a line that is no sample, for a sample of a newer
-    schema and for a duplicate key.
+    Raises InputError, naming file and line, for a line that is not a sample, a sample of a newer
+    schema or a duplicate key.
     """
     return read_samples(sorted((run / "samples").glob("*.jsonl")))
 
 
 def read_samples(paths: Iterable[Path]) -> Samples:
-    """The samples in `paths` (JSON lines), as `read_run`."""
+    """The samples in the files `paths` (JSON lines), as `read_run`."""
     torn: list[str] = []
     pieces = _pieces(paths, torn)
     frames = [_columns(_Piece(Path(), 1, 0, b""))]
@@ -146,7 +146,7 @@ def read_samples(paths: Iterable[Path]) -> Samples:
 
 
 def _pieces(paths: Iterable[Path], torn: list[str]) -> Iterator[_Piece]:
-    """Whole lines of all files in pieces; files that end in a cut-off line are named in `torn`."""
+    """Whole lines of all files in pieces; files whose last line is cut off are added to `torn`."""
     for path in paths:
         line, rest = 1, b""
         with path.open("rb") as file:
@@ -172,7 +172,7 @@ def _is_object(text: bytes) -> bool:
 
 
 def _columns(piece: _Piece) -> pl.DataFrame:
-    """The rows of whole lines."""
+    """The rows of the piece's lines."""
     schema = _AS_TEXT | _NESTED if b"\\" in piece.text else _AS_TEXT
     try:
         raw = pl.read_ndjson(io.BytesIO(piece.text), schema=schema)
@@ -252,7 +252,7 @@ def _check(frame: pl.DataFrame, piece: _Piece) -> None:
         (
             "fom",
             (pl.col("outcome").cast(pl.String) == "kept") & ~(pl.col("fom") > 0).fill_null(False),
-            "a number above 0 where the outcome is 'kept'",
+            "a number above 0 if the outcome is 'kept'",
         ),
         ("writers", pl.col("incomplete"), f"a list of objects with {', '.join(_WRITER)}"),
     ]
@@ -266,7 +266,7 @@ def _check(frame: pl.DataFrame, piece: _Piece) -> None:
 
 
 def _blame(piece: _Piece) -> None:
-    """Raises InputError for the first line that is no sample, found line by line."""
+    """Raises InputError for the first line that is not a sample."""
     for number, line in enumerate(piece.text.split(b"\n")[:-1], piece.first_line):
         at = f"{piece.path}:{number}"
         try:

@@ -1,7 +1,7 @@
-"""Two runs side by side: two nights of one machine, or two machines.
+"""Compares two runs: two nights of one machine, or two machines.
 
-They share no pairs, so every ratio is Hodges and Lehmann's between independent sets, with its
-distribution-free interval. A change counts only where the whole interval lies beyond 1 and beyond
+They share no pairs, so every ratio is the Hodges-Lehmann estimate between independent sets, with
+its distribution-free interval. A change counts only if the whole interval lies beyond 1 and beyond
 the noise floors of both runs.
 """
 
@@ -36,7 +36,7 @@ class Comparison:
     ratio: float | None
     ratio_low: float | None
     ratio_high: float | None
-    #: What encloses the noise floors of both runs.
+    #: The interval that encloses the noise floors of both runs.
     noise_floor_low: float | None
     noise_floor_high: float | None
     verdict: Change
@@ -71,13 +71,13 @@ def compare(reference: RunData, this: RunData) -> list[Comparison]:
 
 
 def _figure(row: Result) -> tuple[str, str]:
-    """What figures of merit must share to be compared."""
+    """Unit and direction, which must agree for figures of merit to be compared."""
     return row.unit, row.better
 
 
 def _of_row(reference: RunData, before: Result, this: RunData, row: Result) -> list[Comparison]:
     blocks = [ratio_blocks(run.pairs, row.case, row.arm) for run in (reference, this)]
-    # Allocations are the unit only where both runs have enough of them.
+    # Allocations are the values only if both runs have enough of them.
     by_block = all(scope(of_run) is Scope.ANY for of_run in blocks)
     slowdowns = [_values(of_run, by_block) for of_run in blocks]
     comparisons = [_judge(before, row, "slowdown", slowdowns[0], slowdowns[1])]
@@ -133,7 +133,7 @@ def _judge(
 
 
 def differences(reference: RunData, this: RunData) -> list[Difference]:
-    """Facts of machine, software, campaign and provenance that are not the same in both runs."""
+    """Facts of machine, software, campaign and provenance that differ between the runs."""
     old, new = _facts(reference), _facts(this)
     return [
         Difference(name, old.get(name, "absent"), new.get(name, "absent"))
@@ -164,7 +164,7 @@ def _measured(run: RunData) -> dict[str, str]:
 def _facts(run: RunData) -> dict[str, str]:
     header = run.header
     found = {"machine": header.machine, "campaign": header.campaign, "digest": header.digest}
-    # What is in one run alone, or in another unit, is compared with nothing: it is named here.
+    # What only one run has, or has in another unit, cannot be compared: it is listed here.
     found |= _measured(run)
     found["commit"] = header.commit or "unknown"
     found |= dict(facts({"version": header.versions}))

@@ -1,7 +1,7 @@
-"""Were the samples of a case made in one way? Their provenance tells, block by block.
+"""Does the provenance of a case's samples differ between blocks?
 
-A run is resumed under the same campaign and machine, but maybe by another version of this project,
-of ReFrame or of the workload: such samples still count, and the figure made from them says so.
+A run is resumed under the same campaign and machine, but perhaps with another version of this
+project, of ReFrame or of the workload. Such samples still count, and results carry a note.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ import polars as pl
 
 from analysis.estimate import Result
 
-#: What belongs to an allocation and differs between blocks: the nodes themselves, their clocks.
+#: Facts of the allocation, which may differ between blocks: the nodes and their clocks.
 _OF_A_BLOCK = ("nodes", "clock_offsets_s")
 
 
-def hold_against_provenance(
+def note_provenance_changes(
     rows: Iterable[Result], samples: pl.DataFrame, provenance: Mapping[str, Any]
 ) -> list[Result]:
-    """The rows, with a note on each case whose samples that count were not all made in one way.
+    """The rows, with a note on each case whose accepted samples differ in provenance.
 
-    `samples` as of `analysis.pairs.judged`; `provenance`: SHA-256 -> what its file tells.
+    `samples` as of `analysis.pairs.judged`; `provenance`: SHA-256 -> content of its file.
     """
     counted = samples.filter(status="counts").group_by("case").agg(pl.col("provenance").unique())
     notes = {

@@ -1,9 +1,9 @@
-"""What a level of an application's factor costs, and what it helps: both from pairs.
+"""What a level of an application's factor costs, and how much it helps; both from pairs.
 
-A remedy is a level: a core reserved, a tool wrapped around the ranks. Its price is what it costs
-where nothing is written: the baseline at the level against the baseline at the first level. Its
-gain is what it helps where something is: an effect at the first level against the same effect at
-the level. Both compare runs of the same pair, and are never without their interval.
+A remedy is a level: a reserved core, a tool wrapped around the ranks. Its price is its cost
+without writes: the baseline at the level against the baseline at the first level. Its gain is its
+benefit under writes: an effect at the first level against the same effect at the level. Both
+compare runs of the same pair, and always have an interval.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ from analysis.pairs import counted, in_order
 from analysis.sample import Level
 from analysis.statistics.blocks import blocked_median
 
-#: The factor of the writes that baselines have as well: nothing is its level there.
+#: The factor of the writes that baselines have as well, at level 0.
 _RATE = "rate"
 
 
 @dataclass(frozen=True)
 class Contrast:
-    """A level of one factor against that factor's first level, all else the same."""
+    """A level of one factor against that factor's first level, all else equal."""
 
     case: str
     factor: str
     level: Level
-    #: The first level, which the treatments without levels in their names have.
+    #: The first level, which treatment names omit.
     reference: Level
     #: Levels of the application's other factors that are not the first ones.
     at: dict[str, Level]
@@ -40,14 +40,14 @@ class Contrast:
     #: Names of the treatments at `level` and at `reference`.
     treatment: str
     against: str
-    #: Pairs in which both count.
+    #: Pairs in which both runs count.
     pairs: int
-    #: Price: time at the level / time at the first one, above 1 costs. Gain: time at the first
-    #: level / time at the level, above 1 helps. None below six pairs.
+    #: Price: time at the level / time at the first level; above 1 it costs. Gain: time at the first
+    #: level / time at the level; above 1 it helps. None below six pairs.
     ratio: float | None
     ratio_low: float | None
     ratio_high: float | None
-    #: What encloses the noise floors at both levels.
+    #: The interval that encloses the noise floors at both levels.
     noise_floor_low: float | None
     noise_floor_high: float | None
     unit: str
@@ -66,7 +66,7 @@ class _Treatment(NamedTuple):
 
     name: str
     role: str
-    #: Name of its baseline; a baseline's is its own.
+    #: Name of its baseline; a baseline names itself.
     baseline: str
     factors: dict[str, Level]
     unit: str
@@ -74,7 +74,7 @@ class _Treatment(NamedTuple):
 
     @property
     def arm(self) -> str:
-        """What its name begins with, also where no table knows that arm."""
+        """The arm in its name, known or not."""
         return self.name.partition(LEVELS)[0]
 
 
@@ -103,7 +103,7 @@ class _Comparison(NamedTuple):
     at: dict[str, Level]
 
 
-#: Columns that tell of a treatment.
+#: Columns that describe a treatment.
 _KIND = ("case", "arm", "role", "baseline", "factors", "fom_unit", "fom_better")
 
 
@@ -118,7 +118,7 @@ def _treatments(kinds: pl.DataFrame) -> list[_Treatment]:
 
 
 def _comparisons(treatments: Sequence[_Treatment]) -> Iterator[_Comparison]:
-    """Which treatments differ in one factor of the application, one of them at its first level."""
+    """Pairs of treatments that differ in one application factor, one of them at its first level."""
     plain = [t for t in treatments if t.role == "baseline" and LEVELS not in t.name]
     if not plain:
         return
@@ -177,9 +177,9 @@ def _estimate(
 def _ratios(
     runs: pl.DataFrame, treatment: _Treatment, against: _Treatment, *, inverted: bool
 ) -> list[list[float]]:
-    """Figure at the level / figure at the first one, or the inverse, a list a block.
+    """Figure at the level / figure at the first level, or the inverse; one list per block.
 
-    Times make a price and rates a gain as they are; the others are inverted.
+    Prices of times and gains of rates are taken as they are; the others are inverted.
     """
     one, other = (
         runs.filter(pl.col("arm") == each.name).select("block", "pair", "fom")

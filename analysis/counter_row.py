@@ -1,4 +1,4 @@
-"""What a tool counted of one event in one rank of one run.
+"""A tool's count of one event in one rank of one run.
 
 Standard library only, because tools write rows on compute nodes that have nothing else.
 """
@@ -8,8 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-#: What became of a count: it is whole; the tool shared a counter among events and scaled the count
-#: up; the processor or the kernel does not have it; the tool was not able to count it.
+#: State of a count: complete; extrapolated, because events shared a counter; not available on this
+#: processor or kernel; not counted by the tool.
 State = Literal["counted", "multiplexed", "not supported", "not counted"]
 
 
@@ -18,12 +18,12 @@ class CounterRow:
     """One count."""
 
     rank: int
-    #: As the tool names it: `cycles`, or `cycles:u` for the user level alone.
+    #: The tool's name of the event: `cycles`, or `cycles:u` for user mode only.
     event: str
-    #: SI; None where nothing was counted (`state`).
+    #: In SI units; None if nothing was counted (`state`).
     value: float | None
     #: `count`, `s`, `B`, ...
     unit: str
     state: State = "counted"
-    #: Share of the run in which the event was counted; None: not told.
+    #: Share of the run in which the event was counted; None: unknown.
     running_share: float | None = None

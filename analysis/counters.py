@@ -1,6 +1,6 @@
-"""Reads what tools counted (`RUN/counters/CASE.jsonl`), and sums it up a treatment.
+"""Reads the counts of tools (`RUN/counters/CASE.jsonl`) and sums them up by treatment.
 
-One JSON object a line: `key` (the sample's), `tool`, and the fields of `counter_row.CounterRow`.
+One JSON object per line: `key` (the sample's), `tool`, and the fields of `counter_row.CounterRow`.
 """
 
 from __future__ import annotations
@@ -28,24 +28,24 @@ _FIELDS: dict[str, pl.DataType] = {
 }
 _OPTIONAL = ("value", "running_share")
 _NAMES = ("tool", "event", "unit", "state")
-#: What a count must have been to have a value.
+#: States in which a count has a value.
 _VALUED = ("counted", "multiplexed")
-#: From the best to the worst.
+#: From best to worst.
 _STATES = get_args(State)
 _COUNT = ["key", "tool", "rank", "event"]
-#: What comes from the samples.
+#: Columns that come from the samples.
 _SAMPLE = ["key", "case", "arm", "factors", "block", "pair", "status"]
 
 
 def read_counters(run: Path, samples: pl.DataFrame) -> pl.DataFrame:
-    """One row a rank and event of each run of the application that a tool wrapped.
+    """One row per rank and event of each application run that a tool wrapped.
 
     `samples` are those of `pairs.judged`. Columns: key, case, arm, factors, block, pair, status (of
-    the sample), tool, rank, event, value (SI, null where nothing was counted), unit, state,
-    running_share; in the files' order. A run that was counted and has no sample, since the
-    conductor was killed between the two, is left out; of one that was counted again, the last
-    counts stand. A last line that was cut off is left out. Raises InputError, naming file and line,
-    for any other line that is no count.
+    the sample), tool, rank, event, value (SI, null if nothing was counted), unit, state,
+    running_share; in the order of the files. Counts without a sample (the conductor was killed
+    between the two) are ignored; of a run that was counted twice, the last counts are used. A last
+    line that was cut off is ignored. Raises InputError, naming file and line, for any other line
+    that is not a count.
     """
     frames = [_read(path) for path in sorted((run / "counters").glob("*.jsonl"))]
     counts = pl.concat([pl.DataFrame(schema=_FIELDS), *frames])
@@ -58,11 +58,11 @@ def read_counters(run: Path, samples: pl.DataFrame) -> pl.DataFrame:
 
 
 def medians(counters: pl.DataFrame) -> pl.DataFrame:
-    """One row a case, arm, tool and event, of runs that count, in the order of `counters`.
+    """One row per case, arm, tool and event, from runs that count, in the order of `counters`.
 
     Columns: case, arm, factors, tool, event, unit, `value` (median over runs of the sum over their
-    ranks), `runs` (how many had a whole sum: a run lacks one where any rank has no value), `state`
-    (the worst of all) and `running_share` (the least). The value is null where no run has a sum.
+    ranks), `runs` (number of runs with a value from every rank), `state` (the worst) and
+    `running_share` (the least). The value is null if no run has a complete sum.
     """
     treatment = ["case", "arm", "tool", "event"]
     values, state = pl.col("value"), pl.col("state").cast(pl.Enum(_STATES))
@@ -109,7 +109,7 @@ def _read(path: Path) -> pl.DataFrame:
 
 
 def _blame(path: Path, text: bytes) -> None:
-    """Raises InputError for the first line that is no object."""
+    """Raises InputError for the first line that is not an object."""
     for number, line in enumerate(text.splitlines(), 1):
         try:
             record = json.loads(line)

@@ -1,10 +1,10 @@
-"""The two ways in which a command fails; `nimc` turns them into one line and an exit code."""
+"""The two kinds of failure; `nimc` prints them in one line and sets the exit code."""
 
 from __future__ import annotations
 
 
 class NimcError(Exception):
-    """A failure that is told to the user in one line, never with a traceback."""
+    """A failure reported to the user in one line, without a traceback."""
 
     exit_code = 3
 

@@ -1,4 +1,4 @@
-"""From the samples of a run to its results: one row for each case and treatment.
+"""Results of a run from its samples: one row per case and treatment.
 
 samples = read_run(run)
 rows = results(samples.frame, StoppingRule.of(load_header(run)))
@@ -28,7 +28,7 @@ _OWN_VERDICT: dict[Role, Verdict] = {"floor": Verdict.NOISE_FLOOR, "control": Ve
 
 @dataclass(frozen=True)
 class StoppingRule:
-    """How well a case was to be measured."""
+    """How precisely a case should be measured."""
 
     pairs_floor: int = FEWEST
     pairs_cap: int | None = None
@@ -36,26 +36,26 @@ class StoppingRule:
 
     @classmethod
     def of(cls, header: RunHeader) -> StoppingRule:
-        """What the campaign of a run asked for."""
+        """The rule of the run's campaign."""
         return cls(header.pairs_floor, header.pairs_cap, header.precision)
 
 
 @dataclass(frozen=True)
 class Result:
-    """What one treatment did to one case; figures in SI units, None where there is none."""
+    """The effect of one treatment on one case; figures in SI units, None if not available."""
 
     case: str
     workload: str
     #: The treatment's name.
     arm: str
-    #: Pairs that count, and runs of this treatment or of its baseline that do not.
+    #: Pairs that count, and rejected runs of this treatment or its baseline.
     pairs: int
     rejected: int
-    #: Medians of the figures of merit of the pairs that count, baseline and treatment, in `unit`.
+    #: Medians of the figures of merit over these pairs, baseline and treatment, in `unit`.
     off_median: float | None
     on_median: float | None
     unit: str
-    #: Estimate and interval; None below six pairs, since no effect goes without its interval.
+    #: Estimate and interval; None below six pairs, because every effect needs an interval.
     slowdown: float | None
     slowdown_low: float | None
     slowdown_high: float | None
@@ -64,24 +64,24 @@ class Result:
     noise_floor_high: float | None
     control_low: float | None
     control_high: float | None
-    #: Harmonic means of all writers' rate together, without an application and during its runs.
+    #: Harmonic means of the writers' total rate, without an application and during its runs.
     writer_rate_alone_b_s: float | None
     writer_rate_b_s: float | None
     verdict: Verdict
-    #: Runs that do not count: key, outcome, reason.
+    #: Rejected runs: key, outcome, reason.
     rejections: list[dict[str, str]]
-    #: Caveats that belong beside the figures.
+    #: Caveats to show with the figures.
     notes: list[str]
-    #: What the writers did: `write` into the node's memory, or `read` from it; None without any.
+    #: What the writers did: `write` into the node's memory or `read` from it; None without writers.
     direction: str | None = None
     role: Role = field(kw_only=True)
     #: Name of the treatment that it is paired with.
     baseline: str = field(kw_only=True)
     #: Factor -> level.
     factors: dict[str, Level] = field(default_factory=dict, kw_only=True)
-    #: Which figures of merit are better: all that is said of a ratio's direction rests on it.
+    #: Whether lower or higher figures of merit are better; decides which way a ratio is taken.
     better: Better = field(kw_only=True)
-    #: The baseline falls short of what the machine's site file expects.
+    #: The baseline is slower than the site file expects.
     slower_than_reference: bool = False
 
     def __post_init__(self) -> None:
@@ -97,7 +97,7 @@ class Result:
 
 
 def results(samples: pl.DataFrame, asked: StoppingRule = StoppingRule()) -> list[Result]:
-    """One row for each case and each treatment that has a baseline, in the order cases were run."""
+    """One row for each case and each treatment with a baseline, in the order they were run."""
     marked = judged(samples)
     return results_of(marked, pair_table(marked), asked)
 
@@ -115,7 +115,7 @@ def results_of(marked: pl.DataFrame, pairs: pl.DataFrame, asked: StoppingRule) -
 
 @dataclass(frozen=True)
 class _Treated:
-    """A treatment of a case with its ratios, a list a block."""
+    """A treatment of a case with its ratios, one list per block."""
 
     arm: str
     role: Role
@@ -144,9 +144,13 @@ def _row(
     pairs: pl.DataFrame,
     asked: StoppingRule,
 ) -> Result:
-    # Of controls and floors, those that share this one's baseline.
-    beside = {each.role: each.effect for each in treated if each.baseline == this.baseline}
-    effect, noise_floor, control = this.effect, beside.get("floor"), beside.get("control")
+    # The control and the noise floor with the same baseline.
+    same_baseline = {each.role: each.effect for each in treated if each.baseline == this.baseline}
+    effect, noise_floor, control = (
+        this.effect,
+        same_baseline.get("floor"),
+        same_baseline.get("control"),
+    )
     chosen = pairs.filter(pl.col("arm") == this.arm)
     own = of_case.filter(pl.col("arm") == this.arm)
     both = pl.col("arm").cast(pl.String).is_in([this.baseline, this.arm])
@@ -191,7 +195,7 @@ def _row(
 
 
 def levels(text: str) -> dict[str, Level]:
-    """Factor -> level, of the column `factors`."""
+    """Factor -> level, from text of the column `factors`."""
     found: Mapping[str, Level] = json.loads(text)
     return dict(found)
 
@@ -202,7 +206,7 @@ def _median(values: pl.Series) -> float | None:
 
 
 def _rate(of: _Treated, rates: pl.Series) -> float | None:
-    """Harmonic mean of the writers' rates; None where nothing is to be written."""
+    """Harmonic mean of the writers' rates; None for a treatment without writes."""
     if of.role != "effect" or rates.is_empty() or rates.null_count():
         return None
     return mean(rates.to_numpy().tolist(), "higher")

@@ -1,10 +1,10 @@
-"""RDMA and NUMA: the throughput of both sides in every cell.
+"""RDMA and NUMA: throughput of communications and workers in every cell.
 
-A cell is a direction (write,
-read), a place of the buffer (`nic`: the network interface's NUMA node, `other`: another one), and
-what workers on this machine do to the memory of that same node, and from where. Its runs are those
-of the treatments that have these levels, of one case or of several. Rates of communications are
-what the target's device counted, where it counts: received for writes, sent for reads.
+A cell is a direction (write, read), the NUMA node of the buffer (`nic`: that of the network
+interface, `other`: another one), and what workers on this machine do to the memory of the same node
+and where they run. Its runs are those of all treatments with these levels, from one case or
+several. Rates of communications are the target device's counts if it has any: received for writes,
+sent for reads.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ from analysis.statistics.two_samples import ratio_between
 PLACES = ("nic", "other")
 IDLE = "idle"
 LOADS = ("read", "write", "nt_write")
-#: `free`: left to the system.
+#: `free`: placed by the system.
 WORKERS = ("nic", "other", "free")
 _DIRECTIONS = ("write", "read")
 
 
 class Key(NamedTuple):
-    """Which cell."""
+    """Identifies a cell."""
 
     direction: str
     buffer: str
     load: str
-    #: Where workers run; empty where there are none.
+    #: Where workers run; empty without workers.
     workers: str
 
 
@@ -45,36 +45,36 @@ class Cell:
     """One cell, rates in bytes per second; an estimate is None below six runs."""
 
     key: Key
-    #: Every run that counts: communications' rate, and which end reported it.
+    #: Rate of communications in every run that counts, and which end reported it.
     rates_b_s: list[float]
     reported_by: Literal["target", "origin"]
     communications: Estimate | None
-    #: Against the idle cell of the same direction and buffer.
+    #: Ratio to the idle cell with the same direction and buffer.
     of_idle: Estimate | None
-    #: Workers' rate alone and beside communications: medians.
+    #: Median rates of the workers, alone and with communications.
     workers_alone_b_s: float | None
     workers_b_s: float | None
-    #: Share that workers keep beside communications, and beside the control; from pairs.
+    #: Share of their rate that workers keep with communications, and with the control; from pairs.
     kept: Estimate | None
     kept_control: Estimate | None
-    #: Least share of the target's buffer on its node; None: unverified.
+    #: Least share of the target's buffer on its NUMA node; None: unverified.
     on_node_share: float | None
-    #: Least memory of the target's process that cannot be moved, bytes; None: unknown.
+    #: Least memory that the target's process has pinned, bytes; None: unknown.
     pinned_b: float | None
     message_b: int
 
     @property
     def median_b_s(self) -> float | None:
-        """Median of the communications' rates; None without a run that counts."""
+        """Median rate of communications; None if no run counts."""
         return median(self.rates_b_s) if self.rates_b_s else None
 
 
 def cells(
     samples: pl.DataFrame, results: Sequence[Result], provenance: Mapping[str, Any]
 ) -> list[Cell]:
-    """The cells of a run in the order of tables, from its judged samples; none for other runs."""
+    """The cells of a run in table order, from its judged samples; empty for other runs."""
     if not any("numa" in each for each in provenance.values()):
-        return []  # without a look at its samples, which may be a million
+        return []  # without reading its samples, which may be a million
     rows = {(row.case, row.arm): row for row in results}
     of_cell: dict[Key, dict[str, _Treatment]] = {}
     named = samples.lazy().select(
@@ -84,7 +84,7 @@ def cells(
         row = rows.get((case, arm))
         if role == "effect" and (key := key_of(json.loads(factors or "{}"), row)):
             of_case = of_cell.setdefault(key, {})
-            # Names leave out first levels: the shortest has those of any other factor.
+            # Names omit first levels, so the shortest has the first level of every other factor.
             if case not in of_case or len(arm) < len(of_case[case].arm):
                 of_case[case] = _Treatment(case, arm, row, _control(row, results))
     found = {key: _cell(key, list(each.values()), samples) for key, each in of_cell.items()}
@@ -94,7 +94,7 @@ def cells(
 
 
 class _Treatment(NamedTuple):
-    """A treatment of a cell with its result, and that of the control with the same baseline."""
+    """A treatment of a cell with its result and that of the control with the same baseline."""
 
     case: str
     arm: str
@@ -103,9 +103,9 @@ class _Treatment(NamedTuple):
 
 
 def key_of(factors: Mapping[str, Level], row: Result | None = None) -> Key | None:
-    """The cell of a treatment with these levels; None where one is missing or is not of a cell.
+    """The cell of a treatment with these levels; None if a level is missing or invalid.
 
-    The direction is what its writers did (`row`) where it is no factor.
+    If direction is not a factor, it is what the writers did (`row`).
     """
     factors = {"direction": (row and row.direction) or "", **factors}
     direction, buffer, load = (str(factors.get(name)) for name in ("direction", "buffer", "load"))
@@ -151,7 +151,7 @@ def _cell(key: Key, treatments: Sequence[_Treatment], samples: pl.DataFrame) -> 
     )
     by_target = on.height > 0 and on["counted_b_s"].null_count() == 0
     rates = on["counted_b_s" if by_target else "writer_rate_b_s"].drop_nulls().to_list()
-    # Rates of several cases are one set; what workers keep is of one treatment.
+    # Rates of all cases are pooled; the share of workers comes from one treatment.
     row, control = (treatments[0].row, treatments[0].control) if key.load != IDLE else (None, None)
     return Cell(
         key=key,
@@ -170,13 +170,13 @@ def _cell(key: Key, treatments: Sequence[_Treatment], samples: pl.DataFrame) -> 
 
 
 def _least(values: pl.Series) -> float | None:
-    """The least of all runs; None where one has none."""
+    """The least value of all runs; None if any run has none."""
     least = values.min()
     return float(least) if isinstance(least, int | float) and not values.null_count() else None
 
 
 def _kept(row: Result | None) -> Estimate | None:
-    """Share of the rate that is left: the inverse of the slowdown, ends changed over."""
+    """Remaining share of the rate: the inverse of the slowdown, with the bounds swapped."""
     if row is None or row.slowdown is None:
         return None
     assert row.slowdown_low is not None

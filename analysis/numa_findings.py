@@ -1,4 +1,4 @@
-"""What Nelson and Palmieri found of RDMA in NUMA systems, as questions to a run's cells."""
+"""The findings of Nelson and Palmieri on RDMA in NUMA systems, as questions about a run."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from analysis.numa import IDLE, LOADS, WORKERS, Cell, Key
 from analysis.statistics.interval import Estimate
 from analysis.statistics.two_samples import ratio_between
 
-#: Whether a finding holds here; `inconclusive` was measured and decides nothing.
+#: Whether a finding holds here; `inconclusive`: measured, but not decided.
 Finding = Literal["yes", "no", "inconclusive", "not measured"]
-#: Why a finding is neither a plain yes nor a plain no.
+#: Reason for a finding other than a plain yes or no.
 Why = Literal[
     "other way round",
     "within noise",
@@ -30,33 +30,33 @@ Why = Literal[
 
 @dataclass(frozen=True)
 class Answer:
-    """A comparison of two cells' communications that answers a question, or why there is none."""
+    """A comparison of two cells' communications that answers a question, or why none exists."""
 
     #: What is compared, in words.
     what: str
     finding: Finding
-    #: None where the ratio says it.
+    #: None if the ratio is reason enough.
     why: Why | None = None
     ratio: Estimate | None = None
-    #: Medians of the first and the second cell, bytes per second.
+    #: Medians of both cells, bytes per second.
     first_b_s: float | None = None
     second_b_s: float | None = None
-    #: Least memory of a target's process that cannot be moved, bytes, where that is the question.
+    #: Least pinned memory of a target's process, bytes, if that is the question.
     pinned_b: float | None = None
 
 
 @dataclass(frozen=True)
 class Question:
-    """A published finding, as a question to this machine."""
+    """A published finding, as a question about this machine."""
 
     text: str
-    #: What was published, with its figure.
+    #: The published answer, with its figure.
     published: str
     answers: list[Answer]
 
 
 def questions(found: Sequence[Cell], numa_nodes: int) -> list[Question]:
-    """The published findings, answered from the cells of a machine with so many NUMA nodes."""
+    """The published findings, answered from the cells of a machine with `numa_nodes` NUMA nodes."""
     return [
         Question(
             "Without workers, are RDMA writes faster than reads?",
@@ -73,9 +73,9 @@ def questions(found: Sequence[Cell], numa_nodes: int) -> list[Question]:
             ],
         ),
         Question(
-            "Where workers write to the memory of another NUMA node, do RDMA reads of it slow"
-            " down less than RDMA writes to it?",
-            "yes, reads are up to 3.7 times as fast",
+            "If workers write to the memory of another NUMA node, do RDMA reads from it slow down"
+            " less than RDMA writes to it?",
+            "yes, reads are up to 3.7 times as fast as writes",
             [
                 _answer(
                     f"read against write, workers {_place(workers, workers=True)}",
@@ -88,12 +88,12 @@ def questions(found: Sequence[Cell], numa_nodes: int) -> list[Question]:
             ],
         ),
         Question(
-            "With the buffer on the interface's NUMA node, do RDMA writes gain where all workers"
-            " run on that node, against workers that run anywhere?",
-            "yes, they are 3.6 to 5 times as fast",
+            "With the buffer on the interface's NUMA node, are RDMA writes faster if all workers"
+            " run on that node, compared with workers that run anywhere?",
+            "yes, 3.6 to 5 times as fast",
             [
                 _answer(
-                    f"workers on the interface's node against anywhere, which {load}",
+                    f"workers ({load}) on the interface's node against anywhere",
                     found,
                     Key("write", "nic", load, "nic"),
                     Key("write", "nic", load, "free"),
@@ -105,7 +105,7 @@ def questions(found: Sequence[Cell], numa_nodes: int) -> list[Question]:
             ],
         ),
         Question(
-            "Are the pages of the communications' buffer locked, so that its NUMA node must be"
+            "Are the pages of the communication buffer locked, so that its NUMA node must be"
             " chosen beforehand?",
             "yes, RDMA-accessed pages cannot be moved",
             [_locked(found)],
@@ -144,7 +144,7 @@ def _answer(
 
 
 def _finding(ratio: Estimate | None, *, nodes_measured: bool) -> tuple[Finding, Why | None]:
-    """Whether a ratio is above 1; one of too few NUMA nodes answers another question."""
+    """Whether a ratio is above 1; with too few NUMA nodes it answers another question."""
     if ratio is None:
         return "inconclusive", "too few runs"
     if not nodes_measured:
@@ -155,8 +155,8 @@ def _finding(ratio: Estimate | None, *, nodes_measured: bool) -> tuple[Finding, 
 
 
 def _locked(found: Sequence[Cell]) -> Answer:
-    """From what the kernel says of the target's process: memory pinned for a device."""
-    what = "memory of the target's process that cannot be moved (VmPin)"
+    """Answer from the kernel's count of memory that the target's process has pinned."""
+    what = "pinned memory of the target's process (VmPin)"
     known = [(cell.pinned_b, cell.message_b) for cell in found if cell.pinned_b is not None]
     if not known:
         return Answer(what, "not measured", "pinning unknown")

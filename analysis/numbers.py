@@ -1,16 +1,16 @@
-"""Figures as people read them: prefixes, digits, and effects that never go without interval."""
+"""Figures as text: prefixes, digits, and effects, which always have an interval."""
 
 from __future__ import annotations
 
 import math
 
-#: Stands where there is no figure.
+#: Shown if there is no figure.
 NONE = "-"
 _PREFIXES = {"B/s": "kMGTP", "B": "kMGTP", "1/s": "kMGTP"}
 
 
 def scale(value: float | None, unit: str) -> tuple[float, str]:
-    """What to divide figures near `value` by, and the unit then: (1e9, 'GB/s') for 14e9 'B/s'.
+    """Divisor and unit for figures near `value`: (1e9, 'GB/s') for 14e9 'B/s'.
 
     Only powers of 1000 are used; a unit without known prefixes, such as 's', stays as it is.
     """
@@ -23,7 +23,7 @@ def scale(value: float | None, unit: str) -> tuple[float, str]:
 
 
 def number(value: float | None, digits: int = 4) -> str:
-    """`value` with so many significant digits, without exponent: 14.20, 372.0, 0.003170."""
+    """`value` with `digits` significant digits, without exponent: 14.20, 372.0, 0.003170."""
     if value is None:
         return NONE
     if value == 0:
@@ -41,7 +41,7 @@ def quantity(value: float | None, unit: str, digits: int = 4) -> str:
 
 
 def spread(mean: float, sd: float, unit: str = "") -> tuple[str, str]:
-    """A mean to four digits, its standard deviation to as many places: `23.57 GB/s`, `± 0.78`."""
+    """Mean to four digits, standard deviation to as many places: `23.57 GB/s`, `± 0.78`."""
     factor, scaled = scale(mean, unit)
     text = number(mean / factor)
     places = len(text.partition(".")[2])
@@ -49,22 +49,22 @@ def spread(mean: float, sd: float, unit: str = "") -> tuple[str, str]:
 
 
 def signed(value: float, places: int = 0) -> str:
-    """A change with its sign, none where it rounds to nothing: `+0.3`, `0`; with a minus sign."""
+    """A change with its sign, none if it rounds to 0: `+0.3`, `0`; with a true minus sign."""
     text = f"{value:+.{places}f}"
     return text[1:] if float(text) == 0 else text.replace("-", "\u2212")
 
 
 def interval(low: float | None, high: float | None) -> str:
-    """An interval of ratios: `1.321-1.382`. Raises ValueError for half of one."""
+    """An interval of ratios: `1.321-1.382`. Raises ValueError if one bound is missing."""
     if low is None and high is None:
         return NONE
     if low is None or high is None:
-        raise ValueError("half an interval")
+        raise ValueError("interval with one bound only")
     return f"{low:.3f}-{high:.3f}"
 
 
 def effect(value: float | None, low: float | None, high: float | None) -> tuple[str, str]:
-    """A ratio and its interval as two texts. Raises ValueError for a ratio without interval."""
+    """A ratio and its interval as two strings. Raises ValueError for a ratio without interval."""
     if value is None:
         return NONE, interval(low, high)
     if low is None or high is None:

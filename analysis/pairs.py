@@ -1,4 +1,4 @@
-"""From samples to pairs: what counts, what does not and why, and the ratios within pairs."""
+"""From samples to pairs: which runs count, why others do not, and the ratios within pairs."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ _RATES = ["writer_rate_alone_b_s", "writer_rate_b_s"]
 def judged(samples: pl.DataFrame) -> pl.DataFrame:
     """`samples` with the column `status`: `counts`, `warm-up` or `rejected`.
 
-    Whatever the record says, a sample of an effect does not count where no writer wrote: its
-    `reason` then says so. A timetable with no writer at work at a time asks for none.
+    A sample of an effect is rejected if no writer wrote, whatever its record says; its `reason`
+    then says so. A timetable of 0 writers needs none.
     """
     kept = pl.col("outcome").cast(pl.String) == "kept"
     asked = (pl.col("role") == "effect") & (pl.col("timetable") != 0).fill_null(True)
     idle = kept & asked & ~(pl.col("writer_rate_b_s") > 0).fill_null(False)
     return samples.with_columns(
-        reason=pl.when(idle).then(pl.lit("no writer wrote meanwhile")).otherwise("reason"),
+        reason=pl.when(idle).then(pl.lit("no writer wrote during the run")).otherwise("reason"),
         status=pl.when(~kept | idle)
         .then(pl.lit("rejected"))
         .when("warmup")
@@ -34,7 +34,7 @@ def judged(samples: pl.DataFrame) -> pl.DataFrame:
 
 
 def in_order(treatments: Iterable[str]) -> list[str]:
-    """Treatments as `analysis.arms.in_order`, those of one arm by their levels: 5 before 10."""
+    """Treatments as `analysis.arms.in_order`, those of one arm in natural order: 5 before 10."""
 
     def natural(name: str) -> list[tuple[float, str]]:
         parts = re.split(r"(\d+(?:\.\d+)?)", name)
@@ -46,26 +46,25 @@ def in_order(treatments: Iterable[str]) -> list[str]:
 def counted(marked: pl.LazyFrame, *columns: str) -> pl.DataFrame:
     """Case, block, pair, arm and `columns` of the `judged` runs that count.
 
-    Of a run that was repeated, the last attempt.
+    Of a repeated run, the last attempt that counts.
     """
     runs = marked.filter(pl.col("status") == "counts").select(*_PAIR, "arm", *columns).collect()
     return runs.unique([*_PAIR, "arm"], keep="last", maintain_order=True)
 
 
 def pair_table(samples: pl.DataFrame) -> pl.DataFrame:
-    """One row for each pair and treatment of which both its run and its baseline's count.
+    """One row for each pair and treatment whose run and baseline run both count.
 
     Columns: case, block, pair, arm, baseline, start_s, `off` and `on` (the figures of merit of
     the baseline and of the treatment), `ratio` (slowdown: times on/off, rates off/on),
     writer_rate_alone_b_s, writer_rate_b_s; in the order of `samples`, which may be those of
-    `judged` already. Files hold samples in order of time. Of a run that was repeated, the last
-    attempt stands. Raises InputError where samples that share a baseline disagree on unit or
-    direction.
+    `judged` already. Files hold samples in order of time. Of a repeated run, the last attempt that
+    counts is used. Raises InputError if samples that share a baseline differ in unit or direction.
     """
     _refuse_mixtures(samples)
     marked = samples if "status" in samples.columns else judged(samples)
     cases = marked["case"].unique(maintain_order=True)
-    # One case at a time: the largest part of a report's memory is made here.
+    # One case at a time: most of a report's memory is used here.
     each = (_pairs(marked.lazy().filter(pl.col("case") == case)) for case in cases)
     return pl.concat([_pairs(marked.head(0).lazy()), *each])
 
@@ -87,7 +86,7 @@ def _pairs(marked: pl.LazyFrame) -> pl.DataFrame:
 def pairless(samples: pl.DataFrame, treatments: Iterable[str]) -> dict[str, str]:
     """Treatments without a pair that counts -> why their last run, or their baseline's, does not.
 
-    `treatments` are names of some that have a baseline. One that was never run may owe it to a
+    `treatments` are names of treatments with a baseline. If one was never run, the reason may be a
     baseline that failed before it.
     """
     marked = judged(samples)
@@ -106,7 +105,7 @@ def pairless(samples: pl.DataFrame, treatments: Iterable[str]) -> dict[str, str]
 
 
 def ratio_blocks(pairs: pl.DataFrame, case: str, arm: str) -> list[list[float]]:
-    """The ratios of one case and treatment, a list for each block, for `blocked_median`."""
+    """The ratios of one case and treatment, one list per block, for `blocked_median`."""
     chosen = pairs.filter(pl.col("case") == case, pl.col("arm") == arm)
     blocks = chosen.group_by("block", maintain_order=True).agg("ratio")
     return blocks["ratio"].to_list()
@@ -121,6 +120,6 @@ def _refuse_mixtures(samples: pl.DataFrame) -> None:
     if mixed.height:
         case, baseline, units, _ = mixed.row(0)
         raise InputError(
-            f"case '{case}': samples of '{baseline}' and of what is paired with it must share one"
-            f" fom_unit and fom_better: {', '.join(sorted(units))}"
+            f"case '{case}': samples of '{baseline}' and of the treatments paired with it must"
+            f" have the same fom_unit and fom_better: {', '.join(sorted(units))}"
         )

@@ -1,4 +1,4 @@
-"""The published figures of Groves, Grant and Arnold 2016, as `paper.json` holds them."""
+"""The published figures of Groves, Grant and Arnold (2016), from `paper.json`."""
 
 from __future__ import annotations
 
@@ -10,6 +10,6 @@ from typing import Any
 
 @cache
 def paper() -> dict[str, Any]:
-    """Tables and headline figures; every list and its unit as the key names it."""
+    """Tables and headline figures; keys name each list and its unit."""
     record: dict[str, Any] = json.loads(Path(__file__).with_name("paper.json").read_text())
     return record

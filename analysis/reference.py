@@ -1,7 +1,7 @@
-"""Is the machine slower than it was known to be? Its own `off` against what its site file expects.
+"""Is the machine slower than it should be? Compares `off` with the references of its site file.
 
-`references` of a site file names cases and the figure of merit, in SI units, that they are known to
-reach without writers; `reference_tolerance` is the share by which they may fall short of it.
+`references` of a site file holds the figure of merit, in SI units, that each case should reach
+without writers; `reference_tolerance` is the share by which it may fall short.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from analysis.run import RunHeader
 from analysis.sample import Better
 
 
-def hold_against_references(rows: Iterable[Result], header: RunHeader) -> list[Result]:
-    """The rows, flagged and with a note where the baseline falls short of the machine's reference.
+def compare_with_references(rows: Iterable[Result], header: RunHeader) -> list[Result]:
+    """The rows; those whose baseline falls short of the machine's reference have a flag and a note.
 
-    A reference is for the case as it is at its first levels: other baselines are held against none.
+    A reference applies to the case at its first levels; other baselines have none.
     """
     site = header.facts.get("site") or {}
     references: dict[str, float] = site.get("references") or {}
     tolerance = float(site.get("reference_tolerance") or 0.0)
-    told = []
+    found = []
     for row in rows:
         reference = references.get(row.case) if row.baseline == BASELINE else None
         if reference is not None and _falls_short(row, reference, tolerance):
@@ -32,8 +32,8 @@ def hold_against_references(rows: Iterable[Result], header: RunHeader) -> list[R
                 f" {reference:.4g} {row.unit} within {tolerance:.0%} was expected"
             )
             row = replace(row, slower_than_reference=True, notes=[note, *row.notes])
-        told.append(row)
-    return told
+        found.append(row)
+    return found
 
 
 def bounds(better: Better, tolerance: float) -> tuple[float | None, float | None]:

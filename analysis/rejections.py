@@ -1,4 +1,4 @@
-"""Why runs do not count, in few lines."""
+"""Reasons for rejected runs, grouped."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ _NUMBER = re.compile(r"\d+(?:\.\d+)?")
 
 @dataclass(frozen=True)
 class Kind:
-    """Runs that do not count for the same reason."""
+    """Runs rejected for the same reason."""
 
     outcome: str
-    #: The reason; numbers that differ between the runs are dots.
+    #: The reason; numbers that differ between the runs are replaced by dots.
     reason: str
     times: int
 
 
-def kinds(lost: Iterable[tuple[str, str]]) -> list[Kind]:
-    """Groups (outcome, reason) of runs whose reasons differ in numbers alone; commonest first."""
+def kinds(rejected: Iterable[tuple[str, str]]) -> list[Kind]:
+    """Groups (outcome, reason) of runs whose reasons differ only in numbers; commonest first."""
     groups: dict[tuple[str, str], list[str]] = {}
-    for outcome, reason in lost:
+    for outcome, reason in rejected:
         groups.setdefault((outcome, _NUMBER.sub("0", reason)), []).append(reason)
     found = [
         Kind(outcome, _common(reasons), len(reasons)) for (outcome, _), reasons in groups.items()
@@ -31,7 +31,7 @@ def kinds(lost: Iterable[tuple[str, str]]) -> list[Kind]:
 
 
 def _common(reasons: list[str]) -> str:
-    """One text for reasons that differ in numbers alone."""
+    """One text for reasons that differ only in numbers."""
     numbers = zip(*(_NUMBER.findall(reason) for reason in dict.fromkeys(reasons)), strict=True)
     shared = iter([same[0] if len(set(same)) == 1 else "..." for same in numbers])
     return _NUMBER.sub(lambda _: next(shared), reasons[0])

@@ -1,11 +1,11 @@
-"""A run: one execution of a campaign on a machine, and the layout of its folder.
+"""A run: one execution of a campaign on a machine. Layout of its folder:
 
 run.json                 this header
-samples/CASE.jsonl       one sample a line (`analysis.sample.Sample`), only ever appended to
-counters/CASE.jsonl      what tools counted in each run's ranks (`analysis.counters`)
-provenance/SHA256.json   how runs were made; samples name these files
-logs/CASE/BLOCK/         what the application, the writers and ReFrame printed
-report/                  report.html and the data behind it; can be made again at any time
+samples/CASE.jsonl       one sample per line (`analysis.sample.Sample`), append only
+counters/CASE.jsonl      counts of tools in each run's ranks (`analysis.counters`)
+provenance/SHA256.json   how runs were made; samples refer to these files
+logs/CASE/BLOCK/         output of the application, the writers and ReFrame
+report/                  report.html and its data; can be rebuilt at any time
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ SCHEMA_VERSION = 1
 
 @dataclass(frozen=True)
 class RunHeader:
-    """What was asked of which machine."""
+    """The campaign, the machine, and facts about both."""
 
     #: Name of the run's folder: CAMPAIGN-MACHINE-STARTED.
     run: str
@@ -34,24 +34,24 @@ class RunHeader:
     started_s: float
     #: Unix time; None while the run is not complete.
     finished_s: float | None
-    #: SHA-256 of the resolved campaign and machine: a run resumes only under the same one.
+    #: SHA-256 of the resolved campaign and machine; a run resumes only if it is the same.
     digest: str
     #: Text of the campaign file.
     campaign_text: str
-    #: Pairs a case: at least, at most, and the relative half-width of the interval to reach.
+    #: Pairs per case: minimum, maximum, and the target for the interval's relative half-width.
     pairs_floor: int
     pairs_cap: int
     precision: float | None
-    #: Facts of the machine, as detected (`injection.machine.host`) and as its site file says.
+    #: Facts of the machine, detected (`injection.machine.host`) and from its site file.
     facts: dict[str, Any] = field(default_factory=dict)
     #: Name -> version of the software that made the run.
     versions: dict[str, str] = field(default_factory=dict)
-    #: Commit of this project, with `+` where the tree was changed; None outside a checkout.
+    #: Commit of this project, with `+` if files were changed; None outside a checkout.
     commit: str | None = None
     schema: int = SCHEMA_VERSION
 
     def as_dict(self) -> dict[str, Any]:
-        """The header as `run.json` holds it."""
+        """The header as written to `run.json`."""
         return asdict(self)
 
 
@@ -59,12 +59,12 @@ _HEADER = TypeAdapter(RunHeader)
 
 
 def load_header(run: Path) -> RunHeader:
-    """The header of the run in folder `run`. Raises InputError for none and for a newer one."""
+    """The header of the run in folder `run`. Raises InputError if missing, invalid or newer."""
     path = run / "run.json"
     try:
         text = path.read_bytes()
     except (FileNotFoundError, NotADirectoryError) as error:
-        raise InputError(f"{run}: no run here (it has no run.json)") from error
+        raise InputError(f"{run}: not a run folder (no run.json)") from error
     try:
         header = _HEADER.validate_json(text)
     except ValidationError as error:
@@ -74,13 +74,13 @@ def load_header(run: Path) -> RunHeader:
     if header.schema > SCHEMA_VERSION:
         raise InputError(
             f"{path}: field 'schema' is {header.schema}, must be at most {SCHEMA_VERSION}; "
-            "a newer nimc wrote this, read it with that one"
+            "written by a newer nimc, use that version"
         )
     return header
 
 
 def save_header(run: Path, header: RunHeader) -> None:
-    """Writes `run.json`; whoever reads meanwhile sees the old or the new one, never half of it."""
+    """Writes `run.json` atomically: readers see the old or the new file, never a partial one."""
     path = run / "run.json"
     partial = path.with_suffix(".json.partial")
     with partial.open("w", encoding="utf-8") as file:

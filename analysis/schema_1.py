@@ -1,7 +1,7 @@
-"""Samples of schema 1, as those of schema 2: what their arms and provenance say is made a column.
+"""Converts samples of schema 1 to schema 2, from their arms and provenance.
 
-Schema 1 knew no factors: every level was a case of its own, all arms of a case were paired with
-`off`, and the campaign `numa` kept the levels of a case in its provenance.
+Schema 1 had no factors: every level was a separate case, all arms of a case were paired with `off`,
+and the campaign `numa` recorded the levels of a case in its provenance.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ import polars as pl
 from analysis.arms import BASELINE, arm_of
 from analysis.sample import Level
 
-#: Factors of `provenance["numa"]`, and those of them that only what is written has.
+#: Factors of `provenance["numa"]`, and those of them that only effects have.
 _NUMA, _WRITES = ("buffer", "load", "workers", "direction"), ("direction",)
 
 
 def with_treatments(samples: pl.DataFrame) -> pl.DataFrame:
-    """`samples` with `role` and `baseline` wherever they lack a role."""
+    """`samples` with `role` and `baseline` filled in where `role` is null."""
     if not samples["role"].null_count():
         return samples
     old = pl.col("role").is_null()
@@ -35,7 +35,7 @@ def with_treatments(samples: pl.DataFrame) -> pl.DataFrame:
 
 
 def with_numa_factors(samples: pl.DataFrame, provenance: Mapping[str, Any]) -> pl.DataFrame:
-    """`samples` with the factors that the campaign `numa` kept in provenance: SHA-256 -> facts."""
+    """`samples` with the factors that the campaign `numa` recorded in `provenance`."""
     levels = {
         sha: {name: cell[name] for name in _NUMA if cell[name] is not None}
         for sha, record in provenance.items()

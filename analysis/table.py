@@ -15,9 +15,9 @@ from analysis.numbers import NONE, effect, interval, number, scale
 from analysis.rejections import kinds
 from analysis.verdict import Verdict
 
-#: Columns that the table needs.
+#: Columns of text that the table needs.
 WIDTH = 100
-#: Reasons for rejections shown at most.
+#: Most reasons for rejections shown.
 _REASONS = 8
 _STYLE: dict[Verdict, str] = {
     Verdict.CONTENTION: "bold red",
@@ -27,20 +27,20 @@ _STYLE: dict[Verdict, str] = {
 
 
 def console() -> Console:
-    """Where tables are printed: as wide as the terminal, or 100 columns into a file or pipe."""
+    """The console for tables: as wide as the terminal, 100 columns into a file or pipe."""
     terminal = Console()
     return terminal if terminal.is_terminal else Console(width=WIDTH)
 
 
 def results_table(rows: Sequence[Result], contrasts: Sequence[Contrast] = ()) -> RenderableType:
-    """Effects with what they are held against, one row each, their caveats, and what levels cost.
+    """One row per effect with its noise floor and control, then caveats, prices and gains.
 
-    Controls and noise floors have columns of their own; a case with nothing else shows them.
+    Controls and noise floors are columns; they are rows only in a case without effects.
     """
     effects = {row.case for row in rows if row.role == "effect"}
     shown = [row for row in rows if row.role == "effect" or row.case not in effects]
     if not shown:
-        return Text("no result: no run of any arm but 'off'")
+        return Text("no result: only the arm 'off' was run")
     table = _table()
     table.add_column("workload", overflow="fold", min_width=8, max_width=12)
     for name in ("off", "on", "slowdown", "noise floor", "control", "GB/s written"):
@@ -62,9 +62,9 @@ def _cells(row: Result) -> list[RenderableType]:
     def fom(value: float | None) -> str:
         return number(value / divisor) if value is not None else NONE
 
-    arm, _, told = row.arm.partition(LEVELS)
+    arm, _, suffix = row.arm.partition(LEVELS)
     name = row.case if arm == "on" else f"{row.case} {arm}"
-    levels = [level.partition("=") for level in told.split(",") if level]
+    levels = [level.partition("=") for level in suffix.split(",") if level]
     named = [name, *(f"{factor.replace('_', ' ')} {at}" for factor, _, at in levels)]
     writers = ""
     if row.writer_rate_b_s is not None and row.writer_rate_alone_b_s is not None:
@@ -84,7 +84,7 @@ def _cells(row: Result) -> list[RenderableType]:
 
 
 def _prices(contrasts: Sequence[Contrast]) -> list[RenderableType]:
-    """What levels cost without writers and help with them; nothing where no levels are crossed."""
+    """Price and gain of each level; empty without factors of the application."""
     if not contrasts:
         return []
     table = _table()
@@ -110,7 +110,7 @@ def _prices(contrasts: Sequence[Contrast]) -> list[RenderableType]:
 
 
 def _below(rows: Sequence[Result]) -> list[Text]:
-    """Caveats once each, and why runs were rejected."""
+    """Caveats, each once, and reasons for rejections."""
     lines = []
     notes = dict.fromkeys((row.case, note) for row in rows for note in row.notes)
     lines += [f"{case}: {note}" for case, note in notes]

@@ -1,7 +1,7 @@
-"""Quantities as people write them (`64KiB`, `1GB/s`, `5y`, `46k`), read strictly into SI.
+"""Strict parser of quantities (`64KiB`, `1GB/s`, `5y`, `46k`) into SI units.
 
-A number is followed at once by its unit, spelled exactly as in the tables below. What could mean
-two things (`5m`, `64K`, `1Gb/s`) is refused.
+The unit follows the number without a space and is spelled exactly as in the tables below.
+Ambiguous units (`5m`, `64K`, `1Gb/s`) are errors.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _QUANTITY = re.compile(r"(\d+(?:\.\d+)?)([A-Za-z/]*)", re.ASCII)
 
 def duration_s(text: str, field: str) -> float:
     """`5y`, `1s`, `250ms` as seconds. Raises InputError, which names `field`."""
-    return _read(text, field, SECONDS, "a length of time", "30s")
+    return _read(text, field, SECONDS, "a duration", "30s")
 
 
 def size_b(text: str, field: str) -> int:
@@ -60,7 +60,7 @@ def rate_b_s(text: str, field: str) -> float:
 
 def count(text: str, field: str) -> int:
     """`46k`, `64` as a whole number. Raises InputError, which names `field`."""
-    return _whole(_read(text, field, COUNT, "a count", "46k"), text, field, "things")
+    return _whole(_read(text, field, COUNT, "a count", "46k"), text, field, "items")
 
 
 def _read(text: str, field: str, units: Mapping[str, float], what: str, example: str) -> float:

@@ -1,4 +1,4 @@
-"""What may be said of an effect, in one phrase."""
+"""Verdicts: the conclusion about an effect, in one phrase."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from analysis.statistics.interval import Estimate
 
 
 class Verdict(str, Enum):
-    """What may be said; the value is what people and files read."""
+    """The conclusion; the value is used in text and files."""
 
     TOO_FEW_PAIRS = "too few pairs"
     INCONCLUSIVE = "inconclusive"
@@ -18,7 +18,7 @@ class Verdict(str, Enum):
     NO_CONTROL = "control missing"
     NOT_ABOVE_CONTROL = "not above the control"
     CONTENTION = "memory contention"
-    #: Rows that are themselves what others are held against.
+    #: Rows that effects are compared with.
     NOISE_FLOOR = "noise floor"
     CONTROL = "control"
 
@@ -26,24 +26,25 @@ class Verdict(str, Enum):
 
     @property
     def is_open(self) -> bool:
-        """Whether the campaign's question is left open."""
+        """Whether the campaign's question is undecided."""
         return self in (Verdict.TOO_FEW_PAIRS, Verdict.INCONCLUSIVE)
 
 
-#: Verdict -> what it tells; the order is that in which they are decided.
+#: Verdict -> its meaning, in the order in which they are decided.
 MEANING: dict[Verdict, str] = {
-    Verdict.TOO_FEW_PAIRS: "Fewer pairs count than the campaign asks for, or fewer than six.",
-    Verdict.INCONCLUSIVE: "The interval is too wide: wider than asked for, or into the noise floor "
+    Verdict.TOO_FEW_PAIRS: "Fewer pairs count than the campaign requires, or fewer than six.",
+    Verdict.INCONCLUSIVE: "The interval is too wide: wider than requested, or into the noise floor "
     "although the median lies beyond it.",
-    Verdict.NO_NOISE_FLOOR: "No A/A interval: nothing to hold the effect against.",
-    Verdict.NO_EFFECT: "The median lies within what off against off shows.",
-    Verdict.SPEED_UP: "Faster than off by more than off against off shows.",
+    Verdict.NO_NOISE_FLOOR: "No A/A interval to compare the effect with.",
+    Verdict.NO_EFFECT: "The median lies within the noise floor (off against off).",
+    Verdict.SPEED_UP: "Faster than off, by more than the noise floor (off against off).",
     Verdict.NO_CONTROL: "Slower, but origin and target share a host and no control was run.",
     Verdict.NOT_ABOVE_CONTROL: "Slower, but a process that only keeps a core busy may cost as"
     " much.",
-    Verdict.CONTENTION: "Slower than off against off and than the control, where one is needed.",
-    Verdict.NOISE_FLOOR: "Off against off: what is seen when nothing is done.",
-    Verdict.CONTROL: "A busy process in the writer's place: what is seen without any write.",
+    Verdict.CONTENTION: "Slower than off, by more than the noise floor and, where one is needed,"
+    " the control.",
+    Verdict.NOISE_FLOOR: "Off against off: the differences seen without any treatment.",
+    Verdict.CONTROL: "A busy process instead of the writer: the slowdown seen without any write.",
 }
 
 
@@ -57,12 +58,12 @@ def judge(
     precision: float | None,
     same_host: bool,
 ) -> Verdict:
-    """The verdict on the slowdown `effect`, held against the noise floor and the control.
+    """The verdict on the slowdown `effect`, compared with the noise floor and the control.
 
-    An effect counts only where its whole interval lies beyond 1 and beyond the whole interval of
-    the noise floor; where only its median does, nothing is decided. Where origin and target share
-    a host, or a control was run anyway, the interval must lie above the control's whole interval
-    as well. So the rule errs towards naming no cause.
+    An effect counts only if its whole interval lies beyond 1 and beyond the whole interval of the
+    noise floor; if only its median does, it is inconclusive. If origin and target share a host, or
+    a control was run anyway, the interval must lie above the control's whole interval as well. So
+    the rule errs towards naming no cause.
     """
     if effect is None or pairs < pairs_floor:
         return Verdict.TOO_FEW_PAIRS

@@ -1,8 +1,8 @@
 """How many nodes receive a checkpoint at once, when each node checkpoints on its own.
 
-Seed 000, section VI: nodes write checkpoints without coordination, as often as Daly's estimate
-advises for the whole system. At any time the share write / (interval + write) of the nodes is
-writing; where those writes go to the memory of other nodes, that many nodes receive one.
+Groves, Grant and Arnold (2016), section VI: nodes write checkpoints without coordination, at Daly's
+interval for the whole system. At any time the share write / (interval + write) of the nodes is
+writing; if those writes go to the memory of other nodes, as many nodes receive one.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from analysis.daly import in_range, optimum_interval_s
 from analysis.errors import InputError
 from analysis.paper import paper
 
-#: Seed 000, section VI: mean time to interrupt of a node, and the constant share of Table V.
+#: Mean time to interrupt of a node (section VI), and the constant share of Table V.
 PAPER_NODE_MTTI_S = 5 * units.SECONDS["y"]
 PAPER_SHARE = 0.002
 
-#: What a column of Table V may count: writers at work at a time, or writes begun in a second.
+#: What a column of Table V may count: concurrent writers, or writes started per second.
 Measure = Literal["concurrent_writers_exact", "writes_per_s"]
 
 _MESSAGES = re.compile(r"(\S+) messages of (\S+) at (\S+)")
-#: Lengths of a write between which one that gives a published count is looked for, seconds.
+#: Range of write durations searched for a published count, seconds.
 _SHORTEST_S, _LONGEST_S = 1e-6, 1e3
 
 
@@ -37,12 +37,12 @@ class Writers:
     #: Mean time to interrupt of the system, and the work between two checkpoints, seconds.
     mtti_s: float
     interval_s: float
-    #: Writes in progress at a time, rounded to whole ones and as computed.
+    #: Writes in progress at a time, rounded and as computed.
     concurrent_writers: int
     concurrent_writers_exact: float
-    #: Writes that begin in a second.
+    #: Writes started per second.
     writes_per_s: float
-    #: Whether Daly's series holds there; else the interval is the mean time to interrupt.
+    #: Whether Daly's series is valid; else the interval is the mean time to interrupt.
     in_range: bool
 
 
@@ -50,11 +50,11 @@ def concurrent_writers(nodes: int, node_mtti_s: float, write_s: float) -> Writer
     """Writers of `nodes` nodes that checkpoint at Daly's interval.
 
     `node_mtti_s` is the mean time to interrupt of one node; nodes fail independently, so that of
-    the system is its `nodes`-th part. `write_s` is the length of one write. Raises InputError
+    the system is `node_mtti_s / nodes`. `write_s` is the duration of one write. Raises InputError
     for values not above 0.
     """
     if nodes < 1:
-        raise InputError(f"nodes: {nodes} is not a number of nodes; allowed: 1 and above")
+        raise InputError(f"nodes: {nodes} must be 1 or more")
     mtti_s = node_mtti_s / nodes
     interval_s = optimum_interval_s(write_s, mtti_s)
     per_s = nodes / (interval_s + write_s)
@@ -80,7 +80,7 @@ def write_length_s(text: str, field: str) -> float:
     if phrase is None:
         if " " in text:
             raise InputError(
-                f"{field}: {text!r} is not a length of a write; "
+                f"{field}: {text!r} is not the duration of a write; "
                 "write 1s, or 46k messages of 64KiB at 3.2GB/s"
             )
         return units.duration_s(text, field)
@@ -88,16 +88,16 @@ def write_length_s(text: str, field: str) -> float:
     size_b = units.size_b(phrase[2], field)
     rate_b_s = units.rate_b_s(phrase[3], field)
     if not rate_b_s > 0:
-        raise InputError(f"{field}: {text!r} never ends at a rate of 0; allowed: above 0")
+        raise InputError(f"{field}: {text!r} has a rate of 0; allowed: above 0")
     return number * size_b / rate_b_s
 
 
 def write_range_s(
     published: Mapping[int, int], node_mtti_s: float, measure: Measure
 ) -> tuple[float, float] | None:
-    """Shortest and longest write that yield the whole numbers `published` (nodes -> number).
+    """Shortest and longest write that yield the numbers `published` (nodes -> number).
 
-    None where no one length yields all of them.
+    None if no single duration yields all of them.
     """
 
     def length_s(nodes: int, value: float) -> float:
@@ -112,7 +112,7 @@ def write_range_s(
 
 
 def _bisect(function: Callable[[float], float], value: float) -> float:
-    """Where a monotonic function of a length takes `value`, or the nearer end of the range."""
+    """Where a monotonic function of a duration is `value`, or the nearer end of the range."""
     low, high = _SHORTEST_S, _LONGEST_S
     rising = function(high) > function(low)
     for _ in range(80):
@@ -123,7 +123,7 @@ def _bisect(function: Callable[[float], float], value: float) -> float:
 
 @dataclass(frozen=True)
 class Column:
-    """A column of Table V beside what is computed for it; one entry a node count."""
+    """A column of Table V, published and computed; one entry per node count."""
 
     name: str
     how: str
@@ -133,15 +133,15 @@ class Column:
 
     @property
     def agrees(self) -> bool:
-        """Whether every number is the published one."""
+        """Whether all numbers match."""
         return self.published == self.computed
 
 
 def table_5() -> tuple[list[int], list[Column]]:
     """Table V of Groves, Grant and Arnold (2016): node counts, and columns published and computed.
 
-    The FDR column stands twice: with the write of 0.5 s that the paper states, from which it does
-    not follow, and with the effective length from which it follows as writes a second.
+    The FDR column appears twice: with the write of 0.5 s stated in the paper, which does not give
+    it, and with the effective duration that does, as writes per second.
     """
     table = paper()["table_5_concurrent_writers"]
     nodes: list[int] = table["node_count"]
@@ -170,7 +170,7 @@ def table_5() -> tuple[list[int], list[Column]]:
         ),
         Column(
             "daly_fdr_offload",
-            f"writes a second, effective write of {effective_s:g} s "
+            f"writes per second, effective write of {effective_s:g} s "
             f"(any of {effective[0]:.3f} to {effective[1]:.3f} s)",
             effective_s,
             fdr,

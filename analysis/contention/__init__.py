@@ -1,4 +1,4 @@
 """The contention model: how computations and communications share a node's memory.
 
-`the paper` here is that of Denis, Jeannot and Swartvagher.
+In this package, `the paper` is that of Denis, Jeannot and Swartvagher (RR-9451).
 """

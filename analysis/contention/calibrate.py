@@ -1,8 +1,8 @@
-"""Which number of cores to measure next, so that a few points tell as much as a full sweep.
+"""Chooses which number of cores to measure next, so that a few points replace a full sweep.
 
-The ends come first. Then the likeliest models of the points so far are asked where they disagree
-most, and that number is measured; where they agree, the middle of the widest gap is. A placement
-is done when the models agree everywhere to within a tolerance, or its share of points is used up.
+The ends come first. Then the number is measured on which the likeliest models of the points so far
+disagree most; where they agree, the middle of the widest gap. A placement is done when the models
+agree everywhere to within a tolerance, or its points are used up.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from analysis.contention.parameters import Parameters
 from analysis.contention.predict import alone, shared
 from analysis.contention.sweep import Point
 
-#: Models further than this from the best one in the information criterion have no say.
+#: Models whose information criterion exceeds the best one by more than this are ignored.
 PLAUSIBLE = 10.0
-#: How many models are asked.
+#: Number of models compared.
 COMMITTEE = 8
-#: Relative disagreement below which another measurement would tell nothing.
+#: Relative disagreement below which another measurement would add nothing.
 TOLERANCE = 0.01
 
-#: Measures one number of cores: (n, whether communications alone are wanted as well).
+#: Measures one number of cores: (n, whether to measure communications alone as well).
 Measure = Callable[[int, bool], Point]
 
 
 def next_n(points: list[Point], cores: int, most: int) -> int | None:
-    """The number of cores to measure next on a placement, or None when it is done.
+    """The number of cores to measure next on a placement; None when it is done.
 
     `points` are those measured so far, `cores` the socket's, `most` the points that may be spent.
     """
@@ -60,22 +60,22 @@ def calibrate(measure: Measure, cores: int, most: int) -> list[Point]:
 
 
 def points_allowed(cores: int) -> int:
-    """Points a placement for a third of a full sweep's runs, at least the ends and one between.
+    """Points per placement for a third of a full sweep's runs; at least both ends and one between.
 
-    A full sweep makes three runs a point; here it is two, and two of communications alone.
+    A full sweep takes three runs per point; here it is two, plus two of communications alone.
     """
     return max(3, (cores - 2) // 2)
 
 
 def runs(points: list[Point]) -> int:
-    """Benchmark runs behind the points: one for each side alone, one for both together."""
+    """Benchmark runs needed for the points: one for each side alone, one for both together."""
     together = sum(p.comp_par_b_s is not None for p in points)
     apart = (rate for p in points for rate in (p.comp_alone_b_s, p.comm_alone_b_s))
     return together + sum(rate is not None for rate in apart)
 
 
 def without_comm_alone(point: Point) -> Point:
-    """The point as it is where communications alone were not measured again."""
+    """The point without a measurement of communications alone."""
     return replace(point, comm_alone_b_s=None)
 
 

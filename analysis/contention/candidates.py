@@ -1,8 +1,8 @@
 """First guesses of the parameters: one for each plausible pair of maxima.
 
-The total is min(n B + C, T(n)) whatever the share of communications is, so the capacity T is
-found first, from totals alone, by robust least squares for every pair (n_par_max, n_seq_max) at
-once. The share follows from the communications.
+The total is min(n B + C, T(n)) whatever the share of communications, so the capacity T is found
+first, from totals alone, by robust least squares for every pair (n_par_max, n_seq_max) at once.
+The share then follows from the communications.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from analysis.contention.curves import HUBER, Array, Curves, deviation, huber
 from analysis.contention.parameters import Parameters
 
-#: Noise assumed while nothing is known of it.
+#: Noise assumed before it is estimated.
 NOISE = 0.02
 ROUNDS = 4
 
@@ -23,8 +23,8 @@ ROUNDS = 4
 def knee(n: NDArray[np.int64], rate: Array) -> tuple[float, float | None]:
     """Slope through the origin and plateau of a rate that scales, then saturates.
 
-    Medians on both sides of the split with the least Huber loss; the plateau is None where no
-    split is better than a straight line.
+    Medians on both sides of the split with the least Huber loss; the plateau is None if no
+    split fits better than a straight line.
     """
     best: tuple[float, float, float | None] | None = None
     for split in np.unique(n)[::-1]:
@@ -45,8 +45,8 @@ def capacities(
     """Capacity for each pair (n_par_max, n_seq_max), and its Huber loss on the totals.
 
     Returns coefficients of shape (pairs, 3), see `_basis`, and losses of shape (pairs,), infinite
-    where the pair's flat part holds no saturated point, or where the total would still grow with
-    further cores by more than noise explains: then the capacity is not reached there.
+    if the pair's flat part holds no saturated point, or if the total would still grow with further
+    cores by more than the noise: the capacity is not reached there.
     """
     both = c.comp_par + c.comm_par
     seen = np.isfinite(both) & (both > 0)
@@ -102,7 +102,7 @@ def candidates(
 ) -> Iterator[Parameters]:
     """Guesses for each n_seq_max: the best n_par_max, close before it, far before it, and after.
 
-    Where computations alone never saturate (`t_seq` is None) there is one guess, without n_seq_max.
+    If computations alone never saturate (`t_seq` is None) there is one guess, without n_seq_max.
     """
     numbers = [int(n) for n in np.unique(c.n)]
     n_seq_values = [numbers[-1]]
@@ -150,7 +150,7 @@ def _guess(
 
 
 def _alpha(c: Curves, t_par: float, floor_from: int, b_comp: float, b_comm: float) -> float:
-    """Median share of communications where they are at their floor, found by repetition."""
+    """Median share of communications where they are at their floor, found iteratively."""
     seen = np.isfinite(c.comm_par)
     n, shares = c.n[seen], c.comm_par[seen] / b_comm if b_comm else np.ones(int(seen.sum()))
     alpha = 0.0

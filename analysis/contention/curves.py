@@ -19,7 +19,7 @@ HUBER = 1.345
 
 @dataclass(frozen=True)
 class Curves:
-    """One value a measured point, NaN where a rate was not measured; bytes per second."""
+    """One value per measured point, NaN if a rate was not measured; bytes per second."""
 
     n: NDArray[np.int64]
     comp_alone: Array
@@ -56,7 +56,7 @@ def deviation(predicted: Array, measured: Array) -> Array:
 
 
 def residuals(p: Parameters, c: Curves) -> Array:
-    """Relative differences of all four curves; 0 where nothing was measured."""
+    """Relative differences of all four curves; 0 for rates that were not measured."""
     grid = np.arange(1, c.last + 1)
     at = c.n - 1
     comp, comm = shared(p, grid)
@@ -77,5 +77,5 @@ def huber(residual: Array, scale: float) -> Array:
 
 
 def spread(residual: Array) -> float:
-    """Standard deviation as the median absolute deviation tells it; 0 of nothing."""
+    """Standard deviation estimated from the median absolute deviation; 0 without values."""
     return float(1.4826 * np.median(np.abs(residual))) if residual.size else 0.0

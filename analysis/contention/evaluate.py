@@ -1,7 +1,7 @@
-"""How wrong predictions are: mean absolute percentage errors, and cross-validation.
+"""Prediction errors: mean absolute percentage errors and cross-validation.
 
 Errors are those of Table 2 of the paper: of computations and of communications with both running,
-over the placements that the model was fitted on (samples), the others, and all.
+over the placements that the model was fitted to (samples), the others, and all.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from analysis.contention.predict import Prediction
 from analysis.contention.sweep import Point, Sweep
 from analysis.errors import InputError
 
-#: What a model is to the evaluation: a placement (comp_node, comm_node) to its rates; InputError
-#: where it does not know the placement.
+#: A model as a function from a placement (comp_node, comm_node) to its rates. Raises InputError
+#: for a placement that it does not know.
 Predictor = Callable[[int, int], Prediction]
-#: A way of making one from measurements.
+#: Makes a predictor from measurements.
 Fitter = Callable[[Sweep], Predictor]
 
 
 @dataclass(frozen=True)
 class Errors:
-    """One row of Table 2, percent; None where nothing was measured."""
+    """One row of Table 2, percent; None if nothing was measured."""
 
     comm_samples: float | None
     comm_nonsamples: float | None
@@ -36,13 +36,13 @@ class Errors:
     average: float | None
 
     def as_dict(self) -> dict[str, float | None]:
-        """Keys with their unit, as JSON documents hold them."""
+        """JSON form, with the unit in the keys."""
         return {f"{name}_percent": value for name, value in asdict(self).items()}
 
 
 @dataclass(frozen=True)
 class PlacementErrors:
-    """Errors on one placement, percent; None where nothing was measured there, or predicted."""
+    """Errors on one placement, percent; None if nothing was measured or predicted there."""
 
     comp_node: int
     comm_node: int
@@ -63,7 +63,7 @@ class _Deviation:
 def evaluate(predictor: Predictor, sweep: Sweep) -> Errors:
     """Errors of the predictor on every point of the sweep that it can predict.
 
-    A point counts where its rate was measured and is not zero, and the prediction is known.
+    A point counts if its rate was measured and is not zero, and its prediction is known.
     """
     return _errors(_deviations(predictor, sweep.points, sweep.numa_per_socket))
 
@@ -88,9 +88,9 @@ def by_placement(predictor: Predictor, sweep: Sweep) -> list[PlacementErrors]:
 def cross_validate(fitter: Fitter, sweep: Sweep, folds: int) -> Errors:
     """Errors on calibration points that were held out of the fit.
 
-    The inner numbers of cores are dealt to `folds` groups in turn; each group is predicted from a
-    fit without it. With at least as many folds as inner numbers, this is leave-one-out. The first
-    and the last number stay in every fit, because the model does not claim to extrapolate.
+    The inner numbers of cores are split into `folds` groups in turn; each group is predicted from
+    a fit without it. With at least as many folds as inner numbers, this is leave-one-out. The first
+    and the last number are in every fit, because the model does not extrapolate.
     """
     samples = [
         p for p in sweep.points if _calibrated(p.comp_node, p.comm_node, sweep.numa_per_socket)
@@ -98,10 +98,10 @@ def cross_validate(fitter: Fitter, sweep: Sweep, folds: int) -> Errors:
     inner = sorted({p.n for p in samples})[1:-1]
     found: list[_Deviation] = []
     for fold in range(min(folds, len(inner))):
-        held = set(inner[fold::folds])
-        kept = [p for p in sweep.points if p.n not in held]
+        held_out = set(inner[fold::folds])
+        kept = [p for p in sweep.points if p.n not in held_out]
         predictor = fitter(replace(sweep, points=kept))
-        out = [p for p in samples if p.n in held]
+        out = [p for p in samples if p.n in held_out]
         found += _deviations(predictor, out, sweep.numa_per_socket)
     return _errors(found)
 
@@ -134,7 +134,7 @@ def _deviations(
 
 
 def _predicted(predictor: Predictor, at: tuple[int, int]) -> Prediction | None:
-    """Its rates; None for a placement that the model does not know, which then has no errors."""
+    """The predicted rates; None, and hence no errors, for a placement unknown to the model."""
     try:
         return predictor(*at)
     except InputError:

@@ -1,9 +1,9 @@
-"""The ten parameters from a sweep, by a rule that noise and outliers do not move.
+"""Fits the ten parameters to a sweep, robustly against noise and outliers.
 
-The rule: the parameters that minimise the sum of Huber losses of the relative deviations of all
-four curves at once (computations and communications, alone and together), over every pair of
-maxima; among pairs, the least Bayesian information criterion, so that a further break must earn
-its place. Parameters that the sweep cannot tell are None with a reason.
+The parameters minimise the sum of Huber losses of the relative deviations of all four curves at
+once (computations and communications, alone and together), for every pair of maxima. Among pairs
+the lowest Bayesian information criterion wins, so that another break must improve the fit enough.
+Parameters that the sweep does not determine are None with a reason.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from analysis.contention.predict import alone
 from analysis.contention.sweep import Sweep
 from analysis.errors import InputError
 
-#: How many of the first guesses are polished.
+#: Number of first guesses that are refined.
 POLISHED = 5
-#: Information that each core between n_seq_max and the knee of computations alone must earn: next
-#: to nothing, but enough to decide between pairs of maxima that predict the same.
+#: Penalty for each core between n_seq_max and the knee of computations alone: tiny, but enough to
+#: decide between pairs of maxima with equal predictions.
 TIE_BREAK = 0.05
-#: Relative noise below which deviations are not told apart: the least assumed standard deviation.
+#: The least standard deviation assumed of the relative noise.
 NOISE_FLOOR = 0.005
 
-#: What least squares adjusts; the numbers of cores are searched.
+#: Adjusted by least squares; the numbers of cores are searched.
 CONTINUOUS = (
     "b_comp_seq_b_s",
     "b_comm_seq_b_s",
@@ -40,14 +40,14 @@ CONTINUOUS = (
     "delta_r_b_s",
     "alpha",
 )
-#: The rates that do not depend on a capacity shared by both sides.
+#: Rates that do not depend on the shared capacity.
 ALONE = ("b_comp_seq_b_s", "b_comm_seq_b_s", "t_seq_max_b_s")
 
 
 def fit(sweep: Sweep) -> Model:
     """The model of a sweep: local from node 0, remote from the first node of another socket.
 
-    Raises InputError where no point has both sides running on node 0.
+    Raises InputError if no point has both sides running on node 0.
     """
     local, unknown = fit_placement(
         curves(sweep.at(0, 0)), f"{sweep.name}: comp_node 0, comm_node 0"
@@ -80,7 +80,7 @@ def fit(sweep: Sweep) -> Model:
 
 
 def fit_placement(c: Curves, where: str) -> tuple[Parameters, dict[str, str]]:
-    """Parameters of one placement and, for each that is None, why.
+    """Parameters of one placement and, for each that is None, the reason.
 
     Raises InputError, naming `where`, if no point has both sides running.
     """
@@ -90,7 +90,7 @@ def fit_placement(c: Curves, where: str) -> tuple[Parameters, dict[str, str]]:
 
 
 def contenders(c: Curves, count: int) -> list[tuple[Parameters, float]]:
-    """The `count` likeliest parameter sets, polished, best first, each with its criterion."""
+    """The `count` likeliest parameter sets, refined, best first, each with its criterion."""
     starts = _starts(c)
     full = starts[0].t_seq_max_b_s
     knee_at = None if full is None else math.ceil(full / (starts[0].b_comp_seq_b_s or full) - 0.1)
@@ -106,7 +106,7 @@ def contenders(c: Curves, count: int) -> list[tuple[Parameters, float]]:
 
 
 def _starts(c: Curves) -> list[Parameters]:
-    """First guesses, the one without any contention among them."""
+    """First guesses, including one without contention."""
     measured = np.isfinite(c.comp_alone)
     if measured.any():
         b_comp, t_seq = knee(c.n[measured], c.comp_alone[measured])
@@ -133,7 +133,7 @@ def _noise(c: Curves, residual: Array) -> float:
 
 
 def _criterion(p: Parameters, c: Curves, scale: float) -> float:
-    """Bayesian information criterion with Huber's loss for the log-likelihood."""
+    """Bayesian information criterion with Huber's loss in place of the log-likelihood."""
     curves_seen = (c.comp_alone, c.comm_alone, c.comp_par, c.comm_par)
     count = sum(int(np.isfinite(curve).sum()) for curve in curves_seen)
     searched = sum(n is not None for n in (p.n_par_max, p.n_seq_max))
@@ -142,7 +142,7 @@ def _criterion(p: Parameters, c: Curves, scale: float) -> float:
 
 
 def free(p: Parameters, last: int) -> list[str]:
-    """The parameters that the measured points can move."""
+    """The parameters that the measured points determine."""
     idle = {name for name in CONTINUOUS if getattr(p, name) is None}
     if not p.b_comm_seq_b_s:
         idle |= {"b_comm_seq_b_s", "alpha"}
@@ -159,7 +159,7 @@ def free(p: Parameters, last: int) -> list[str]:
 
 
 def _polish(p: Parameters, c: Curves, scale: float) -> Parameters:
-    """Least squares of the continuous parameters with Huber's loss, the numbers of cores held."""
+    """Least squares of the continuous parameters with Huber's loss, numbers of cores fixed."""
     names = free(p, c.last)
     start = {name: float(getattr(p, name)) for name in names}
     unit = {name: abs(value) or 1.0 for name, value in start.items()}
@@ -171,7 +171,7 @@ def _polish(p: Parameters, c: Curves, scale: float) -> Parameters:
         values = {name: float(value) * unit[name] for name, value in zip(names, x, strict=True)}
         return tied(replace(p, **values))  # type: ignore[arg-type]
 
-    # t_par_max is the largest total, so delta_l is not negative; published delta_r are, a little.
+    # t_par_max is the largest total, so delta_l cannot be negative; some published delta_r are.
     lower = [-np.inf if name == "delta_r_b_s" else 0.0 for name in names]
     upper = [1.0 if name == "alpha" else np.inf for name in names]
     solved = least_squares(
@@ -186,7 +186,7 @@ def _polish(p: Parameters, c: Curves, scale: float) -> Parameters:
 
 
 def tied(p: Parameters) -> Parameters:
-    """The total with n_seq_max cores, as the slope up to there makes it (equation 1)."""
+    """The parameters with the total at n_seq_max cores as the slope gives it (equation 1)."""
     if p.n_seq_max is None or p.n_par_max is None or p.n_par_max > p.n_seq_max:
         return p
     assert p.t_par_max_b_s is not None
@@ -196,32 +196,32 @@ def tied(p: Parameters) -> Parameters:
 
 
 def _binds(p: Parameters, c: Curves) -> bool:
-    """Whether t_seq_max makes a difference to computations alone at any measured point."""
+    """Whether t_seq_max limits computations alone at any measured point."""
     grid = np.arange(1, c.last + 1)
     free = alone(replace(p, t_seq_max_b_s=None), grid)
     return bool((alone(p, grid) < free)[c.n[np.isfinite(c.comp_alone)] - 1].any())
 
 
 def _losses(c: Curves) -> str:
-    """How much each side lost at most to the other, in words; empty where no point tells.
+    """The largest loss of each side to the other, in words; empty if none was measured.
 
-    Large ones beside an unknown capacity mean that the equations do not know such a machine.
+    Large losses with an unknown capacity mean that the equations do not describe the machine.
     """
     sides = {
         "computations": (c.comp_alone, c.comp_par),
         "communications": (c.comm_alone, c.comm_par),
     }
-    told = []
+    found = []
     for name, (by_itself, together) in sides.items():
         seen = np.isfinite(together) & (by_itself > 0)
         if seen.any():
             lost = 1 - float((together[seen] / by_itself[seen]).min())
-            told.append(f"{name} {max(lost, 0.0):.0%}")
-    return ", ".join(told)
+            found.append(f"{name} {max(lost, 0.0):.0%}")
+    return ", ".join(found)
 
 
 def _known_only(p: Parameters, c: Curves) -> tuple[Parameters, dict[str, str]]:
-    """Drops what the sweep could not tell, and says why."""
+    """Drops parameters that the sweep does not determine, with reasons."""
     why: dict[str, str] = {}
     last = c.last
     beyond = f"lies beyond the largest measured number of cores ({last})"
@@ -232,16 +232,16 @@ def _known_only(p: Parameters, c: Curves) -> tuple[Parameters, dict[str, str]]:
         why |= dict.fromkeys(("n_seq_max", "t_seq_max_b_s", "t_par_max2_b_s", "delta_r_b_s"), text)
     elif p.t_par_max_b_s is not None and not _binds(p, c):
         why["t_seq_max_b_s"] = "the shared capacity already limits computations alone, below it"
-    # The capacity and what is told with it: everything else but rates alone.
-    told_together = (*CONTINUOUS, "n_par_max", "n_seq_max")
-    with_capacity = [name for name in told_together if name not in ALONE]
+    # The capacity, and every parameter but the rates alone, which need it.
+    together = (*CONTINUOUS, "n_par_max", "n_seq_max")
+    with_capacity = [name for name in together if name not in ALONE]
     if p.b_comm_seq_b_s is None:
         text = "communications alone were not measured"
         why = dict.fromkeys((*with_capacity, "b_comm_seq_b_s"), text) | why
     elif p.t_par_max_b_s is None:
         losses = _losses(c)
-        lost = f"; the largest losses seen up to there: {losses}" if losses else ""
-        text = f"no capacity up to {last} cores explains more than the noise does{lost}"
+        lost = f"; largest losses measured: {losses}" if losses else ""
+        text = f"no capacity up to {last} cores fits better than noise alone{lost}"
         why = dict.fromkeys(with_capacity, text) | why
     else:
         n_par, n_seq = p.n_par_max or last, p.n_seq_max
@@ -254,5 +254,5 @@ def _known_only(p: Parameters, c: Curves) -> tuple[Parameters, dict[str, str]]:
         if n_seq is not None and max(n_par, n_seq) >= last:
             why["delta_r_b_s"] = f"no number of cores beyond both maxima ({last}) was measured"
     if p.b_comm_seq_b_s == 0:
-        why["alpha"] = "communications alone have no rate to lose"
+        why["alpha"] = "the rate of communications alone is zero"
     return replace(p, **dict.fromkeys(why)), why

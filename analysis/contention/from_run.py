@@ -1,9 +1,8 @@
-"""A sweep from a run's samples of membench: each run of a pair is one of the sweep's measurements.
+"""Makes a sweep from a run's samples of membench: each run of a pair is one of its measurements.
 
 Baselines: computations alone. Effects at full rate: both. The rate that the writers reached before
-the application began: communications alone. All are medians over the samples that count. The rate
-of communications is taken at the receiver, where its device counts (Denis, Jeannot and
-Swartvagher, 4.1.1).
+the application started: communications alone. All are medians over the samples that count. The
+rate of communications is taken at the receiver if its device counts (section 4.1.1 of the paper).
 """
 
 from __future__ import annotations
@@ -26,23 +25,23 @@ WORKLOAD = "membench"
 def load(run: Path, comm_node: int | None) -> Sweep:
     """The sweep of a run folder.
 
-    `comm_node` is where the writers' buffers lay that no case bound to a node; None where the
-    machine has one NUMA node only, or all were bound.
-    Raises InputError where there is nothing to read, or the placement is not known.
+    `comm_node` is the NUMA node of writers' buffers that no case bound; None if the machine has
+    only one, or all were bound. Raises InputError if there is nothing to read, or the placement is
+    unknown.
     """
     header = load_header(run)
     rows = _rows(read_run(run).frame)
     if rows.is_empty():
         raise InputError(f"{run}: no sample of {WORKLOAD} that counts")
     host = _host(run, header, rows)
-    # Nodes that hold memory only are of no socket.
+    # Nodes with memory only belong to no socket.
     nodes = sum(bool(node.get("cpus", True)) for node in host.get("numa_nodes", [])) or 1
     sockets = int(host.get("sockets", 1)) or 1
     if comm_node is not None:
         rows = rows.with_columns(pl.col("comm_node").fill_null(comm_node))
     if nodes > 1 and rows["comm_node"].null_count():
         raise InputError(
-            f"{run}: the machine has {nodes} NUMA nodes: give the one of the writers' buffers"
+            f"{run}: the machine has {nodes} NUMA nodes: name the one of the writers' buffers"
             " with --comm-node"
         )
     if nodes > 1 and rows["comp_node"].null_count():
@@ -81,9 +80,8 @@ def load(run: Path, comm_node: int | None) -> Sweep:
 def _rows(samples: pl.DataFrame) -> pl.DataFrame:
     """Baselines and effects that count, with columns `n`, `comp_node`, `comm_node` (null: none).
 
-    A baseline stands once at each node of the effects that are paired with it. `comm_alone_b_s` and
-    `comm_par_b_s` are as the target's device counted, where it counted both; else as the writers
-    report.
+    A baseline appears once for each node of the effects paired with it. `comm_alone_b_s` and
+    `comm_par_b_s` are the target device's counts if it counted both; else the writers' reports.
     """
     kept = samples.filter(
         (pl.col("workload") == WORKLOAD) & (pl.col("outcome") == "kept") & ~pl.col("warmup")
@@ -116,7 +114,7 @@ def _rows(samples: pl.DataFrame) -> pl.DataFrame:
 
 
 def _host(run: Path, header: RunHeader, rows: pl.DataFrame) -> dict[str, Any]:
-    """Facts of the target as its own agent saw them; where none are kept, of who asked."""
+    """Facts of the target as recorded by its agent; without such a record, those of the run."""
     first = rows.row(0, named=True)
     path = run / "provenance" / f"{first['provenance']}.json"
     if path.is_file():
@@ -128,19 +126,21 @@ def _host(run: Path, header: RunHeader, rows: pl.DataFrame) -> dict[str, Any]:
 
 
 def _notes(rows: pl.DataFrame) -> list[str]:
-    """Caveats of the samples, of what their writes went over and of who counted, each once."""
-    said = [str(n) for n in rows["notes"].explode(empty_as_null=False).unique(maintain_order=True)]
+    """Caveats of the samples, their transport and the source of their rates, each once."""
+    notes = [str(n) for n in rows["notes"].explode(empty_as_null=False).unique(maintain_order=True)]
     over = [str(name) for name in rows["transport"].unique(maintain_order=True)]
     on = rows.filter(role="effect")
     if not on["counted"].all():
-        said.append("rates of communications are as the origin reports: no device counted them all")
+        notes.append(
+            "rates of communications are as reported by the origin: no device counted them all"
+        )
     if (on["direction"] == "read").any():
-        said.append(
-            "communications read the target's memory: its device sent, and received nothing"
+        notes.append(
+            "communications read the target's memory: its device sends and receives nothing"
         )
     if (rows["streaming"] == 0).any():
-        said.append("computations' stores went through the caches, not past them")
-    return list(dict.fromkeys([*said, *emulations(over)]))
+        notes.append("computations' stores went through the caches, not around them")
+    return list(dict.fromkeys([*notes, *emulations(over)]))
 
 
 def _median(values: pl.Series) -> float | None:

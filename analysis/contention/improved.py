@@ -1,14 +1,13 @@
-"""A model that goes past three limits which Denis, Jeannot and
-Swartvagher state of theirs (section 4.3.1).
+"""A model that removes three limits stated in the paper (section 4.3.1).
 
 - Communications lose bandwidth before the capacity is reached: their loss runs from a first to a
-  last number of cores that are fitted, instead of following from the capacity.
+  last number of cores, which are fitted instead of following from the capacity.
 - Cores scale imperfectly near the capacity: demand and capacity meet in a rounded knee,
   (a^-k + b^-k)^(-1/k), instead of at min(a, b).
-- The network's own rate depends on the placement: it is taken from what communications reached
-  alone on each node, where that was measured.
+- The network's own rate depends on the placement: it is the rate of communications alone on each
+  node, if that was measured.
 
-With k without bound and the loss where their equations put it, this is their model.
+For k to infinity and the loss placed by the paper's equations, this is the paper's model.
 """
 
 from __future__ import annotations
@@ -18,25 +17,25 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.optimize import least_squares
 
-from analysis.contention import fit as seed_fit
+from analysis.contention import fit as paper_fit
 from analysis.contention.curves import HUBER, Array, Curves, curves, deviation, huber
 from analysis.contention.parameters import Model, Parameters
 from analysis.contention.predict import Cores, Prediction, Rates, check_node, predict, side, total
 from analysis.contention.sweep import Sweep
 
-#: Deviations up to this are taken as noise by the loss.
+#: Standard deviation of the noise, as the loss assumes it.
 NOISE = 0.02
-#: How many starts are polished.
+#: Number of first guesses that are refined.
 POLISHED = 2
 
 
 @dataclass(frozen=True)
 class Shape:
-    """What the model adds to the ten parameters of a placement."""
+    """The model's additions to the ten parameters of a placement."""
 
     #: 1 / k: 0 is a sharp knee.
     softness: float
-    #: Numbers of cores at which communications begin to lose, and have lost all they will.
+    #: Numbers of cores at which the loss of communications begins and ends.
     loss_from: float
     loss_to: float
 
@@ -45,7 +44,7 @@ class Shape:
 class ImprovedModel:
     """The published model, refitted, with the shape of each calibrated placement.
 
-    A placement without a shape (no contention was seen there) is predicted as there.
+    A placement without a shape (no contention measured there) is predicted by the paper's model.
     """
 
     base: Model
@@ -54,7 +53,7 @@ class ImprovedModel:
     comm_alone_b_s: dict[int, float]
 
     def predict(self, comp_node: int, comm_node: int) -> Prediction:
-        """Rates of a placement; the choice between the two calibrations is theirs."""
+        """Rates of a placement; the calibration is chosen as in the paper's model."""
         for option, node in (("--comp-node", comp_node), ("--comm-node", comm_node)):
             check_node(self.base, node, option)
         published = predict(self.base, comp_node, comm_node)
@@ -70,7 +69,7 @@ class ImprovedModel:
         else:
             alpha = (self.base.remote if comm_at == "remote" else self.base.local).alpha  # type: ignore[union-attr]
             comm = nominal * share(comm_shape, alpha or 0.0, published.n)
-        # Unknown past the measured numbers of cores, as with the published model.
+        # Unknown beyond the measured numbers of cores, as in the paper's model.
         comm = np.where(np.isnan(published.comm_par_b_s), np.nan, comm)
         parameters = side(self.base, comp_node)
         if comp_shape is None:
@@ -121,7 +120,7 @@ def alone(p: Parameters, shape: Shape, n: Cores) -> Rates:
 
 
 def together(p: Parameters, shape: Shape, n: Cores, comm: Rates) -> Rates:
-    """Rate of computations beside communications that take `comm`."""
+    """Rate of computations while communications take `comm`."""
     left = np.maximum(total(p, n) - comm, 0.0)
     return soft_minimum(_wanted(p, n), left, shape.softness)
 
@@ -131,8 +130,8 @@ def _wanted(p: Parameters, n: Cores) -> Rates:
 
 
 def fit(sweep: Sweep) -> ImprovedModel:
-    """The improved model of a sweep; InputError as `fit`."""
-    base = seed_fit.fit(sweep)
+    """The improved model of a sweep. Raises InputError as `analysis.contention.fit.fit`."""
+    base = paper_fit.fit(sweep)
     nodes = {p.comm_node for p in sweep.points}
     nominal = {
         node: [p.comm_alone_b_s for p in sweep.points if p.comm_node == node] for node in nodes
@@ -151,18 +150,18 @@ def fit(sweep: Sweep) -> ImprovedModel:
 
 
 def _fit_placement(p: Parameters, c: Curves) -> tuple[Parameters, Shape | None]:
-    """Least squares of all continuous numbers, for each of several places of the loss."""
+    """Least squares of all continuous parameters, for several positions of the loss."""
     if p.t_par_max_b_s is None or p.alpha is None or not p.b_comp_seq_b_s:
         return p, None
     reached = (p.t_par_max_b_s - p.alpha * (p.b_comm_seq_b_s or 0.0)) / p.b_comp_seq_b_s
     ends = {reached, float(p.n_seq_max or reached), float(c.last)}
     starts = [(first * end, end) for end in ends for first in (0.5, 0.8, 0.95)]
-    names = [name for name in seed_fit.free(p, c.last) if name != "alpha"]
+    names = [name for name in paper_fit.free(p, c.last) if name != "alpha"]
     unit = {name: abs(float(getattr(p, name))) or p.t_par_max_b_s / c.last for name in names}
 
     def build(x: Array) -> tuple[Parameters, Shape]:
         values = {n: float(v) * unit[n] for n, v in zip(names, x[4:], strict=True)}
-        fitted = seed_fit.tied(replace(p, alpha=float(x[0]), **values))  # type: ignore[arg-type]
+        fitted = paper_fit.tied(replace(p, alpha=float(x[0]), **values))  # type: ignore[arg-type]
         first, width = float(x[2]) * c.last, float(x[3]) * c.last
         return fitted, Shape(softness=float(x[1]), loss_from=first, loss_to=first + width)
 

@@ -1,4 +1,4 @@
-"""One self-contained page of a model: figures, parameters and, beside measurements, errors."""
+"""One self-contained page of a model: figures, parameters and, with measurements, errors."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from analysis.report.shell import render_page
 
 
 def render(model: Model, sweep: Sweep | None) -> str:
-    """The page of a model; with a sweep, its points are drawn and the errors on it are told."""
+    """The page of a model; with a sweep, also its points and the errors on it."""
     predictions = [predict(model, *at) for at in placements(model)]
     points = [] if sweep is None else sweep.points
     nodes = model.calibrated_nodes()
@@ -59,7 +59,7 @@ def _cells(errors: Errors, names: list[str]) -> list[str]:
 
 
 def _row(model: Model, name: str) -> tuple[str, str, str, str]:
-    unit = "MB/s a core" if name.startswith("delta") else "MB/s"
+    unit = "MB/s per core" if name.startswith("delta") else "MB/s"
     unit = {"n": "cores", "a": ""}.get(name[0], unit)
     local, remote = parameter_cell(model.local, name), parameter_cell(model.remote, name)
     return name.removesuffix("_b_s"), local, remote, unit

@@ -1,8 +1,7 @@
-"""What the model knows of a machine: ten parameters for each of two placements.
+"""The model of a machine: ten parameters for each of two placements.
 
-Names follow Denis, Jeannot and Swartvagher, section 3.1, with the unit behind them; all rates are
-bytes per second. A parameter that a sweep could not tell is None, and `predict` says what follows
-from that.
+Names follow section 3.1 of the paper, with the unit appended; all rates are bytes per second. A
+parameter that a sweep does not determine is None; `predict` documents the consequences.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from typing import Any
 
 from analysis.errors import InputError
 
-#: Cores of a socket, or NUMA nodes, beyond which a model file is taken for a mistake.
+#: Most cores per socket, or NUMA nodes, that a model file may have.
 MOST = 4096
 
 
@@ -21,12 +20,12 @@ MOST = 4096
 class Parameters:
     """The ten parameters of one placement: computations and communications on the same node."""
 
-    #: Number of computing cores at which both together reach their largest total rate, that rate,
-    #: and the total with `n_seq_max` cores.
+    #: Number of computing cores with the largest total rate of both sides, that rate, and the
+    #: total with `n_seq_max` cores.
     n_par_max: int | None
     t_par_max_b_s: float | None
     t_par_max2_b_s: float | None
-    #: Number of cores at which computations alone reach their largest rate, and that rate.
+    #: Number of cores with the largest rate of computations alone, and that rate.
     n_seq_max: int | None
     t_seq_max_b_s: float | None
     #: Total lost with each further core, between the two maxima and beyond `n_seq_max`.
@@ -44,27 +43,27 @@ class Model:
     """A machine: its two calibrated placements and the topology that combines them."""
 
     name: str
-    #: The largest number of cores that can be predicted: the first socket's, or the most of them
-    #: that were measured.
+    #: The largest number of cores that can be predicted: all of the first socket, or the most that
+    #: were measured.
     cores: int
     #: NUMA nodes of one socket (#m of equations 7 and 8), and of the machine.
     numa_per_socket: int
     numa_nodes: int
     local: Parameters
-    #: None where there is no node on another socket, or none was measured.
+    #: None if no node on another socket exists or was measured.
     remote: Parameters | None
-    #: True for a set taken from the literature rather than measured here.
+    #: True for a set from the literature.
     published: bool = False
-    #: Placement -> largest number of cores measured there, where that is not all of `cores`: past
-    #: it nothing is predicted.
+    #: Placement -> largest number of cores measured there, if below `cores`; nothing is predicted
+    #: beyond it.
     reach: dict[str, int] = field(default_factory=dict)
-    #: Placement -> parameter -> why it could not be told.
+    #: Placement -> parameter -> why it is unknown.
     unidentified: dict[str, dict[str, str]] = field(default_factory=dict)
-    #: What must be said beside every figure made from it, as its sweep says.
+    #: Caveats of the sweep, to show with every figure made from the model.
     notes: list[str] = field(default_factory=list)
 
     def as_dict(self) -> dict[str, Any]:
-        """The model as its file holds it."""
+        """The model as written to its file."""
         return {"schema": 1} | asdict(self)
 
     def calibrated_nodes(self) -> tuple[int, ...]:
@@ -73,9 +72,9 @@ class Model:
 
 
 def from_dict(document: Any, source: str) -> Model:
-    """The model that `Model.as_dict` wrote; `source` names the file in errors."""
+    """Inverse of `Model.as_dict`; `source` names the file in errors."""
     if not isinstance(document, dict) or document.get("schema") != 1:
-        raise InputError(f"{source}: not a model file (needs `schema: 1`)")
+        raise InputError(f"{source}: not a model file (`schema` must be 1)")
     try:
         remote = document["remote"]
         return Model(
@@ -101,7 +100,7 @@ def from_dict(document: Any, source: str) -> Model:
 
 def _count(value: Any, where: str) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= MOST:
-        raise InputError(f"{where}: a whole number from 1 to {MOST} is needed, not {value!r}")
+        raise InputError(f"{where}: must be a whole number from 1 to {MOST}, not {value!r}")
     return value
 
 
@@ -111,7 +110,7 @@ def _parameters(values: Any, where: str) -> Parameters:
     names = [f.name for f in fields(Parameters)]
     missing = [name for name in names if name not in values]
     if missing:
-        raise InputError(f"{where}: {missing[0]} is missing (null where it is not known)")
+        raise InputError(f"{where}: {missing[0]} is missing (null if unknown)")
     for name in names:
         value = values[name]
         number, kind = (

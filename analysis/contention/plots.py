@@ -15,17 +15,15 @@ from analysis.contention.predict import Prediction
 from analysis.contention.sweep import Point
 from analysis.report.palette import STYLE, light, themed_svg
 
-#: What is drawn in which of the report's colours: computations, communications, either alone.
+#: The report's colours for computations, communications, and either alone.
 COMP, COMM, ALONE = "spin", "off", "other"
 _GB = 1e9
 
 
 def stacked_plot(prediction: Prediction, points: Sequence[Point], name: str) -> str:
-    """Both rates on top of each other over the number of cores.
+    """Both rates, stacked, over the number of cores, as Figure 2 of the paper.
 
-    As Figure 2 of Denis, Jeannot and Swartvagher.
-
-    The areas are predicted; measured totals, and computations alone, are points and a line.
+    Areas are predictions; measured totals are points, and computations alone points and a line.
     """
     n = prediction.n
     comp, comm = prediction.comp_par_b_s / _GB, prediction.comm_par_b_s / _GB
@@ -52,9 +50,9 @@ def stacked_plot(prediction: Prediction, points: Sequence[Point], name: str) -> 
 def grid_plot(
     predictions: Sequence[Prediction], points: Iterable[Point], calibrated: Sequence[int], name: str
 ) -> str:
-    """All placements: a column for each node of computations, a row for each of communications.
+    """All placements: one column per node of computations, one row per node of communications.
 
-    Lines are predictions, filled points were measured with both sides running, hollow ones alone.
+    Lines are predictions; filled points are measured with both sides running, hollow ones alone.
     The titles of calibrated placements are bold.
     """
     by_place: dict[tuple[int, int], list[Point]] = {}
@@ -112,7 +110,7 @@ def _scatter(
 
 
 def _from_zero(axes: Axes, top: float) -> None:
-    """Up to a little above the highest point; up to 1 where nothing is known that can be drawn."""
+    """Axis from 0 to a little above the highest value; to 1 if there is none."""
     axes.set_ylim(0, 1.05 * top if np.isfinite(top) and top > 0 else 1.0)
 
 

@@ -1,7 +1,7 @@
-"""Rates of computations and communications side by side (equations 1 to 8).
+"""Rates of computations and communications that run together (equations 1 to 8).
 
-Rates are bytes per second. A NaN stands where a parameter that the equation needs is unknown.
-A capacity that no sweep reached (`t_par_max_b_s` or `t_seq_max_b_s` is None) bounds nothing.
+Rates are bytes per second; NaN if a parameter that the equation needs is unknown. A capacity that
+no sweep reached (`t_par_max_b_s` or `t_seq_max_b_s` is None) is no limit.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Cores = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Prediction:
-    """One placement; every array holds one value for each number of cores in `n`."""
+    """One placement; every array has one value per number of cores in `n`."""
 
     comp_node: int
     comm_node: int
@@ -32,10 +32,9 @@ class Prediction:
 
 
 def total(p: Parameters, n: Cores) -> Rates:
-    """What the memory carries with `n` computing cores and communications: equation 1.
+    """Total rate of the memory with `n` computing cores and communications: equation 1.
 
-    Where `n_par_max` exceeds `n_seq_max` the second case is empty, as the paper's order of cases
-    makes it.
+    If `n_par_max` exceeds `n_seq_max` the second case is empty, by the paper's order of cases.
     """
     if p.t_par_max_b_s is None or p.n_par_max is None:
         return np.full(n.shape, np.inf)
@@ -53,11 +52,11 @@ def alone(p: Parameters, n: Cores) -> Rates:
 
 
 def shared(p: Parameters, n: Cores) -> tuple[Rates, Rates]:
-    """Rates of computations and of communications together: equations 2 to 5.
+    """Rates of computations and of communications that run together: equations 2 to 5.
 
-    `n` must hold 1, 2, ... without a gap, because equation 5 refers to the last number of cores
-    that still fitted. Where not even one core fitted, that number is 0, at which communications
-    have their full rate. Returns (computations, communications).
+    `n` must be 1, 2, ... without gaps, because equation 5 refers to the last number of cores whose
+    demand fits the capacity. If not even one core fits, that number is 0, with communications at
+    full rate. Returns (computations, communications).
     """
     nominal = _known(p.b_comm_seq_b_s)
     alpha = 0.0 if nominal == 0 else _known(p.alpha)
@@ -73,7 +72,7 @@ def shared(p: Parameters, n: Cores) -> tuple[Rates, Rates]:
 
 
 def _alpha(p: Parameters, n: Cores, fits: NDArray[np.bool_], comm_fitting: Rates) -> Rates:
-    """Share that communications keep: equation 5, as algorithm 2 walks through it."""
+    """Share that communications keep: equation 5, following algorithm 2."""
     alpha = _known(p.alpha) if p.b_comm_seq_b_s else 0.0
     if p.n_seq_max is None or p.n_par_max is None or p.n_seq_max - p.n_par_max <= 1:
         return np.full(n.shape, alpha)
@@ -86,10 +85,10 @@ def _alpha(p: Parameters, n: Cores, fits: NDArray[np.bool_], comm_fitting: Rates
 
 
 def predict(model: Model, comp_node: int, comm_node: int) -> Prediction:
-    """Rates with data of computations and of communications on the given NUMA nodes.
+    """Rates with the data of computations and of communications on the given NUMA nodes.
 
     Equations 7 and 8 (algorithms 3 and 4) choose the placement's parameters. Raises InputError
-    for a node that the machine, or the model of it, does not have.
+    for a node that the machine or its model does not have.
     """
     for option, node in (("--comp-node", comp_node), ("--comm-node", comm_node)):
         check_node(model, node, option)
@@ -116,7 +115,7 @@ def predict(model: Model, comp_node: int, comm_node: int) -> Prediction:
 
 
 def placements(model: Model) -> list[tuple[int, int]]:
-    """Every placement (computations' node, communications' node) that can be predicted."""
+    """All placements (computations' node, communications' node) that can be predicted."""
     nodes = range(model.numa_nodes if model.remote is not None else model.numa_per_socket)
     return [(comp, comm) for comp in nodes for comm in nodes]
 
@@ -132,14 +131,14 @@ def check_node(model: Model, node: int, option: str) -> None:
 
 
 def side(model: Model, node: int) -> Parameters:
-    """The parameters of the socket's own nodes, or of the others."""
+    """The local parameters for nodes of the first socket, else the remote ones."""
     if node < model.numa_per_socket or model.remote is None:
         return model.local
     return model.remote
 
 
 def _reach(model: Model, p: Parameters) -> int:
-    """The largest number of cores that the measurements behind the parameters had."""
+    """The largest number of cores measured for these parameters."""
     return model.reach.get("remote" if p is model.remote else "local", model.cores)
 
 

@@ -18,10 +18,10 @@ def names() -> list[str]:
 
 
 def load(name: str) -> Model:
-    """The published model of one machine; InputError for an unknown name."""
+    """The published model of one machine. Raises InputError for an unknown name."""
     platforms = _document()["platforms"]
     if name not in platforms:
-        raise InputError(f"--platform {name}: published are {', '.join(platforms)}")
+        raise InputError(f"--platform {name}: must be one of {', '.join(platforms)}")
     facts = platforms[name]
     return Model(
         name=name,
@@ -41,7 +41,7 @@ def errors_percent(name: str) -> dict[str, float | None]:
 
 
 def _parameters(row: dict[str, float]) -> Parameters:
-    # The tables give MB/s with one decimal; whole bytes keep that exactly.
+    # The tables give MB/s with one decimal, which is exact in whole bytes.
     si = {
         name.replace("_mb_s", "_b_s"): float(round(value * 1e6)) if "_mb_s" in name else value
         for name, value in row.items()

@@ -1,11 +1,11 @@
-"""How many cores to compute with, and on which node to put communication buffers.
+"""Recommends a number of computing cores and a NUMA node for communication buffers.
 
-An application step computes and communicates at once and ends when the later of the two does. It
-could use some number of cores, each asking for some memory bandwidth, and receives some traffic.
-Less demand than the calibration's is put into the model as such: a core asks for no more than the
-application's rate, the network for no more than the traffic, and the floor of communications
-stays the same in bytes per second. Kernel and message size of the calibration were chosen for the
-most contention, so that real applications should suffer no more than told here (section 4.3.1).
+An application step computes and communicates at the same time and ends with the later of the two.
+It can use some number of cores, each with a demand for memory bandwidth, and receives some traffic.
+Demand below the calibration's replaces it in the model: a core uses no more than the application's
+rate, the network no more than the traffic, and the floor of communications stays the same in bytes
+per second. Kernel and message size of the calibration were chosen for maximum contention, so real
+applications should suffer no more than predicted here (section 4.3.1).
 """
 
 from __future__ import annotations
@@ -19,59 +19,59 @@ from analysis.contention.parameters import Model, Parameters
 from analysis.contention.predict import placements, predict
 from analysis.errors import InputError
 
-#: Choices within this much of the best count as equally good, and the cheapest of them wins.
+#: Choices within this much of the best count as equal; the one with the fewest cores wins.
 EQUAL = 0.01
 
 
 @dataclass(frozen=True)
 class Need:
-    """What an application asks of a node; None asks for as much as the calibration did.
+    """An application's demand on a node; None means as much as in the calibration.
 
-    More than that cannot be had, and is refused rather than cut down.
+    A larger demand is an error.
     """
 
-    #: Cores that it could compute with.
+    #: Cores that it can use for computing.
     cores: int
-    #: Memory bandwidth that each of them would use, bytes per second.
+    #: Memory bandwidth that each of them uses, bytes per second.
     per_core_b_s: float | None = None
-    #: Traffic that arrives meanwhile, bytes per second.
+    #: Incoming traffic, bytes per second.
     traffic_b_s: float | None = None
 
 
 @dataclass(frozen=True)
 class Choice:
-    """A number of cores and a placement, and what follows from them."""
+    """A number of cores and a placement, with the predicted rates and time."""
 
     n: int
     comp_node: int
     comm_node: int
     comp_b_s: float
     comm_b_s: float
-    #: Time of a step, relative to one in which all cores and the traffic have what they ask for.
+    #: Time of a step, relative to one in which all demands are met.
     slowdown: float
-    #: By how much longer a step takes than with the recommended choice (0.2: by a fifth).
+    #: Extra time of a step, relative to the recommended choice (0.2: a fifth longer).
     cost: float = 0.0
 
 
 @dataclass(frozen=True)
 class Recommendation:
-    """The best choice, and the others' cost."""
+    """The best choice, and the cost of the others."""
 
     best: Choice
-    #: Every placement with the same data node for computations, at its own best number of cores.
+    #: All placements with the same data node for computations, each with its best number of cores.
     placements: list[Choice]
     #: The recommended placement with other numbers of cores.
     cores: list[Choice]
 
 
 def recommend(model: Model, need: Need, comp_node: int = 0) -> Recommendation:
-    """The choice with the shortest step; of equally good ones, the one with the fewest cores.
+    """The choice with the shortest step; among equals, the one with the fewest cores.
 
-    Raises InputError where the model cannot predict any placement of that node, or where the need
-    exceeds what it knows of cores and rates.
+    Raises InputError if the model cannot predict any placement of that node, or if the need exceeds
+    the measured cores and rates.
     """
     if not 1 <= need.cores <= model.cores:
-        raise InputError(f"--cores {need.cores}: 1 to {model.cores} can be predicted")
+        raise InputError(f"--cores {need.cores}: must be 1 to {model.cores}")
     sides = [p for p in (model.local, model.remote) if p]
     _within("--per-core", need.per_core_b_s, [p.b_comp_seq_b_s for p in sides])
     if need.traffic_b_s != 0:
@@ -96,12 +96,12 @@ def recommend(model: Model, need: Need, comp_node: int = 0) -> Recommendation:
 
 
 def _within(option: str, asked_b_s: float | None, reached_b_s: list[float | None]) -> None:
-    """Raises InputError for a rate that was not reached on any side; unknown ones allow all."""
+    """Raises InputError for a rate that was not reached anywhere; unknown rates are no limit."""
     most = max((rate for rate in reached_b_s if rate is not None), default=math.inf)
     if asked_b_s is not None and not 0 < asked_b_s <= most:
         raise InputError(
-            f"{option}: {asked_b_s / 1e9:g} GB/s found; the model knows more than 0 and up to"
-            f" {most / 1e9:.2f} GB/s, which was reached alone; left out, all of that is asked for"
+            f"{option}: {asked_b_s / 1e9:g} GB/s must be above 0 and at most the rate reached"
+            f" alone, {most / 1e9:.2f} GB/s, which is the default"
         )
 
 
@@ -124,12 +124,12 @@ def _lowered(p: Parameters, need: Need) -> Parameters:
 def _choices(
     model: Model, need: Need, comp_node: int, comm_node: int, traffic_b_s: float
 ) -> list[Choice]:
-    """Each number of cores on one placement; the unpredictable ones left out."""
+    """All numbers of cores on one placement that can be predicted."""
     p = predict(model, comp_node, comm_node)
     per_core = float(p.comp_alone_b_s[0])
     found = []
     for n in range(1, need.cores + 1):
-        # Traffic below the calibration's leaves more than computations alone could take.
+        # With less traffic than calibrated, more is left than computations alone can take.
         comp = min(float(p.comp_par_b_s[n - 1]), float(p.comp_alone_b_s[n - 1]))
         comm = float(p.comm_par_b_s[n - 1])
         if np.isnan(comp) or np.isnan(comm) or comp <= 0 or (comm <= 0 < traffic_b_s):

@@ -1,8 +1,8 @@
 """Sweeps: measured rates over the number of computing cores, and the files that hold them.
 
 JSON: `schema` 1, `name`, `cores`, `numa_per_socket`, `numa_nodes`, `notes`, and `points`, each with
-the fields of `Point`. CSV: a header of those fields and one line a point; the machine's facts are
-then given beside it. An empty cell, null or an absent field is a rate that was not measured.
+the fields of `Point`. CSV: a header of those fields and one line per point; the machine's facts are
+then given as options. An empty cell, null or a missing field is a rate that was not measured.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Point:
     n: int
     comp_node: int
     comm_node: int
-    #: Rate of all computing cores, and of communications, each without the other.
+    #: Rate of all computing cores and of communications, each without the other.
     comp_alone_b_s: float | None = None
     comm_alone_b_s: float | None = None
     #: The same with both running.
@@ -36,7 +36,7 @@ class Point:
 
 @dataclass(frozen=True)
 class Sweep:
-    """The points of one machine. A point may stand more than once: repeated measurements."""
+    """The points of one machine. Repeated measurements are repeated points."""
 
     name: str
     #: Cores of the first socket, where the computing cores are.
@@ -44,11 +44,11 @@ class Sweep:
     numa_per_socket: int
     numa_nodes: int
     points: list[Point]
-    #: What must be said beside every figure made from it (`NUMA nodes are emulated ...`).
+    #: Caveats to show with every figure made from the sweep (`NUMA nodes are emulated ...`).
     notes: list[str] = field(default_factory=list)
 
     def as_dict(self) -> dict[str, Any]:
-        """The sweep as its JSON file holds it."""
+        """The sweep as written to its JSON file."""
         return {"schema": 1} | asdict(self)
 
     def at(self, comp_node: int, comm_node: int) -> list[Point]:
@@ -64,9 +64,9 @@ class Sweep:
 def load(path: Path, facts: dict[str, int | None] | None = None) -> Sweep:
     """The sweep in a JSON or CSV file.
 
-    `facts` (`cores`, `numa_per_socket`, `numa_nodes`) overrule the file's own; where neither says,
-    the socket has as many cores as the largest n, one NUMA node, and the machine as many nodes
-    as the points name. Raises InputError with file and field.
+    `facts` (`cores`, `numa_per_socket`, `numa_nodes`) override those of the file. By default the
+    socket has as many cores as the largest n and one NUMA node, and the machine as many nodes as
+    the points name. Raises InputError with file and field.
     """
     try:
         text = path.read_text()
@@ -82,13 +82,13 @@ def load(path: Path, facts: dict[str, int | None] | None = None) -> Sweep:
         except json.JSONDecodeError as error:
             raise InputError(f"{path}: not JSON ({error})") from None
         if not isinstance(document, dict) or document.get("schema") != 1:
-            raise InputError(f"{path}: not a sweep (needs `schema: 1`)")
+            raise InputError(f"{path}: not a sweep (`schema` must be 1)")
     rows = document.get("points")
     if not isinstance(rows, list) or not rows:
-        raise InputError(f"{path}: points: at least one is needed")
+        raise InputError(f"{path}: points: must be a list of at least one point")
     notes = document.get("notes") or []
     if not isinstance(notes, list):
-        raise InputError(f"{path}: notes: a list of texts is needed, not {notes!r}")
+        raise InputError(f"{path}: notes: must be a list of strings, not {notes!r}")
     points = [_point(row, f"{path}: point {i + 1}") for i, row in enumerate(rows)]
     defaults = {
         "cores": max(p.n for p in points),
@@ -110,8 +110,8 @@ def load(path: Path, facts: dict[str, int | None] | None = None) -> Sweep:
 
 
 def overruled(sweep: Sweep, facts: dict[str, int | None], path: Path) -> Sweep:
-    """The sweep with those of `load`'s facts that are given; InputError where its points exceed
-    them."""
+    """The sweep with those `facts` of `load` that are not None. Raises InputError if its points
+    exceed them."""
     given = {name: value for name, value in facts.items() if value is not None}
     sweep = replace(sweep, **given)  # type: ignore[arg-type]
     for i, p in enumerate(sweep.points):
@@ -129,8 +129,8 @@ def overruled(sweep: Sweep, facts: dict[str, int | None], path: Path) -> Sweep:
 def _point(row: Any, where: str) -> Point:
     if not isinstance(row, dict):
         raise InputError(f"{where}: must be a mapping")
-    if None in row:  # where csv puts what is beyond the header
-        raise InputError(f"{where}: more cells than the header names")
+    if None in row:  # csv's key for cells beyond the header
+        raise InputError(f"{where}: more cells than header columns")
     unknown = set(row) - {f.name for f in fields(Point)}
     if unknown:
         raise InputError(f"{where}: unknown field {sorted(map(str, unknown))[0]}")
@@ -148,7 +148,7 @@ def _integer(value: Any, where: str, least: int) -> int:
     except ValueError:
         number = least - 1
     if number < least:
-        raise InputError(f"{where}: a whole number of at least {least} is needed, not {value!r}")
+        raise InputError(f"{where}: must be a whole number of at least {least}, not {value!r}")
     return number
 
 
@@ -160,5 +160,5 @@ def _rate(value: Any, where: str) -> float | None:
     except (TypeError, ValueError):
         rate = math.nan
     if not (math.isfinite(rate) and rate >= 0):
-        raise InputError(f"{where}: bytes per second, zero or more, are needed, not {value!r}")
+        raise InputError(f"{where}: must be bytes per second, zero or more, not {value!r}")
     return rate

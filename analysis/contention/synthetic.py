@@ -1,4 +1,4 @@
-"""Sweeps made from a model, with noise: what the fit and the calibration are judged on."""
+"""Sweeps made from a model, with noise, to test the fit and the calibration."""
 
 from __future__ import annotations
 

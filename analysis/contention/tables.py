@@ -1,4 +1,4 @@
-"""What `nimc model` prints: tables for people and documents for programs."""
+"""Output of `nimc model`: tables and JSON documents."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def predictions_document(model: Model, predictions: list[Prediction]) -> dict[st
 
 
 def prediction_table(model: Model, p: Prediction) -> str:
-    """One placement, a line a number of cores."""
+    """One placement, one line per number of cores."""
     origin = "published" if model.published else "fitted"
     lines = [
         *model.notes,
@@ -72,7 +72,7 @@ def fit_table(model: Model) -> str:
 
 
 def parameter_cell(p: Parameters | None, name: str) -> str:
-    """A parameter as people read it: rates in MB/s, unknown ones as such."""
+    """A parameter as text: rates in MB/s, `unknown` for None."""
     value = None if p is None else getattr(p, name)
     if value is None:
         return "unknown"
@@ -82,7 +82,7 @@ def parameter_cell(p: Parameters | None, name: str) -> str:
 
 
 def errors_table(rows: dict[str, Errors], notes: list[str]) -> str:
-    """Rows of Table 2 of the paper, percent, beneath what must be said of the measurements."""
+    """Rows of Table 2 of the paper, percent, below the caveats of the measurements."""
     names = [field.name for field in fields(Errors)]
     lines = [*notes, "mean absolute percentage error, %"]
     lines.append(f"{'':28}" + "".join(f"{name.replace('_', ' '):>17}" for name in names))
@@ -95,7 +95,7 @@ def errors_table(rows: dict[str, Errors], notes: list[str]) -> str:
 
 
 def placement_errors_table(rows: list[PlacementErrors]) -> str:
-    """Errors on each placement, percent; samples are those that the model was fitted to."""
+    """Errors on each placement, percent; `sample`: the model was fitted to it."""
     lines = ["comp node  comm node      sample      comm      comp"]
     for row in rows:
         cells = ("-" if c is None else f"{c:.2f}" for c in (row.comm_percent, row.comp_percent))
@@ -119,13 +119,13 @@ def recommendation_document(model: Model, r: Recommendation) -> dict[str, Any]:
 
 
 def recommendation_table(model: Model, r: Recommendation) -> str:
-    """The advice in a sentence, and what other choices cost."""
+    """The recommendation in a sentence, and the cost of other choices."""
     best = r.best
     lines = [
         *model.notes,
         f"{model.name}: compute with {_cores(best.n)}, put communication buffers on NUMA node "
         f"{best.comm_node} (computations' data on node {best.comp_node})",
-        f"a step takes {best.slowdown:.2f} times what it would without any limit of the memory",
+        f"a step takes {best.slowdown:.2f} times as long as without memory limits",
         "",
         "buffers elsewhere, each with its best number of cores:",
         *(_choice_line(c) for c in r.placements),

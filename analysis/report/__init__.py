@@ -1,1 +1,1 @@
-"""The report: one self-contained HTML page a machine, and the data behind it."""
+"""The report: one self-contained HTML page per machine, and its data."""

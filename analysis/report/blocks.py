@@ -1,4 +1,4 @@
-"""What became of blocks that were not finished, from the logs of a run."""
+"""Blocks that ended early, from the logs of a run."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from pathlib import Path
 
 
 @dataclass(frozen=True)
-class LostBlock:
+class UnfinishedBlock:
     """A block that ended before its last pair."""
 
     case: str
     block: str
-    #: Who failed: `node_failed`, `time_limit`, `cancelled`, `application_failed`, ...
+    #: What failed: `node_failed`, `time_limit`, `cancelled`, `application_failed`, ...
     outcome: str
     reason: str
 
 
-def lost_blocks(run: Path) -> list[LostBlock]:
-    """Blocks whose `job.json` names another outcome than `done`, in order of case and block."""
+def unfinished_blocks(run: Path) -> list[UnfinishedBlock]:
+    """Blocks whose `job.json` has an outcome other than `done`, in order of case and block."""
     found = []
     for file in sorted((run / "logs").glob("*/*/job.json")):
         with suppress(OSError, ValueError, KeyError, TypeError):
@@ -28,5 +28,5 @@ def lost_blocks(run: Path) -> list[LostBlock]:
             outcome, reason = str(job["outcome"]), str(job["reason"] or "")
             if outcome != "done":
                 case, block = file.parts[-3:-1]
-                found.append(LostBlock(case, block, outcome, reason))
+                found.append(UnfinishedBlock(case, block, outcome, reason))
     return found

@@ -1,4 +1,4 @@
-"""A run with all that its report tells, and the data files beside the page."""
+"""A run with everything its report shows, and the data files next to the page."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from typing import Any
 import polars as pl
 
 from analysis.columns import read_run
-from analysis.consistency import hold_against_provenance
+from analysis.consistency import note_provenance_changes
 from analysis.contrasts import Contrast, contrasts
 from analysis.counters import read_counters
 from analysis.errors import InputError
 from analysis.estimate import Result, StoppingRule, results_of
 from analysis.pairs import judged, pair_table
-from analysis.reference import hold_against_references
-from analysis.report.blocks import LostBlock, lost_blocks
+from analysis.reference import compare_with_references
+from analysis.report.blocks import UnfinishedBlock, unfinished_blocks
 from analysis.run import RunHeader, load_header
 from analysis.schema_1 import with_numa_factors
 
@@ -34,19 +34,19 @@ class RunData:
     #: `analysis.pairs.pair_table`.
     pairs: pl.DataFrame
     results: list[Result]
-    #: What levels of the application's factors cost and help.
+    #: Price and gain of levels of the application's factors.
     contrasts: list[Contrast]
     #: What tools counted in each run (`analysis.counters.read_counters`).
     counters: pl.DataFrame
     #: Blocks that ended early.
-    lost_blocks: list[LostBlock]
+    unfinished_blocks: list[UnfinishedBlock]
     #: Sample files whose last line was cut off.
     torn: list[str]
-    #: SHA-256 -> what `provenance/` tells of how runs were made.
+    #: SHA-256 -> content of the file in `provenance/`.
     provenance: dict[str, Any]
 
     def document(self) -> dict[str, Any]:
-        """What every command that yields results prints of a run with `--json`."""
+        """The run's results as every command prints them with `--json`."""
         return run_document(self.header, self.results, self.contrasts)
 
 
@@ -65,22 +65,22 @@ def run_document(
 
 
 def load_run(path: Path) -> RunData:
-    """Reads and estimates the run in folder `path`. Raises InputError for what it cannot read."""
+    """Reads the run in folder `path` and estimates its results. Raises InputError if invalid."""
     header = load_header(path)
     read = read_run(path)
     provenance = _provenance(path)
     samples = judged(with_numa_factors(read.frame, provenance))
     pairs = pair_table(samples)
-    rows = hold_against_references(results_of(samples, pairs, StoppingRule.of(header)), header)
+    rows = compare_with_references(results_of(samples, pairs, StoppingRule.of(header)), header)
     return RunData(
         path=path,
         header=header,
         samples=samples,
         pairs=pairs,
-        results=hold_against_provenance(rows, samples, provenance),
+        results=note_provenance_changes(rows, samples, provenance),
         contrasts=contrasts(samples, rows),
         counters=read_counters(path, samples),
-        lost_blocks=lost_blocks(path),
+        unfinished_blocks=unfinished_blocks(path),
         torn=read.torn,
         provenance=provenance,
     )
@@ -94,7 +94,7 @@ def _provenance(path: Path) -> dict[str, Any]:
         except ValueError as error:
             raise InputError(f"{file}: {error}") from error
         if not isinstance(record, dict):
-            raise InputError(f"{file}: holds {type(record).__name__}, must hold an object")
+            raise InputError(f"{file}: is {type(record).__name__}, must be an object")
         found[file.stem] = record
     return found
 

@@ -1,4 +1,4 @@
-"""The figure of effects by factor: one line a level of a second factor, every pair a point."""
+"""The figure of effects by factor: one line per level of a second factor, one point per pair."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from analysis.estimate import Result
 from analysis.report.palette import STYLE, light, themed_svg
 from analysis.report.plots import PIXELS_ABOVE, RASTER_ABOVE
 
-#: How far the points of pairs stand beside their bar where they have places of their own, inches.
+#: Distance between a bar and the points of its pairs if these have their own positions, inches.
 _ASIDE_IN = 0.08
-#: Room that the lines' points, beside one another, take of the distance between two levels.
+#: Share of the distance between two levels that the lines' points occupy, side by side.
 _ROOM = 0.5
 
 
 @dataclass(frozen=True)
 class Axis:
-    """What the horizontal axis shows."""
+    """The horizontal axis."""
 
     label: str
-    #: Place -> text of each level; None where every run has a place of its own.
+    #: Position -> text of each level; None if every run has its own position.
     ticks: dict[float, str] | None
-    #: Whether places are quantities; names have a place each in their order.
+    #: Whether positions are quantities; levels that are names are spaced evenly.
     numeric: bool
 
     @property
@@ -41,19 +41,19 @@ class Axis:
 
 @dataclass(frozen=True)
 class Plotted:
-    """One treatment: its result, its place, and its pairs."""
+    """One treatment: its result, position and pairs."""
 
     result: Result
-    #: None where it has none: no pair counts.
+    #: None if no pair counts.
     x: float | None
-    #: Places of the pairs, where each has its own.
+    #: Positions of the pairs, if each has its own.
     own_x: list[float] | None
     ratios: list[float]
 
 
 @dataclass(frozen=True)
 class Line:
-    """The treatments that share a level; the label is empty where there is one line."""
+    """The treatments that share a level; the label is empty if there is only one line."""
 
     label: str
     #: CSS variable.
@@ -63,7 +63,7 @@ class Line:
 
 
 def factor_plot(lines: Sequence[Line], axis: Axis, name: str) -> str:
-    """Slowdown against a factor, as an `<svg>` element; `name` keeps its ids apart."""
+    """Slowdown against a factor, as an `<svg>` element; `name` makes its ids unique."""
     with mpl.rc_context(STYLE):
         figure = Figure(figsize=(5.0, 3.4), layout="constrained")
         draw(figure, lines, axis)
@@ -71,19 +71,19 @@ def factor_plot(lines: Sequence[Line], axis: Axis, name: str) -> str:
 
 
 def draw(figure: Figure, lines: Sequence[Line], axis: Axis) -> Axes:
-    """Every pair, each treatment's interval and median, and noise floors as bands."""
+    """All pairs, each treatment's interval and median, and noise floors as bands."""
     axes = figure.subplots()
     axes.axhline(1, color=light("muted"), lw=1)
     raster = sum(len(point.ratios) for line in lines for point in line.points) > RASTER_ABOVE
     for index, line in enumerate(lines):
-        # Lines stand beside one another where several have the same place.
+        # Lines with the same positions are shifted side by side.
         room = _ROOM * axis.distance / len(lines) if axis.ticks else 0.0
         shift = room * (index - (len(lines) - 1) / 2)
         drawn = [point for point in line.points if point.x is not None]
         _noise_floor(axes, drawn, shift, room, line.colour if len(lines) > 1 else "band")
         for number, point in enumerate(drawn):
             gid = f"pairs-{index}-{number}"
-            _pairs(axes, point, line, _beside(point, shift, room), gid, raster)
+            _pairs(axes, point, line, _pair_positions(point, shift, room), gid, raster)
         _estimates(axes, line, drawn, shift, axis.numeric)
     _finish(axes, axis)
     if any(line.label for line in lines):
@@ -109,8 +109,8 @@ def _pairs(axes: Axes, point: Plotted, line: Line, places: Any, gid: str, raster
     axes.update_datalim(np.column_stack([places, point.ratios]))
 
 
-def _beside(point: Plotted, shift: float, room: float) -> Any:
-    """Places of a treatment's pairs: their own, or a little to the right of its interval."""
+def _pair_positions(point: Plotted, shift: float, room: float) -> Any:
+    """Positions of a treatment's pairs: their own, or a little to the right of its interval."""
     if point.own_x is not None:
         return point.own_x
     assert point.x is not None
@@ -120,7 +120,7 @@ def _beside(point: Plotted, shift: float, room: float) -> Any:
 def _noise_floor(
     axes: Axes, points: Sequence[Plotted], shift: float, room: float, colour: str
 ) -> None:
-    """A band over the whole width where the treatments share a baseline, else one at each."""
+    """A band over the whole width if the treatments share a baseline, else one at each."""
     look: dict[str, Any] = {
         "color": light(colour),
         "alpha": 0.45 if colour == "band" else 0.16,
@@ -144,7 +144,7 @@ def _noise_floor(
 def _estimates(
     axes: Axes, line: Line, points: Sequence[Plotted], shift: float, numeric: bool
 ) -> None:
-    """Interval and median of each treatment that has them, joined in order of place."""
+    """Interval and median of each treatment that has them, joined by a line."""
     colour = light(line.colour)
     known = [
         (point.x + shift, row.slowdown, row.slowdown_low, row.slowdown_high)

@@ -1,4 +1,4 @@
-"""Effects by factor: what is on the axis, what has a line a level, the figures and the tables."""
+"""Effects by factor: layout of axis and lines, figures and tables."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ from analysis.report.factor_plot import Axis, Line, Plotted, factor_plot
 from analysis.report.palette import LEVEL_COLOURS, LEVEL_MARKERS, marker, variable
 from analysis.sample import Level
 
-#: Figures of one case at most; the table has everything.
+#: Most figures of one case; the table has everything.
 MOST_FIGURES = 6
-#: Levels further apart than so many of the least distances stand at equal distances.
+#: Levels are spaced evenly if any distance exceeds this multiple of the smallest one.
 _WIDEST = 12
-#: The factor whose levels are what was asked for: the axis shows what was reached.
+#: The factor whose levels are requested rates; the axis shows the rates reached.
 RATE, FULL = "rate", "full"
-#: Stands for the arm among the factors, where a case has effects of several arms.
+#: Name of the arm among the factors, for a case with effects of several arms.
 ARM = "arm"
 
 Kind = Literal["number", "share", "rate", "size"]
 
 
 class Layout(NamedTuple):
-    """Which factor is on the axis, which has a line a level, and which make figures."""
+    """Factors by role: on the axis, one line per level, separate figures."""
 
     axis: str
     lines: str | None
@@ -46,10 +46,10 @@ class FactorFigure:
     """One figure of a case."""
 
     svg: Markup
-    #: Levels that it is of, where others have figures of their own: `buffer nic, load read`.
+    #: Its levels of factors with separate figures: `buffer nic, load read`.
     at: str
     axis: str
-    #: Labels of the lines; none where there is one.
+    #: Labels of the lines; empty if there is only one.
     lines: list[str]
 
 
@@ -57,11 +57,11 @@ class FactorFigure:
 class FactorsView:
     """The section of one case."""
 
-    #: Columns of the table, and its rows: one a treatment that has a baseline.
+    #: Columns of the table, and its rows: one per treatment with a baseline.
     factors: list[str]
     rows: list[Result]
     figures: list[FactorFigure]
-    #: Figures that there would be without the limit.
+    #: Number of figures without the limit.
     combinations: int
     #: Prices and gains of the application's levels.
     contrasts: list[Contrast]
@@ -70,9 +70,9 @@ class FactorsView:
 def factors_view(
     rows: Sequence[Result], pairs: pl.DataFrame, contrasts: Sequence[Contrast], name: str
 ) -> FactorsView | None:
-    """Figures and tables of a case; None where its effects have one level of every factor.
+    """Figures and tables of a case; None if its effects have one level of every factor.
 
-    `rows`, `pairs` and `contrasts` are of that case alone.
+    `rows`, `pairs` and `contrasts` are those of the case only.
     """
     effects = [row for row in rows if row.role == "effect"]
     varied = {
@@ -99,10 +99,10 @@ def factors_view(
 
 
 def lay_out(varied: Mapping[str, Sequence[Level]]) -> Layout:
-    """Where each factor goes, from the levels of those that vary (factor -> levels).
+    """The role of each factor in figures, from the factors that vary (factor -> levels).
 
-    On the axis is the first that has more than two levels, best a numeric one; else the first
-    numeric one; else the first. An arm is never on the axis.
+    On the axis is the first factor with more than two levels, preferably a numeric one; else the
+    first numeric one; else the first. An arm is never on the axis.
     """
     candidates = [factor for factor in varied if factor != ARM]
     axis = max(candidates, key=lambda name: (len(varied[name]) > 2, _is_numeric(name, varied)))
@@ -111,7 +111,7 @@ def lay_out(varied: Mapping[str, Sequence[Level]]) -> Layout:
 
 
 def level_text(level: Level | None) -> str:
-    """A level as campaigns write it; empty for none."""
+    """A level as written in campaigns; empty for none."""
     if level is None:
         return ""
     return str(level).lower() if isinstance(level, bool) else str(level)
@@ -124,7 +124,7 @@ def _level(row: Result, factor: str) -> Level | None:
 
 
 def _levels(rows: Sequence[Result]) -> dict[str, list[Level]]:
-    """Factor -> its levels in order, over all treatments, and arms of effects last."""
+    """Factor -> its levels in order, over all treatments; arms of effects come last."""
     names = dict.fromkeys(chain.from_iterable(row.factors for row in rows))
     found = {name: _ordered(name, rows) for name in names}
     arms = dict.fromkeys(row.arm.partition(LEVELS)[0] for row in rows if row.role == "effect")
@@ -132,7 +132,7 @@ def _levels(rows: Sequence[Result]) -> dict[str, list[Level]]:
 
 
 def _ordered(factor: str, rows: Sequence[Result]) -> list[Level]:
-    """Levels by size where they have one; else the first level first, the others by name."""
+    """Levels by value if they are quantities; else the first level first, the others by name."""
     levels = list(dict.fromkeys(row.factors[factor] for row in rows if factor in row.factors))
     sizes = {level: math.inf for level in levels if level == FULL} | {
         level: value[1] for level in levels if (value := _value(level))
@@ -144,13 +144,13 @@ def _ordered(factor: str, rows: Sequence[Result]) -> list[Level]:
 
 
 def _names(row: Result, factor: str) -> bool:
-    """Whether a treatment's name holds its level of a factor; names leave out first levels."""
-    told = row.arm.partition(LEVELS)[2].split(",")
-    return any(each.startswith(f"{factor}=") for each in told)
+    """Whether a treatment's name has a level of the factor; names omit first levels."""
+    parts = row.arm.partition(LEVELS)[2].split(",")
+    return any(each.startswith(f"{factor}=") for each in parts)
 
 
 def _value(level: Level) -> tuple[Kind, float] | None:
-    """What a level is a quantity of, and how much; None for a word or a truth value."""
+    """Kind of quantity and value of a level; None for a word or a boolean."""
     if isinstance(level, bool):
         return None
     if isinstance(level, int | float):
@@ -171,7 +171,7 @@ def _value(level: Level) -> tuple[Kind, float] | None:
 
 
 def _is_numeric(factor: str, varied: Mapping[str, Sequence[Level]]) -> bool:
-    """Whether levels have places on an axis. Those of the rate have: the rates reached."""
+    """Whether levels have numeric positions on an axis; those of `rate` are the rates reached."""
     kinds = {value[0] if (value := _value(level)) else None for level in varied[factor]}
     return factor == RATE or (len(kinds) == 1 and kinds <= {"number", "share", "rate"})
 
@@ -192,8 +192,8 @@ def _sorted(rows: Sequence[Result], levels: Mapping[str, Sequence[Level]]) -> li
 
 
 def _at(row: Result, factors: Sequence[str]) -> str:
-    told = (f"{factor} {level_text(_level(row, factor))}" for factor in factors)
-    return ", ".join(told).replace("_", " ")
+    parts = (f"{factor} {level_text(_level(row, factor))}" for factor in factors)
+    return ", ".join(parts).replace("_", " ")
 
 
 def _figure(

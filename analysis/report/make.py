@@ -1,4 +1,4 @@
-"""Makes reports: reads runs, writes one page a machine and its data."""
+"""Makes reports: reads runs, writes one page per machine and its data."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from analysis.report.page import render
 
 @dataclass(frozen=True)
 class Report:
-    """The page of one machine, and what stands beside it."""
+    """The page of one machine, its data files and its runs."""
 
     machine: str
     page: Path
@@ -32,14 +32,14 @@ class Report:
 
 
 def make_reports(paths: Sequence[Path], output: Path | None = None) -> list[Report]:
-    """Writes the report of each machine that `paths`, the folders of runs, are of.
+    """Writes a report for each machine among the run folders `paths`.
 
-    One run's report goes to its own `report/`; any other needs the folder `output`, in which
-    several machines have a folder each. Raises InputError for what is no readable run.
+    The report of a single run goes to its own `report/`; others need the folder `output`, with one
+    subfolder per machine if there are several. Raises InputError for an invalid run.
     """
     folders = list(dict.fromkeys(path.resolve() for path in paths))
     if output is None and len(folders) > 1:
-        raise InputError("--output: a folder is needed for the report of more than one run")
+        raise InputError("--output: a folder is required for the report of more than one run")
     of_machine: dict[str, list[RunData]] = {}
     for folder in folders:
         run = load_run(folder)

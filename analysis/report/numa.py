@@ -1,4 +1,4 @@
-"""RDMA and NUMA on the page: every cell, a figure, and published findings as questions."""
+"""RDMA and NUMA on the page: all cells, a figure, and published findings as questions."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from analysis.report.palette import STYLE, light, themed_svg
 from analysis.report.words import binary
 from analysis.statistics.interval import Estimate
 
-#: Why a question has the answer it has.
+#: Reason for an answer -> text.
 _WHY: dict[Why, str] = {
-    "other way round": "it is the other way round",
+    "other way round": "the opposite holds",
     "within noise": "the interval contains 1",
-    "too few runs": "fewer than 6 runs a side",
-    "one NUMA node": "this machine has one NUMA node",
-    "only pinning differs": "this machine has one NUMA node: only pinning differs",
-    "cells missing": "this run has no such cells",
+    "too few runs": "fewer than 6 runs per side",
+    "one NUMA node": "this machine has only one NUMA node",
+    "only pinning differs": "this machine has only one NUMA node: the cells differ in pinning only",
+    "cells missing": "not part of this run",
     "no run counts": "no run counts",
-    "all pinned": "in every cell, at least",
-    "none pinned": "none of the buffer is: these writes register no memory",
+    "all pinned": "in all cells, at least",
+    "none pinned": "no buffer is pinned: these writes register no memory",
     "some pinned": "pinned in some cells only",
-    "pinning unknown": "the kernel does not say",
+    "pinning unknown": "not reported by the kernel",
 }
 
 
@@ -43,15 +43,15 @@ class NumaView:
     questions: list[Question]
     svg: Markup
     numa_nodes: int
-    #: Whether the cells are of one case, whose pairs hold runs of each.
+    #: Whether all cells belong to one case, so that each pair has runs of all of them.
     interleaved: bool
-    #: What the run says of where things lay, and what limits its figures.
+    #: Placement of buffers and workers, and limits of the figures.
     notes: list[str]
     emulated: list[str]
 
 
 def numa_view(run: RunData, name: str) -> NumaView | None:
-    """The cells of a run and what they answer; None where it has none."""
+    """The cells of a run and their answers; None if it has none."""
     found = cells(run.samples, run.results, run.provenance)
     if not found:
         return None
@@ -77,24 +77,22 @@ def numa_view(run: RunData, name: str) -> NumaView | None:
 
 
 def label(key: Key) -> str:
-    """A cell in a few words: `write nic: write on other`."""
+    """A short label of a cell: `write nic: write on other`."""
     where = {"free": "anywhere"}.get(key.workers, f"on {key.workers}")
     workers = "no workers" if key.load == IDLE else f"{key.load} {where}"
     return f"{key.direction} {key.buffer}: {workers}"
 
 
 def why(answer: Answer) -> str:
-    """Why a question has this answer; empty where the ratio says it."""
+    """Reason for an answer; empty if the ratio is reason enough."""
     text = _WHY[answer.why] if answer.why else ""
     return text if answer.pinned_b is None else f"{text} {binary(answer.pinned_b)}"
 
 
 def _places(facts: Sequence[dict[str, Any]], nodes: int) -> list[str]:
-    """Which node is meant by which word."""
+    """The NUMA node that each word means."""
     if nodes == 1:
-        return [
-            "this machine has one NUMA node: cells with buffer or workers on another one are absent"
-        ]
+        return ["this machine has only one NUMA node: cells that need another one are left out"]
     nic = facts[0]["nic_node"]
     others = [node for each in facts for place, node in _named(each) if place == "other"]
     other = f", other is {others[0]}" if others else ""
@@ -102,7 +100,7 @@ def _places(facts: Sequence[dict[str, Any]], nodes: int) -> list[str]:
 
 
 def _named(facts: dict[str, Any]) -> list[tuple[str, int]]:
-    """Place and NUMA node; schema 1 has those of the one cell that the record is of."""
+    """Word and NUMA node; in schema 1, of the record's own cell only."""
     if "places" in facts:
         return list(facts["places"].items())
     both = (facts["buffer"], facts["buffer_node"]), (facts["workers"], facts["worker_node"])
@@ -110,30 +108,30 @@ def _named(facts: dict[str, Any]) -> list[tuple[str, int]]:
 
 
 def _limits(found: Sequence[Cell], samples: pl.DataFrame) -> list[str]:
-    """How far places are verified, who reports the rates, and what binds itself."""
+    """How far placement is verified, the source of the rates, and the injector's own binding."""
     run = [cell for cell in found if cell.rates_b_s]
     unverified = [label(cell.key) for cell in run if cell.on_node_share is None]
     notes = []
     if not run:
         notes.append("no run with communications counts")
     elif not unverified:
-        notes.append("every buffer lay on its node in every run that counts, as the kernel reports")
+        notes.append("in every run that counts, the kernel reports every buffer on its node")
     elif len(unverified) == len(run):
-        notes.append("the place of the buffers is not verified")
+        notes.append("the placement of the buffers is not verified")
     else:
-        notes.append(f"the place of the buffers is not verified in {', '.join(unverified)}")
+        notes.append(f"the placement of the buffers is not verified in {', '.join(unverified)}")
     counted = all(cell.reported_by == "target" for cell in run)
     notes.append(
-        "communications' rates are what the target's device counted"
+        "rates of communications are counted by the target's device"
         if run and counted
-        else "communications' rates are what the origin reports; no device counted all of them"
+        else "rates of communications are as reported by the origin: no device counted them all"
     )
     if (samples["transport"].cast(pl.String) == "shared memory").any():
-        notes.append("there is no network interface: the origin's cores take its place")
+        notes.append("no network interface: nic means the NUMA node of the origin's cores")
         if len({cell.key.direction for cell in found}) > 1:
             notes.append(
-                "on one host a write is a copy by the origin, a read one by the kernel: they differ"
-                " in the way of copying"
+                "on one host a write is a copy by the origin and a read a copy by the kernel: their"
+                " rates compare these two ways of copying"
             )
     own = [str(text) for text in samples["own_binding"].drop_nulls().unique(maintain_order=True)]
     notes.append(f"the injector's own NUMA binding: {', '.join(own) or 'unknown'}")
@@ -141,7 +139,7 @@ def _limits(found: Sequence[Cell], samples: pl.DataFrame) -> list[str]:
 
 
 def _plot(found: Sequence[Cell], name: str) -> str:
-    """A row a cell: what is left of both sides' rates, with intervals."""
+    """One row per cell: remaining share of both rates, with intervals."""
     rows = [cell for cell in found if cell.key.load != IDLE]
     with mpl.rc_context(STYLE):
         figure = Figure(figsize=(5.0, 0.9 + 0.34 * max(len(rows), 1)), layout="constrained")
@@ -157,7 +155,7 @@ def _plot(found: Sequence[Cell], name: str) -> str:
         axes.set_yticks(range(len(rows)), [label(cell.key) for cell in rows])
         axes.set_ylim(len(rows) - 0.4, -0.6)
         axes.set_xlim(left=0)
-        axes.set_xlabel("share of the rate that is left")
+        axes.set_xlabel("remaining share of the rate")
         axes.tick_params(length=0)
         axes.grid(axis="x")
         return themed_svg(figure, name, "Share that communications and workers keep in every cell")

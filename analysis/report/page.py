@@ -1,4 +1,4 @@
-"""The page: from the runs of one machine to one self-contained HTML text."""
+"""Renders the runs of one machine as one self-contained HTML page."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from analysis.report.data import RunData
 from analysis.report.factors import FactorsView, factors_view, level_text
 from analysis.report.numa import NumaView, numa_view, why
 from analysis.report.palette import variable
+from analysis.report.paper_tables import PaperTables, paper_tables, writes_as_the_paper
 from analysis.report.plots import overview_plot, ratios_plot, samples_plot
 from analysis.report.scaling import ScalingView, scaling_view
 from analysis.report.shell import render_page
-from analysis.report.study import StudyView, study_view, writes_as_the_paper
 from analysis.statistics.paper import PaperEstimates, paper_estimates
 from analysis.verdict import MEANING
 
-#: Rejected runs listed one by one at most; beyond, the data beside the page has them.
+#: Most rejected runs listed one by one; samples.parquet has all.
 _LISTED = 200
-#: Columns that the page shows.
+#: Columns used by the page.
 _SHOWN = [
     *("key", "arm", "status", "outcome", "reason", "start_s", "fom", "fom_unit", "seed"),
     *("nodes", "origin_nodes", "provenance", "writers", "injector", "transport", "message_b"),
@@ -39,29 +39,29 @@ _DASH = "\u2013"
 
 @dataclass(frozen=True)
 class CaseView:
-    """One case of one run, as the template shows it."""
+    """One case of a run, for the template."""
 
     name: str
     anchor: str
     rows: list[Result]
-    #: The treatments whose effect is asked for, rather than noise floor and control.
+    #: The effects, without noise floor and control.
     effects: list[Result]
     notes: list[str]
-    #: Caveats of what the bytes went over; they stand at the figure itself.
+    #: Caveats of the transports, shown at the figures.
     emulated: list[str]
     #: One for each unit of the figures of merit.
     samples_svgs: list[Markup]
     ratios_svg: Markup
-    #: Effects by factor, where several levels of one were measured.
+    #: Effects by factor, if several levels of one were measured.
     factors: FactorsView | None
     #: What tools counted, where one did.
     counters: CountersView | None
     samples: int
     warmups: int
-    #: The effect that writes as the paper did, and the paper's estimators of it; None without one.
+    #: The effect that writes as in the paper, and the paper's estimators of it; None without one.
     as_paper: Result | None
     paper: PaperEstimates | None
-    #: Rejected runs: (key, time, outcome, reason), the first so many of them.
+    #: The first rejected runs: (key, time, outcome, reason).
     listed: list[tuple[str, str, str, str]]
     rejected_kinds: list[Kind]
     rejected: int
@@ -75,36 +75,36 @@ class CaseView:
 
 @dataclass(frozen=True)
 class RunView:
-    """One run, as the template shows it."""
+    """One run, for the template."""
 
     data: RunData
     anchor: str
     cases: list[CaseView]
-    #: The rows of the results table: effects, or all of a case that has none.
+    #: Rows of the results table: effects, or all rows of a case without effects.
     shown: list[Result]
     overview_svg: Markup | None
-    #: The arms in it. Where a case has figures by factor, its other levels are there instead.
+    #: The arms in it. A case with figures by factor has its other levels there.
     arms: list[str]
-    #: Run time against ranks, where there are several scales.
+    #: Run time against ranks, if there are several scales.
     scaling: ScalingView | None
-    #: The paper's single-node tables and figure, where the run has workloads of it.
-    study: StudyView | None
-    #: Cells of RDMA and NUMA, where the run has some.
+    #: The paper's single-node tables and figure, if the run has workloads of it.
+    paper_tables: PaperTables | None
+    #: Cells of RDMA and NUMA, if the run has any.
     numa: NumaView | None
 
     @property
     def baselines(self) -> bool:
-        """Whether a treatment is paired with another baseline than plain `off`."""
+        """Whether a treatment is paired with a baseline other than plain `off`."""
         return any(row.baseline != BASELINE for row in self.data.results)
 
     @property
     def emulated(self) -> list[str]:
-        """Caveats of what the bytes of any case went over."""
+        """Caveats of the transports of all cases."""
         return sorted({text for case in self.cases for text in case.emulated})
 
 
 def render(runs: Sequence[RunData]) -> str:
-    """The page of `runs`, which are of one machine; the newest comes first."""
+    """The page of `runs` of one machine, the newest first."""
     ordered = sorted(runs, key=lambda run: run.header.started_s, reverse=True)
     views = [_run_view(run, f"r{index}") for index, run in enumerate(ordered)]
     machine = ordered[0].header.machine
@@ -157,7 +157,7 @@ def _run_view(run: RunData, anchor: str) -> RunView:
         overview_svg=overview,
         arms=in_order({row.arm.partition(LEVELS)[0] for row in effects}),
         scaling=scaling_view(run, f"{anchor}f"),
-        study=study_view(run, f"{anchor}n"),
+        paper_tables=paper_tables(run, f"{anchor}n"),
         numa=numa_view(run, f"{anchor}u"),
     )
 
@@ -225,8 +225,8 @@ def _writers(counted: pl.DataFrame) -> list[str]:
     )
     return [
         f"{arm}: {numbers.count(writers, 'writer')}, {injector} over {transport}, "
-        f"{words.binary(message_b)} a {direction or 'write'}; "
-        f"none below {share or 0:.0%} of its rate alone"
+        f"{words.binary(message_b)} per {direction or 'write'}; "
+        f"never below {share or 0:.0%} of the rate alone"
         for arm, writers, injector, transport, message_b, direction, share in kinds.iter_rows()
     ]
 
@@ -238,13 +238,13 @@ def _distinct(column: pl.Series, most: int = 12) -> str:
 
 
 def _fom(value: float | None, row: Result) -> str:
-    """A figure of merit in the unit that suits the row's off median."""
+    """A figure of merit in the unit that suits the row's baseline median."""
     factor, unit = numbers.scale(row.off_median, row.unit)
     return _DASH if value is None else f"{numbers.number(value / factor)} {unit}"
 
 
 def _ratio(value: float | None, low: float | None, high: float | None) -> dict[str, str]:
-    """A ratio with its interval, for the template; refuses a ratio without one."""
+    """A ratio and its interval, for the template. Raises ValueError for a ratio without one."""
     if value is None:
         return {"value": _DASH, "interval": ""}
     text, ends = numbers.effect(value, low, high)

@@ -1,7 +1,7 @@
 """Colours of the report, and figures that follow the reader's colour scheme.
 
-Figures are drawn in the light colours below. In the SVG each of them is then replaced by its CSS
-variable, so that a dark scheme redraws nothing. Points that were rasterized keep the light
+Figures are drawn in the light colours below. In the SVG each colour is then replaced by its CSS
+variable, so that a dark scheme needs no second drawing. Rasterized points keep the light
 colours, which are chosen to be legible on dark as well.
 """
 
@@ -16,9 +16,9 @@ from matplotlib.figure import Figure
 
 from analysis.arms import ARMS, arm_of
 
-#: Arms that the table does not know share one colour.
+#: Unknown arms share one colour.
 _OTHER = "other"
-#: CSS variables of what is no arm -> (light, dark).
+#: CSS variables of everything but arms -> (light, dark).
 COLOURS = {
     "ink": ("#1c2128", "#e6e9ee"),
     "muted": ("#667080", "#98a2b3"),
@@ -27,7 +27,7 @@ COLOURS = {
     "band": ("#c4cad3", "#4a5361"),
     _OTHER: arm_of("").colours,
     "bad": ("#8a8f98", "#a7adb8"),
-    # Levels of a factor that has a line each.
+    # Levels of a factor with one line per level.
     "level0": ("#c2453c", "#f08a80"),
     "level1": ("#2b7a9b", "#6cc0e0"),
     "level2": ("#5d8a1e", "#a9d45e"),
@@ -35,9 +35,9 @@ COLOURS = {
     "level4": ("#a8691a", "#e8b164"),
     "level5": ("#4a5aa8", "#9aa8f0"),
 }
-#: All CSS variables; arms of one look, as `full` and `on`, have the same light colour.
+#: All CSS variables; arms that look alike, as `full` and `on`, have the same light colour.
 _VARIABLES = COLOURS | {name: arm.colours for name, arm in ARMS.items()}
-#: Levels that have a colour of their own; further ones begin again.
+#: Colours of levels; further levels start again.
 LEVEL_COLOURS = [name for name in COLOURS if name.startswith("level")]
 LEVEL_MARKERS = ("o", "^", "s", "D", "v", "P")
 _FONT = "DejaVu Sans"
@@ -63,27 +63,27 @@ STYLE: dict[Any, Any] = {
 
 
 def variable(name: str) -> str:
-    """The CSS variable of a colour in `COLOURS` or of a treatment, which has that of its arm."""
+    """The CSS variable of a name in `COLOURS`, or of a treatment by its arm."""
     return name if name in COLOURS else arm_of(name).name or _OTHER
 
 
 def light(name: str) -> str:
-    """The colour to draw with."""
+    """The light colour, used for drawing."""
     return _VARIABLES[variable(name)][0]
 
 
 def marker(treatment: str) -> str:
-    """The shape of a treatment's points, none of them a rejected run's cross."""
+    """The marker of a treatment's points; never the cross of rejected runs."""
     return arm_of(treatment).marker
 
 
 def css_variables(scheme: int) -> str:
-    """Declarations of all colours, of the light (0) or the dark (1) scheme."""
+    """Declarations of all colours for the light (0) or the dark (1) scheme."""
     return "".join(f"--{name}:{pair[scheme]};" for name, pair in _VARIABLES.items())
 
 
 def themed_svg(figure: Figure, name: str, title: str) -> str:
-    """`figure` as an `<svg>` element for a page; `name` keeps its ids apart from other figures'."""
+    """`figure` as an `<svg>` element for a page; `name` makes its ids unique."""
     out = io.BytesIO()
     figure.savefig(out, format="svg", dpi=200)
     svg = out.getvalue().decode()
@@ -92,7 +92,7 @@ def themed_svg(figure: Figure, name: str, title: str) -> str:
     svg = re.sub(r'(<svg[^>]*?) width="[^"]*"', r"\1", svg, count=1)
     svg = re.sub(r'(<svg[^>]*?) height="[^"]*"', r"\1", svg, count=1)
     svg = svg.replace("<svg", f'<svg role="img" aria-label="{escape(title)}"', 1)
-    # Nothing but ids: a label may hold `grid=fine`.
+    # Only ids: a label may contain `grid=fine`.
     svg = re.sub(r'(\bid="|href="#|url\(#)', rf"\g<1>{name}-", svg)
     for css, (colour, _) in _VARIABLES.items():
         svg = svg.replace(colour, f"var(--{css})")

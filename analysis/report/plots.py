@@ -1,4 +1,4 @@
-"""The figures of the report. Every sample is drawn."""
+"""The figures of the report. All samples are drawn."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from analysis.numbers import scale
 from analysis.pairs import in_order
 from analysis.report.palette import STYLE, light, marker, themed_svg
 
-#: Above so many points a figure's points are drawn as one picture.
+#: Above this many points, a figure's points are rasterized.
 RASTER_ABOVE = 3000
-#: Above so many points a treatment's points are single pixels.
+#: Above this many points, a treatment's points are single pixels.
 PIXELS_ABOVE = 20_000
-#: The treatment that figures need not name.
+#: The treatment that figures do not name.
 PLAIN = "on"
-#: Above so many treatments, or where they have levels, each has a row rather than a column.
+#: Above this many treatments, or if they have levels, each has a row instead of a column.
 _COLUMNS = 7
 _WIDTH_IN = 5.0
 
@@ -39,20 +39,20 @@ def _figure(height_in: float) -> Iterator[tuple[Figure, Axes]]:
 
 
 def label(treatment: str) -> str:
-    """A treatment on an axis: its arm with what figures add to that, and its levels below."""
+    """A treatment's axis label: its arm with the arm's label, and its levels below."""
     arm, _, levels = treatment.partition(LEVELS)
     if not levels:
         return f"{arm}\n{arm_of(treatment).label}".rstrip()
-    told = f"{arm} {arm_of(treatment).label}".rstrip()
-    return f"{told}\n{levels.replace(',', ', ').replace('_', ' ')}"
+    text = f"{arm} {arm_of(treatment).label}".rstrip()
+    return f"{text}\n{levels.replace(',', ', ').replace('_', ' ')}"
 
 
 def samples_plot(samples: pl.DataFrame, unit: str, name: str) -> str:
-    """All samples of one case: a strip for each treatment, in order of time, with its median.
+    """All samples of one case: one strip per treatment, in order of time, with its median.
 
-    `samples` has the columns of `analysis.pairs.judged`. A run that yielded no figure of merit is
-    a cross below the edge. Runs that do not count stand at an edge where they lie beyond it, so
-    that they do not press together those that do.
+    `samples` has the columns of `analysis.pairs.judged`. A run without a figure of merit is a cross
+    below the edge. Runs that do not count are drawn at the edge if they lie beyond it, so that
+    they do not squeeze those that do.
     """
     treatments = in_order(str(name) for name in samples["arm"].unique())
     values = samples["fom"].drop_nulls()
@@ -63,9 +63,9 @@ def samples_plot(samples: pl.DataFrame, unit: str, name: str) -> str:
     with _figure(0.7 + 0.44 * len(treatments) if rows else 2.9) as (figure, axes):
         for strip, treatment in enumerate(treatments):
             own = samples.filter(pl.col("arm") == treatment)
-            beside = strip + np.linspace(-0.34, 0.34, own.height + 2)[1:-1]
+            across = strip + np.linspace(-0.34, 0.34, own.height + 2)[1:-1]
             figures = np.clip(own["fom"].to_numpy() / factor, *edges)
-            _strip(axes, beside, figures, own["status"].to_numpy(), strip, treatment, raster, rows)
+            _strip(axes, across, figures, own["status"].to_numpy(), strip, treatment, raster, rows)
         axis = f"{'rate' if scaled.endswith('/s') else 'time'} in {scaled}"
         labels = [label(each) for each in treatments]
         (_rows_of_strips if rows else _columns_of_strips)(axes, labels, axis)
@@ -93,7 +93,7 @@ def _marker(treatment: str, points: int) -> str:
 
 
 def _edges(counted: NDArray[np.float64]) -> tuple[float, float]:
-    """Lowest and highest value to draw: those that count and a quarter of their span more."""
+    """Lowest and highest value to draw: the range of those that count, plus a quarter of it."""
     if not len(counted):
         return -np.inf, np.inf
     low, high = float(counted.min()), float(counted.max())
@@ -103,7 +103,7 @@ def _edges(counted: NDArray[np.float64]) -> tuple[float, float]:
 
 def _strip(
     axes: Axes,
-    beside: Any,
+    across: Any,
     figures: Any,
     status: Any,
     strip: int,
@@ -111,13 +111,13 @@ def _strip(
     raster: bool,
     rows: bool,
 ) -> None:
-    """The points of one treatment, at `beside` across its strip; its figures of merit along it."""
+    """The points of one treatment, positions `across` the strip, figures of merit along it."""
     points: dict[str, Any] = {
         "ls": "none",
-        "ms": 4.8 if len(beside) < 200 else 2.0,
+        "ms": 4.8 if len(across) < 200 else 2.0,
         "rasterized": raster,
     }
-    counts = {"marker": _marker(treatment, len(beside)), "color": light(treatment)}
+    counts = {"marker": _marker(treatment, len(across)), "color": light(treatment)}
     look: dict[str, dict[str, Any]] = {
         "counts": {**counts, "alpha": 0.75, "mew": 0},
         "warm-up": {"marker": "o", "mfc": "none", "color": light("bad")},
@@ -125,9 +125,9 @@ def _strip(
     }
     for which, style in look.items():
         chosen = (status == which) & ~np.isnan(figures)
-        x, y = _turned(beside[chosen], figures[chosen], rows)
+        x, y = _turned(across[chosen], figures[chosen], rows)
         axes.plot(x, y, gid=f"points-{strip}-{which}", **points, **style)
-    without = beside[np.isnan(figures)]
+    without = across[np.isnan(figures)]
     below = axes.get_yaxis_transform() if rows else axes.get_xaxis_transform()
     points |= {"gid": f"points-{strip}-lost", "transform": below, "clip_on": False}
     axes.plot(*_turned(without, 0 * without, rows), **points, **look["rejected"])
@@ -137,8 +137,8 @@ def _strip(
         line(np.median(counted), strip - 0.42, strip + 0.42, color=light("ink"))
 
 
-def _turned(beside: Any, along: Any, rows: bool) -> tuple[Any, Any]:
-    return (along, beside) if rows else (beside, along)
+def _turned(across: Any, along: Any, rows: bool) -> tuple[Any, Any]:
+    return (along, across) if rows else (across, along)
 
 
 def ratios_plot(pairs: pl.DataFrame, rows: Sequence[Result], name: str) -> str:
@@ -160,7 +160,7 @@ def ratios_plot(pairs: pl.DataFrame, rows: Sequence[Result], name: str) -> str:
 
 
 def overview_plot(rows: Sequence[Result], name: str) -> str:
-    """The effects of all cases below one another, each with its noise floor and its control."""
+    """The effects of all cases, one row each, with noise floor and control."""
     effects = [row for row in rows if row.role == "effect"]
     with _figure(0.7 + 0.42 * len(effects)) as (figure, axes):
         axes.axvline(1, color=light("muted"), lw=1)
@@ -178,7 +178,7 @@ def _case_label(row: Result) -> str:
 
 @dataclass(frozen=True)
 class Normalised:
-    """A row of `normalised_plot`; without a result only the published slowdown is drawn."""
+    """A row of `normalised_plot`; without a result, only the published slowdown is drawn."""
 
     label: str
     published: float
@@ -187,7 +187,7 @@ class Normalised:
 
 
 def normalised_plot(rows: Sequence[Normalised], name: str) -> str:
-    """Run time against off, a row a workload: every pair, interval and noise floor, and published.
+    """Run time relative to off, one row per workload: pairs, interval, noise floor, published.
 
     A published value is a hollow diamond.
     """
@@ -204,10 +204,10 @@ def normalised_plot(rows: Sequence[Normalised], name: str) -> str:
         look: dict[str, Any] = {"ms": 7, "mfc": "none", "mec": light("ink"), "mew": 1.4}
         axes.plot(published, range(len(rows)), "D", gid="published", **look)
         _finish(axes, [row.label for row in rows])
-        axes.set_xlabel("run time against off (1 is no effect)")
+        axes.set_xlabel("run time relative to off (1 is no effect)")
         for row, label in zip(rows, axes.get_yticklabels(), strict=True):
             label.set_color(light("ink" if row.result else "muted"))
-        return themed_svg(figure, name, "Run time against off by workload, measured and published")
+        return themed_svg(figure, name, "Run time relative to off, measured and published")
 
 
 def _noise_floor(axes: Axes, row: Result) -> None:

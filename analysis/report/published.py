@@ -1,4 +1,4 @@
-"""What Groves, Grant and Arnold (2016) published of single nodes: Tables II and III."""
+"""Single-node results of Groves, Grant and Arnold (2016): Tables II and III."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from analysis.paper import paper
 from analysis.sample import Better
 
-#: The machine of Table III and figure 3; it has a line in Table II as well.
+#: The machine of Table III and figure 3, also in Table II.
 MACHINE = "Sandy Bridge-X2-onload"
-#: The table of rates, and that of run times.
+#: The tables of rates and of run times.
 RATES, TIMES = "Table II", "Table III"
 #: Workload -> its name in the paper.
 NAMES = {"stream": "STREAM"} | {name.lower(): name for name in paper()["table_3_runtime_s"]}
@@ -17,7 +17,7 @@ NAMES = {"stream": "STREAM"} | {name.lower(): name for name in paper()["table_3_
 
 @dataclass(frozen=True)
 class Published:
-    """One published line; no interval was published with any of them."""
+    """One published line; none has an interval."""
 
     workload: str
     machine: str
@@ -28,12 +28,12 @@ class Published:
     on: float
     unit: str
     table: str
-    #: Change as the table prints it, per cent; None where it has no such column.
+    #: Change as printed in the table, per cent; None if it has no such column.
     change_percent: float | None = None
 
     @property
     def better(self) -> Better:
-        """Table III has times, Table II rates."""
+        """`lower` for the times of Table III, `higher` for the rates of Table II."""
         return "lower" if self.table == TIMES else "higher"
 
     @property
@@ -43,7 +43,7 @@ class Published:
 
 
 def triad() -> list[Published]:
-    """Table II: STREAM triad, one line a machine."""
+    """Table II: STREAM triad, one line per machine."""
     return [
         Published(
             workload="stream",
@@ -60,7 +60,7 @@ def triad() -> list[Published]:
 
 
 def normalised() -> dict[str, Published]:
-    """Figure 3, which Table III is but for STREAM: workload -> its line, all of one machine."""
+    """Figure 3 (Table III and STREAM): workload -> its line, all from one machine."""
     lines = {"stream": next(line for line in triad() if line.machine == MACHINE)}
     for name, (off, on) in paper()["table_3_runtime_s"].items():
         workload = name.lower()
@@ -69,7 +69,7 @@ def normalised() -> dict[str, Published]:
 
 
 def _nic(machine: str) -> str:
-    """Table I names a machine once that Table II has at several memory clocks."""
+    """Table I lists a machine once; Table II may have it at several memory clocks."""
     (nic,) = (
         str(row["nic"])
         for row in paper()["table_1_machines"]

@@ -1,6 +1,6 @@
-"""Figure 5 of Groves, Grant and Arnold (2016) from one's own runs: run time against ranks.
+"""Figure 5 of Groves, Grant and Arnold (2016) from a run's samples: run time against ranks.
 
-Beside it a table of both estimates, the paired one and the paper's.
+With a table of both estimates, the paired one and the paper's.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from analysis.report.data import RunData
 from analysis.report.palette import STYLE, light, marker, themed_svg
 from analysis.statistics.paper import RUNS_BEST, PaperEstimates, paper_estimates
 
-#: Workloads that are run at several numbers of ranks.
+#: Workloads run at several numbers of ranks.
 WORKLOADS = ("lammps_scaling",)
-#: Ranks of the published headline.
+#: Ranks of the published headline result.
 PUBLISHED_RANKS = 8192
 
 
 @dataclass(frozen=True)
 class ScalingRow:
-    """One treatment at one scale: the paired estimate, and the paper's from the same runs."""
+    """One treatment at one scale: the paired and the paper's estimates from the same runs."""
 
     ranks: int
     result: Result
@@ -50,7 +50,7 @@ class ScalingView:
 
 
 def scaling_view(run: RunData, name: str) -> ScalingView | None:
-    """Figure and table of a run's scales; None where it has fewer than two."""
+    """Figure and table of a run's scales; None for fewer than two."""
     every = (
         run.samples.lazy()
         .filter(
@@ -77,7 +77,7 @@ def scaling_view(run: RunData, name: str) -> ScalingView | None:
 
 
 def _rows(run: RunData, points: pl.DataFrame) -> list[ScalingRow]:
-    """Scales in order of ranks, treatments in that of the results."""
+    """Rows by ranks, then treatments in the order of the results."""
     rows = []
     for result in run.results:
         of_case = points.filter(pl.col("case") == result.case)
@@ -103,13 +103,13 @@ def _plot(every: pl.DataFrame, published: float, name: str) -> str:
     factor, unit = scale(points["fom"].to_numpy().mean(), str(points["fom_unit"][0]))
     ranks = sorted(points["ranks"].unique())
     arms = in_order(every["arm"].unique())
-    # Treatments stand beside one another, not on top: on a logarithmic axis this is a factor.
-    beside = (ranks[-1] / ranks[0]) ** 0.02
+    # Treatments are shifted side by side; on a logarithmic axis the shift is a factor.
+    step = (ranks[-1] / ranks[0]) ** 0.02
     with mpl.rc_context(STYLE):
         figure = Figure(figsize=(5.0, 3.6), layout="constrained")
         axes = figure.subplots()
         for index, arm in enumerate(arms):
-            shift = beside ** (index - (len(arms) - 1) / 2)
+            shift = step ** (index - (len(arms) - 1) / 2)
             of_arm = every.filter(arm=arm).with_columns(
                 pl.col("ranks") * shift, pl.col("fom") / factor
             )
@@ -119,7 +119,7 @@ def _plot(every: pl.DataFrame, published: float, name: str) -> str:
             axes.plot(line["ranks"], line["fom"], color=light(arm), lw=1.5)
         off = best_of_five(points.filter(arm=BASELINE))
         if off.height:
-            label = f"published: {published:g} x off on {PUBLISHED_RANKS:,} ranks"
+            label = f"published: {published:g} x off at {PUBLISHED_RANKS:,} ranks"
             level = published * off["fom"][-1] / factor
             axes.axhline(level, color=light("muted"), ls=":", label=label)
         _finish(axes, ranks, unit)

@@ -1,4 +1,4 @@
-"""What every page shares: one self-contained file, the style, and both colour schemes."""
+"""The common frame of all pages: one self-contained file, style, and both colour schemes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from analysis.report.palette import css_variables
 def render_page(
     package: str, title: str, filters: Mapping[str, Callable[..., Any]] = {}, **values: Any
 ) -> str:
-    """`page.html` of `package`, which fills the blocks of `shell.html`, with `values`."""
+    """Renders `page.html` of `package`, which extends `shell.html`, with `values`."""
     environment = jinja2.Environment(
         loader=jinja2.ChoiceLoader(
             [jinja2.PackageLoader(name, "") for name in (package, "analysis.report")]

@@ -15,20 +15,20 @@ from analysis.statistics.interval import FEWEST
 from analysis.units import SECONDS
 from analysis.verdict import MEANING, Verdict
 
-#: Outcome of a run that does not count -> what it means.
+#: Outcome of a run that does not count -> its meaning.
 OUTCOMES = {
-    "rejected": "The application ran, but the conditions asked for did not hold.",
+    "rejected": "The application ran, but not under the required conditions.",
     "injector_never_ready": "The writers did not reach their rate.",
     "injector_died": "A writer ended while the application ran.",
     "application_failed": "The application ended with an error.",
     "application_hung": "The application did not end in time.",
-    "no_fom": "The application's output held no figure of merit.",
-    "kept": "Recorded as accepted, but no writer was seen to write.",
+    "no_fom": "The application's output has no figure of merit.",
+    "kept": "Recorded as accepted, but no writer wrote.",
 }
 
 
 def breakable(treatment: str) -> Markup:
-    """A treatment's name, as HTML that may be broken before each level."""
+    """A treatment's name as HTML, with a possible line break before each level."""
     return Markup("<wbr>").join(re.split(r"(?=@)|(?<=,)", treatment))
 
 
@@ -42,14 +42,14 @@ def binary(value: float) -> str:
 
 
 def duration(value_s: float) -> str:
-    """A length of time: days and years where it has such, else seconds."""
+    """A duration, in years, days or seconds."""
     for unit in ("y", "d"):
         if value_s >= SECONDS[unit]:
             return f"{value_s / SECONDS[unit]:.4g} {unit}"
     return f"{value_s:.4g} s"
 
 
-#: Ending of a key -> how its number is shown; the longer endings come first.
+#: Suffix of a key -> format of its number; longer suffixes come first.
 _ENDINGS: dict[str, Callable[[float], str]] = {
     "_b_s": lambda value: quantity(value, "B/s"),
     "_b": binary,
@@ -60,23 +60,23 @@ _ENDINGS: dict[str, Callable[[float], str]] = {
 
 
 def sentence(row: Result) -> str:
-    """What one arm did to one case, in one plain sentence with its interval."""
+    """The effect of one treatment on one case, in a sentence with its interval."""
     if row.slowdown is None or row.slowdown_low is None or row.slowdown_high is None:
         return f"No estimate: {count(row.pairs, 'pair')}, at least {FEWEST} needed."
     writers = ""
     if row.writer_rate_b_s is not None:
         done = "read from" if row.direction == "read" else "written into"
         writers = f" while {quantity(row.writer_rate_b_s, 'B/s', 3)} were {done} its node"
-    left_open = _left_open(row.verdict, row.slowdown_high)
+    not_ruled_out = _not_ruled_out(row.verdict, row.slowdown_high)
     return (
-        f"The same work took {_change(row.slowdown)} time{writers} (interval from "
+        f"The same work took {_change(row.slowdown)} time{writers} (interval: "
         f"{_change(row.slowdown_low)} to {_change(row.slowdown_high)}, "
-        f"{count(row.pairs, 'pair')}). {MEANING[row.verdict]}{left_open}"
+        f"{count(row.pairs, 'pair')}). {MEANING[row.verdict]}{not_ruled_out}"
     )
 
 
-def _left_open(verdict: Verdict, high: float) -> str:
-    """What a verdict that names no effect leaves possible."""
+def _not_ruled_out(verdict: Verdict, high: float) -> str:
+    """The largest slowdown still possible under a verdict that names no effect."""
     if verdict not in (Verdict.INCONCLUSIVE, Verdict.NO_EFFECT) or high <= 1:
         return ""
     return f" Up to {_change(high)} time cannot be ruled out."
@@ -87,9 +87,9 @@ def _change(ratio: float) -> str:
 
 
 def facts(record: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Nested facts as (label, text), in their order; units are read from the keys' endings.
+    """Nested facts as (label, text), in their order; units come from the keys' suffixes.
 
-    What is not known (None) is named in one last row.
+    Unknown facts (None) are listed in one last row.
     """
     rows = _flat(record, "")
     unknown = [label for label, text in rows if text is None]
@@ -102,7 +102,7 @@ def _flat(record: Mapping[str, Any], prefix: str) -> list[tuple[str, str | None]
     for key, value in record.items():
         name = f"{prefix} {key}".strip()
         if isinstance(value, Mapping):
-            # `offsets_s: {a: 1}` tells the unit once for all: `offsets a_s`.
+            # `offsets_s: {a: 1}` has the unit in the outer key: `offsets a_s`.
             unit = next((ending for ending in _ENDINGS if key.endswith(ending)), "")
             rows += _flat({f"{k}{unit}": v for k, v in value.items()}, name.removesuffix(unit))
         elif isinstance(value, list) and any(isinstance(item, Mapping) for item in value):
@@ -131,7 +131,7 @@ def _fact(name: str, value: Any) -> tuple[str, str | None]:
 
 
 def ranges(values: Sequence[Any]) -> str:
-    """A list as text; integers that follow one another as a range: `0-3, 8`."""
+    """A list as text, with consecutive integers as ranges: `0-3, 8`."""
     parts: list[tuple[Any, Any]] = []
     for value in values:
         if parts and type(value) is type(parts[-1][1]) is int and value == parts[-1][1] + 1:
@@ -148,4 +148,4 @@ def utc(moment_s: float | None) -> str:
     try:
         return time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(moment_s))
     except (OverflowError, ValueError):
-        return f"{moment_s:g} is no date"
+        return f"{moment_s:g} is not a date"

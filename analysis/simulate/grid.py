@@ -23,7 +23,7 @@ def shape(ranks: int, dimensions: int) -> tuple[int, ...]:
         raise InputError(f"halo: a grid of {ranks} ranks in {dimensions} dimensions; allowed: 1-3")
     if dimensions == 1:
         return (ranks,)
-    # The smallest length is the largest divisor up to the root; the rest is the same question.
+    # The smallest length is the largest divisor up to the root; then the same for the rest.
     root = math.isqrt(ranks) if dimensions == 2 else round(ranks ** (1 / 3))
     least = next(length for length in range(root, 0, -1) if ranks % length == 0)
     return tuple(sorted((*shape(ranks // least, dimensions - 1), least), reverse=True))
@@ -32,9 +32,9 @@ def shape(ranks: int, dimensions: int) -> tuple[int, ...]:
 def wait_for_neighbours(
     finish: Times, ready: Times, lengths: tuple[int, ...], periodic: bool
 ) -> None:
-    """Set `ready` to when each rank and all its neighbours have finished; both of all ranks.
+    """Set `ready` to the time when each rank and all its neighbours have finished.
 
-    Neighbours share a face. A grid that is not periodic ends at its sides.
+    Both arrays have one entry per rank. Neighbours share a face.
     """
     _wait_along_rows(finish, ready, lengths[-1], periodic)
     before, after = finish.reshape(lengths), ready.reshape(lengths)
@@ -53,8 +53,8 @@ def wait_for_neighbours(
 def _wait_along_rows(finish: Times, ready: Times, length: int, periodic: bool) -> None:
     """Wait for neighbours in the last dimension alone.
 
-    Its rows lie one after the other in memory, so that one sweep over all of them at once is much
-    faster than many short ones; the ends of rows, which then mix, are set right afterwards.
+    Rows are contiguous in memory, so one sweep over all of them is much faster than many short
+    ones; the ends of rows, which then mix, are corrected afterwards.
     """
     ready[0] = finish[0]
     np.maximum(finish[1:], finish[:-1], out=ready[1:])

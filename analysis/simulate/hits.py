@@ -1,4 +1,4 @@
-"""Work done while writes come and go, integrated exactly."""
+"""Work done under intermittent writes, integrated exactly."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from analysis.simulate.grid import Times
 
 @dataclass(frozen=True)
 class Windows:
-    """Writes: which node each hits, and when; in order of start and of end alike.
+    """Writes: the node and time of each, sorted by start and by end alike.
 
     The application starts at time 0. No two writes hit a node at once.
     """
@@ -21,23 +21,23 @@ class Windows:
     node: npt.NDArray[np.int64]
     start_s: Times
     end_s: Times
-    #: Up to when the writes are known; an application that runs longer cannot be followed.
+    #: End of the known writes; an application that runs longer is an error.
     until_s: float
 
 
 def rank_slowdowns(ranks_per_node: int, mean: float, worst: float) -> Times:
-    """Slowdown of each rank of a node while it is hit: the first the worst, the rest alike.
+    """Slowdown of each rank of a node while it is hit: the first is the worst, the others equal.
 
-    `mean` is that of all its ranks, `worst` that of the worst. Raises InputError where no ranks
-    that are not sped up, and none worse than the worst, have this mean.
+    `mean` is the mean of all its ranks, `worst` that of the worst. Raises InputError if this mean
+    needs a rank that speeds up or one slower than the worst.
     """
     rest = (mean * ranks_per_node - worst) / max(ranks_per_node - 1, 1)
     fits = 1 - 1e-9 <= rest <= worst + 1e-9 if ranks_per_node > 1 else np.isclose(mean, worst)
     if not (worst >= 1 and fits):
         least, most = 1 + (worst - 1) / ranks_per_node, worst
         raise InputError(
-            f"slowdown: a worst rank of {worst:g} among {ranks_per_node} allows a mean of "
-            f"{least:g} to {most:g}; given {mean:g}"
+            f"slowdown: a worst rank of {worst:g} among {ranks_per_node} must have a mean of "
+            f"{least:g} to {most:g}, not {mean:g}"
         )
     slowdowns = np.full(ranks_per_node, min(max(rest, 1.0), worst))
     slowdowns[0] = worst
@@ -49,7 +49,7 @@ def delay_hit_ranks(
 ) -> None:
     """Correct `finish_s` for the ranks whose node is hit while they do this step's work.
 
-    All three hold one entry a rank, and `finish_s` is `ready_s + work_s` so far. A rank works at
+    All three have one entry per rank, and `finish_s` is `ready_s + work_s` so far. A rank works at
     speed 1, and at 1 / slowdown while its node is hit.
     """
     first_s = float(ready_s.min())
@@ -76,7 +76,7 @@ def delay_hit_ranks(
 def _turns(
     node: npt.NDArray[np.int64],
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """The nodes hit; for each write its node's place among them, and how many came before it."""
+    """The nodes hit; for each write, its node's index and the number of earlier writes to it."""
     hit, row, count = np.unique(node, return_inverse=True, return_counts=True)
     order = np.argsort(row, kind="stable")
     turn = np.empty_like(row)

@@ -1,4 +1,4 @@
-"""Time that a step takes longer or shorter for reasons that have nothing to do with writes."""
+"""Noise: variation of a step's time that is not caused by writes."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ class Noise:
     """Independent for every rank and step, as a share of the step's work.
 
     `exponential` adds a mean of `share`, `uniform` 0 to `share`; `normal` has mean 0 and standard
-    deviation `share`, and takes no step below 0.
+    deviation `share`, cut off where a step would be negative.
     """
 
     kind: Kind = "none"
     share: float = 0.0
 
     def fill(self, rng: np.random.Generator, step_s: float, work_s: Times) -> None:
-        """Set `work_s` to the work of one step of each rank, seconds."""
+        """Fill `work_s` with the work of one step of each rank, seconds."""
         if self.kind == "none":
             work_s.fill(step_s)
             return
@@ -42,7 +42,7 @@ class Noise:
             np.maximum(work_s, 0.0, out=work_s)
 
     def longest(self, draws: int) -> float:
-        """A factor on the step that not one of `draws` will exceed but once in a million tries."""
+        """A factor on the step that any of `draws` exceeds with a probability of at most 10^-6."""
         tail = math.log(1e6 * max(draws, 1))
         if self.kind == "exponential":
             return 1 + self.share * tail
@@ -67,5 +67,5 @@ def parse(text: str, field: str) -> Noise:
     except ValueError:
         pass
     raise InputError(
-        f"{field}: {text!r} is not a noise; write none, exponential:2%, uniform:5% or normal:1%"
+        f"{field}: {text!r} is not a noise; allowed: none, exponential:2%, uniform:5% or normal:1%"
     )

@@ -11,33 +11,33 @@ from analysis.simulate.grid import Times, shape, wait_for_neighbours
 from analysis.simulate.hits import Windows, delay_hit_ranks
 from analysis.simulate.noise import NO_NOISE, Noise
 
-#: Whoever asks for more mistook a unit; they would fill the memory.
+#: More would fill the memory, and is most likely a wrong unit.
 MOST_RANKS = 20_000_000
 
 
 @dataclass(frozen=True)
 class Application:
-    """What is run: the same work on every rank, and who waits for whom."""
+    """The application: the same work on every rank, and the ranks that wait for each other."""
 
     ranks: int
     ranks_per_node: int
     steps: int
-    #: Work of one rank in one step, seconds with nothing in its way.
+    #: Work of one rank in one step, seconds without any slowdown.
     step_s: float
-    #: Dimensions of the grid whose neighbours wait for each other every step; 0 is no halo.
+    #: Dimensions of the grid whose neighbours wait for each other in each step; 0: no halo.
     halo: int = 3
     periodic: bool = True
-    #: All ranks wait for all after every so many steps; 0 is never.
+    #: Steps between global reductions, in which all ranks wait for all; 0: none.
     reduce_every: int = 0
     noise: Noise = NO_NOISE
 
     @property
     def nodes(self) -> int:
-        """Nodes that hold its ranks, in order of their numbers."""
+        """Number of nodes; ranks fill them in order."""
         return self.ranks // self.ranks_per_node
 
     def check(self) -> None:
-        """Raise InputError for what cannot be run."""
+        """Raise InputError for invalid values."""
         if self.ranks < 1 or self.ranks_per_node < 1 or self.ranks % self.ranks_per_node:
             raise InputError(
                 f"ranks: {self.ranks} do not fill nodes of {self.ranks_per_node}; "
@@ -46,7 +46,7 @@ class Application:
         if self.ranks > MOST_RANKS:
             raise InputError(f"ranks: {self.ranks} found; allowed: up to {MOST_RANKS}")
         if self.steps < 1 or not self.step_s > 0 or self.reduce_every < 0:
-            raise InputError("steps and step: allowed are 1 step and above, each above 0 s")
+            raise InputError("steps and step: allowed are 1 step or more, each longer than 0 s")
         if self.halo not in (0, 1, 2, 3):
             raise InputError(f"halo: {self.halo} dimensions; allowed: 0 to 3")
 
@@ -55,7 +55,7 @@ class Application:
 class SimulatedRun:
     """Finishing times of one run with writes and of the same run without, seconds."""
 
-    #: When the last rank finished, which is when the application ends.
+    #: Time when the last rank finishes and the application ends.
     on_s: float
     off_s: float
     #: Mean of all ranks.
@@ -64,12 +64,12 @@ class SimulatedRun:
 
     @property
     def slowdown(self) -> float:
-        """Of the application."""
+        """Slowdown of the application."""
         return self.on_s / self.off_s
 
     @property
     def slowdown_mean(self) -> float:
-        """Of the mean rank; the same wherever ranks are held together."""
+        """Slowdown of the mean rank; the same if ranks are synchronised."""
         return self.on_mean_s / self.off_mean_s
 
 
@@ -78,8 +78,8 @@ def simulate(
 ) -> SimulatedRun:
     """Run an application with and without writes, under the same noise.
 
-    `slowdowns` is that of each rank of a hit node. Takes time in proportion to ranks and steps,
-    and memory for four numbers a rank. Raises InputError where it outlasts the writes known.
+    `slowdowns` is that of each rank of a hit node. Takes time proportional to ranks and steps, and
+    memory for four numbers per rank. Raises InputError if it runs longer than the known writes.
     """
     application.check()
     if application.noise == NO_NOISE:
@@ -110,7 +110,7 @@ def finishing_times(
     for windows, times_s in zip(arms, finish_s, strict=True):
         if windows is not None and times_s.max() > windows.until_s:
             raise InputError(
-                f"the application takes {times_s.max():g} s; writes are known up to "
+                f"the application takes {times_s.max():g} s; writes are known only up to "
                 f"{windows.until_s:g} s"
             )
     return finish_s
@@ -125,7 +125,7 @@ def _step(
     ready_s: Times,
     finish_s: Times,
 ) -> None:
-    """Turn `finish_s` of the step before into that of this one; `ready_s` is overwritten."""
+    """Advance `finish_s` from the previous step to this one; `ready_s` is overwritten."""
     if application.halo and step:
         lengths = shape(application.ranks, application.halo)
         wait_for_neighbours(finish_s, ready_s, lengths, application.periodic)

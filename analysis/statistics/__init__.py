@@ -1,1 +1,1 @@
-"""Statistics, one a file. Pure functions of numbers: none knows what was measured."""
+"""Statistics, one per file. Pure functions of numbers."""

@@ -2,9 +2,9 @@
 
 For n independent values from any continuous distribution, the k-th smallest and the k-th largest
 enclose the median with probability 1 - 2 P(B < k), where B is binomial with n trials of 1/2. The
-interval takes the largest k that keeps this at or above the confidence asked for, and so the real
+interval uses the largest k that keeps this at or above the requested confidence, so the actual
 confidence is somewhat higher: n = 6 gives the extremes (96.875 %), n = 10 the second smallest and
-the second largest (97.85 %). At 95 %, five values or fewer give no interval at all.
+the second largest (97.85 %). At 95 %, five values or fewer give no interval.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ import numpy as np
 from scipy import stats
 
 CONFIDENCE = 0.95
-#: Fewest values for which any interval reaches 95 %: 1 - 2/2^n >= 0.95.
+#: Fewest values with an interval at 95 %: 1 - 2/2^n >= 0.95.
 FEWEST = 6
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """A value that is never without its interval."""
+    """A value with its interval."""
 
     value: float
     low: float
     high: float
-    #: Probability with which [low, high] encloses the true value; at least what was asked for.
+    #: Probability that [low, high] encloses the true value; at least the requested one.
     confidence: float
 
     def __post_init__(self) -> None:
@@ -42,7 +42,7 @@ class Estimate:
 
 
 def median_interval(values: Sequence[float], confidence: float = CONFIDENCE) -> Estimate | None:
-    """Median of `values` with its interval; None where too few to reach `confidence`."""
+    """Median of `values` with its interval; None if too few to reach `confidence`."""
     n = len(values)
     rank = order_rank(n, confidence)
     if rank is None:
@@ -58,10 +58,10 @@ def median_interval(values: Sequence[float], confidence: float = CONFIDENCE) -> 
 
 @cache
 def order_rank(n: int, confidence: float = CONFIDENCE) -> int | None:
-    """The k of the interval [k-th smallest, k-th largest] of `n` values; None where there is none.
+    """The k of the interval [k-th smallest, k-th largest] of `n` values; None if there is none.
 
-    `binom.ppf(q)` is the smallest k with P(B <= k) >= q. Where P(B <= k) is q itself, k + 1 would
-    do as well; taking k errs on the wide side.
+    `binom.ppf(q)` is the smallest k with P(B <= k) >= q. If P(B <= k) equals q, k + 1 would be
+    valid as well; k errs on the wide side.
     """
     tail = (1 - confidence) / 2
     rank = int(stats.binom.ppf(tail, n, 0.5))

@@ -1,4 +1,4 @@
-"""Means: rates harmonically, times arithmetically."""
+"""Means: harmonic for rates, arithmetic for times."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from scipy import stats
 
 
 def mean(values: Sequence[float], better: Literal["lower", "higher"]) -> float:
-    """Mean of figures of merit of equal work.
+    """Mean of figures of merit for equal work.
 
     Times (`lower` is better) add up, so their mean is arithmetic. Rates (`higher` is better) are
-    work over time: runs of equal work that took t_i reach the work over the mean of t_i, which is
+    work over time: for runs of equal work in times t_i, the mean is work over mean t_i, which is
     the harmonic mean of their rates. Raises ValueError without values.
     """
     if not len(values):

@@ -1,6 +1,6 @@
-"""The estimators of Groves, Grant and Arnold (2016), to compare a result with the published one.
+"""The estimators of Groves, Grant and Arnold (2016), for comparison with published results.
 
-They are given beside the paired estimate and never instead of it: none comes with an interval.
+They are shown with the paired estimate, never instead of it: none has an interval.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ import numpy as np
 from analysis.sample import Better
 from analysis.statistics.means import mean
 
-#: Runs a side in its sections IV and V (mean and standard deviation), and in VI (minimum).
+#: Runs per side in sections IV and V (mean and standard deviation) and VI (minimum).
 RUNS_MEAN = 10
 RUNS_BEST = 5
 
 
 @dataclass(frozen=True)
 class PaperEstimates:
-    """What the paper's estimators make of the same samples; None where there are too few."""
+    """The paper's estimators from the same samples; None if there are too few."""
 
     #: Mean (harmonic for rates) and sample standard deviation of the first 10 runs of each arm.
     off_mean: float | None
@@ -37,7 +37,7 @@ class PaperEstimates:
 def mean_sd(values: Sequence[float], better: Better) -> tuple[float, float]:
     """Mean (harmonic for rates) and sample standard deviation of the first 10 of `values`.
 
-    Of fewer where there are fewer; raises ValueError below two.
+    Of all if there are fewer. Raises ValueError below two.
     """
     first = values[:RUNS_MEAN]
     if len(first) < 2:

@@ -1,4 +1,4 @@
-"""How many pairs an interval of a given width takes, before any was measured."""
+"""Number of pairs needed for an interval of a given width, estimated beforehand."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ _BLOM = 0.375
 def pairs_needed(
     sd_log_ratio: float, half_width: float, confidence: float = CONFIDENCE, most: int = 10_000
 ) -> int | None:
-    """Fewest pairs whose median ratio is known to within `half_width`, on the average.
+    """Fewest pairs that give the median ratio to within `half_width` on average.
 
     `sd_log_ratio` is the standard deviation of the logarithm of an A/A pair's ratio, taken as
     normal; `half_width` is relative (0.01 for 1 %). The interval is that of `median_interval`.
-    None where `most` pairs are too few. Raises InputError for values that cannot be.
+    None if `most` pairs are too few. Raises InputError for invalid values.
     """
     if not (0 <= sd_log_ratio < math.inf and half_width > 0 and 0 < confidence < 1):
         raise InputError(
-            "pairs: allowed are a standard deviation not below 0, a half-width above 0 and a "
+            "pairs: allowed are a standard deviation of 0 or more, a half-width above 0 and a "
             "confidence between 0 and 1"
         )
     asked = math.log1p(half_width)

@@ -1,4 +1,4 @@
-"""When a case has been measured often enough."""
+"""Decides when a case has enough pairs."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from analysis.statistics.blocks import blocked_median
 def enough(
     blocks: Sequence[Sequence[float]], floor: int, cap: int, precision: float | None
 ) -> bool:
-    """Whether the pair ratios in `blocks` (one sequence a block) need no further pair.
+    """Whether the pair ratios in `blocks` (one sequence per block) need no further pair.
 
     At least `floor` and at most `cap` pairs; in between, until half the interval's width is at
-    most `precision` of the estimate (None asks for `floor` pairs and no more). The rule looks at
-    the width alone and never at what the estimate says, so it favours no verdict.
+    most `precision` of the estimate (None: exactly `floor` pairs). The rule depends on
+    the width only, never on the estimate, so it favours no verdict.
     """
     pairs = sum(len(block) for block in blocks)
     if pairs < floor or pairs >= cap:

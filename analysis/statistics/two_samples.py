@@ -1,9 +1,9 @@
 """The ratio between two independent sets of values, with its distribution-free interval.
 
-Two nights or two machines share no pairs. The estimate is Hodges and Lehmann's: the median of all
-ratios x/y between the sets. Its interval comes from the rank-sum statistic U, whose distribution
-under "x is distributed as r times y" is known whatever the distribution: the d-th smallest and the
-d-th largest of the ratios enclose r with probability 1 - 2 P(U < d).
+Two nights or two machines share no pairs. The estimate is that of Hodges and Lehmann: the median of
+all ratios x/y between the sets. Its interval comes from the rank-sum statistic U, whose
+distribution under "x is distributed as r times y" is known whatever the distribution of x: the
+d-th smallest and the d-th largest ratio enclose r with probability 1 - 2 P(U < d).
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from scipy import stats
 
 from analysis.statistics.interval import CONFIDENCE, FEWEST, Estimate
 
-#: Up to this product of the two sizes the distribution of U is counted out, beyond it is normal.
+#: Up to this product of the sizes the distribution of U is exact, beyond it is normal.
 _EXACT_PRODUCT = 2_500
-#: A larger set is replaced by as many of its evenly spaced quantiles, which widens the interval.
+#: A larger set is replaced by this many evenly spaced quantiles, which widens the interval.
 _LARGEST_SET = 2_000
 
 
 def ratio_between(
     x: Sequence[float], y: Sequence[float], confidence: float = CONFIDENCE
 ) -> Estimate | None:
-    """Ratio of the positive values `x` to `y`; None where either has fewer than 6."""
+    """Ratio of the positive values `x` to `y`; None if either has fewer than 6."""
     if min(len(x), len(y)) < FEWEST:
         return None
     ratios = np.sort(np.divide.outer(_thinned(x), _thinned(y)).ravel())

@@ -75,8 +75,8 @@ def _levels(name: str) -> dict[str, Level]:
 
 
 def _baseline(name: str) -> str:
-    told = [part for part in name.partition("@")[2].split(",") if part and "rate" not in part]
-    return "off" + ("@" + ",".join(told) if told else "")
+    parts = [part for part in name.partition("@")[2].split(",") if part and "rate" not in part]
+    return "off" + ("@" + ",".join(parts) if parts else "")
 
 
 def remedies(better: Better = "lower", times: Mapping[str, float] = REMEDIES) -> Case:

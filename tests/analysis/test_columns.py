@@ -86,7 +86,7 @@ def test_any_text_survives(tmp_path: Path, notes: list[str], reason: str, ascii_
     assert row["reason"][1] == reason
 
 
-def test_a_torn_last_line_is_left_out_and_told(tmp_path: Path) -> None:
+def test_a_torn_last_line_is_ignored_and_reported(tmp_path: Path) -> None:
     path = _lines(tmp_path, _record(key="a"), _record(key="b")[:-40])
     found = read_samples([path])
     assert found.frame["key"].to_list() == ["a"]
@@ -119,7 +119,7 @@ def test_no_samples_is_an_empty_frame_with_columns(tmp_path: Path) -> None:
         (_record(arm=None), "field 'arm' is None"),
         (_record(fom=None), "'kept'"),
         (_record(fom=0.0), "'kept'"),
-        (_record(schema=3), "field 'schema' is 3, must be at most 2; a newer nimc"),
+        (_record(schema=3), "field 'schema' is 3, must be at most 2; written by a newer nimc"),
         (_record(schema=3, block="of wood"), "field 'schema' is 3, must be at most 2"),
     ],
 )

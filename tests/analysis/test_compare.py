@@ -79,7 +79,7 @@ def test_noise_floors_of_both_runs_are_enclosed(tmp_path: Path) -> None:
     assert row.noise_floor_high == max(high for _, high in floors if high is not None)
 
 
-def test_what_cannot_be_told_is_said(tmp_path: Path) -> None:
+def test_inconclusive_comparisons_say_why(tmp_path: Path) -> None:
     old = _run(tmp_path / "a", STREAM)
     assert set(_verdicts(old, _run(tmp_path / "b", STREAM, pairs=5)).values()) == {"too few pairs"}
     alone = replace(STREAM, effects={"on": 1.35})

@@ -14,7 +14,7 @@ _WORDS = "provenance differs between blocks: "
 
 
 @pytest.mark.parametrize(
-    ("second", "told"),
+    ("second", "differs"),
     [
         (_FIRST, []),
         ({**_FIRST, "nodes": {"b": 1}, "clock_offsets_s": {"b": 2e-6}}, []),
@@ -27,7 +27,7 @@ _WORDS = "provenance differs between blocks: "
     ],
 )
 def test_a_case_says_where_its_blocks_were_made_in_several_ways(
-    tmp_path: Path, second: dict[str, object], told: list[str]
+    tmp_path: Path, second: dict[str, object], differs: list[str]
 ) -> None:
     found = [replace(s, provenance=str(s.block)) for s in samples(STREAM, blocks=2, pairs=4)]
     run = write_run(tmp_path / "run", found)
@@ -35,4 +35,4 @@ def test_a_case_says_where_its_blocks_were_made_in_several_ways(
     for block, record in enumerate((_FIRST, second)):
         (run / "provenance" / f"{block}.json").write_text(json.dumps(record))
     for row in load_run(run).results:
-        assert [note for note in row.notes if note.startswith(_WORDS)] == told
+        assert [note for note in row.notes if note.startswith(_WORDS)] == differs

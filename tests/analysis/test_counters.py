@@ -161,7 +161,7 @@ def test_an_event_that_is_nowhere_counted_has_no_value(tmp_path):
     assert row["running_share"] is None
 
 
-def test_multiplexing_of_one_rank_is_told_with_the_least_share(tmp_path):
+def test_multiplexing_of_one_rank_is_reported_with_the_least_share(tmp_path):
     run = written(
         tmp_path,
         count(OFF0, 4.0, state="multiplexed", running_share=0.8),

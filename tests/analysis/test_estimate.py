@@ -139,7 +139,7 @@ def test_a_rejected_run_takes_its_pair_with_it_and_says_why(tmp_path: Path) -> N
     assert spin.rejected == 0
 
 
-def test_a_failed_off_run_is_told_on_every_arm(tmp_path: Path) -> None:
+def test_a_failed_off_run_is_reported_on_every_arm(tmp_path: Path) -> None:
     found = [
         reject(s, "application_failed", "exit status 9") if (s.pair, s.arm) == (0, "off") else s
         for s in _by_hand()
@@ -174,17 +174,17 @@ def test_an_on_sample_whose_writer_wrote_nothing_never_counts(tmp_path: Path) ->
         found.append(s)
     on = results(_frame(tmp_path, found))[0]
     assert (on.pairs, on.rejected) == (4, 2)
-    assert {r["reason"] for r in on.rejections} == {"no writer wrote meanwhile"}
+    assert {r["reason"] for r in on.rejections} == {"no writer wrote during the run"}
 
 
-def test_notes_tell_emulation_allocations_and_width(tmp_path: Path) -> None:
+def test_notes_name_emulation_allocations_and_width(tmp_path: Path) -> None:
     frame = _frame(tmp_path, samples(STREAM, blocks=2, pairs=4))
     on = results(frame, StoppingRule(pairs_floor=6, pairs_cap=8, precision=1e-6))[0]
     assert on.verdict == "inconclusive"
     assert on.notes[0] == "synthetic"
     assert "emulation, not RDMA hardware" in on.notes[1]
     assert on.notes[2] == "not enough allocations to generalise (2 of 6)"
-    assert "after 8 pairs of at most 8; 0.0% was asked for" in on.notes[3]
+    assert "after 8 pairs (at most 8); 0.0% was requested" in on.notes[3]
 
 
 def test_a_remote_origin_needs_no_control(tmp_path: Path) -> None:
@@ -215,7 +215,7 @@ def test_no_samples_no_rows(tmp_path: Path) -> None:
 def test_units_that_differ_within_a_case_are_refused(tmp_path: Path) -> None:
     found = _by_hand()
     found[3] = replace(found[3], fom_unit="MB/s")
-    with pytest.raises(InputError, match="case 'stream': samples of 'off' and of what"):
+    with pytest.raises(InputError, match="case 'stream': samples of 'off' and of the treatments"):
         results(_frame(tmp_path, found))
 
 
@@ -301,7 +301,7 @@ def test_units_may_differ_between_treatments_of_other_baselines(tmp_path: Path) 
     assert (idle.unit, idle.slowdown) == ("B/s", pytest.approx(1 / 1.2))
     one = next(i for i, s in enumerate(found) if s.arm == "on@load=idle")
     found[one] = replace(found[one], fom_unit="s")
-    with pytest.raises(InputError, match="'off@load=idle' and of what is paired with it"):
+    with pytest.raises(InputError, match="'off@load=idle' and of the treatments paired with it"):
         results(_frame(tmp_path / "b", found))
 
 

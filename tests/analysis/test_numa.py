@@ -41,7 +41,7 @@ def of_cell(key: Key, rates: list[float], **writer: object) -> list[Sample]:
     )
     workload = "numa_idle" if key.load == "idle" else "numa"
     left = iter(rates)
-    told = {"buffer_node": 0, "target_on_node_share": 1.0, "own_binding": "none", **writer}
+    placed = {"buffer_node": 0, "target_on_node_share": 1.0, "own_binding": "none", **writer}
     changed = []
     for sample in made:
         sample = replace(sample, workload=workload, provenance=name.ljust(64, "0"), schema=1)
@@ -49,7 +49,7 @@ def of_cell(key: Key, rates: list[float], **writer: object) -> list[Sample]:
         if sample.arm == "on":
             (record,) = sample.writers
             rate = next(left) * GB
-            record = replace(record, rate_b_s=rate, direction=key.direction, **told)
+            record = replace(record, rate_b_s=rate, direction=key.direction, **placed)
             sample = replace(sample, writers=[record])
         changed.append(sample)
     return changed
@@ -91,8 +91,12 @@ def one_case_of(folder: Path, grid: dict[Key, object]) -> Path:
             "load": key.load,
             "workers": key.workers or "nic",
         }
-        told = ",".join(f"{name}={level}" for name, level in levels.items())
-        off, spin, on = f"off@{told}", f"spin@{told}", f"on@{told},direction={key.direction}"
+        at = ",".join(f"{name}={level}" for name, level in levels.items())
+        off, spin, on = (
+            f"off@{at}",
+            f"spin@{at}",
+            f"on@{at},direction={key.direction}",
+        )
         effects |= {off: 1.0, spin: 1.25 if key.buffer == "other" else 1.6, on: 2.0}
         factors |= {off: levels, spin: levels, on: {**levels, "direction": key.direction}}
         baselines |= {spin: off, on: off}
@@ -105,8 +109,8 @@ def one_case_of(folder: Path, grid: dict[Key, object]) -> Path:
             rate = rates[sample.arm]
             each = rate[sample.pair] if isinstance(rate, list) else rate
             (record,) = sample.writers
-            version_of = {"rate_b_s": each * GB, "direction": sample.factors["direction"]}
-            sample = replace(sample, writers=[replace(record, **version_of)])
+            written = {"rate_b_s": each * GB, "direction": sample.factors["direction"]}
+            sample = replace(sample, writers=[replace(record, **written)])
         found.append(sample)
     run = write_run(folder / "run", found, header(campaign="numa"))
     (run / "provenance").mkdir()
@@ -273,10 +277,10 @@ def test_pages_are_locked_where_a_message_is_pinned(
     assert (found.pinned_b is not None) == (answer == "yes")
 
 
-def test_the_least_pinned_memory_is_said(tmp_path: Path) -> None:
+def test_the_least_pinned_memory_is_reported(tmp_path: Path) -> None:
     run = run_of(tmp_path, {Key("write", "nic", "idle", ""): 8}, target_pinned_b=4 << 20)
     (found,) = questions(cells_of(run), 2)[3].answers
-    assert why(found) == "in every cell, at least 4 MiB"
+    assert why(found) == "in all cells, at least 4 MiB"
 
 
 def test_fewer_than_six_runs_answer_nothing(tmp_path: Path) -> None:
@@ -289,49 +293,47 @@ def test_fewer_than_six_runs_answer_nothing(tmp_path: Path) -> None:
     path.write_text("\n".join(cut) + "\n")
     answer = questions(cells_of(run), 2)[0].answers[1]
     assert (answer.finding, answer.why) == ("inconclusive", "too few runs")
-    assert why(answer) == "fewer than 6 runs a side"
+    assert why(answer) == "fewer than 6 runs per side"
     assert answer.ratio is None
 
 
-def test_cells_have_names_that_tell_them_apart() -> None:
+def test_cells_have_distinct_names() -> None:
     assert label(Key("write", "nic", "idle", "")) == "write nic: no workers"
     assert label(Key("read", "other", "nt_write", "free")) == "read other: nt_write anywhere"
 
 
-def test_the_page_says_what_is_absent_unverified_and_emulated(tmp_path: Path) -> None:
+def test_the_page_says_what_is_left_out_unverified_and_emulated(tmp_path: Path) -> None:
     grid = {key: rates for key, rates in TWO_NODES.items() if "other" not in key}
     run = load_run(run_of(tmp_path, grid, nodes=1, target_on_node_share=None))
     view = numa_view(run, "u")
     assert view is not None
     assert view.notes[:2] == [
-        "this machine has one NUMA node: cells with buffer or workers on another one are absent",
-        "the place of the buffers is not verified",
+        "this machine has only one NUMA node: cells that need another one are left out",
+        "the placement of the buffers is not verified",
     ]
     page = render([run])
     assert "RDMA and NUMA" in page
     assert "were written into its node" in page
     assert "were read from its node" not in page
-    assert "the origin's cores take its place" in " ".join(view.notes)
-    assert not any("way of copying" in note for note in view.notes)  # this run has no reads
+    assert any("nic means the NUMA node of the origin's cores" in note for note in view.notes)
+    assert not any("ways of copying" in note for note in view.notes)  # this run has no reads
     reads = load_run(run_of(tmp_path / "reads", {Key("read", "nic", "read", "nic"): 8}))
     of_reads = render([reads])
     assert "while 8.00 GB/s were read from its node" in of_reads
-    assert "64 KiB a read;" in of_reads
+    assert "64 KiB per read;" in of_reads
     for text in (page, of_reads):
         captions = re.findall(r"<figcaption>.*?</figcaption>", text, re.DOTALL)
         assert all("Emulated RDMA, not RDMA hardware." in caption for caption in captions)
     assert "mulated writes" not in page + of_reads
-    assert "published: yes, they are 3.6 to 5 times as fast" in page
+    assert "published: yes, 3.6 to 5 times as fast" in page
 
 
-def test_soft_roce_on_one_host_is_no_copy_of_processes(tmp_path: Path) -> None:
+def test_soft_roce_on_one_host_is_not_a_copy_between_processes(tmp_path: Path) -> None:
     grid: dict[Key, object] = {Key(way, "nic", "idle", ""): 8 for way in ("write", "read")}
     view = numa_view(load_run(run_of(tmp_path, grid, transport="soft-RoCE")), "u")
     assert view is not None
-    assert view.notes[1] == (
-        "every buffer lay on its node in every run that counts, as the kernel reports"
-    )
-    assert not any("take its place" in note or "copying" in note for note in view.notes)
+    assert view.notes[1] == "in every run that counts, the kernel reports every buffer on its node"
+    assert not any("no network interface" in note or "copying" in note for note in view.notes)
     assert view.emulated == ["writers went over soft-RoCE: emulation by the CPU, not RDMA hardware"]
 
 

@@ -38,7 +38,7 @@ def test_an_effect_without_interval_is_never_printed() -> None:
     assert effect(None, None, None) == ("-", "-")
     with pytest.raises(ValueError, match="without its interval"):
         effect(1.35, None, None)
-    with pytest.raises(ValueError, match="half an interval"):
+    with pytest.raises(ValueError, match="interval with one bound only"):
         interval(1.0, None)
 
 

@@ -7,7 +7,7 @@ import reframe.utility.sanity as sn
 from reframe.core.exceptions import SanityError
 
 from analysis.estimate import Result
-from analysis.reference import bounds, hold_against_references
+from analysis.reference import bounds, compare_with_references
 from analysis.run import RunHeader
 
 HEADER = RunHeader(
@@ -70,19 +70,19 @@ ROW = Result(
 )
 def test_only_what_falls_short_by_more_than_allowed_is_slower(case, unit, off, better, slower):
     row = replace(ROW, case=case, unit=unit, off_median=off, better=better)
-    (told,) = hold_against_references([row], HEADER)
-    assert told.slower_than_reference is slower
-    assert told.notes[-1] == "a caveat"
+    (found,) = compare_with_references([row], HEADER)
+    assert found.slower_than_reference is slower
+    assert found.notes[-1] == "a caveat"
 
 
 def test_a_machine_without_references_is_never_slower():
-    (told,) = hold_against_references([ROW], replace(HEADER, facts={}))
-    assert told == ROW
+    (found,) = compare_with_references([ROW], replace(HEADER, facts={}))
+    assert found == ROW
 
 
 def test_levels_other_than_the_first_have_no_reference():
     row = replace(ROW, arm="on@reserved_cores=1", baseline="off@reserved_cores=1", off_median=1e9)
-    (told,) = hold_against_references([row], HEADER)
+    (told,) = compare_with_references([row], HEADER)
     assert told == row
 
 

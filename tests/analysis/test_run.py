@@ -18,7 +18,7 @@ def test_header_comes_back_as_it_was_saved(tmp_path: Path) -> None:
 
 
 def test_folder_without_a_run_is_named(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"no run here \(it has no run\.json\)"):
+    with pytest.raises(InputError, match=r"not a run folder \(no run\.json\)"):
         load_header(tmp_path)
 
 

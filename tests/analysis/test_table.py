@@ -94,4 +94,4 @@ def test_many_reasons_are_cut_short(tmp_path: Path) -> None:
 
 
 def test_no_rows_say_so() -> None:
-    assert _printed([]) == "no result: no run of any arm but 'off'\n"
+    assert _printed([]) == "no result: only the arm 'off' was run\n"

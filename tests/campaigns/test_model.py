@@ -43,7 +43,7 @@ def test_predict_every_placement_of_a_model_file(tmp_path):
     [
         ((), "give --platform NAME or --model FILE"),
         (("--platform", "henri", "--comp-node", 7), "--comp-node 7: henri has NUMA nodes 0 to 1"),
-        (("--platform", "nowhere"), "published are"),
+        (("--platform", "nowhere"), "must be one of billy"),
     ],
 )
 def test_predict_mistakes(words, text):
@@ -56,9 +56,9 @@ def test_predict_mistakes(words, text):
     ("change", "text"),
     [
         ({"schema": 2}, "not a model file"),
-        ({"cores": None}, "model.json: cores: a whole number from 1 to 4096 is needed, not None"),
-        ({"numa_nodes": 0}, "numa_nodes: a whole number from 1 to 4096"),
-        ({"reach": {"local": -1}}, "reach: local: a whole number"),
+        ({"cores": None}, "model.json: cores: must be a whole number from 1 to 4096, not None"),
+        ({"numa_nodes": 0}, "numa_nodes: must be a whole number from 1 to 4096"),
+        ({"reach": {"local": -1}}, "reach: local: must be a whole number"),
         ({"reach": 3}, "model.json"),
         ({"local": {}}, "local: n_par_max is missing"),
         ({"local": published.load("henri").as_dict()["local"] | {"alpha": "x"}}, "alpha must be"),

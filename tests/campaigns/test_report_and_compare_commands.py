@@ -50,7 +50,7 @@ def test_report_of_no_run_is_one_line_and_code_two(
     file.touch()
     for path in (tmp_path, file):
         assert _nimc(monkeypatch, "report", path) == 2
-        assert capsys.readouterr().err == f"nimc: {path}: no run here (it has no run.json)\n"
+        assert capsys.readouterr().err == f"nimc: {path}: not a run folder (no run.json)\n"
 
 
 def test_compare_fails_on_a_regression_only_where_asked(

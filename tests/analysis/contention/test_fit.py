@@ -188,7 +188,7 @@ def test_silent_network():
     model = fit(one_node(points))
     assert model.local.b_comm_seq_b_s == 0
     assert model.local.alpha is None
-    assert "no rate to lose" in model.unidentified["local"]["alpha"]
+    assert "rate of communications alone is zero" in model.unidentified["local"]["alpha"]
     p = predict(model, 0, 0)
     assert p.comm_par_b_s == pytest.approx([0.0] * 8)
     assert p.comp_par_b_s[[0, 5, 7]] == pytest.approx([5e9, 30e9, 30e9], rel=1e-3)
@@ -215,7 +215,7 @@ def test_no_contention_at_all_names_what_is_unknown():
     assert predict(model, 0, 0).comp_par_b_s[-1] == pytest.approx(40e9)
 
 
-def test_losses_that_the_equations_do_not_know_are_told():
+def test_losses_that_the_equations_do_not_know_are_reported():
     """Computations that lose half to a slow network from the first core on, as on emulated ones."""
     points = [
         Point(1, 0, 0, 1.10e9, 20e6, 0.55e9, 10e6),
@@ -224,7 +224,7 @@ def test_losses_that_the_equations_do_not_know_are_told():
     model = fit(one_node(points))
     assert model.local.t_par_max_b_s is None
     reason = model.unidentified["local"]["t_par_max_b_s"]
-    assert reason.endswith("seen up to there: computations 64%, communications 50%")
+    assert reason.endswith("largest losses measured: computations 64%, communications 50%")
 
 
 def test_communications_alone_not_measured():

@@ -90,7 +90,7 @@ def test_arms_become_measurements(tmp_path):
 def test_placement_must_be_known(tmp_path):
     samples = [sample(arm, 0, 5e9, 1, node=2) for arm in ("off", "on")]
     run = write(tmp_path, samples, numa_nodes=4, sockets=2)
-    with pytest.raises(InputError, match="4 NUMA nodes: give the one of the writers' buffers"):
+    with pytest.raises(InputError, match="4 NUMA nodes: name the one of the writers' buffers"):
         load(run, None)
     sweep = load(run, 2)
     assert (sweep.numa_nodes, sweep.numa_per_socket) == (4, 2)
@@ -138,19 +138,21 @@ def test_the_rate_of_communications_is_taken_at_the_receiver(tmp_path):
     sweep = load(write(tmp_path, [samples[0], replace(samples[1], writers=writers)]), None)
     (point,) = sweep.points
     assert (point.comm_alone_b_s, point.comm_par_b_s) == (5e9, 3e9)
-    assert not any("origin reports" in note for note in sweep.notes)
+    assert not any("reported by the origin" in note for note in sweep.notes)
 
 
-def test_who_told_the_rates_and_which_way_bytes_went_stands_beside_them(tmp_path):
+def test_notes_name_the_source_of_the_rates_and_the_direction(tmp_path):
     on = sample("on", 0, 5e9, 1)
     reads = replace(on, writers=[replace(writer, direction="read") for writer in on.writers])
     notes = load(write(tmp_path, [sample("off", 0, 5e9, 1), reads]), None).notes
-    assert "rates of communications are as the origin reports: no device counted them all" in notes
+    assert (
+        "rates of communications are as reported by the origin: no device counted them all" in notes
+    )
     assert any("read the target's memory" in note for note in notes)
 
 
 def test_the_targets_own_facts_and_what_is_emulated(tmp_path):
-    """Who asks may be another kind of host than the target, whose agent told what it is."""
+    """The host of `nimc` may differ from the target, whose agent recorded its own facts."""
     samples = [
         replace(sample(arm, 0, 5e9, 1, node=0), notes=["NUMA nodes are emulated"])
         for arm in ("off", "on")
@@ -170,7 +172,7 @@ def test_the_targets_own_facts_and_what_is_emulated(tmp_path):
     assert sweep.notes[0] in fit_table(model)
 
 
-def test_stores_through_the_caches_are_told(tmp_path):
+def test_stores_through_the_caches_are_noted(tmp_path):
     # As on a processor for which membench has no stores past them.
     cached = [
         replace(one, fom_extra=one.fom_extra | {"streaming": 0.0})

@@ -76,7 +76,7 @@ def test_a_model_that_knows_no_rate_has_empty_figures():
     assert len(svgs(page)) == 2
 
 
-def test_unknown_parameters_are_told():
+def test_unknown_parameters_are_shown():
     truth = dataclasses.replace(published.load("dahu"), remote=None, numa_nodes=1)
     page = render(fit(sweep(truth, 0, 0.01)), None)
     assert "unknown" in page

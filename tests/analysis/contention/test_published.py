@@ -40,5 +40,5 @@ def test_errors():
 
 
 def test_unknown_name():
-    with pytest.raises(InputError, match="--platform nowhere: published are billy"):
+    with pytest.raises(InputError, match="--platform nowhere: must be one of billy"):
         published.load("nowhere")

@@ -33,13 +33,19 @@ def test_csv_and_json_agree(tmp_path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("n,comp_node,comm_node\n", "points: at least one"),
-        ("n,comp_node,comm_node\n0,0,0\n", "point 1: n: a whole number of at least 1"),
-        ("n,comp_node\n1,0\n", "point 1: comm_node: a whole number of at least 0"),
+        ("n,comp_node,comm_node\n", "points: must be a list of at least one"),
+        ("n,comp_node,comm_node\n0,0,0\n", "point 1: n: must be a whole number of at least 1"),
+        ("n,comp_node\n1,0\n", "point 1: comm_node: must be a whole number of at least 0"),
         ("n,comp_node,comm_node,speed\n1,0,0,3\n", "point 1: unknown field speed"),
-        ("n,comp_node,comm_node\n1,0,0,3e9\n", "point 1: more cells than the header names"),
-        ("n,comp_node,comm_node,comp_par_b_s\n1,0,0,-3\n", "comp_par_b_s: bytes per second"),
-        ("n,comp_node,comm_node,comp_par_b_s\n1,0,0,nan\n", "comp_par_b_s: bytes per second"),
+        ("n,comp_node,comm_node\n1,0,0,3e9\n", "point 1: more cells than header columns"),
+        (
+            "n,comp_node,comm_node,comp_par_b_s\n1,0,0,-3\n",
+            "comp_par_b_s: must be bytes",
+        ),
+        (
+            "n,comp_node,comm_node,comp_par_b_s\n1,0,0,nan\n",
+            "comp_par_b_s: must be bytes",
+        ),
     ],
 )
 def test_mistakes_csv(tmp_path, text, message):
@@ -54,7 +60,7 @@ def test_mistakes_csv(tmp_path, text, message):
     [
         ([], "not a sweep"),
         ({"schema": 1, "points": [1]}, "point 1: must be a mapping"),
-        ({"schema": 1, "points": [{}], "notes": 3}, "notes: a list of texts is needed, not 3"),
+        ({"schema": 1, "points": [{}], "notes": 3}, "notes: must be a list of strings, not 3"),
         (
             {"schema": 1, "cores": 1, "points": [{"n": 2, "comp_node": 0, "comm_node": 0}]},
             "n 2 exceeds the socket's 1 cores",

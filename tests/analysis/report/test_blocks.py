@@ -1,6 +1,6 @@
 import json
 
-from analysis.report.blocks import LostBlock, lost_blocks
+from analysis.report.blocks import UnfinishedBlock, unfinished_blocks
 
 
 def test_blocks_that_ended_early_are_listed_with_who_failed(tmp_path):
@@ -12,4 +12,6 @@ def test_blocks_that_ended_early_are_listed_with_who_failed(tmp_path):
         folder = tmp_path / "logs" / "stream" / block
         folder.mkdir()
         (folder / "job.json").write_text(damaged)
-    assert lost_blocks(tmp_path) == [LostBlock("stream", "0", "node_failed", "Slurm: NODE_FAIL")]
+    assert unfinished_blocks(tmp_path) == [
+        UnfinishedBlock("stream", "0", "node_failed", "Slurm: NODE_FAIL")
+    ]

@@ -42,8 +42,8 @@ def sweep(noise: float = 0.0) -> Case:
             baselines[name] = off
         # As in a pair's random order, levels are in none.
         for share, slowdowns in reversed(SWEEP.items()):
-            told = ",".join([*at, *([f"rate={share}"] if share != "full" else [])])
-            name = "@".join(filter(None, ["on", told]))
+            parts = ",".join([*at, *([f"rate={share}"] if share != "full" else [])])
+            name = "@".join(filter(None, ["on", parts]))
             effects[name] = price * slowdowns[cores]
             factors[name] = {"reserved_cores": cores, "rate": share}
             baselines[name] = off
@@ -197,7 +197,7 @@ def test_a_figure_each_for_further_factors_six_at_most(tmp_path: Path) -> None:
     assert view.combinations == 7
     assert view.figures[0].lines == ["place nic", "place other"]
     assert len(view.rows) == 42 + 1
-    assert "6 of 7 combinations are drawn; the table has all." in render([run])
+    assert "6 of 7 combinations are drawn; the table lists all." in render([run])
 
 
 @pytest.mark.parametrize(

@@ -47,7 +47,7 @@ def test_several_machines_have_a_page_each(tmp_path: Path) -> None:
 
 def test_several_runs_need_a_folder_to_go_to(tmp_path: Path) -> None:
     runs = [write_run(tmp_path / name, samples(STREAM, pairs=6)) for name in "ab"]
-    with pytest.raises(InputError, match="--output: a folder is needed"):
+    with pytest.raises(InputError, match="--output: a folder is required"):
         make_reports(runs)
     (report,) = make_reports(runs, tmp_path / "out")
     assert len(report.runs) == 2

@@ -214,17 +214,17 @@ def test_treatments_with_levels_have_a_row_each_along_the_figure_of_merit(tmp_pa
     assert sum(x for x, _ in places[0]) > sum(x for x, _ in places[1])
 
 
-def test_a_cut_off_line_is_told(tmp_path: Path) -> None:
+def test_a_cut_off_line_is_reported(tmp_path: Path) -> None:
     folder = write_run(tmp_path / "run", samples(STREAM, pairs=6))
     with (folder / "samples" / "stream.jsonl").open("a") as file:
         file.write('{"key": "stream/0/6/o')
     text = page.render([load_run(folder)])
-    assert "stream.jsonl was cut off while it was written" in text
+    assert "stream.jsonl is incomplete and is ignored" in text
 
 
-def test_writers_are_told_with_their_size_and_worst_share(run: RunData, text: str) -> None:
+def test_writers_are_listed_with_their_size_and_worst_share(run: RunData, text: str) -> None:
     shares = run.samples.filter(case="stream", arm="on", status="counts")["writer_share"]
     worst = shares.min()
     assert isinstance(worst, float)
-    told = f"on: 1 writer, ucx over shared memory, 64 KiB a write; none below {worst:.0%} of"
-    assert told in text
+    line = f"on: 1 writer, ucx over shared memory, 64 KiB per write; never below {worst:.0%} of"
+    assert line in text

@@ -55,7 +55,7 @@ def test_every_run_is_drawn(tmp_path: Path) -> None:
     assert view is not None
     # Two scales of six pairs with off, daly and constant, rejected ones included.
     assert view.svg.count("<use ") >= 2 * 6 * 3
-    assert "published: 3.3 x off on 8,192 ranks" in view.svg
+    assert "published: 3.3 x off at 8,192 ranks" in view.svg
 
 
 def test_the_paper_takes_the_best_of_the_first_five() -> None:

@@ -17,9 +17,9 @@ def test_a_sentence_holds_effect_interval_and_what_it_means(tmp_path: Path) -> N
     assert row.slowdown_low is not None
     text = sentence(row)
     assert text.startswith(f"The same work took {(row.slowdown - 1) * 100:.1f} % more time while 7")
-    assert f"interval from {(row.slowdown_low - 1) * 100:.1f} % more to" in text
+    assert f"interval: {(row.slowdown_low - 1) * 100:.1f} % more to" in text
     assert "10 pairs" in text
-    assert text.endswith("Slower than off against off and than the control, where one is needed.")
+    assert text.endswith("noise floor and, where one is needed, the control.")
 
 
 def test_too_few_pairs_name_no_effect(tmp_path: Path) -> None:
@@ -27,7 +27,7 @@ def test_too_few_pairs_name_no_effect(tmp_path: Path) -> None:
     assert sentence(row) == "No estimate: 5 pairs, at least 6 needed."
 
 
-def test_no_effect_tells_what_the_interval_leaves_open(tmp_path: Path) -> None:
+def test_no_effect_says_what_the_interval_cannot_rule_out(tmp_path: Path) -> None:
     found = samples(replace(LAMMPS, effects={"on": 1.0, "aa": 1.0}))
     row = results(read_run(write_run(tmp_path / "run", found)).frame)[0]
     assert row.verdict == "no effect above the noise floor"
@@ -69,8 +69,8 @@ def test_ranges_join_integers_alone() -> None:
     assert ranges(["a", "b", 1, 2, True]) == "a, b, 1-2, True"
 
 
-def test_moments_are_told_in_utc() -> None:
+def test_times_are_in_utc() -> None:
     assert utc(0) == "1970-01-01 00:00 UTC"
     assert utc(None) == "not finished"
-    assert utc(1e300) == "1e+300 is no date"
-    assert utc(float("nan")) == "nan is no date"
+    assert utc(1e300) == "1e+300 is not a date"
+    assert utc(float("nan")) == "nan is not a date"

@@ -150,7 +150,7 @@ def test_noise_is_read_strictly() -> None:
 
 def test_writes_must_be_known_to_the_end() -> None:
     windows = Windows(np.array([0]), np.array([0.0]), np.array([1.0]), until_s=5.0)
-    with pytest.raises(InputError, match="writes are known up to 5 s"):
+    with pytest.raises(InputError, match="writes are known only up to 5 s"):
         simulate(Application(4, 1, 10, 1.0), windows, np.array([2.0]), seed=1)
 
 

@@ -1,6 +1,6 @@
-"""Tables II, III and figure 3 of Groves, Grant and Arnold (2016), from one's own runs.
+"""Tables II, III and figure 3 of Groves, Grant and Arnold (2016) from a run's samples.
 
-What the paper published stands beside.
+Next to them are the published values.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from analysis.statistics.paper import RUNS_MEAN, mean_sd
 def writes_as_the_paper(row: Result) -> bool:
     """Whether a treatment writes as the paper did on one node.
 
-    Its writers wrote, never read, at full rate, from before a run to after its end. Samples of
-    schema 1 may have no direction: they are from when there were writes only.
+    That is, it writes and never reads, at full rate, from before a run until after it. Samples of
+    schema 1 may have no direction, since only writes existed at first.
     """
     return (
         row.role == "effect"
@@ -38,62 +38,62 @@ def writes_as_the_paper(row: Result) -> bool:
 
 @dataclass(frozen=True)
 class Measured:
-    """One treatment of a case as the paper would print it; `result` is the paired estimate."""
+    """One treatment of a case with the paper's estimators; `result` is the paired estimate."""
 
     result: Result
-    #: Name of the case where it is not just its workload's, and levels of the treatment.
+    #: Name of the case if it differs from its workload's, and levels of the treatment.
     case: str
-    #: Runs a side that the means are of, ten as in the paper or as many as there are; means and
+    #: Runs per side in the means, ten as in the paper or fewer if there are fewer; means and
     #: standard deviations of the figure of merit, in the result's unit.
     runs: int
     off: float
     off_sd: float
     on: float
     on_sd: float
-    #: What the bytes went over, and the size of one write.
+    #: Transport of the bytes, and the size of one write.
     transport: str
     message_b: int
-    #: What such writes do not stand for; empty for RDMA hardware.
+    #: Caveats of emulation; empty for RDMA hardware.
     emulated: list[str]
-    #: Slowdown of every pair.
+    #: Slowdown of each pair.
     ratios: list[float]
 
     @property
     def slowdown(self) -> float:
-        """Run time on over off by the means, as figure 3 shows it."""
+        """Run time on over off from the means, as in figure 3."""
         return self.on / self.off if self.result.better == "lower" else self.off / self.on
 
 
 @dataclass(frozen=True)
-class StudyComparison:
-    """One workload of the paper: a line each case, beside what was published of it."""
+class PaperComparison:
+    """One workload of the paper: one line per case, and the published values."""
 
     name: str
     measured: list[Measured]
-    #: Why there is no line, where there is none.
+    #: Why there is no line, if there is none.
     missing: str
     #: On the machine of Table III and figure 3.
     published: Published
 
 
 @dataclass(frozen=True)
-class StudyView:
+class PaperTables:
     """Both tables and the figure."""
 
-    stream: StudyComparison
+    stream: PaperComparison
     triad: list[Published]
-    applications: list[StudyComparison]
+    applications: list[PaperComparison]
     machine: str
     svg: Markup
     emulated: list[str]
-    #: Runs a side of the paper.
+    #: Runs per side in the paper.
     runs: int
-    #: What else limits the comparison, by workload.
+    #: Further limits of the comparison, by workload.
     caveats: list[str]
 
 
-def study_view(run: RunData, name: str) -> StudyView | None:
-    """What a run holds of the paper's single-node workloads; None where it holds none of them."""
+def paper_tables(run: RunData, name: str) -> PaperTables | None:
+    """The run's results for the paper's single-node workloads; None if it has none of them."""
     on_one_node = _on_one_node(run)
     rows = [
         row
@@ -108,7 +108,7 @@ def study_view(run: RunData, name: str) -> StudyView | None:
     }
     stream, *applications = compared.values()
     measured = [line for each in compared.values() for line in each.measured]
-    return StudyView(
+    return PaperTables(
         stream=stream,
         triad=triad(),
         applications=applications,
@@ -126,12 +126,12 @@ def _on_one_node(run: RunData) -> list[str]:
     return [str(case) for case in cases.filter(~pl.col("several"))["case"]]
 
 
-def _compare(run: RunData, rows: Sequence[Result], line: Published) -> StudyComparison:
-    # No effect goes without its interval: a case that has none has no line.
+def _compare(run: RunData, rows: Sequence[Result], line: Published) -> PaperComparison:
+    # Every effect needs an interval: a case without one has no line.
     measured = [_measured(run, row) for row in rows if row.slowdown is not None]
     pairs = max((row.pairs for row in rows), default=0)
     missing = f"{count(pairs, 'pair')}, at least {FEWEST} needed" if rows else "not measured"
-    return StudyComparison(NAMES[line.workload], measured, "" if measured else missing, line)
+    return PaperComparison(NAMES[line.workload], measured, "" if measured else missing, line)
 
 
 def _measured(run: RunData, row: Result) -> Measured:
@@ -165,18 +165,18 @@ def _measured(run: RunData, row: Result) -> Measured:
     )
 
 
-def _caveats(each: StudyComparison) -> list[str]:
+def _caveats(each: PaperComparison) -> list[str]:
     notes = dict.fromkeys(
         note for line in each.measured for note in line.result.notes if note not in line.emulated
     )
     rate = each.published.better == "lower" and any(
         line.result.better == "higher" for line in each.measured
     )
-    told = ["a rate here, a run time in the paper; on against off is of run times"] if rate else []
-    return [f"{each.name}: {text}" for text in [*told, *notes]]
+    units = ["a rate here, a run time in the paper; slowdowns are of run times"] if rate else []
+    return [f"{each.name}: {text}" for text in [*units, *notes]]
 
 
-def _figure(compared: Iterable[StudyComparison]) -> list[Normalised]:
+def _figure(compared: Iterable[PaperComparison]) -> list[Normalised]:
     rows = []
     for each in compared:
         published = each.published.slowdown

@@ -12,7 +12,7 @@ import pytest
 
 from analysis.report.data import RunData, load_run
 from analysis.report.page import render
-from analysis.report.study import StudyView, study_view
+from analysis.report.paper_tables import PaperTables, paper_tables
 from analysis.sample import Sample
 from tests.analysis.synthetic import Case, samples, write_run
 
@@ -43,8 +43,8 @@ def load(tmp_path: Path, *found: list[Sample]) -> RunData:
     return load_run(write_run(tmp_path / "run", list(chain(*found))))
 
 
-def view_of(tmp_path: Path, *found: list[Sample]) -> StudyView:
-    view = study_view(load(tmp_path, *found), "s")
+def view_of(tmp_path: Path, *found: list[Sample]) -> PaperTables:
+    view = paper_tables(load(tmp_path, *found), "s")
     assert view is not None
     return view
 
@@ -152,8 +152,8 @@ def test_what_the_paper_did_not_do_on_one_node_is_not_compared(tmp_path: Path) -
     ]
     run = load(tmp_path, several, other, short, reads)
     assert len(run.results) == 8
-    assert study_view(run, "s") is None
-    assert "Beside Groves, Grant and Arnold" not in render([run])
+    assert paper_tables(run, "s") is None
+    assert "Comparison with Groves, Grant and Arnold" not in render([run])
 
 
 def test_treatments_below_full_rate_are_not_compared(tmp_path: Path) -> None:
@@ -161,7 +161,7 @@ def test_treatments_below_full_rate_are_not_compared(tmp_path: Path) -> None:
         replace(s, arm="on@rate=50%", factors={"rate": "50%"}) if s.arm == "on" else s
         for s in runs("lammps", OFF_S, ON_S)
     ]
-    assert study_view(load(tmp_path, half), "s") is None
+    assert paper_tables(load(tmp_path, half), "s") is None
 
 
 def test_a_level_of_the_application_is_compared_with_its_own_baseline(tmp_path: Path) -> None:
