@@ -15,7 +15,7 @@ min_share=0.1
 # An emulated processor takes minutes for what takes seconds elsewhere: fewer steps there, and
 # machine.yaml makes STREAM's arrays smaller, which its samples say.
 case $fabric in
-veth) pairs=6 steps=40 iterations=5 ;;
+veth) pairs=6 steps=200 iterations=40 ;;
 rxe) pairs=2 steps=10 iterations=5 ;;
 *)
     echo 'usage: try.sh [veth|rxe]' >&2

@@ -21,7 +21,7 @@ from analysis.checkout import ROOT
             "localhost",
             [
                 "test_HPCCG is not on PATH; 'nimc spack' builds it",
-                "no Spack is set up for localhost: nimc spack setup",
+                "Spack is not set up for localhost: nimc spack setup",
             ],
         ),
         # On Slurm as well, before a job is submitted.

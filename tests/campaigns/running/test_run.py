@@ -254,7 +254,7 @@ def test_another_campaign_has_a_run_of_its_own(nimc: Nimc) -> None:
 @pytest.mark.parametrize(
     ("options", "expected"),
     [
-        (["--machine", "nowhere"], "machine 'nowhere': there is no site/nowhere.yaml; known mach"),
+        (["--machine", "nowhere"], "machine 'nowhere': site/nowhere.yaml not found; known mach"),
         (["--results", "small.yaml/x"], "small.yaml/x: Not a directory"),
         (["--results", "/proc/none"], "/proc/none: No such file or directory"),
     ],
