@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -95,6 +95,13 @@ class Case:
         """Nodes of one of its allocations."""
         return self.target_nodes + self.origin_nodes
 
+    def as_dict(self) -> dict[str, Any]:
+        """The case as in JSON. `asdict` would copy every word of every command."""
+        return vars(self) | {
+            "treatments": [vars(each) for each in self.treatments],
+            "blocks": [vars(each) for each in self.blocks],
+        }
+
 
 @dataclass(frozen=True)
 class Plan:
@@ -109,7 +116,8 @@ class Plan:
         least = sum(case.nodes * case.duration_least_s for case in self.cases) / 3600
         counted = [case for case in self.cases if case.counts]
         most = sum(case.nodes * case.duration_most_s for case in counted) / 3600
-        return asdict(self) | {
+        return vars(self) | {
+            "cases": [case.as_dict() for case in self.cases],
             "duration_least_s": sum(case.duration_least_s for case in self.cases),
             "duration_most_s": sum(case.duration_most_s for case in counted),
             "node_hours_least": least,

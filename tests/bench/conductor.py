@@ -131,7 +131,16 @@ def _reframe_case_s() -> float:
         config = _ROOT / "configs" / "localhost.py"
         began_s = time.monotonic()
         subprocess.run(
-            ["reframe", "-C", config, "-c", path, "-r", "--prefix", folder],
+            [
+                str(Path(sys.executable).parent / "reframe"),
+                "-C",
+                config,
+                "-c",
+                path,
+                "-r",
+                "--prefix",
+                folder,
+            ],
             stdout=subprocess.DEVNULL,
             check=True,
         )
