@@ -26,7 +26,8 @@ def note_provenance_changes(
 
     `samples` as of `analysis.pairs.judged`; `provenance`: SHA-256 -> content of its file.
     """
-    counted = samples.filter(status="counts").group_by("case").agg(pl.col("provenance").unique())
+    used = samples.select("case", "provenance", "status").filter(status="counts")
+    counted = used.group_by("case").agg(pl.col("provenance").unique())
     notes = {
         str(case): _note([provenance[sha] for sha in shas if sha in provenance])
         for case, shas in counted.select("case", "provenance").iter_rows()
