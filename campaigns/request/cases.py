@@ -63,9 +63,11 @@ def factors_of(campaign: Campaign, entry: Entry) -> dict[str, list[Level]]:
 def cases_of(campaign: Campaign, entry: Entry, check: CheckVariables) -> list[Entry]:
     """The entry once for each combination of levels that cannot change within a block."""
     factors = factors_of(campaign, entry)
+    exclude, only = [*campaign.exclude, *entry.exclude], [*campaign.only, *entry.only]
+    if not (factors or exclude or only):
+        return [entry]
     within = {name: each for name, each in factors.items() if check.changes_within(name)}
     between = {name: each for name, each in factors.items() if name not in within}
-    exclude, only = [*campaign.exclude, *entry.exclude], [*campaign.only, *entry.only]
     found = []
     for combination in product(*between.values()):
         levels = dict(zip(between, combination, strict=True))
