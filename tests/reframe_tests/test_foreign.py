@@ -29,33 +29,15 @@ from reframe.core.builtins import (
 from reframe.core.exceptions import ReframeError
 
 from analysis.checkout import ROOT
-from analysis.sample import Sample
 from injection.conductor import UNREAD
 from reframe_tests import foreign
 from reframe_tests.mixin import NimcMixin
 from reframe_tests.own_figure import direction, si, suffixed
+from tests.injection.test_store import SAMPLE
 
-SAMPLE = Sample(
-    key="",
-    case="case",
-    workload="case",
-    arm="off",
-    block=0,
-    pair=0,
-    position=0,
-    attempt=0,
-    warmup=False,
-    outcome="kept",
-    reason=None,
-    start_s=0.0,
-    elapsed_s=1.0,
-    fom=None,
-    fom_unit="",
-    fom_better="lower",
-    nodes=["n"],
-    origin_nodes=["n"],
-    provenance="",
-    seed=1,
+#: A run whose figure of merit the check has yet to read.
+UNREAD_SAMPLE = replace(
+    SAMPLE, case="case", workload="case", fom=None, fom_unit="", fom_better="lower"
 )
 
 
@@ -223,7 +205,7 @@ def read(check: Any, tmp_path: Path, *outputs: str, errors: str = "") -> list[di
     logs.mkdir()
     with (logs / UNREAD).open("w") as unread:
         for pair, output in enumerate(outputs):
-            sample = replace(SAMPLE, pair=pair, outcome="kept" if output else "rejected")
+            sample = replace(UNREAD_SAMPLE, pair=pair, outcome="kept" if output else "rejected")
             print(json.dumps(sample.as_dict()), file=unread)
             (logs / f"{pair}-off-0.out").write_text(output)
             (logs / f"{pair}-off-0.err").write_text(errors)

@@ -82,7 +82,7 @@ def digest_of(asked: Request, host: str = "n1") -> str:
 
 
 def test_what_is_as_by_default_may_be_spelled_or_not(asked):
-    """So a version that brings an option goes on with the runs of one that did not have it."""
+    """A version that adds an option resumes the runs of one that did not have it."""
     machine, campaign = asked.machine, asked.campaign
     bare = machine.model_validate({"origins": {"policy": "same_host"}, **_needed(machine)})
     spelled = machine.model_validate(
