@@ -1,5 +1,6 @@
-"""Where no program is, a check is skipped in every environment, and says why."""
+"""Programs from Spack and from PATH; without one a check is skipped, and says why."""
 
+import json
 import os
 import shutil
 import subprocess
@@ -9,6 +10,8 @@ from pathlib import Path
 import pytest
 
 from analysis.checkout import ROOT
+from spack_envs.builder.layout import layout
+from spack_envs.builder.setup import setup
 
 
 @pytest.mark.skipif(
@@ -81,3 +84,48 @@ def test_a_run_takes_each_case_from_one_environment_alone(tmp_path):
     assert "1 failure(s)" in done.stdout
     assert "1 skipped" in done.stdout
     assert len((tmp_path / "run/samples/hpccg_quick.jsonl").read_text().splitlines()) == 1
+
+
+#: Spack in ten lines: it chooses one version, and installs what prints a captured run of HPCCG.
+SPACK = """#!/bin/sh
+here=$(cd "$(dirname "$0")/.." && pwd)
+shift 2
+case "$*" in
+  --version) echo "1.1.0 (2e90720)" ;;
+  *concretize*) echo '{{"roots": [{{"hash": "aaa", "spec": "hpccg"}}]}}' > "$2/spack.lock" ;;
+  *install*)
+    mkdir -p "$2/.spack-env/view/bin"
+    printf '#!/bin/sh\\ncat {capture}\\n' > "$2/.spack-env/view/bin/test_HPCCG"
+    chmod +x "$2/.spack-env/view/bin/test_HPCCG" ;;
+  *find*) printf 'aaa\\thpccg\\t1.0\\t%s\\thpccg@1.0\\n' "$here" ;;
+esac
+"""
+
+
+def test_a_check_builds_its_program_and_says_how_it_was_made(tmp_path, monkeypatch):
+    script = tmp_path / "spack" / "bin" / "spack"
+    script.parent.mkdir(parents=True)
+    script.write_text(SPACK.format(capture=ROOT / "tests/captures/hpccg/n1.txt"))
+    script.chmod(0o755)
+    monkeypatch.setenv("SPACK_ROOT", str(tmp_path / "spack"))
+    monkeypatch.setenv("NIMC_SPACK_DIR", str(tmp_path / "state"))
+    setup(layout("localhost", None), tmp_path, None, None)
+    reframe = [str(Path(sys.executable).parent / "reframe"), "-C", f"{ROOT}/configs/localhost.py"]
+    check = ["-c", f"{ROOT}/reframe_tests/hpccg.py", "-n", "^hpccg_quick$", "-p", "spack"]
+    settings = ("arms=off", "pairs=1", "warmups=0", f"nimc_dir={tmp_path}/run", "layout_cores=1")
+    for setting in settings:
+        check += ["-S", f"hpccg_quick.{setting}"]
+    done = subprocess.run(
+        [*reframe, *check, "--prefix", str(tmp_path), "-r"],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    (line,) = (tmp_path / "run/samples/hpccg_quick.jsonl").read_text().splitlines()
+    sample = json.loads(line)
+    assert sample["outcome"] == "kept", sample["reason"]
+    (record,) = (tmp_path / "run/provenance").glob("*.json")
+    spack = json.loads(record.read_text())["spack"]
+    assert (spack["hash"], spack["spec"]) == ("aaa", "hpccg@1.0")
