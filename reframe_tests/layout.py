@@ -206,9 +206,10 @@ class LayoutMixin(rfm.RegressionTestPlugin):
         self.lay_out()
         added = {name: str(value) for name, value in self.env_vars.items()} | self.environment()
         threads = self.num_cpus_per_task or 1
-        self.num_cpus_per_task = slurm.cpus_per_task(
-            self.num_cpus_per_task, self.node_facts.threads_per_core
-        )
+        if self.workload:  # checks of others count CPUs as Slurm does
+            self.num_cpus_per_task = slurm.cpus_per_task(
+                self.num_cpus_per_task, self.node_facts.threads_per_core
+            )
         launcher = self._launcher()
         wrapped, tool = self._command(launcher), None
         if self.tool != tools.NONE:
