@@ -59,6 +59,12 @@ BASELINE = "off"
 LEVELS = "@"
 
 
+def standard_arms(*, same_host: bool) -> list[str]:
+    """Arms where none are given; the control only where origin and target share a host."""
+    roles = {"baseline", "floor", *(["control"] if same_host else [])}
+    return [name for name, arm in ARMS.items() if name == "on" or arm.role in roles]
+
+
 def arm_of(treatment: str) -> Arm:
     """The arm of a treatment: `on` for `on@rate=25%`."""
     return ARMS.get(treatment.partition(LEVELS)[0], _OTHER)

@@ -24,7 +24,7 @@ from reframe.core.exceptions import ReframeError, SanityError
 from reframe.core.runtime import valid_sysenv_comb
 
 from analysis import checkout
-from analysis.arms import ARMS, BASELINE
+from analysis.arms import ARMS, BASELINE, standard_arms
 from analysis.columns import read_samples
 from analysis.errors import InputError
 from analysis.estimate import Result, results
@@ -159,8 +159,7 @@ class NimcMixin(LayoutMixin):
         except InputError as error:
             raise ReframeError(str(error)) from None
         if not self.arms:
-            control = ["spin"] if self.machine.origins.policy == "same_host" else []
-            self.arms = ["off", "on", *control, "aa"]
+            self.arms = standard_arms(same_host=self.machine.origins.policy == "same_host")
 
     @run_before("run", always_last=True)
     def put_conductor(self) -> None:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from itertools import product
 
-from analysis.arms import ARMS
+from analysis.arms import ARMS, standard_arms
 from analysis.errors import InputError
 from analysis.sample import Level
 from campaigns.request.checks import CheckVariables
@@ -17,12 +17,6 @@ from reframe_tests.crossing import Cell, Crossed, cross, level_text
 _NODES = "nodes"
 #: Characters that are not allowed in the name of a case, which names files.
 _UNSAFE = re.compile(r"[^A-Za-z0-9._@+%=,-]")
-
-
-def standard_arms(*, same_host: bool) -> list[str]:
-    """Arms of a campaign with factors that gives none; the control only on a shared host."""
-    roles = {"baseline", "floor", *(["control"] if same_host else [])}
-    return [name for name, arm in ARMS.items() if name == "on" or arm.role in roles]
 
 
 def scheduled(arms: Sequence[str]) -> list[str]:

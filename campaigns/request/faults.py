@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from analysis.arms import ARMS
+from analysis.arms import ARMS, standard_arms
 from analysis.errors import InputError
 from analysis.sample import Level
 from campaigns.request import cases
@@ -175,7 +175,7 @@ def _empty_cases(
     marked: Marked, campaign: Campaign, checks: Mapping[str, CheckVariables]
 ) -> Iterator[Fault]:
     """Cases without treatments."""
-    arms = campaign.arms or cases.standard_arms(same_host=True)
+    arms = campaign.arms or standard_arms(same_host=True)
     for index, entry in enumerate(campaign.workloads):
         for case in cases.cases_of(campaign, entry, checks[entry.check]):
             if case.factors or case.exclude or case.only:

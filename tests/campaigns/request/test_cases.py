@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from analysis.arms import standard_arms
 from analysis.errors import InputError
-from campaigns.request.cases import expand, standard_arms, treatments
+from campaigns.request.cases import expand, treatments
 from campaigns.request.schema import Campaign, Entry
 from tests.campaigns.request.test_load import CHECKS, SMALL, faults, load
 
