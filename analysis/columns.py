@@ -21,6 +21,9 @@ their timetable become
 | own_binding | the injector's own NUMA binding; null if unknown |
 | target_on_node_share | least share of a target's buffer on that node; null if unverified |
 | target_pinned_b | least memory pinned by a writer's target; null if unknown |
+| observed_share, unobserved_s | least share of the window seen in a writer's rows; longest gap |
+| proof | what proves the writes, joined with `+`; empty without writers and in old samples |
+| foreign_cpus, steal_share, frequency_hz | conditions of the worst node; null if unknown |
 | same_host | whether origin and target of a writer are the same host |
 """
 
@@ -198,13 +201,16 @@ def _flatten(raw: pl.DataFrame) -> pl.DataFrame:
     def names(name: str) -> pl.Expr:
         return each(of(name).unique(maintain_order=True)).list.join("+").cast(_NAME)
 
+    def at_nodes(name: str) -> pl.Expr:
+        return pl.col("conditions").list.eval(of(name))
+
     nested = raw.with_columns(
         pl.col(name).str.json_decode(type_)
         for name, type_ in _NESTED.items()
         if raw.schema[name] == _TEXT
     ).with_columns(
         pl.col("schema").fill_null(1),
-        pl.col("notes", "writers").fill_null([]),
+        pl.col("notes", "writers", "conditions").fill_null([]),
         pl.col("factors").fill_null("{}"),
     )
     some = writers.list.len() > 0
@@ -230,9 +236,15 @@ def _flatten(raw: pl.DataFrame) -> pl.DataFrame:
         target_on_node_share=each(of("target_on_node_share")).list.min(),
         target_pinned_b=each(of("target_pinned_b")).list.min(),
         same_host=each(of("origin") == of("target")).list.any(),
+        observed_share=each(of("observed_share")).list.min(),
+        unobserved_s=each(of("unobserved_s")).list.max(),
+        proof=names("proof"),
+        foreign_cpus=at_nodes("foreign_cpus").list.max(),
+        steal_share=at_nodes("steal_share").list.max(),
+        frequency_hz=at_nodes("frequency_hz").list.min(),
         incomplete=each(incomplete).list.any(),
     )
-    return flat.with_columns(writers.list.len())
+    return flat.with_columns(writers.list.len()).drop("conditions")
 
 
 def _check(frame: pl.DataFrame, piece: _Piece) -> None:

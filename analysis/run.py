@@ -20,7 +20,23 @@ from pydantic import TypeAdapter, ValidationError
 
 from analysis.errors import InputError
 
-SCHEMA_VERSION = 1
+#: 2 added `margin`, `seed` and `asked`; headers of schema 1 are still read.
+SCHEMA_VERSION = 2
+
+#: Smallest relative effect of interest, unless a campaign states another.
+MARGIN = 0.02
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What the campaign asked of every run, for checking what is stored against it."""
+
+    #: Case -> names of the treatments of each of its pairs, in the plan's order.
+    cases: dict[str, list[str]]
+    #: Least share of its rate alone that every writer had to reach.
+    min_share: float
+    #: How often a rejected run was repeated at most.
+    retries: int
 
 
 @dataclass(frozen=True)
@@ -48,6 +64,12 @@ class RunHeader:
     versions: dict[str, str] = field(default_factory=dict)
     #: Commit of this project, with `+` if files were changed; None outside a checkout.
     commit: str | None = None
+    #: 'No effect' is said of an effect whose whole interval is closer to 1 than this share.
+    margin: float = MARGIN
+    #: Seed of the order of runs; None in headers of schema 1.
+    seed: int | None = None
+    #: None in headers of schema 1.
+    asked: Asked | None = None
     schema: int = SCHEMA_VERSION
 
     def as_dict(self) -> dict[str, Any]:

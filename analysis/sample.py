@@ -12,8 +12,9 @@ from typing import Annotated, Any, Literal
 
 from analysis.arms import Role
 
-#: 2 added `role`, `baseline` and `factors`; samples of schema 1 are still read.
-SCHEMA_VERSION = 2
+#: 2 added `role`, `baseline` and `factors`; 3 `lead_in_s`, `conditions` and, of each writer, what
+#: was observed of it and what proves its writes. Samples of older schemas are still read.
+SCHEMA_VERSION = 3
 
 #: Marks a field with few distinct values in a run, which readers store once each.
 NAME = "name"
@@ -37,6 +38,11 @@ Outcome = Literal[
     "application_hung",
     "no_fom",
 ]
+
+
+#: What shows, independently of the writer's own report, that bytes arrived: the target's device
+#: counted them, marks in the target's buffer were overwritten, or nothing.
+Proof = Literal["device", "memory", "unproven"]
 
 
 #: Target of a writer whose timetable has many targets.
@@ -90,6 +96,16 @@ class WriterRecord:
     target_pinned_b: int | None = None
     #: The injector's own NUMA binding: `none`, or how it was turned off.
     own_binding: str | None = None
+    #: Share of the window that the writer's rows cover, and the longest time within it that they do
+    #: not, seconds; None in samples of older schemas and under a timetable.
+    observed_share: float | None = None
+    unobserved_s: float | None = None
+    #: What proves the writes; None for a control, and in samples of older schemas.
+    proof: Proof | None = None
+    #: Share of the looks at the target's buffer that found its mark overwritten; None: not looked.
+    overwritten_share: float | None = None
+    #: Share of a core that a control used within the window; None for a writer.
+    cpu_share: float | None = None
 
 
 @dataclass(frozen=True)
@@ -126,6 +142,25 @@ class TimetableRecord:
     setup_median_s: float = 0.0
     setup_worst_s: float = 0.0
     clock_error_s: float = 0.0
+
+
+@dataclass(frozen=True)
+class NodeConditions:
+    """What disturbed one target node during a run, of any arm; None: cannot be read there."""
+
+    node: str
+    #: Time between the two readings, which enclose the run, seconds.
+    over_s: float
+    #: Mean number of hardware threads kept busy by processes that are not this block's.
+    foreign_cpus: float | None = None
+    #: Share of the node's processor time that the hypervisor took.
+    steal_share: float | None = None
+    #: Mean frequency of the application's cores, Hz.
+    frequency_hz: float | None = None
+    #: Bytes per second that its device received and sent, and the counter's name.
+    received_b_s: float | None = None
+    sent_b_s: float | None = None
+    counter: str | None = None
 
 
 @dataclass(frozen=True)
@@ -179,6 +214,11 @@ class Sample:
     baseline: Name | None = None
     #: Factor -> level. Treatments without writes have no factors of the writes but `rate`.
     factors: Annotated[dict[str, Level], NAME] = field(default_factory=dict)
+    #: Time from the end of the block's previous run to the start of this one, seconds; None for the
+    #: first run of a block.
+    lead_in_s: float | None = None
+    #: One for each target node.
+    conditions: list[NodeConditions] = field(default_factory=list)
     schema: int = SCHEMA_VERSION
 
     def as_dict(self) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from analysis import units
 from analysis.arms import ARMS, BASELINE
 from analysis.errors import InputError
+from analysis.run import MARGIN
 from analysis.sample import Level
 from campaigns.request.levels import (
     CELLS_RULE,
@@ -277,6 +278,10 @@ class Campaign(_Part):
     pairs: Pairs = Field(default=Pairs(), description="a mapping")
     injector: InjectorChoice = Field(default=InjectorChoice(), description="a mapping")
     verify: Verify = Field(default=Verify(), description="a mapping")
+    #: Smallest relative effect of interest: 'no effect' means less than this.
+    margin: float = Field(
+        default=MARGIN, gt=0, lt=1, description="a number between 0 and 1, such as 0.02 for 2 %"
+    )
     #: None: `nimc plan` simulates nothing.
     simulate: Simulated | None = Field(default=None, description="a mapping")
     #: Longest time that one run of an application may take, seconds.

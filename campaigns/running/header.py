@@ -38,6 +38,7 @@ def new_header(asked: Request) -> RunHeader:
         facts={"host": here, "site": asked.machine.model_dump(mode="json")},
         versions=versions.package_versions(_SOFTWARE),
         commit=commit(),
+        margin=campaign.margin,
     )
 
 

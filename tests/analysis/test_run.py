@@ -27,7 +27,7 @@ def test_folder_without_a_run_is_named(tmp_path: Path) -> None:
     [
         ("{", "field 'file': Invalid JSON"),
         (json.dumps({**header().as_dict(), "pairs_cap": "many"}), "field 'pairs_cap'"),
-        (json.dumps({**header().as_dict(), "schema": 2}), "must be at most 1"),
+        (json.dumps({**header().as_dict(), "schema": 3}), "must be at most 2"),
     ],
 )
 def test_bad_header_is_named_by_file_and_field(tmp_path: Path, text: str, words: str) -> None:

@@ -67,8 +67,8 @@ def test_quantities_become_si(tmp_path: Path) -> None:
         (
             "sed: 1",
             "c.yaml:5: sed: unknown key 'sed', did you mean 'seed'?; allowed: arms, description,"
-            " exclude, factors, injector, name, only, pairs, run_timeout, seed, simulate, title,"
-            " verify, workloads",
+            " exclude, factors, injector, margin, name, only, pairs, run_timeout, seed, simulate,"
+            " title, verify, workloads",
         ),
         ("pairs: {floor: -3}", "c.yaml:5: pairs.floor: -3 found; allowed: a whole number from 6"),
         ("pairs: {floor: 5}", "c.yaml:5: pairs.floor: 5 found; allowed: a whole number from 6"),
