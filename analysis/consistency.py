@@ -1,7 +1,8 @@
 """Does the provenance of a case's samples differ between blocks?
 
 A run is resumed under the same campaign and machine, but perhaps with another version of this
-project, of ReFrame or of the workload. Such samples still count, and results carry a note.
+project, of ReFrame or of the workload, or on nodes with another processor, kernel or firmware. Such
+samples still count, and results carry a note.
 """
 
 from __future__ import annotations
@@ -14,8 +15,10 @@ from typing import Any
 import polars as pl
 
 from analysis.estimate import Result
+from analysis.facts import FACTS, known, nodes_of
 
-#: Facts of the allocation, which may differ between blocks: the nodes and their clocks.
+#: Facts of the allocation, which may differ between blocks: the nodes, of which only `FACTS` are
+#: compared, and their clocks.
 _OF_A_BLOCK = ("nodes", "clock_offsets_s")
 
 
@@ -45,6 +48,9 @@ def _note(records: list[dict[str, Any]]) -> str | None:
         for name in names
         if len({json.dumps(record.get(name), sort_keys=True) for record in records}) > 1
     ]
+    of_blocks = [known(nodes_of(record)) for record in records]
+    # A fact that a block does not report is unknown there, which is no difference.
+    differ += [name for name in FACTS if len({tuple(b[name]) for b in of_blocks if b[name]}) > 1]
     if not differ:
         return None
     return f"provenance differs between blocks: {', '.join(differ)}"

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from injection.machine import cgroup, devices
+from injection.machine import cgroup, devices, settings
 
 _KIB = 1024
 
@@ -71,6 +71,11 @@ class Host:
     governor: str | None
     #: Product name of the virtual machine, or `unknown`; None on bare metal.
     hypervisor: str | None
+    #: Firmware and settings (`injection.machine.settings`); None if unknown.
+    bios: str | None
+    microcode: str | None
+    iommu: str | None
+    transparent_huge_pages: str | None
     rdma: list[devices.Device]
     interfaces: list[Interface]
 
@@ -102,6 +107,10 @@ def detect(root: Path = Path("/")) -> Host:
         memory_b=min(memory_b, cgroup.memory_limit_b(root) or memory_b),
         governor=_governor(system / "cpu", cpus),
         hypervisor=_hypervisor(root),
+        bios=settings.bios(root),
+        microcode=settings.microcode(root),
+        iommu=settings.iommu(root),
+        transparent_huge_pages=settings.transparent_huge_pages(root),
         rdma=devices.detect(root / "sys"),
         interfaces=_interfaces(root / "sys/class/net"),
     )

@@ -9,7 +9,18 @@ import pytest
 from analysis.report.data import load_run
 from tests.analysis.synthetic import STREAM, samples, write_run
 
-_FIRST = {"commit": "abc", "reframe": "4", "nodes": {"a": 1}, "clock_offsets_s": {"a": 1e-6}}
+_NODE = {
+    "cpu_model": "Example 8-Core",
+    "kernel": "6.1",
+    "governor": "performance",
+    "rdma": [{"name": "mlx5_0", "firmware": "20.31"}],
+}
+_FIRST = {
+    "commit": "abc",
+    "reframe": "4",
+    "nodes": {"a": _NODE},
+    "clock_offsets_s": {"a": 1e-6},
+}
 _WORDS = "provenance differs between blocks: "
 
 
@@ -17,11 +28,29 @@ _WORDS = "provenance differs between blocks: "
     ("second", "differs"),
     [
         (_FIRST, []),
-        ({**_FIRST, "nodes": {"b": 1}, "clock_offsets_s": {"b": 2e-6}}, []),
+        ({**_FIRST, "nodes": {"b": _NODE}, "clock_offsets_s": {"b": 2e-6}}, []),
+        ({**_FIRST, "nodes": {"a": _NODE, "b": _NODE}}, []),
+        ({**_FIRST, "nodes": {"b": {**_NODE, "kernel": "6.6"}}}, [f"{_WORDS}kernel"]),
+        (
+            {**_FIRST, "nodes": {"b": {**_NODE, "cpu_model": "Other", "governor": "powersave"}}},
+            [f"{_WORDS}CPU model, governor"],
+        ),
+        (
+            {
+                **_FIRST,
+                "nodes": {"b": {**_NODE, "rdma": [{"name": "mlx5_0", "firmware": "20.32"}]}},
+            },
+            [f"{_WORDS}NIC firmware"],
+        ),
+        # One node of the block is of another kind; and of facts that only one block has, and of
+        # records by others, nothing is known.
+        ({**_FIRST, "nodes": {"a": _NODE, "b": {**_NODE, "kernel": "6.6"}}}, [f"{_WORDS}kernel"]),
+        ({**_FIRST, "nodes": {"a": {**_NODE, "microcode": "0x2"}}}, []),
+        ({**_FIRST, "nodes": {"a": 1, "b": {"rdma": 3}}}, []),
         ({**_FIRST, "commit": "def"}, [f"{_WORDS}commit"]),
         # As blocks of before a fact was kept.
         (
-            {"commit": "abc+", "nodes": {"a": 1}},
+            {"commit": "abc+", "nodes": {"a": _NODE}},
             [f"{_WORDS}commit, reframe"],
         ),
     ],
