@@ -12,6 +12,7 @@ their timetable become
 | writers | number of writers |
 | injector, transport | their distinct names, joined with `+`; empty without writers |
 | message_b | size of one write, bytes (the largest) |
+| asked_b_s | sum of the writers' requested rates; null at full rate and without writers |
 | writer_rate_alone_b_s, writer_rate_b_s | sum over the writers, bytes per second |
 | writer_share | lowest rate of the worst writer, as a share of the rate it reaches alone |
 | timetable | writers active at a time under a timetable; null without one |
@@ -222,6 +223,9 @@ def _flatten(raw: pl.DataFrame) -> pl.DataFrame:
         injector=names("injector"),
         transport=names("transport"),
         message_b=each(of("message_b")).list.max(),
+        asked_b_s=pl.when(some & each(of("asked_b_s").is_not_null()).list.all()).then(
+            each(of("asked_b_s")).list.sum()
+        ),
         writer_rate_alone_b_s=pl.when(some).then(each(of("rate_alone_b_s")).list.sum()),
         writer_rate_b_s=pl.when(some).then(each(of("rate_b_s")).list.sum()),
         writer_share=each(of("rate_min_b_s") / of("rate_alone_b_s")).list.min().fill_nan(None),

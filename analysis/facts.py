@@ -5,43 +5,24 @@ Each block's provenance has `nodes`: host name -> facts of that host (`injection
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 #: Shown for a fact that no node reports.
 UNKNOWN = "unknown"
 
 
-def _text(key: str) -> Callable[[Mapping[str, Any]], str | None]:
-    def read(host: Mapping[str, Any]) -> str | None:
-        value = host.get(key)
-        return None if value is None else str(value)
-
-    return read
-
-
-def _nic_firmware(host: Mapping[str, Any]) -> str | None:
-    devices = host.get("rdma")
-    found = [
-        f"{device.get('name')} {device['firmware']}"
-        for device in (devices if isinstance(devices, list) else [])
-        if isinstance(device, Mapping) and device.get("firmware")
-    ]
-    return ", ".join(found) or None
-
-
-#: Fact -> its text from the facts of a host; None if unknown. `ddio` is never recorded so far: it
-#: is readable by root only.
-FACTS: dict[str, Callable[[Mapping[str, Any]], str | None]] = {
-    "CPU model": _text("cpu_model"),
-    "kernel": _text("kernel"),
-    "governor": _text("governor"),
-    "BIOS": _text("bios"),
-    "NIC firmware": _nic_firmware,
-    "microcode": _text("microcode"),
-    "IOMMU": _text("iommu"),
-    "transparent huge pages": _text("transparent_huge_pages"),
-    "DDIO": _text("ddio"),
+#: Fact -> its key among a host's facts. `ddio` is not recorded: only root can read it.
+FACTS = {
+    "CPU model": "cpu_model",
+    "kernel": "kernel",
+    "governor": "governor",
+    "BIOS": "bios",
+    "NIC firmware": "rdma",
+    "microcode": "microcode",
+    "IOMMU": "iommu",
+    "transparent huge pages": "transparent_huge_pages",
+    "DDIO": "ddio",
 }
 
 
@@ -56,6 +37,15 @@ def known(hosts: Iterable[Mapping[str, Any]]) -> dict[str, list[str]]:
     """Fact -> its distinct values over the nodes that report it, sorted; empty if none does."""
     each = list(hosts)
     return {
-        name: sorted({text for host in each if (text := read(host)) is not None})
-        for name, read in FACTS.items()
+        name: sorted({text for host in each if (text := _text(key, host.get(key))) is not None})
+        for name, key in FACTS.items()
     }
+
+
+def _text(key: str, value: Any) -> str | None:
+    if key != "rdma":
+        return None if value is None else str(value)
+    listed = value if isinstance(value, list) else []
+    devices = [each for each in listed if isinstance(each, Mapping)]
+    found = [f"{each.get('name')} {each['firmware']}" for each in devices if each.get("firmware")]
+    return ", ".join(found) or None

@@ -1,88 +1,131 @@
-"""`nimc compare`: two runs, or two machines."""
+"""`nimc compare`: two sides of one night or several, of one machine or two."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path
 
 import click
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
-from analysis.compare import Comparison, Difference, compare, differences
+from analysis.compare.judge import Comparison
+from analysis.compare.page import write_page
+from analysis.compare.side import Side
+from analysis.compare.sides import Compared, compare_sides
 from analysis.errors import InputError
-from analysis.numbers import effect, interval
+from analysis.numbers import count, effect
 from analysis.report.data import load_run
 from analysis.table import console
 
+_RUN = click.Path(path_type=Path)
+_FIGURES = {"slowdown": "slowdown", "off": "baseline", "on": "treatment"}
+
 
 @click.command()
-@click.argument(
-    "runs", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="RUN RUN..."
+@click.argument("runs", nargs=-1, required=True, type=_RUN, metavar="[RUN] RUN...")
+@click.option(
+    "--reference",
+    "references",
+    multiple=True,
+    type=_RUN,
+    metavar="RUN",
+    help="A night of the reference; once for each. Without it, the first of two RUNs.",
 )
-@click.option("--fail", is_flag=True, help="Exit with 1 if a figure is worse.")
+@click.option(
+    "--output",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Folder for a page, compare.html, and its data, compare.json.",
+)
+@click.option("--fail", is_flag=True, help="Exit with 1 if a figure is worse; not for two nights.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document instead of tables.")
-def command(runs: tuple[Path, ...], fail: bool, as_json: bool) -> int:
-    """Compare each run with the first: slowdowns and times, and differences in provenance.
+def command(
+    runs: tuple[Path, ...],
+    references: tuple[Path, ...],
+    output: Path | None,
+    fail: bool,
+    as_json: bool,
+) -> int:
+    """Compare nights with reference nights: slowdowns and times, and what differs between them.
 
-    A ratio above 1 is worse. It counts as a change only if its whole interval lies beyond 1 and
-    beyond the noise floors of both runs.
+    A ratio above 1 is worse. A run is a night. With several nights a side, a change is named if it
+    exceeds how nights differ, judged over all rows; five a side are a good start. With one night a
+    side, the interval is that within the nights, and no change is named.
     """
-    if len(runs) < 2:
-        raise InputError("RUN RUN...: give the reference and at least one more run")
-    reference = load_run(runs[0])
-    sections = []
-    for path in runs[1:]:
-        run = load_run(path)
-        sections.append((run.header, compare(reference, run), differences(reference, run)))
-    worse = sum(row.verdict == "worse" for _, rows, _ in sections for row in rows)
+    references, runs = _sides(references, runs)
+    if fail and len(references) == len(runs) == 1:
+        raise InputError(
+            "--fail: two nights cannot tell a change from how nights differ; give more nights, the"
+            " reference's with --reference"
+        )
+    compared = compare_sides([load_run(path) for path in references], [load_run(p) for p in runs])
+    page = write_page(output, compared) if output else None
     if as_json:
-        document = {
-            "reference": reference.header.run,
-            "runs": [
-                {
-                    "run": header.run,
-                    "machine": header.machine,
-                    "campaign": header.campaign,
-                    "comparisons": [row.as_dict() for row in rows],
-                    "differences": [asdict(difference) for difference in differs],
-                }
-                for header, rows, differs in sections
-            ],
-            "worse": worse,
-        }
-        click.echo(json.dumps(document, indent=1))
+        click.echo(json.dumps(compared.document(), indent=1))
     else:
-        terminal = console()
-        for header, rows, differs in sections:
-            terminal.print(f"[bold]{header.run}[/bold] against {reference.header.run}")
-            _print(terminal, rows, differs)
-    return 1 if fail and worse else 0
+        _print(console(), compared)
+        if page:
+            click.echo(f"page: {page}")
+    return 1 if fail and compared.worse else 0
 
 
-def _print(terminal: Console, rows: Sequence[Comparison], differs: Sequence[Difference]) -> None:
+def _sides(
+    references: tuple[Path, ...], runs: tuple[Path, ...]
+) -> tuple[tuple[Path, ...], tuple[Path, ...]]:
+    if references:
+        return references, runs
+    if len(runs) < 2:
+        raise InputError("RUN: give the reference and at least one more run")
+    if len(runs) > 2:
+        raise InputError(
+            f"RUN: {len(runs)} runs without --reference; allowed: 2, or name the reference's nights"
+            " with --reference, once for each"
+        )
+    return runs[:1], runs[1:]
+
+
+def _print(terminal: Console, compared: Compared) -> None:
+    def line(text: str, style: str = "") -> None:
+        terminal.print(Text(text, style=style))
+
+    line(f"{_named(compared.this)} against {_named(compared.reference)}", "bold")
+    for fact in compared.differing:
+        line(f"{fact.what} differs: {fact.reference} -> {fact.this}", "yellow")
+    if compared.unknown:
+        line(f"not known of the nodes: {', '.join(compared.unknown)}", "dim")
+    for dose in compared.doses:
+        line(f"{dose.case} {dose.arm}: dose differs: {dose.text}", "yellow")
+    for text in compared.emulations:
+        line(text, "yellow")
+    line("")
+    terminal.print(_table(compared.rows) if compared.rows else "no case in common")
+    line(compared.summary)
+    for fact in compared.others:
+        line(f"{fact.what}: {fact.reference} -> {fact.this}", "dim")
+
+
+def _named(side: Side) -> str:
+    if len(side.runs) == 1:
+        return side.names[0]
+    return f"{count(len(side.runs), 'night')} of {side.campaign} on {side.machine}"
+
+
+def _table(rows: list[Comparison]) -> Table:
+    judged = any(row.p_adjusted is not None for row in rows)
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
-    table.add_column("workload")
+    table.add_column("workload", overflow="fold", min_width=8)
     table.add_column("figure")
-    for name in ("ratio", "interval", "noise floors"):
-        table.add_column(name, justify="right")
+    for name in ("ratio", "interval", *(["adjusted p"] if judged else [])):
+        table.add_column(name, justify="right", no_wrap=True)
     table.add_column("verdict")
     for row in rows:
-        label = "slowdown" if row.metric == "slowdown" else f"time {row.metric}"
+        p = "-" if row.p_adjusted is None else f"{row.p_adjusted:.2g}"
         table.add_row(
-            row.case if row.arm == "on" else f"{row.case} {row.arm}",
-            label,
+            row.case if row.arm in ("on", "off") else f"{row.case} {row.arm}",
+            _FIGURES[row.metric],
             *effect(row.ratio, row.ratio_low, row.ratio_high),
-            interval(row.noise_floor_low, row.noise_floor_high),
-            row.verdict,
+            *([p] if judged else []),
+            row.text,
         )
-    terminal.print(table if rows else "no case in common")
-    for difference in differs:
-        terminal.print(
-            f"{difference.what}: {difference.reference} -> {difference.this}",
-            markup=False,
-            highlight=False,
-            style="dim",
-        )
+    return table

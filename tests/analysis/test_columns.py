@@ -70,6 +70,18 @@ def test_writers_are_summed_and_the_worst_one_is_kept(tmp_path: Path) -> None:
     assert row["same_host"] is True
 
 
+@pytest.mark.parametrize(
+    ("asked", "total"), [([], None), ([None, None], None), ([1e9, None], None), ([1e9, 2e9], 3e9)]
+)
+def test_the_requested_rate_is_that_of_all_writers(
+    tmp_path: Path, asked: list[float | None], total: float | None
+) -> None:
+    writers = [WriterRecord("ucx", "a", "b", "tcp", 1, rate, 3e9, 3e9, 3e9, 1.0) for rate in asked]
+    sample = Sample(**{**vars(samples(STREAM, pairs=1)[1]), "writers": writers})
+    path = _lines(tmp_path, json.dumps(sample.as_dict()) + "\n")
+    assert read_samples([path]).frame["asked_b_s"].to_list() == [total]
+
+
 def test_conditions_are_those_of_the_worst_node(tmp_path: Path) -> None:
     nodes = [
         {"node": "a", "over_s": 9.0, "foreign_cpus": 0.5, "frequency_hz": 2e9},

@@ -1,0 +1,86 @@
+"""Figures of a comparison: both sides' slowdowns, and the ratios between the sides."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+import matplotlib as mpl
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from analysis.compare.judge import Comparison, Shown
+from analysis.report.palette import LEVEL_COLOURS, LEVEL_MARKERS, STYLE, light, themed_svg
+from analysis.report.plots import PLAIN, label
+
+#: Colours and markers of the reference and of this side.
+REFERENCE, THIS = LEVEL_COLOURS[1], LEVEL_COLOURS[0]
+_MARKERS = {REFERENCE: LEVEL_MARKERS[2], THIS: LEVEL_MARKERS[0]}
+#: Distance of a side from the middle of its row.
+_APART = 0.17
+_WIDTH_IN = 5.0
+
+
+def slowdowns_plot(rows: Sequence[Comparison], name: str) -> str:
+    """Slowdowns of both sides, the reference above: one point per night, and the interval."""
+    with _drawn(rows, 0.55) as (figure, axes):
+        for line, row in enumerate(rows):
+            _side(axes, row.reference, line - _APART, REFERENCE)
+            _side(axes, row.this, line + _APART, THIS)
+        axes.set_xlabel("slowdown (1 is no effect)")
+        axes.set_yticks(range(len(rows)), [_label(row) for row in rows])
+        return themed_svg(figure, name, "Slowdowns of both sides with their intervals")
+
+
+def ratios_plot(rows: Sequence[Comparison], name: str) -> str:
+    """The ratio of every row with its interval; rows of another dose are grey."""
+    with _drawn(rows, 0.34) as (figure, axes):
+        for line, row in enumerate(rows):
+            if row.ratio is not None and row.ratio_low is not None and row.ratio_high is not None:
+                colour = light("bad" if row.verdict == "dose differs" else THIS)
+                _interval(axes, row.ratio, row.ratio_low, row.ratio_high, line, colour)
+        axes.set_xlabel("this side / reference (above 1 is worse)")
+        axes.set_yticks(range(len(rows)), [_label(row, row.metric) for row in rows])
+        return themed_svg(figure, name, "Ratio of every row with its interval")
+
+
+@contextmanager
+def _drawn(rows: Sequence[Comparison], row_in: float) -> Iterator[tuple[Figure, Axes]]:
+    """A figure with a row for each comparison, the first on top, and a line at 1."""
+    with mpl.rc_context(STYLE):
+        figure = Figure(figsize=(_WIDTH_IN, 0.9 + row_in * len(rows)), layout="constrained")
+        axes = figure.subplots()
+        axes.axvline(1, color=light("muted"), lw=1)
+        axes.set_ylim(len(rows) - 0.4, -0.6)
+        axes.tick_params(length=0)
+        axes.grid(axis="x")
+        axes.spines["left"].set_visible(False)
+        yield figure, axes
+
+
+def _label(row: Comparison, metric: str = "") -> str:
+    arm = "" if row.arm in (PLAIN, "off") else label(row.arm)
+    return " ".join(word for word in (row.case, arm, metric) if word)
+
+
+def _side(axes: Axes, shown: Shown | None, y: float, name: str) -> None:
+    if shown is None:
+        return
+    _interval(axes, shown.value, shown.low, shown.high, y, light(name))
+    if len(shown.nights) > 1:
+        axes.plot(
+            shown.nights,
+            [y] * len(shown.nights),
+            ls="none",
+            marker=_MARKERS[name],
+            ms=4.4,
+            mew=0,
+            alpha=0.7,
+            color=light(name),
+            gid=f"nights-{name}-{y:.2f}",
+        )
+
+
+def _interval(axes: Axes, value: float, low: float, high: float, y: float, colour: str) -> None:
+    axes.plot([low, high], [y, y], color=colour, lw=3, solid_capstyle="butt")
+    axes.plot(value, y, marker="|", ms=11, mew=2.5, color=light("ink"))
