@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from analysis.compare.side import Metric, Quantity, Side
+from analysis.compare.side import Metric, Nights, Quantity
 from analysis.numbers import signed
 from analysis.statistics.interval import Estimate
 from analysis.statistics.nights import (
@@ -85,15 +85,12 @@ class Comparison:
         return asdict(self)
 
 
-def compare(
-    reference: Side, this: Side, other_dose: Collection[tuple[str, str]] = ()
-) -> list[Comparison]:
-    """Every quantity of both sides, by case and treatment.
+def compare(old: Nights, new: Nights, other_dose: Collection[tuple[str, str]]) -> list[Comparison]:
+    """Every quantity of both sides, `new` against `old`, the reference.
 
     `other_dose`: cases and treatments whose doses differ. Their rows are not judged, but for the
     baseline, which has no writes.
     """
-    old, new = reference.nights(), this.nights()
     both = [quantity for quantity in new if quantity in old]
     found = {each: _difference(each, old[each], new[each]) for each in both}
     judged = {

@@ -11,14 +11,12 @@ from analysis import numbers
 from analysis.compare.dose import RATE_TOLERANCE
 from analysis.compare.judge import CHANGES, LEVEL, Comparison, Shown
 from analysis.compare.plots import REFERENCE, THIS, ratios_plot, slowdowns_plot
-from analysis.compare.side import Side
+from analysis.compare.side import METRICS, Side
 from analysis.compare.sides import Compared
 from analysis.report import words
 from analysis.report.shell import render_page
 
 _DASH = "\u2013"
-#: Metric -> its name on the page.
-METRICS = {"slowdown": "slowdown", "off": "baseline", "on": "under writes"}
 
 
 def write_page(folder: Path, compared: Compared) -> Path:

@@ -10,6 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from analysis.compare.judge import Comparison, Shown
+from analysis.compare.side import METRICS
 from analysis.report.palette import LEVEL_COLOURS, LEVEL_MARKERS, STYLE, light, themed_svg
 from analysis.report.plots import PLAIN, label
 
@@ -17,7 +18,9 @@ from analysis.report.plots import PLAIN, label
 REFERENCE, THIS = LEVEL_COLOURS[1], LEVEL_COLOURS[0]
 _MARKERS = {REFERENCE: LEVEL_MARKERS[2], THIS: LEVEL_MARKERS[0]}
 #: Distance of a side from the middle of its row.
-_APART = 0.17
+_APART = 0.15
+#: Distance of its nights from its interval.
+_ASIDE = 0.13
 _WIDTH_IN = 5.0
 
 
@@ -40,7 +43,7 @@ def ratios_plot(rows: Sequence[Comparison], name: str) -> str:
                 colour = light("bad" if row.verdict == "dose differs" else THIS)
                 _interval(axes, row.ratio, row.ratio_low, row.ratio_high, line, colour)
         axes.set_xlabel("this side / reference (above 1 is worse)")
-        axes.set_yticks(range(len(rows)), [_label(row, row.metric) for row in rows])
+        axes.set_yticks(range(len(rows)), [_label(row, METRICS[row.metric]) for row in rows])
         return themed_svg(figure, name, "Ratio of every row with its interval")
 
 
@@ -70,7 +73,7 @@ def _side(axes: Axes, shown: Shown | None, y: float, name: str) -> None:
     if len(shown.nights) > 1:
         axes.plot(
             shown.nights,
-            [y] * len(shown.nights),
+            [y + (_ASIDE if name == THIS else -_ASIDE)] * len(shown.nights),
             ls="none",
             marker=_MARKERS[name],
             ms=4.4,

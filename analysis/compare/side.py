@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
@@ -17,6 +17,8 @@ from analysis.statistics.interval import Estimate, median_interval
 
 #: What is compared: the slowdown, or the figure of merit under baseline or treatment.
 Metric = Literal["slowdown", "off", "on"]
+#: Metric -> its name in tables and figures.
+METRICS: dict[Metric, str] = {"slowdown": "slowdown", "off": "baseline", "on": "under writes"}
 
 
 class Quantity(NamedTuple):
@@ -34,6 +36,10 @@ class Quantity(NamedTuple):
     def is_rate(self) -> bool:
         """Whether a higher value is better, so that its ratio is taken the other way round."""
         return self.metric != "slowdown" and self.better == "higher"
+
+
+#: One estimate per night.
+Nights = Mapping[Quantity, Sequence[Estimate]]
 
 
 @dataclass(frozen=True)
@@ -66,7 +72,7 @@ class Side:
         """Names of its runs."""
         return [run.header.run for run in self.runs]
 
-    def nights(self) -> dict[Quantity, list[Estimate]]:
+    def nights(self) -> Nights:
         """One estimate per quantity and night; a night with too few pairs is left out."""
         found: dict[Quantity, list[Estimate]] = {}
         for run in self.runs:

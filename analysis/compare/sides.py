@@ -61,6 +61,10 @@ class Compared:
                 f"; with {nights[0]} against {nights[1]} nights a row had to change by"
                 f" {_percent(least[0])} to {_percent(least[-1])} to be named"
             )
+        if min(nights) == 1:
+            text += (
+                "; the side of one night is judged as that night alone, by the other side's spread"
+            )
         return f"{text}."
 
     def document(self) -> dict[str, Any]:
@@ -85,7 +89,9 @@ def compare_sides(reference: Sequence[RunData], this: Sequence[RunData]) -> Comp
         *sides,
         nodes=node_facts(*sides),
         doses=doses,
-        rows=compare(*sides, {(dose.case, dose.arm) for dose in doses}),
+        rows=compare(
+            sides[0].nights(), sides[1].nights(), {(dose.case, dose.arm) for dose in doses}
+        ),
         others=other_differences(*sides),
     )
 

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import stats
+from scipy import special
 
 from analysis.statistics.interval import CONFIDENCE, Estimate
 
@@ -97,10 +97,10 @@ def _estimate(log: float, errors: Sequence[tuple[float, float]], confidence: flo
 
 
 def _half_width(errors: Sequence[tuple[float, float]], level: float) -> float:
-    return max(error * float(stats.t.isf(level / 2, freedom)) for error, freedom in errors)
+    return max(-error * float(special.stdtrit(freedom, level / 2)) for error, freedom in errors)
 
 
 def _p(change: float, error: float, freedom: float) -> float:
     if error == 0:
         return 1.0 if change == 0 else 0.0
-    return float(2 * stats.t.sf(abs(change) / error, freedom))
+    return float(2 * special.stdtr(freedom, -abs(change) / error))

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from analysis.compare.judge import Comparison
 from analysis.compare.page import write_page
-from analysis.compare.side import Side
+from analysis.compare.side import METRICS, Side
 from analysis.compare.sides import Compared, compare_sides
 from analysis.errors import InputError
 from analysis.numbers import count, effect
@@ -20,7 +20,6 @@ from analysis.report.data import load_run
 from analysis.table import console
 
 _RUN = click.Path(path_type=Path)
-_FIGURES = {"slowdown": "slowdown", "off": "baseline", "on": "treatment"}
 
 
 @click.command()
@@ -123,7 +122,7 @@ def _table(rows: list[Comparison]) -> Table:
         p = "-" if row.p_adjusted is None else f"{row.p_adjusted:.2g}"
         table.add_row(
             row.case if row.arm in ("on", "off") else f"{row.case} {row.arm}",
-            _FIGURES[row.metric],
+            METRICS[row.metric],
             *effect(row.ratio, row.ratio_low, row.ratio_high),
             *([p] if judged else []),
             row.text,

@@ -1,10 +1,12 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from campaigns.cli import main
 from tests.analysis.synthetic import STREAM, header, samples, write_run
@@ -53,32 +55,90 @@ def test_report_of_no_run_is_one_line_and_code_two(
         assert capsys.readouterr().err == f"nimc: {path}: not a run folder (no run.json)\n"
 
 
-def test_compare_fails_on_a_regression_only_where_asked(
+def _nights(folder: Path, effect: float, seed: int) -> list[Path]:
+    return [_run(folder / f"{effect}-{n}", effect, seed + n) for n in range(3)]
+
+
+def test_two_nights_differ_and_never_more(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     old, new = _run(tmp_path / "monday"), _run(tmp_path / "tuesday", effect=1.7, seed=2)
     assert _nimc(monkeypatch, "compare", old, new) == 0
-    assert _nimc(monkeypatch, "compare", old, new, "--fail") == 1
     out = capsys.readouterr().out
     assert "tuesday against monday" in out
+    assert re.search(r"slowdown .* two nights differ by \+2[56]\.\d %", out)  # 1.7 / 1.35
+    assert "emulation, not RDMA hardware" in out
+    assert "worse" not in out
+    assert "regression" not in out
+    assert _nimc(monkeypatch, "compare", old, new, "--fail") == 2
+    assert "--fail: two nights cannot tell a change" in capsys.readouterr().err
+
+
+def test_several_nights_fail_only_if_asked_and_worse(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    old, new = _nights(tmp_path, 1.35, 1), _nights(tmp_path, 1.7, 11)
+
+    def code(reference: list[Path], this: list[Path], *words: str) -> object:
+        named = [word for path in reference for word in ("--reference", path)]
+        return _nimc(monkeypatch, "compare", *named, *this, *words)
+
+    assert code(old, new) == 0
+    out = capsys.readouterr().out
+    assert "3 nights of synthetic on synthetic machine against 3 nights" in out
     assert "worse" in out
-    assert _nimc(monkeypatch, "compare", new, old, "--fail") == 0
+    assert code(old, new, "--fail") == 1
+    assert code(new, old, "--fail") == 0
+    assert code(old, new[:1], "--fail") == 1  # one new night, judged by the spread of the others
 
 
-def test_compare_as_json_tells_every_figure_with_its_interval(
+def test_a_comparison_fits_eighty_columns(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("campaigns.commands.compare.console", lambda: Console(width=80))
+    old, new = _nights(tmp_path, 1.35, 1), _nights(tmp_path, 1.7, 11)
+    words = [word for path in old for word in ("--reference", path)]
+    assert _nimc(monkeypatch, "compare", *words, *new) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= 80
+    (row,) = [line for line in lines if line.startswith("stream") and "slowdown" in line]
+    assert row.split()[-1] == "worse"  # on one line
+
+
+def test_compare_as_json_and_as_a_page(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     old, new = _run(tmp_path / "monday"), _run(tmp_path / "tuesday", effect=1.7, seed=2)
-    assert _nimc(monkeypatch, "compare", old, new, "--json") == 0
+    assert _nimc(monkeypatch, "compare", old, new, "--json", "--output", tmp_path / "out") == 0
     document = json.loads(capsys.readouterr().out)
-    assert (document["reference"], document["worse"]) == ("monday", 2)
-    rows = document["runs"][0]["comparisons"]
-    assert [row["metric"] for row in rows] == ["slowdown", "off", "on"]
+    assert (document["reference"]["runs"], document["worse"]) == (["monday"], 0)
+    rows = document["comparisons"]
+    assert {row["metric"] for row in rows} == {"slowdown", "off", "on"}
     assert all(row["ratio_low"] <= row["ratio"] <= row["ratio_high"] for row in rows)
+    assert json.loads((tmp_path / "out" / "compare.json").read_text()) == document
+    assert (tmp_path / "out" / "compare.html").exists()
 
 
-def test_compare_needs_two_runs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    ("runs", "words"),
+    [
+        (["monday"], "at least one more run"),
+        (["monday", "monday"], "a copy is not another night"),
+        (["monday", "tuesday", "friday"], "--reference, once for each"),
+        (["--reference", "monday"], "Missing argument"),
+        (["--reference", "monday", "tuesday", "elsewhere"], "must have the same machine"),
+    ],
+)
+def test_sides_that_are_none_are_one_line_and_code_two(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    runs: list[str],
+    words: str,
 ) -> None:
-    assert _nimc(monkeypatch, "compare", _run(tmp_path / "monday")) == 2
-    assert "at least one more run" in capsys.readouterr().err
+    for name in ("monday", "tuesday", "friday"):
+        _run(tmp_path / name)
+    write_run(tmp_path / "elsewhere", samples(STREAM), header(run="e", machine="other"))
+    monkeypatch.chdir(tmp_path)
+    assert _nimc(monkeypatch, "compare", *runs) == 2
+    assert words in capsys.readouterr().err

@@ -13,10 +13,13 @@ from typing import Any
 
 import pytest
 
+from analysis.compare import page as compare_page
+from analysis.compare.sides import compare_sides
 from analysis.contention import published
 from analysis.contention.page import render as model_page
 from analysis.report import page
 from analysis.report.data import load_run
+from tests.analysis.compare.nights import night
 from tests.analysis.report.test_factors import sweep, throttled
 from tests.analysis.synthetic import LAMMPS, STREAM, header, reject, samples, write_run
 from tests.analysis.test_numa import TWO_NODES, run_of
@@ -127,6 +130,22 @@ def test_the_cells_of_rdma_and_numa_fit_the_window(tmp_path: Path, width: int) -
     run = run_of(tmp_path, TWO_NODES)
     found = _look(tmp_path, page.render([load_run(run)]), width)
     assert (found["wide"], found["console"]) == ([], [])
+
+
+@pytest.mark.parametrize("width", [390, 900])
+def test_a_comparison_fits_the_window(tmp_path: Path, width: int) -> None:
+    long_name = replace(LAMMPS, name="lammps_with_quite_a_long_name@8192")
+    node = {"cpu_model": "x" * 70, "kernel": "5.14.0-427.13.1.el9_4.x86_64"}
+    sides = [
+        [
+            night(tmp_path / f"{name}{n}", STREAM, long_name, node={**node, "bios": name}, seed=n)
+            for n in range(3)
+        ]
+        for name in ("before", "after")
+    ]
+    found = _look(tmp_path, compare_page.render(compare_sides(*sides)), width)
+    assert (found["wide"], found["loaded"], found["console"]) == ([], [], [])
+    assert found["scroll"] <= width
 
 
 def test_ink_follows_the_colour_scheme(tmp_path: Path, text: str) -> None:

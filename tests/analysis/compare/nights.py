@@ -1,0 +1,75 @@
+"""Nights for tests: runs as a campaign leaves them, and estimates drawn without any run."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from analysis.compare.side import Nights, Quantity
+from analysis.report.data import RunData, load_run
+from analysis.statistics.interval import Estimate
+from tests.analysis.synthetic import STREAM, Case, header, samples, write_run
+
+
+def night(
+    folder: Path,
+    *cases: Case,
+    seed: int = 1,
+    pairs: int = 12,
+    node: Mapping[str, object] | None = None,
+    **changes: object,
+) -> RunData:
+    """One run of `cases`, named as its folder, on a node with the facts `node`."""
+    found = [each for case in cases for each in samples(case, pairs=pairs, seed=seed)]
+    if node is not None:
+        found = [replace(each, provenance="p") for each in found]
+    run = write_run(folder, found, header(**{"run": folder.name, **changes}))
+    if node is not None:
+        (run / "provenance").mkdir()
+        record = {"nodes": {f"node-of-{folder.name}": node}, "clock_offsets_s": {"a": seed * 1e-6}}
+        (run / "provenance" / "p.json").write_text(json.dumps(record))
+    return load_run(run)
+
+
+def nights(
+    folder: Path, name: str, effect: float = 1.35, *, count: int = 5, spread: float = 0.003
+) -> list[RunData]:
+    """Nights of STREAM whose slowdowns lie around `effect`."""
+    rng = np.random.default_rng(list(name.encode()))
+    return [
+        night(
+            folder / f"{name}{index}",
+            replace(
+                STREAM,
+                effects={**STREAM.effects, "on": effect * float(np.exp(rng.normal(0, spread)))},
+            ),
+            seed=int(rng.integers(1_000_000)),
+        )
+        for index in range(count)
+    ]
+
+
+def drawn(
+    rng: np.random.Generator, count: int, spread: float, change: float = 0.0, cases: int = 7
+) -> Nights:
+    """`count` nights of `cases` cases; the slowdown of the first is larger by the share `change`.
+
+    Baseline and slowdown vary from night to night by `spread` (of the logarithm); the time under
+    writes is their product.
+    """
+    found: dict[Quantity, list[Estimate]] = {}
+    for case in range(cases):
+        off, slowdown = rng.normal(0, spread, (2, count))
+        slowdown = slowdown + (np.log1p(change) if case == 0 else 0)
+        name = f"case{case}"
+        for quantity, logs in (
+            (Quantity(name, "off", "off", "s", "lower"), off),
+            (Quantity(name, "on", "slowdown", "s", "lower"), slowdown),
+            (Quantity(name, "on", "on", "s", "lower"), off + slowdown),
+        ):
+            found[quantity] = [Estimate(v, v, v, 0.95) for v in np.exp(logs).tolist()]
+    return found

@@ -1,0 +1,117 @@
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from analysis.compare.page import render, write_page
+from analysis.compare.sides import Compared, compare_sides
+from tests.analysis.compare.nights import night, nights
+from tests.analysis.synthetic import LAMMPS, STREAM
+
+_VOID = {"meta", "link", "br", "img", "hr", "wbr"}
+
+
+class _Checked(HTMLParser):
+    """Checks that tags close in order, and that ids are unique; collects the text."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.ids: set[str] = set()
+        self.words: list[str] = []
+        self.feed(page)
+        self.text = " ".join(" ".join(self.words).split())
+        assert self.open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag not in _VOID:
+            self.open.append(tag)
+        named = dict(attrs).get("id")
+        assert named is None or named not in self.ids
+        self.ids.add(named or "")
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """An element of SVG without content."""
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.words.append(data)
+
+
+@pytest.fixture(scope="module")
+def several(tmp_path_factory: pytest.TempPathFactory) -> Compared:
+    folder = tmp_path_factory.mktemp("several")
+    return compare_sides(nights(folder, "before"), nights(folder, "after", 1.5, count=4))
+
+
+def test_facts_come_first_then_both_sides_then_the_table(several: Compared) -> None:
+    text = _Checked(render(several)).text
+    places = [
+        text.index(words) for words in ("What differs", "Both sides", "adjusted p", "no change")
+    ]
+    assert places == sorted(places)
+    assert "The RDMA on this page is emulated." in text
+    assert "Not known on either side: CPU model" in text
+    assert "5, 4" in text
+
+
+def test_every_night_of_both_sides_is_drawn(several: Compared) -> None:
+    page = render(several)
+    drawn = [
+        len(re.findall(r"<use ", group))
+        for group in re.findall(r'<g id="s-nights-[^"]*">(.*?)</g>\s*</g>', page, re.DOTALL)
+    ]
+    assert drawn == [5, 4]
+
+
+def test_nothing_is_loaded(several: Compared) -> None:
+    page = render(several)
+    assert not re.search(r'(src|href)="(?!#|data:)', page)
+    assert "@import" not in page
+
+
+def test_two_machines_with_one_night_each(tmp_path: Path) -> None:
+    node = {"kernel": "5.14", "cpu_model": "<b>EPYC</b>"}
+    old = night(tmp_path / "a", STREAM, LAMMPS, machine="<i>old</i>", node=node)
+    new = night(
+        tmp_path / "b",
+        replace(STREAM, transport="tcp", effects={**STREAM.effects, "on": 1.5}),
+        LAMMPS,
+        machine="new",
+        node={**node, "kernel": "6.6"},
+        seed=2,
+    )
+    page = render(compare_sides([old], [new]))
+    text = _Checked(page).text
+    assert "<i>old" not in page
+    assert "<b>EPYC" not in page
+    assert "kernel 5.14 6.6" in text
+    assert "stream on: dose differs: shared memory against tcp; ucx against perftest" in text
+    assert "two nights differ by" in text
+    shown = text[: text.index("How to read this")]
+    assert "worse" not in shown.replace("above 1 is worse", "")
+    assert "regression" not in page
+
+
+def test_sides_without_a_case_in_common(tmp_path: Path) -> None:
+    compared = compare_sides([night(tmp_path / "a", STREAM)], [night(tmp_path / "b", LAMMPS)])
+    assert "No case in common." in _Checked(render(compared)).text
+
+
+def test_a_side_with_too_few_pairs_has_no_figures(tmp_path: Path) -> None:
+    few = night(tmp_path / "b", STREAM, pairs=3)
+    page = _Checked(render(compare_sides([night(tmp_path / "a", STREAM)], [few]))).text
+    assert "too few pairs" in page
+
+
+def test_the_data_are_next_to_the_page(tmp_path: Path, several: Compared) -> None:
+    page = write_page(tmp_path / "new" / "folder", several)
+    assert page == tmp_path / "new" / "folder" / "compare.html"
+    assert json.loads((page.parent / "compare.json").read_text()) == several.document()

@@ -1,0 +1,177 @@
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from analysis.compare.dose import dose_differences
+from analysis.compare.facts import Difference
+from analysis.compare.side import Side, pair_up
+from analysis.compare.sides import compare_sides
+from analysis.errors import InputError
+from analysis.report.data import RunData, load_run
+from analysis.sample import Sample
+from tests.analysis.compare.nights import night
+from tests.analysis.synthetic import LAMMPS, STREAM, header, samples, write_run
+
+_NODE = {
+    "hostname": "n1",
+    "cpu_model": "Example 8-Core",
+    "kernel": "5.14",
+    "governor": "performance",
+    "microcode": "0x1",
+    "bios": "Vendor 1.0",
+    "iommu": "identity",
+    "transparent_huge_pages": "always",
+    "rdma": [{"name": "mlx5_0", "firmware": "20.31"}],
+    "cores": 8,
+}
+
+
+def _changed(folder: Path, count: int = 1, **changes: object) -> RunData:
+    """A night of STREAM with `count` writers, each with the changed fields."""
+    found: list[Sample] = []
+    for sample in samples(STREAM, pairs=7):
+        writers = [replace(writer, **changes) for writer in sample.writers]  # type: ignore[arg-type]
+        role = sample.role == "effect"
+        found.append(replace(sample, writers=writers * count if role else sample.writers))
+    return load_run(write_run(folder, found, header(run=folder.name)))
+
+
+@pytest.mark.parametrize(
+    ("changes", "text"),
+    [
+        ({}, None),
+        ({"message_b": 1 << 20}, "64 KiB against 1 MiB"),
+        ({"transport": "tcp"}, "shared memory against tcp"),
+        ({"injector": "perftest"}, "ucx against perftest"),
+        ({"direction": "read"}, "write against read"),
+        ({"count": 2, "rate_alone_b_s": 4.05e9}, "1 writer against 2 writers"),
+        ({"asked_b_s": 2e9}, "full rate against 2.00 GB/s requested"),
+        ({"rate_alone_b_s": 8.9e9}, None),  # 9.9 % more
+        ({"rate_alone_b_s": 9.0e9}, "8.10 GB/s alone against 9.00 GB/s alone"),  # 11 % more
+        (
+            {"message_b": 1 << 20, "transport": "tcp"},
+            "64 KiB against 1 MiB; shared memory against tcp",
+        ),
+    ],
+)
+def test_doses_must_agree(tmp_path: Path, changes: dict[str, object], text: str | None) -> None:
+    old = Side((_changed(tmp_path / "a"),))
+    new = Side((_changed(tmp_path / "b", **changes),))  # type: ignore[arg-type]
+    found = [(each.case, each.arm, each.text) for each in dose_differences(old, new)]
+    assert found == ([("stream", "on", text)] if text else [])
+
+
+def test_nights_of_one_side_must_have_one_dose_as_well(tmp_path: Path) -> None:
+    old = Side((_changed(tmp_path / "a"), _changed(tmp_path / "b", message_b=4096)))
+    found = dose_differences(old, Side((_changed(tmp_path / "c"),)))
+    assert [each.text for each in found] == ["64 KiB, 4 KiB against 64 KiB"]
+
+
+def test_requested_rates_are_compared_by_the_nights_median(tmp_path: Path) -> None:
+    def side(name: str, *rates: float) -> Side:
+        runs = (_changed(tmp_path / f"{name}{r:g}", asked_b_s=r) for r in rates)
+        return Side(tuple(runs))
+
+    near = dose_differences(side("a", 1.9e9, 2e9, 2.9e9), side("b", 2.1e9))
+    far = dose_differences(side("c", 1.9e9, 2e9, 2.9e9), side("d", 2.9e9))
+    assert (near, len(far)) == ([], 1)
+
+
+def test_a_dose_that_differs_is_shown_and_not_judged(tmp_path: Path) -> None:
+    old = [_changed(tmp_path / f"a{n}") for n in range(3)]
+    new = [_changed(tmp_path / f"b{n}", message_b=4096) for n in range(3)]
+    verdicts = {row.metric: row.verdict for row in compare_sides(old, new).rows}
+    assert verdicts == {
+        "off": "no change shown",
+        "slowdown": "dose differs",
+        "on": "dose differs",
+    }
+
+
+@pytest.mark.parametrize(
+    ("change", "differs"),
+    [
+        ({}, None),
+        ({"cpu_model": "Other"}, Difference("CPU model", "Example 8-Core", "Other")),
+        ({"kernel": "6.6"}, Difference("kernel", "5.14", "6.6")),
+        ({"governor": "powersave"}, Difference("governor", "performance", "powersave")),
+        ({"microcode": "0x2"}, Difference("microcode", "0x1", "0x2")),
+        ({"bios": None}, Difference("BIOS", "Vendor 1.0", "unknown")),
+        ({"iommu": "DMA"}, Difference("IOMMU", "identity", "DMA")),
+        (
+            {"transparent_huge_pages": "never"},
+            Difference("transparent huge pages", "always", "never"),
+        ),
+        (
+            {"rdma": [{"name": "mlx5_0", "firmware": "20.40"}]},
+            Difference("NIC firmware", "mlx5_0 20.31", "mlx5_0 20.40"),
+        ),
+    ],
+)
+def test_facts_of_the_nodes_are_compared(
+    tmp_path: Path, change: dict[str, object], differs: Difference | None
+) -> None:
+    old = night(tmp_path / "a", STREAM, node=_NODE)
+    new = night(tmp_path / "b", STREAM, node={**_NODE, "hostname": "n2", **change}, seed=2)
+    compared = compare_sides([old], [new])
+    assert compared.differing == ([differs] if differs else [])
+    assert compared.unknown == ["DDIO"]
+    # The node's name and clocks differ between any two nights; of the NIC, all facts are listed.
+    firmware = ["node rdma 0 firmware"] if "rdma" in change else []
+    assert [each.what for each in compared.others] == firmware
+
+
+def test_nodes_of_several_nights_are_put_together(tmp_path: Path) -> None:
+    old = [
+        night(tmp_path / f"a{n}", STREAM, node={**_NODE, "kernel": kernel})
+        for n, kernel in enumerate(("6.1", "5.14", "6.1"))
+    ]
+    compared = compare_sides(old, [night(tmp_path / "b", STREAM, node=_NODE)])
+    assert compared.differing == [Difference("kernel", "5.14 | 6.1", "5.14")]
+
+
+def test_other_facts_and_cases_of_one_side_are_listed(tmp_path: Path) -> None:
+    facts = {"cores": 2, "site_": 1}
+    old = night(tmp_path / "a", STREAM, facts=facts, commit="abc")
+    new = night(tmp_path / "b", LAMMPS, facts={**facts, "cores": 4, "smt": True})
+    compared = compare_sides([old], [new])
+    assert compared.rows == []
+    assert [(each.what, each.reference, each.this) for each in compared.others] == [
+        ("commit", "abc", "unknown"),
+        ("stream on", "measured in B/s", "absent"),
+        ("cores", "2", "4"),
+        ("lammps on", "absent", "measured in s"),
+        ("smt", "absent", "yes"),
+    ]
+
+
+def test_a_side_is_of_one_machine_and_a_run_counts_once(tmp_path: Path) -> None:
+    a, b = night(tmp_path / "a", STREAM), night(tmp_path / "b", STREAM, machine="other")
+    c = night(tmp_path / "c", STREAM, campaign="other")
+    for wrong, words in (([a, b], "same machine"), ([a, c], "same campaign"), ([a, a], "a copy")):
+        with pytest.raises(InputError, match=words):
+            pair_up([night(tmp_path / f"r{len(words)}", STREAM)], wrong)
+    with pytest.raises(InputError, match="a copy is not another night"):
+        pair_up([a], [a])
+    assert pair_up([a], [b])[1].machine == "other"
+
+
+def test_the_document_is_json_and_complete(tmp_path: Path) -> None:
+    old = [night(tmp_path / f"a{n}", STREAM, seed=n) for n in range(3)]
+    compared = compare_sides(old, [night(tmp_path / "b", STREAM, seed=9)])
+    document = json.loads(json.dumps(compared.document()))
+    assert document["reference"] == {
+        "machine": "synthetic machine",
+        "campaign": "synthetic",
+        "runs": ["a0", "a1", "a2"],
+    }
+    assert document["worse"] == 0
+    assert len(document["comparisons"]) == 3
+    for row in document["comparisons"]:
+        assert len(row["reference"]["nights"]) == 3
+        assert row["ratio_low"] <= row["ratio"] <= row["ratio_high"]
+    assert "one night" in compared.summary
