@@ -13,7 +13,7 @@ from analysis.errors import NimcError
 COMMANDS: dict[str, str] = {
     "doctor": "what works on this host, and how to get what is missing",
     "report": "one self-contained HTML page a machine, and its data",
-    "compare": "two runs, or two machines, side by side",
+    "compare": "nights against reference nights, or two machines, side by side",
     "plan": "the cases, nodes, node-hours and ReFrame commands; runs nothing",
     "run": "runs or resumes a campaign, prints the table and the report's path",
     "writers": "concurrent writers from Daly's checkpoint interval",

@@ -37,12 +37,12 @@ def slowdowns_plot(rows: Sequence[Comparison], name: str) -> str:
 
 def ratios_plot(rows: Sequence[Comparison], name: str) -> str:
     """The ratio of every row with its interval; rows of another dose are grey."""
-    with _drawn(rows, 0.34) as (figure, axes):
+    with _drawn(rows, 0.42) as (figure, axes):
         for line, row in enumerate(rows):
             if row.ratio is not None and row.ratio_low is not None and row.ratio_high is not None:
                 colour = light("bad" if row.verdict == "dose differs" else THIS)
                 _interval(axes, row.ratio, row.ratio_low, row.ratio_high, line, colour)
-        axes.set_xlabel("this side / reference (above 1 is worse)")
+        axes.set_xlabel("this side / reference")
         axes.set_yticks(range(len(rows)), [_label(row, METRICS[row.metric]) for row in rows])
         return themed_svg(figure, name, "Ratio of every row with its interval")
 
@@ -56,14 +56,15 @@ def _drawn(rows: Sequence[Comparison], row_in: float) -> Iterator[tuple[Figure, 
         axes.axvline(1, color=light("muted"), lw=1)
         axes.set_ylim(len(rows) - 0.4, -0.6)
         axes.tick_params(length=0)
+        axes.tick_params(axis="y", labelsize=9)
         axes.grid(axis="x")
         axes.spines["left"].set_visible(False)
         yield figure, axes
 
 
 def _label(row: Comparison, metric: str = "") -> str:
-    arm = "" if row.arm in (PLAIN, "off") else label(row.arm)
-    return " ".join(word for word in (row.case, arm, metric) if word)
+    arm = "" if row.arm in (PLAIN, "off") else label(row.arm).replace("\n", " ")
+    return "\n".join(word for word in (row.case, f"{arm} {metric}".strip()) if word)
 
 
 def _side(axes: Axes, shown: Shown | None, y: float, name: str) -> None:
