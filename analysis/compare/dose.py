@@ -29,11 +29,11 @@ class DoseDifference:
 
 #: Column -> its text; each must be the same in all runs of both sides.
 _EXACT: dict[str, Callable[[Any], str]] = {
-    "message_b": binary,
-    "transport": str,
-    "injector": str,
-    "direction": lambda value: str(value or "write"),
     "writers": lambda value: count(value, "writer"),
+    "message_b": lambda value: binary(value) if value else "none",
+    "transport": lambda value: value or "none",
+    "injector": lambda value: value or "none",
+    "direction": lambda value: value or "write",
 }
 #: Rate -> its text; the medians of the sides must agree within `RATE_TOLERANCE`.
 _RATES: dict[str, Callable[[float | None], str]] = {
@@ -56,9 +56,7 @@ def _doses(side: Side) -> dict[tuple[str, str], dict[str, list[Any]]]:
     """(Case, treatment) -> column -> its distinct values, of rates each night's median."""
     found: dict[tuple[str, str], dict[str, list[Any]]] = {}
     for run in side.runs:
-        made = run.samples.filter(
-            pl.col("role") == "effect", pl.col("status") == "counts", pl.col("writers") > 0
-        )
+        made = run.samples.filter(pl.col("role") == "effect", pl.col("status") == "counts")
         each = made.group_by("case", "arm", maintain_order=True).agg(
             *(pl.col(name).unique(maintain_order=True) for name in _EXACT),
             *(pl.col(name).median() for name in _RATES),

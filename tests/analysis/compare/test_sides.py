@@ -12,7 +12,7 @@ from analysis.compare.side import Side, pair_up
 from analysis.compare.sides import compare_sides
 from analysis.errors import InputError
 from analysis.report.data import RunData, load_run
-from analysis.sample import Sample
+from analysis.sample import Sample, TimetableRecord
 from tests.analysis.compare.nights import night
 from tests.analysis.synthetic import LAMMPS, STREAM, header, samples, write_run
 
@@ -63,6 +63,20 @@ def test_doses_must_agree(tmp_path: Path, changes: dict[str, object], text: str 
     new = Side((_changed(tmp_path / "b", **changes),))  # type: ignore[arg-type]
     found = [(each.case, each.arm, each.text) for each in dose_differences(old, new)]
     assert found == ([("stream", "on", text)] if text else [])
+
+
+def test_a_timetable_of_no_writers_is_another_dose(tmp_path: Path) -> None:
+    found = [
+        replace(each, writers=[], timetable=TimetableRecord(0, 1.0, 0.1, 0.1))
+        if each.role == "effect"
+        else each
+        for each in samples(STREAM, pairs=7)
+    ]
+    none = load_run(write_run(tmp_path / "a", found, header(run="a")))
+    compared = compare_sides([none], [_changed(tmp_path / "b")])
+    (dose,) = compared.doses
+    assert dose.text.startswith("0 writers against 1 writer; none against 64 KiB")
+    assert {row.verdict for row in compared.rows if row.arm == "on"} == {"dose differs"}
 
 
 def test_nights_of_one_side_must_have_one_dose_as_well(tmp_path: Path) -> None:
