@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from analysis.compare.side import Metric, Nights, Quantity
 from analysis.numbers import signed
@@ -91,60 +91,55 @@ def compare(old: Nights, new: Nights, other_dose: Collection[tuple[str, str]]) -
     `other_dose`: cases and treatments whose doses differ. Their rows are not judged, but for the
     baseline, which has no writes.
     """
-    both = [quantity for quantity in new if quantity in old]
-    found = {each: _difference(each, old[each], new[each]) for each in both}
+    found = {each: _find(each, old[each], new[each]) for each in new if each in old}
     judged = {
-        each: difference
-        for each, difference in found.items()
-        if difference is not None and (each.metric == "off" or each[:2] not in other_dose)
+        each: of.difference.p
+        for each, of in found.items()
+        if of.difference and (each.metric == "off" or each[:2] not in other_dose)
     }
-    adjusted = dict(zip(judged, holm([each.p for each in judged.values()]), strict=True))
-    return [
-        _row(each, old[each], new[each], judged.get(each), adjusted, each[:2] in other_dose)
-        for each in both
-    ]
+    adjusted = dict(zip(judged, holm(list(judged.values())), strict=True))
+    return [_row(each, of, adjusted, each[:2] in other_dose) for each, of in found.items()]
 
 
-def _difference(
-    quantity: Quantity, old: Sequence[Estimate], new: Sequence[Estimate]
-) -> NightsDifference | None:
-    sides = [[night.value for night in side] for side in (old, new)]
-    return ratio_of_nights(*(sides if quantity.is_rate else reversed(sides)))
+class _Found(NamedTuple):
+    """A quantity that both sides have."""
+
+    old: Sequence[Estimate]
+    new: Sequence[Estimate]
+    #: None with one night a side.
+    difference: NightsDifference | None
+    #: None if a side has no night.
+    ratio: Estimate | None
+
+
+def _find(quantity: Quantity, old: Sequence[Estimate], new: Sequence[Estimate]) -> _Found:
+    above, below = (old, new) if quantity.is_rate else (new, old)
+    difference = ratio_of_nights([each.value for each in above], [each.value for each in below])
+    if difference:
+        return _Found(old, new, difference, difference.ratio)
+    return _Found(old, new, None, ratio_of_two(above[0], below[0]) if above and below else None)
 
 
 def _row(
-    quantity: Quantity,
-    old: Sequence[Estimate],
-    new: Sequence[Estimate],
-    judged: NightsDifference | None,
-    adjusted: dict[Quantity, float],
-    other_dose: bool,
+    quantity: Quantity, found: _Found, adjusted: Mapping[Quantity, float], other_dose: bool
 ) -> Comparison:
-    ratio = _ratio(quantity, old, new)
+    ratio, p_adjusted = found.ratio, adjusted.get(quantity)
+    judged = None if p_adjusted is None else found.difference
     return Comparison(
         case=quantity.case,
         arm=quantity.arm,
         metric=quantity.metric,
         unit=quantity.unit,
-        reference=_shown(old),
-        this=_shown(new),
+        reference=_shown(found.old),
+        this=_shown(found.new),
         ratio=ratio.value if ratio else None,
         ratio_low=ratio.low if ratio else None,
         ratio_high=ratio.high if ratio else None,
         p=judged.p if judged else None,
-        p_adjusted=adjusted.get(quantity),
+        p_adjusted=p_adjusted,
         least_named=judged.least(LEVEL / len(adjusted)) if judged else None,
-        verdict=_verdict(quantity, ratio, adjusted.get(quantity), other_dose),
+        verdict=_verdict(quantity, ratio, p_adjusted, other_dose),
     )
-
-
-def _ratio(quantity: Quantity, old: Sequence[Estimate], new: Sequence[Estimate]) -> Estimate | None:
-    if not old or not new:
-        return None
-    of_nights = _difference(quantity, old, new)
-    if of_nights is not None:
-        return of_nights.ratio
-    return ratio_of_two(*((old[0], new[0]) if quantity.is_rate else (new[0], old[0])))
 
 
 def _verdict(

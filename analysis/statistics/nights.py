@@ -12,8 +12,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import fmean
 
-import numpy as np
 from scipy import special
 
 from analysis.statistics.interval import CONFIDENCE, Estimate
@@ -38,9 +38,9 @@ def mean_of_nights(values: Sequence[float], confidence: float = CONFIDENCE) -> E
     """Geometric mean of one positive value per night with Student's interval; None below two."""
     if len(values) < 2:
         return None
-    logs = np.log(values)
-    error = float(np.std(logs, ddof=1)) / math.sqrt(len(logs))
-    return _estimate(float(np.mean(logs)), [(error, len(logs) - 1.0)], confidence)
+    mean, square = _logs(values)
+    n = len(values)
+    return _estimate(mean, [(math.sqrt(square / (n - 1) / n), n - 1.0)], confidence)
 
 
 def ratio_of_nights(
@@ -50,14 +50,13 @@ def ratio_of_nights(
     m, n = len(x), len(y)
     if min(m, n) < 1 or m + n < 3:
         return None
-    logs = np.log(x), np.log(y)
-    squares = [float(np.sum((side - np.mean(side)) ** 2)) for side in logs]
+    means, squares = zip(_logs(x), _logs(y), strict=True)
     errors = [(math.sqrt(sum(squares) / (m + n - 2) * (1 / m + 1 / n)), m + n - 2.0)]
     if min(m, n) > 1 and all(squares):
         parts = [square / (k - 1) / k for square, k in zip(squares, (m, n), strict=True)]
         freedom = sum(parts) ** 2 / (parts[0] ** 2 / (m - 1) + parts[1] ** 2 / (n - 1))
         errors.append((math.sqrt(sum(parts)), freedom))
-    change = float(np.mean(logs[0]) - np.mean(logs[1]))
+    change = means[0] - means[1]
     p = max(_p(change, error, freedom) for error, freedom in errors)
     return NightsDifference(_estimate(change, errors, confidence), p, tuple(errors))
 
@@ -89,6 +88,13 @@ def holm(p_values: Sequence[float]) -> list[float]:
         highest = max(highest, min(1.0, (len(p_values) - place) * p_values[index]))
         adjusted[index] = highest
     return adjusted
+
+
+def _logs(values: Sequence[float]) -> tuple[float, float]:
+    """Mean of the logarithms, and the sum of their squared distances from it."""
+    logs = [math.log(value) for value in values]
+    mean = fmean(logs)
+    return mean, sum((log - mean) ** 2 for log in logs)
 
 
 def _estimate(log: float, errors: Sequence[tuple[float, float]], confidence: float) -> Estimate:
