@@ -50,6 +50,8 @@ class Compared:
     @property
     def summary(self) -> str:
         """What the number of nights allows, in one sentence."""
+        if not self.rows:
+            return "No case in common."
         nights = len(self.reference.runs), len(self.this.runs)
         if nights == (1, 1):
             return CHANGES["one night a side"]

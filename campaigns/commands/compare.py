@@ -98,7 +98,8 @@ def _print(terminal: Console, compared: Compared) -> None:
     for text in compared.emulations:
         line(text, "yellow")
     line("")
-    terminal.print(_table(compared.rows) if compared.rows else "no case in common")
+    if compared.rows:
+        terminal.print(_table(compared.rows))
     line(compared.summary)
     for fact in compared.others:
         line(f"{fact.what}: {fact.reference} -> {fact.this}", "dim")

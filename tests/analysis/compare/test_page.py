@@ -102,7 +102,9 @@ def test_two_machines_with_one_night_each(tmp_path: Path) -> None:
 
 def test_sides_without_a_case_in_common(tmp_path: Path) -> None:
     compared = compare_sides([night(tmp_path / "a", STREAM)], [night(tmp_path / "b", LAMMPS)])
-    assert "No case in common." in _Checked(render(compared)).text
+    text = _Checked(render(compared)).text
+    assert "No case in common." in text
+    assert "Two nights differ." not in text[: text.index("How to read this")]
 
 
 def test_a_side_with_too_few_pairs_has_no_figures(tmp_path: Path) -> None:
