@@ -13,7 +13,7 @@ from analysis.errors import InputError
 from analysis.estimate import Result
 from analysis.report.data import RunData
 from analysis.sample import Better
-from analysis.statistics.interval import Estimate, median_interval
+from analysis.statistics.interval import CONFIDENCE, Estimate, median_interval
 
 #: What is compared: the slowdown, or the figure of merit under baseline or treatment.
 Metric = Literal["slowdown", "off", "on"]
@@ -113,5 +113,5 @@ def of_night(run: RunData) -> dict[Quantity, Estimate | None]:
 def _slowdown(row: Result) -> Estimate | None:
     if row.slowdown is None or row.slowdown_low is None or row.slowdown_high is None:
         return None
-    # The rows hold no confidence; every interval has at least 95 %.
-    return Estimate(row.slowdown, row.slowdown_low, row.slowdown_high, 0.95)
+    # The rows hold no confidence; every interval has at least this one.
+    return Estimate(row.slowdown, row.slowdown_low, row.slowdown_high, CONFIDENCE)
