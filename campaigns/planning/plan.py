@@ -202,9 +202,18 @@ def block_s(crossed: Sequence[Crossed], entry: Entry, pairs: int) -> float:
 
 
 def command(
-    campaign: Campaign, entry: Entry, site: Site, block: int, pairs: int, run: str
+    campaign: Campaign,
+    entry: Entry,
+    site: Site,
+    block: int,
+    pairs: int,
+    run: str,
+    seed: int | None = None,
 ) -> list[str]:
-    """The ReFrame session of one block; its output goes to the block's folder in `run`."""
+    """The ReFrame session of one block; its output goes to the block's folder in `run`.
+
+    Without a `seed`, which only a run has, each execution draws its own.
+    """
     logs = f"{run}/logs/{entry.name}/{block}"
     settings: dict[str, Any] = {
         **entry.set,
@@ -214,7 +223,7 @@ def command(
         "pairs": pairs,
         "arms": ",".join(campaign.arms),
         **_crossing(entry),
-        "seed": campaign.seed,
+        **({} if seed is None else {"seed": seed}),
         "injector": campaign.injector.name,
         "message": campaign.injector.message,
         "rate": campaign.injector.rate,

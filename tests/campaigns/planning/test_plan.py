@@ -101,7 +101,7 @@ def test_the_partition_that_the_machine_names_is_asked_for() -> None:
 
 def test_the_command_holds_all_that_the_campaign_asks() -> None:
     asked = campaign(floor=6)
-    words = command(asked, asked.workloads[0], SITE, 3, 5, "/r")
+    words = command(asked, asked.workloads[0], SITE, 3, 5, "/r", seed=9)
     assert words[:9] == [
         "reframe",
         "-C",
@@ -127,7 +127,7 @@ def test_the_command_holds_all_that_the_campaign_asks() -> None:
         "stream.block": "3",
         "stream.pairs": "5",
         "stream.arms": "off,on,aa",
-        "stream.seed": "7",
+        "stream.seed": "9",
         "stream.injector": "auto",
         "stream.message": "auto",
         "stream.rate": "full",
@@ -135,6 +135,12 @@ def test_the_command_holds_all_that_the_campaign_asks() -> None:
         "stream.retries": "2",
         "stream.run_timeout_s": "120.0",
     }
+
+
+def test_without_a_run_the_command_has_no_seed() -> None:
+    asked = campaign(floor=6)
+    words = command(asked, asked.workloads[0], SITE, 0, 6, "/r")
+    assert not any(".seed=" in word for word in words)
 
 
 def test_the_command_holds_the_factors() -> None:
