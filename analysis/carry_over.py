@@ -34,9 +34,13 @@ _WHO: dict[Kind, str] = {
     "first run": "a pair's first run",
     "after writers": "a run that follows one with writers",
 }
-#: Draws of each test. Of more pairs, this many evenly spaced ones are used.
+#: Draws of each test. Of more pairs, this many evenly spaced ones are looked at.
 _DRAWS = 999
 _MOST_PAIRS = 500
+
+_COLUMNS = [
+    *("case", "block", "pair", "arm", "role", "position", "status", "fom", "fom_better"),
+]
 
 Floats = NDArray[np.float64]
 
@@ -84,7 +88,7 @@ def order_effects(marked: pl.DataFrame) -> list[OrderEffect]:
     None of a case with fewer than six complete pairs, or in which an effect cannot be told apart.
     """
     found: list[OrderEffect] = []
-    for (case,), samples in marked.group_by("case", maintain_order=True):
+    for (case,), samples in marked.select(_COLUMNS).group_by("case", maintain_order=True):
         found += _of_case(str(case), samples)
     return found
 
@@ -130,27 +134,28 @@ def _of_case(case: str, samples: pl.DataFrame) -> list[OrderEffect]:
 def _complete_pairs(samples: pl.DataFrame) -> tuple[Floats, Floats, Floats]:
     """Log times and both indicators, each of shape (pairs, treatments)."""
     followed = pl.col("role").shift(1).over("block") == "effect"
+    marked = samples.with_columns(
+        at=pl.col("block").cast(pl.Int64) * 2**31 + pl.col("pair"), after=followed.fill_null(False)
+    ).filter(pl.col("fom") > 0, status="counts")
+    every = marked["at"].unique().sort()
+    chosen = np.unique(np.linspace(0, len(every) - 1, min(len(every), _MOST_PAIRS)).astype(int))
     sign = pl.when(pl.col("fom_better") == "higher").then(-1).otherwise(1)
     runs = (
-        samples.with_columns(after=followed.fill_null(False))
-        .filter(pl.col("fom") > 0, status="counts")
-        .unique(["block", "pair", "arm"], keep="last", maintain_order=True)
+        marked.filter(pl.col("at").is_in(every[chosen].implode()))
+        .unique(["at", "arm"], keep="last", maintain_order=True)
         .select(
-            *("block", "pair", "arm"),
+            *("at", "arm", "after"),
             time=sign * pl.col("fom").log(),
             first=pl.col("position") == 0,
-            after="after",
         )
     )
     treatments = runs["arm"].n_unique()
-    complete = runs.filter(pl.len().over("block", "pair") == treatments)
-    ordered = complete.sort("block", "pair", pl.col("arm").cast(pl.String))
-    pairs = ordered.height // treatments if treatments else 0
-    chosen = np.linspace(0, pairs - 1, min(pairs, _MOST_PAIRS)).astype(int)
+    complete = runs.filter(pl.len().over("at") == treatments)
+    ordered = complete.sort("at", pl.col("arm").cast(pl.String))
 
     def matrix(name: str) -> Floats:
         values = ordered[name].cast(pl.Float64).to_numpy()
-        return np.asarray(values.reshape(pairs, max(treatments, 1))[chosen])
+        return np.asarray(values.reshape(-1, max(treatments, 1)))
 
     return matrix("time"), matrix("first"), matrix("after")
 
