@@ -66,7 +66,7 @@ class RunHeader:
     commit: str | None = None
     #: 'No effect' is said of an effect whose whole interval is closer to 1 than this share.
     margin: float = MARGIN
-    #: Seed of the order of runs; None in headers of schema 1.
+    #: Seed of the order of runs (`analysis.order.run_seed`); None in headers of schema 1.
     seed: int | None = None
     #: None in headers of schema 1.
     asked: Asked | None = None

@@ -31,7 +31,8 @@ def test_data_beside_the_page_holds_every_sample_and_result(tmp_path: Path) -> N
     document = json.loads((folder / "results.json").read_text())
     assert document["machine"] == "synthetic machine"
     assert document["runs"] == [load_run(run).document()]
-    assert list(document["runs"][0]) == ["machine", "campaign", "run", "results", "contrasts"]
+    keys = ["machine", "campaign", "run", "results", "contrasts", "order_effects"]
+    assert list(document["runs"][0]) == keys
 
 
 def test_several_machines_have_a_page_each(tmp_path: Path) -> None:
