@@ -27,6 +27,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from analysis.estimate import Result
+from analysis.statistics.holm import holm
 from analysis.statistics.interval import CONFIDENCE, FEWEST
 
 Kind = Literal["first run", "after writers"]
@@ -115,7 +116,7 @@ def _of_case(case: str, samples: pl.DataFrame) -> list[OrderEffect]:
     ]
     slopes = {kind: _slope(_without(y, other), _without(own, other)) for kind, own, other in kinds}
     known = {kind: slope for kind, slope in slopes.items() if slope}
-    adjusted = _holm([slope.p for slope in known.values()])
+    adjusted = holm([slope.p for slope in known.values()])
     return [
         OrderEffect(
             case,
@@ -213,12 +214,3 @@ def _flipped(y: Floats, x: Floats, rng: np.random.Generator) -> tuple[Floats, Fl
     """A and C of draws that change the sign of whole pairs."""
     signs = rng.choice([-1.0, 1.0], (_DRAWS, len(y)))
     return signs @ (x * y).sum(axis=1), signs @ (x * x).sum(axis=1)
-
-
-def _holm(p_values: Sequence[float]) -> list[float]:
-    """The p-values adjusted for their number, in their own order."""
-    adjusted, least = [1.0] * len(p_values), 0.0
-    for rank, at in enumerate(np.argsort(p_values)):
-        least = max(least, min(1.0, (len(p_values) - rank) * p_values[at]))
-        adjusted[at] = least
-    return adjusted

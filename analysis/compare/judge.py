@@ -8,10 +8,10 @@ from typing import Any, Literal, NamedTuple
 
 from analysis.compare.side import Metric, Nights, Quantity
 from analysis.numbers import signed
+from analysis.statistics.holm import holm
 from analysis.statistics.interval import Estimate
 from analysis.statistics.nights import (
     NightsDifference,
-    holm,
     mean_of_nights,
     ratio_of_nights,
     ratio_of_two,

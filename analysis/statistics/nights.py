@@ -77,19 +77,6 @@ def ratio_of_two(x: Estimate, y: Estimate) -> Estimate:
     )
 
 
-def holm(p_values: Sequence[float]) -> list[float]:
-    """The p values adjusted so that naming all at most 0.05 names a false one in at most 5 %.
-
-    Holm 1979, Scandinavian Journal of Statistics 6, 65-70; for any dependence among them.
-    """
-    adjusted = [0.0] * len(p_values)
-    highest = 0.0
-    for place, index in enumerate(sorted(range(len(p_values)), key=p_values.__getitem__)):
-        highest = max(highest, min(1.0, (len(p_values) - place) * p_values[index]))
-        adjusted[index] = highest
-    return adjusted
-
-
 def _logs(values: Sequence[float]) -> tuple[float, float]:
     """Mean of the logarithms, and the sum of their squared distances from it."""
     logs = [math.log(value) for value in values]

@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from analysis.statistics.interval import Estimate, median_interval
-from analysis.statistics.nights import holm, mean_of_nights, ratio_of_nights, ratio_of_two
+from analysis.statistics.nights import mean_of_nights, ratio_of_nights, ratio_of_two
 
 
 def test_two_sides_as_worked_out_by_hand() -> None:
@@ -65,12 +65,6 @@ def test_the_mean_of_nights_is_the_geometric_one() -> None:
     assert found.value == pytest.approx(2)
     # Logs 0 and 2 ln 2: standard error ln 2, one degree of freedom, t of 97.5 % 12.7062.
     assert math.log(found.high) == pytest.approx(math.log(2) * (1 + 12.7062), rel=1e-5)
-
-
-def test_holm_as_worked_out_by_hand() -> None:
-    assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
-    assert holm([0.5, 0.9]) == [1.0, 1.0]
-    assert holm([]) == []
 
 
 def test_the_ratio_of_two_estimates_adds_their_distances_in_quadrature() -> None:
