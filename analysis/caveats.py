@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
-from analysis.statistics.blocks import Scope, scope
-from analysis.statistics.interval import FEWEST, Estimate
+from analysis.statistics.blocks import FEWEST_BLOCKS
+from analysis.statistics.interval import Estimate
+
+#: Share of rejected runs above which a note says so.
+_MANY_REJECTED = 0.1
 
 #: Transport of a writer -> caveat.
 _EMULATIONS = {
@@ -25,23 +30,47 @@ def emulations(transports: Sequence[str]) -> list[str]:
 
 def caveats(
     own: pl.DataFrame,
-    blocks: Sequence[Sequence[float]],
+    blocks: Sequence[NDArray[np.float64]],
     effect: Estimate | None,
     precision: float | None,
     cap: int | None,
 ) -> list[str]:
-    """Caveats of a treatment, from its samples `own`, the ratios of each block and their median."""
+    """Caveats of a treatment, from its samples `own`, its pairs in each block and its effect."""
     notes = [
         str(note) for note in own["notes"].explode(empty_as_null=False).unique(maintain_order=True)
     ]
     notes += emulations([str(name) for name in own["transport"].unique(maintain_order=True)])
     pairs = sum(len(block) for block in blocks)
-    if scope(blocks) is Scope.FEW:
-        notes.append(f"not enough allocations to generalise ({len(blocks)} of {FEWEST})")
+    if 0 < len(blocks) < FEWEST_BLOCKS:
+        notes.append(
+            f"the interval does not cover the next allocation ({len(blocks)} measured,"
+            f" {FEWEST_BLOCKS} needed)"
+        )
     if precision is not None and effect is not None and effect.half_width > precision:
         most = "" if cap is None else f" (at most {cap})"
         notes.append(
             f"half-width of the interval is {effect.half_width:.1%} of the slowdown after {pairs} "
             f"pairs{most}; {precision:.1%} was requested"
+        )
+    return notes
+
+
+def selection(
+    effect: Estimate | None, first_attempts: Estimate | None, rejected_share: float
+) -> list[str]:
+    """Warnings where the choice of runs may have made the figure."""
+    notes = []
+    if effect and first_attempts:
+        half = (effect.high - effect.low) / 2
+        if abs(first_attempts.value - effect.value) > half:
+            notes.append(
+                "warning: with the first attempt of every run, accepted or rejected, the slowdown"
+                f" is {first_attempts.value:.4g} instead of {effect.value:.4g}, which differs by"
+                " more than half the interval's width"
+            )
+    if rejected_share > _MANY_REJECTED:
+        notes.append(
+            f"warning: {rejected_share:.0%} of the runs of the treatment and its baselines were"
+            f" rejected, more than {_MANY_REJECTED:.0%}"
         )
     return notes

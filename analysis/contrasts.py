@@ -13,13 +13,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, NamedTuple
 
+import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from analysis.arms import LEVELS
 from analysis.estimate import Result, levels
 from analysis.pairs import counted, in_order
 from analysis.sample import Level
-from analysis.statistics.blocks import blocked_median
+from analysis.statistics.aligned_ranks import slowdown
 
 #: The factor of the writes that baselines have as well, at level 0.
 _RATE = "rate"
@@ -47,7 +49,7 @@ class Contrast:
     ratio: float | None
     ratio_low: float | None
     ratio_high: float | None
-    #: The interval that encloses the noise floors at both levels.
+    #: The interval that encloses the repeatability of the baselines at both levels.
     noise_floor_low: float | None
     noise_floor_high: float | None
     unit: str
@@ -152,8 +154,8 @@ def _estimate(
     at: dict[str, Level],
 ) -> Contrast:
     price = treatment.role == "baseline"
-    blocks = _ratios(runs, treatment, against, inverted=price == treatment.higher)
-    estimate = blocked_median(blocks)
+    ratios = _ratios(runs, treatment, against, inverted=price == treatment.higher)
+    estimate = slowdown(np.column_stack([np.log(ratios), np.zeros(len(ratios))]))
     low, high = _enclosing([floors.get(each.baseline) for each in (treatment, against)])
     return Contrast(
         case=case,
@@ -164,7 +166,7 @@ def _estimate(
         kind="price" if price else "gain",
         treatment=treatment.name,
         against=against.name,
-        pairs=sum(map(len, blocks)),
+        pairs=len(ratios),
         ratio=estimate.value if estimate else None,
         ratio_low=estimate.low if estimate else None,
         ratio_high=estimate.high if estimate else None,
@@ -176,8 +178,8 @@ def _estimate(
 
 def _ratios(
     runs: pl.DataFrame, treatment: _Treatment, against: _Treatment, *, inverted: bool
-) -> list[list[float]]:
-    """Figure at the level / figure at the first level, or the inverse; one list per block.
+) -> NDArray[np.float64]:
+    """Figure at the level / figure at the first level of each pair, or the inverse.
 
     Prices of times and gains of rates are taken as they are; the others are inverted.
     """
@@ -187,8 +189,7 @@ def _ratios(
     )
     ratio = pl.col("fom") / pl.col("fom_first")
     both = one.join(other, on=["block", "pair"], suffix="_first", maintain_order="left")
-    ratios = both.select("block", ratio=1 / ratio if inverted else ratio)
-    return ratios.group_by("block", maintain_order=True).agg("ratio")["ratio"].to_list()
+    return both.select(ratio=1 / ratio if inverted else ratio)["ratio"].to_numpy()
 
 
 def _enclosing(

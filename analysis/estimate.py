@@ -11,33 +11,48 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from analysis.arms import Role
-from analysis.caveats import caveats
-from analysis.pairs import in_order, judged, pair_table, ratio_blocks
-from analysis.run import RunHeader
+from analysis.caveats import caveats, emulations, selection
+from analysis.pairs import (
+    first_attempts,
+    in_order,
+    judged,
+    log_times,
+    log_times_between,
+    pair_table,
+)
+from analysis.run import MARGIN, RunHeader
 from analysis.sample import Better, Level
-from analysis.statistics.blocks import blocked_median
-from analysis.statistics.interval import FEWEST, Estimate
+from analysis.statistics.aligned_ranks import slowdown
+from analysis.statistics.blocks import next_allocation
+from analysis.statistics.interval import FEWEST, Estimate, median_interval
 from analysis.statistics.means import mean
 from analysis.verdict import Verdict, judge
 
+#: Fields of a result with `_low` and `_high`; some have a value between them.
+_WITH_INTERVAL = (
+    *("slowdown", "noise_floor", "control", "over_control", "next", "sign", "first_attempts"),
+)
 _OWN_VERDICT: dict[Role, Verdict] = {"floor": Verdict.NOISE_FLOOR, "control": Verdict.CONTROL}
 
 
 @dataclass(frozen=True)
 class StoppingRule:
-    """How precisely a case should be measured."""
+    """How precisely a case should be measured, and below what an effect is none."""
 
     pairs_floor: int = FEWEST
     pairs_cap: int | None = None
     precision: float | None = None
+    margin: float = MARGIN
 
     @classmethod
     def of(cls, header: RunHeader) -> StoppingRule:
         """The rule of the run's campaign."""
-        return cls(header.pairs_floor, header.pairs_cap, header.precision)
+        return cls(header.pairs_floor, header.pairs_cap, header.precision, header.margin)
 
 
 @dataclass(frozen=True)
@@ -59,7 +74,7 @@ class Result:
     slowdown: float | None
     slowdown_low: float | None
     slowdown_high: float | None
-    #: Interval of the A/A comparison (off against off) and of the control with the same baseline.
+    #: Interval of the repeated baseline (off against off) and of the control, same baseline.
     noise_floor_low: float | None
     noise_floor_high: float | None
     control_low: float | None
@@ -83,9 +98,26 @@ class Result:
     better: Better = field(kw_only=True)
     #: The baseline is slower than the site file expects.
     slower_than_reference: bool = False
+    #: 'No effect' is less than this share.
+    margin: float = MARGIN
+    #: The effect against the control, within pairs: time under the treatment / under the control.
+    over_control: float | None = None
+    over_control_low: float | None = None
+    over_control_high: float | None = None
+    #: Interval that covers the next allocation; None below three.
+    next_low: float | None = None
+    next_high: float | None = None
+    #: Median of the ratios to the plain baseline, with the interval of order statistics.
+    sign: float | None = None
+    sign_low: float | None = None
+    sign_high: float | None = None
+    #: The slowdown with the first attempt of every run, accepted or rejected.
+    first_attempts: float | None = None
+    first_attempts_low: float | None = None
+    first_attempts_high: float | None = None
 
     def __post_init__(self) -> None:
-        for name in ("slowdown", "noise_floor", "control"):
+        for name in _WITH_INTERVAL:
             low, high = getattr(self, f"{name}_low"), getattr(self, f"{name}_high")
             value = getattr(self, name, low)
             if (value is None, low is None) != (high is None, high is None):
@@ -105,93 +137,130 @@ def results(samples: pl.DataFrame, asked: StoppingRule = StoppingRule()) -> list
 def results_of(marked: pl.DataFrame, pairs: pl.DataFrame, asked: StoppingRule) -> list[Result]:
     """As `results`, from `analysis.pairs.judged` samples and their `pair_table`."""
     started = marked.group_by("case", maintain_order=True).agg(pl.col("start_s").min())
+    first = pair_table(first_attempts(marked))
     rows: list[Result] = []
     for case in started.sort("start_s", maintain_order=True)["case"]:
-        of_case = marked.filter(pl.col("case") == case)
-        of_pairs = pairs.filter(pl.col("case") == case)
-        rows += _of_case(of_case, of_pairs, str(case), asked)
+        of_case, of_pairs, of_first = (
+            frame.filter(pl.col("case") == case) for frame in (marked, pairs, first)
+        )
+        rows += _of_case(of_case, of_pairs, of_first, asked)
     return rows
 
 
 @dataclass(frozen=True)
 class _Treated:
-    """A treatment of a case with its ratios, one list per block."""
+    """A treatment of a case with its pairs, and their log times, one array per block."""
 
     arm: str
     role: Role
     baseline: str
-    blocks: list[list[float]]
+    pairs: pl.DataFrame
+    blocks: list[NDArray[np.float64]]
     effect: Estimate | None
 
 
 def _of_case(
-    samples: pl.DataFrame, pairs: pl.DataFrame, case: str, asked: StoppingRule
+    samples: pl.DataFrame, pairs: pl.DataFrame, first: pl.DataFrame, asked: StoppingRule
 ) -> list[Result]:
     known = samples.select("arm", "role", "baseline").unique().drop_nulls("baseline")
     of = {arm: (role, baseline) for arm, role, baseline in known.iter_rows()}
     found = []
     for arm in in_order(of):
-        role, baseline = of[arm]
-        blocks = ratio_blocks(pairs, case, arm)
-        found.append(_Treated(arm, role, baseline, blocks, blocked_median(blocks)))
-    return [_row(each, found, samples, pairs, asked) for each in found]
+        chosen = pairs.filter(pl.col("arm") == arm)
+        blocks = log_times(chosen)
+        found.append(_Treated(arm, *of[arm], chosen, blocks, _estimate(blocks)))
+    return [_row(each, found, samples, first, asked) for each in found]
+
+
+def _estimate(blocks: list[NDArray[np.float64]]) -> Estimate | None:
+    return slowdown(np.concatenate(blocks)) if blocks else None
 
 
 def _row(
     this: _Treated,
     treated: list[_Treated],
     of_case: pl.DataFrame,
-    pairs: pl.DataFrame,
+    first: pl.DataFrame,
     asked: StoppingRule,
 ) -> Result:
-    # The control and the noise floor with the same baseline.
-    same_baseline = {each.role: each.effect for each in treated if each.baseline == this.baseline}
-    effect, noise_floor, control = (
-        this.effect,
-        same_baseline.get("floor"),
-        same_baseline.get("control"),
-    )
-    chosen = pairs.filter(pl.col("arm") == this.arm)
+    # The control and the repeated baseline with the same baseline.
+    same_baseline = {each.role: each for each in treated if each.baseline == this.baseline}
+    floor, control = same_baseline.get("floor"), same_baseline.get("control")
+    over_control = None
+    if control and this.role == "effect":
+        over_control = _estimate(log_times_between(this.pairs, control.pairs))
+    effect, pairs = this.effect, this.pairs
     own = of_case.filter(pl.col("arm") == this.arm)
-    both = pl.col("arm").cast(pl.String).is_in([this.baseline, this.arm])
-    lost = of_case.filter(both, status="rejected")
+    group = [this.baseline, this.arm]
+    lost = of_case.filter(pl.col("arm").cast(pl.String).is_in(group), status="rejected")
+    first_blocks = log_times(first.filter(pl.col("arm") == this.arm))
+    first_effect = _estimate(first_blocks) if first.height else effect
     verdict = _OWN_VERDICT.get(this.role) or judge(
         effect,
-        noise_floor,
-        control,
-        pairs=chosen.height,
+        floor.effect if floor else None,
+        over_control,
+        pairs=pairs.height,
         pairs_floor=max(asked.pairs_floor, FEWEST),
         precision=asked.precision,
+        margin=asked.margin,
         same_host=bool(own["same_host"].any()),
+        emulated=bool(emulations([str(name) for name in own["transport"].unique()])),
     )
     directions = own["direction"].drop_nulls()
     return Result(
         case=str(own["case"][0]),
         workload=str(own["workload"][0]),
         arm=this.arm,
-        pairs=chosen.height,
+        pairs=pairs.height,
         rejected=lost.height,
-        off_median=_median(chosen["off"]),
-        on_median=_median(chosen["on"]),
+        off_median=_median(pairs["off"]),
+        on_median=_median(pairs["on"]),
         unit=str(own["fom_unit"][0]),
-        slowdown=effect.value if effect else None,
-        slowdown_low=effect.low if effect else None,
-        slowdown_high=effect.high if effect else None,
-        noise_floor_low=noise_floor.low if noise_floor else None,
-        noise_floor_high=noise_floor.high if noise_floor else None,
-        control_low=control.low if control else None,
-        control_high=control.high if control else None,
-        writer_rate_alone_b_s=_rate(this, chosen["writer_rate_alone_b_s"]),
-        writer_rate_b_s=_rate(this, chosen["writer_rate_b_s"]),
+        **_figures("slowdown", effect),
+        **_bounds("noise_floor", _ends(floor.effect if floor else None)),
+        **_bounds("control", _ends(control.effect if control else None)),
+        writer_rate_alone_b_s=_rate(this, pairs["writer_rate_alone_b_s"]),
+        writer_rate_b_s=_rate(this, pairs["writer_rate_b_s"]),
         verdict=verdict,
         rejections=_rejections(lost),
-        notes=caveats(own, this.blocks, effect, asked.precision, asked.pairs_cap),
+        notes=[
+            *caveats(own, this.blocks, effect, asked.precision, asked.pairs_cap),
+            *selection(effect, first_effect, _rejected_share(of_case, this, floor)),
+        ],
         direction=None if directions.is_empty() else str(directions[0]),
         role=this.role,
         baseline=this.baseline,
         factors=levels(str(own["factors"][0])),
         better="higher" if own["fom_better"][0] == "higher" else "lower",
+        margin=asked.margin,
+        **_figures("over_control", over_control),
+        **_bounds("next", next_allocation(this.blocks)),
+        **_figures("sign", median_interval(pairs["ratio"].to_list())),
+        **_figures("first_attempts", first_effect),
     )
+
+
+def _figures(name: str, of: Estimate | None) -> dict[str, Any]:
+    """An estimate as fields of a result."""
+    return {name: of.value if of else None, **_bounds(name, _ends(of))}
+
+
+def _ends(of: Estimate | None) -> tuple[float, float] | None:
+    return (of.low, of.high) if of else None
+
+
+def _bounds(name: str, ends: tuple[float, float] | None) -> dict[str, Any]:
+    low, high = ends or (None, None)
+    return {f"{name}_low": low, f"{name}_high": high}
+
+
+def _rejected_share(of_case: pl.DataFrame, this: _Treated, floor: _Treated | None) -> float:
+    """Share of the runs of the treatment and its baselines that were rejected."""
+    arms = [this.baseline, this.arm, *([floor.arm] if floor else [])]
+    runs = pl.any_horizontal(pl.col("arm") == arm for arm in arms) & ~pl.col("warmup")
+    rejected = runs & (pl.col("status") == "rejected")
+    share = of_case.select(rejected.sum() / runs.sum()).item()
+    return float(share or 0)
 
 
 def levels(text: str) -> dict[str, Level]:

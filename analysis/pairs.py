@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from analysis import arms
 from analysis.errors import InputError
@@ -56,10 +58,12 @@ def pair_table(samples: pl.DataFrame) -> pl.DataFrame:
     """One row for each pair and treatment whose run and baseline run both count.
 
     Columns: case, block, pair, arm, baseline, start_s, `off` and `on` (the figures of merit of
-    the baseline and of the treatment), `ratio` (slowdown: times on/off, rates off/on),
-    writer_rate_alone_b_s, writer_rate_b_s; in the order of `samples`, which may be those of
-    `judged` already. Files hold samples in order of time. Of a repeated run, the last attempt that
-    counts is used. Raises InputError if samples that share a baseline differ in unit or direction.
+    the baseline and of the treatment), `ratio` (slowdown: times on/off, rates off/on), `repeated`
+    (the same ratio of the baseline repeated in this pair, role `floor`; null for that itself and
+    where it does not count), writer_rate_alone_b_s, writer_rate_b_s; in the order of `samples`,
+    which may be those of `judged` already. Files hold samples in order of time. Of a repeated run,
+    the last attempt that counts is used. Raises InputError if samples that share a baseline differ
+    in unit or direction.
     """
     _refuse_mixtures(samples)
     marked = samples if "status" in samples.columns else judged(samples)
@@ -70,17 +74,65 @@ def pair_table(samples: pl.DataFrame) -> pl.DataFrame:
 
 
 def _pairs(marked: pl.LazyFrame) -> pl.DataFrame:
-    last = counted(marked, "baseline", "start_s", "fom", "fom_better", *_RATES)
+    last = counted(marked, "role", "baseline", "start_s", "fom", "fom_better", *_RATES)
+    group = [*_PAIR, "baseline"]
     off = last.select(*_PAIR, pl.col("arm").alias("baseline"), off="fom")
-    on = pl.col("on")
+    on, floor = pl.col("on"), pl.col("role") == "floor"
     higher = pl.col("fom_better") == "higher"
-    return (
+    pairs = (
         last.filter(pl.col("baseline").is_not_null())
         .rename({"fom": "on"})
-        .join(off, on=[*_PAIR, "baseline"], maintain_order="left")
+        .join(off, on=group, maintain_order="left")
         .with_columns(ratio=pl.when(higher).then(pl.col("off") / on).otherwise(on / pl.col("off")))
-        .select(*_PAIR, "arm", "baseline", "start_s", "off", "on", "ratio", *_RATES)
     )
+    floors = pairs.filter(floor).select(*group, repeated="ratio").unique(group, keep="first")
+    return (
+        pairs.join(floors, on=group, how="left", maintain_order="left")
+        .with_columns(repeated=pl.when(~floor).then("repeated"))
+        .select(*_PAIR, "arm", "baseline", "start_s", "off", "on", "ratio", "repeated", *_RATES)
+    )
+
+
+def first_attempts(marked: pl.DataFrame) -> pl.DataFrame:
+    """Of every run the first attempt with a figure of merit, accepted or not, marked as counting.
+
+    `marked` as of `judged`. Only cases in which a run with a figure of merit was rejected.
+    """
+    ended = (pl.col("fom") > 0) & ~pl.col("warmup")
+    cases = marked.filter(ended & (pl.col("status") == "rejected"))["case"].unique()
+    if cases.is_empty():
+        return marked.clear()
+    runs = marked.filter(ended & pl.col("case").is_in(cases.implode()))
+    first = runs.unique([*_PAIR, "arm"], keep="first", maintain_order=True)
+    return first.with_columns(status=pl.lit("counts"))
+
+
+def log_times(chosen: pl.DataFrame) -> list[NDArray[np.float64]]:
+    """Log times of one treatment's pairs, relative to the baseline's; one array per block.
+
+    `chosen`: rows of a `pair_table`. One row per pair: the treated run, the baseline (0) and, if
+    any pair has one, its repetition (NaN where it does not count).
+    """
+    repeated = chosen["repeated"]
+    columns = [chosen["ratio"].to_numpy(), np.ones(chosen.height)]
+    if repeated.null_count() < chosen.height:
+        columns.append(repeated.fill_null(np.nan).to_numpy())
+    return in_blocks(chosen, np.log(np.column_stack(columns)))
+
+
+def log_times_between(one: pl.DataFrame, other: pl.DataFrame) -> list[NDArray[np.float64]]:
+    """As `log_times`, of a treatment against another with the same baseline, in common pairs."""
+    right = other.select("block", "pair", against="ratio")
+    both = one.join(right, on=["block", "pair"], maintain_order="left")
+    return in_blocks(both, np.log(both.select("ratio", "against").to_numpy()))
+
+
+def in_blocks(rows: pl.DataFrame, values: NDArray[np.float64]) -> list[NDArray[np.float64]]:
+    """`values`, one row for each of `rows`, as one array per block, each in its own order."""
+    block = rows["block"].to_numpy()
+    order = np.argsort(block, kind="stable")
+    starts = np.flatnonzero(np.diff(block[order])) + 1
+    return np.split(values[order], starts) if len(block) else []
 
 
 def pairless(samples: pl.DataFrame, treatments: Iterable[str]) -> dict[str, str]:

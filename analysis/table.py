@@ -13,7 +13,7 @@ from analysis.contrasts import Contrast
 from analysis.estimate import Result
 from analysis.numbers import NONE, effect, interval, number, scale
 from analysis.rejections import kinds
-from analysis.verdict import Verdict
+from analysis.verdict import Verdict, phrase
 
 #: Columns of text that the table needs.
 WIDTH = 100
@@ -33,9 +33,9 @@ def console() -> Console:
 
 
 def results_table(rows: Sequence[Result], contrasts: Sequence[Contrast] = ()) -> RenderableType:
-    """One row per effect with its noise floor and control, then caveats, prices and gains.
+    """One row per effect with repeated baseline and control, then caveats, prices and gains.
 
-    Controls and noise floors are columns; they are rows only in a case without effects.
+    Controls and repeated baselines are columns; they are rows only in a case without effects.
     """
     effects = {row.case for row in rows if row.role == "effect"}
     shown = [row for row in rows if row.role == "effect" or row.case not in effects]
@@ -43,7 +43,7 @@ def results_table(rows: Sequence[Result], contrasts: Sequence[Contrast] = ()) ->
         return Text("no result: only the arm 'off' was run")
     table = _table()
     table.add_column("workload", overflow="fold", min_width=8, max_width=12)
-    for name in ("off", "on", "slowdown", "noise floor", "control", "GB/s written"):
+    for name in ("off", "on", "slowdown", "baseline\nrepeated", "control", "GB/s written"):
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("accepted\nrejected", justify="right", no_wrap=True)
     table.add_column("verdict", max_width=16)
@@ -79,7 +79,7 @@ def _cells(row: Result) -> list[RenderableType]:
         "\n" + interval(row.control_low, row.control_high),
         writers or NONE,
         f"{row.pairs}\n{row.rejected}",
-        Text(row.verdict, style=_STYLE.get(row.verdict, "yellow")),
+        Text(phrase(row.verdict, row.margin), style=_STYLE.get(row.verdict, "yellow")),
     ]
 
 
@@ -91,7 +91,7 @@ def _prices(contrasts: Sequence[Contrast]) -> list[RenderableType]:
     table.add_column("workload", overflow="fold", min_width=8, max_width=12)
     for name in ("treatment", "against"):
         table.add_column(name, overflow="fold")
-    for name in ("price", "gain", "noise floor", "pairs"):
+    for name in ("price", "gain", "baseline\nrepeated", "pairs"):
         table.add_column(name, justify="right", no_wrap=True)
     for each in contrasts:
         figure = "\n".join(effect(each.ratio, each.ratio_low, each.ratio_high))

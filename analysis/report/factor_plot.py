@@ -71,7 +71,7 @@ def factor_plot(lines: Sequence[Line], axis: Axis, name: str) -> str:
 
 
 def draw(figure: Figure, lines: Sequence[Line], axis: Axis) -> Axes:
-    """All pairs, each treatment's interval and median, and noise floors as bands."""
+    """All pairs, each treatment's interval and estimate, and baseline repeatability as bands."""
     axes = figure.subplots()
     axes.axhline(1, color=light("muted"), lw=1)
     raster = sum(len(point.ratios) for line in lines for point in line.points) > RASTER_ABOVE
@@ -80,7 +80,7 @@ def draw(figure: Figure, lines: Sequence[Line], axis: Axis) -> Axes:
         room = _ROOM * axis.distance / len(lines) if axis.ticks else 0.0
         shift = room * (index - (len(lines) - 1) / 2)
         drawn = [point for point in line.points if point.x is not None]
-        _noise_floor(axes, drawn, shift, room, line.colour if len(lines) > 1 else "band")
+        _repeatability(axes, drawn, shift, room, line.colour if len(lines) > 1 else "band")
         for number, point in enumerate(drawn):
             gid = f"pairs-{index}-{number}"
             _pairs(axes, point, line, _pair_positions(point, shift, room), gid, raster)
@@ -117,7 +117,7 @@ def _pair_positions(point: Plotted, shift: float, room: float) -> Any:
     return point.x + shift + room * np.linspace(0.12, 0.42, len(point.ratios))
 
 
-def _noise_floor(
+def _repeatability(
     axes: Axes, points: Sequence[Plotted], shift: float, room: float, colour: str
 ) -> None:
     """A band over the whole width if the treatments share a baseline, else one at each."""
@@ -144,7 +144,7 @@ def _noise_floor(
 def _estimates(
     axes: Axes, line: Line, points: Sequence[Plotted], shift: float, numeric: bool
 ) -> None:
-    """Interval and median of each treatment that has them, joined by a line."""
+    """Interval and estimate of each treatment that has them, joined by a line."""
     colour = light(line.colour)
     known = [
         (point.x + shift, row.slowdown, row.slowdown_low, row.slowdown_high)

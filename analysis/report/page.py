@@ -25,7 +25,7 @@ from analysis.report.plots import overview_plot, ratios_plot, samples_plot
 from analysis.report.scaling import ScalingView, scaling_view
 from analysis.report.shell import render_page
 from analysis.statistics.paper import PaperEstimates, paper_estimates
-from analysis.verdict import MEANING
+from analysis.verdict import MEANING, phrase
 
 #: Most rejected runs listed one by one; samples.parquet has all.
 _LISTED = 200
@@ -45,7 +45,7 @@ class CaseView:
     name: str
     anchor: str
     rows: list[Result]
-    #: The effects, without noise floor and control.
+    #: The effects, without repeated baseline and control.
     effects: list[Result]
     notes: list[str]
     #: Caveats of the transports, shown at the figures.
@@ -119,6 +119,7 @@ def render(runs: Sequence[RunData]) -> str:
             "utc": words.utc,
             "sentence": words.sentence,
             "breakable": words.breakable,
+            "phrase": lambda row: phrase(row.verdict, row.margin),
         },
         machine=machine,
         runs=views,

@@ -142,13 +142,13 @@ def _turned(across: Any, along: Any, rows: bool) -> tuple[Any, Any]:
 
 
 def ratios_plot(pairs: pl.DataFrame, rows: Sequence[Result], name: str) -> str:
-    """The slowdown of every pair of one case by treatment, each with interval and noise floor."""
+    """The slowdown of every pair of one case by treatment, each with interval and repeatability."""
     raster = pairs.height > RASTER_ABOVE
     one_floor = len({row.baseline for row in rows}) == 1
     with _figure(0.9 + (0.66 if one_floor else 0.5) * len(rows)) as (figure, axes):
         axes.axvline(1, color=light("muted"), lw=1)
         if one_floor:
-            _noise_floor(axes, rows[0])
+            _repeatability(axes, rows[0])
         for line, row in enumerate(rows):
             ratios = pairs.filter(pl.col("arm") == row.arm)["ratio"].to_numpy()
             if not one_floor:
@@ -156,11 +156,13 @@ def ratios_plot(pairs: pl.DataFrame, rows: Sequence[Result], name: str) -> str:
             _pairs(axes, ratios, line, row.arm, raster)
             _interval(axes, row, line - 0.27, light(row.arm))
         _finish(axes, [label(row.arm) for row in rows])
-        return themed_svg(figure, name, "Slowdown of every pair, with intervals and noise floor")
+        return themed_svg(
+            figure, name, "Slowdown of every pair, with intervals and baseline repeatability"
+        )
 
 
 def overview_plot(rows: Sequence[Result], name: str) -> str:
-    """The effects of all cases, one row each, with noise floor and control."""
+    """The effects of all cases, one row each, with repeatability and control."""
     effects = [row for row in rows if row.role == "effect"]
     with _figure(0.7 + 0.42 * len(effects)) as (figure, axes):
         axes.axvline(1, color=light("muted"), lw=1)
@@ -187,7 +189,7 @@ class Normalised:
 
 
 def normalised_plot(rows: Sequence[Normalised], name: str) -> str:
-    """Run time relative to off, one row per workload: pairs, interval, noise floor, published.
+    """Run time relative to off, one row per workload: pairs, interval, repeatability, published.
 
     A published value is a hollow diamond.
     """
@@ -210,7 +212,7 @@ def normalised_plot(rows: Sequence[Normalised], name: str) -> str:
         return themed_svg(figure, name, "Run time relative to off, measured and published")
 
 
-def _noise_floor(axes: Axes, row: Result) -> None:
+def _repeatability(axes: Axes, row: Result) -> None:
     if row.noise_floor_low is not None and row.noise_floor_high is not None:
         axes.axvspan(row.noise_floor_low, row.noise_floor_high, color=light("band"), alpha=0.45)
 

@@ -67,19 +67,24 @@ def sentence(row: Result) -> str:
     if row.writer_rate_b_s is not None:
         done = "read from" if row.direction == "read" else "written into"
         writers = f" while {quantity(row.writer_rate_b_s, 'B/s', 3)} were {done} its node"
-    not_ruled_out = _not_ruled_out(row.verdict, row.slowdown_high)
+    following = ""
+    if row.next_low is not None and row.next_high is not None:
+        following = f"; next allocation: {_change(row.next_low)} to {_change(row.next_high)}"
     return (
         f"The same work took {_change(row.slowdown)} time{writers} (interval: "
         f"{_change(row.slowdown_low)} to {_change(row.slowdown_high)}, "
-        f"{count(row.pairs, 'pair')}). {MEANING[row.verdict]}{not_ruled_out}"
+        f"{count(row.pairs, 'pair')}{following}). {MEANING[row.verdict]}"
+        f"{_limits(row.verdict, row.slowdown_low, row.slowdown_high, row.margin)}"
     )
 
 
-def _not_ruled_out(verdict: Verdict, high: float) -> str:
-    """The largest slowdown still possible under a verdict that names no effect."""
-    if verdict not in (Verdict.INCONCLUSIVE, Verdict.NO_EFFECT) or high <= 1:
-        return ""
-    return f" Up to {_change(high)} time cannot be ruled out."
+def _limits(verdict: Verdict, low: float, high: float, margin: float) -> str:
+    """What the effect is at most, or what cannot be ruled out."""
+    if verdict is Verdict.NO_EFFECT:
+        return f" The effect is less than {margin * 100:.3g} %."
+    if verdict is Verdict.INCONCLUSIVE:
+        return f" Between {_change(low)} and {_change(high)} time cannot be ruled out."
+    return ""
 
 
 def _change(ratio: float) -> str:

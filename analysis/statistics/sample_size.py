@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import math
-from statistics import NormalDist
+
+from scipy import stats
 
 from analysis.errors import InputError
-from analysis.statistics.interval import CONFIDENCE, FEWEST, order_rank
+from analysis.statistics.interval import CONFIDENCE, FEWEST
 
-#: Order statistics of normal variables lie near (k - 3/8) / (n + 1/4) quantiles (Blom 1958).
-_BLOM = 0.375
+#: Standard deviation of a run against the mean of two others / that of a run against another.
+_POOLED = math.sqrt(3) / 2
+#: Of normal values, ranks need pi/3 times as many as means (Hodges and Lehmann 1956).
+_RANKS = math.pi / 3
 
 
 def pairs_needed(
     sd_log_ratio: float, half_width: float, confidence: float = CONFIDENCE, most: int = 10_000
 ) -> int | None:
-    """Fewest pairs that give the median ratio to within `half_width` on average.
+    """Fewest pairs that give the slowdown to within `half_width` on average.
 
     `sd_log_ratio` is the standard deviation of the logarithm of an A/A pair's ratio, taken as
-    normal; `half_width` is relative (0.01 for 1 %). The interval is that of `median_interval`.
-    None if `most` pairs are too few. Raises InputError for invalid values.
+    normal; `half_width` is relative (0.01 for 1 %). The interval is that of
+    `analysis.statistics.aligned_ranks` with the baseline repeated in each pair. None if `most`
+    pairs are too few. Raises InputError for invalid values.
     """
     if not (0 <= sd_log_ratio < math.inf and half_width > 0 and 0 < confidence < 1):
         raise InputError(
@@ -27,10 +31,10 @@ def pairs_needed(
             "confidence between 0 and 1"
         )
     asked = math.log1p(half_width)
+    sd = sd_log_ratio * _POOLED
+    # Student's t instead of the normal quantile stands for the discreteness of few ranks.
     for pairs in range(FEWEST, most + 1):
-        rank = order_rank(pairs, confidence)
-        if rank is not None:
-            quantile = (rank - _BLOM) / (pairs + 1 - 2 * _BLOM)
-            if -sd_log_ratio * NormalDist().inv_cdf(quantile) <= asked:
-                return pairs
+        quantile = float(stats.t.ppf((1 + confidence) / 2, pairs - 1))
+        if quantile * sd * math.sqrt(_RANKS / pairs) <= asked:
+            return pairs
     return None

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from analysis.statistics.blocks import blocked_median
+import numpy as np
+from numpy.typing import NDArray
+
+from analysis.statistics.aligned_ranks import slowdown
 
 
 def enough(
-    blocks: Sequence[Sequence[float]], floor: int, cap: int, precision: float | None
+    blocks: Sequence[NDArray[np.float64]], floor: int, cap: int, precision: float | None
 ) -> bool:
-    """Whether the pair ratios in `blocks` (one sequence per block) need no further pair.
+    """Whether the pairs in `blocks` (log times as of `slowdown`, per block) need no further pair.
 
     At least `floor` and at most `cap` pairs; in between, until half the interval's width is at
     most `precision` of the estimate (None: exactly `floor` pairs). The rule depends on
@@ -21,5 +24,5 @@ def enough(
         return pairs >= cap
     if precision is None:
         return True
-    estimate = blocked_median(blocks)
+    estimate = slowdown(np.concatenate(blocks))
     return estimate is not None and estimate.half_width <= precision

@@ -12,15 +12,17 @@ from campaigns.planning.plan import next_block
 from campaigns.request.schema import Pairs
 
 if TYPE_CHECKING:
+    import numpy as np
     import polars as pl
+    from numpy.typing import NDArray
 
 
 @dataclass(frozen=True)
 class CaseState:
     """Progress of a case."""
 
-    #: Treatment -> ratios of its complete pairs to its baseline, a list a block.
-    ratios: dict[str, list[list[float]]]
+    #: Treatment -> log times of its complete pairs, an array a block (`analysis.pairs.log_times`).
+    log_times: dict[str, list[NDArray[np.float64]]]
     #: Index of the next block; indices are never reused.
     next_block: int
     #: Pairs in which all runs of some treatment were rejected.
@@ -31,7 +33,7 @@ class CaseState:
     @property
     def pairs(self) -> int:
         """Complete pairs of the treatment with the fewest; each may lack others."""
-        return min(sum(map(len, blocks)) for blocks in self.ratios.values())
+        return min(sum(map(len, blocks)) for blocks in self.log_times.values())
 
     def missing(self, asked: Pairs) -> int:
         """Pairs of the next block; 0 if the case is precise enough, or too many were rejected.
@@ -48,9 +50,12 @@ class CaseState:
         """Whether all effects (all treatments, if there are none) have narrow intervals."""
         from analysis.statistics.stopping import enough
 
-        effects = [name for name in self.ratios if not arm_of(name).silent] or list(self.ratios)
+        effects = [name for name in self.log_times if not arm_of(name).silent] or list(
+            self.log_times
+        )
         return all(
-            enough(self.ratios[name], asked.floor, asked.most, asked.precision) for name in effects
+            enough(self.log_times[name], asked.floor, asked.most, asked.precision)
+            for name in effects
         )
 
 
@@ -61,14 +66,16 @@ def case_state(run: Path, case: str, treated: Sequence[str]) -> CaseState:
     if not file.exists() or not file.stat().st_size:
         return CaseState({name: [] for name in treated}, max(started, default=-1) + 1)
 
+    import polars as pl
+
     from analysis.columns import read_samples
-    from analysis.pairs import judged, pair_table, ratio_blocks
+    from analysis.pairs import judged, log_times, pair_table
 
     frame = judged(read_samples([file]).frame)
     pairs = pair_table(frame)
     reasons = frame.filter(status="rejected")["reason"].drop_nulls()
     return CaseState(
-        ratios={name: ratio_blocks(pairs, case, name) for name in treated},
+        log_times={name: log_times(pairs.filter(pl.col("arm") == name)) for name in treated},
         next_block=max([-1, *started, *frame["block"].unique().to_list()]) + 1,
         rejected=_rejected_pairs(frame),
         last_reason=str(reasons[-1]) if len(reasons) else None,

@@ -324,7 +324,7 @@ def test_the_page_says_what_is_left_out_unverified_and_emulated(tmp_path: Path) 
     for text in (page, of_reads):
         captions = re.findall(r"<figcaption>.*?</figcaption>", text, re.DOTALL)
         assert all("Emulated RDMA, not RDMA hardware." in caption for caption in captions)
-    assert "mulated writes" not in page + of_reads
+    assert "Emulated writes" not in page + of_reads
     assert "published: yes, 3.6 to 5 times as fast" in page
 
 

@@ -23,7 +23,9 @@ def _printed(rows: list[Result], width: int = 100, contrasts: Sequence[Contrast]
 
 def _rows(tmp_path: Path, failures: int = 1) -> list[Result]:
     found = samples(STREAM, blocks=2, pairs=6) + samples(
-        replace(LAMMPS, name="lammps@8192", effects={"on": 1.0, "aa": 1.0}), pairs=12
+        replace(LAMMPS, name="lammps@8192", effects={"on": 1.0, "aa": 1.0}, noise=0.002),
+        pairs=12,
+        seed=2,
     )
     on = [i for i, sample in enumerate(found) if sample.arm == "on"]
     for i in on[:failures]:
@@ -49,7 +51,7 @@ def test_fits_a_hundred_columns_and_holds_every_figure(tmp_path: Path) -> None:
         assert figure in text
     assert text.count("…") == 0
     lines = text.splitlines()
-    assert lines[0].split() == ["accepted"]
+    assert lines[0].split() == ["baseline", "accepted"]
     assert lines[1].split()[-3:] == ["written", "rejected", "verdict"]
     at = next(index for index, line in enumerate(lines) if line.startswith("stream"))
     end = lines[1].index("rejected") + len("rejected")
@@ -61,7 +63,8 @@ def test_fits_a_hundred_columns_and_holds_every_figure(tmp_path: Path) -> None:
 def test_controls_are_columns_and_no_rows_of_their_own(tmp_path: Path) -> None:
     text = _printed(_rows(tmp_path))
     assert "spin" not in text
-    assert "no effect above" in text
+    assert "no effect: less" in text
+    assert "than 2 %" in text
 
 
 def test_a_case_of_controls_alone_still_shows(tmp_path: Path) -> None:

@@ -98,7 +98,7 @@ def text(tmp_path_factory: pytest.TempPathFactory) -> str:
     return page.render([load_run(run)])
 
 
-@pytest.mark.parametrize("width", [390, 900, 1400])
+@pytest.mark.parametrize("width", [390, 900, 1000, 1400])
 def test_fits_the_window_and_loads_nothing(tmp_path: Path, text: str, width: int) -> None:
     found = _look(tmp_path, text, width)
     assert found["details"] > 8

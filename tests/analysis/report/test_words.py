@@ -8,6 +8,7 @@ import pytest
 from analysis.columns import read_run
 from analysis.estimate import results
 from analysis.report.words import breakable, facts, ranges, sentence, utc
+from analysis.verdict import Verdict
 from tests.analysis.synthetic import LAMMPS, STREAM, samples, write_run
 
 
@@ -19,7 +20,7 @@ def test_a_sentence_holds_effect_interval_and_what_it_means(tmp_path: Path) -> N
     assert text.startswith(f"The same work took {(row.slowdown - 1) * 100:.1f} % more time while 7")
     assert f"interval: {(row.slowdown_low - 1) * 100:.1f} % more to" in text
     assert "10 pairs" in text
-    assert text.endswith("noise floor and, where one is needed, the control.")
+    assert text.endswith("processors took part in them, so memory is not shown to be the cause.")
 
 
 def test_too_few_pairs_name_no_effect(tmp_path: Path) -> None:
@@ -27,13 +28,25 @@ def test_too_few_pairs_name_no_effect(tmp_path: Path) -> None:
     assert sentence(row) == "No estimate: 5 pairs, at least 6 needed."
 
 
-def test_no_effect_says_what_the_interval_cannot_rule_out(tmp_path: Path) -> None:
-    found = samples(replace(LAMMPS, effects={"on": 1.0, "aa": 1.0}))
+def test_no_effect_says_what_it_is_less_than_and_doubt_what_is_not_ruled_out(
+    tmp_path: Path,
+) -> None:
+    found = samples(replace(LAMMPS, effects={"on": 1.0, "aa": 1.0}, noise=0.002), seed=2)
     row = results(read_run(write_run(tmp_path / "run", found)).frame)[0]
-    assert row.verdict == "no effect above the noise floor"
-    assert row.slowdown_high is not None
-    left = f"Up to {(row.slowdown_high - 1) * 100:.1f} % more time cannot be ruled out."
-    assert sentence(row).endswith(left)
+    assert row.verdict == "no effect"
+    assert sentence(row).endswith(" The effect is less than 2 %.")
+    doubt = replace(
+        row, verdict=Verdict.INCONCLUSIVE, slowdown=1.01, slowdown_low=0.988, slowdown_high=1.034
+    )
+    left = " Between 1.2 % less and 3.4 % more time cannot be ruled out."
+    assert sentence(doubt).endswith(left)
+
+
+def test_the_next_allocation_is_told_where_it_is_known(tmp_path: Path) -> None:
+    row = results(read_run(write_run(tmp_path / "run", samples(LAMMPS))).frame)[0]
+    assert "next allocation" not in sentence(row)
+    three = replace(row, next_low=0.98, next_high=1.125)
+    assert "10 pairs; next allocation: 2.0 % less to 12.5 % more)" in sentence(three)
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from campaigns.request.schema import Pairs
 from campaigns.running.case_state import CaseState, case_state
@@ -31,7 +33,7 @@ def test_a_pair_counts_when_every_arm_has_run(tmp_path: Path) -> None:
     write(tmp_path, 0, [(-1, "off"), (0, "off"), (0, "on"), (0, "aa"), (1, "on"), (1, "off")])
     now = case_state(tmp_path, "stream", TREATED)
     assert now.pairs == 1
-    assert [len(block) for block in now.ratios["on"]] == [2]
+    assert [len(block) for block in now.log_times["on"]] == [2]
     assert now.next_block == 1
     assert now.missing(Pairs(floor=6)) == 5
 
@@ -61,12 +63,12 @@ def test_a_case_ends_when_as_many_pairs_are_lost_as_may_count() -> None:
     assert CaseState({"on": [narrow(4)]}, next_block=1, rejected=6).missing(asked) == 0
 
 
-def narrow(n: int) -> list[float]:
-    return [1.0 + i / 1e6 for i in range(n)]
+def narrow(n: int) -> NDArray[np.float64]:
+    return np.log([[1.0 + i / 1e6, 1.0] for i in range(n)])
 
 
-def wide(n: int) -> list[float]:
-    return [1.0 + i / 2 for i in range(n)]
+def wide(n: int) -> NDArray[np.float64]:
+    return np.log([[1.0 + i / 2, 1.0] for i in range(n)])
 
 
 ASKED = Pairs(floor=6, cap=20, precision=0.01, block=5)
@@ -84,7 +86,7 @@ ASKED = Pairs(floor=6, cap=20, precision=0.01, block=5)
     ],
 )
 def test_a_case_goes_on_while_its_interval_is_wide(
-    on: list[float], aa: list[float], missing: int
+    on: NDArray[np.float64], aa: NDArray[np.float64], missing: int
 ) -> None:
     now = CaseState({"on": [on], "aa": [aa]}, next_block=1)
     assert now.missing(ASKED) == missing

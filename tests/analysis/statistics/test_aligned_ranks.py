@@ -1,0 +1,108 @@
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from analysis.statistics.aligned_ranks import MOST_PAIRS, shifts, slowdown
+
+
+def _crossings(log_times: NDArray[np.float64]) -> list[float]:
+    """Shifts at which a treated run's aligned value meets a baseline's, sorted, term by term.
+
+    Their median is the estimate: as many comparisons are won as lost there.
+    """
+    pairs, runs = log_times.shape
+    m = runs - 1
+    base = [sum(row[1:]) / m for row in log_times]
+    d = [row[0] - b for row, b in zip(log_times, base, strict=True)]
+    return sorted(
+        (m * d[i] + d[j]) / (m + 1) - (log_times[j][b] - base[j])
+        for i, j, b in itertools.product(range(pairs), range(pairs), range(1, runs))
+    )
+
+
+def test_six_pairs_with_one_baseline_give_the_extremes() -> None:
+    """As Wilcoxon's signed-rank test: one of 64 orders of signs on each side."""
+    found = slowdown(np.log([[r, 1.0] for r in (1.31, 1.12, 1.63, 1.24, 1.55, 1.46)]))
+    assert found is not None
+    assert (found.low, found.high) == (pytest.approx(1.12), pytest.approx(1.63))
+
+
+@pytest.mark.parametrize("runs", [2, 3, 4])
+def test_the_estimate_is_the_median_of_all_crossings(runs: int) -> None:
+    drawn = np.random.default_rng(runs).normal(0, 0.02, (9, runs))
+    low, value, high = shifts(drawn)
+    assert value == pytest.approx(float(np.median(_crossings(drawn))), abs=1e-7)
+    assert low < value < high
+
+
+@pytest.mark.parametrize("pairs", [8, 10, 15, 20])
+def test_with_one_baseline_the_interval_is_that_of_wilcoxon(pairs: int) -> None:
+    """Critical values of the signed-rank test at 5 %, two-sided, from its published table."""
+    critical = {8: 3, 10: 8, 15: 25, 20: 52}[pairs]
+    d = np.random.default_rng(pairs).normal(0.01, 0.02, pairs)
+    walsh = sorted((d[i] + d[j]) / 2 for i in range(pairs) for j in range(i, pairs))
+    low, _, high = shifts(np.column_stack([d, np.zeros(pairs)]))
+    # A rank less half a step instead of a rank: at most a few of the averages away.
+    near = walsh[max(critical - 3, 0) : critical + 4]
+    assert near[0] - 1e-7 <= low <= near[-1] + 1e-7
+    far = walsh[-critical - 4 : len(walsh) - max(critical - 3, 0)]
+    assert far[0] - 1e-7 <= high <= far[-1] + 1e-7
+
+
+def test_a_factor_on_the_treated_runs_moves_everything_by_it() -> None:
+    drawn = np.random.default_rng(5).normal(0, 0.01, (12, 3))
+    moved = drawn.copy()
+    moved[:, 0] += math.log(1.4)
+    np.testing.assert_allclose(shifts(moved), shifts(drawn) + math.log(1.4), atol=1e-7)
+
+
+def test_what_a_pair_shares_cancels() -> None:
+    drawn = np.random.default_rng(6).normal(0, 0.01, (12, 3))
+    shared = drawn + np.random.default_rng(7).normal(0, 1, (12, 1))
+    np.testing.assert_allclose(shifts(shared), shifts(drawn), atol=1e-7)
+
+
+def test_exchanged_sides_give_the_inverse() -> None:
+    drawn = np.random.default_rng(8).normal(0.1, 0.02, (11, 2))
+    one, other = slowdown(drawn), slowdown(drawn[:, ::-1])
+    assert one is not None
+    assert other is not None
+    assert (one.low, one.value, one.high) == (
+        pytest.approx(1 / other.high),
+        pytest.approx(1 / other.value),
+        pytest.approx(1 / other.low),
+    )
+
+
+def test_a_missing_repetition_takes_no_rank() -> None:
+    drawn = np.random.default_rng(9).normal(0, 0.01, (10, 2))
+    padded = np.column_stack([drawn, np.full(10, np.nan)])
+    np.testing.assert_allclose(shifts(padded), shifts(drawn), atol=1e-9)
+
+
+def test_a_second_baseline_narrows_the_interval() -> None:
+    drawn = np.random.default_rng(10).normal(0, 0.01, (200, 20, 3))
+    width = [float((high - low).mean()) for low, _, high in (shifts(drawn), shifts(drawn[..., :2]))]
+    # sqrt(3/2) against sqrt(2) of one run's spread: 13 % less.
+    assert width[0] / width[1] == pytest.approx(math.sqrt(3) / 2, abs=0.03)
+
+
+def test_equal_runs_give_one_and_an_interval_that_holds_it() -> None:
+    found = slowdown(np.zeros((6, 3)))
+    assert found is not None
+    assert found.low <= 1 <= found.high
+    assert found.high - found.low < 1e-8
+
+
+def test_five_pairs_give_nothing() -> None:
+    assert slowdown(np.zeros((5, 3))) is None
+
+
+def test_of_many_pairs_evenly_spaced_ones_are_used() -> None:
+    drawn = np.random.default_rng(11).normal(0, 0.01, (3 * (MOST_PAIRS - 1) + 1, 2))
+    assert slowdown(drawn) == slowdown(drawn[::3])
