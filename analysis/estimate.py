@@ -203,6 +203,7 @@ def _row(
         pairs_floor=max(asked.pairs_floor, FEWEST),
         precision=asked.precision,
         margin=asked.margin,
+        wrote=pairs["writer_rate_b_s"].null_count() < pairs.height,
         same_host=bool(own["same_host"].any()),
         emulated=bool(emulations([str(name) for name in own["transport"].unique()])),
     )

@@ -77,6 +77,7 @@ def verdicts(effect: Draws, repeated: Draws) -> list[Verdict]:
             pairs_floor=FEWEST,
             precision=None,
             margin=0.02,
+            wrote=True,
             same_host=False,
             emulated=False,
         )

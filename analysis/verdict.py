@@ -11,6 +11,7 @@ class Verdict(str, Enum):
     """The conclusion; the value is used in text and files."""
 
     TOO_FEW_PAIRS = "too few pairs"
+    NO_WRITES = "no writes"
     NO_NOISE_FLOOR = "baseline not repeated"
     BASELINE_UNSTABLE = "baseline unstable"
     INCONCLUSIVE = "inconclusive"
@@ -35,6 +36,7 @@ class Verdict(str, Enum):
 #: Verdict -> its meaning, in the order in which they are decided.
 MEANING: dict[Verdict, str] = {
     Verdict.TOO_FEW_PAIRS: "Fewer pairs count than the campaign requires, or fewer than six.",
+    Verdict.NO_WRITES: "The timetable had no writer at this scale, so nothing was written.",
     Verdict.NO_NOISE_FLOOR: "The baseline was not repeated in six pairs, so its own differences"
     " are not known.",
     Verdict.BASELINE_UNSTABLE: "The baseline differs from its own repetition: the interval of"
@@ -73,6 +75,7 @@ def judge(
     pairs_floor: int,
     precision: float | None,
     margin: float,
+    wrote: bool,
     same_host: bool,
     emulated: bool,
 ) -> Verdict:
@@ -85,6 +88,8 @@ def judge(
     """
     if effect is None or pairs < pairs_floor:
         return Verdict.TOO_FEW_PAIRS
+    if not wrote:
+        return Verdict.NO_WRITES
     if repeated is None:
         return Verdict.NO_NOISE_FLOOR
     if not repeated.low <= 1 <= repeated.high:

@@ -9,13 +9,12 @@ taken as normal. It is wide for three, and wider than needed where the estimates
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from enum import Enum
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from analysis.statistics.interval import CONFIDENCE, FEWEST
+from analysis.statistics.interval import CONFIDENCE
 
 #: Fewest allocations from which the next one is predicted.
 FEWEST_BLOCKS = 3
@@ -51,19 +50,3 @@ def _hodges_lehmann(blocks: Sequence[NDArray[np.float64]]) -> Iterator[NDArray[n
         shifts = log_times[..., 0] - np.nanmean(log_times[..., 1:], axis=-1)
         one, other = np.triu_indices(size)
         yield np.median((shifts[:, one] + shifts[:, other]) / 2, axis=-1)
-
-
-class Scope(Enum):
-    """What an interval covers: one allocation, a few, or any others like these."""
-
-    ONE = "one"
-    FEW = "few"
-    ANY = "any"
-
-
-def scope(blocks: Sequence[Sequence[float]]) -> Scope:
-    """What an interval from `blocks` covers."""
-    filled = sum(1 for block in blocks if len(block))
-    if filled >= FEWEST:
-        return Scope.ANY
-    return Scope.FEW if filled > 1 else Scope.ONE

@@ -354,7 +354,7 @@ def test_an_arm_whose_timetable_asks_for_no_writer_counts_without_one(tmp_path: 
     asked = [replace(s, timetable=planned) if s.arm == "daly" else s for s in nobody]
     (row,) = (r for r in results(_frame(tmp_path / "b", asked)) if r.arm == "daly")
     assert row.pairs == 6
-    assert row.writer_rate_b_s is None
+    assert (row.writer_rate_b_s, row.verdict) == (None, "no writes")
     one = [
         replace(s, timetable=replace(planned, writers=1)) if s.arm == "daly" else s for s in nobody
     ]

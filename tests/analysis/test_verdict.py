@@ -22,6 +22,7 @@ def _judge(
     pairs: int = 10,
     precision: float | None = 0.1,
     margin: float = 0.02,
+    wrote: bool = True,
     same_host: bool = False,
     emulated: bool = False,
 ) -> Verdict:
@@ -33,6 +34,7 @@ def _judge(
         pairs_floor=10,
         precision=precision,
         margin=margin,
+        wrote=wrote,
         same_host=same_host,
         emulated=emulated,
     )
@@ -43,6 +45,7 @@ def test_the_baseline_comes_first() -> None:
     assert _judge(None) == "too few pairs"
     assert _judge(slow, pairs=9) == "too few pairs"
     assert _judge(slow, None) == "baseline not repeated"
+    assert _judge(slow, None, wrote=False) == "no writes"
     for unstable in (_interval(1.01, 1.02), _interval(0.9, 0.95)):
         for effect in (slow, _interval(0.99, 1.01), _interval(0.5, 2.0)):
             assert _judge(effect, unstable) == "baseline unstable"

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from analysis.statistics.blocks import Scope, next_allocation, scope
+from analysis.statistics.blocks import next_allocation
 
 
 def _blocks(*shifts: float) -> list[np.ndarray]:
@@ -47,10 +47,3 @@ def test_covers_the_next_allocation(blocks: int, spread: float) -> None:
         assert found is not None
         hits += found[0] <= math.exp(own[-1]) <= found[1]
     assert hits >= 930  # P(fewer | 95 %) < 0.3 %
-
-
-def test_what_the_interval_speaks_of() -> None:
-    assert scope([[1.0] * 9]) is Scope.ONE
-    assert scope([[1.0]] * 5) is Scope.FEW
-    assert scope([[1.0]] * 6) is Scope.ANY
-    assert scope([*[[1.0]] * 5, []]) is Scope.FEW
