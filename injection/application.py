@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from analysis.sample import Outcome, TimetableRecord
+from analysis.sample import NodeConditions, Outcome, TimetableRecord
 from injection import processes
 from injection.fom import Fom, FomError, require_ranks
 from injection.hub import Hub, WriterState
@@ -31,6 +31,7 @@ class RunResult:
     elapsed_s: float = 0.0
     fom: Fom | None = None
     timetable: TimetableRecord | None = None
+    conditions: list[NodeConditions] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
     def fail(self, outcome: Outcome, reason: str) -> None:

@@ -9,6 +9,7 @@ import pytest
 from injection.injectors import INJECTORS
 from injection.plan import Demand, ShortWrites
 from tests.injection.conftest import MELT
+from tests.undisturbed import UNJUDGED
 
 needs_ucx = pytest.mark.skipif(
     INJECTORS["ucx"].missing() is not None, reason=f"ucx: {INJECTORS['ucx'].missing()}"
@@ -18,7 +19,11 @@ ORIGIN = "ucp_put_bw"
 
 def demand(**changes):
     return Demand(
-        **{"min_share": 0.01, "retries": 0, "ready_timeout_s": 30, "run_timeout_s": 30, **changes}
+        **{
+            **{"min_share": 0.01, "retries": 0, "ready_timeout_s": 30, "run_timeout_s": 30},
+            **UNJUDGED,
+            **changes,
+        }
     )
 
 
@@ -39,7 +44,17 @@ def test_a_pair_of_all_arms(block):
     # Both ends' buffers of 64 MiB, which the origin maps; the target touches none of them.
     assert (writer["buffer_node"], list(writer["origin_buffers_b"])) == (0, ["0"])
     assert writer["origin_buffers_b"]["0"] >= 2 * (1 << 26)
-    assert samples["spin"]["writers"][0]["rate_b_s"] == 0
+    # An independent look at the target's memory: marks were overwritten, as writes do.
+    assert (writer["proof"], writer["overwritten_share"]) == ("memory", 1.0)
+    assert writer["observed_share"] == pytest.approx(1.0)
+    (control,) = samples["spin"]["writers"]
+    assert (control["rate_b_s"], control["proof"]) == (0, None)
+    assert 0.1 < control["cpu_share"] <= 1.1
+    for sample in samples.values():
+        (found,) = sample["conditions"]
+        assert sample["elapsed_s"] < found["over_s"] < sample["elapsed_s"] + 10
+        assert found["foreign_cpus"] >= 0
+        assert found["counter"] is None  # nothing passes a device on one host
     assert samples["off"]["writers"] == []
     assert run.state()["state"] == "done"
 
