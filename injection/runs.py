@@ -242,7 +242,7 @@ class BlockRunner:
                 state.ended or (state.rows and state.rows[-1].end_s >= end_s) for state in states
             )
 
-        if result.outcome == "kept":
+        if result.outcome in ("kept", "rejected"):
             await self._hub.wait_for(covered, _LAST_ROWS_S)
             for state in states:
                 if state.ended and state.rows[-1].end_s < end_s:

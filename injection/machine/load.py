@@ -120,12 +120,22 @@ def foreign_s(before: Load, after: Load) -> dict[str, float] | None:
 def _gone_s(
     before: Mapping[int, ProcessTime], after: Mapping[int, ProcessTime]
 ) -> dict[int, float]:
-    """Parent -> time that its children had used before, which have ended since."""
+    """Process -> time that those below it had used before, which have ended since.
+
+    A process that has ended too has passed it on to its own parent.
+    """
+
+    def ended(pid: int) -> bool:
+        now = after.get(pid)
+        return pid in before and (now is None or now.started != before[pid].started)
+
     found: dict[int, float] = {}
     for pid, then in before.items():
-        now = after.get(pid)
-        if now is None or now.started != then.started:
-            found[then.parent] = found.get(then.parent, 0.0) + then.used_s + then.children_s
+        if ended(pid):
+            parent = then.parent
+            while ended(parent):
+                parent = before[parent].parent
+            found[parent] = found.get(parent, 0.0) + then.used_s + then.children_s
     return found
 
 

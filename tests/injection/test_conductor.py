@@ -97,6 +97,48 @@ def test_a_killed_writer_gives_a_rejected_sample_and_the_run_is_repeated(block):
     assert "origin side ended" in on[0]["reason"]
 
 
+def stop_for(pids, length_s):
+    """Stop processes for a while, as somebody else would."""
+    for pid in pids:
+        os.kill(pid, signal.SIGSTOP)
+    time.sleep(length_s)  # the subject of the test, not a wait for a condition
+    for pid in pids:
+        os.kill(pid, signal.SIGCONT)
+
+
+@needs_ucx
+@pytest.mark.slow
+def test_a_writer_that_is_stopped_within_its_window_is_seen_in_the_targets_memory(block):
+    """Its rows come as before, one of them a little late: by `late_rows` it would be accepted."""
+    run = block(
+        arms=["off", "on"],
+        demand=demand(late_rows=10),
+        writes={"message_b": 1 << 20},
+        command=["sh", "-c", f"sleep 4; cat '{MELT}'"],
+    )
+    run.wait_until(lambda: (run.run_dir / "logs/melt/0/0-on-0.out").exists(), 60)
+    stop_for(run.processes(ORIGIN), 1.5)
+    assert run.finish() == 0, run.err
+    (sample,) = (sample for sample in run.samples() if sample["arm"] == "on")
+    assert sample["outcome"] == "rejected"
+    assert "wrote nothing for 1." in sample["reason"]
+    assert "(the target's memory); allowed: 0.5 s" in sample["reason"]
+    assert sample["fom"] == 1.12089  # the first attempt's figure stays known
+    assert 0.5 < sample["writers"][0]["overwritten_share"] < 0.95
+
+
+def test_a_conductor_that_stood_still_accepts_no_run(block):
+    """Of a suspended job neither the time nor the writers' rows can be trusted."""
+    run = block(command=["sh", "-c", f"sleep 1; cat '{MELT}'"])
+    run.wait_until(lambda: (run.run_dir / "logs/melt/0/0-off-0.out").exists(), 60)
+    stop_for(run.processes(), 3.0)  # conductor, agent and application
+    assert run.finish() == 0, run.err
+    (sample,) = run.samples()
+    assert sample["outcome"] == "rejected"
+    assert sample["reason"].startswith("the conductor did not run for ")
+    assert sample["elapsed_s"] > 2.5
+
+
 @pytest.mark.parametrize(
     ("command", "outcome", "reason"),
     [
