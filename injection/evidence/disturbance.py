@@ -11,7 +11,7 @@ from statistics import fmean, median
 from analysis.sample import NodeConditions
 from injection.evidence.counters import Passed, Reading, difference
 from injection.machine import load
-from injection.machine.load import Load
+from injection.machine.load import HostLoad
 from injection.plan import LIMITS, Demand
 
 #: Fewer accepted runs say nothing on the usual frequency.
@@ -28,8 +28,8 @@ def unjudged(limits: Demand) -> str | None:
 
 def conditions(
     node: str,
-    before: Load,
-    after: Load,
+    before: HostLoad,
+    after: HostLoad,
     frequencies_hz: Sequence[float],
     devices_before: tuple[Reading | None, Reading | None],
     devices_after: tuple[Reading | None, Reading | None],

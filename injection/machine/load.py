@@ -1,4 +1,4 @@
-"""Load of this host: processor time of processes that are not the block's, steal, frequency.
+"""HostLoad of this host: processor time of processes that are not the block's, steal, frequency.
 
 Reads /proc and /sys below a root path.
 """
@@ -38,7 +38,7 @@ class ProcessTime:
 
 
 @dataclass(frozen=True)
-class Load:
+class HostLoad:
     """One reading of a host."""
 
     at_s: float
@@ -57,9 +57,9 @@ def read(
     block: str,
     roots: Collection[int],
     exempt: Collection[int] = (),
-    earlier: Load | None = None,
+    earlier: HostLoad | None = None,
     root: Path = Path("/"),
-) -> Load:
+) -> HostLoad:
     """Read the load now.
 
     A process is the block's if its environment has the block's mark, if it is or descends from one
@@ -85,7 +85,7 @@ def read(
         if pid not in own and (pid not in ended or pid in before)
     }
     stolen, total = _stolen(proc)
-    return Load(
+    return HostLoad(
         at_s=at_s,
         foreign=others if _shows_others(proc) else None,
         own={pid: found[pid].started for pid in own},
@@ -95,7 +95,7 @@ def read(
     )
 
 
-def foreign_s(before: Load, after: Load) -> dict[str, float] | None:
+def foreign_s(before: HostLoad, after: HostLoad) -> dict[str, float] | None:
     """Program -> processor time between two readings that foreign processes used, seconds.
 
     A process that started and ended in between counts with the one that waited for it. None if
@@ -139,7 +139,7 @@ def _gone_s(
     return found
 
 
-def steal_share(before: Load, after: Load) -> float | None:
+def steal_share(before: HostLoad, after: HostLoad) -> float | None:
     """Share of the processor time between two readings that the hypervisor took."""
     total = after.total - before.total
     return (after.stolen - before.stolen) / total if total > 0 else None

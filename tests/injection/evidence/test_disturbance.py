@@ -7,7 +7,7 @@ import pytest
 from analysis.sample import NodeConditions
 from injection.evidence import disturbance
 from injection.evidence.counters import Reading
-from injection.machine.load import Load, ProcessTime
+from injection.machine.load import HostLoad, ProcessTime
 from injection.plan import Demand
 
 DEMAND = Demand(foreign_cpus=0.25, steal_share=0.02, frequency_drop=0.1, foreign_share=0.02)
@@ -24,7 +24,7 @@ def test_conditions_between_two_readings():
             7: ProcessTime(1, 1, "stress", used_s, 0.0),
             8: ProcessTime(1, 1, "top", 1.0, 0.0),
         }
-        return Load(at_s, others, {}, frozenset({1}), stolen, total)
+        return HostLoad(at_s, others, {}, frozenset({1}), stolen, total)
 
     devices = [
         (Reading("rdma:a/1", 1000, at_s=5.0), Reading("rdma:a/1", 50, at_s=5.0)),
