@@ -75,7 +75,7 @@ class Observer:
 
     async def end(self) -> Observation:
         """End the watch."""
-        paused = disturbance.paused(*self._pulse.end())
+        paused = disturbance.paused(*self._pulse.end(), self._demand)
         after = await self._hub.watch(dict.fromkeys(self._all, messages.EndWatch()))
         targets = {node: after[node] for node in self._nodes.targets}
         return Observation(

@@ -33,6 +33,8 @@ class Demand:
     #: Longest time within a run in which nothing of a writer may be seen at its origin's device or
     #: in its target's memory, seconds: twice what perftest pauses between its rows.
     silent_s: float = 0.5
+    #: Longest time in a run that the conductor may stand still, or its wall clock jump, seconds.
+    pause_s: float = 1.0
     #: Largest disturbance of a target node, whatever the arm; None is recorded, not judged. Mean
     #: number of hardware threads that foreign processes keep busy: an idle node's daemons take 0.01
     #: to 0.05, one busy process 1.

@@ -224,6 +224,7 @@ class NimcMixin(LayoutMixin):
                 counter_share=site.proof.counter_share,
                 late_rows=site.proof.late_rows,
                 silent_s=site.proof.silent_s,
+                pause_s=site.proof.pause_s,
                 **{name: getattr(self, name) for name in LIMITS},
                 retries=self.retries,
                 run_timeout_s=self.run_timeout_s,

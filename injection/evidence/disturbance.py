@@ -16,8 +16,6 @@ from injection.plan import LIMITS, Demand
 
 #: Fewer accepted runs say nothing on the usual frequency.
 _LEAST_RUNS = 3
-#: Longest time for which the conductor may not have run, or its clocks may disagree, seconds.
-PAUSE_S = 1.0
 
 
 def unjudged(limits: Demand) -> str | None:
@@ -142,14 +140,14 @@ def foreign_bytes(
     )
 
 
-def paused(longest_s: float, clock_s: float) -> str | None:
+def paused(longest_s: float, clock_s: float, limits: Demand) -> str | None:
     """Why a run is rejected in which the conductor stood still, in one line; None if it did not.
 
     `longest_s` is the longest time that it did not run, `clock_s` how much further the wall clock
     moved on than the monotonic one.
     """
-    if longest_s > PAUSE_S:
+    if longest_s > limits.pause_s:
         return f"the conductor did not run for {longest_s:.1f} s"
-    if abs(clock_s) > PAUSE_S:
+    if abs(clock_s) > limits.pause_s:
         return f"the wall clock moved by {clock_s:+.1f} s against the monotonic clock"
     return None

@@ -26,7 +26,9 @@ def refuted(
     """
     for index, record in enumerate(records):
         if record.message_b and index in looked:
-            slowest_b_s = demand.min_share * record.rate_alone_b_s
+            # A device shows parts of a message, memory only all of it.
+            share = demand.min_share if looked[index].memory else 1.0
+            slowest_b_s = share * record.rate_alone_b_s
             message_s = record.message_b / slowest_b_s if slowest_b_s else 0.0
             allowed_s = max(demand.silent_s, _MESSAGES * message_s)
             if fault := silence.fault(looked[index], allowed_s):

@@ -36,7 +36,7 @@ _RUN_S = 15.0
 _ROUNDS = 10
 _WRITE_S = 8
 #: An emulated processor prints rows late, and what it sends again is counted twice.
-_EMULATED = Demand(min_share=0.001, counter_share=0.5, late_rows=10, **UNJUDGED)
+_EMULATED = Demand(min_share=0.001, counter_share=0.5, late_rows=10, pause_s=5, **UNJUDGED)
 #: slurmctld may report the accounting of a job this long after its end.
 _BOOKED_S = 6.0
 

@@ -129,4 +129,4 @@ def test_without_a_counter_or_a_limit_bytes_are_not_judged():
     ],
 )
 def test_a_conductor_that_stood_still(longest_s, clock_s, expected):
-    assert disturbance.paused(longest_s, clock_s) == expected
+    assert disturbance.paused(longest_s, clock_s, DEMAND) == expected

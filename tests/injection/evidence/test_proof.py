@@ -63,6 +63,14 @@ def test_a_pause_between_two_long_messages_is_no_silence():
     assert refuted([long], {0: marks(9, silent_s=6.1)}, DEMAND, alone=True) is not None
 
 
+def test_a_device_shows_parts_of_a_message():
+    """A message of 20 B takes 0.2 s alone: three of them 0.6 s, whatever share is accepted."""
+    sent = Looked(0, "sent by rxe0", 20, 18, 0.65, memory=False)
+    assert refuted([record(1000, message_b=20)], {0: sent}, DEMAND, alone=True) is not None
+    sent = replace(sent, silent_s=0.55)
+    assert refuted([record(1000, message_b=20)], {0: sent}, DEMAND, alone=True) is None
+
+
 def test_a_device_that_counted_less_than_claimed_refutes_too():
     counted = attach([record(1000)], {"n1": Count("net:eth0", 300, 1.0)})
     assert "n1 counted 0.0 MB" in str(refuted(counted, {}, DEMAND, alone=True))
