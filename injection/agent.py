@@ -19,10 +19,11 @@ from injection import messages, processes, wire
 from injection.evidence import counters
 from injection.evidence.binding import EndRole, Placed
 from injection.injectors import INJECTORS
-from injection.injectors.base import PASSES, Fault, LineParser, Row, Writer
+from injection.injectors.base import PASSES, Fault, Injector, LineParser, Row, Writer
 from injection.machine import host, numa
 from injection.pacing import Pacer
 from injection.schedule.origin_side import ScheduleWriter, stand_by
+from injection.watch import Watch, looks_at
 
 #: How often the CPU time of a control is read, seconds.
 USAGE_S = 0.5
@@ -44,10 +45,10 @@ class _End:
     writer: Writer
     role: EndRole
     process: asyncio.subprocess.Process
-    #: NUMA binding that the program does itself (`Injector.own_binding`).
-    own_binding: str
+    injector: Injector
     #: None if the program limits its own rate.
     pacer: Pacer | None
+    rate_b_s: float = 0.0
     tasks: list[asyncio.Task[None]] = field(default_factory=list)
     pacing: asyncio.Task[None] | None = None
 
@@ -56,13 +57,17 @@ class _End:
         """Index of the writer."""
         return self.writer.index
 
+    def rate(self) -> float:
+        """The latest rate that it reported, bytes per second."""
+        return self.rate_b_s
+
     def placed(self) -> Placed:
         """Where its buffers are; unknown if the process has ended."""
         found = numa.buffers_b(self.process.pid, self.writer.message_b)
         return Placed(
             writer=self.index,
             role=self.role,
-            own_binding=self.own_binding,
+            own_binding=self.injector.own_binding(),
             buffers_b={str(node): size_b for node, size_b in found.items()},
             pinned_b=numa.pinned_b(self.process.pid),
         )
@@ -76,6 +81,7 @@ class Agent:
         self._ends: list[_End] = []
         self._sides: list[asyncio.Task[None]] = []
         self._schedule: ScheduleWriter | None = None
+        self._watched: Watch | None = None
 
     async def serve(self) -> None:
         """Carry out orders until the connection is lost. Raises WireError for an invalid order."""
@@ -114,9 +120,10 @@ class Agent:
                 self._schedule = ScheduleWriter(injector, order.part, order.log)
             case messages.Finish():
                 await self._finish(order.timeout_s)
-            case messages.CountBytes():
-                readings = [counters.read(device, order.passed) for device in order.devices]
-                self._send(messages.Counted(counters.total(readings)))
+            case messages.BeginWatch():
+                await self._begin_watch(order)
+            case messages.EndWatch():
+                await self._end_watch()
             case messages.Ping():
                 self._send(messages.Pong(order.sent_s, time.time()))
 
@@ -146,7 +153,7 @@ class Agent:
             return
         paced = role == "origin" and injector.paced_by == "agent" and writer.rate_b_s is not None
         pacer = Pacer(process, writer) if paced else None
-        end = _End(writer, role, process, injector.own_binding(), pacer)
+        end = _End(writer, role, process, injector, pacer)
         parser = injector.parser(writer)
         end.tasks.append(asyncio.create_task(self._watch(end, parser, log)))
         if pacer:
@@ -160,10 +167,12 @@ class Agent:
             end.tasks.append(asyncio.create_task(self._count(end, PASSES[injector.direction][0])))
         self._ends.append(end)
 
-    def _report_rate(self, end: _End, rate_b_s: float) -> None:
-        self._send(messages.RateReport(end.index, time.time(), rate_b_s))
+    def _report_rate(self, end: _End, row: Row) -> None:
+        end.rate_b_s = row.rate_b_s
+        ended_s = time.time() - row.after_s
+        self._send(messages.RateReport(end.index, ended_s, row.rate_b_s, row.over_s))
         if end.pacer:
-            end.pacer.correct(rate_b_s)
+            end.pacer.correct(row.rate_b_s)
 
     def _freeze(self, index: int) -> None:
         """Suspend a passive side that spins although the writes no longer need it."""
@@ -182,7 +191,7 @@ class Agent:
                 meaning = parser.parse(line)
                 if isinstance(meaning, Row):
                     if end.role == "origin":
-                        self._report_rate(end, meaning.rate_b_s)
+                        self._report_rate(end, meaning)
                 elif isinstance(meaning, Fault):
                     fault = fault or meaning.text  # what follows the first is its consequence
         code = await end.process.wait()
@@ -202,7 +211,7 @@ class Agent:
         while end.process.returncode is None:
             await asyncio.sleep(USAGE_S)
             now_s, now_used_s = time.time(), processes.cpu_s(end.process.pid)
-            self._report_rate(end, (now_used_s - used_s) / (now_s - then_s))
+            self._report_rate(end, Row((now_used_s - used_s) / (now_s - then_s)))
             then_s, used_s = now_s, now_used_s
 
     async def _count(self, end: _End, passed: counters.Passed) -> None:
@@ -217,8 +226,26 @@ class Agent:
             now_s, now = time.time(), counters.read(device, passed)
             gone_b = counters.difference(then, now) if now else None
             if gone_b is not None:
-                self._report_rate(end, gone_b / (now_s - then_s))
+                self._report_rate(end, Row(gone_b / (now_s - then_s)))
             then_s, then = now_s, now
+
+    async def _begin_watch(self, order: messages.BeginWatch) -> None:
+        if self._watched:
+            await self._watched.cancel()
+        targets = {end.index: end.process.pid for end in self._ends if end.role == "target"}
+        writers = [
+            looks_at(end.writer, end.injector, targets.get(end.index), end.process.pid, end.rate)
+            for end in self._ends
+            if end.role == "origin" and end.injector.writes
+        ]
+        roots = [os.getpid(), *order.roots]
+        self._watched = Watch(node_name(), order.devices, order.cpus, roots, order.exempt, writers)
+        self._send(messages.Observed(*self._watched.before, None, "", []))
+
+    async def _end_watch(self) -> None:
+        assert self._watched, "begun before"
+        watch, self._watched = self._watched, None
+        self._send(await watch.end())
 
     async def _stand_by(self, order: messages.StandBy) -> None:
         injector, writer = INJECTORS[order.injector], order.writer
@@ -240,6 +267,9 @@ class Agent:
 
     async def _stop(self) -> None:
         """Stop every end, origins first so that targets see them go."""
+        if self._watched:
+            await self._watched.cancel()
+            self._watched = None
         if self._schedule:
             await self._schedule.finish(0.0)
             self._schedule = None

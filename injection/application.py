@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from analysis.sample import Outcome, TimetableRecord
+from analysis.sample import NodeConditions, Outcome, TimetableRecord
 from injection import processes
 from injection.fom import Fom, FomError, require_ranks
 from injection.hub import Hub, WriterState
@@ -33,6 +33,7 @@ class RunResult:
     lead_in_s: float | None = None
     fom: Fom | None = None
     timetable: TimetableRecord | None = None
+    conditions: list[NodeConditions] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
     def fail(self, outcome: Outcome, reason: str) -> None:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import secrets
 import signal
 import sys
 import time
@@ -22,11 +23,11 @@ from pathlib import Path
 from analysis.sample import Sample
 from injection import allocation, processes, wire
 from injection.allocation import Allocation, AllocationError
-from injection.evidence import claims
 from injection.evidence.rates import rate_alone
 from injection.hub import AgentGoneError, Hub, HubError
 from injection.injectors import INJECTORS
 from injection.machine import versions
+from injection.machine.load import BLOCK_VARIABLE
 from injection.plan import BlockPlan
 from injection.readers import Readers
 from injection.runs import BlockRunner, Run
@@ -160,9 +161,9 @@ async def _measure_alone(
     # The first row ramps up: it counts neither for the rate alone nor for the device count.
     complete = await hub.wait_for(rows(0), timeout_s)
     ramp_s = time.monotonic() - started_s
-    before = await runner.count(writes)
+    await runner.observer.begin([])
     complete = complete and await hub.wait_for(rows(_ALONE_ROWS), timeout_s)
-    runner.counted_alone[writes] = claims.passed(before, await runner.count(writes))
+    runner.counted_alone[writes] = runner.counted(writes, await runner.observer.end())
     stopping_s = time.monotonic()
     await hub.stop()
     # Between two runs, the first one's writers report a last row and stop; then the second's start.
@@ -245,6 +246,7 @@ def main(plan: BlockPlan, readers: Readers) -> None:
     Exit status: 0 done, 1 the block could not be finished, 3 the machine failed.
     """
     processes.become_subreaper()
+    os.environ[BLOCK_VARIABLE] = secrets.token_hex(8)  # inherited by everything that it starts
     logs = Path(plan.nimc_dir) / "logs" / plan.case / str(plan.block)
     started_s = time.time()
     try:

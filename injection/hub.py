@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,14 +15,16 @@ from injection import messages, wire
 from injection.agent import USAGE_S
 from injection.clock import Exchange, Offset, measure
 from injection.evidence.binding import EndRole, Placed
-from injection.evidence.counters import Passed, Reading
 from injection.evidence.rates import Seen
 from injection.injectors.base import Injector, Writer
+from injection.messages import Observed as Observed
 from injection.messages import Written as Written
 from injection.schedule.origin_side import Part
 
 #: Round trips for one measurement of a clock offset.
 _PINGS = 8
+#: How long an agent may take to read the processes of its node, seconds.
+_WATCH_S = 30.0
 
 
 class HubError(Exception):
@@ -58,9 +60,8 @@ class _Link:
     exchanges: list[Exchange] = field(default_factory=list)
     clock: Offset | None = None
     stopped: bool = True
-    #: The last reading of its devices, and whether a reading is pending.
-    reading: Reading | None = None
-    counting: bool = False
+    #: What it observed last; None while an answer is pending.
+    observed: Observed | None = None
     #: Placement of the buffers of the ends that it stopped last.
     placed: list[Placed] = field(default_factory=list)
     #: The writes that it made of its part of a timetable.
@@ -215,22 +216,15 @@ class Hub:
             raise HubError("an agent did not stop its writers within 30 s")
         return [end for link in busy for end in link.placed]
 
-    async def count(
-        self, targets: list[str], devices: list[str], passed: Passed
-    ) -> dict[str, Reading | None]:
-        """Target -> bytes that its devices have received or sent, summed.
-
-        None if there are no devices, or one of them has no counter.
-        """
-        if not devices:
-            return dict.fromkeys(targets)
-        links = [self._links[node] for node in targets]
+    async def watch(self, orders: Mapping[str, messages.Order]) -> dict[str, Observed]:
+        """Begin or end a watch: node -> its order, and what each of them answers."""
+        links = [self._links[node] for node in orders]
         for link in links:
-            link.counting = True
-            link.send(messages.CountBytes(devices, passed))
-        if not await self.wait_for(lambda: not any(link.counting for link in links), 10.0):
-            raise HubError("an agent did not read its devices within 10 s")
-        return {link.node: link.reading for link in links}
+            link.observed = None
+            link.send(orders[link.node])
+        if not await self.wait_for(lambda: all(link.observed for link in links), _WATCH_S):
+            raise HubError(f"an agent did not read its node's load within {_WATCH_S:.0f} s")
+        return {link.node: link.observed for link in links if link.observed}
 
     def close(self) -> None:
         """Close all connections; agents exit when theirs is closed."""
@@ -275,8 +269,8 @@ class Hub:
                 self._pong(link, report)
             case messages.WritersStopped():
                 link.placed, link.stopped = report.placed, True
-            case messages.Counted():
-                link.reading, link.counting = report.reading, False
+            case messages.Observed():
+                link.observed = report
             case messages.Written():
                 link.written = report
             case messages.Listening() | messages.RateReport() | messages.Ended():
@@ -297,10 +291,16 @@ class Hub:
                     target = self._links[state.writer.target]
                     target.send(messages.FreezeTarget(state.writer.index))
                 end_s = report.time_s - link.offset_s
-                start_s = state.rows[-1].end_s if state.rows else end_s - state.row_s
-                state.rows.append(Seen(start_s, end_s, report.rate_b_s))
+                state.rows.append(self._seen(state, end_s, report))
             case messages.Ended():
                 state.ended = state.ended or f"{report.role} side ended: {report.why}"
+
+    @staticmethod
+    def _seen(state: WriterState, end_s: float, report: messages.RateReport) -> Seen:
+        """A row in our time. It does not start before the end of the previous one."""
+        previous_s = state.rows[-1].end_s if state.rows else end_s - state.row_s
+        start_s = previous_s if report.over_s is None else max(end_s - report.over_s, previous_s)
+        return Seen(start_s, end_s, report.rate_b_s)
 
     def _pong(self, link: _Link, pong: messages.Pong) -> None:
         link.exchanges.append(Exchange(pong.sent_s, pong.now_s, pong.now_s, time.time()))

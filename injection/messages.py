@@ -13,9 +13,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields, is_dataclass
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
+from analysis.sample import NodeConditions
 from injection.evidence.binding import EndRole, Placed
-from injection.evidence.counters import Passed, Reading
+from injection.evidence.counters import Reading
 from injection.evidence.schedule import Done
+from injection.evidence.silence import Looked
 from injection.injectors.base import Writer
 from injection.schedule.origin_side import Part
 from injection.wire import WireError
@@ -72,11 +74,22 @@ class Finish:
 
 
 @dataclass(frozen=True)
-class CountBytes:
-    """Read the byte counters of these devices; answered by `Counted`."""
+class BeginWatch:
+    """Watch this node and its writers until `EndWatch`; answered by `Observed`."""
 
+    #: RDMA devices or network interfaces to count.
     devices: list[str]
-    passed: Passed
+    #: CPUs of the application, whose frequency is read; empty for all.
+    cpus: list[int]
+    #: PIDs of processes here that are the block's, with what descends from them; and of processes
+    #: that are exempt by themselves.
+    roots: list[int]
+    exempt: list[int]
+
+
+@dataclass(frozen=True)
+class EndWatch:
+    """Watch no more; answered by `Observed`."""
 
 
 @dataclass(frozen=True)
@@ -116,6 +129,8 @@ class RateReport:
     writer: int
     time_s: float
     rate_b_s: float
+    #: Length of the interval, seconds; None: since the previous one.
+    over_s: float | None
 
 
 @dataclass(frozen=True)
@@ -135,10 +150,16 @@ class WritersStopped:
 
 
 @dataclass(frozen=True)
-class Counted:
-    """Sum of the requested counters; None if one of the devices has none."""
+class Observed:
+    """Where the counters of the devices are; at the end also what was seen since the beginning."""
 
-    reading: Reading | None
+    #: Sum over the devices; None if one of them has no counter.
+    received: Reading | None
+    sent: Reading | None
+    conditions: NodeConditions | None
+    #: The foreign program that used most processor time; empty if there is none.
+    busiest: str
+    looked: list[Looked]
 
 
 @dataclass(frozen=True)
@@ -151,9 +172,10 @@ class Written:
 
 
 Order = (
-    StartEnd | FreezeTarget | StopWriters | StandBy | Perform | Finish | CountBytes | Ping
+    StartEnd | FreezeTarget | StopWriters | StandBy | Perform | Finish | BeginWatch | EndWatch
+    | Ping
 )  # fmt: skip
-Report = Hello | Pong | Listening | RateReport | Ended | WritersStopped | Counted | Written
+Report = Hello | Pong | Listening | RateReport | Ended | WritersStopped | Observed | Written
 
 
 def encode(message: Order | Report) -> list[Any]:

@@ -11,13 +11,15 @@ from analysis.sample import Sample, WriterRecord
 from injection import allocation, application
 from injection.allocation import Allocation
 from injection.application import Files, RunResult
-from injection.evidence import binding, claims
+from injection.evidence import binding, claims, disturbance, proof
 from injection.evidence.claims import Count
 from injection.evidence.rates import at_speed, judge
+from injection.evidence.silence import Looked
 from injection.hub import Hub, WriterState
 from injection.injectors import INJECTORS
 from injection.injectors.base import PASSES, Injector
 from injection.lead_in import LeadIn
+from injection.observation import Observation, Observer
 from injection.plan import BlockPlan
 from injection.readers import CountersError, Readers
 from injection.schedule import short_writes
@@ -72,6 +74,8 @@ class BlockRunner:
         self._logs = logs
         self._provenance = provenance
         self._readers = readers
+        note = disturbance.unjudged(plan.demand)
+        self._unjudged = [note] if note else []
         self._turn = 0
         self._longest_s = 0.0
         self.lead_in = LeadIn()
@@ -81,6 +85,7 @@ class BlockRunner:
             for writes in scheduled
             if writes.scheduled
         }
+        self.observer = Observer(plan, nodes, hub)
         #: Rate alone of each writer, bytes per second (for a control: share of a core).
         self.alone: dict[Writes, list[float]] = {}
         #: Target -> bytes that its device counted during that measurement.
@@ -114,6 +119,8 @@ class BlockRunner:
             self.lead_in.ended(time.time())
         key = self._key(run)
         counters = self._counters(run, result)
+        if result.outcome == "kept":
+            self.observer.accept(result.conditions)
         return MeasuredRun(
             self._sample(key, run, result, records), [{"key": key, **row} for row in counters]
         )
@@ -124,15 +131,15 @@ class BlockRunner:
         injector = INJECTORS[writes.injector]
         states = await self._writers_at_speed(writes, result)
         counts: dict[str, Count] = {}
+        looked: dict[int, Looked] = {}
         if result.outcome == "kept":
-            before = await self.count(writes)
-            await self._application(run, result, states)
-            counts = claims.passed(before, await self.count(writes))
+            seen = await self._application(run, result, states)
+            counts, looked = self.counted(writes, seen), seen.looked
             await self._last_rows(states, result)
         ends = await self._hub.stop()
         judged = self._judge(writes, injector, states, result)
         records = claims.attach(judged, counts, self.counted_alone.get(writes))
-        self._compare_with_counts(records, result)
+        records = self._prove(records, looked, result)
         records = binding.attach(records, ends)
         if fault := binding.misplaced(records):
             result.fail("rejected", fault)
@@ -162,17 +169,14 @@ class BlockRunner:
             result.fail("injector_never_ready", begun)
             return []
         await self._lead_in([])
-        before = await self.count(writes)
-        await self._application(run, result, [])
-        counts = claims.passed(before, await self.count(writes))
+        counts = self.counted(writes, await self._application(run, result, []))
         path = self._stem(run).with_name(f"{self._stem(run).name}.writes.json")
         seen = await schedule.end(begun, result.window_s, path)
         result.timetable = seen.record
         if seen.reason:
             result.fail("rejected", seen.reason)
         records = claims.attach(seen.writers, claims.with_total(counts, self._nodes.targets))
-        self._compare_with_counts(records, result)
-        return records
+        return self._prove(records, {}, result)
 
     async def _writers_at_speed(self, writes: Writes, result: RunResult) -> list[WriterState]:
         demand, alone = self._plan.demand, self.alone[writes]
@@ -206,7 +210,10 @@ class BlockRunner:
         left_s = self.lead_in.left_s(time.time())
         await self._hub.wait_for(lambda: any(state.ended for state in states), left_s)
 
-    async def _application(self, run: Run, result: RunResult, states: list[WriterState]) -> None:
+    async def _application(
+        self, run: Run, result: RunResult, states: list[WriterState]
+    ) -> Observation:
+        """Run the application, observed; the run is rejected if it was disturbed."""
         targets, start = self._nodes.targets, run.treatment.start
         values = {
             "{targets}": ",".join(targets),
@@ -214,11 +221,25 @@ class BlockRunner:
             "{slots}": ",".join(f"{node}:{start.ranks_per_node}" for node in targets),
         }
         timeout_s = self._plan.demand.run_timeout_s
+        await self.observer.begin(start.cpus)
         await application.run(start, values, self._files(run), result, self._hub, states, timeout_s)
+        seen = await self.observer.end()
+        result.conditions = seen.conditions
         result.lead_in_s = self.lead_in.of(result.start_s)
         self.lead_in.ended(result.window_s[1])
         self._longest_s = max(self._longest_s, result.elapsed_s)
         application.read_fom(start, self._files(run), result, self._readers)
+        if fault := self.observer.fault(seen, _is_silent(run.treatment), self._alone_b_s()):
+            result.fail("rejected", fault)
+        return seen
+
+    def _alone_b_s(self) -> float:
+        """The highest rate of all writers of a treatment together, without an application."""
+        rates_b_s = [each.alone_b_s for each in self.schedules.values()]
+        rates_b_s += [
+            sum(rates) for writes, rates in self.alone.items() if INJECTORS[writes.injector].writes
+        ]
+        return max(rates_b_s, default=0.0)
 
     def _counters(self, run: Run, result: RunResult) -> list[dict[str, Any]]:
         """What the treatment's tool counted; the run is rejected if counters are missing."""
@@ -240,7 +261,7 @@ class BlockRunner:
                 state.ended or (state.rows and state.rows[-1].end_s >= end_s) for state in states
             )
 
-        if result.outcome == "kept":
+        if result.outcome in ("kept", "rejected"):
             await self._hub.wait_for(covered, _LAST_ROWS_S)
             for state in states:
                 if state.ended and state.rows[-1].end_s < end_s:
@@ -277,26 +298,28 @@ class BlockRunner:
                     rate_min_b_s=factor * seen.rate_min_b_s,
                     bytes_b=factor * seen.bytes_b,
                     buffer_node=state.writer.buffer_node,
+                    observed_share=seen.observed_share,
+                    unobserved_s=seen.unobserved_s,
+                    cpu_share=None if injector.writes else seen.rate_b_s,
                 )
             )
         return records
 
-    async def count(self, writes: Writes) -> claims.Readings:
-        """Counter readings of the targets' devices; empty if the writes pass no device."""
-        if not writes.devices or self._plan.origin_policy == "same_host":
-            return {}
-        passed = PASSES[INJECTORS[writes.injector].direction][1]
-        return await self._hub.count(self._nodes.targets, list(writes.devices), passed)
+    def counted(self, writes: Writes, seen: Observation) -> dict[str, Count]:
+        """Target -> bytes that its devices counted; empty if the writes pass none."""
+        return seen.counts[PASSES[INJECTORS[writes.injector].direction][1]]
 
-    def _compare_with_counts(self, records: list[WriterRecord], result: RunResult) -> None:
-        if self._plan.origin_policy == "same_host":
-            return
-        if result.outcome == "kept" and (note := claims.unproven(records)):
-            result.notes = [*result.notes, note]
-        share = self._plan.demand.counter_share
+    def _prove(
+        self, records: list[WriterRecord], looked: dict[int, Looked], result: RunResult
+    ) -> list[WriterRecord]:
+        """The records with their proof; the run is rejected if something refutes them."""
         alone = len(self._nodes.targets) == 1
-        if fault := claims.disagreement(records, share, alone):
+        if fault := proof.refuted(records, looked, self._plan.demand, alone):
             result.fail("rejected", fault)
+        records = proof.attach(records, looked)
+        if result.outcome == "kept" and (note := proof.unproven(records, looked)):
+            result.notes = [*result.notes, note]
+        return records
 
     def _stem(self, run: Run) -> Path:
         return self._logs / f"{run.pair}-{run.treatment.name}-{run.attempt}"
@@ -335,9 +358,16 @@ class BlockRunner:
             fom_extra=fom.extra if fom else {},
             writers=records,
             timetable=result.timetable,
-            notes=[*plan.notes, *treatment.notes, *result.notes],
+            notes=[*plan.notes, *treatment.notes, *result.notes, *self._unjudged],
             role=treatment.role,
             baseline=treatment.baseline,
             factors=treatment.factors,
             lead_in_s=result.lead_in_s,
+            conditions=result.conditions,
         )
+
+
+def _is_silent(treatment: Treatment) -> bool:
+    """Whether nothing writes in its runs."""
+    writes = treatment.writes
+    return writes is None or not INJECTORS[writes.injector].writes or writes.scheduled == 0

@@ -32,7 +32,7 @@ from analysis.estimate import Result, results
 from analysis.pairs import pairless
 from analysis.reference import bounds
 from injection.machine import machine, versions
-from injection.plan import BlockPlan, Demand, ShortWrites
+from injection.plan import LIMITS, BlockPlan, Demand, ShortWrites
 from injection.treatment import Treatment
 from reframe_tests import foreign, slurm
 from reframe_tests.layout import LayoutMixin
@@ -86,6 +86,15 @@ class NimcMixin(LayoutMixin):
 
     #: How often a rejected run is repeated.
     retries = variable(int, value=Demand.retries)
+
+    #: Largest disturbance of an accepted run, whatever its arm; None records it only: hardware
+    #: threads that foreign processes keep busy, the share of time that the hypervisor takes, how
+    #: far the cores' frequency is below the usual one, and bytes that pass the writers' device
+    #: although nothing writes, as a share of the writers' rate alone.
+    foreign_cpus = variable(float, type(None), value=Demand.foreign_cpus)
+    steal_share = variable(float, type(None), value=Demand.steal_share)
+    frequency_drop = variable(float, type(None), value=Demand.frequency_drop)
+    foreign_share = variable(float, type(None), value=Demand.foreign_share)
 
     #: Time limit of one run of the application, seconds.
     run_timeout_s = variable(float, value=Demand.run_timeout_s)
@@ -218,6 +227,9 @@ class NimcMixin(LayoutMixin):
                 min_share=self.min_share,
                 counter_share=site.proof.counter_share,
                 late_rows=site.proof.late_rows,
+                silent_s=site.proof.silent_s,
+                pause_s=site.proof.pause_s,
+                **{name: getattr(self, name) for name in LIMITS},
                 retries=self.retries,
                 run_timeout_s=self.run_timeout_s,
             ),

@@ -12,6 +12,7 @@ from analysis.sample import Level
 from campaigns.planning import sweep
 from campaigns.request.cases import treatments
 from campaigns.request.schema import Campaign, Entry, Pairs
+from injection.plan import LIMITS
 from reframe_tests.crossing import Crossed, as_text, cells_as_text, level_text
 
 #: Placeholder in planned commands for the folder of a run that has no name yet.
@@ -231,6 +232,7 @@ def command(
         "rate": campaign.injector.rate,
         "min_share": campaign.verify.min_share,
         "retries": campaign.verify.retries,
+        **{name: getattr(campaign.verify, name) for name in LIMITS},
         "run_timeout_s": campaign.run_timeout,
     }
     return [
@@ -258,4 +260,5 @@ def _system(site: Site) -> str:
 
 def _assignments(check: str, settings: dict[str, Any]) -> Iterator[str]:
     for name, value in settings.items():
-        yield from ("-S", f"{check}.{name}={level_text(value)}")
+        text = "@none" if value is None else level_text(value)
+        yield from ("-S", f"{check}.{name}={text}")

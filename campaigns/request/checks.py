@@ -33,6 +33,9 @@ GOVERNED = frozenset(
         "case",
         "exclude",
         "factors",
+        "foreign_cpus",
+        "foreign_share",
+        "frequency_drop",
         "injector",
         "message",
         "min_share",
@@ -43,6 +46,7 @@ GOVERNED = frozenset(
         "retries",
         "run_timeout_s",
         "seed",
+        "steal_share",
         "workload",
     }
 )

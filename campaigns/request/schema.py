@@ -233,7 +233,7 @@ class InjectorChoice(_Part):
 
 
 class Verify(_Part):
-    """What a run with writers must fulfil to be accepted."""
+    """What a run must fulfil to be accepted: writes, and silence around it."""
 
     min_share: float = Field(
         default=Demand.min_share,
@@ -243,6 +243,30 @@ class Verify(_Part):
     )
     retries: int = Field(
         default=Demand.retries, ge=0, le=100, description="a whole number from 0 to 100"
+    )
+    #: Limits of disturbance, for runs of every arm.
+    foreign_cpus: float | None = Field(
+        default=Demand.foreign_cpus,
+        ge=0,
+        description="null, or a number from 0: hardware threads that foreign processes keep busy",
+    )
+    steal_share: float | None = Field(
+        default=Demand.steal_share,
+        ge=0,
+        le=1,
+        description="null, or a number from 0 to 1: share of the time that the hypervisor takes",
+    )
+    frequency_drop: float | None = Field(
+        default=Demand.frequency_drop,
+        ge=0,
+        le=1,
+        description="null, or a number from 0 to 1: how far the frequency is below the usual one",
+    )
+    foreign_share: float | None = Field(
+        default=Demand.foreign_share,
+        ge=0,
+        le=1,
+        description="null, or a number from 0 to 1: foreign bytes, as a share of the rate alone",
     )
 
 

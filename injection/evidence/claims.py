@@ -69,33 +69,30 @@ def attach(
     return [attached(record) for record in records]
 
 
-def unproven(records: list[WriterRecord]) -> str | None:
-    """A note if no device confirms the writers' own reports; None if all targets counted."""
-    targets = dict.fromkeys(r.target for r in records if r.message_b and r.counted_b is None)
-    if not targets:
-        return None
-    who = "the targets" if MANY in targets else ", ".join(targets)
-    return f"no device counted what arrived at {who}: only the writers report the writes"
-
-
 def disagreement(records: list[WriterRecord], share: float, alone: bool) -> str | None:
     """Why claim and count disagree, in one line; None if they agree, or nothing was counted.
 
-    A count may exceed the claim by any amount unless the writers are `alone` on the device, since
-    the application's own messages pass it too.
+    A claim is of the time that the writer's rows cover; what it wrote in the rest is unknown, from
+    nothing to its rate. A count may exceed the claim by any amount unless the writers are `alone`
+    on the device, since the application's own messages pass it too.
     """
     claimed: dict[str, float] = {}
+    at_most: dict[str, float] = {}
     for record in records:
         if record.counted_b is not None:
+            most_b = record.bytes_b / (record.observed_share or 1.0)
             claimed[record.target] = claimed.get(record.target, 0.0) + record.bytes_b
+            at_most[record.target] = at_most.get(record.target, 0.0) + most_b
     for record in records:
         if record.counted_b is None or not (claim := claimed.get(record.target)):
             continue
-        ratio = record.counted_b / claim
-        if ratio < 1 - share or (alone and ratio > 1 + share):
+        most_b = at_most[record.target]
+        too_many = alone and record.counted_b > (1 + share) * most_b
+        if record.counted_b < (1 - share) * claim or too_many:
             who = "all targets together" if record.target == MANY else record.target
+            upto = "" if most_b == claim else f" to {most_b / 1e6:.1f}"
             return (
-                f"{who} counted {record.counted_b / 1e6:.1f} MB ({record.counter}), but"
-                f" the writers claim {claim / 1e6:.1f} MB; allowed difference: {share:.0%}"
+                f"{who} counted {record.counted_b / 1e6:.1f} MB ({record.counter}), but the"
+                f" writers claim {claim / 1e6:.1f}{upto} MB; allowed difference: {share:.0%}"
             )
     return None

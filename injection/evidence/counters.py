@@ -18,6 +18,7 @@ from injection.machine import devices
 
 #: Direction of the bytes, seen from the host of the device.
 Passed = Literal["received", "sent"]
+DIRECTIONS: tuple[Passed, ...] = ("received", "sent")
 
 #: Unit of port_rcv_data and port_xmit_data, bytes (InfiniBand specification, PortCounters).
 _WORD_B = 4
@@ -60,6 +61,11 @@ def read(
     interface = devices.interface_of(device, root / "sys")
     total = _interface_b(root / "proc/net/dev", interface, _NET[passed])
     return None if total is None else Reading(f"net:{interface}", total, at_s=time.monotonic())
+
+
+def read_all(named: Sequence[str], passed: Passed) -> Reading | None:
+    """The sum over these devices; None if there are none, or one has no counter."""
+    return total([read(device, passed) for device in named])
 
 
 def total(readings: Sequence[Reading | None]) -> Reading | None:

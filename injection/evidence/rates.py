@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from statistics import median
 
 
 @dataclass(frozen=True)
 class Seen:
-    """A row that a writer reported: its rate over (start_s, end_s], Unix time."""
+    """A row that a writer reported: its rate over (start_s, end_s], Unix time.
+
+    A program may pause between rows: what is written from the end of one to the start of the next
+    is in none.
+    """
 
     start_s: float
     end_s: float
@@ -17,11 +22,17 @@ class Seen:
 
 @dataclass(frozen=True)
 class Judgement:
-    """What a writer did within a window; `reason` says why it is rejected, None if accepted."""
+    """What a writer did within a window; `reason` says why it is rejected, None if accepted.
+
+    Rates and bytes are of the time that rows cover.
+    """
 
     rate_b_s: float
     rate_min_b_s: float
     bytes_b: float
+    #: Share of the window that rows cover, and the longest time within it that none does, seconds.
+    observed_share: float
+    unobserved_s: float
     reason: str | None
 
 
@@ -46,16 +57,17 @@ def judge(
 ) -> Judgement:
     """Check rows against the application's window [start_s, end_s].
 
-    Rows must cover the whole window, none may be late by more than `late_rows` intervals, and
-    each must show at least `min_share` of the rate alone.
+    Rows must come before, during and after the window, none later than `late_rows` intervals after
+    the previous one, and each must show at least `min_share` of the rate alone.
     """
     inside = [row for row in rows if row.end_s > start_s and row.start_s < end_s]
     if not inside or end_s <= start_s:
-        return Judgement(0.0, 0.0, 0.0, "wrote nothing within the window")
+        why = "reported no row within" if _around(rows, start_s, end_s) else "wrote nothing within"
+        return Judgement(0.0, 0.0, 0.0, 0.0, max(end_s - start_s, 0.0), f"{why} the window")
     spans = [min(row.end_s, end_s) - max(row.start_s, start_s) for row in inside]
     bytes_b = sum(row.rate_b_s * span for row, span in zip(inside, spans, strict=True))
     slowest = min(inside, key=lambda row: row.rate_b_s)
-    reason = _gap(inside, start_s, end_s, late_rows * row_s)
+    reason = _gap(rows, start_s, end_s, late_rows * row_s)
     if (reason is None and slowest.rate_b_s < min_share * alone_b_s) or slowest.rate_b_s <= 0:
         at_s = max(slowest.start_s - start_s, 0.0)
         share = slowest.rate_b_s / alone_b_s if alone_b_s else 0.0
@@ -63,15 +75,36 @@ def judge(
             f"wrote at {share:.0%} of its rate alone from second {at_s:.1f} of the window;"
             f" at least {min_share:.0%} is required"
         )
-    return Judgement(bytes_b / sum(spans), slowest.rate_b_s, bytes_b, reason)
+    return Judgement(
+        rate_b_s=bytes_b / sum(spans),
+        rate_min_b_s=slowest.rate_b_s,
+        bytes_b=bytes_b,
+        observed_share=min(sum(spans) / (end_s - start_s), 1.0),
+        unobserved_s=_longest_gap_s(inside, start_s, end_s),
+        reason=reason,
+    )
 
 
-def _gap(inside: list[Seen], start_s: float, end_s: float, late_s: float) -> str | None:
-    if inside[0].start_s > start_s:
-        return f"started {inside[0].start_s - start_s:.2f} s late"
-    if inside[-1].end_s < end_s:
-        return f"stopped {end_s - inside[-1].end_s:.2f} s before the application ended"
-    silent = max(row.end_s - row.start_s for row in inside)
-    if silent > late_s:
-        return f"reported nothing for {silent:.1f} s"
-    return None
+def _around(rows: list[Seen], start_s: float, end_s: float) -> bool:
+    """Whether there are rows before and after the window."""
+    return bool(rows) and rows[0].start_s <= start_s < end_s <= rows[-1].end_s
+
+
+def _longest_gap_s(inside: list[Seen], start_s: float, end_s: float) -> float:
+    """Longest time within the window that none of the rows covers, seconds."""
+    ends_s = [start_s, *(row.end_s for row in inside)]
+    starts_s = [*(row.start_s for row in inside), end_s]
+    return max(max(to_s - from_s for from_s, to_s in zip(ends_s, starts_s, strict=True)), 0.0)
+
+
+def _gap(rows: list[Seen], start_s: float, end_s: float, late_s: float) -> str | None:
+    if rows[0].start_s > start_s:
+        return f"started {rows[0].start_s - start_s:.2f} s late"
+    if rows[-1].end_s < end_s:
+        return f"stopped {end_s - rows[-1].end_s:.2f} s before the application ended"
+    ends_s = [rows[0].start_s, *(row.end_s for row in rows)]
+    # Between the ends of two rows, so that it is known for all of the second one.
+    silent_s = max(
+        to_s - from_s for from_s, to_s in pairwise(ends_s) if to_s > start_s and from_s < end_s
+    )
+    return f"reported nothing for {silent_s:.1f} s" if silent_s > late_s else None

@@ -51,6 +51,10 @@ class Row:
     """
 
     rate_b_s: float
+    #: Length of the interval, seconds; None: since the previous row.
+    over_s: float | None = None
+    #: How long after the interval the program prints it, seconds.
+    after_s: float = 0.0
 
 
 @dataclass(frozen=True)

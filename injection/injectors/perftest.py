@@ -28,7 +28,7 @@ _FAULT = re.compile(
 )
 #: The program refuses to write fewer messages.
 _LEAST_MESSAGES = 5
-#: Before printing a short write's row the program measures the clock's frequency: it waits 200
+#: Before printing a row the program measures the clock's frequency: it waits 200
 #: times, for 100, 110, 120, ... microseconds.
 _FREQUENCY_S = sum(100 + 10 * i for i in range(200)) / 1e6
 #: How long a throttled writer writes, seconds: longer than any run.
@@ -57,9 +57,11 @@ class _Parser:
             iterations, average = int(row[2]), float(row[4])
             if row[6].strip():
                 return Fault(row[6].strip())  # appended to the row of a client without its server
+            rate_b_s = average * self._unit_b_s
             if self._short:
-                return Total(iterations, average * self._unit_b_s, _FREQUENCY_S)
-            return Row(average * self._unit_b_s)
+                return Total(iterations, rate_b_s, _FREQUENCY_S)
+            over_s = int(row[1]) * iterations / rate_b_s if rate_b_s else None
+            return Row(rate_b_s, over_s, _FREQUENCY_S)
         return Fault(line.strip()) if _FAULT.search(line) else None
 
 

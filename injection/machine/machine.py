@@ -60,6 +60,10 @@ class Proof(_Record):
     counter_share: Annotated[float, Field(gt=0)] = Demand.counter_share
     #: A report later than this many of its intervals means that the writer stalled.
     late_rows: Annotated[float, Field(ge=1)] = Demand.late_rows
+    #: Longest time within a run in which nothing of a writer may be seen.
+    silent_s: _Duration = Field(default=Demand.silent_s, alias="silent", gt=0)
+    #: Longest time within a run in which the conductor may stand still.
+    pause_s: _Duration = Field(default=Demand.pause_s, alias="pause", gt=0)
     #: How late or early a short write may start or end, seconds, and the share of the planned
     #: writing that may be missing or be beyond the plan (docs/scale.md says where both come from).
     write_tolerance_s: _Duration = Field(

@@ -93,6 +93,11 @@ class ScheduleControl:
         #: Time from its beginning until all writers were writing, the longest seen, seconds.
         self.start_up_s = 0.0
 
+    @property
+    def alone_b_s(self) -> float:
+        """Rate of all its writers together, without an application; 0 before the rehearsal."""
+        return self._writers * self._shape.rate_alone_b_s if self._shape else 0.0
+
     async def rehearse(self, turn: int, logs: Path) -> str | None:
         """Find the size of a write of the requested length. Returns why that failed, else None."""
         if self._shape:

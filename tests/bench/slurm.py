@@ -24,6 +24,7 @@ from reframe_tests import slurm
 from tests.bench import BenchRow
 from tests.bench import _minicluster as mini
 from tests.injection.treatments import treatments
+from tests.undisturbed import UNJUDGED
 
 _COMMAND = "python -m tests.bench slurm"
 _ORIGINS = Origins(policy="hetjob", partition="origin")
@@ -35,7 +36,7 @@ _RUN_S = 15.0
 _ROUNDS = 10
 _WRITE_S = 8
 #: An emulated processor prints rows late, and what it sends again is counted twice.
-_EMULATED = Demand(min_share=0.001, counter_share=0.5, late_rows=10)
+_EMULATED = Demand(min_share=0.001, counter_share=0.5, late_rows=10, pause_s=5, **UNJUDGED)
 #: slurmctld may report the accounting of a job this long after its end.
 _BOOKED_S = 6.0
 
@@ -92,7 +93,7 @@ def _samples(folder: Path) -> list[dict[str, Any]]:
 def _cost() -> list[BenchRow]:
     """Two blocks at a time on 4 nodes, each with one target and one origin."""
     with mini.minicluster("--nodes", "4", "--origins", "2") as folder:
-        demand = Demand(min_share=0.001, retries=0)
+        demand = Demand(min_share=0.001, retries=0, **UNJUDGED)
         plans = [
             _plan(
                 folder,

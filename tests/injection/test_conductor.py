@@ -9,6 +9,7 @@ import pytest
 from injection.injectors import INJECTORS
 from injection.plan import Demand, ShortWrites
 from tests.injection.conftest import MELT
+from tests.undisturbed import UNJUDGED
 
 needs_ucx = pytest.mark.skipif(
     INJECTORS["ucx"].missing() is not None, reason=f"ucx: {INJECTORS['ucx'].missing()}"
@@ -18,7 +19,11 @@ ORIGIN = "ucp_put_bw"
 
 def demand(**changes):
     return Demand(
-        **{"min_share": 0.01, "retries": 0, "ready_timeout_s": 30, "run_timeout_s": 30, **changes}
+        **{
+            **{"min_share": 0.01, "retries": 0, "ready_timeout_s": 30, "run_timeout_s": 30},
+            **UNJUDGED,
+            **changes,
+        }
     )
 
 
@@ -43,7 +48,17 @@ def test_a_pair_of_all_arms(block):
     lead_ins = [sample["lead_in_s"] for sample in samples.values()]
     assert min(lead_ins) > 1.0
     assert max(lead_ins) - min(lead_ins) < 0.2 * max(lead_ins)
-    assert samples["spin"]["writers"][0]["rate_b_s"] == 0
+    # An independent look at the target's memory: marks were overwritten, as writes do.
+    assert (writer["proof"], writer["overwritten_share"]) == ("memory", 1.0)
+    assert writer["observed_share"] == pytest.approx(1.0)
+    (control,) = samples["spin"]["writers"]
+    assert (control["rate_b_s"], control["proof"]) == (0, None)
+    assert 0.1 < control["cpu_share"] <= 1.1
+    for sample in samples.values():
+        (found,) = sample["conditions"]
+        assert sample["elapsed_s"] < found["over_s"] < sample["elapsed_s"] + 10
+        assert found["foreign_cpus"] >= 0
+        assert found["counter"] is None  # nothing passes a device on one host
     assert samples["off"]["writers"] == []
     assert run.state()["state"] == "done"
 
@@ -84,6 +99,48 @@ def test_a_killed_writer_gives_a_rejected_sample_and_the_run_is_repeated(block):
     assert [sample["outcome"] for sample in on] == ["injector_died", "kept"]
     assert on[0]["fom"] is None
     assert "origin side ended" in on[0]["reason"]
+
+
+def stop_for(pids, length_s):
+    """Stop processes for a while, as somebody else would."""
+    for pid in pids:
+        os.kill(pid, signal.SIGSTOP)
+    time.sleep(length_s)  # the subject of the test, not a wait for a condition
+    for pid in pids:
+        os.kill(pid, signal.SIGCONT)
+
+
+@needs_ucx
+@pytest.mark.slow
+def test_a_writer_that_is_stopped_within_its_window_is_seen_in_the_targets_memory(block):
+    """Its rows come as before, one of them a little late: by `late_rows` it would be accepted."""
+    run = block(
+        arms=["off", "on"],
+        demand=demand(late_rows=10),
+        writes={"message_b": 1 << 20},
+        command=["sh", "-c", f"sleep 4; cat '{MELT}'"],
+    )
+    run.wait_until(lambda: (run.run_dir / "logs/melt/0/0-on-0.out").exists(), 60)
+    stop_for(run.processes(ORIGIN), 1.5)
+    assert run.finish() == 0, run.err
+    (sample,) = (sample for sample in run.samples() if sample["arm"] == "on")
+    assert sample["outcome"] == "rejected"
+    assert "wrote nothing for 1." in sample["reason"]
+    assert "(the target's memory); allowed: 0.5 s" in sample["reason"]
+    assert sample["fom"] == 1.12089  # the first attempt's figure stays known
+    assert 0.5 < sample["writers"][0]["overwritten_share"] < 0.95
+
+
+def test_a_conductor_that_stood_still_accepts_no_run(block):
+    """Of a suspended job neither the time nor the writers' rows can be trusted."""
+    run = block(command=["sh", "-c", f"sleep 1; cat '{MELT}'"])
+    run.wait_until(lambda: (run.run_dir / "logs/melt/0/0-off-0.out").exists(), 60)
+    stop_for(run.processes(), 3.0)  # conductor, agent and application
+    assert run.finish() == 0, run.err
+    (sample,) = run.samples()
+    assert sample["outcome"] == "rejected"
+    assert sample["reason"].startswith("the conductor did not run for ")
+    assert sample["elapsed_s"] > 2.5
 
 
 @pytest.mark.parametrize(

@@ -94,7 +94,7 @@ def test_rows_of_an_agent_whose_clock_is_ahead_are_at_our_time(tmp_path):
             return []
         if order.role == "target":
             return [messages.Listening(order.writer.index)]
-        return [messages.RateReport(order.writer.index, time.time() + 100.0, 5.0)]
+        return [messages.RateReport(order.writer.index, time.time() + 100.0, 5.0, None)]
 
     async def talk(hub):
         before_s = time.time()
@@ -112,25 +112,27 @@ def test_rows_of_an_agent_whose_clock_is_ahead_are_at_our_time(tmp_path):
     assert clock.offset_s == pytest.approx(100.0, abs=5)
 
 
-def test_devices_of_a_target_are_counted_together():
+def test_every_node_answers_its_own_watch():
     asked = []
 
     def answer(node, order):
         asked.append(order)
-        reading = Reading("rdma:a/1+rdma:b/1", 7) if node == "n1" else None
-        return [messages.Counted(reading)] if isinstance(order, messages.CountBytes) else []
+        if not isinstance(order, messages.BeginWatch):
+            return []
+        reading = Reading("rdma:a/1", 7) if node == "n1" else None
+        return [messages.Observed(reading, None, None, "", [])]
 
-    async def talk(hub):
-        return [
-            await hub.count(["n1", "n2"], ["a", "b"], "received"),
-            await hub.count(["n1", "n2"], [], "received"),
-        ]
-
-    found = with_agents(["n1", "n2"], answer, talk)
-    assert found[0] == {"n1": Reading("rdma:a/1+rdma:b/1", 7), "n2": None}
-    assert found[1] == {"n1": None, "n2": None}
-    counts = [order for order in asked if not isinstance(order, messages.Ping)]
-    assert counts == [messages.CountBytes(["a", "b"], "received")] * 2  # one of each node
+    orders = {
+        "n1": messages.BeginWatch(["a"], [0], [1], []),
+        "n2": messages.BeginWatch([], [], [], []),
+    }
+    found = with_agents(["n1", "n2"], answer, lambda hub: hub.watch(orders))
+    assert {node: seen.received for node, seen in found.items()} == {
+        "n1": Reading("rdma:a/1", 7),
+        "n2": None,
+    }
+    watches = [order for order in asked if not isinstance(order, messages.Ping)]
+    assert sorted(watches, key=str) == sorted(orders.values(), key=str)  # one of each node
 
 
 @pytest.mark.parametrize("said", [["Dance"], ["RateReport", 0, "soon", 1.0], {"event": "row"}])

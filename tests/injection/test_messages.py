@@ -4,10 +4,12 @@ import json
 
 import pytest
 
+from analysis.sample import NodeConditions
 from injection import messages as m
 from injection.evidence.binding import Placed
 from injection.evidence.counters import Reading
 from injection.evidence.schedule import Done
+from injection.evidence.silence import Looked
 from injection.injectors.base import Writer
 from injection.schedule.origin_side import Due, Part
 from injection.wire import WireError
@@ -15,6 +17,8 @@ from injection.wire import WireError
 WRITER = Writer(3, "o1", "t1", "10.0.0.1", 20003, 65536, 5e8, 2e9, None, "eth0", 1, [0, 1], [])
 PART = Part(WRITER, [("t1", "10.0.0.1"), ("t2", "10.0.0.2")], 1.7e9, 0.1, 0.3,
             [Due(7, 1, 0, 0.125), Due(9, 0, 1, 2.0)])  # fmt: skip
+CONDITIONS = NodeConditions("n7", 4.5, 0.02, 0.01, None, 5.0, 6.0, "rdma:a/1")
+LOOKED = Looked(3, "sent by mlx5_0", 18, 15, 0.75, False)
 ORDERS = [
     m.StartEnd("origin", "ucx", WRITER, "/logs/writer-3-origin.log"),
     m.FreezeTarget(3),
@@ -22,18 +26,20 @@ ORDERS = [
     m.StandBy("ucx", WRITER, "log"),
     m.Perform("perftest", PART, "log"),
     m.Finish(2.5),
-    m.CountBytes(["mlx5_0", "mlx5_1"], "received"),
+    m.BeginWatch(["mlx5_0", "mlx5_1"], [0, 1], [4711], []),
+    m.EndWatch(),
     m.Ping(1.7e9),
 ]
 REPORTS = [
     m.Hello("n7", {"cpus": 4, "numa": [{"id": 0}], "governor": None}),
     m.Pong(1.7e9, 1.7e9 + 0.5),
     m.Listening(3),
-    m.RateReport(3, 1.7e9, 2e9),
+    m.RateReport(3, 1.7e9, 2e9, 1.02),
+    m.RateReport(3, 1.7e9, 2e9, None),
     m.Ended(3, "target", "exit status 1"),
     m.WritersStopped([Placed(3, "target", "none", {"0": 1 << 26}, None)]),
-    m.Counted(Reading("rdma:a/1", 4000, True, 7.5)),
-    m.Counted(None),
+    m.Observed(Reading("rdma:a/1", 4000, True, 7.5), None, CONDITIONS, "stress", [LOOKED]),
+    m.Observed(None, None, None, "", []),
     m.Written([Done(0, 1.5, 2.5, 6.4e9, 0.25)], {"nobody there": 2}),
 ]
 
@@ -57,8 +63,10 @@ def test_records_arrive_as_records():
     assert (done.number, done.end_s, done.setup_s) == (0, 2.5, 0.25)
     part = m.order(over_the_wire(m.Perform("ucx", PART, "log"))).part
     assert (part.due[1].side, part.targets[1][1], part.writer.full_b_s) == (1, "10.0.0.2", 2e9)
-    counted = m.report(over_the_wire(m.Counted(Reading("net:eth0", 1, at_s=7.5))))
-    assert counted.reading.at_s == 7.5
+    sent = m.Observed(Reading("net:eth0", 1, at_s=7.5), None, CONDITIONS, "", [LOOKED])
+    seen = m.report(over_the_wire(sent))
+    assert (seen.received.at_s, seen.conditions.steal_share) == (7.5, 0.01)
+    assert seen.looked[0].silent_s == 0.75
 
 
 def test_a_write_of_a_timetable_is_a_short_list():

@@ -34,6 +34,7 @@ from reframe_tests import foreign
 from reframe_tests.mixin import NimcMixin
 from reframe_tests.own_figure import direction, si, suffixed
 from tests.injection.test_store import SAMPLE
+from tests.undisturbed import VARIABLES
 
 #: A run whose figure of merit the check has yet to read.
 UNREAD_SAMPLE = replace(
@@ -459,6 +460,7 @@ def test_the_stream_of_reframes_tutorial_has_a_slowdown(tmp_path):
         "site_configuration['environments'][0]['extras'] = {'omp_flag': '-fopenmp'}\n"
     )
     settings = ["pairs=2", "warmups=0", "arms=off,on", "min_share=0.01", f"nimc_dir={tmp_path}/run"]
+    settings += [f"{name}={value}" for name, value in VARIABLES.items()]
     done = subprocess.run(
         [
             *(str(Path(sys.executable).parent / "reframe"), "-C", "settings.py"),

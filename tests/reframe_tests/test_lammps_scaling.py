@@ -14,6 +14,7 @@ import pytest
 from campaigns.minicluster.layout import CHECKOUT
 from injection.injectors import INJECTORS
 from tests.campaigns.minicluster.real import ENV, Cluster, cluster_or_skip
+from tests.undisturbed import VARIABLES
 
 pytestmark = pytest.mark.minicluster
 
@@ -32,6 +33,7 @@ SETTINGS = {
     "allowed_share": 0.25,
     "min_share": 0.01,
     "run_timeout_s": 60,
+    **VARIABLES,
 }
 
 

@@ -32,6 +32,7 @@ def campaign(**pairs: float) -> Campaign:
             ],
             "arms": ["off", "on", "aa"],
             "pairs": pairs,
+            "verify": {"steal_share": None},
             "run_timeout": "2min",
             "seed": 7,
         }
@@ -135,6 +136,10 @@ def test_the_command_holds_all_that_the_campaign_asks() -> None:
         "stream.rate": "full",
         "stream.min_share": "0.5",
         "stream.retries": "2",
+        "stream.foreign_cpus": "0.25",
+        "stream.steal_share": "@none",
+        "stream.frequency_drop": "0.1",
+        "stream.foreign_share": "0.02",
         "stream.run_timeout_s": "120.0",
     }
 

@@ -62,3 +62,38 @@ def test_at_speed_looks_at_the_latest_row():
     assert not at_speed(rows(100, 49), 100.0, 0.5)
     assert at_speed(rows(10, 50), 100.0, 0.5)
     assert not at_speed(rows(10, 0), 100.0, 0.0)
+
+
+def test_what_lies_between_rows_is_unobserved_and_not_written():
+    """Rows of 1 s that come 2.9 s apart, as an emulated processor prints them; window of 5.8 s."""
+    seen = [Seen(end - 1, end, 100.0) for end in (0.5, 3.4, 6.3)]
+    judged = judge(seen, 0.0, 5.8, 100.0, 0.5, 1.0, 3.0)
+    # By hand: 0 to 0.5, 2.4 to 3.4 and 5.3 to 5.8 are covered; 0.5 to 2.4 and 3.4 to 5.3 are not.
+    assert judged.observed_share == pytest.approx(2.0 / 5.8)
+    assert judged.unobserved_s == pytest.approx(1.9)
+    assert judged.bytes_b == pytest.approx(200)
+    assert judged.rate_b_s == pytest.approx(100)
+    assert judged.reason is None
+    late = judge(seen, 0.0, 5.8, 100.0, 0.5, 1.0, 2.0)
+    assert late.reason == "reported nothing for 2.9 s"
+
+
+def test_rows_without_pauses_cover_all():
+    judged = judge(rows(80, 100, 60), 0.5, 2.5, 100.0, 0.5, 1.0, 3.0)
+    assert (judged.observed_share, judged.unobserved_s) == (1.0, 0.0)
+
+
+def test_real_rows_of_perftest_are_accepted():
+    """Its own pause of 0.2 to 0.4 s between rows is not yet a fault."""
+    ends = [1.0, 2.22, 3.6, 4.9, 6.2]
+    seen = [Seen(end - 1, end, 100.0) for end in ends]
+    judged = judge(seen, 0.5, 5.9, 100.0, 0.5, 1.0, 2.0)
+    assert judged.reason is None
+    assert judged.unobserved_s == pytest.approx(0.38)
+
+
+def test_a_run_between_two_rows_was_not_observed():
+    seen = [Seen(0.0, 1.0, 100.0), Seen(1.9, 2.9, 100.0)]
+    judged = judge(seen, 1.1, 1.8, 100.0, 0.5, 1.0, 3.0)
+    assert judged.reason == "reported no row within the window"
+    assert (judged.observed_share, judged.bytes_b) == (0.0, 0.0)

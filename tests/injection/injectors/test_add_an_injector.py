@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 
@@ -12,6 +13,7 @@ from tests.injection.conftest import APPLICATION
 from tests.injection.test_plan import PLAN
 from tests.injection.treatments import treatments
 from tests.literal_docs import copy_of_checkout, follow
+from tests.undisturbed import UNJUDGED
 
 PAGE = ROOT / "docs" / "add-an-injector.md"
 
@@ -35,6 +37,7 @@ def test_an_injector_takes_two_files_and_its_writes_are_proven(tmp_path):
             "pairs": 1,
             "warmups": 0,
             "nimc_dir": str(tmp_path / "run"),
+            "demand": replace(PLAN.demand, **UNJUDGED),
         }
     )
     plan.save(tmp_path / "plan.json")

@@ -34,12 +34,13 @@ def writer(**changes):
 
 
 def test_a_row_is_in_mib_though_the_header_says_mb():
-    assert meanings("D5.client") == [Row(65.27 * MIB)]
+    (row,) = meanings("D5.client")
+    assert row.rate_b_s == 65.27 * MIB
 
 
 def test_rows_of_reads_are_as_those_of_writes():
     (row,) = meanings("read_D5.client")
-    assert row == Row(52.62 * MIB)
+    assert row.rate_b_s == 52.62 * MIB
     # The middle 3 s of 5 are measured: 2528 reads of 64 KiB in them.
     assert row.rate_b_s == pytest.approx(2528 * 65536 / 3, rel=0.01)
     assert meanings("read_n1000.client", messages=1000) == [
@@ -90,8 +91,18 @@ def test_stamps_of_a_log_are_no_part_of_the_line():
     )
 
 
+def test_a_row_is_of_its_own_second_and_not_of_the_time_since_the_last_one():
+    """The stamps of the log are 1.08 s, then 1.37 to 1.43 s apart; the rows are of 1.00 s each."""
+    rows = [row for row in meanings("inf_stamped.client") if isinstance(row, Row)]
+    assert [row.over_s for row in rows[1:]] == pytest.approx([1.002, 1.0, 1.0, 1.0], abs=0.003)
+    assert rows[1].over_s == pytest.approx(880 * 65536 / (54.89 * MIB))
+    # It measures the clock before it prints.
+    assert [row.after_s for row in rows] == pytest.approx([0.219] * len(rows))
+
+
 def test_the_achieved_rate_of_a_throttled_writer_is_read():
-    assert meanings("rate20M_SW_b1.client") == [Row(20.0 * MIB)]
+    (row,) = meanings("rate20M_SW_b1.client")
+    assert row.rate_b_s == 20.0 * MIB
 
 
 def test_an_endless_client_that_lost_its_server_reports_zero_and_no_error():

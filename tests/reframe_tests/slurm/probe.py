@@ -22,6 +22,7 @@ class probe(rfm.RunOnlyRegressionTest, NimcMixin):
     arms = ["off", "on"]
     min_share = 0.001
     retries = 1
+    foreign_cpus = steal_share = frequency_drop = None
 
     #: What the application does before it prints.
     script = variable(str, value="sleep 1")

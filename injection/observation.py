@@ -1,0 +1,122 @@
+"""The conductor's side of the watches: what all agents saw during one run, and its judgement."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+
+from analysis.sample import NodeConditions
+from injection import messages
+from injection.agent import node_name
+from injection.allocation import Allocation
+from injection.evidence import claims, disturbance
+from injection.evidence.claims import Count
+from injection.evidence.counters import DIRECTIONS, Passed
+from injection.evidence.silence import Looked
+from injection.hub import Hub, Observed
+from injection.injectors import INJECTORS
+from injection.injectors.base import PASSES
+from injection.plan import BlockPlan
+from injection.pulse import Pulse
+from injection.treatment import Writes
+
+
+@dataclass(frozen=True)
+class Observation:
+    """What was seen from just before a run until just after it."""
+
+    #: Target -> bytes that passed its devices.
+    counts: dict[Passed, dict[str, Count]]
+    #: One for each target, and its busiest foreign program.
+    conditions: list[NodeConditions]
+    busiest: dict[str, str]
+    #: Index of the writer -> looks at it.
+    looked: dict[int, Looked]
+    #: Why the conductor's own times cannot be trusted; None if they can.
+    paused: str | None
+
+
+class Observer:
+    """Observes the runs of one block."""
+
+    def __init__(self, plan: BlockPlan, nodes: Allocation, hub: Hub) -> None:
+        self._demand = plan.demand
+        self._nodes = nodes
+        self._hub = hub
+        self._writing = [
+            each.writes
+            for each in plan.treatments
+            if each.writes and INJECTORS[each.writes.injector].writes
+        ]
+        # Writes on a shared host pass no device.
+        shared = plan.origin_policy == "same_host"
+        self._devices = [] if shared else list(_devices(self._writing))
+        self._roots = {node_name(): [os.getpid()]}
+        self._exempt = {node_name(): [plan.owner_pid]} if plan.owner_pid else {}
+        self._all = list(dict.fromkeys([*nodes.targets, *nodes.origins]))
+        self._before: dict[str, Observed] = {}
+        self._pulse = Pulse()
+        self._accepted: list[list[NodeConditions]] = []
+
+    async def begin(self, cpus: list[int]) -> None:
+        """Begin to watch all nodes; `cpus` are those of the application, empty for all."""
+        self._before = await self._hub.watch(
+            {
+                node: messages.BeginWatch(
+                    self._devices if node in self._nodes.targets else [],
+                    cpus,
+                    self._roots.get(node, []),
+                    self._exempt.get(node, []),
+                )
+                for node in self._all
+            }
+        )
+        self._pulse.begin()
+
+    async def end(self) -> Observation:
+        """End the watch."""
+        paused = disturbance.paused(*self._pulse.end(), self._demand)
+        after = await self._hub.watch(dict.fromkeys(self._all, messages.EndWatch()))
+        targets = {node: after[node] for node in self._nodes.targets}
+        return Observation(
+            counts={passed: self._passed(passed, targets) for passed in DIRECTIONS},
+            conditions=[each.conditions for each in targets.values() if each.conditions],
+            busiest={node: each.busiest for node, each in targets.items()},
+            looked={looked.writer: looked for each in after.values() for looked in each.looked},
+            paused=paused,
+        )
+
+    def _passed(self, passed: Passed, after: dict[str, Observed]) -> dict[str, Count]:
+        return claims.passed(
+            {node: getattr(self._before[node], passed) for node in after},
+            {node: getattr(seen, passed) for node, seen in after.items()},
+        )
+
+    def fault(self, seen: Observation, silent: bool, alone_b_s: float) -> str | None:
+        """Why a run of any arm is rejected, in one line; None if it was not disturbed.
+
+        `silent` says that nothing wrote; `alone_b_s` is the rate of all writers without an
+        application.
+        """
+        reasons = [
+            seen.paused,
+            disturbance.disturbed(seen.conditions, seen.busiest, self._accepted, self._demand),
+        ]
+        if silent and alone_b_s > 0:
+            reasons += [
+                disturbance.foreign_bytes(seen.conditions, passed, alone_b_s, self._demand)
+                for passed in dict.fromkeys(_at_target(writes) for writes in self._writing)
+            ]
+        return next((reason for reason in reasons if reason), None)
+
+    def accept(self, seen: list[NodeConditions]) -> None:
+        """Remember the conditions of an accepted run."""
+        self._accepted.append(seen)
+
+
+def _devices(writing: list[Writes]) -> dict[str, None]:
+    return dict.fromkeys(device for writes in writing for device in writes.devices)
+
+
+def _at_target(writes: Writes) -> Passed:
+    return PASSES[INJECTORS[writes.injector].direction][1]

@@ -1,0 +1,177 @@
+"""What an agent watches on its node from just before a run until just after it.
+
+Load and frequency of the host, byte counters of devices, and each writer: at its origin the bytes
+that the device has passed on, on a shared host marks in the target's memory.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from injection.evidence import counters, disturbance, silence
+from injection.evidence.counters import Passed, Reading
+from injection.evidence.silence import Look, Looked
+from injection.injectors.base import PASSES, Injector, Writer
+from injection.machine import load
+from injection.machine.marks import LookError, Marks
+from injection.messages import Observed
+
+#: Time between two looks at a writer, and between two readings of the frequency, seconds.
+LOOK_S = 0.25
+_FREQUENCY_S = 1.0
+
+
+@dataclass(frozen=True)
+class Watched:
+    """A writer to look at, and how."""
+
+    writer: int
+    #: Device whose counter its origin reads, and the direction; None to look at memory.
+    device: str | None
+    passed: Passed
+    #: PIDs of target and origin, if both are here.
+    ends: tuple[int, int] | None
+    message_b: int
+    #: The latest rate that it reported, bytes per second; zero if none.
+    rate_b_s: Callable[[], float]
+    #: Why nothing proves its writes, if there is nothing to look at.
+    fault: str | None = None
+
+
+def looks_at(
+    writer: Writer,
+    injector: Injector,
+    target: int | None,
+    origin: int,
+    rate_b_s: Callable[[], float],
+) -> Watched:
+    """How to look at a writer whose origin is here; `target` is None if that is not."""
+    device, ends, fault = writer.device, None, None
+    if injector.transport(writer) == "shared memory":
+        if injector.direction == "read":
+            fault = "reads leave no mark"
+        elif target is not None:
+            ends = (target, origin)
+    if not device and not ends:
+        fault = fault or "the machine's file names no device"
+    return Watched(
+        writer=writer.index,
+        device=device,
+        passed=PASSES[injector.direction][0],
+        ends=ends,
+        message_b=writer.message_b,
+        rate_b_s=rate_b_s,
+        fault=fault,
+    )
+
+
+class Watch:
+    """One watch, of one run."""
+
+    def __init__(
+        self,
+        node: str,
+        devices: Sequence[str],
+        cpus: Sequence[int],
+        roots: Sequence[int],
+        exempt: Sequence[int],
+        writers: Sequence[Watched],
+    ) -> None:
+        self._node = node
+        self._block = os.environ.get(load.BLOCK_VARIABLE, "")
+        self._devices = devices
+        self._cpus = cpus
+        self._roots = roots
+        self._exempt = exempt
+        self._frequencies_hz: list[float] = []
+        self._looks: dict[int, list[Look]] = {each.writer: [] for each in writers}
+        self._faults = {each.writer: each.fault for each in writers}
+        self._writers = writers
+        self._tasks = [asyncio.create_task(self._frequency())]
+        self._tasks += [asyncio.create_task(self._look(each)) for each in writers]
+        self._load = load.read(self._block, roots, exempt)
+        #: Readings at the beginning; the devices come last, as close to the run as possible.
+        self.before = self._read_devices()
+
+    async def end(self) -> Observed:
+        """End the watch: what was seen, and where the devices' counters are."""
+        after = self._read_devices()
+        await self.cancel()
+        now = load.read(self._block, self._roots, self._exempt, self._load)
+        conditions, busiest = disturbance.conditions(
+            self._node, self._load, now, self._frequencies_hz, self.before, after
+        )
+        return Observed(*after, conditions, busiest, [self._looked(each) for each in self._writers])
+
+    async def cancel(self) -> None:
+        """Watch no more."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def _read_devices(self) -> tuple[Reading | None, Reading | None]:
+        """What the devices have received, and sent."""
+        received, sent = (counters.read_all(self._devices, way) for way in counters.DIRECTIONS)
+        return received, sent
+
+    async def _frequency(self) -> None:
+        while True:
+            await asyncio.sleep(LOOK_S if not self._frequencies_hz else _FREQUENCY_S)
+            found = load.frequency_hz(self._cpus)
+            if found is None:
+                return
+            self._frequencies_hz.append(found)
+
+    async def _look(self, watched: Watched) -> None:
+        if watched.fault:
+            return
+        try:
+            if watched.ends:
+                await self._look_at_memory(watched, watched.ends)
+            else:
+                await self._look_at_device(watched)
+        except LookError as error:
+            self._faults[watched.writer] = str(error)
+
+    async def _look_at_device(self, watched: Watched) -> None:
+        then = counters.read(watched.device, watched.passed)
+        while then is not None:
+            await asyncio.sleep(LOOK_S)
+            now = counters.read(watched.device, watched.passed)
+            gone_b = counters.difference(then, now) if now else None
+            if now is None or gone_b is None:
+                raise LookError(f"device {watched.device}: its counter stopped")
+            self._looks[watched.writer].append(Look(then.at_s, now.at_s, gone_b))
+            then = now
+        raise LookError(f"device {watched.device}: no byte counter")
+
+    async def _look_at_memory(self, watched: Watched, ends: tuple[int, int]) -> None:
+        marks, then_s = Marks(*ends, watched.message_b), time.monotonic()
+        try:
+            while True:
+                # One message at least must fit between two looks.
+                rate_b_s = watched.rate_b_s()
+                message_s = watched.message_b / rate_b_s if rate_b_s else 0.0
+                await asyncio.sleep(max(LOOK_S, 2 * message_s))
+                now_s, seen = time.monotonic(), marks.look()
+                self._looks[watched.writer].append(Look(then_s, now_s, float(seen)))
+                then_s = now_s
+        finally:
+            marks.close()
+
+    def _looked(self, watched: Watched) -> Looked:
+        looks = self._looks[watched.writer]
+        memory = watched.ends is not None
+        return Looked(
+            writer=watched.writer,
+            at="the target's memory" if memory else f"sent by {watched.device}",
+            looks=len(looks),
+            seen=sum(look.amount > 0 for look in looks),
+            silent_s=silence.longest_silence_s(looks),
+            memory=memory,
+            fault=self._faults[watched.writer],
+        )

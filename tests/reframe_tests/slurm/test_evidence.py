@@ -1,0 +1,101 @@
+"""Real `ib_write_bw` over soft-RoCE: foreign writes and a stopped writer are seen."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from injection.machine.machine import Origins
+from injection.plan import BlockPlan, Demand
+from reframe_tests import slurm
+from tests.bench import _minicluster as mini
+from tests.campaigns.minicluster.real import Cluster, cluster_or_skip
+from tests.injection.treatments import treatments
+from tests.undisturbed import UNJUDGED
+
+_STEP = "srun --overlap --mpi=none --ntasks=1"
+_FOREIGN = "timeout 60 ib_write_bw -d rxe0 -F -p 19777 -s 65536 -n 500"
+#: Beside the conductor: during the `off` run a foreign program writes 33 MB from the origin node to
+#: the target; during the `on` run the writer is stopped for 1.5 s.
+_JOB = """#!/bin/bash
+#SBATCH -N1 -p compute
+#SBATCH hetjob
+#SBATCH -N1 -p origin
+started() {{ until [ -e {logs}/0-$1-0.out ]; do sleep 0.1; done; }}
+(
+    started off
+    {step} --het-group=0 {foreign} > /dev/null &
+    for i in $(seq 40); do {step} --het-group=1 {foreign} node1 && break; sleep 0.5; done
+) > {folder}/foreign.txt 2>&1 &
+(
+    started on
+    {step} --het-group=1 bash -c \\
+        'writer=$(pgrep -x ib_write_bw); kill -STOP $writer; sleep 1.5; kill -CONT $writer'
+) &
+{python} -m reframe_tests.conduct {folder}/plan.json
+"""
+
+
+@pytest.fixture
+def cluster() -> Iterator[Cluster]:
+    yield from cluster_or_skip("rxe")
+
+
+@pytest.mark.minicluster
+@pytest.mark.slow
+def test_foreign_writes_and_a_stopped_writer_are_seen(cluster: Cluster) -> None:
+    cluster.nimc("up", "--fabric", "rxe", "--nodes", "2", "--origins", "1")
+    folder = cluster.state / "run"
+    # As site files of emulated fabrics have it (campaigns/minicluster/machine_file.py).
+    emulated = {"min_share": 0.02, "counter_share": 0.5, "late_rows": 10, "pause_s": 5}
+    limits = {**UNJUDGED, "foreign_share": Demand.foreign_share}
+    plan = BlockPlan(
+        case="melt",
+        workload="lammps",
+        block=0,
+        seed=1,
+        treatments=treatments(
+            ["off", "on"], mini.sleeper(15), {"injector": "perftest", "devices": ("rxe0",)}
+        ),
+        pairs=1,
+        warmups=0,
+        nimc_dir=str(folder / "measured"),
+        origin_policy="hetjob",
+        interface="eth0",
+        agent_launcher=slurm.agent_launcher(Origins(policy="hetjob", partition="origin")),
+        demand=Demand(**emulated, **limits, retries=0, ready_timeout_s=60),
+    )
+    plan.save(folder / "plan.json")
+    logs = folder / "measured" / "logs" / "melt" / "0"
+    job = folder / "job.sh"
+    job.write_text(
+        _JOB.format(logs=logs, folder=folder, step=_STEP, foreign=_FOREIGN, python=sys.executable)
+    )
+    output = folder / "job.out"
+    cluster.slurm("sh", "-c", f"sbatch --wait --output={output} {job} || true", timeout_s=240)
+    told = "".join(path.read_text() for path in (output, folder / "foreign.txt") if path.exists())
+    samples = _samples(folder / "measured" / "samples" / "melt.jsonl")
+    assert sorted(samples) == ["off", "on"], told
+
+    off = samples["off"]
+    assert off["outcome"] == "rejected", told
+    assert off["reason"].startswith("node1 received "), told
+    assert "(net:eth0) although nothing wrote; allowed: " in off["reason"]
+    (seen,) = off["conditions"]
+    # 500 messages of 64 KiB, headers, and what was sent again.
+    assert 1.0 < seen["received_b_s"] * seen["over_s"] / (500 * 65536) < 2.0
+
+    on = samples["on"]
+    assert on["outcome"] == "rejected", told
+    assert on["reason"].startswith("writer 0 wrote nothing for "), on["reason"]
+    assert on["reason"].endswith("(sent by rxe0); allowed: 0.5 s")
+    assert on["fom"] is not None
+
+
+def _samples(path: Path) -> dict[str, dict]:
+    lines = path.read_text().splitlines() if path.exists() else []
+    return {sample["arm"]: sample for sample in map(json.loads, lines)}

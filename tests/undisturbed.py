@@ -1,0 +1,9 @@
+"""Settings of tests that measure for real: other work on this host rejects none of their runs."""
+
+from injection.plan import LIMITS
+
+#: For a block's `Demand`; conditions are recorded all the same.
+UNJUDGED = dict.fromkeys(LIMITS)
+#: The same as variables of a check (`reframe -S CHECK.NAME=VALUE`), and as a campaign's key.
+VARIABLES = dict.fromkeys(LIMITS, "@none")
+VERIFY = ", ".join(f"{name}: null" for name in LIMITS)
