@@ -118,6 +118,7 @@ def render(runs: Sequence[RunData]) -> str:
             "breakable": words.breakable,
         },
         machine=machine,
+        untrusted=[run.integrity for run in ordered if run.integrity.count],
         runs=views,
         facts=words.facts(ordered[0].header.facts),
         emulated=sorted({text for run in views for text in run.emulated}),

@@ -16,6 +16,7 @@ from analysis.errors import InputError
 from analysis.numbers import effect, interval
 from analysis.report.data import load_run
 from analysis.table import console
+from campaigns.options import force_option
 
 
 @click.command()
@@ -24,7 +25,8 @@ from analysis.table import console
 )
 @click.option("--fail", is_flag=True, help="Exit with 1 if a figure is worse.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document instead of tables.")
-def command(runs: tuple[Path, ...], fail: bool, as_json: bool) -> int:
+@force_option
+def command(runs: tuple[Path, ...], fail: bool, as_json: bool, force: bool) -> int:
     """Compare each run with the first: slowdowns and times, and differences in provenance.
 
     A ratio above 1 is worse. It counts as a change only if its whole interval lies beyond 1 and
@@ -32,10 +34,12 @@ def command(runs: tuple[Path, ...], fail: bool, as_json: bool) -> int:
     """
     if len(runs) < 2:
         raise InputError("RUN RUN...: give the reference and at least one more run")
-    reference = load_run(runs[0])
+    reference = load_run(runs[0], force=force)
     sections = []
+    integrity = [reference.integrity]
     for path in runs[1:]:
-        run = load_run(path)
+        run = load_run(path, force=force)
+        integrity.append(run.integrity)
         sections.append((run.header, compare(reference, run), differences(reference, run)))
     worse = sum(row.verdict == "worse" for _, rows, _ in sections for row in rows)
     if as_json:
@@ -52,10 +56,13 @@ def command(runs: tuple[Path, ...], fail: bool, as_json: bool) -> int:
                 for header, rows, differs in sections
             ],
             "worse": worse,
+            "integrity_faults": {str(each.run): each.faults for each in integrity if each.count},
         }
         click.echo(json.dumps(document, indent=1))
     else:
         terminal = console()
+        for line in [line for each in integrity for line in each.lines()]:
+            terminal.print(line, style="bold red", markup=False, highlight=False)
         for header, rows, differs in sections:
             terminal.print(f"[bold]{header.run}[/bold] against {reference.header.run}")
             _print(terminal, rows, differs)
