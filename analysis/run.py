@@ -75,7 +75,7 @@ class RunHeader:
     commit: str | None = None
     #: 'No effect' is said of an effect whose whole interval is closer to 1 than this share.
     margin: Annotated[float, Field(gt=0, lt=1)] = MARGIN
-    #: Seed of the order of runs; None in headers of schema 1.
+    #: Seed of the order of runs (`analysis.order.run_seed`); None in headers of schema 1.
     seed: Annotated[int, Field(ge=0, lt=2**63)] | None = None
     #: None in headers of schema 1.
     asked: Asked | None = None

@@ -214,8 +214,9 @@ class Sample:
     baseline: Name | None = None
     #: Factor -> level. Treatments without writes have no factors of the writes but `rate`.
     factors: Annotated[dict[str, Level], NAME] = field(default_factory=dict)
-    #: Time from the end of the block's previous run to the start of this one, seconds; None for the
-    #: first run of a block.
+    #: Time from the end of the application in the block's previous run to its start in this one,
+    #: seconds; None for the first run of a block. If that run never started its application, from
+    #: the moment when everything had stopped.
     lead_in_s: float | None = None
     #: One for each target node.
     conditions: list[NodeConditions] = field(default_factory=list)

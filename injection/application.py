@@ -29,6 +29,8 @@ class RunResult:
     reason: str | None = None
     start_s: float = 0.0
     elapsed_s: float = 0.0
+    #: See `analysis.sample.Sample`.
+    lead_in_s: float | None = None
     fom: Fom | None = None
     timetable: TimetableRecord | None = None
     notes: list[str] = field(default_factory=list)

@@ -138,6 +138,9 @@ async def _measure_alone(
             raise BlockError(
                 "injector_never_ready", f"{writes.scheduled} writers at a time: {fault}"
             )
+        assert plan.short
+        # Between two runs, the first one's last write ends; then the second one's begin.
+        runner.lead_in.expect(plan.short.length_s + schedule.start_up_s)
         return
     if writes in runner.alone or writes.scheduled is not None:
         return
@@ -147,6 +150,7 @@ async def _measure_alone(
         return
     if writes.throttled:
         await _measure_alone(plan, writes.at_full_rate(), nodes, hub, runner, logs)
+    started_s = time.monotonic()
     states = await runner.start_writers(writes)
 
     def rows(more_than: int) -> Callable[[], bool]:
@@ -155,10 +159,14 @@ async def _measure_alone(
     timeout_s = plan.demand.ready_timeout_s + _ALONE_ROWS * injector.row_s
     # The first row ramps up: it counts neither for the rate alone nor for the device count.
     complete = await hub.wait_for(rows(0), timeout_s)
+    ramp_s = time.monotonic() - started_s
     before = await runner.count(writes)
     complete = complete and await hub.wait_for(rows(_ALONE_ROWS), timeout_s)
     runner.counted_alone[writes] = claims.passed(before, await runner.count(writes))
+    stopping_s = time.monotonic()
     await hub.stop()
+    # Between two runs, the first one's writers report a last row and stop; then the second's start.
+    runner.lead_in.expect(ramp_s + injector.row_s + time.monotonic() - stopping_s)
     for state in states:
         who = f"writer {state.writer.index} ({writes.injector}, {state.writer.origin})"
         if state.ended:

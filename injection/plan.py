@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-import random
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from analysis.order import pair_order
 from injection.timetable import Policy
 from injection.treatment import Treatment
 
@@ -107,17 +107,8 @@ class BlockPlan:
         return next(each for each in self.treatments if each.role == "baseline")
 
     def order(self, pair: int) -> list[Treatment]:
-        """The treatments of a pair in random order; reproducible by the seed.
-
-        Treatments that share a baseline are adjacent in time. The groups are in random order, and
-        so are the treatments in each.
-        """
-        groups: dict[str, list[Treatment]] = {}
-        for each in self.treatments:
-            groups.setdefault(each.baseline or each.name, []).append(each)
-        rng = random.Random(f"{self.seed}/{self.case}/{self.block}/{pair}")
-        shuffled = list(groups.values())
-        rng.shuffle(shuffled)
-        for group in shuffled:
-            rng.shuffle(group)
-        return [each for group in shuffled for each in group]
+        """The treatments of a pair in the order of their runs; see `analysis.order`."""
+        named = {each.name: each for each in self.treatments}
+        baselines = {each.name: each.baseline for each in self.treatments}
+        names = pair_order(baselines, self.seed, self.case, self.block, pair)
+        return [named[name] for name in names]

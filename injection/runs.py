@@ -17,6 +17,7 @@ from injection.evidence.rates import at_speed, judge
 from injection.hub import Hub, WriterState
 from injection.injectors import INJECTORS
 from injection.injectors.base import PASSES, Injector
+from injection.lead_in import LeadIn
 from injection.plan import BlockPlan
 from injection.readers import CountersError, Readers
 from injection.schedule import short_writes
@@ -73,6 +74,7 @@ class BlockRunner:
         self._readers = readers
         self._turn = 0
         self._longest_s = 0.0
+        self.lead_in = LeadIn()
         scheduled = [each.writes for each in plan.treatments if each.writes]
         self.schedules = {
             writes: ScheduleControl(plan, writes, nodes, hub)
@@ -102,11 +104,14 @@ class BlockRunner:
         writes, result = run.treatment.writes, RunResult(start_s=time.time())
         records: list[WriterRecord] = []
         if writes is None:
+            await self._lead_in([])
             await self._application(run, result, [])
         elif writes.scheduled is not None:
             records = await self._under_timetable(run, writes, result)
         else:
             records = await self._under_writers(run, writes, result)
+        if not result.elapsed_s:
+            self.lead_in.ended(time.time())
         key = self._key(run)
         counters = self._counters(run, result)
         return MeasuredRun(
@@ -144,17 +149,19 @@ class BlockRunner:
             result.notes = [
                 f"{run.treatment.name}: 0 writers at a time on {nodes} nodes; ran without writers"
             ]
+            await self._lead_in([])
             await self._application(run, result, [])
             return []
         schedule = self.schedules[writes]
         most_s = self._plan.demand.run_timeout_s
-        run_s = min(_ROOM * self._longest_s or most_s, most_s)
+        run_s = min(_ROOM * self._longest_s or most_s, most_s) + self.lead_in.longest_s
         name = f"{run.pair}/{run.treatment.name}"
         begun = await schedule.begin(run_s, name, self.next_turn(), self._logs)
         if isinstance(begun, str):
             await self._hub.stop()
             result.fail("injector_never_ready", begun)
             return []
+        await self._lead_in([])
         before = await self.count(writes)
         await self._application(run, result, [])
         counts = claims.passed(before, await self.count(writes))
@@ -187,7 +194,17 @@ class BlockRunner:
                 "injector_never_ready" if silent else "rejected",
                 f"not at speed within {demand.ready_timeout_s:.0f} s",
             )
+        if result.outcome == "kept":
+            await self._lead_in(states)
         return states
+
+    async def _lead_in(self, states: list[WriterState]) -> None:
+        """Wait as long as the run's lead-in requires; writers write meanwhile.
+
+        Ends early if one of them dies: the run then ends as it does if one dies later.
+        """
+        left_s = self.lead_in.left_s(time.time())
+        await self._hub.wait_for(lambda: any(state.ended for state in states), left_s)
 
     async def _application(self, run: Run, result: RunResult, states: list[WriterState]) -> None:
         targets, start = self._nodes.targets, run.treatment.start
@@ -198,6 +215,8 @@ class BlockRunner:
         }
         timeout_s = self._plan.demand.run_timeout_s
         await application.run(start, values, self._files(run), result, self._hub, states, timeout_s)
+        result.lead_in_s = self.lead_in.of(result.start_s)
+        self.lead_in.ended(result.window_s[1])
         self._longest_s = max(self._longest_s, result.elapsed_s)
         application.read_fom(start, self._files(run), result, self._readers)
 
@@ -320,4 +339,5 @@ class BlockRunner:
             role=treatment.role,
             baseline=treatment.baseline,
             factors=treatment.factors,
+            lead_in_s=result.lead_in_s,
         )

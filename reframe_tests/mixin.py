@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
 import sys
 from pathlib import Path
 from typing import Any
@@ -76,8 +77,9 @@ class NimcMixin(LayoutMixin):
     #: Warm-up runs, which are not counted.
     warmups = variable(int, value=1)
 
-    #: Random seed of the order of runs within pairs.
-    seed = variable(int, value=1)
+    #: Random seed of the order of runs within pairs, recorded in each sample. The default, None,
+    #: draws one from the operating system for each execution.
+    seed = variable(int, type(None), value=None)
 
     #: Least share of its rate alone that a writer must reach through the whole window.
     min_share = variable(float, value=Demand.min_share)
@@ -169,6 +171,8 @@ class NimcMixin(LayoutMixin):
         self.run_dir = Path(self.nimc_dir or stage / "nimc").resolve()
         self.block_logs = self.run_dir / "logs" / case / str(self.block)
         origins = self.machine.origins
+        if self.seed is None:
+            self.seed = secrets.randbits(63)
         if not self.workload:
             foreign.require_runnable(self)
             self._own.prove()

@@ -10,6 +10,7 @@ from typing import Any
 
 import polars as pl
 
+from analysis.carry_over import OrderEffect, order_effects, with_notes
 from analysis.columns import read_run
 from analysis.consistency import note_provenance_changes
 from analysis.contrasts import Contrast, contrasts
@@ -37,6 +38,8 @@ class RunData:
     results: list[Result]
     #: Price and gain of levels of the application's factors.
     contrasts: list[Contrast]
+    #: Effects of the place in the pair and of the run before.
+    order: list[OrderEffect]
     #: What tools counted in each run (`analysis.counters.read_counters`).
     counters: pl.DataFrame
     #: Blocks that ended early.
@@ -48,8 +51,11 @@ class RunData:
     integrity: Integrity
 
     def document(self) -> dict[str, Any]:
-        """The run's results as every command prints them with `--json`."""
-        return run_document(self.header, self.results, self.contrasts, self.integrity)
+        """The run's results as every command prints them with `--json`, and the `order_effects`
+        (a list of `analysis.carry_over.OrderEffect`)."""
+        order = [each.as_dict() for each in self.order]
+        found = run_document(self.header, self.results, self.contrasts, self.integrity)
+        return found | {"order_effects": order}
 
 
 def run_document(
@@ -81,12 +87,14 @@ def load_run(path: Path, *, force: bool = False) -> RunData:
     samples = judged(with_numa_factors(read.frame, provenance.records))
     pairs = pair_table(samples)
     rows = compare_with_references(results_of(samples, pairs, StoppingRule.of(header)), header)
+    order = order_effects(samples)
     return RunData(
         path=path,
         header=header,
         samples=samples,
         pairs=pairs,
-        results=note_provenance_changes(rows, samples, provenance.records),
+        results=with_notes(note_provenance_changes(rows, samples, provenance.records), order),
+        order=order,
         contrasts=contrasts(samples, rows),
         counters=read_counters(path, samples),
         unfinished_blocks=unfinished_blocks(path),

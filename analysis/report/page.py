@@ -10,6 +10,7 @@ from markupsafe import Markup
 
 from analysis import numbers
 from analysis.arms import BASELINE, LEVELS, in_order
+from analysis.carry_over import OrderEffect
 from analysis.caveats import emulations
 from analysis.estimate import Result
 from analysis.rejections import Kind, kinds
@@ -54,6 +55,8 @@ class CaseView:
     ratios_svg: Markup
     #: Effects by factor, if several levels of one were measured.
     factors: FactorsView | None
+    #: Effects of the order of runs, where they can be estimated.
+    order: list[OrderEffect]
     #: What tools counted, where one did.
     counters: CountersView | None
     samples: int
@@ -187,6 +190,7 @@ def _case_view(run: RunData, name: str, anchor: str) -> CaseView:
         ],
         ratios_svg=Markup(ratios_plot(pairs, rows, f"{anchor}p")),
         factors=factors_view(rows, pairs, contrasts, f"{anchor}x"),
+        order=[each for each in run.order if each.case == name],
         counters=counters_view(run, name),
         samples=samples.height,
         warmups=samples.filter(status="warm-up").height,

@@ -80,8 +80,11 @@ def _measure(asked: Request, folder: RunFolder, reframe: str) -> list[Failure]:
     shown = display()
     try:
         with Interrupts() as interrupts:
-            site, run = asked.site, folder.path
-            runner = CampaignRunner(asked.campaign, site, run, reframe, interrupts, shown)
+            # A run that an earlier version began has the campaign's own seed.
+            seed = asked.campaign.seed if folder.header.seed is None else folder.header.seed
+            runner = CampaignRunner(
+                asked.campaign, asked.site, folder.path, reframe, seed, interrupts, shown
+            )
             cases = asked.campaign.cases
             most = max((origins_taken(asked.campaign, c, asked.machine) for c in cases), default=0)
             reservation.check(asked.machine, most, runner.least_s())

@@ -220,25 +220,42 @@ def _published_text(found: dict[str, Any]) -> str:
         f"{each['slowdown_modelled']:.2f} at {1000 * each['step_s']:g} ms"
         for each in found["slowdown_modelled_by_step_s"]
     )
-    explained = found["explained_share_of_excess"]
+    readings = [
+        f"- read as {each['slowdown']:.1f} ({each['meaning']}): the model explains "
+        f"{_percents(each)} of the excess over 1, a factor of {each['unexplained_factor']:.2f} is "
+        f"not explained; it would take a rank slowed {each['worst_rank_slowdown_needed']:.1f} times"
+        for each in found["readings"]
+    ]
     return "\n".join(
         [
             "Published: LAMMPS slowed "
-            f"{found['single_node_slowdown_published']:.2f} times on one node, "
-            f"{found['slowdown_published']:g} times on {found['ranks']} ranks with "
-            f"{found['writers_published']} writers.",
+            f"{found['single_node_slowdown_published']:.2f} times on one node; on "
+            f"{found['ranks']} ranks with {found['writers_published']} writers up to "
+            f"{found['slowdown_published_up_to']:g} times, also printed as an increase of "
+            f"{found['increase_published_percent']} %.",
             "Modelled, with the published writers in progress all the time and steps of "
             f"{1000 * found['step_s_assumed']:g} ms (assumed):",
             "",
             aligned(header, cells),
             "",
             f"Published for the constant share: {found['published_constant_share']!r}.",
-            f"On {found['ranks']} ranks the model gives {found['slowdown_modelled']:.2f} "
-            f"({steps}).",
-            f"Of the published excess over 1 this explains {explained:.0%}; a factor of "
-            f"{found['unexplained_factor']:.2f} is not explained.",
+            f"On {found['ranks']} ranks the model gives {found['slowdown_modelled']:.3f} "
+            f"({found['slowdown_modelled_least']:.3f} to {found['slowdown_modelled_most']:.3f} "
+            f"over {len(found['seeds'])} seeds; {steps}). The published slowdown there,",
+            *readings,
             "The model never exceeds the slowdown of the slowest rank, "
-            f"{found['slowdown_modelled_at_most']:.2f}; {found['slowdown_published']:g} would "
-            f"take a rank slowed {found['worst_rank_slowdown_needed']:.1f} times.",
+            f"{found['slowdown_modelled_at_most']:.2f}.",
+            "This compares unlike figures: published ones on one node are the "
+            f"{found['estimator_single_node']}, those at scale the {found['estimator_at_scale']}.",
         ]
     )
+
+
+def _percents(reading: dict[str, Any]) -> str:
+    share, least, most = (
+        f"{100 * reading[name]:.1f}"
+        for name in (
+            *("explained_share_of_excess", "explained_share_least", "explained_share_most"),
+        )
+    )
+    return f"{share} % ({least} to {most} %)"

@@ -18,9 +18,10 @@ from reframe_tests.crossing import Crossed, as_text, cells_as_text, level_text
 RUN = "$RUN"
 #: Time of a block without its runs: ReFrame's start, the build, the writers' rate alone; seconds.
 _BLOCK_S = 8.0
-#: Time of a run without the application: conductor, writers' ramp; seconds.
+#: Time of a run without the application, seconds: the lead-in, which is the time that writers take
+#: to stop and start, for every run of a block that has any; else the conductor's own.
+_LEAD_IN_S = 3.6
 _RUN_S = 0.2
-_RAMP_S = 2.0
 #: What each rate and message beyond the first adds to a block: its writers' rate alone; seconds.
 _ALONE_S = 4.0
 
@@ -188,23 +189,33 @@ def next_block(done: int, pairs: Pairs, *, precise: bool) -> int:
     return 0 if precise else max(0, min(pairs.block_size, pairs.most - done))
 
 
-def run_s(role: Role, entry: Entry) -> float:
-    """Expected length of one run with its overhead, seconds."""
-    return entry.expect + _RUN_S + (_RAMP_S if role in ("effect", "control") else 0.0)
+def run_s(crossed: Sequence[Crossed], entry: Entry) -> float:
+    """Expected length of one run with its lead-in, seconds."""
+    busy = any(each.role in ("effect", "control") for each in crossed)
+    return entry.expect + (_LEAD_IN_S if busy else _RUN_S)
 
 
 def block_s(crossed: Sequence[Crossed], entry: Entry, pairs: int) -> float:
     """Expected length of a block of so many pairs, seconds."""
-    pair_s = sum(run_s(each.role, entry) for each in crossed)
     writes = {tuple(each.writes.items()) for each in crossed if each.role == "effect"}
     alone_s = _ALONE_S * max(0, len(writes) - 1)
-    return _BLOCK_S + alone_s + entry.warmups * run_s("baseline", entry) + pairs * pair_s
+    runs = entry.warmups + pairs * len(crossed)
+    return _BLOCK_S + alone_s + runs * run_s(crossed, entry)
 
 
 def command(
-    campaign: Campaign, entry: Entry, site: Site, block: int, pairs: int, run: str
+    campaign: Campaign,
+    entry: Entry,
+    site: Site,
+    block: int,
+    pairs: int,
+    run: str,
+    seed: int | None = None,
 ) -> list[str]:
-    """The ReFrame session of one block; its output goes to the block's folder in `run`."""
+    """The ReFrame session of one block; its output goes to the block's folder in `run`.
+
+    Without a `seed`, which only a run has, each execution draws its own.
+    """
     logs = f"{run}/logs/{entry.name}/{block}"
     settings: dict[str, Any] = {
         **entry.set,
@@ -214,7 +225,7 @@ def command(
         "pairs": pairs,
         "arms": ",".join(campaign.arms),
         **_crossing(entry),
-        "seed": campaign.seed,
+        **({} if seed is None else {"seed": seed}),
         "injector": campaign.injector.name,
         "message": campaign.injector.message,
         "rate": campaign.injector.rate,

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from analysis.errors import InputError, MachineError
+from analysis.order import run_seed
 from analysis.run import RunHeader, load_header, save_header
 from campaigns.running import jobs
 from campaigns.running.session import users_of
@@ -57,7 +58,8 @@ def open_run(
             _await_leftovers(path)
             yield RunFolder(path, load_header(path), resumed=True)
         else:
-            new = replace(header, run=path.name)
+            seed = run_seed(header.digest, path.name)
+            new = replace(header, run=path.name, seed=seed)
             _save(path, new)
             yield RunFolder(path, new, resumed=False)
 

@@ -42,6 +42,8 @@ class CampaignRunner:
     #: Folder of the run, and path of ReFrame.
     run: Path
     reframe: str
+    #: Of the order of runs.
+    seed: int
     interrupts: Interrupts
     display: Display
 
@@ -98,7 +100,8 @@ class CampaignRunner:
             logs.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise MachineError(f"{logs}: {error.strerror}") from error
-        _, *arguments = command(self.campaign, entry, self.site, block, pairs, str(self.run))
+        run = str(self.run)
+        _, *arguments = command(self.campaign, entry, self.site, block, pairs, run, self.seed)
         samples = NewSamples(self.run / "samples" / f"{entry.name}.jsonl")
         crossed = self._treatments(entry)
         counter = RunCounter(

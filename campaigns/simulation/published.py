@@ -1,13 +1,16 @@
 """How much of the published slowdown at scale the published single-node figures explain.
 
 Groves, Grant and Arnold (2016) found LAMMPS on one node slowed from 177.21 s to 372.04 s by a
-writer at full rate (Table III), mostly one core of it (section V-A), and 3.3 times as slow on 8,192
-ranks with Daly's number of writers (section VI, figure 5). The simulation takes the first and the
-writers of Table V, and shows how much of the second follows.
+writer at full rate (Table III), mostly one core of it (section V-A). On 8,192 ranks with Daly's
+number of writers (section VI, figure 5) they print a slowdown of up to 3 times, and an increase of
+330 %: it may be read as 3.0, 3.3 or 4.3 times. The simulation takes the first and the writers of
+Table V, and shows how much of the second follows. It compares unlike estimators: means of 10 runs
+on one node with minima of 5 at scale.
 """
 
 from __future__ import annotations
 
+from statistics import median
 from typing import Any
 
 from analysis.paper import paper
@@ -22,13 +25,15 @@ WRITE_S = 1.0
 #: hundredths of a second are likely: the middle value is shown, the others bound it.
 STEPS_S = (0.1, 0.025, 0.01)
 SIMULATED_S = 25.0
+#: Simulations of the scale with the published slowdown, each with the next seed.
+SEEDS = 5
 
 
 def explain(seed: int) -> dict[str, Any]:
     """Published and modelled slowdowns at the scales of Table V, labelled."""
     single_off_s, single_on_s = paper()["table_3_runtime_s"]["LAMMPS"]
     single = single_on_s / single_off_s
-    published = paper()["headlines"]["lammps_slowdown_8192"]
+    headlines = paper()["headlines"]
     table = paper()["table_5_concurrent_writers"]
     rows = [
         {
@@ -44,25 +49,59 @@ def explain(seed: int) -> dict[str, Any]:
     ]
     ranks, writers = table["node_count"][-1], table["daly_qdr_onload"][-1]
     by_step = {step_s: _modelled(ranks, writers, single, False, seed, step_s) for step_s in STEPS_S}
-    modelled = by_step[STEPS_S[1]]
+    seeds = [seed + i for i in range(SEEDS)]
+    modelled = [_modelled(ranks, writers, single, False, each) for each in seeds]
     return {
         "published_constant_share": "nearly doubles at scale",
-        "source": "Groves, Grant and Arnold 2016: Tables III and V, sections V-A and VI",
+        "source": "Groves, Grant and Arnold 2016: abstract, Tables III and V, sections V-A to VII-B",
         "step_s_assumed": STEPS_S[1],
         "write_s": WRITE_S,
         "single_node_slowdown_published": single,
         "rows": rows,
         "ranks": ranks,
         "writers_published": writers,
-        "slowdown_published": published,
-        "slowdown_modelled": modelled,
+        "slowdown_published_up_to": headlines["lammps_slowdown_8192_up_to"],
+        "increase_published_percent": headlines["lammps_increase_8192_percent"],
+        "estimator_single_node": "mean of 10 runs",
+        "estimator_at_scale": "minimum of 5 runs",
+        "seeds": seeds,
+        "slowdown_modelled": median(modelled),
+        "slowdown_modelled_least": min(modelled),
+        "slowdown_modelled_most": max(modelled),
         "slowdown_modelled_by_step_s": [
             {"step_s": step_s, "slowdown_modelled": value} for step_s, value in by_step.items()
         ],
         "slowdown_modelled_at_most": single,
-        "explained_share_of_excess": (modelled - 1) / (published - 1),
-        "unexplained_factor": published / modelled,
-        "worst_rank_slowdown_needed": _needed(published, ranks, writers, seed),
+        "readings": [
+            _reading(meaning, slowdown, modelled)
+            | {"worst_rank_slowdown_needed": _needed(slowdown, ranks, writers, seed)}
+            for meaning, slowdown in _meanings()
+        ],
+    }
+
+
+def _meanings() -> list[tuple[str, float]]:
+    """What the printed figures may mean, and the slowdown that follows."""
+    headlines = paper()["headlines"]
+    up_to = headlines["lammps_slowdown_8192_up_to"]
+    percent = headlines["lammps_increase_8192_percent"]
+    return [
+        (f"up to {up_to:g} times", float(up_to)),
+        (f"{percent} % of the time without writers", percent / 100),
+        (f"{percent} % more than the time without writers", 1 + percent / 100),
+    ]
+
+
+def _reading(meaning: str, published: float, modelled: list[float]) -> dict[str, Any]:
+    """What the `modelled` slowdowns explain of the published one, read in one way."""
+    shares = [(each - 1) / (published - 1) for each in modelled]
+    return {
+        "meaning": meaning,
+        "slowdown": published,
+        "explained_share_of_excess": median(shares),
+        "explained_share_least": min(shares),
+        "explained_share_most": max(shares),
+        "unexplained_factor": published / median(modelled),
     }
 
 

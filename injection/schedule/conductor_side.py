@@ -90,6 +90,8 @@ class ScheduleControl:
         self._origins = nodes.origins[: plan.n_origins]
         self._hub = hub
         self._shape: WriteShape | None = None
+        #: Time from its beginning until all writers were writing, the longest seen, seconds.
+        self.start_up_s = 0.0
 
     async def rehearse(self, turn: int, logs: Path) -> str | None:
         """Find the size of a write of the requested length. Returns why that failed, else None."""
@@ -102,9 +104,11 @@ class ScheduleControl:
             rounds = _ROUNDS if attempt else 1
             name = f"rehearsal/{self._writers}/{attempt}"
             run_s = rounds * self._short.length_s
+            started_s = time.time()
             begun = await self._begin(write, run_s, name, turn, logs)
             if isinstance(begun, str):
                 return begun
+            self.start_up_s = max(self.start_up_s, begun.steady_s - started_s)
             end_s = begun.zero_s + begun.table.start_s(len(begun.table) - 1)
             await asyncio.sleep(max(end_s - time.time(), 0.0))
             done, faults = _all_done(await self._end())

@@ -39,6 +39,10 @@ def test_a_pair_of_all_arms(block):
     # Both ends' buffers of 64 MiB, which the origin maps; the target touches none of them.
     assert (writer["buffer_node"], list(writer["origin_buffers_b"])) == (0, ["0"])
     assert writer["origin_buffers_b"]["0"] >= 2 * (1 << 26)
+    # Every arm waits as long as writers need: to report a last second, and to start again.
+    lead_ins = [sample["lead_in_s"] for sample in samples.values()]
+    assert min(lead_ins) > 1.0
+    assert max(lead_ins) - min(lead_ins) < 0.2 * max(lead_ins)
     assert samples["spin"]["writers"][0]["rate_b_s"] == 0
     assert samples["off"]["writers"] == []
     assert run.state()["state"] == "done"
@@ -121,6 +125,16 @@ def test_what_keeps_agents_from_starting_is_reported_at_once(block):
     assert run.state()["state"] == "machine_failed"
     assert run.state()["reason"].endswith(f"agents.log: {refusal}")
     assert "Traceback" not in run.err
+
+
+def test_the_lead_in_is_the_time_between_two_applications(block):
+    run = block(arms=["off", "aa"], pairs=2, command=["cat", str(MELT)])
+    assert run.finish() == 0, run.err
+    first, *later = samples = run.samples()
+    assert first["lead_in_s"] is None
+    ends = [sample["start_s"] + sample["elapsed_s"] for sample in samples]
+    gaps = [sample["start_s"] - end for sample, end in zip(later, ends, strict=False)]
+    assert [sample["lead_in_s"] for sample in later] == pytest.approx(gaps, abs=1e-6)
 
 
 def test_a_failing_application_is_repeated_as_often_as_allowed(block):

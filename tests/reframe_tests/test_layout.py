@@ -41,6 +41,22 @@ def test_launcher_starts_as_many_ranks_as_the_check_lays_out(tmp_path):
             assert any("laid out on 6 cores, but has only" in note for note in treatment["notes"])
 
 
+def test_each_execution_draws_a_seed_unless_one_is_given(tmp_path):
+    seeds = []
+    for turn, settings in enumerate([[], [], ["-S", "hpccg.seed=9"]]):
+        folder = tmp_path / str(turn)
+        folder.mkdir()
+        done = dry_run(folder, ["hpccg"], "^hpccg$", settings)
+        assert done.returncode == 0, done.stdout + done.stderr
+        (path,) = folder.glob("stage/*/*/*/hpccg/plan.json")
+        plan = json.loads(path.read_text())
+        assert plan["provenance"]["seed"] == plan["seed"]
+        seeds.append(plan["seed"])
+    assert seeds[0] != seeds[1]
+    assert seeds[2] == 9
+    assert all(0 <= seed < 2**63 for seed in seeds)
+
+
 def test_one_host_is_not_taken_for_several_nodes(tmp_path):
     reframe = [str(Path(sys.executable).parent / "reframe"), "-C", f"{ROOT}/configs/localhost.py"]
     options = ["--prefix", str(tmp_path), "-p", "wheels", "--dry-run", "-n", "^lammps_scaling$"]

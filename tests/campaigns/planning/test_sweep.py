@@ -151,7 +151,7 @@ def _measure(run: Path, truth: Any, monkeypatch: pytest.MonkeyPatch) -> list[str
     site = Site("occigen", Path("c.py"), Path("checks"), 1)
     cases = sweep.expand(campaign(), machine())
     with Interrupts() as interrupts:
-        assert CampaignRunner(cases, site, run, "reframe", interrupts, display()).run_all() == []
+        assert CampaignRunner(cases, site, run, "reframe", 1, interrupts, display()).run_all() == []
     return asked
 
 

@@ -46,7 +46,7 @@ def test_what_a_dead_reframe_left_is_ended_also_where_nodes_are_shared(
     (tmp_path / "samples").mkdir()
     site = Site("m", Path("c.py"), Path("checks"), origin_nodes=0, slurm=slurm)
     with Interrupts() as interrupts:
-        work = CampaignRunner(campaign, site, tmp_path, "reframe", interrupts, display())
+        work = CampaignRunner(campaign, site, tmp_path, "reframe", 1, interrupts, display())
         if how == "stopped":
             with pytest.raises(Stopped):
                 work.run_all()

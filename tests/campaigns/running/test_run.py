@@ -17,6 +17,7 @@ import pytest
 from click.testing import CliRunner
 
 from analysis.errors import MachineError
+from analysis.order import run_seed
 from campaigns.commands.run import command as run_command
 from campaigns.running.session import users_of
 from injection.machine.machine import Origins, load
@@ -83,6 +84,24 @@ def test_precision_is_asked_of_every_effect(nimc: Nimc) -> None:
     status, out, err = nimc.run("--json", fake="wide")  # at half the rate figures vary by half
     assert status == 0, err
     assert {row["pairs"] for row in json.loads(out)["results"]} == {8}
+
+
+def test_each_run_has_the_seed_of_its_own_name_and_keeps_it(nimc: Nimc) -> None:
+    assert nimc.run(fake="torn")[0] == 3
+    header = nimc.header()
+    assert header["seed"] == run_seed(header["digest"], nimc.the_run().name)
+    assert nimc.run()[0] == 0
+    assert {sample["seed"] for sample in nimc.samples("stream")} == {header["seed"]}
+
+
+def test_a_run_that_began_before_headers_had_a_seed_goes_on_with_the_campaigns(nimc: Nimc) -> None:
+    assert nimc.run(fake="torn")[0] == 3
+    file = nimc.the_run() / "run.json"
+    file.write_text(json.dumps(nimc.header() | {"seed": None}))
+    assert nimc.run()[0] == 0
+    later = {sample["seed"] for sample in nimc.samples("stream") if sample["block"] == 1}
+    assert later == {1}  # the campaign names none
+    assert nimc.header()["seed"] is None
 
 
 def test_a_complete_run_is_not_added_to(nimc: Nimc) -> None:

@@ -1,0 +1,92 @@
+"""The order of treatments: by hand for few of them, and what makes a Williams design for more."""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import pairwise, permutations
+
+import pytest
+
+from analysis.order import pair_order, run_seed, williams
+
+ARMS = ["off", "on", "spin", "aa", "constant", "daly"]
+
+
+def group(k: int) -> dict[str, str | None]:
+    """The first `k` arms: the baseline, and what is paired with it."""
+    return {name: None if name == "off" else "off" for name in ARMS[:k]}
+
+
+def orders(k: int, pairs: int, seed: int = 7, case: str = "c", block: int = 0) -> list[list[str]]:
+    return [pair_order(group(k), seed, case, block, pair) for pair in range(pairs)]
+
+
+def test_designs_by_hand() -> None:
+    """That of four as Williams (1949) made it: 0, 1, last, 2, and so on; then one more to each."""
+    assert williams(1) == [[[0]]]
+    assert williams(2) == [[[0, 1], [1, 0]]]
+    assert williams(3) == [[[0, 1, 2], [1, 2, 0], [2, 0, 1]], [[2, 1, 0], [0, 2, 1], [1, 0, 2]]]
+    assert williams(4) == [[[0, 1, 3, 2], [1, 2, 0, 3], [2, 3, 1, 0], [3, 0, 2, 1]]]
+
+
+def test_two_and_three_treatments_come_in_all_orders_equally_often() -> None:
+    for k, rows in ((2, 2), (3, 6)):
+        expected = sorted(map(list, permutations(ARMS[:k])))
+        found = orders(k, 5 * rows)
+        for first in range(0, 5 * rows, rows):
+            assert sorted(found[first : first + rows]) == expected
+
+
+@pytest.mark.parametrize(("k", "rows"), [(1, 1), (2, 2), (3, 6), (4, 4), (5, 10), (6, 6)])
+@pytest.mark.parametrize("seed", range(5))
+def test_each_design_is_balanced(k: int, rows: int, seed: int) -> None:
+    """Each treatment at each position, and each ordered pair of neighbours, equally often."""
+    found = orders(k, 3 * rows, seed)
+    for first in range(0, 3 * rows, rows):
+        design = found[first : first + rows]
+        places = Counter((name, at) for order in design for at, name in enumerate(order))
+        assert places == {(name, at): rows // k for name in ARMS[:k] for at in range(k)}
+        neighbours = Counter(pair for order in design for pair in pairwise(order))
+        assert neighbours == dict.fromkeys(permutations(ARMS[:k], 2), rows // k)
+
+
+def test_five_treatments_are_at_each_place_once_in_five_pairs() -> None:
+    """A design for an odd number has two halves, each balanced in places."""
+    found = orders(5, 20)
+    for first in range(0, 20, 5):
+        for at in range(5):
+            assert {order[at] for order in found[first : first + 5]} == set(ARMS[:5])
+
+
+def test_groups_are_adjacent_and_balanced_too() -> None:
+    """Three baselines, of two, three and one treatment."""
+    baselines = {"a": None, "b": None, "a1": "a", "b1": "b", "b2": "b", "c": None}
+    found = [pair_order(baselines, 3, "c", 0, pair) for pair in range(6)]
+    assert all(sorted(order) == sorted(baselines) for order in found)
+    groups = ["".join(dict.fromkeys(name[0] for name in order)) for order in found]
+    assert sorted(groups) == ["abc", "acb", "bac", "bca", "cab", "cba"]  # adjacent, all orders
+    of_b = [tuple(name for name in order if name[0] == "b") for order in found]
+    assert sorted(of_b) == sorted(permutations(["b", "b1", "b2"]))
+
+
+def test_a_new_order_for_another_seed_case_or_block_and_for_each_design() -> None:
+    first = orders(4, 40)
+    assert first == orders(4, 40)
+    for other in (orders(4, 40, seed=8), orders(4, 40, case="d"), orders(4, 40, block=1)):
+        assert other != first
+    designs = {str(first[at : at + 4]) for at in range(0, 40, 4)}
+    assert len(designs) >= 8  # of 4! labels times 4! rows, 10 are drawn
+    # Two groups of two: their orders do not go together.
+    two = {"a": None, "b": None, "a1": "a", "b1": "b"}
+    kinds = {tuple(pair_order(two, 1, "c", 0, pair)) for pair in range(60)}
+    assert len(kinds) == 8
+
+
+def test_the_seed_is_of_the_runs_own_name() -> None:
+    """The first 63 bits that `printf 'd/night-m-20261122-000000' | sha256sum` prints."""
+    assert run_seed("d", "night-m-20261122-000000") == 0xCA8A297D805414D4 >> 1
+    nights = [run_seed("d", f"night-m-202611{day:02}-000000") for day in range(1, 31)]
+    assert len(set(nights)) == 30
+    assert all(0 <= seed < 2**63 for seed in nights)
+    assert run_seed("e", "night-m-20261122-000000") != run_seed("d", "night-m-20261122-000000")
+    assert len({str(orders(4, 10, seed)) for seed in nights}) == 30
