@@ -201,7 +201,8 @@ def _columns(piece: _Piece) -> pl.DataFrame:
         frame = _flatten(raw)
     except pl.exceptions.PolarsError as error:
         _blame(piece)
-        raise InputError(f"{piece.path}:{piece.first_line}: {error}") from error
+        first, *_ = str(error).splitlines()
+        raise InputError(f"{piece.path}:{piece.first_line}: {first}") from error
     if raw.height != piece.lines:
         _blame(piece)
     _check(frame, piece)

@@ -10,7 +10,8 @@ from typing import Any
 import polars as pl
 
 from analysis.arms import arm_of
-from analysis.integrity.faults import Faults, Rows
+from analysis.errors import InputError
+from analysis.integrity.faults import Faults, Rows, Treatments
 from analysis.run import RunHeader
 
 _TREATMENT = ("case", "arm")
@@ -18,9 +19,6 @@ _TREATMENT = ("case", "arm")
 _MADE = ("role", "baseline", "factors", "workload")
 _DOSE = ("writers", "injector", "direction", "transport", "message_b", "timetable")
 _HOSTS = ("nodes", "origin_nodes", "writer_origins", "writer_targets")
-
-#: Case -> names of its treatments.
-Treatments = Mapping[str, Sequence[str]]
 
 
 def treatments(frame: pl.DataFrame, header: RunHeader) -> dict[str, list[str]]:
@@ -51,7 +49,7 @@ def known(frame: pl.DataFrame, of_case: Treatments) -> pl.DataFrame:
 
 
 def judge(run: Path, rows: Rows, header: RunHeader, of_case: Treatments, faults: Faults) -> None:
-    """Add the faults of cases, treatments and counts."""
+    """Add the faults of cases, treatments and counts. Raises InputError for invalid factors."""
     for path, part in rows.parts():
         for case in part["case"].cast(pl.String).unique(maintain_order=True):
             if case != path.stem:
@@ -61,7 +59,9 @@ def judge(run: Path, rows: Rows, header: RunHeader, of_case: Treatments, faults:
             value = dict(zip(_MADE, made, strict=True)).get(field, arm)
             faults.add(f"{rows.at(row)}: field '{field}' is {value!r}, must be {required}")
         if not _is_levels(made[2]):
-            faults.add(f"{rows.at(row)}: field 'factors' is {made[2]}, must be names with levels")
+            raise InputError(
+                f"{rows.at(row)}: field 'factors' is {made[2]}, must be an object of levels"
+            )
     _judge_alike(rows, rows.frame, _MADE, faults)
     _judge_alike(rows, rows.frame.filter(outcome="kept"), _DOSE, faults)
     _judge_hosts(rows, faults)

@@ -11,6 +11,7 @@ from analysis.integrity import campaign, fields, order, provenance
 from analysis.integrity.faults import Faults, Rows
 from analysis.integrity.provenance import Provenance
 from analysis.numbers import count
+from analysis.order import run_seed
 from analysis.run import RunHeader
 
 
@@ -40,6 +41,10 @@ def check_run(run: Path, header: RunHeader, samples: Samples, records: Provenanc
     faults, notes = Faults(), []
     if run.resolve().name != header.run:
         notes.append(f"the folder {run.resolve().name} holds the run {header.run}")
+    if header.seed is None:
+        notes.append("run.json has no seed: the order of the runs is not compared with it")
+    elif header.seed != run_seed(header.digest, header.run):
+        faults.add(f"{run / 'run.json'}: field 'seed' does not follow from 'digest' and 'run'")
     if header.asked is None and header.schema > 1:
         faults.add(f"{run / 'run.json'}: field 'asked' is null, must be what was asked of the run")
     elif header.asked is None:
@@ -51,6 +56,7 @@ def check_run(run: Path, header: RunHeader, samples: Samples, records: Provenanc
     frame = campaign.known(samples.frame, of_case)
     rows = Rows(frame, samples.files)
     rows.judge([*fields.rules(frame, header), *order.rules(header)], faults)
+    order.judge_drawn(rows, header, of_case, faults)
     order.overlapping_blocks(rows, faults)
     campaign.judge(run, rows, header, of_case, faults)
     provenance.judge(run, rows, records, faults)

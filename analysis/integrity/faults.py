@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import accumulate
 from pathlib import Path
 from typing import NamedTuple
 
 import polars as pl
+
+#: Case -> names of its treatments.
+Treatments = Mapping[str, Sequence[str]]
 
 #: Most faults that are listed; the rest are counted.
 LISTED = 20

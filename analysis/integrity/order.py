@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import polars as pl
 
-from analysis.integrity.faults import Faults, Rows, Rule
+from analysis.integrity.faults import Faults, Rows, Rule, Treatments
+from analysis.order import pair_order
 from analysis.run import RunHeader
 
 #: By how much a run may seem to overlap the one before it in its block, seconds, and as a share of
@@ -89,6 +90,34 @@ def rules(header: RunHeader) -> list[Rule]:
         seed = str(header.seed)
         found.append(Rule("seed", pl.col("seed").cast(pl.String) != seed, f"the run's, {seed}"))
     return found
+
+
+def judge_drawn(rows: Rows, header: RunHeader, of_case: Treatments, faults: Faults) -> None:
+    """Add a fault for every first attempt that is not at the position which the seed gives it."""
+    if header.seed is None:
+        return
+    baselines = dict[str, dict[str, str | None]]()
+    columns = ("case", "block", "pair", "arm", "position", "baseline")
+    runs = rows.frame.lazy().with_row_index("row").filter(pl.col("pair") >= 0, attempt=0)
+    found = runs.select("row", *columns).collect()
+    for case, arm, baseline in found.select("case", "arm", "baseline").unique().iter_rows():
+        baselines.setdefault(case, {})[arm] = baseline
+    planned = {
+        case: {name: baselines[case].get(name) for name in names if name in baselines[case]}
+        for case, names in of_case.items()
+        if case in baselines
+    }
+    last, order = None, list[str]()
+    for row, case, block, pair, arm, position, _ in found.iter_rows():
+        if (case, block, pair) != last:
+            last = case, block, pair
+            order = pair_order(planned[case], header.seed, case, block, pair)
+        if arm not in order[position : position + 1]:
+            at = order.index(arm) if arm in order else "none"
+            faults.add(
+                f"{rows.at(row)}: field 'position' is {position}, must be {at}: the order that"
+                " follows from the run's seed"
+            )
 
 
 def overlapping_blocks(rows: Rows, faults: Faults) -> None:

@@ -136,7 +136,7 @@ def render(runs: Sequence[RunData]) -> str:
         spread=numbers.spread,
         signed=numbers.signed,
         variable=variable,
-        binary=words.binary,
+        binary=lambda value: _DASH if value is None else words.binary(value),
         quantity=lambda *figure: numbers.quantity(*figure).replace(numbers.NONE, _DASH),
     )
 

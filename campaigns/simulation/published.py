@@ -53,7 +53,9 @@ def explain(seed: int) -> dict[str, Any]:
     modelled = [_modelled(ranks, writers, single, False, each) for each in seeds]
     return {
         "published_constant_share": "nearly doubles at scale",
-        "source": "Groves, Grant and Arnold 2016: abstract, Tables III and V, sections V-A to VII-B",
+        "source": (
+            "Groves, Grant and Arnold 2016: abstract, Tables III and V, sections V-A to VII-B"
+        ),
         "step_s_assumed": STEPS_S[1],
         "write_s": WRITE_S,
         "single_node_slowdown_published": single,
