@@ -26,6 +26,10 @@ their timetable become
 | proof | what proves the writes, joined with `+`; empty without writers and in old samples |
 | foreign_cpus, steal_share, frequency_hz | conditions of the worst node; null if unknown |
 | same_host | whether origin and target of a writer are the same host |
+| writer_origins, writer_targets | their distinct host names, joined with `+` |
+| writer_message_b, writer_bytes_b | size of a write and bytes written, the least of all writers |
+| writer_figures | whether all figures of all writers are finite and not negative |
+| missing_share, excess_share, allowed_share | those of the timetable; null without one |
 """
 
 from __future__ import annotations
@@ -46,6 +50,7 @@ from pydantic_core import from_json
 
 from analysis.arms import Role
 from analysis.errors import InputError
+from analysis.reading import may_be_deep, refuse_deep, refuse_long
 from analysis.sample import NAME, SCHEMA_VERSION, Better, Outcome, Sample, WriterRecord
 from analysis.schema_1 import with_treatments
 
@@ -104,6 +109,11 @@ _AS_TEXT = {
 _NAMES = [name for name, type_ in _COLUMNS.items() if type_ == _NAME]
 _REQUIRED = _required(Sample)
 _WRITER = _required(WriterRecord)
+#: Figures of every writer, and shares of a timetable.
+_FIGURES = ("message_b", "rate_alone_b_s", "rate_b_s", "rate_min_b_s", "bytes_b")
+_SHARES = ("missing_share", "excess_share", "allowed_share")
+#: No figure in SI units is larger, or smaller and not 0.
+MOST = 1e30
 _SCHEMA_RULE = f"at most {SCHEMA_VERSION}; written by a newer nimc, use that version"
 _SAMPLE = pydantic.TypeAdapter(Sample)
 
@@ -116,6 +126,8 @@ class Samples:
     frame: pl.DataFrame
     #: Files whose last line was cut off (a crash during the write); that line is ignored.
     torn: list[str]
+    #: Each file and the number of its rows.
+    files: dict[Path, int]
 
 
 @dataclass(frozen=True)
@@ -140,13 +152,16 @@ def read_samples(paths: Iterable[Path]) -> Samples:
     torn: list[str] = []
     pieces = _pieces(paths, torn)
     frames = [_columns(_Piece(Path(), 1, 0, b""))]
+    files: dict[Path, int] = {}
     workers = os.cpu_count() or 1
     with ThreadPoolExecutor(workers) as pool:
         while batch := list(islice(pieces, workers)):
             frames += pool.map(_columns, batch)
+            for piece in batch:
+                files[piece.path] = files.get(piece.path, 0) + piece.lines
     frame = pl.concat(frames)
     _refuse_duplicates(frame)
-    return Samples(frame, torn)
+    return Samples(frame, torn, files)
 
 
 def _pieces(paths: Iterable[Path], torn: list[str]) -> Iterator[_Piece]:
@@ -156,6 +171,7 @@ def _pieces(paths: Iterable[Path], torn: list[str]) -> Iterator[_Piece]:
         with path.open("rb") as file:
             while text := file.read(_PIECE_B):
                 end = text.rfind(b"\n") + 1
+                refuse_long(rest + text[: text.find(b"\n") + 1 or None], f"{path}:{line}")
                 whole = rest + text[:end] if end else b""
                 rest = text[end:] if end else rest + text
                 if whole:
@@ -177,13 +193,17 @@ def _is_object(text: bytes) -> bool:
 
 def _columns(piece: _Piece) -> pl.DataFrame:
     """The rows of the piece's lines."""
+    if may_be_deep(piece.text):
+        for number, line in enumerate(piece.text.split(b"\n")[:-1], piece.first_line):
+            refuse_deep(line, f"{piece.path}:{number}")
     schema = _AS_TEXT | _NESTED if b"\\" in piece.text else _AS_TEXT
     try:
         raw = pl.read_ndjson(io.BytesIO(piece.text), schema=schema)
         frame = _flatten(raw)
     except pl.exceptions.PolarsError as error:
         _blame(piece)
-        raise InputError(f"{piece.path}:{piece.first_line}: {error}") from error
+        first, *_ = str(error).splitlines()
+        raise InputError(f"{piece.path}:{piece.first_line}: {first}") from error
     if raw.height != piece.lines:
         _blame(piece)
     _check(frame, piece)
@@ -216,6 +236,10 @@ def _flatten(raw: pl.DataFrame) -> pl.DataFrame:
     )
     some = writers.list.len() > 0
     incomplete = pl.any_horizontal(of(name).is_null() for name in _WRITER)
+    share = pl.when(of("message_b") > 0).then(
+        (of("rate_min_b_s") / of("rate_alone_b_s")).fill_nan(0.0)
+    )
+    plausible = pl.all_horizontal(of(name).is_between(0, MOST) for name in _FIGURES)
     flat = nested.with_columns(
         pl.col(_NAMES).cast(_NAME),
         pl.col("nodes", "origin_nodes").list.join(",").cast(_NAME),
@@ -228,8 +252,14 @@ def _flatten(raw: pl.DataFrame) -> pl.DataFrame:
         ),
         writer_rate_alone_b_s=pl.when(some).then(each(of("rate_alone_b_s")).list.sum()),
         writer_rate_b_s=pl.when(some).then(each(of("rate_b_s")).list.sum()),
-        writer_share=each(of("rate_min_b_s") / of("rate_alone_b_s")).list.min().fill_nan(None),
+        writer_share=each(share).list.min(),
+        writer_origins=names("origin"),
+        writer_targets=names("target"),
+        writer_message_b=each(of("message_b")).list.min(),
+        writer_bytes_b=each(of("bytes_b")).list.min(),
+        writer_figures=each(plausible).list.all(),
         timetable=pl.col("timetable").struct.field("writers"),
+        **{name: pl.col("timetable").struct.field(name) for name in _SHARES},
         counted_alone_b_s=each(of("counted_alone_b_s")).list.max(),
         counted_b_s=each(of("counted_b") / of("counted_s")).list.max(),
         comm_node=each(of("buffer_node")).list.max(),

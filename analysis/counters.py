@@ -14,6 +14,7 @@ import polars as pl
 
 from analysis.counter_row import State
 from analysis.errors import InputError
+from analysis.reading import LONGEST_B, may_be_deep, refuse_deep, refuse_long
 
 _NAME = pl.Categorical()
 _FIELDS: dict[str, pl.DataType] = {
@@ -95,6 +96,12 @@ def medians(counters: pl.DataFrame) -> pl.DataFrame:
 def _read(path: Path) -> pl.DataFrame:
     text = path.read_bytes()
     whole = text[: text.rfind(b"\n") + 1]
+    deep = may_be_deep(whole)
+    if deep or len(whole) > LONGEST_B:
+        for number, line in enumerate(whole.split(b"\n"), 1):
+            refuse_long(line, f"{path}:{number}")
+            if deep:
+                refuse_deep(line, f"{path}:{number}")
     try:
         frame = pl.read_ndjson(io.BytesIO(whole), schema=_FIELDS) if whole else None
     except pl.exceptions.PolarsError as error:

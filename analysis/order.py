@@ -27,6 +27,7 @@ from __future__ import annotations
 import hashlib
 import random
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 
 
 def run_seed(digest: str, run: str) -> int:
@@ -62,10 +63,21 @@ def williams(k: int) -> list[list[list[int]]]:
 
 def _row(names: Sequence[str], pair: int, text: str) -> list[str]:
     """The row of a pair; a new design is drawn each time one is used up."""
-    squares = williams(len(names))
-    number, at = divmod(pair, sum(map(len, squares)))
-    rng = random.Random(f"{text}/{number}")
+    if len(names) < 2:
+        return list(names)
+    number, at = divmod(pair, sum(map(len, williams(len(names)))))
+    return _design(tuple(names), f"{text}/{number}")[at]
+
+
+@lru_cache(maxsize=64)
+def _design(names: tuple[str, ...], text: str) -> list[list[str]]:
+    """The rows of a design, in the order in which they are used; not to be changed."""
+    rng = random.Random(text)
     labels = rng.sample(names, len(names))
+    squares = williams(len(names))
     rng.shuffle(squares)
-    rows = [row for square in squares for row in rng.sample(square, len(square))]
-    return [labels[number] for number in rows[at]]
+    return [
+        [labels[number] for number in row]
+        for square in squares
+        for row in rng.sample(square, len(square))
+    ]

@@ -14,11 +14,13 @@ import json
 import os
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import Field, TypeAdapter
 
 from analysis.errors import InputError
+from analysis.reading import parsed, read_text
+from analysis.records import HeaderFacts, PlainName, validated
 
 #: 2 added `margin`, `seed` and `asked`; headers of schema 1 are still read.
 SCHEMA_VERSION = 2
@@ -27,16 +29,23 @@ SCHEMA_VERSION = 2
 MARGIN = 0.02
 
 
+Moment = Annotated[float, Field(ge=0, lt=1e11)]
+Share = Annotated[float, Field(gt=0, le=1)]
+Pairs = Annotated[int, Field(ge=1, le=1_000_000)]
+
+
 @dataclass(frozen=True)
 class Asked:
     """What the campaign asked of every run, for checking what is stored against it."""
 
     #: Case -> names of the treatments of each of its pairs, in the plan's order.
-    cases: dict[str, list[str]]
+    cases: dict[PlainName, Annotated[list[str], Field(min_length=1)]]
     #: Least share of its rate alone that every writer had to reach.
-    min_share: float
+    min_share: Share
     #: How often a rejected run was repeated at most.
-    retries: int
+    retries: Annotated[int, Field(ge=0, le=100)]
+    #: Cases that need not be measured: a sweep of few cores skips those on which its models agree.
+    optional: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -44,20 +53,20 @@ class RunHeader:
     """The campaign, the machine, and facts about both."""
 
     #: Name of the run's folder: CAMPAIGN-MACHINE-STARTED.
-    run: str
-    campaign: str
-    machine: str
-    started_s: float
+    run: PlainName
+    campaign: PlainName
+    machine: PlainName
+    started_s: Moment
     #: Unix time; None while the run is not complete.
-    finished_s: float | None
+    finished_s: Moment | None
     #: SHA-256 of the resolved campaign and machine; a run resumes only if it is the same.
     digest: str
     #: Text of the campaign file.
     campaign_text: str
     #: Pairs per case: minimum, maximum, and the target for the interval's relative half-width.
-    pairs_floor: int
-    pairs_cap: int
-    precision: float | None
+    pairs_floor: Pairs
+    pairs_cap: Pairs
+    precision: Annotated[float, Field(gt=0, lt=1)] | None
     #: Facts of the machine, detected (`injection.machine.host`) and from its site file.
     facts: dict[str, Any] = field(default_factory=dict)
     #: Name -> version of the software that made the run.
@@ -65,9 +74,9 @@ class RunHeader:
     #: Commit of this project, with `+` if files were changed; None outside a checkout.
     commit: str | None = None
     #: 'No effect' is said of an effect whose whole interval is closer to 1 than this share.
-    margin: float = MARGIN
+    margin: Annotated[float, Field(gt=0, lt=1)] = MARGIN
     #: Seed of the order of runs (`analysis.order.run_seed`); None in headers of schema 1.
-    seed: int | None = None
+    seed: Annotated[int, Field(ge=0, lt=2**63)] | None = None
     #: None in headers of schema 1.
     asked: Asked | None = None
     schema: int = SCHEMA_VERSION
@@ -78,26 +87,31 @@ class RunHeader:
 
 
 _HEADER = TypeAdapter(RunHeader)
+_FACTS = TypeAdapter(HeaderFacts)
 
 
 def load_header(run: Path) -> RunHeader:
     """The header of the run in folder `run`. Raises InputError if missing, invalid or newer."""
     path = run / "run.json"
     try:
-        text = path.read_bytes()
+        text = read_text(path)
     except (FileNotFoundError, NotADirectoryError) as error:
         raise InputError(f"{run}: not a run folder (no run.json)") from error
-    try:
-        header = _HEADER.validate_json(text)
-    except ValidationError as error:
-        first = error.errors()[0]
-        name = ".".join(str(part) for part in first["loc"]) or "file"
-        raise InputError(f"{path}: field '{name}': {first['msg']}") from error
-    if header.schema > SCHEMA_VERSION:
+    record = parsed(text, str(path))
+    schema = record.get("schema", 1) if isinstance(record, dict) else 1
+    if isinstance(schema, int) and schema > SCHEMA_VERSION:
         raise InputError(
-            f"{path}: field 'schema' is {header.schema}, must be at most {SCHEMA_VERSION}; "
+            f"{path}: field 'schema' is {schema:.9g}, must be at most {SCHEMA_VERSION}; "
             "written by a newer nimc, use that version"
         )
+    header: RunHeader = validated(_HEADER, record, path)
+    validated(_FACTS, header.facts, path, "facts")
+    for broken, rule in (
+        (header.pairs_cap < header.pairs_floor, "'pairs_cap' must be at least 'pairs_floor'"),
+        ((header.finished_s or 1e11) < header.started_s, "'finished_s' is before 'started_s'"),
+    ):
+        if broken:
+            raise InputError(f"{path}: {rule}")
     return header
 
 

@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import click
 from click.core import ParameterSource
 
 from analysis.errors import InputError
+
+
+def force_option(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the option `--force` for runs that have faults, as the argument `force`."""
+    text = "Show runs that have integrity faults as well; everything made of them is marked."
+    wrapped: Callable[..., Any] = click.option("--force", is_flag=True, help=text)(function)
+    return wrapped
 
 
 def only_with(mode: str, *allowed: str) -> None:

@@ -39,6 +39,7 @@ def render(compared: Compared) -> str:
         f"Memory contention compared: {' and '.join(machines)}",
         {"breakable": words.breakable},
         compared=compared,
+        untrusted=compared.untrusted,
         sides=[_about(side) for side in sides],
         slowdowns=Markup(slowdowns_plot(slowdowns, "s")) if slowdowns else None,
         ratios=Markup(ratios_plot(compared.rows, "r")) if compared.rows else None,

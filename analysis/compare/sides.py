@@ -11,6 +11,7 @@ from analysis.compare.facts import Difference, node_facts, other_differences
 from analysis.compare.judge import CHANGES, Comparison, compare
 from analysis.compare.side import Side, pair_up
 from analysis.facts import UNKNOWN
+from analysis.integrity.check import Integrity
 from analysis.report.data import RunData
 
 
@@ -36,6 +37,12 @@ class Compared:
     def unknown(self) -> list[str]:
         """Facts of the nodes that neither side reports."""
         return [fact.what for fact in self.nodes if fact.reference == fact.this == UNKNOWN]
+
+    @property
+    def untrusted(self) -> list[Integrity]:
+        """What is wrong with the runs that have integrity faults."""
+        runs = (*self.reference.runs, *self.this.runs)
+        return [run.integrity for run in runs if run.integrity.count]
 
     @property
     def worse(self) -> int:
@@ -80,6 +87,7 @@ class Compared:
             "differences": [asdict(fact) for fact in self.others],
             "emulations": self.emulations,
             "worse": self.worse,
+            "integrity_faults": {str(found.run): found.faults for found in self.untrusted},
         }
 
 

@@ -15,8 +15,9 @@ from analysis.columns import read_run
 from analysis.consistency import note_provenance_changes
 from analysis.contrasts import Contrast, contrasts
 from analysis.counters import read_counters
-from analysis.errors import InputError
 from analysis.estimate import Result, StoppingRule, results_of
+from analysis.integrity.check import Integrity, check_run, refuse_faults
+from analysis.integrity.provenance import read_provenance
 from analysis.pairs import judged, pair_table
 from analysis.reference import compare_with_references
 from analysis.report.blocks import UnfinishedBlock, unfinished_blocks
@@ -47,34 +48,43 @@ class RunData:
     torn: list[str]
     #: SHA-256 -> content of the file in `provenance/`.
     provenance: dict[str, Any]
+    integrity: Integrity
 
     def document(self) -> dict[str, Any]:
         """The run's results as every command prints them with `--json`, and the `order_effects`
         (a list of `analysis.carry_over.OrderEffect`)."""
         order = [each.as_dict() for each in self.order]
-        return run_document(self.header, self.results, self.contrasts) | {"order_effects": order}
+        found = run_document(self.header, self.results, self.contrasts, self.integrity)
+        return found | {"order_effects": order}
 
 
 def run_document(
-    header: RunHeader, rows: Sequence[Result], found: Sequence[Contrast]
+    header: RunHeader, rows: Sequence[Result], found: Sequence[Contrast], integrity: Integrity
 ) -> dict[str, Any]:
     """Keys: machine, campaign, run, results and contrasts (lists of `analysis.estimate.Result` and
-    of `analysis.contrasts.Contrast`)."""
+    of `analysis.contrasts.Contrast`), and integrity_faults (a list of lines)."""
     return {
         "machine": header.machine,
         "campaign": header.campaign,
         "run": header.run,
         "results": [row.as_dict() for row in rows],
         "contrasts": [each.as_dict() for each in found],
+        "integrity_faults": integrity.faults,
     }
 
 
-def load_run(path: Path) -> RunData:
-    """Reads the run in folder `path` and estimates its results. Raises InputError if invalid."""
+def load_run(path: Path, *, force: bool = False) -> RunData:
+    """Reads the run in folder `path` and estimates its results.
+
+    Raises InputError if it cannot be read or, unless `force`, has faults (`analysis.integrity`).
+    """
     header = load_header(path)
     read = read_run(path)
-    provenance = _provenance(path)
-    samples = judged(with_numa_factors(read.frame, provenance))
+    provenance = read_provenance(path)
+    integrity = check_run(path, header, read, provenance)
+    if not force:
+        refuse_faults(integrity)
+    samples = judged(with_numa_factors(read.frame, provenance.records))
     pairs = pair_table(samples)
     rows = compare_with_references(results_of(samples, pairs, StoppingRule.of(header)), header)
     order = order_effects(samples)
@@ -83,27 +93,15 @@ def load_run(path: Path) -> RunData:
         header=header,
         samples=samples,
         pairs=pairs,
-        results=with_notes(note_provenance_changes(rows, samples, provenance), order),
+        results=with_notes(note_provenance_changes(rows, samples, provenance.records), order),
         order=order,
         contrasts=contrasts(samples, rows),
         counters=read_counters(path, samples),
         unfinished_blocks=unfinished_blocks(path),
         torn=read.torn,
-        provenance=provenance,
+        provenance=provenance.records,
+        integrity=integrity,
     )
-
-
-def _provenance(path: Path) -> dict[str, Any]:
-    found = {}
-    for file in sorted((path / "provenance").glob("*.json")):
-        try:
-            record = json.loads(file.read_text(encoding="utf-8"))
-        except ValueError as error:
-            raise InputError(f"{file}: {error}") from error
-        if not isinstance(record, dict):
-            raise InputError(f"{file}: is {type(record).__name__}, must be an object")
-        found[file.stem] = record
-    return found
 
 
 def write_data(folder: Path, runs: Sequence[RunData]) -> list[Path]:

@@ -31,18 +31,21 @@ class Report:
         }
 
 
-def make_reports(paths: Sequence[Path], output: Path | None = None) -> list[Report]:
+def make_reports(
+    paths: Sequence[Path], output: Path | None = None, *, force: bool = False
+) -> list[Report]:
     """Writes a report for each machine among the run folders `paths`.
 
     The report of a single run goes to its own `report/`; others need the folder `output`, with one
-    subfolder per machine if there are several. Raises InputError for an invalid run.
+    subfolder per machine if there are several. Raises InputError for an invalid run and, unless
+    `force`, for one with faults, before anything is written.
     """
     folders = list(dict.fromkeys(path.resolve() for path in paths))
     if output is None and len(folders) > 1:
         raise InputError("--output: a folder is required for the report of more than one run")
     of_machine: dict[str, list[RunData]] = {}
     for folder in folders:
-        run = load_run(folder)
+        run = load_run(folder, force=force)
         of_machine.setdefault(run.header.machine, []).append(run)
     target = output or folders[0] / "report"
     return [

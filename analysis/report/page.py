@@ -122,6 +122,7 @@ def render(runs: Sequence[RunData]) -> str:
             "phrase": lambda row: phrase(row.verdict, row.margin),
         },
         machine=machine,
+        untrusted=[run.integrity for run in ordered if run.integrity.count],
         runs=views,
         facts=words.facts(ordered[0].header.facts),
         emulated=sorted({text for run in views for text in run.emulated}),
@@ -136,7 +137,7 @@ def render(runs: Sequence[RunData]) -> str:
         spread=numbers.spread,
         signed=numbers.signed,
         variable=variable,
-        binary=words.binary,
+        binary=lambda value: _DASH if value is None else words.binary(value),
         quantity=lambda *figure: numbers.quantity(*figure).replace(numbers.NONE, _DASH),
     )
 

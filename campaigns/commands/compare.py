@@ -18,6 +18,7 @@ from analysis.errors import InputError
 from analysis.numbers import count, effect
 from analysis.report.data import load_run
 from analysis.table import console
+from campaigns.options import force_option
 
 _RUN = click.Path(path_type=Path)
 
@@ -39,12 +40,14 @@ _RUN = click.Path(path_type=Path)
 )
 @click.option("--fail", is_flag=True, help="Exit with 1 if a figure is worse; not for two nights.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document instead of tables.")
+@force_option
 def command(
     runs: tuple[Path, ...],
     references: tuple[Path, ...],
     output: Path | None,
     fail: bool,
     as_json: bool,
+    force: bool,
 ) -> int:
     """Compare nights with reference nights: slowdowns and times, and what differs between them.
 
@@ -58,7 +61,8 @@ def command(
             "--fail: two nights cannot tell a change from how nights differ; give more nights, the"
             " reference's with --reference"
         )
-    compared = compare_sides([load_run(path) for path in references], [load_run(p) for p in runs])
+    sides = ([load_run(path, force=force) for path in side] for side in (references, runs))
+    compared = compare_sides(*sides)
     page = write_page(output, compared) if output else None
     if as_json:
         click.echo(json.dumps(compared.document(), indent=1))
@@ -88,6 +92,9 @@ def _print(terminal: Console, compared: Compared) -> None:
     def line(text: str, style: str = "") -> None:
         terminal.print(Text(text, style=style))
 
+    for found in compared.untrusted:
+        for text in found.lines():
+            line(text, "bold red")
     line(f"{_named(compared.this)} against {_named(compared.reference)}", "bold")
     for fact in compared.differing:
         line(f"{fact.what} differs: {fact.reference} -> {fact.this}", "yellow")

@@ -9,6 +9,7 @@ import click
 
 from analysis.report.make import make_reports
 from analysis.table import console, results_table
+from campaigns.options import force_option
 
 
 @click.command()
@@ -19,9 +20,10 @@ from analysis.table import console, results_table
     help="Folder to write to [default, for one run: RUN/report].",
 )
 @click.option("--json", "as_json", is_flag=True, help="One JSON document instead of tables.")
-def command(runs: tuple[Path, ...], output: Path | None, as_json: bool) -> None:
+@force_option
+def command(runs: tuple[Path, ...], output: Path | None, as_json: bool, force: bool) -> None:
     """Write one self-contained HTML page a machine, and its data, from the folders of runs."""
-    reports = make_reports(runs, output)
+    reports = make_reports(runs, output, force=force)
     if as_json:
         document = {"reports": [report.document() for report in reports]}
         click.echo(json.dumps(document, indent=1))
@@ -30,5 +32,7 @@ def command(runs: tuple[Path, ...], output: Path | None, as_json: bool) -> None:
     for report in reports:
         for run in report.runs:
             terminal.print(f"[bold]{run.header.run}[/bold]")
+            for line in run.integrity.lines():
+                terminal.print(line, style="bold red", markup=False, highlight=False)
             terminal.print(results_table(run.results, run.contrasts))
         click.echo(f"report: {report.page}")

@@ -104,6 +104,9 @@ def _conclude(
     report = _report(folder.path)
     results = report.runs[0].results if report else []
     contrasts = report.runs[0].contrasts if report else []
+    faults = report.runs[0].integrity.lines() if report else []
+    for line in faults:
+        _log(line)
     if as_json:
         document = {
             "machine": folder.header.machine,
@@ -112,6 +115,7 @@ def _conclude(
             "results": [row.as_dict() for row in results],
             "contrasts": [each.as_dict() for each in contrasts],
             "report": str(report.page) if report else None,
+            "integrity_faults": faults[1:],
             "failures": [asdict(failure) for failure in failures],
             "absent": [asdict(each) for each in asked.absent],
         }
@@ -123,6 +127,8 @@ def _conclude(
         click.echo(f"\nsamples: {folder.path}\nreport:  {report.page}")
     if failures:
         return 3
+    if faults:
+        return 2
     if any(row.slower_than_reference for row in results):
         return 1
     return int(fail_inconclusive and any(row.verdict.is_open for row in results))
@@ -138,7 +144,7 @@ def _report(run: Path) -> Report | None:
     from analysis.report.make import make_reports
 
     try:
-        (report,) = make_reports([run])
+        (report,) = make_reports([run], force=True)
     except (OSError, PolarsError) as error:
         what = error.strerror if isinstance(error, OSError) else " ".join(str(error).split())
         raise MachineError(f"{run}/report: {what}; the samples are saved") from error

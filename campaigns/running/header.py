@@ -8,8 +8,10 @@ import time
 from typing import Any
 
 from analysis.checkout import commit
-from analysis.run import RunHeader
+from analysis.run import Asked, RunHeader
+from campaigns.planning import sweep
 from campaigns.planning.prepare import Request
+from campaigns.request.cases import treatments
 from campaigns.request.schema import Campaign
 from injection.machine import host, versions
 from injection.machine.machine import Machine
@@ -39,6 +41,20 @@ def new_header(asked: Request) -> RunHeader:
         versions=versions.package_versions(_SOFTWARE),
         commit=commit(),
         margin=campaign.margin,
+        asked=asked_of(campaign),
+    )
+
+
+def asked_of(campaign: Campaign) -> Asked:
+    """What is asked of every run of a campaign whose cases and sweeps are expanded."""
+    cases = campaign.cases
+    return Asked(
+        cases={
+            case.name: [each.name for each in treatments(campaign.arms, case)] for case in cases
+        },
+        min_share=campaign.verify.min_share,
+        retries=campaign.verify.retries,
+        optional=[case.name for case in cases if sweep.is_optional(case, cases)],
     )
 
 

@@ -6,18 +6,25 @@ so that the true slowdown of a treatment is its `effect`; the pair's own factor 
 
 from __future__ import annotations
 
+import hashlib
 import json
+import zlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
 
 from analysis.arms import BASELINE, arm_of
-from analysis.run import RunHeader, save_header
-from analysis.sample import Better, Level, Outcome, Sample, WriterRecord
+from analysis.run import Asked, RunHeader, save_header
+from analysis.sample import Better, Level, Outcome, Sample, TimetableRecord, WriterRecord
 
 HOST = "synthetic-0"
+#: When synthetic runs start, Unix time.
+STARTED_S = 1_780_000_000.0
+#: The record of how synthetic runs are made, and its name.
+RECORD = '{"synthetic": true}'
+PROVENANCE = hashlib.sha256(RECORD.encode()).hexdigest()
 
 
 @dataclass(frozen=True)
@@ -98,7 +105,7 @@ def samples(case: Case, *, blocks: int = 1, pairs: int = 10, seed: int = 1) -> l
     """The samples of `case`: a warm-up a block, then its pairs in random order; all are kept."""
     rng = np.random.default_rng(seed)
     found: list[Sample] = []
-    clock_s = 1_780_000_000.0
+    clock_s = _started_s(case.name)
     for block in range(blocks):
         shift = np.exp(rng.normal(0, case.block_noise))
         runs = [(-1, 0, "off")]
@@ -135,9 +142,10 @@ def samples(case: Case, *, blocks: int = 1, pairs: int = 10, seed: int = 1) -> l
                     fom_better=case.better,
                     nodes=[HOST],
                     origin_nodes=[case.origin],
-                    provenance="0" * 64,
+                    provenance=PROVENANCE,
                     seed=seed,
                     writers=writers,
+                    timetable=_timetable(arm),
                     notes=case.notes,
                     role=role,
                     baseline=None if role == "baseline" else case.baselines.get(arm, BASELINE),
@@ -148,6 +156,20 @@ def samples(case: Case, *, blocks: int = 1, pairs: int = 10, seed: int = 1) -> l
     return found
 
 
+def _timetable(arm: str) -> TimetableRecord | None:
+    """Of one writer at a time that met it."""
+    scheduled = arm_of(arm).writing == "scheduled"
+    return (
+        TimetableRecord(1, length_s=1.0, tolerance_s=0.2, allowed_share=0.1) if scheduled else None
+    )
+
+
+def _started_s(case: str) -> float:
+    """When a case begins, so that cases do not overlap; those of STREAM come last, as by name."""
+    turn = 0 if case == STREAM.name else zlib.crc32(case.encode()) % 1000 + 1
+    return STARTED_S + (turn + 1001 * case.startswith(STREAM.name)) * 1e4
+
+
 def _writers(
     case: Case, arm: str, elapsed_s: float, rng: np.random.Generator
 ) -> list[WriterRecord]:
@@ -155,7 +177,7 @@ def _writers(
     if role in ("baseline", "floor"):
         return []
     if role == "control":
-        return [WriterRecord("spin", HOST, HOST, "none", 0, None, 0.0, 0.0, 0.0, 0.0)]
+        return [WriterRecord("spin", case.origin, HOST, "none", 0, None, 0.0, 0.0, 0.0, 0.0)]
     alone = 8.1e9
     rate = alone * float(rng.uniform(0.93, 0.99))
     return [
@@ -187,8 +209,8 @@ def header(**changes: object) -> RunHeader:
         "run": "synthetic-run",
         "campaign": "synthetic",
         "machine": "synthetic machine",
-        "started_s": 1_780_000_000.0,
-        "finished_s": 1_780_000_300.0,
+        "started_s": STARTED_S,
+        "finished_s": STARTED_S + 300,
         "digest": "0" * 64,
         "campaign_text": "# synthetic data, nothing was measured\n",
         "pairs_floor": 6,
@@ -202,10 +224,45 @@ def header(**changes: object) -> RunHeader:
 
 
 def write_run(run: Path, found: list[Sample], head: RunHeader | None = None) -> Path:
-    """Writes samples and header as a campaign would; returns the run's folder."""
+    """Writes samples and header as a campaign would; returns the run's folder.
+
+    The header is that of a campaign which asked for these samples, and ran while they were made.
+    """
+    head = head or header()
+    later_s = head.started_s - STARTED_S
+    moved = [replace(sample, start_s=sample.start_s + later_s) for sample in found]
     (run / "samples").mkdir(parents=True)
-    save_header(run, head or header())
-    for sample in found:
+    save_header(run, asked_for(head, moved))
+    for sample in moved:
         with (run / "samples" / f"{sample.case}.jsonl").open("a", encoding="utf-8") as file:
             file.write(json.dumps(sample.as_dict()) + "\n")
+    if any(sample.provenance == PROVENANCE for sample in found):
+        (run / "provenance").mkdir()
+        (run / "provenance" / f"{PROVENANCE}.json").write_text(RECORD)
     return run
+
+
+def asked_for(head: RunHeader, found: list[Sample]) -> RunHeader:
+    """The header with an end, counts, cases and treatments such that `found` are sound."""
+    kept: dict[str, dict[str, int]] = {}
+    tries: dict[tuple[str, int, int, str], Sample] = {}
+    for sample in found:
+        names = kept.setdefault(sample.case, {})
+        counts = sample.outcome == "kept" and sample.pair >= 0
+        names[sample.arm] = names.get(sample.arm, 0) + counts
+        tries[sample.case, sample.block, sample.pair, sample.arm] = sample
+    made = [count for names in kept.values() for count in names.values()] or [head.pairs_floor]
+    end_s = max((sample.start_s + sample.elapsed_s for sample in found), default=0.0)
+    given_up = [last.attempt for last in tries.values() if last.outcome != "kept"]
+    asked = Asked(
+        cases={case: list(names) for case, names in kept.items()},
+        min_share=0.5,
+        retries=max(given_up or [2, *(sample.attempt for sample in found)]),
+    )
+    return replace(
+        head,
+        finished_s=head.finished_s and max(head.finished_s, end_s, head.started_s),
+        pairs_floor=max(min([head.pairs_floor, *made]), 1),
+        pairs_cap=max([head.pairs_cap, *made]),
+        asked=head.asked or asked,
+    )

@@ -60,8 +60,8 @@ def test_a_case_says_where_its_blocks_were_made_in_several_ways(
 ) -> None:
     found = [replace(s, provenance=str(s.block)) for s in samples(STREAM, blocks=2, pairs=4)]
     run = write_run(tmp_path / "run", found)
-    (run / "provenance").mkdir()
+    (run / "provenance").mkdir(exist_ok=True)
     for block, record in enumerate((_FIRST, second)):
         (run / "provenance" / f"{block}.json").write_text(json.dumps(record))
-    for row in load_run(run).results:
+    for row in load_run(run, force=True).results:
         assert [note for note in row.notes if note.startswith(_WORDS)] == differs

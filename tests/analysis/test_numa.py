@@ -61,7 +61,7 @@ def run_of(folder: Path, grid: dict[Key, object], nodes: int = 2, **writer: obje
     for key, rates in grid.items():
         found += of_cell(key, rates if isinstance(rates, list) else [rates] * 6, **writer)
     run = write_run(folder / "run", found, header(campaign="numa"))
-    (run / "provenance").mkdir()
+    (run / "provenance").mkdir(exist_ok=True)
     place = {"nic": 0, "other": 1}
     for key in grid:
         facts = {
@@ -113,14 +113,14 @@ def one_case_of(folder: Path, grid: dict[Key, object]) -> Path:
             sample = replace(sample, writers=[replace(record, **written)])
         found.append(sample)
     run = write_run(folder / "run", found, header(campaign="numa"))
-    (run / "provenance").mkdir()
+    (run / "provenance").mkdir(exist_ok=True)
     facts = {"numa_nodes": 2, "nic_node": 0, "places": {"nic": 0, "other": 1}}
     (run / "provenance" / f"{'0' * 64}.json").write_text(json.dumps({"numa": facts}))
     return run
 
 
 def cells_of(run: Path) -> list[Cell]:
-    data = load_run(run)
+    data = load_run(run, force=True)
     return cells(data.samples, data.results, data.provenance)
 
 
@@ -194,7 +194,7 @@ def test_a_direction_that_is_no_factor_is_what_the_writers_did(tmp_path: Path) -
 
 def test_what_lies_where_is_said_by_both_schemas(tmp_path: Path) -> None:
     for name, make in (("one", run_of), ("two", one_case_of)):
-        view = numa_view(load_run(make(tmp_path / name, TWO_NODES)), "u")
+        view = numa_view(load_run(make(tmp_path / name, TWO_NODES), force=True), "u")
         assert view is not None
         assert view.notes[0] == "nic is NUMA node 0, other is 1, of 2"
         assert view.interleaved == (name == "two")
@@ -304,7 +304,7 @@ def test_cells_have_distinct_names() -> None:
 
 def test_the_page_says_what_is_left_out_unverified_and_emulated(tmp_path: Path) -> None:
     grid = {key: rates for key, rates in TWO_NODES.items() if "other" not in key}
-    run = load_run(run_of(tmp_path, grid, nodes=1, target_on_node_share=None))
+    run = load_run(run_of(tmp_path, grid, nodes=1, target_on_node_share=None), force=True)
     view = numa_view(run, "u")
     assert view is not None
     assert view.notes[:2] == [
@@ -317,7 +317,7 @@ def test_the_page_says_what_is_left_out_unverified_and_emulated(tmp_path: Path) 
     assert "were read from its node" not in page
     assert any("nic means the NUMA node of the origin's cores" in note for note in view.notes)
     assert not any("ways of copying" in note for note in view.notes)  # this run has no reads
-    reads = load_run(run_of(tmp_path / "reads", {Key("read", "nic", "read", "nic"): 8}))
+    reads = load_run(run_of(tmp_path / "reads", {Key("read", "nic", "read", "nic"): 8}), force=True)
     of_reads = render([reads])
     assert "while 8.00 GB/s were read from its node" in of_reads
     assert "64 KiB per read;" in of_reads
@@ -330,7 +330,7 @@ def test_the_page_says_what_is_left_out_unverified_and_emulated(tmp_path: Path) 
 
 def test_soft_roce_on_one_host_is_not_a_copy_between_processes(tmp_path: Path) -> None:
     grid: dict[Key, object] = {Key(way, "nic", "idle", ""): 8 for way in ("write", "read")}
-    view = numa_view(load_run(run_of(tmp_path, grid, transport="soft-RoCE")), "u")
+    view = numa_view(load_run(run_of(tmp_path, grid, transport="soft-RoCE"), force=True), "u")
     assert view is not None
     assert view.notes[1] == "in every run that counts, the kernel reports every buffer on its node"
     assert not any("no network interface" in note or "copying" in note for note in view.notes)
@@ -345,7 +345,7 @@ def test_a_cell_without_a_run_that_counts_is_no_answer(tmp_path: Path) -> None:
     found = cells_of(run)
     assert [len(cell.rates_b_s) for cell in found] == [6, 0]
     assert questions(found, 2)[0].answers[1].why == "no run counts"
-    view = numa_view(load_run(run), "u")
+    view = numa_view(load_run(run, force=True), "u")
     assert view is not None
     assert "not verified" not in " ".join(view.notes)
 

@@ -25,7 +25,8 @@ def test_folder_without_a_run_is_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("{", "field 'file': Invalid JSON"),
+        ("{", "EOF while parsing"),
+        ("[1]", "field 'file'"),
         (json.dumps({**header().as_dict(), "pairs_cap": "many"}), "field 'pairs_cap'"),
         (json.dumps({**header().as_dict(), "schema": 3}), "must be at most 2"),
     ],

@@ -77,19 +77,25 @@ def _in_own_process(size: int) -> tuple[float, float]:
 def write(run_folder: Path, size: int) -> None:
     """A synthetic run of about `size` samples: two cases, of as many like blocks as it takes."""
     cases = [replace(STREAM, notes=["synthetic"]), LAMMPS]
-    write_run(run_folder, [], header())
-    for case in cases:
-        block = "".join(
-            json.dumps(sample.as_dict(), separators=(",", ":")) + "\n"
-            for sample in samples(case, pairs=_PAIRS)
-        )
-        per_block = block.count("\n")
-        with (run_folder / "samples" / f"{case.name}.jsonl").open("w", encoding="utf-8") as file:
-            for index in range(round(size / len(cases) / per_block)):
-                file.write(
-                    block.replace(f'"{case.name}/0/', f'"{case.name}/{index}/').replace(
-                        '"block":0', f'"block":{index}'
-                    )
+    of_case = {case.name: samples(case, pairs=_PAIRS) for case in cases}
+    first = [sample for found in of_case.values() for sample in found]
+    write_run(run_folder, first, header(pairs_cap=1_000_000, finished_s=2e10))
+    for turn, (name, found) in enumerate(of_case.items()):
+        lines = [json.dumps(sample.as_dict(), separators=(",", ":")) for sample in found]
+        # All blocks of one case, then those of the next.
+        parts = [
+            (line.replace(f'"start_s":{sample.start_s}', '"start_s":{start_s}'), sample.start_s)
+            for line, sample in zip(lines, found, strict=True)
+        ]
+        with (run_folder / "samples" / f"{name}.jsonl").open("w", encoding="utf-8") as file:
+            for index in range(round(size / len(cases) / len(lines))):
+                later_s = 1e3 * index + 1e9 * turn
+                file.writelines(
+                    line.replace(f'"{name}/0/', f'"{name}/{index}/')
+                    .replace('"block":0', f'"block":{index}')
+                    .replace("{start_s}", str(start_s + later_s))
+                    + "\n"
+                    for line, start_s in parts
                 )
 
 

@@ -142,3 +142,23 @@ def test_sides_that_are_none_are_one_line_and_code_two(
     monkeypatch.chdir(tmp_path)
     assert _nimc(monkeypatch, "compare", *runs) == 2
     assert words in capsys.readouterr().err
+
+
+def test_a_run_with_faults_is_refused_and_shown_marked_with_force(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sound, edited = _run(tmp_path / "monday"), _run(tmp_path / "tuesday")
+    file = edited / "samples" / "stream.jsonl"
+    file.write_text(file.read_text().replace('"position": 1,', '"position": 0,'))
+    for words in (["report", edited], ["compare", sound, edited]):
+        assert _nimc(monkeypatch, *words) == 2
+        lines = capsys.readouterr().err.splitlines()
+        assert lines[0] == f"nimc: {edited}: 24 integrity faults: not to be trusted"
+        assert lines[1].startswith(f"{file}:")
+        assert lines[-1] == "and 4 more"
+        assert len(lines) == 1 + 20 + 1
+        assert _nimc(monkeypatch, *words, "--force") == 0
+        assert "not to be trusted" in " ".join(capsys.readouterr().out.split())
+    assert _nimc(monkeypatch, "compare", sound, edited, "--force", "--json") == 0
+    faults = json.loads(capsys.readouterr().out)["integrity_faults"]
+    assert list(faults) == [str(edited)]

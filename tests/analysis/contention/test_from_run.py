@@ -158,7 +158,7 @@ def test_the_targets_own_facts_and_what_is_emulated(tmp_path):
         for arm in ("off", "on")
     ]
     run = write(tmp_path, samples, numa_nodes=1)
-    (run / "provenance").mkdir()
+    (run / "provenance").mkdir(exist_ok=True)
     # Four nodes with a core each, and one with memory alone.
     numa_nodes = [{"number": i, "cpus": [i] if i < 4 else []} for i in range(5)]
     seen = {"nodes": {"a": {"sockets": 2, "numa_nodes": numa_nodes}}}

@@ -31,7 +31,8 @@ def test_data_beside_the_page_holds_every_sample_and_result(tmp_path: Path) -> N
     document = json.loads((folder / "results.json").read_text())
     assert document["machine"] == "synthetic machine"
     assert document["runs"] == [load_run(run).document()]
-    keys = ["machine", "campaign", "run", "results", "contrasts", "order_effects"]
+    keys = ["machine", "campaign", "run", "results", "contrasts"]
+    keys += ["integrity_faults", "order_effects"]
     assert list(document["runs"][0]) == keys
 
 
@@ -58,7 +59,7 @@ def test_several_runs_need_a_folder_to_go_to(tmp_path: Path) -> None:
 @pytest.mark.parametrize("text", ["{", "null", "[1]"])
 def test_a_broken_provenance_file_is_named(tmp_path: Path, text: str) -> None:
     run = write_run(tmp_path / "run", samples(STREAM, pairs=6))
-    (run / "provenance").mkdir()
+    (run / "provenance").mkdir(exist_ok=True)
     (run / "provenance" / "abc.json").write_text(text)
     with pytest.raises(InputError, match=r"abc\.json"):
         make_reports([run])

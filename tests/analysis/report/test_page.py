@@ -186,7 +186,8 @@ def test_figures_of_merit_of_two_units_are_drawn_apart(tmp_path: Path) -> None:
         )
         for sample in plain
     ]
-    text = page.render([_run(tmp_path, plain + other)])
+    run = write_run(tmp_path / "run", plain + other)  # two blocks in one
+    text = page.render([load_run(run, force=True)])
     _Page(text)
     assert "Every sample in GB/s" in text
     assert "Every sample in s" in text

@@ -12,7 +12,7 @@ from campaigns.planning.prepare import Request, prepare
 from campaigns.request.cases import expand
 from campaigns.request.checks import checks_in
 from campaigns.request.load import load_campaign
-from campaigns.running.header import digest
+from campaigns.running.header import asked_of, digest
 from injection.machine.machine import Machine
 
 NIGHT = """\
@@ -111,3 +111,32 @@ def test_what_shapes_samples_makes_another_run(asked):
 def test_texts_for_people_do_not(asked):
     campaign = asked.campaign.model_copy(update={"title": "another", "description": "text"})
     assert digest_of(replace(asked, campaign=campaign)) == digest_of(asked)
+
+
+def test_the_header_says_what_is_asked_of_each_case(tmp_path):
+    path = tmp_path / "c.yaml"
+    path.write_text(
+        "name: c\nworkloads: [check: stream, {check: lammps, factors: {rate: [0, 50%, full]}}]\n"
+        "arms: [off, on, aa]\nverify: {min_share: 0.25, retries: 3}\n"
+    )
+    asked = asked_of(prepare(path, "localhost").campaign)
+    assert asked.cases == {"stream": ["off", "on", "aa"], "lammps": LAMMPS}
+    assert (asked.min_share, asked.retries, asked.optional) == (0.25, 3, [])
+
+
+#: By hand: level 0 of `rate` is the baseline; names leave out the full rate.
+LAMMPS = ["off", "on@rate=50%", "on", "aa"]
+
+
+def test_cases_between_the_ends_of_a_sweep_of_few_cores_are_optional(tmp_path):
+    path = tmp_path / "c.yaml"
+    path.write_text(SWEEP.replace("cores: all", "cores: few"))
+    machine = Machine.model_validate(SITE)  # two cores a socket, one of them for the ends
+    machine = machine.model_copy(update={"facts": machine.facts.model_copy(update={"cores": 8})})
+    checks = checks_in(ROOT / "reframe_tests")
+    loaded = expand(load_campaign(path, checks, machine), checks, same_host=False)
+    asked = asked_of(sweep.expand(loaded, machine))
+    ends = {f"s@n{n}-c{node}-m{node}" for n in (1, 4) for node in (0, 1)}
+    assert ends < set(asked.cases)
+    assert set(asked.optional) == set(asked.cases) - ends
+    assert set(map(tuple, asked.cases.values())) == {("off", "on")}

@@ -1,0 +1,76 @@
+"""Limits for JSON that somebody else may have written: lengths and depths that no record needs.
+
+Deeper nesting ends some parsers with a segmentation fault, longer lines take time and memory.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from pydantic_core import from_json
+
+from analysis.errors import InputError
+
+#: Longest line, and largest file with one document, bytes.
+LONGEST_B = 16 << 20
+#: Deepest nesting of lists and objects.
+DEEPEST = 64
+_NO_BRACKET = bytes(set(range(256)) - set(b"[]{}"))
+
+
+def read_json(path: Path) -> Any:
+    """The document in a file. Raises InputError if it is invalid or exceeds the limits."""
+    return parsed(read_text(path), str(path))
+
+
+def read_text(path: Path) -> bytes:
+    """The file with one document. Raises InputError if it is larger than `LONGEST_B`."""
+    with path.open("rb") as file:
+        text = file.read(LONGEST_B + 1)
+    refuse_long(text, str(path))
+    return text
+
+
+def parsed(text: bytes, at: str) -> Any:
+    """The value of a document. Raises InputError, beginning with `at`, for one that is invalid."""
+    refuse_deep(text, at)
+    try:
+        return from_json(text, allow_inf_nan=False)
+    except ValueError as error:
+        raise InputError(f"{at}: {error}") from error
+
+
+def refuse_long(text: bytes, at: str) -> None:
+    """Raises InputError for a line or document that is too long."""
+    if len(text) > LONGEST_B:
+        raise InputError(f"{at}: is longer than allowed: {LONGEST_B >> 20} MiB")
+
+
+def refuse_deep(text: bytes, at: str) -> None:
+    """Raises InputError for a document that is nested too deeply."""
+    if may_be_deep(text) and _is_deep(text):
+        raise InputError(f"{at}: is nested deeper than allowed: {DEEPEST} levels")
+
+
+def may_be_deep(text: bytes) -> bool:
+    """Whether one of the documents in `text` may be too deep; brackets in strings count as well."""
+    steps = np.frombuffer(text.translate(None, _NO_BRACKET), np.int8) & 0x06
+    return len(steps) > DEEPEST and int(np.cumsum(3 - steps, dtype=np.int64).max()) > DEEPEST
+
+
+def _is_deep(text: bytes) -> bool:
+    try:
+        level = [from_json(text)]
+    except ValueError as error:
+        return "recursion limit" in str(error)
+    for _ in range(DEEPEST):
+        level = [inner for each in level for inner in _children(each)]
+    return bool(level)
+
+
+def _children(value: Any) -> list[Any]:
+    """The lists and objects directly within one."""
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return [each for each in inner if isinstance(each, (dict, list))]

@@ -1,0 +1,84 @@
+"""A sound synthetic run: what a conductor would have written. Nothing in it was measured."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from analysis.order import pair_order, run_seed
+from analysis.run import Asked, RunHeader
+from analysis.sample import Sample
+from tests.analysis.synthetic import LAMMPS, STREAM, Case, header, samples, write_run
+
+RUN = "sound-run"
+#: Treatments in the plan's order.
+ARMS = ["off", "on", "spin", "aa"]
+HEADER: RunHeader = header(
+    run=RUN,
+    seed=run_seed("0" * 64, RUN),
+    pairs_cap=6,
+    asked=Asked({"stream": ARMS, "lammps": ARMS}, min_share=0.5, retries=2),
+)
+PAIRS = 6
+#: The run that was repeated: the arm `on` of this pair of every case.
+REPEATED = 2
+
+Json = dict[str, Any]
+
+
+def made(case: Case) -> list[Sample]:
+    """A warm-up and six pairs in the drawn order, two writers each; one run was repeated."""
+    assert HEADER.seed is not None
+    drawn = {(each.pair, each.arm): each for each in samples(case, pairs=PAIRS)}
+    baselines = {name: None if name == "off" else "off" for name in ARMS}
+    order = [drawn[-1, "off"]]
+    for pair in range(PAIRS):
+        names = pair_order(baselines, HEADER.seed, case.name, 0, pair)
+        order += [
+            replace(drawn[pair, name], position=position) for position, name in enumerate(names)
+        ]
+    found: list[Sample] = []
+    clock_s = order[0].start_s
+    for each in order:
+        attempts = 2 if (each.pair, each.arm) == (REPEATED, "on") else 1
+        for attempt in range(attempts):
+            given_up = attempt + 1 < attempts
+            found.append(
+                replace(
+                    each,
+                    key=f"{each.key[:-1]}{attempt}",
+                    attempt=attempt,
+                    start_s=clock_s,
+                    seed=HEADER.seed,
+                    writers=each.writers * (2 if each.arm == "on" else 1),
+                    outcome="rejected" if given_up else "kept",
+                    reason="writer 0 wrote at 3 % of its rate alone" if given_up else None,
+                )
+            )
+            clock_s += each.elapsed_s + 1.0
+    return found
+
+
+def sound_run(folder: Path) -> Path:
+    """Writes it; returns its folder."""
+    return write_run(folder / RUN, [*made(STREAM), *made(LAMMPS)], HEADER)
+
+
+def edit_samples(run: Path, case: str, edit: Callable[[list[Json]], Any]) -> None:
+    """Change the samples of a case; `edit` changes the list, or returns another."""
+    path = run / "samples" / f"{case}.jsonl"
+    records = [json.loads(line) for line in path.read_text().splitlines()]
+    other = edit(records)
+    records = other if isinstance(other, list) else records
+    path.write_text("".join(json.dumps(record) + "\n" for record in records))
+
+
+def edit_header(run: Path, edit: Callable[[Json], None]) -> None:
+    """Change `run.json`."""
+    path = run / "run.json"
+    record = json.loads(path.read_text())
+    edit(record)
+    path.write_text(json.dumps(record))

@@ -1,0 +1,331 @@
+"""Edits of a sound run, each of which was once taken for a measurement or ended in a traceback."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable
+from copy import deepcopy
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from analysis.errors import InputError
+from analysis.report.data import load_run
+from analysis.report.make import make_reports
+from analysis.report.page import render
+from tests.analysis.integrity.sound import Json, edit_header, edit_samples, sound_run
+from tests.analysis.synthetic import PROVENANCE
+
+CAPTURE = Path(__file__).parents[2] / "captures" / "schema_1" / "quick"
+
+
+def of_arm(records: list[Json], arm: str, pair: int = 0) -> Json:
+    return next(r for r in records if (r["arm"], r["pair"], r["outcome"]) == (arm, pair, "kept"))
+
+
+def setting(arm: str, /, **fields: Any) -> Callable[[list[Json]], None]:
+    """Other values of fields of the first pair's run."""
+    return lambda records: of_arm(records, arm).update(fields)
+
+
+def writer(number: int, /, **fields: Any) -> Callable[[list[Json]], None]:
+    """Other values of fields of a writer of the first pair's `on`."""
+    return lambda records: of_arm(records, "on")["writers"][number].update(fields)
+
+
+def all_positions_0(records: list[Json]) -> None:
+    for record in records:
+        record["position"] = 0
+
+
+def exchange(records: list[Json]) -> None:
+    """The positions and the place of the first two runs of a pair, with all that belongs to it."""
+    first, second = records[1], records[2]
+    for name in ("position", "start_s"):
+        first[name], second[name] = second[name], first[name]
+    second["elapsed_s"] = first["elapsed_s"] = min(first["elapsed_s"], second["elapsed_s"])
+    records[1], records[2] = second, first
+
+
+def overlap(records: list[Json]) -> None:
+    for record in records:
+        record["start_s"] = records[0]["start_s"]
+
+
+def accept_both(records: list[Json]) -> None:
+    for record in records:
+        if record["outcome"] == "rejected":
+            record.update(outcome="kept", reason=None)
+
+
+def second_first(records: list[Json]) -> None:
+    """An accepted run again, as an earlier attempt of itself."""
+    at = records.index(of_arm(records, "on"))
+    records[at].update(attempt=1, key=records[at]["key"][:-1] + "1")
+    again = {**deepcopy(records[at]), "attempt": 0, "fom": records[at]["fom"] * 2}
+    records.insert(at, {**again, "key": again["key"][:-1] + "0"})
+
+
+def five_times(records: list[Json]) -> list[Json]:
+    """All pairs of the block five times, with times and keys of their own."""
+    last = records[-1]
+    length_s = last["start_s"] + last["elapsed_s"] + 1 - records[0]["start_s"]
+    copies = list(records)
+    for copy in range(1, 5):
+        for record in records[1:]:
+            pair = record["pair"] + 6 * copy
+            case, block, _, arm, attempt = record["key"].split("/")
+            key = f"{case}/{block}/{pair}/{arm}/{attempt}"
+            start_s = record["start_s"] + copy * length_s
+            copies.append({**record, "pair": pair, "key": key, "start_s": start_s})
+    return copies
+
+
+def five_blocks(records: list[Json]) -> list[Json]:
+    """All blocks five times, with times and keys of their own."""
+    last = records[-1]
+    length_s = last["start_s"] + last["elapsed_s"] + 5 - records[0]["start_s"]
+    return [
+        {
+            **record,
+            "block": copy,
+            "key": record["key"].replace("/0/", f"/{copy}/", 1),
+            "start_s": record["start_s"] + copy * length_s,
+        }
+        for copy in range(5)
+        for record in records
+    ]
+
+
+def without(matches: Callable[[Json], bool]) -> Callable[[list[Json]], list[Json]]:
+    return lambda records: [record for record in records if not matches(record)]
+
+
+#: What was done to the samples of STREAM -> words of a fault.
+SAMPLES: dict[str, tuple[Callable[[list[Json]], Any], str]] = {
+    "a key that is not its fields": (setting("on", key="stream/0/9/on/0"), "field 'key'"),
+    "a pair that is not the key's": (setting("on", pair=7), "field 'pair' is 7"),
+    "an arm that was not asked": (setting("on", arm="full"), "field 'arm' is 'full'"),
+    "positions all 0": (all_positions_0, "field 'position' is 0"),
+    "positions that were not drawn": (exchange, "follows from the run's seed"),
+    "overlapping times": (overlap, "field 'start_s'"),
+    "a rejected run accepted": (accept_both, "absent: the run was accepted before"),
+    "a second accepted attempt": (second_first, "absent: the run was accepted before"),
+    "all pairs five times": (five_times, "must be before the run's end"),
+    "all blocks five times": (five_blocks, "must be before the run's end"),
+    "no writers": (setting("on", writers=[]), "at least 1 in an accepted run"),
+    "a timetable of 0": (
+        setting(
+            "on",
+            writers=[],
+            timetable={"writers": 0, "length_s": 1, "tolerance_s": 1, "allowed_share": 1},
+        ),
+        "field 'timetable' is 0, must be absent",
+    ),
+    "bytes 0": (writer(0, bytes_b=0.0), "field 'writer_bytes_b' is 0.0"),
+    "a dead writer of two": (
+        writer(1, rate_b_s=0.0, rate_min_b_s=0.0, bytes_b=0.0, rate_alone_b_s=0.0),
+        "field 'writer_share' is 0.0",
+    ),
+    "a slow writer of two": (writer(1, rate_min_b_s=8.1e8), "at least 0.5: 'min_share'"),
+    "a writer less than elsewhere": (
+        lambda records: of_arm(records, "on")["writers"].pop(),
+        "field 'writers' is 2, must be 1 as in other",
+    ),
+    "another transport": (writer(0, transport="InfiniBand"), "field 'transport'"),
+    "a foreign origin": (writer(0, origin="elsewhere"), "field 'writers.origin'"),
+    "off with a writer": (
+        lambda records: of_arm(records, "off").update(writers=of_arm(records, "on")["writers"]),
+        "0: the arm is silent",
+    ),
+    "a control that writes": (
+        lambda records: of_arm(records, "spin").update(writers=of_arm(records, "on")["writers"]),
+        "0 of a control",
+    ),
+    "other nodes within a pair": (setting("on", nodes=["other"]), "the same in all runs"),
+    "another seed": (setting("on", seed=7), "field 'seed' is '7'"),
+    "provenance that is not there": (setting("on", provenance="1" * 64), "must be a file of"),
+    "a rejected run deleted": (without(lambda r: r["outcome"] == "rejected"), "field 'attempt'"),
+    "an accepted run deleted": (
+        without(lambda r: (r["pair"], r["arm"]) == (1, "off")),
+        "field 'position'",
+    ),
+    "the last pair deleted": (without(lambda r: r["pair"] == 5), "in a finished run"),
+    "a reason of an accepted run": (setting("on", reason="none"), "field 'reason'"),
+    "no reason of a rejected run": (setting("on", outcome="rejected"), "field 'reason' is None"),
+    "a denormal figure": (setting("on", fom=5e-324), "field 'fom' is 5e-324"),
+    "a figure beyond all": (setting("on", fom=1e300), "field 'fom' is 1e+300"),
+    "a negative time": (setting("on", elapsed_s=-1.0), "field 'elapsed_s' is -1.0"),
+    "a run before the campaign": (setting("off", start_s=1.0), "after the run's start"),
+    "another role": (setting("aa", role="baseline", baseline=None), "field 'role'"),
+}
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    return sound_run(tmp_path)
+
+
+def refused(run: Path) -> str:
+    with pytest.raises(InputError) as error:
+        make_reports([run])
+    assert not (run / "report").exists()
+    return str(error.value)
+
+
+def test_the_run_is_sound_before(run: Path) -> None:
+    found = load_run(run)
+    assert (found.integrity.faults, found.integrity.notes) == ([], [])
+    assert found.samples.height == 2 * (1 + 6 * 4 + 1)
+
+
+@pytest.mark.parametrize("edit", SAMPLES)
+def test_an_edit_of_samples_is_refused_and_shown_marked(run: Path, edit: str) -> None:
+    change, words = SAMPLES[edit]
+    edit_samples(run, "stream", change)
+    text = refused(run)
+    assert words in text
+    assert text.startswith(f"{run}: ")
+    assert "not to be trusted\n" in text
+    (report,) = make_reports([run], force=True)
+    page = report.page.read_text()
+    assert "not to be trusted" in page
+    (document,) = json.loads(report.data[0].read_text())["runs"]
+    assert any(words in line for line in document["integrity_faults"])
+
+
+@pytest.mark.parametrize(
+    ("edit", "words"),
+    [
+        (lambda head: head.update(machine="../../x"), "field 'machine': must be a plain name"),
+        (lambda head: head.update(machine=".."), "field 'machine': must be a plain name"),
+        (lambda head: head.update(campaign="a\nb"), "field 'campaign': must be a plain name"),
+        (lambda head: head["asked"]["cases"].update({"../x": ["off"]}), "must be a plain name"),
+        (lambda head: head["facts"].update(site={"references": 3}), "facts.site.references"),
+        (
+            lambda head: head["facts"].update(site={"references": {"stream": "fast"}}),
+            "facts.site.references.stream",
+        ),
+        (
+            lambda head: head["facts"].update(site={"reference_tolerance": {}}),
+            "facts.site.reference_tolerance",
+        ),
+        (lambda head: head.update(facts={"site": 3}), "facts.site"),
+        (lambda head: head.update(finished_s=1.0), "'finished_s' is before 'started_s'"),
+        (lambda head: head.update(pairs_cap=1), "'pairs_cap' must be at least"),
+        (lambda head: head.update(pairs_cap=10**400), "field 'pairs_cap'"),
+        (lambda head: head.update(seed=7), "'seed' does not follow"),
+        (lambda head: head.update(asked=None), "field 'asked' is null"),
+        (lambda head: head["asked"]["cases"].update(snap=["off", "on"]), "snap.jsonl: is missing"),
+        (lambda head: head["asked"].update(retries=0), "the campaign's 'retries'"),
+    ],
+)
+def test_an_edit_of_the_header_is_one_line(
+    run: Path, edit: Callable[[Json], None], words: str
+) -> None:
+    edit_header(run, edit)
+    assert words in refused(run)
+
+
+def test_samples_of_another_case_are_refused(run: Path) -> None:
+    edit_samples(run, "stream", setting("on", case="lammps"))
+    assert "stream.jsonl: field 'case' is 'lammps', must be the file's name" in refused(run)
+
+
+@pytest.mark.parametrize("factors", [[1], 3, {"rate": [1]}, "x"])
+def test_levels_that_cannot_be_read_are_one_line(run: Path, factors: object) -> None:
+    edit_samples(run, "stream", setting("on", factors=factors))
+    with pytest.raises(InputError, match="'factors'") as error:
+        load_run(run, force=True)
+    assert len(str(error.value).splitlines()) == 1
+
+
+def test_a_case_that_was_deleted_is_missing(run: Path) -> None:
+    (run / "samples" / "lammps.jsonl").unlink()
+    assert "lammps.jsonl: is missing" in refused(run)
+    edit_header(run, lambda head: head.update(finished_s=None))
+    assert load_run(run).integrity.count == 0  # it was not begun yet
+    edit_header(run, lambda head: head.update(finished_s=2e9))
+    edit_header(run, lambda head: head["asked"].update(optional=["lammps"]))
+    assert load_run(run).integrity.count == 0
+
+
+def test_provenance_is_named_by_its_content(run: Path) -> None:
+    path = run / "provenance" / f"{PROVENANCE}.json"
+    path.write_text('{"synthetic": false}')
+    assert f"{path}: SHA-256 of its content is" in refused(run)
+    path.unlink()
+    assert "field 'provenance'" in refused(run)
+
+
+@pytest.mark.parametrize("numa", [3, None, [], {"load": "write"}, {"numa_nodes": "two"}])
+def test_provenance_of_another_type_is_one_line(run: Path, numa: object) -> None:
+    text = json.dumps({"numa": numa})
+    name = hashlib.sha256(text.encode()).hexdigest()
+    (run / "provenance" / f"{name}.json").write_text(text)
+    assert f"{name}.json: field 'numa" in refused(run)
+
+
+def test_more_pairs_than_the_campaign_allows(run: Path) -> None:
+    edit_samples(run, "stream", five_blocks)
+    edit_header(run, lambda head: head.update(finished_s=head["finished_s"] + 1e4, seed=None))
+    found = load_run(run, force=True).integrity
+    assert found.faults == [
+        f"{run}/samples/stream.jsonl: has 30 complete pairs, must have at most 6, the campaign's"
+        " cap"
+    ]
+
+
+def test_a_copied_folder_is_only_noted(run: Path, tmp_path: Path) -> None:
+    found = load_run(run.rename(tmp_path / "copy"))
+    assert found.integrity.count == 0
+    assert found.integrity.notes == ["the folder copy holds the run sound-run"]
+    assert "the folder copy holds the run sound-run" in render([found])
+
+
+def test_only_the_first_twenty_faults_are_listed(run: Path) -> None:
+    def mark(records: list[Json]) -> None:
+        for record in records:
+            record["reason"] = None if record["reason"] else "x"
+
+    edit_samples(run, "stream", mark)
+    first, *lines, more = refused(run).splitlines()
+    assert first == f"{run}: 26 integrity faults: not to be trusted"
+    assert (len(lines), more) == (20, "and 6 more")
+
+
+@pytest.mark.parametrize("edit", ["a key that is not its fields", "overlapping times", "bytes 0"])
+def test_edits_of_a_recorded_run_of_an_older_version(tmp_path: Path, edit: str) -> None:
+    run = tmp_path / "quick"
+    for source in (path for path in CAPTURE.rglob("*") if path.is_file()):
+        target = run / source.relative_to(CAPTURE)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(source.read_bytes())
+    assert load_run(run).integrity.count == 0
+    change, words = SAMPLES[edit]
+    edit_samples(run, "stream", change)
+    assert words in refused(run)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "words"),
+    [
+        ("run.json", "[" * 5000, "run.json: is nested deeper than allowed: 64 levels"),
+        ("samples/stream.jsonl", "[" * 5000 + "\n", "stream.jsonl:1: is nested deeper"),
+        ("samples/stream.jsonl", '{"a":' * 65 + "1" + "}" * 65 + "\n", "jsonl:1: is nested deeper"),
+        (f"provenance/{PROVENANCE}.json", "[" * 100_000, "is nested deeper than allowed"),
+        ("counters/stream.jsonl", "[" * 100_000 + "\n", "is nested deeper than allowed"),
+        ("run.json", '"' + "a" * (16 << 20) + '"', "is longer than allowed: 16 MiB"),
+        ("samples/stream.jsonl", '"' + "a" * (17 << 20) + '"', "jsonl:1: is longer than allowed"),
+        ("counters/stream.jsonl", '"' + "a" * (17 << 20) + '"\n', "jsonl:1: is longer than"),
+    ],
+)
+def test_deep_and_long_documents_are_one_line(run: Path, name: str, text: str, words: str) -> None:
+    path = run / name
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(text)
+    found = refused(run)
+    assert words in found
+    assert len(found.splitlines()) == 1
