@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import replace
@@ -25,13 +26,15 @@ def night(
 ) -> RunData:
     """One run of `cases`, named as its folder, on a node with the facts `node`."""
     found = [each for case in cases for each in samples(case, pairs=pairs, seed=seed)]
+    record = {"nodes": {f"node-of-{folder.name}": node}, "clock_offsets_s": {"a": seed * 1e-6}}
+    text = json.dumps(record)
+    sha = hashlib.sha256(text.encode()).hexdigest()
     if node is not None:
-        found = [replace(each, provenance="p") for each in found]
+        found = [replace(each, provenance=sha) for each in found]
     run = write_run(folder, found, header(**{"run": folder.name, **changes}))
     if node is not None:
         (run / "provenance").mkdir()
-        record = {"nodes": {f"node-of-{folder.name}": node}, "clock_offsets_s": {"a": seed * 1e-6}}
-        (run / "provenance" / "p.json").write_text(json.dumps(record))
+        (run / "provenance" / f"{sha}.json").write_text(text)
     return load_run(run)
 
 

@@ -79,7 +79,7 @@ def test_nothing_is_loaded(several: Compared) -> None:
 
 def test_two_machines_with_one_night_each(tmp_path: Path) -> None:
     node = {"kernel": "5.14", "cpu_model": "<b>EPYC</b>"}
-    old = night(tmp_path / "a", STREAM, LAMMPS, machine="<i>old</i>", node=node)
+    old = night(tmp_path / "a", STREAM, LAMMPS, machine="<i>old", node=node)
     new = night(
         tmp_path / "b",
         replace(STREAM, transport="tcp", effects={**STREAM.effects, "on": 1.5}),

@@ -72,7 +72,7 @@ def test_a_timetable_of_no_writers_is_another_dose(tmp_path: Path) -> None:
         else each
         for each in samples(STREAM, pairs=7)
     ]
-    none = load_run(write_run(tmp_path / "a", found, header(run="a")))
+    none = load_run(write_run(tmp_path / "a", found, header(run="a")), force=True)
     compared = compare_sides([none], [_changed(tmp_path / "b")])
     (dose,) = compared.doses
     assert dose.text.startswith("0 writers against 1 writer; none against 64 KiB")
