@@ -20,9 +20,12 @@ from injection.machine import load
 from injection.machine.marks import LookError, Marks
 from injection.messages import Observed
 
-#: Time between two looks at a writer, and between two readings of the frequency, seconds.
+#: Time between two looks at a writer, and between two readings of load and frequency, seconds. What
+#: a foreign process used since the last reading is not known if an adopting process waits for it.
 LOOK_S = 0.25
-_FREQUENCY_S = 1.0
+_LOAD_S = 1.0
+#: Largest share of a hardware thread that reading the load may take.
+_LOAD_SHARE = 0.005
 
 
 @dataclass(frozen=True)
@@ -88,12 +91,14 @@ class Watch:
         self._roots = roots
         self._exempt = exempt
         self._frequencies_hz: list[float] = []
+        #: Foreign program -> processor time, seconds; and the first and the last reading.
+        self._foreign_s: dict[str, float] = {}
         self._looks: dict[int, list[Look]] = {each.writer: [] for each in writers}
         self._faults = {each.writer: each.fault for each in writers}
         self._writers = writers
-        self._tasks = [asyncio.create_task(self._frequency())]
+        self._tasks = [asyncio.create_task(self._read_load())]
         self._tasks += [asyncio.create_task(self._look(each)) for each in writers]
-        self._load = load.read(self._block, roots, exempt)
+        self._loads = [load.read(self._block, roots, exempt)]
         #: Readings at the beginning; the devices come last, as close to the run as possible.
         self.before = self._read_devices()
 
@@ -101,9 +106,9 @@ class Watch:
         """End the watch: what was seen, and where the devices' counters are."""
         after = self._read_devices()
         await self.cancel()
-        now = load.read(self._block, self._roots, self._exempt, self._load)
+        self._add_load()
         conditions, busiest = disturbance.conditions(
-            self._node, self._load, now, self._frequencies_hz, self.before, after
+            self._node, self._loads, self._foreign_s, self._frequencies_hz, self.before, after
         )
         return Observed(*after, conditions, busiest, [self._looked(each) for each in self._writers])
 
@@ -118,13 +123,24 @@ class Watch:
         received, sent = (counters.read_all(self._devices, way) for way in counters.DIRECTIONS)
         return received, sent
 
-    async def _frequency(self) -> None:
+    async def _read_load(self) -> None:
+        await asyncio.sleep(LOOK_S)
+        cost_s = 0.0
         while True:
-            await asyncio.sleep(LOOK_S if not self._frequencies_hz else _FREQUENCY_S)
-            found = load.frequency_hz(self._cpus)
-            if found is None:
-                return
-            self._frequencies_hz.append(found)
+            if (found := load.frequency_hz(self._cpus)) is not None:
+                self._frequencies_hz.append(found)
+            await asyncio.sleep(max(_LOAD_S, cost_s / _LOAD_SHARE))
+            began_s = time.thread_time()
+            self._add_load()
+            cost_s = time.thread_time() - began_s
+
+    def _add_load(self) -> None:
+        """Read the load again, and add up what foreign processes used since the last reading."""
+        now = load.read(self._block, self._roots, self._exempt, self._loads[-1])
+        used_s = load.foreign_s(self._loads[-1], now)
+        for name, more_s in (used_s or {}).items():
+            self._foreign_s[name] = self._foreign_s.get(name, 0.0) + more_s
+        self._loads[1:] = [now]
 
     async def _look(self, watched: Watched) -> None:
         if watched.fault:

@@ -26,31 +26,33 @@ def unjudged(limits: Demand) -> str | None:
 
 def conditions(
     node: str,
-    before: HostLoad,
-    after: HostLoad,
+    loads: Sequence[HostLoad],
+    used_s: Mapping[str, float],
     frequencies_hz: Sequence[float],
     devices_before: tuple[Reading | None, Reading | None],
     devices_after: tuple[Reading | None, Reading | None],
 ) -> tuple[NodeConditions, str]:
-    """The conditions between two readings, and the foreign program that used most time.
+    """The conditions between the first and the last reading, and the busiest foreign program.
 
-    Devices are what they had received, and sent.
+    `used_s` is the time that each foreign program used, and devices are what they had received,
+    and sent.
     """
+    before, after = loads[0], loads[-1]
     over_s = after.at_s - before.at_s
-    used_s = load.foreign_s(before, after)
+    shown = before.foreign is not None and after.foreign is not None and over_s > 0
     received_b_s, sent_b_s = map(_rate_b_s, devices_before, devices_after)
     first = devices_before[0]
     found = NodeConditions(
         node=node,
         over_s=over_s,
-        foreign_cpus=sum(used_s.values()) / over_s if used_s is not None and over_s > 0 else None,
+        foreign_cpus=sum(used_s.values()) / over_s if shown else None,
         steal_share=load.steal_share(before, after),
         frequency_hz=fmean(frequencies_hz) if frequencies_hz else None,
         received_b_s=received_b_s,
         sent_b_s=sent_b_s,
         counter=first.name if first else None,
     )
-    return found, max(used_s, key=used_s.__getitem__) if used_s else ""
+    return found, max(used_s, key=used_s.__getitem__, default="")
 
 
 def _rate_b_s(before: Reading | None, after: Reading | None) -> float | None:

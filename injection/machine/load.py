@@ -73,11 +73,15 @@ def read(
         found[pid] = process
         if zombie:
             ended.add(pid)
-    own = {pid for pid in found if pid in exempt or _marked(proc / str(pid), mark)}
+    before = (earlier.foreign if earlier else None) or {}
+    own = {
+        pid
+        for pid, each in found.items()
+        if pid in exempt or (not _same(before.get(pid), each) and _marked(proc / str(pid), mark))
+    }
     known = earlier.own if earlier else {}
     own |= {pid for pid, each in found.items() if known.get(pid) == each.started}
     own |= _below(roots, found)
-    before = (earlier.foreign if earlier else None) or {}
     # Nothing shows whose an ended process was; its parent will have its time.
     others = {
         pid: each
@@ -184,6 +188,11 @@ def _processes(proc: Path) -> Iterator[tuple[int, ProcessTime, bool]]:
 def _printable(name: str) -> str:
     """A program's name, which its user chose: without what a terminal would act on."""
     return "".join(c if c.isascii() and c.isprintable() else "?" for c in name)
+
+
+def _same(then: ProcessTime | None, now: ProcessTime) -> bool:
+    """Whether a process still runs the same program, so that its environment is known."""
+    return then is not None and (then.started, then.name) == (now.started, now.name)
 
 
 def _marked(process: Path, mark: bytes) -> bool:

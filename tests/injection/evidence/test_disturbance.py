@@ -7,7 +7,7 @@ import pytest
 from analysis.sample import NodeConditions
 from injection.evidence import disturbance
 from injection.evidence.counters import Reading
-from injection.machine.load import HostLoad, ProcessTime
+from injection.machine.load import HostLoad
 from injection.plan import Demand
 
 DEMAND = Demand(foreign_cpus=0.25, steal_share=0.02, frequency_drop=0.1, foreign_share=0.02)
@@ -19,20 +19,15 @@ def reason(*found: NodeConditions, usual=(), demand=DEMAND):
 
 
 def test_conditions_between_two_readings():
-    def at(at_s, used_s, stolen, total):
-        others = {
-            7: ProcessTime(1, 1, "stress", used_s, 0.0),
-            8: ProcessTime(1, 1, "top", 1.0, 0.0),
-        }
-        return HostLoad(at_s, others, {}, frozenset({1}), stolen, total)
+    def at(at_s, stolen, total):
+        return HostLoad(at_s, {}, {}, frozenset({1}), stolen, total)
 
     devices = [
         (Reading("rdma:a/1", 1000, at_s=5.0), Reading("rdma:a/1", 50, at_s=5.0)),
         (Reading("rdma:a/1", 4000, at_s=7.0), Reading("rdma:a/1", 70, at_s=7.0)),
     ]
-    found, busiest = disturbance.conditions(
-        "n1", at(4.0, 10.0, 5, 1000), at(8.0, 13.0, 25, 2000), [2e9, 4e9], *devices
-    )
+    loads, used_s = [at(4.0, 5, 1000), at(8.0, 25, 2000)], {"top": 0.5, "stress": 2.5}
+    found, busiest = disturbance.conditions("n1", loads, used_s, [2e9, 4e9], *devices)
     # 3 s in 4 s; 20 of 1000 ticks; 3000 B and 20 B in 2 s.
     assert found == NodeConditions("n1", 4.0, 0.75, 0.02, 3e9, 1500.0, 10.0, "rdma:a/1")
     assert busiest == "stress"

@@ -107,6 +107,13 @@ def test_what_an_ended_process_used_before_is_not_counted_again(tmp_path):
     assert foreign(tmp_path, before, after) == pytest.approx({"make": 45})
 
 
+def test_the_blocks_own_step_is_not_taken_for_what_started_it(tmp_path):
+    """Slurm's daemon forks, and the fork becomes the application."""
+    before = [process(65, 1, "slurmstepd", 1)]
+    after = [process(65, 1, "app", 400, block=BLOCK)]
+    assert foreign(tmp_path, before, after) == {}
+
+
 def test_a_process_that_takes_the_pid_of_another_is_new(tmp_path):
     assert foreign(
         tmp_path,
