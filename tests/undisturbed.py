@@ -6,4 +6,5 @@ from injection.plan import LIMITS
 UNJUDGED = dict.fromkeys(LIMITS)
 #: The same as variables of a check (`reframe -S CHECK.NAME=VALUE`), and as a campaign's key.
 VARIABLES = dict.fromkeys(LIMITS, "@none")
+SETTINGS = [f"{name}={value}" for name, value in VARIABLES.items()]
 VERIFY = ", ".join(f"{name}: null" for name in LIMITS)

@@ -13,6 +13,7 @@ import pytest
 
 from analysis.checkout import ROOT
 from tests.literal_docs import copy_of_checkout, follow
+from tests.undisturbed import VARIABLES
 
 PAGE = ROOT / "docs" / "add-a-factor.md"
 #: Tells by its figure of merit what it found in its environment.
@@ -116,6 +117,7 @@ def test_the_application_gets_it(checkout: Path) -> None:
         "warmups": 0,
         "factors": "huge_pages=never,always",
         "nimc_dir": checkout / "run",
+        **VARIABLES,
     }
     reframe = Path(sys.executable).parent / "reframe"
     words = [reframe, "-C", "configs/localhost.py", "--prefix", checkout / "rfm"]

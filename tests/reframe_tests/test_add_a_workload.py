@@ -9,6 +9,7 @@ from pathlib import Path
 
 from analysis.checkout import ROOT
 from tests.literal_docs import copy_of_checkout, follow
+from tests.undisturbed import VARIABLES
 
 PAGE = ROOT / "docs" / "add-a-workload.md"
 
@@ -20,7 +21,7 @@ def test_a_workload_takes_three_files_and_runs(tmp_path):
     assert f"{sum(added.values())} lines in all" in PAGE.read_text()
     command = [str(Path(sys.executable).parent / "reframe"), "-C", "configs/localhost.py"]
     command += ["--prefix", str(tmp_path / "rfm"), "-c", "reframe_tests/sort.py", "-r"]
-    settings = {"arms": "off,aa", "pairs": 1, "warmups": 0, "numbers": 1000}
+    settings = {"arms": "off,aa", "pairs": 1, "warmups": 0, "numbers": 1000, **VARIABLES}
     for name, value in {**settings, "nimc_dir": tmp_path / "run"}.items():
         command += ["-S", f"sort.{name}={value}"]
     done = subprocess.run(

@@ -12,6 +12,7 @@ import pytest
 from analysis.checkout import ROOT
 from spack_envs.builder.layout import layout
 from spack_envs.builder.setup import setup
+from tests.undisturbed import SETTINGS
 
 
 @pytest.mark.skipif(
@@ -66,7 +67,8 @@ def test_a_run_takes_each_case_from_one_environment_alone(tmp_path):
     )
     reframe = [str(Path(sys.executable).parent / "reframe"), "-C", f"{tmp_path}/two.py"]
     check = ["-c", f"{ROOT}/reframe_tests/hpccg.py", "-n", "^hpccg_quick$"]
-    for setting in ("arms=off", "pairs=1", "warmups=0", "retries=0", f"nimc_dir={tmp_path}/run"):
+    settings = ("arms=off", "pairs=1", "warmups=0", "retries=0", f"nimc_dir={tmp_path}/run")
+    for setting in (*settings, *SETTINGS):
         check += ["-S", f"hpccg_quick.{setting}"]
     environment = {
         **os.environ,
@@ -113,7 +115,7 @@ def test_a_check_builds_its_program_and_says_how_it_was_made(tmp_path, monkeypat
     reframe = [str(Path(sys.executable).parent / "reframe"), "-C", f"{ROOT}/configs/localhost.py"]
     check = ["-c", f"{ROOT}/reframe_tests/hpccg.py", "-n", "^hpccg_quick$", "-p", "spack"]
     settings = ("arms=off", "pairs=1", "warmups=0", f"nimc_dir={tmp_path}/run", "layout_cores=1")
-    for setting in settings:
+    for setting in (*settings, *SETTINGS):
         check += ["-S", f"hpccg_quick.{setting}"]
     done = subprocess.run(
         [*reframe, *check, "--prefix", str(tmp_path), "-r"],

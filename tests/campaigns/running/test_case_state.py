@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -19,9 +20,9 @@ TREATED = ["on", "aa"]
 
 def write(run: Path, block: int, runs: list[tuple[int, str]]) -> None:
     store = Store(run, "stream")
-    settings = {"case": "stream", "block": str(block), "seed": "1"}
+    settings = {"nimc_dir": str(run), "case": "stream", "block": str(block), "seed": "1"}
     for pair, arm in runs:
-        store.append(sample(settings, arm, pair, warmup=pair < 0))
+        store.append(replace(sample(settings, arm, pair), warmup=pair < 0))
 
 
 def test_nothing_yet(tmp_path: Path) -> None:
