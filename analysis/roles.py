@@ -56,7 +56,7 @@ _LINE_B = 64
 
 
 @dataclass(frozen=True)
-class Count:
+class RoleCount:
     """How one tool counts a role on some families: the sum of some of its events."""
 
     role: str
@@ -93,8 +93,8 @@ def _perf(
     *events: str,
     factor: float = 1.0,
     note: str = "",
-) -> Count:
-    return Count(role, "perf_stat", group, families, events, "kernel", factor, note)
+) -> RoleCount:
+    return RoleCount(role, "perf_stat", group, families, events, "kernel", factor, note)
 
 
 def _each(name: str, parts: range) -> tuple[str, ...]:
@@ -145,8 +145,10 @@ _PERF_STAT = (
 )  # fmt: skip
 
 
-def _likwid(role: str, group: str, families: tuple[str, ...], event: str, note: str = "") -> Count:
-    return Count(role, "likwid", group, families, (event,), "likwid", 1.0, note)
+def _likwid(
+    role: str, group: str, families: tuple[str, ...], event: str, note: str = ""
+) -> RoleCount:
+    return RoleCount(role, "likwid", group, families, (event,), "likwid", 1.0, note)
 
 
 _STALLS = (*_SNB, *_HSX, *_SKX, *_ICX, *_GNR)
@@ -170,8 +172,10 @@ _LIKWID = (
 )  # fmt: skip
 
 
-def _papi(role: str, group: str, families: tuple[str, ...], event: str, note: str = "") -> Count:
-    return Count(role, "papi", group, families, (event,), "papi", 1.0, note)
+def _papi(
+    role: str, group: str, families: tuple[str, ...], event: str, note: str = ""
+) -> RoleCount:
+    return RoleCount(role, "papi", group, families, (event,), "papi", 1.0, note)
 
 
 _PAPI = (
@@ -183,7 +187,7 @@ _PAPI = (
     _papi("L3 misses", "caches", _INTEL[:6], "PAPI_L3_TCM"),
 )  # fmt: skip
 
-COUNTS: tuple[Count, ...] = (*_PERF_STAT, *_LIKWID, *_PAPI)
+COUNTS: tuple[RoleCount, ...] = (*_PERF_STAT, *_LIKWID, *_PAPI)
 
 #: The six events of Groves, Grant and Arnold (2016), figure 4 -> the role that they were read as.
 STUDY = {
@@ -215,7 +219,7 @@ def groups(tool: str) -> dict[str, Scope]:
     return {row.group: ROLES[row.role].scope for row in COUNTS if row.tool == tool}
 
 
-def counts(tool: str, group: str, family: str | None) -> list[Count]:
+def counts(tool: str, group: str, family: str | None) -> list[RoleCount]:
     """The rows of one group of a tool on one family."""
     return [
         row for row in COUNTS if (row.tool, row.group) == (tool, group) and family in row.families

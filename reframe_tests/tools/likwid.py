@@ -75,9 +75,11 @@ class Likwid:
         if shutil.which("likwid-perfctr") is None:
             return "no likwid-perfctr on PATH (apt install likwid; nimc spack build profiling)"
         known = _answer(["likwid-perfctr", "-a"])
-        if not re.search(rf"^\s*{self._group}\b", known, re.MULTILINE):
+        if not re.search(r"^\s*Group name", known, re.MULTILINE):
             said = next((line for line in known.splitlines() if line.strip()), "no message")
-            return f"LIKWID has no group {self._group} for this processor: {said.strip()}"
+            return f"LIKWID does not know this processor: {said.strip()}"
+        if not re.search(rf"^\s*{self._group}\b", known, re.MULTILINE):
+            return f"LIKWID has no group {self._group} for this processor"
         try:
             found = try_out(self)
         except ToolError as error:

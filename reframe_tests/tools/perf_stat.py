@@ -135,15 +135,17 @@ class PerfStat:
         here = identity(_CPUINFO.read_text(errors="replace"))
         rows = counts("perf_stat", self._group, family_of(here))
         if not rows:
-            return f"no events of {self._group} are known for this processor ({here})"
+            return f"no events of {self._group} are known for this processor, {here}"
+        events = ", ".join(event for row in rows for event in row.events)
         try:
             found = try_out(self)
         except ToolError as error:
+            if "event syntax error" in str(error):
+                return f"this perf or kernel does not know all of {events} (install a newer perf)"
             return str(error)
         if any(row.value is not None and row.event != _ALWAYS for row in found):
             return None
-        events = ", ".join(event for row in rows for event in row.events)
-        return f"this host counts none of {events} (usual on a virtual machine)"
+        return f"this host counts none of {events} (measure on a machine with counters)"
 
 
 def _paranoid() -> int | None:

@@ -105,7 +105,14 @@ def test_controllers_are_counted_by_the_first_rank_of_a_node(tmp_path, monkeypat
 def test_a_processor_that_likwid_does_not_know_is_missing(fake):
     said = (CAPTURES / "unsupported" / "stderr.txt").read_text().splitlines()[-3]
     fake.write_text(f"#!/bin/sh\necho '{said}' >&2\nexit 1\n")
-    assert MEMORY.missing() == f"LIKWID has no group MEM for this processor: {said}"
+    assert MEMORY.missing() == f"LIKWID does not know this processor: {said}"
+
+
+def test_a_processor_without_the_group_is_missing_it(fake):
+    # `-a` of LIKWID 5.2 on a processor that it knows.
+    groups = "    Group name\tDescription\n--------\n          L3\tL3 cache bandwidth"
+    fake.write_text(f"#!/bin/sh\necho '{groups}'\n")
+    assert MEMORY.missing() == "LIKWID has no group MEM for this processor"
 
 
 def test_a_host_without_likwid_says_so(monkeypatch, tmp_path):
