@@ -28,6 +28,9 @@ _PUBLISHED = dict(
 )
 #: Roles of Table IV, in its order.
 TABLE = (STALLS, *MISSES)
+#: r, its interval, its p value, and the number of points.
+Cell = tuple[str, str, str, str]
+_EMPTY: Cell = ("", "", "", "")
 
 
 @dataclass(frozen=True)
@@ -36,8 +39,8 @@ class LinkRow:
 
     treatment: str
     of: str
-    #: One cell per column; empty where nothing was measured.
-    cells: list[tuple[str, str, str]]
+    #: One cell per role of `TABLE`: r, interval, p value and points; empty if not measured.
+    cells: list[Cell]
     published: bool = False
 
 
@@ -46,8 +49,9 @@ class LinkTable:
     """The correlations across workloads, or of one case."""
 
     name: str
-    columns: list[str]
     rows: list[LinkRow]
+    #: Treatment, role and cell of the roles that the paper has not, against the time.
+    others: list[tuple[str, str, Cell]]
 
 
 @dataclass(frozen=True)
@@ -98,6 +102,7 @@ class WhyView:
     """The section of one run."""
 
     sentences: list[str]
+    columns: tuple[str, ...]
     #: Across workloads, with the published rows; None if no role was counted.
     table: LinkTable | None
     cases: list[LinkTable]
@@ -122,6 +127,7 @@ def why_view(run: RunData, name: str) -> WhyView | None:
     transports = [str(text) for text in run.samples["transport"].unique(maintain_order=True)]
     return WhyView(
         sentences=[sentence(loss) for loss in found.losses],
+        columns=TABLE,
         table=_table("", across, published=True) if across else None,
         cases=[_table(case, [link for link in found.links if link.case == case]) for case in cases],
         changes=[_change(change) for change in found.changes],
@@ -157,44 +163,44 @@ def p_text(p: float | None) -> str:
 
 
 def _table(name: str, links: Sequence[RoleLink], *, published: bool = False) -> LinkTable:
-    known = {link.to for link in links}
-    more = [role for role in ROLES if role in known and role not in TABLE]
-    columns = [*TABLE, *more]
     of = {(link.treatment, link.of, link.to): link for link in links}
+    sources = dict.fromkeys((link.treatment, link.of) for link in links)
     rows = [
-        LinkRow(treatment, source, [_cell(of.get((treatment, source, to))) for to in columns])
-        for treatment, source in dict.fromkeys((link.treatment, link.of) for link in links)
+        LinkRow(treatment, source, [_cell(of.get((treatment, source, to))) for to in TABLE])
+        for treatment, source in sources
+        if any((treatment, source, to) in of for to in TABLE)
     ]
-    return LinkTable(name, columns, rows + (_published(len(more)) if published else []))
+    others = [(link.treatment, link.to, _cell(link)) for link in links if link.to not in TABLE]
+    return LinkTable(name, rows + (_published() if published else []), others)
 
 
-def _cell(link: RoleLink | None) -> tuple[str, str, str]:
+def _cell(link: RoleLink | None) -> Cell:
     if link is None:
-        return "", "", ""
+        return _EMPTY
+    points = f"{link.points} points"
     if link.correlation is None:
-        return NONE, "", f"{link.points} points"
-    return _figures(link.correlation, f"{p_text(link.p)}, {link.points} points")
+        return NONE, "", "", points
+    return _figures(link.correlation, p_text(link.p), points)
 
 
-def _figures(found: Correlation, rest: str) -> tuple[str, str, str]:
-    return f"{found.r:.3f}", f"{found.low:.2f} to {found.high:.2f}", rest
+def _figures(found: Correlation, p: str, points: str) -> Cell:
+    return f"{found.r:.3f}", f"{found.low:.2f} to {found.high:.2f}", p, points
 
 
-def _published(blank: int) -> list[LinkRow]:
+def _published() -> list[LinkRow]:
     """Table IV as printed; intervals follow from its r and its six points."""
     names = {"time": TIME, "stalled_cycles": STALLS}
+    points = f"{_PUBLISHED_POINTS} points"
     rows = []
     for treatment, sources in paper()["table_4_pearson_r"].items():
         for source, values in sources.items():
             cells = [
-                _figures(of_r(values[key], _PUBLISHED_POINTS), f"{_PUBLISHED_POINTS} points")
+                _figures(of_r(values[key], _PUBLISHED_POINTS), "", points)
                 if key in values
-                else ("", "", "")
+                else _EMPTY
                 for key in _PUBLISHED
             ]
-            rows.append(
-                LinkRow(treatment, names[source], cells + [("", "", "")] * blank, published=True)
-            )
+            rows.append(LinkRow(treatment, names[source], cells, published=True))
     return rows
 
 

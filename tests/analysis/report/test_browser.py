@@ -17,7 +17,9 @@ from analysis.contention import published
 from analysis.contention.page import render as model_page
 from analysis.report import page
 from analysis.report.data import load_run
+from tests.analysis.made_counters import CASES
 from tests.analysis.report.test_factors import sweep, throttled
+from tests.analysis.report.test_why import made
 from tests.analysis.synthetic import LAMMPS, STREAM, header, reject, samples, write_run
 from tests.analysis.test_numa import TWO_NODES, run_of
 
@@ -125,6 +127,13 @@ def test_effects_by_factor_fit_the_window(tmp_path: Path, width: int) -> None:
 @pytest.mark.parametrize("width", [390, 900])
 def test_the_cells_of_rdma_and_numa_fit_the_window(tmp_path: Path, width: int) -> None:
     run = run_of(tmp_path, TWO_NODES)
+    found = _look(tmp_path, page.render([load_run(run)]), width)
+    assert (found["wide"], found["console"]) == ([], [])
+
+
+@pytest.mark.parametrize("width", [390, 900])
+def test_why_fits_the_window(tmp_path: Path, width: int) -> None:
+    run = made(tmp_path, CASES, processor="GenuineIntel-6-85-7")
     found = _look(tmp_path, page.render([load_run(run)]), width)
     assert (found["wide"], found["console"]) == ([], [])
 
