@@ -1,7 +1,6 @@
 """Why runs are slower: how each role changes, on which rank, and how it goes with the time.
 
 All from runs that a tool wrapped, which are paired with each other and never with unwrapped ones.
-The time is the figure of merit if that is a time, as in the paper, else the duration of the run.
 """
 
 from __future__ import annotations
@@ -13,19 +12,14 @@ from statistics import median
 import polars as pl
 
 from analysis.pairs import pair_table, ratio_blocks
+from analysis.role_links import STALLS, RoleLink, role_links
 from analysis.role_values import role_values, without_tool
 from analysis.roles import ROLES
 from analysis.statistics.blocks import blocked_median
-from analysis.statistics.correlation import Correlation, pearson
 from analysis.statistics.holm import holm
 from analysis.statistics.interval import Estimate, median_interval
 from analysis.statistics.worst_rank import WorstRank, worst_rank
 
-TIME = "time"
-STALLS = "memory stalls"
-#: The roles of Table IV of Groves, Grant and Arnold (2016).
-MISSES = ("L1 misses", "L2 misses", "L3 misses")
-_RUN = ["key", "case", "treatment", "tool", "block", "pair"]
 _PAIR = ["case", "tool", "block", "pair"]
 
 
@@ -49,22 +43,6 @@ class RoleChange:
     worst: WorstRank | None
     #: p value of the worst rank, after Holm over all changes.
     worst_p: float | None = None
-
-
-@dataclass(frozen=True)
-class RoleLink:
-    """Pearson's r between the time, or the stalls on memory, and a role."""
-
-    treatment: str
-    of: str
-    to: str
-    #: The case whose runs are the points; empty if the points are the workloads' medians.
-    case: str
-    points: int
-    #: None below four points.
-    correlation: Correlation | None
-    #: p value after Holm over all links of the same case, or of the workloads.
-    p: float | None = None
 
 
 @dataclass(frozen=True)
@@ -100,10 +78,9 @@ def why(counters: pl.DataFrame, samples: pl.DataFrame) -> Why:
     shared = values.filter(state="multiplexed")["role"].unique(maintain_order=True)
     paired = _paired(values, samples)
     changes = _changes(paired)
-    totals = _totals(values, samples)
     return Why(
         changes=changes,
-        links=[*_across(totals), *_within(totals)],
+        links=role_links(values, samples),
         losses=_losses(paired, changes, _slower(samples, counters)),
         multiplexed=[role for role in ROLES if role in set(shared)],
     )
@@ -180,70 +157,6 @@ def _growths(group: pl.DataFrame) -> list[dict[int, float]]:
         for pair in pairs
         if (pair["off"] > 0).all() and not pair["off"].has_nulls() and not pair["on"].has_nulls()
     ]
-
-
-def _totals(values: pl.DataFrame, samples: pl.DataFrame) -> pl.DataFrame:
-    """One row per run and role: sum over ranks, and the run's time; runs with all values.
-
-    Only runs without traffic and with it, and no repeated baseline or control.
-    """
-    told = pl.col("role").cast(pl.String).is_in(["baseline", "effect"])
-    seconds = pl.col("fom_unit").cast(pl.String) == "s"
-    times = samples.filter(told).select(
-        "key", pl.when(seconds).then("fom").otherwise("elapsed_s").alias(TIME)
-    )
-    return (
-        values.group_by(*_RUN, "role", maintain_order=True)
-        .agg(pl.col("value").sum(), whole=pl.col("value").is_not_null().all())
-        .filter("whole")
-        .join(times, on="key", how="inner", maintain_order="left")
-    )
-
-
-def _across(totals: pl.DataFrame) -> list[RoleLink]:
-    """Links whose points are the medians of each case."""
-    points = totals.group_by("case", "treatment", "role", maintain_order=True).agg(
-        pl.col("value", TIME).median()
-    )
-    return _adjusted([link for group in _by_treatment(points) for link in _links(group, "case")])
-
-
-def _within(totals: pl.DataFrame) -> list[RoleLink]:
-    """Links whose points are the runs of one case."""
-    found: list[RoleLink] = []
-    for case in totals["case"].unique(maintain_order=True):
-        groups = _by_treatment(totals.filter(pl.col("case") == case))
-        links = [replace(link, case=case) for group in groups for link in _links(group, "key")]
-        found += _adjusted(links)
-    return found
-
-
-def _by_treatment(frame: pl.DataFrame) -> list[pl.DataFrame]:
-    return frame.partition_by("treatment", maintain_order=True)
-
-
-def _links(points: pl.DataFrame, point: str) -> list[RoleLink]:
-    """All links of one treatment. `points` has one value and time per role and `point`."""
-    treatment = str(points["treatment"][0])
-    present = set(points["role"])
-    found = []
-    for role in [role for role in ROLES if role in present]:
-        own = points.filter(role=role)
-        found.append(_link(treatment, TIME, role, own[TIME], own["value"]))
-    stalls = points.filter(role=STALLS).select(point, stalls="value")
-    for role in [role for role in MISSES if role in present and STALLS in present]:
-        both = points.filter(role=role).join(stalls, on=point, how="inner", maintain_order="left")
-        found.append(_link(treatment, STALLS, role, both["stalls"], both["value"]))
-    return found
-
-
-def _link(treatment: str, of: str, to: str, x: pl.Series, y: pl.Series) -> RoleLink:
-    return RoleLink(treatment, of, to, "", len(x), pearson(x.to_list(), y.to_list()))
-
-
-def _adjusted(links: Sequence[RoleLink]) -> list[RoleLink]:
-    known = iter(holm([link.correlation.p for link in links if link.correlation]))
-    return [replace(link, p=next(known)) if link.correlation else link for link in links]
 
 
 def _losses(

@@ -16,9 +16,10 @@ from analysis.paper import paper
 from analysis.processors import family_of
 from analysis.report.data import RunData
 from analysis.report.roles_plot import roles_plot
+from analysis.role_links import MISSES, STALLS, TIME, RoleLink
 from analysis.roles import COUNTS, ROLES, STUDY_DIFFERS, lacking
 from analysis.statistics.correlation import Correlation, of_r
-from analysis.why import MISSES, STALLS, TIME, Loss, RoleChange, RoleLink, why
+from analysis.why import Loss, RoleChange, why
 
 #: Applications of figure 4, which are the points of Table IV.
 _PUBLISHED_POINTS = 6

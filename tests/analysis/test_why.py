@@ -1,3 +1,5 @@
+import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -8,9 +10,10 @@ from scipy import stats
 from analysis.columns import read_run
 from analysis.counters import read_counters
 from analysis.pairs import judged
-from analysis.why import STALLS, TIME, Why, why
+from analysis.role_links import STALLS, TIME
+from analysis.why import Why, why
 from tests.analysis.made_counters import CASES, RANKS, RATES, TOOL, with_tool, write_counts
-from tests.analysis.synthetic import STREAM, samples, write_run
+from tests.analysis.synthetic import STREAM, remedies, samples, write_run
 
 LAMMPS = CASES[2]
 
@@ -131,6 +134,40 @@ def test_a_loss_that_is_something_else_is_not_called_memory(tmp_path):
 )
 def test_nothing_is_said_where_the_figures_do_not_carry_it(tmp_path, case, truth):
     assert made(tmp_path, [case], **truth).losses == []
+
+
+def test_runs_of_two_tools_and_runs_without_are_never_mixed(tmp_path):
+    # Without a tool, with `cheap`, which counts cycles only, and with `dear`, which makes runs
+    # three times as long; only wrapped runs have counts.
+    times = {"on": 2.0}
+    for tool, price in (("cheap", 1.0), ("dear", 3.0)):
+        times |= {f"off@tool={tool}": price, f"on@tool={tool}": 2.0 * price}
+    case = replace(remedies(times=times), name="melt", noise=0.005)
+    runs = samples(case, pairs=8)
+    run = write_run(tmp_path / "run", runs)
+    (run / "counters").mkdir()
+    lines = []
+    for each in runs:
+        tool = each.arm.partition("tool=")[2]
+        if not tool:
+            continue
+        roles = {"cycles": 1e9} | ({"cycle_activity.stalls_l3_miss": 1e8} if tool == "dear" else {})
+        row = {"key": each.key, "tool": {"cheap": "perf_stat", "dear": TOOL}[tool], "rank": 0}
+        row |= {"unit": "count", "state": "counted", "running_share": 1.0}
+        lines += [row | {"event": e, "value": v * each.fom} for e, v in roles.items()]
+    text = "".join(json.dumps(line) + "\n" for line in lines)
+    (run / "counters" / "melt.jsonl").write_text(text)
+    frame = judged(read_run(run).frame)
+    found = why(read_counters(run, frame), frame)
+    changes = {(each.tool, each.role): each for each in found.changes}
+    assert set(changes) == {("perf_stat", "cycles"), (TOOL, "cycles"), (TOOL, "memory stalls")}
+    # on / off of the same tool is 2; across tools it would be 6, 2/3 or a median between.
+    for change in changes.values():
+        assert change.ratio.value == pytest.approx(2.0, rel=0.02)
+        assert change.pairs == 8
+    # Cycles are 1e9 per second of a run that has the tool with most roles: 8 runs, one line.
+    within = [e for e in found.links if e.case and (e.treatment, e.to) == ("off", "cycles")]
+    assert [(each.points, round(each.correlation.r, 6)) for each in within] == [(8, 1.0)]
 
 
 def test_five_pairs_have_no_ratio(tmp_path):

@@ -12,7 +12,8 @@ import pytest
 from analysis.columns import read_run
 from analysis.counters import read_counters
 from analysis.pairs import judged
-from analysis.why import MISSES, STALLS, TIME, why
+from analysis.role_links import MISSES, STALLS, TIME
+from analysis.why import why
 from reframe_tests import conduct
 from reframe_tests.tools import TOOLS
 from tests.analysis.made_counters import CASES, RANKS, counts, with_tool
