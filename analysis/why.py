@@ -68,21 +68,22 @@ class Why:
     #: Across workloads, then within each case.
     links: list[RoleLink]
     losses: list[Loss]
-    #: Roles that took turns on the counters, and so have no value.
-    multiplexed: list[str]
+    #: State of counts -> roles that have no value in some run for it.
+    without: dict[str, list[str]]
 
 
 def why(counters: pl.DataFrame, samples: pl.DataFrame) -> Why:
     """From `counters.read_counters` and the `pairs.judged` samples of the same run."""
     values = role_values(counters)
-    shared = values.filter(state="multiplexed")["role"].unique(maintain_order=True)
+    lost = values.filter(pl.col("value").is_null()).group_by("state", maintain_order=True)
+    roles = dict(lost.agg(pl.col("role").unique(maintain_order=True)).iter_rows())
     paired = _paired(values, samples)
     changes = _changes(paired)
     return Why(
         changes=changes,
         links=role_links(values, samples),
         losses=_losses(paired, changes, _slower(samples, counters)),
-        multiplexed=[role for role in ROLES if role in set(shared)],
+        without={state: [role for role in ROLES if role in own] for state, own in roles.items()},
     )
 
 

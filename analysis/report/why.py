@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import polars as pl
 from markupsafe import Markup
 
+from analysis.arms import in_order
 from analysis.caveats import emulations
 from analysis.contrasts import Contrast
 from analysis.counters import medians
@@ -136,7 +137,7 @@ def why_view(run: RunData, name: str) -> WhyView | None:
         prices=[price for each in run.contrasts if (price := _price(each, run.header.margin))],
         margin=run.header.margin,
         messages=_messages(run.counters),
-        notes=[*_multiplexed(found.multiplexed), *_processors(run.provenance, tools)],
+        notes=[*_without(found.without), *_processors(run.provenance, tools)],
         emulated=emulations(transports),
     )
 
@@ -242,7 +243,9 @@ def _price(each: Contrast, margin: float) -> ToolPrice | None:
 def _messages(counters: pl.DataFrame) -> list[Messages]:
     found = medians(counters).with_columns(pl.col("case", "arm", "tool", "event").cast(pl.String))
     rows = []
-    for group in found.partition_by("case", "arm", "tool", maintain_order=True):
+    groups = found.partition_by("case", "arm", "tool", maintain_order=True)
+    places = in_order(found["arm"].unique())
+    for group in sorted(groups, key=lambda g: (g["case"][0], places.index(g["arm"][0]))):
         of: dict[str, float | None] = dict(group.select("event", "value").iter_rows())
         first = group.row(0, named=True)
         rows += [
@@ -264,11 +267,13 @@ def _kind(of: Mapping[str, float | None], kind: str) -> tuple[str, str, str] | N
     return f"{time_s / whole_s:.1%}", f"{calls:,.0f}", size
 
 
-def _multiplexed(roles: Sequence[str]) -> list[str]:
-    if not roles:
-        return []
-    what = ", ".join(roles)
-    return [f"not used, since the events took turns on the counters in some run: {what}"]
+def _without(found: Mapping[str, Sequence[str]]) -> list[str]:
+    """Roles that some runs have no value of, by reason."""
+    why_not = {"multiplexed": "the events took turns on the counters, so they are not used"}
+    return [
+        f"no value in some run or in all: {', '.join(roles)}: {why_not.get(state, state)}"
+        for state, roles in found.items()
+    ]
 
 
 def _processors(provenance: Mapping[str, Mapping[str, object]], tools: Sequence[str]) -> list[str]:

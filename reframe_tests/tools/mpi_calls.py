@@ -69,13 +69,13 @@ def rows(
     for kind in kinds:
         own = [call for call in calls if kind_of(call.name) == kind]
         made += [
-            CounterRow(rank, f"{kind}-time", sum(call.time_s for call in own), "s"),
+            CounterRow(rank, f"{kind}-time", float(sum(call.time_s for call in own)), "s"),
             CounterRow(rank, f"{kind}-calls", float(sum(call.calls for call in own)), "count"),
         ]
         if kind == "other" or all(call.sent_b is None for call in calls):
             continue
         made += [
             CounterRow(rank, f"{kind}-messages", float(sum(c.messages or 0 for c in own)), "count"),
-            CounterRow(rank, f"{kind}-sent", sum(call.sent_b or 0.0 for call in own), "B"),
+            CounterRow(rank, f"{kind}-sent", float(sum(call.sent_b or 0.0 for call in own)), "B"),
         ]
     return made

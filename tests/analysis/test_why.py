@@ -178,7 +178,7 @@ def test_a_run_without_counters_has_nothing_to_say(tmp_path):
     run = write_run(tmp_path / "run", samples(LAMMPS, pairs=6))
     frame = judged(read_run(run).frame)
     found = why(read_counters(run, frame), frame)
-    assert found == Why([], [], [], [])
+    assert found == Why([], [], [], {})
 
 
 def test_counts_that_took_turns_are_named_and_not_used(tmp_path):
@@ -193,6 +193,6 @@ def test_counts_that_took_turns_are_named_and_not_used(tmp_path):
     ).write_ndjson(file)
     samples_frame = judged(read_run(run).frame)
     found = why(read_counters(run, samples_frame), samples_frame)
-    assert found.multiplexed == ["L1 misses"]
+    assert found.without == {"multiplexed": ["L1 misses"]}
     assert not [each for each in found.changes if each.role == "L1 misses"]
     assert not [each for each in found.links if each.to == "L1 misses"]

@@ -101,6 +101,22 @@ def test_a_processor_without_the_papers_event_says_so(tmp_path):
     assert any("counts no memory stalls" in note for note in notes)
 
 
+def test_a_role_that_was_not_counted_is_named_with_the_reason(tmp_path):
+    run = made(tmp_path, processor="GenuineIntel-6-85-7")
+    file = run / "counters" / "lammps.jsonl"
+    text = file.read_text()
+    lines = [json.loads(line) for line in text.splitlines()]
+    for line in lines:
+        if line["event"] == "cycles":
+            line |= {"value": None, "state": "not supported", "running_share": None}
+        if line["event"] == "l1d.replacement" and line["rank"] == 1:
+            line |= {"state": "multiplexed", "running_share": 0.5}
+    file.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    notes = view(run).notes
+    assert notes[0] == "no value in some run or in all: cycles: not supported"
+    assert notes[1].startswith("no value in some run or in all: L1 misses: the events took turns")
+
+
 def test_an_unknown_processor_is_named(tmp_path):
     notes = view(made(tmp_path, processor="GenuineIntel-6-1-1")).notes
     assert notes == ["the processor GenuineIntel-6-1-1 is not in the table of roles"]
