@@ -120,5 +120,4 @@ def test_this_host_counts_the_switches_of_a_process_that_sleeps():
         time.sleep(0.001)
     gained = change(before, read().counters)
     assert gained["context-switches"].value >= 20
-    assert gained["vmstat:pgfault"].value > 0
     assert Path("/proc/pressure/memory").exists() == ("psi:memory/some" in gained)
