@@ -81,9 +81,10 @@ class ToolPrice:
 
     case: str
     tool: str
+    #: A dash if the campaign has no runs without the tool, or fewer than six pairs.
     ratio: tuple[str, str]
-    #: Whether its whole interval lies beyond the campaign's margin.
-    beyond: bool
+    #: Whether its whole interval lies beyond the campaign's margin; None if there is none.
+    beyond: bool | None
 
 
 @dataclass(frozen=True)
@@ -134,7 +135,7 @@ def why_view(run: RunData, name: str) -> WhyView | None:
         cases=[_table(case, [link for link in found.links if link.case == case]) for case in cases],
         changes=[_change(change) for change in found.changes],
         svg=Markup(roles_plot(found.changes, name)) if found.changes else None,
-        prices=[price for each in run.contrasts if (price := _price(each, run.header.margin))],
+        prices=_prices(run),
         margin=run.header.margin,
         messages=_messages(run.counters),
         notes=[*_without(found.without), *_processors(run.provenance, tools)],
@@ -231,13 +232,25 @@ def _amount(value: float, unit: str) -> str:
     return f"{value:.1%}" if unit == "1" else quantity(value, unit)
 
 
-def _price(each: Contrast, margin: float) -> ToolPrice | None:
-    if each.factor != "tool" or each.kind != "price":
-        return None
-    low, high = each.ratio_low, each.ratio_high
-    beyond = low is not None and high is not None and (low > 1 + margin or high < 1 - margin)
-    ratio = effect(each.ratio, low, high)
-    return ToolPrice(each.case, str(each.level), ratio, beyond)
+def _prices(run: RunData) -> list[ToolPrice]:
+    """One row per case and tool that counted in it."""
+    known = {
+        (each.case, str(each.level)): each
+        for each in run.contrasts
+        if (each.factor, each.kind) == ("tool", "price") and not each.at
+    }
+    names = pl.col("case", "tool").cast(pl.String)
+    counted = run.counters.select(names).unique(maintain_order=True)
+    margin = run.header.margin
+    return [_price(case, tool, known.get((case, tool)), margin) for case, tool in counted.rows()]
+
+
+def _price(case: str, tool: str, each: Contrast | None, margin: float) -> ToolPrice:
+    low, high = (each.ratio_low, each.ratio_high) if each else (None, None)
+    if each is None or low is None or high is None:
+        return ToolPrice(case, tool, (NONE, ""), None)
+    beyond = low > 1 + margin or high < 1 - margin
+    return ToolPrice(case, tool, effect(each.ratio, low, high), beyond)
 
 
 def _messages(counters: pl.DataFrame) -> list[Messages]:

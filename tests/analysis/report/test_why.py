@@ -144,6 +144,13 @@ def test_a_tool_that_changes_the_figure_by_more_than_the_margin_is_told(tmp_path
     assert ("changed by the tool" in report.page.read_text()) == beyond
 
 
+def test_a_tool_without_runs_without_it_has_no_price(tmp_path):
+    (row,) = view(made(tmp_path)).prices
+    assert (row.case, row.tool, row.ratio, row.beyond) == ("lammps", TOOL, ("-", ""), None)
+    (report,) = make_reports([tmp_path / "run"])
+    assert "price not measured" in report.page.read_text()
+
+
 def test_messages_have_a_mean_size(tmp_path):
     runs = with_tool(samples(LAMMPS, pairs=6))
     run = write_run(tmp_path / "run", runs)
@@ -203,3 +210,12 @@ def test_a_run_without_tools_has_no_section(tmp_path):
     assert why_view(load_run(run), "w") is None
     (report,) = make_reports([run])
     assert "Table IV" not in report.page.read_text()
+
+
+def test_the_figures_lie_beside_the_page(tmp_path):
+    (report,) = make_reports([made(tmp_path)])
+    (file,) = (path for path in report.data if path.name == "why.json")
+    (found,) = json.loads(file.read_text()).values()
+    assert set(found) == {"changes", "links", "losses", "without"}
+    (stalls,) = (row for row in found["changes"] if row["role"] == "memory stalls")
+    assert stalls["ratio"]["low"] > 1
