@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 import polars as pl
 
-from analysis.roles import ROLES
+from analysis.roles import ROLES, SHARES
 from analysis.statistics.correlation import Correlation, pearson
 from analysis.statistics.holm import holm
 
@@ -68,7 +68,12 @@ def _totals(values: pl.DataFrame, samples: pl.DataFrame) -> pl.DataFrame:
     return (
         values.join(of_role, on=[*case, "tool"], how="semi", maintain_order="left")
         .group_by(*_RUN, "role", maintain_order=True)
-        .agg(pl.col("value").sum(), whole=pl.col("value").is_not_null().all())
+        .agg(
+            pl.when(pl.col("role").first().is_in(SHARES))
+            .then(pl.col("value").mean())
+            .otherwise(pl.col("value").sum()),
+            whole=pl.col("value").is_not_null().all(),
+        )
         .filter("whole")
         .join(times, on="key", how="inner", maintain_order="left")
     )

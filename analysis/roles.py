@@ -48,6 +48,9 @@ ROLES: dict[str, Role] = {
     )
 }
 
+#: Roles that are shares: averaged over ranks, and not summed.
+SHARES = tuple(role.name for role in ROLES.values() if role.unit == "1")
+
 #: Groups of metrics, which perf calculates from events of its own choice.
 METRICS = ("topdown",)
 

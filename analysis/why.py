@@ -14,7 +14,7 @@ import polars as pl
 from analysis.pairs import pair_table, ratio_blocks
 from analysis.role_links import STALLS, RoleLink, role_links
 from analysis.role_values import role_values, without_tool
-from analysis.roles import ROLES
+from analysis.roles import ROLES, SHARES
 from analysis.statistics.blocks import blocked_median
 from analysis.statistics.holm import holm
 from analysis.statistics.interval import Estimate, median_interval
@@ -34,7 +34,7 @@ class RoleChange:
     tool: str
     role: str
     pairs: int
-    #: Medians over pairs of the sums over ranks, in the role's unit.
+    #: Medians over pairs of the sums over ranks, in the role's unit; of a share, of the mean.
     off: float
     on: float
     #: on / off within pairs; None below six.
@@ -141,11 +141,13 @@ def _change(group: pl.DataFrame) -> RoleChange | None:
 
 
 def _sums(group: pl.DataFrame) -> pl.DataFrame:
-    """One row per pair: sums over ranks of `off` and `on`; without pairs that lack a value."""
+    """One row per pair: `off` and `on` over all ranks; without pairs that lack a value."""
     whole = pl.col("off").is_not_null().all() & pl.col("on").is_not_null().all()
+    both = pl.col("off", "on")
+    share = group["role"].is_in(SHARES).any()
     return (
         group.group_by("block", "pair", maintain_order=True)
-        .agg(pl.col("off", "on").sum(), whole=whole)
+        .agg(both.mean() if share else both.sum(), whole=whole)
         .filter("whole")
     )
 

@@ -60,6 +60,13 @@ def test_a_role_of_several_events_needs_all_of_them(tmp_path):
     assert values(tmp_path, itom, near) == {(0, "device writes"): (12 * 64.0, "counted")}
 
 
+def test_a_role_is_no_value_if_one_of_its_events_took_turns(tmp_path):
+    itom = count(KEY, 10.0, event="unc_cha_tor_inserts.io_itom", tool="perf_stat:devices")
+    near = itom | {"event": "unc_cha_tor_inserts.io_itomcachenear"}
+    near |= {"state": "multiplexed", "running_share": 0.5}
+    assert values(tmp_path, itom, near) == {(0, "device writes"): (None, "multiplexed")}
+
+
 def test_a_count_that_took_turns_is_no_value(tmp_path):
     shared = count(KEY, 7e9, state="multiplexed", running_share=0.5)
     assert values(tmp_path, shared) == {(0, "cycles"): (None, "multiplexed")}

@@ -170,6 +170,42 @@ def test_runs_of_two_tools_and_runs_without_are_never_mixed(tmp_path):
     assert [(each.points, round(each.correlation.r, 6)) for each in within] == [(8, 1.0)]
 
 
+def test_more_cycles_in_the_same_time_are_no_loss(tmp_path):
+    # Runs under traffic are faster; counts are made as if the baseline took half of its time.
+    faster = replace(LAMMPS, effects={"on": 0.95, "aa": 1.0})
+    runs = with_tool(samples(faster, pairs=8))
+    run = write_run(tmp_path / "run", runs)
+    write_counts(run, replace(faster, base=faster.base / 2), runs)
+    frame = judged(read_run(run).frame)
+    found = why(read_counters(run, frame), frame)
+    assert change_of(found, "cycles").ratio.low > 1.5
+    assert found.losses == []
+
+
+def test_a_share_is_averaged_over_ranks(tmp_path):
+    runs = with_tool(samples(LAMMPS, pairs=6))
+    run = write_run(tmp_path / "run", runs)
+    (run / "counters").mkdir()
+    row = {"tool": "perf_stat:topdown", "event": "tma_memory_bound", "unit": "1"}
+    row |= {"state": "counted", "running_share": 1.0}
+    lines = [
+        row
+        | {
+            "key": each.key,
+            "rank": rank,
+            "value": (0.2, 0.4)[rank] * (2 if each.arm == "on" else 1),
+        }
+        for each in runs
+        for rank in (0, 1)
+    ]
+    text = "".join(json.dumps(line) + "\n" for line in lines)
+    (run / "counters" / "lammps.jsonl").write_text(text)
+    frame = judged(read_run(run).frame)
+    change = change_of(why(read_counters(run, frame), frame), "memory bound")
+    assert (change.off, change.on) == (pytest.approx(0.3), pytest.approx(0.6))
+    assert change.ratio.value == pytest.approx(2)
+
+
 def test_five_pairs_have_no_ratio(tmp_path):
     assert change_of(made(tmp_path, pairs=5), "cycles").ratio is None
 
