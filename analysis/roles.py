@@ -13,7 +13,7 @@ papi    presets (icl-utk-edu/papi, src/papi_events.csv)
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 #: What a count covers: the processes of one rank, or a node whoever caused it.
@@ -190,7 +190,13 @@ _PAPI = (
     _papi("L3 misses", "caches", _INTEL[:6], "PAPI_L3_TCM"),
 )  # fmt: skip
 
-COUNTS: tuple[RoleCount, ...] = (*_PERF_STAT, *_LIKWID, *_PAPI)
+#: Open|SpeedShop counts PAPI's events, while it samples.
+_OPENSPEEDSHOP = tuple(
+    replace(row, tool="openspeedshop", group="hwcsamp")
+    for row in _PAPI
+    if row.events[0] in ("PAPI_TOT_CYC", "PAPI_TOT_INS", "PAPI_L3_TCM")
+)
+COUNTS: tuple[RoleCount, ...] = (*_PERF_STAT, *_LIKWID, *_PAPI, *_OPENSPEEDSHOP)
 
 #: The six events of Groves, Grant and Arnold (2016), figure 4 -> the role that they were read as.
 STUDY = {

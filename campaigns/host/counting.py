@@ -51,12 +51,12 @@ def refusal(text: str) -> str | None:
 
 
 def tools() -> list[Finding]:
-    """Every tool that can wrap the ranks; the levels of one tool that share a reason together."""
-    reasons: dict[tuple[str, str | None], list[str]] = {}
+    """Every tool that can wrap the ranks; levels that lack the same in one line."""
+    reasons: dict[str | None, list[str]] = {}
     for name, tool in TOOLS.items():
-        reasons.setdefault((name.partition(":")[0], tool.missing()), []).append(name)
+        reasons.setdefault(tool.missing(), []).append(name)
     found = []
-    for (_, why), names in reasons.items():
+    for why, names in reasons.items():
         if why is None:
             found.append(Finding(f"tool {', '.join(names)}", "ok", "ready"))
             continue

@@ -80,6 +80,8 @@ def test_the_same_name_of_another_tool_is_another_event(tmp_path):
     assert values(tmp_path, count(KEY, 7e9, tool="rusage")) == {}
     found = values(tmp_path, count(KEY, 7e9, event="PAPI_TOT_CYC", tool="papi:stalls"))
     assert found == {(0, "cycles"): (7e9, "counted")}
+    found = values(tmp_path, count(KEY, 6e9, event="PAPI_TOT_CYC", tool="openspeedshop"))
+    assert found == {(0, "cycles"): (6e9, "counted")}
 
 
 def test_no_counters_have_no_roles(tmp_path):
