@@ -42,7 +42,7 @@ _FIRST_OF_NODE = f'[ "{LOCAL_RANK}" = 0 ] || {{ shift 2; exec "$@"; }}; '
 _START = (
     'cpus=$(while read -r name value; do [ "$name" = Cpus_allowed_list: ] && echo "$value"; done'
     f' < /proc/self/status); out="$1/rank-{RANK}.csv" group=$2; shift 2;'
-    ' exec likwid-perfctr -f -c "$cpus" -g "$group" -o "$out" sh -c \'"$@"; exit $?\' likwid "$@"'
+    ' exec likwid-perfctr -c "$cpus" -g "$group" -o "$out" sh -c \'"$@"; exit $?\' likwid "$@"'
 )
 
 

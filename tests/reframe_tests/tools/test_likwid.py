@@ -12,7 +12,7 @@ from reframe_tests.tools.base import FOLDER, ToolError
 CAPTURES = Path(__file__).parents[2] / "captures" / "likwid"
 MEMORY, STALLS = TOOLS["likwid:MEM"], TOOLS["likwid:CYCLE_STALLS"]
 #: Stands in for likwid-perfctr: notes its arguments up to the application, and runs that.
-LIKWID = '#!/bin/sh\necho "$1 $2 $3 $4 $5 $6 $7" > "$NOTE"\nshift 7\n"$@"\n'
+LIKWID = '#!/bin/sh\necho "$1 $2 $3 $4 $5 $6" > "$NOTE"\nshift 6\n"$@"\n'
 
 
 def test_events_are_sums_over_channels_and_cpus():
@@ -81,7 +81,7 @@ def test_a_rank_counts_on_the_cpus_that_it_may_use(tmp_path):
     status = Path("/proc/self/status").read_text()
     (cpus,) = (line.split()[1] for line in status.splitlines() if "Cpus_allowed_list" in line)
     note = (tmp_path / "note").read_text().split()
-    assert note == ["-f", "-c", cpus, "-g", "CYCLE_STALLS", "-o", f"{tmp_path}/rank-0.csv"]
+    assert note == ["-c", cpus, "-g", "CYCLE_STALLS", "-o", f"{tmp_path}/rank-0.csv"]
 
 
 @pytest.mark.usefixtures("fake")

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from analysis.processors import identity
-from reframe_tests.tools import TOOLS
+from analysis.processors import FAMILIES, family_of, identity
+from analysis.roles import RoleCount
+from reframe_tests.tools import TOOLS, perf_stat
 from reframe_tests.tools.base import FOLDER, ToolError
 
 MEMORY, DRAM, TOPDOWN = (TOOLS[f"perf_stat:{name}"] for name in ("memory", "dram", "topdown"))
@@ -176,3 +177,30 @@ def test_threads_and_children_are_counted_with_their_process(tmp_path):
     subprocess.run(command, check=True, timeout=120, env=dict(os.environ))
     (clock,) = (row for row in tool.parse(tmp_path, 1) if row.event.startswith("task-clock"))
     assert 0.4 <= clock.value <= 0.7
+
+
+def test_a_real_node_is_counted_system_wide(tmp_path, monkeypatch):
+    # Context switches in place of uncore events, which no virtual machine has. The sleeper is no
+    # child of perf, and is counted all the same.
+    row = RoleCount("DRAM read", "perf_stat", "dram", tuple(FAMILIES), ("context-switches",), "")
+    monkeypatch.setattr(perf_stat, "counts", lambda *_: [row])
+    if family_of(identity(Path("/proc/cpuinfo").read_text())) is None:
+        pytest.skip("a processor that is not in the table")
+    if why := DRAM.missing():
+        pytest.skip(why)
+    go, done = tmp_path / "go", tmp_path / "done"
+    waits = (
+        "import pathlib, sys, time\ndef wait(path):\n  while not path.exists(): time.sleep(0.001)\n"
+    )
+    waits += "go, done = map(pathlib.Path, sys.argv[1:])\n"
+    sleeper = waits + "wait(go)\nfor _ in range(200): time.sleep(0.001)\ndone.touch()"
+    application = ["python3", "-c", waits + "go.touch(); wait(done)", str(go), str(done)]
+    command = [part.replace(FOLDER, str(tmp_path)) for part in DRAM.wrap([], application)]
+    with subprocess.Popen(["python3", "-c", sleeper, str(go), str(done)]) as process:
+        try:
+            subprocess.run(command, check=True, timeout=120)
+        finally:
+            process.kill()
+    found = {each.event: each for each in DRAM.parse(tmp_path, 1)}
+    assert found["context-switches"].state == "counted"
+    assert found["context-switches"].value >= 200
