@@ -189,9 +189,8 @@ def test_a_real_node_is_counted_system_wide(tmp_path, monkeypatch):
     if why := DRAM.missing():
         pytest.skip(why)
     go, done = tmp_path / "go", tmp_path / "done"
-    waits = (
-        "import pathlib, sys, time\ndef wait(path):\n  while not path.exists(): time.sleep(0.001)\n"
-    )
+    waits = "import pathlib, sys, time\ndef wait(path):\n"
+    waits += "  while not path.exists(): time.sleep(0.05)\n"
     waits += "go, done = map(pathlib.Path, sys.argv[1:])\n"
     sleeper = waits + "wait(go)\nfor _ in range(200): time.sleep(0.001)\ndone.touch()"
     application = ["python3", "-c", waits + "go.touch(); wait(done)", str(go), str(done)]
