@@ -27,3 +27,12 @@ class CounterRow:
     state: State = "counted"
     #: Share of the run in which the event was counted; None: unknown.
     running_share: float | None = None
+
+
+def event_parts(event: str) -> tuple[str, str]:
+    """Name and modifiers: `cycles` and `u` of `cycles:u` and of `cpu_core/cycles/u`."""
+    if event.count("/") == 2:
+        _, event, modifiers = event.split("/")
+        return event, modifiers
+    event, _, modifiers = event.partition(":")
+    return event, modifiers

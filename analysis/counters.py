@@ -33,6 +33,8 @@ _NAMES = ("tool", "event", "unit", "state")
 _VALUED = ("counted", "multiplexed")
 #: From best to worst.
 _STATES = get_args(State)
+#: Unit of shares, which do not add up over ranks.
+SHARE = "1"
 _COUNT = ["key", "tool", "rank", "event"]
 #: Columns that come from the samples.
 _SAMPLE = ["key", "case", "arm", "factors", "block", "pair", "status"]
@@ -61,6 +63,8 @@ def read_counters(run: Path, samples: pl.DataFrame) -> pl.DataFrame:
 def medians(counters: pl.DataFrame) -> pl.DataFrame:
     """One row per case, arm, tool and event, from runs that count, in the order of `counters`.
 
+    A share (unit `1`) is averaged over the ranks instead of summed.
+
     Columns: case, arm, factors, tool, event, unit, `value` (median over runs of the sum over their
     ranks), `runs` (number of runs with a value from every rank), `state` (the worst) and
     `running_share` (the least). The value is null if no run has a complete sum.
@@ -72,7 +76,12 @@ def medians(counters: pl.DataFrame) -> pl.DataFrame:
         .group_by(*treatment, "key", maintain_order=True)
         .agg(
             pl.col("factors", "unit").first(),
-            pl.when(values.is_null().any()).then(None).otherwise(values.sum()).alias("value"),
+            pl.when(values.is_null().any())
+            .then(None)
+            .when((pl.col("unit").cast(pl.String) == SHARE).first())
+            .then(values.mean())
+            .otherwise(values.sum())
+            .alias("value"),
             state.max(),
             pl.col("running_share").min(),
         )

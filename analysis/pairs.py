@@ -156,13 +156,6 @@ def pairless(samples: pl.DataFrame, treatments: Iterable[str]) -> dict[str, str]
     return {name: why(name) for name in treatments if name not in paired}
 
 
-def ratio_blocks(pairs: pl.DataFrame, case: str, arm: str) -> list[list[float]]:
-    """The ratios of one case and treatment, one list per block, for `blocked_median`."""
-    chosen = pairs.filter(pl.col("case") == case, pl.col("arm") == arm)
-    blocks = chosen.group_by("block", maintain_order=True).agg("ratio")
-    return blocks["ratio"].to_list()
-
-
 def _refuse_mixtures(samples: pl.DataFrame) -> None:
     mixed = (
         samples.group_by("case", baseline=pl.coalesce("baseline", "arm"))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from typing import Literal
 
 from analysis import units
@@ -75,7 +76,13 @@ def _too_few_cores(machine: Machine, level: Level) -> str | None:
 def _no_such_tool(machine: Machine, level: Level) -> str | None:
     if level == tools.NONE or machine.origins.policy != "same_host":
         return None  # only those hosts know
-    return tools.TOOLS[str(level)].missing()
+    return _tool_lacks(str(level))
+
+
+@cache
+def _tool_lacks(name: str) -> str | None:
+    """Tried once per process, since every case of a campaign asks."""
+    return tools.TOOLS[name].missing()
 
 
 def _no_such_node(machine: Machine, level: Level) -> str | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ from analysis.reference import compare_with_references
 from analysis.report.blocks import UnfinishedBlock, unfinished_blocks
 from analysis.run import RunHeader, load_header
 from analysis.schema_1 import with_numa_factors
+from analysis.why import why
 
 
 @dataclass(frozen=True)
@@ -107,7 +108,7 @@ def load_run(path: Path, *, force: bool = False) -> RunData:
 def write_data(folder: Path, runs: Sequence[RunData]) -> list[Path]:
     """Writes results.json, samples.parquet and pairs.parquet of `runs` into `folder`.
 
-    And counters.parquet, where a tool counted in any of them.
+    And counters.parquet and why.json (`analysis.why.Why` of each run), where a tool counted in any.
     """
     document = {"machine": runs[0].header.machine, "runs": [run.document() for run in runs]}
     results_file = folder / "results.json"
@@ -121,4 +122,8 @@ def write_data(folder: Path, runs: Sequence[RunData]) -> list[Path]:
         ]
         files.append(folder / f"{name}.parquet")
         pl.concat(frames).write_parquet(files[-1])
+    if counted:
+        found = {run.header.run: asdict(why(run.counters, run.samples)) for run in runs}
+        files.append(folder / "why.json")
+        files[-1].write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
     return files

@@ -24,6 +24,7 @@ from analysis.report.paper_tables import PaperTables, paper_tables, writes_as_th
 from analysis.report.plots import overview_plot, ratios_plot, samples_plot
 from analysis.report.scaling import ScalingView, scaling_view
 from analysis.report.shell import render_page
+from analysis.report.why import WhyView, why_view
 from analysis.statistics.paper import PaperEstimates, paper_estimates
 from analysis.verdict import MEANING, phrase
 
@@ -94,6 +95,8 @@ class RunView:
     paper_tables: PaperTables | None
     #: Cells of RDMA and NUMA, if the run has any.
     numa: NumaView | None
+    #: Why runs are slower, if a tool counted.
+    why: WhyView | None
 
     @property
     def baselines(self) -> bool:
@@ -164,6 +167,7 @@ def _run_view(run: RunData, anchor: str) -> RunView:
         scaling=scaling_view(run, f"{anchor}f"),
         paper_tables=paper_tables(run, f"{anchor}n"),
         numa=numa_view(run, f"{anchor}u"),
+        why=why_view(run, f"{anchor}w"),
     )
 
 

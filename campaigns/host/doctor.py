@@ -8,7 +8,7 @@ from typing import Any
 
 from analysis import checkout
 from analysis.errors import InputError
-from campaigns.host import probes
+from campaigns.host import counting, probes
 from campaigns.host.probes import Finding
 from injection.machine import host, machine
 
@@ -59,7 +59,8 @@ def examine(name: str, root: Path = checkout.ROOT) -> Diagnosis:
     findings += probes.workloads(compiler, launcher)
     findings += probes.rdma(here)
     findings += probes.injectors(site)
-    findings += [*probes.counters(), probes.spack(), *probes.minicluster()]
+    findings += [*counting.counters(), *counting.tools()]
+    findings += [probes.spack(), *probes.minicluster()]
     why = obstacle(findings)
     return Diagnosis(name, not why, why, findings, here.as_dict())
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import shutil
 import sys
 import tempfile
@@ -15,7 +14,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from analysis.errors import InputError, NimcError
-from campaigns.host import perf_event, reservation
+from campaigns.host import reservation
 from campaigns.host.programs import ask, settings_of, which
 from campaigns.minicluster import needs
 from campaigns.running.session import find_reframe
@@ -294,22 +293,6 @@ def injectors(site: machine.Machine | None) -> list[Finding]:
             state: Literal["limited", "missing"] = "missing" if here else "limited"
             found.append(Finding(f"injector {name}", state, lack, remedy, here))
     return found
-
-
-def counters() -> list[Finding]:
-    """Hardware counters, directly and through PAPI."""
-    why = perf_event.unavailable()
-    if why is None:
-        kernel = Finding("counters (perf_event)", "ok", "cycles can be counted")
-    else:
-        kernel = Finding("counters (perf_event)", "limited", why.text, why.remedy)
-    if shutil.which("papi_avail") is None:
-        remedy = "apt install papi-tools; dnf install papi"
-        return [kernel, Finding("counters (PAPI)", "limited", "no papi_avail on PATH", remedy)]
-    counted = re.search(r"Of (\d+) possible events, (\d+) are available", ask(["papi_avail"]).text)
-    events = int(counted[2]) if counted else 0
-    state: Literal["ok", "limited"] = "ok" if events else "limited"
-    return [kernel, Finding("counters (PAPI)", state, f"{events} preset events available")]
 
 
 def spack() -> Finding:

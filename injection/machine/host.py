@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from analysis.processors import identity
 from injection.machine import cgroup, devices, settings
 
 _KIB = 1024
@@ -51,6 +52,8 @@ class Host:
     hostname: str
     kernel: str
     cpu_model: str
+    #: `analysis.processors.identity`: vendor, family, model and stepping; empty if unknown.
+    processor: str
     sockets: int
     cores: int
     #: Hardware threads that are online.
@@ -95,6 +98,7 @@ def detect(root: Path = Path("/")) -> Host:
         hostname=socket.gethostname(),
         kernel=platform.release(),
         cpu_model=_cpu_model(root),
+        processor=identity(_read(root / "proc/cpuinfo")),
         sockets=len({_socket(system / "cpu", cpu) for cpu in cpus}),
         cores=len(_one_a_core(system / "cpu", cpus)),
         threads=len(cpus),

@@ -1,6 +1,7 @@
 """The programs that wrap the application and count, behind one interface.
 
-Each module of this folder that has a `TOOL` is a tool.
+Each module of this folder that has a `TOOL` is a tool. One with several groups of events has
+`TOOLS` instead, a level each: `perf_stat:dram`.
 """
 
 from __future__ import annotations
@@ -13,7 +14,12 @@ from reframe_tests.tools.base import Tool
 #: Level of the factor `tool` without a tool.
 NONE = "none"
 _MODULES = [import_module(f"{__name__}.{found.name}") for found in iter_modules(__path__)]
+_FOUND: list[Tool] = [
+    tool
+    for module in _MODULES
+    for tool in getattr(module, "TOOLS", [module.TOOL] if hasattr(module, "TOOL") else [])
+]
 #: Name -> tool.
-TOOLS: dict[str, Tool] = {each.TOOL.name: each.TOOL for each in _MODULES if hasattr(each, "TOOL")}
+TOOLS: dict[str, Tool] = {tool.name: tool for tool in _FOUND}
 #: Levels of the factor `tool`.
 NAMES = (NONE, *TOOLS)

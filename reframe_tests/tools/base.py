@@ -6,19 +6,38 @@ meaning of the files that it leaves. The conductor starts it.
 
 from __future__ import annotations
 
+import os
+import subprocess
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
 
 from analysis.counter_row import CounterRow, State
 
-__all__ = ["FOLDER", "RANK", "CounterRow", "State", "Tool", "ToolError", "rank_files"]
+__all__ = [
+    "FOLDER",
+    "LOCAL_RANK",
+    "RANK",
+    "CounterRow",
+    "State",
+    "Tool",
+    "ToolError",
+    "node_files",
+    "rank_files",
+    "try_out",
+]
 
 #: Placeholder in a wrapped command for the folder of the run's files.
 FOLDER = "{counters}"
 
 #: The rank in shell syntax, from the variables of Open MPI, MPICH and Slurm; 0 if none is set.
 RANK = "${PMIX_RANK:-${PMI_RANK:-${OMPI_COMM_WORLD_RANK:-${SLURM_PROCID:-0}}}}"
+
+#: Its number on its node, likewise; where no launcher says it, only rank 0 is the first.
+LOCAL_RANK = f"${{MPI_LOCALRANKID:-${{OMPI_COMM_WORLD_LOCAL_RANK:-${{SLURM_LOCALID:-{RANK}}}}}}}"
+
+_TIMEOUT_S = 60
 
 
 class ToolError(Exception):
@@ -58,3 +77,44 @@ def rank_files(folder: Path, ranks: int, suffix: str = ".json") -> list[Path]:
     if more := sorted(found - set(expected)):
         raise ToolError(f"{more[0]}: unexpected file; the application has {ranks} ranks")
     return expected
+
+
+def node_files(folder: Path, ranks: int, suffix: str = ".json") -> dict[int, Path]:
+    """Rank -> file, of the first rank of each node. Raises ToolError without a file, or for others.
+
+    How many nodes there are, nobody says here: at least one.
+    """
+    found = {path.name: path for path in folder.glob(f"rank-*{suffix}")}
+    files = {
+        rank: found.pop(name) for rank in range(ranks) if (name := f"rank-{rank}{suffix}") in found
+    }
+    if not files:
+        raise ToolError(f"{folder}: no file of any node; the first rank of each should leave one")
+    if found:
+        raise ToolError(
+            f"{min(found.values())}: unexpected file; the application has {ranks} ranks"
+        )
+    return files
+
+
+def try_out(tool: Tool, application: Sequence[str] = ("true",)) -> list[CounterRow]:
+    """What a tool counts of a short program on this host, as one rank. Raises ToolError."""
+    with tempfile.TemporaryDirectory() as folder:
+        command = [word.replace(FOLDER, folder) for word in tool.wrap([], application)]
+        try:
+            done = subprocess.run(
+                command,
+                capture_output=True,
+                text=True,
+                errors="replace",
+                stdin=subprocess.DEVNULL,
+                timeout=_TIMEOUT_S,
+                env=os.environ | tool.environment(),
+            )
+        except (OSError, subprocess.TimeoutExpired) as error:
+            raise ToolError(f"{tool.name} does not run: {error}") from None
+        if done.returncode != 0:
+            lines = [line.strip() for line in (done.stderr + done.stdout).splitlines()]
+            said = next(filter(None, lines), "no message")
+            raise ToolError(f"{tool.name} fails with exit status {done.returncode}: {said}")
+        return tool.parse(Path(folder), 1)

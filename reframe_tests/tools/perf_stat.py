@@ -1,15 +1,35 @@
-"""perf stat: kernel and hardware counters of each rank, without a change of the binary."""
+"""perf stat: kernel and hardware counters of each rank, without a change of the binary.
+
+The level `perf_stat` counts generic events. Further levels are the groups of `analysis.roles`,
+whose events depend on the processor and are chosen where the rank runs: `perf_stat:memory` for each
+rank, `perf_stat:dram` once per node and system-wide, since uncore counters belong to no process.
+"""
 
 from __future__ import annotations
 
 import json
+import math
 import re
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from reframe_tests.tools.base import FOLDER, RANK, CounterRow, State, Tool, ToolError, rank_files
+from analysis.counter_row import event_parts
+from analysis.processors import FAMILIES, IDENTITY_AWK, family_of, identity
+from analysis.roles import METRICS, Scope, counts, groups
+from reframe_tests.tools.base import (
+    FOLDER,
+    LOCAL_RANK,
+    RANK,
+    CounterRow,
+    State,
+    Tool,
+    ToolError,
+    node_files,
+    rank_files,
+    try_out,
+)
 
 #: Software events, which the kernel counts on every host, and hardware events: few enough for
 #: current processors to count without multiplexing.
@@ -27,13 +47,25 @@ EVENTS = (
 _IN_KERNEL = ("context-switches", "cpu-migrations")
 _STATES: dict[str, State] = {"<not supported>": "not supported", "<not counted>": "not counted"}
 #: Unit that perf prints -> unit and factor; other units are unchanged.
-_UNITS = {"": ("count", 1.0), "msec": ("s", 1e-3), "ns": ("s", 1e-9)}
+_UNITS = {
+    "": ("count", 1.0),
+    "msec": ("s", 1e-3),
+    "ns": ("s", 1e-9),
+    "Bytes": ("B", 1.0),
+    "MiB": ("B", 2.0**20),
+}
+#: What every group counts beside its own events, so that a processor without them leaves a file.
+_ALWAYS = "task-clock"
 
+#: The shell's variables; the environment may have such names too.
+_CLEAR = "all= more= metrics=; "
 #: Arguments: folder, events, `_INNER`, application. LC_ALL=C gives numbers with a decimal point.
 _OUTER = (
-    f'exec env LC_ALL=C perf stat -j -o "$1/rank-{RANK}.json" -e "$2"'
-    ' -- sh -c "$3" perf_stat "$LC_ALL" "$@"'
+    f'exec env LC_ALL=C perf stat -j $all -o "$1/rank-{RANK}.json" -e "$2${{more:+,$more}}"'
+    ' ${metrics:+-M "$metrics"} -- sh -c "$3" perf_stat "$LC_ALL" "$@"'
 )
+#: Ranks that are not the first of their node only run the application.
+_FIRST_OF_NODE = f'[ "{LOCAL_RANK}" = 0 ] || {{ shift 3; exec "$@"; }}; all=-a; '
 #: perf exits with 0 if a signal ended the application; this shell exits with 128 + signal.
 _INNER = '[ -n "$1" ] && export LC_ALL="$1" || unset LC_ALL; shift 4; "$@"; exit $?'
 
@@ -41,20 +73,25 @@ _TRY = ("perf", "stat", "-j", "-e", "task-clock", "true")
 _TIMEOUT_S = 30
 #: perf's exit status for an unknown option.
 _USAGE = 129
+_CPUINFO = Path("/proc/cpuinfo")
 _PARANOID = Path("/proc/sys/kernel/perf_event_paranoid")
 #: Above this level Debian and Ubuntu do not let users count anything.
 _PARANOID_MAX = 2
 
 
 class PerfStat:
-    """See `base.Tool`."""
+    """See `base.Tool`; counts `EVENTS`, or the events of a group."""
 
-    name = "perf_stat"
+    def __init__(self, group: str = "", scope: Scope = "rank") -> None:
+        self.name = f"perf_stat:{group}" if group else "perf_stat"
+        self._group, self._scope = group, scope
 
     def wrap(self, launcher: Sequence[str], application: Sequence[str]) -> list[str]:
         """See the interface."""
-        script = ["sh", "-c", _OUTER, self.name, FOLDER, ",".join(EVENTS), _INNER]
-        return [*launcher, *script, *application]
+        events = _ALWAYS if self._group else ",".join(EVENTS)
+        first = _FIRST_OF_NODE if self._scope == "node" else ""
+        start = _CLEAR + first + (_choice(self._group) if self._group else "") + _OUTER
+        return [*launcher, "sh", "-c", start, "perf_stat", FOLDER, events, _INNER, *application]
 
     def environment(self) -> dict[str, str]:
         """Nothing."""
@@ -62,8 +99,14 @@ class PerfStat:
 
     def parse(self, folder: Path, ranks: int) -> list[CounterRow]:
         """See the interface."""
-        files = rank_files(folder, ranks)
-        return [row for rank, path in enumerate(files) for row in _rows(path, rank)]
+        if self._scope == "node":
+            files = node_files(folder, ranks)
+        else:
+            files = dict(enumerate(rank_files(folder, ranks)))
+        return [row for rank, path in files.items() for row in self._rows(path, rank)]
+
+    def _rows(self, path: Path, rank: int) -> list[CounterRow]:
+        return _rows(path, rank, *(_asked(path) if self._group else (EVENTS, ())))
 
     def missing(self) -> str | None:
         """See the interface."""
@@ -76,7 +119,7 @@ class PerfStat:
         except (OSError, subprocess.TimeoutExpired) as error:
             return f"perf stat does not run: {error}"
         if done.returncode == 0:
-            return None
+            return self._counts_nothing() if self._group else None
         if done.returncode == _USAGE:
             return "this perf has no JSON output (perf stat -j); install perf of Linux 6.0 or later"
         paranoid = _paranoid()
@@ -88,6 +131,22 @@ class PerfStat:
         first = next(filter(None, map(str.strip, done.stderr.splitlines())), "no message")
         return f"perf stat fails with exit status {done.returncode}: {first}"
 
+    def _counts_nothing(self) -> str | None:
+        here = identity(_CPUINFO.read_text(errors="replace"))
+        rows = counts("perf_stat", self._group, family_of(here))
+        if not rows:
+            return f"no events of {self._group} are known for this processor, {here}"
+        events = ", ".join(event for row in rows for event in row.events)
+        try:
+            found = try_out(self)
+        except ToolError as error:
+            if "event syntax error" in str(error):
+                return f"this perf or kernel does not know all of {events} (install a newer perf)"
+            return str(error)
+        if any(row.value is not None and row.event != _ALWAYS for row in found):
+            return None
+        return f"this host counts none of {events} (measure on a machine with counters)"
+
 
 def _paranoid() -> int | None:
     try:
@@ -96,20 +155,75 @@ def _paranoid() -> int | None:
         return None
 
 
-def _rows(path: Path, rank: int) -> list[CounterRow]:
+def _choice(group: str) -> str:
+    """Shell that sets `more` or `metrics` for its processor, and notes them in a file."""
+    variable = "metrics" if group in METRICS else "more"
+    cases = []
+    for family, patterns in FAMILIES.items():
+        events = [event for row in counts("perf_stat", group, family) for event in row.events]
+        if events:
+            cases.append(f"{'|'.join(patterns)}) {variable}={','.join(events)};;")
+    note = f'echo "$more $metrics" > "$1/rank-{RANK}.events"; '
+    return f'case "$(awk {IDENTITY_AWK} /proc/cpuinfo)" in {" ".join(cases)} esac; {note}'
+
+
+def _asked(path: Path) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Events and metrics that the wrapper asked for, as it noted them."""
+    note = path.with_suffix(".events")
+    try:
+        more, _, metrics = note.read_text().rstrip("\n").partition(" ")
+    except OSError:
+        raise ToolError(f"{note}: no such file") from None
+    return (_ALWAYS, *filter(None, more.split(","))), tuple(filter(None, metrics.split(",")))
+
+
+def _rows(path: Path, rank: int, events: Sequence[str], metrics: Sequence[str]) -> list[CounterRow]:
     rows: dict[str, CounterRow] = {}
-    for record in _records(path):
+    records = _records(path)
+    for record in records:
         if not record.get("event") or "counter-value" not in record:
             continue  # another metric of the previous line
         row = _row(path, rank, record)
+        if metrics and event_parts(row.event)[0] not in events:
+            continue  # an event from which perf calculates a metric
         if row.event in rows:
             raise ToolError(f"{path}: duplicate event {row.event}")
         rows[row.event] = row
-    if len(rows) < len(EVENTS):
+    if len(rows) < len(events):
         raise ToolError(
-            f"{path}: {len(rows)} of {len(EVENTS)} events; perf was killed or the file truncated"
+            f"{path}: {len(rows)} of {len(events)} events; perf was killed or the file truncated"
         )
-    return list(rows.values())
+    return [*rows.values(), *(_metric(name, rank, records) for name in metrics)]
+
+
+def _metric(name: str, rank: int, records: Sequence[dict[str, Any]]) -> CounterRow:
+    """A metric that was asked for; its unit stands before its name: `%  tma_memory_bound`."""
+    shares = [_share(record) for record in records]
+    share = min((each for each in shares if each is not None), default=None)
+    for record in records:
+        unit, _, named = str(record.get("metric-unit", "")).rpartition(" ")
+        if named != name:
+            continue
+        try:
+            value = float(record["metric-value"])
+        except (KeyError, TypeError, ValueError):
+            break
+        if not math.isfinite(value):
+            break
+        percent = unit.strip() == "%"
+        state: State = "counted" if share is None or share >= 1 else "multiplexed"
+        return CounterRow(
+            rank, name, value / 100 if percent else value, "1" if percent else unit.strip() or "1",
+            state, share,
+        )  # fmt: skip
+    return CounterRow(rank, name, None, "1", "not supported")
+
+
+def _share(record: dict[str, Any]) -> float | None:
+    try:
+        return float(record["pcnt-running"]) / 100
+    except (KeyError, TypeError, ValueError):
+        return None
 
 
 def _records(path: Path) -> list[dict[str, Any]]:
@@ -131,7 +245,7 @@ def _records(path: Path) -> list[dict[str, Any]]:
 def _row(path: Path, rank: int, record: dict[str, Any]) -> CounterRow:
     event, text = str(record["event"]), str(record["counter-value"])
     unit, factor = _UNITS.get(str(record.get("unit", "")), (str(record.get("unit")), 1.0))
-    plain, modifiers = _parts(event)
+    plain, modifiers = event_parts(event)
     hidden = plain in _IN_KERNEL and "u" in modifiers and "k" not in modifiers
     state: State | None = "not counted" if hidden else _STATES.get(text)
     if state:
@@ -146,13 +260,5 @@ def _row(path: Path, rank: int, record: dict[str, Any]) -> CounterRow:
     return CounterRow(rank, event, value, unit, state, share)
 
 
-def _parts(event: str) -> tuple[str, str]:
-    """`cycles` and `u` of `cycles:u` and of `cpu_core/cycles/u`."""
-    if event.count("/") == 2:
-        _, event, modifiers = event.split("/")
-        return event, modifiers
-    event, _, modifiers = event.partition(":")
-    return event, modifiers
-
-
-TOOL: Tool = PerfStat()
+TOOL = PerfStat()
+TOOLS: tuple[Tool, ...] = (TOOL, *(PerfStat(*each) for each in groups("perf_stat").items()))

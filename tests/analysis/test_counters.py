@@ -134,6 +134,14 @@ def test_a_treatments_value_is_the_median_of_runs_of_the_sum_over_ranks(tmp_path
     assert found["factors"].to_list() == ["{}", ON]
 
 
+def test_a_share_is_averaged_over_ranks(tmp_path):
+    shares = [
+        count(OFF0, value, rank, event="bound", unit="1") for rank, value in ((0, 0.2), (1, 0.4))
+    ]
+    (row,) = medians(read_counters(written(tmp_path, *shares), samples(OFF0))).to_dicts()
+    assert row["value"] == pytest.approx(0.3)
+
+
 def test_runs_that_do_not_count_are_in_no_median(tmp_path):
     run = written(tmp_path, count(OFF0, 1.0), count(OFF1, 100.0), count(OFF2, 1000.0))
     judged = samples(OFF0, OFF1, OFF2, pair1="rejected", pair2="warm-up")

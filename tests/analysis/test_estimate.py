@@ -3,13 +3,14 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import polars as pl
 import pytest
 
 from analysis.columns import read_run
 from analysis.errors import InputError
 from analysis.estimate import Result, StoppingRule, results
-from analysis.pairs import in_order, pair_table, pairless, ratio_blocks
+from analysis.pairs import in_order, log_times, pair_table, pairless
 from analysis.sample import Sample, TimetableRecord
 from tests.analysis.synthetic import LAMMPS, STREAM, Case, header, reject, samples, write_run
 
@@ -259,8 +260,10 @@ def test_what_was_asked_comes_from_the_header() -> None:
 def test_ratios_come_by_block_in_order_of_time(tmp_path: Path) -> None:
     exact = Case("x", "s", "lower", 1.0, {"on": 1.5}, noise=0.0, pair_noise=0.5)
     pairs = pair_table(_frame(tmp_path, samples(exact, blocks=2, pairs=3)))
-    assert ratio_blocks(pairs, "x", "on") == [[pytest.approx(1.5)] * 3] * 2
-    assert ratio_blocks(pairs, "x", "spin") == []
+    blocks = log_times(pairs)
+    assert [block.shape for block in blocks] == [(3, 2)] * 2
+    for block in blocks:
+        assert np.exp(block[:, 0] - block[:, 1]) == pytest.approx([1.5] * 3)
 
 
 def test_arms_without_a_pair_say_why(tmp_path: Path) -> None:

@@ -20,7 +20,9 @@ from analysis.contention.page import render as model_page
 from analysis.report import page
 from analysis.report.data import load_run
 from tests.analysis.compare.nights import night
+from tests.analysis.made_counters import CASES
 from tests.analysis.report.test_factors import sweep, throttled
+from tests.analysis.report.test_why import made
 from tests.analysis.synthetic import LAMMPS, STREAM, header, reject, samples, write_run
 from tests.analysis.test_numa import TWO_NODES, run_of
 
@@ -128,7 +130,7 @@ def test_effects_by_factor_fit_the_window(tmp_path: Path, width: int) -> None:
 @pytest.mark.parametrize("width", [390, 900])
 def test_the_cells_of_rdma_and_numa_fit_the_window(tmp_path: Path, width: int) -> None:
     run = run_of(tmp_path, TWO_NODES)
-    found = _look(tmp_path, page.render([load_run(run)]), width)
+    found = _look(tmp_path, page.render([load_run(run, force=True)]), width)
     assert (found["wide"], found["console"]) == ([], [])
 
 
@@ -146,6 +148,13 @@ def test_a_comparison_fits_the_window(tmp_path: Path, width: int) -> None:
     found = _look(tmp_path, compare_page.render(compare_sides(*sides)), width)
     assert (found["wide"], found["loaded"], found["console"]) == ([], [], [])
     assert found["scroll"] <= width
+
+
+@pytest.mark.parametrize("width", [390, 900])
+def test_why_fits_the_window(tmp_path: Path, width: int) -> None:
+    run = made(tmp_path, CASES, processor="GenuineIntel-6-85-7")
+    found = _look(tmp_path, page.render([load_run(run)]), width)
+    assert (found["wide"], found["console"]) == ([], [])
 
 
 def test_ink_follows_the_colour_scheme(tmp_path: Path, text: str) -> None:

@@ -70,6 +70,7 @@ def test_devices_and_interfaces_at_work(big):
 def test_bare_metal_has_no_hypervisor(big):
     assert big.hypervisor is None
     assert (big.cpu_model, big.governor) == ("Example 8-Core", "performance")
+    assert big.processor == ""
 
 
 def test_a_virtual_machine_is_named_where_it_tells(tmp_path):

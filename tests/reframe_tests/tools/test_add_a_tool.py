@@ -61,7 +61,8 @@ def test_it_is_a_level_of_the_factor(checkout):
     )
     file, *names = check(checkout, "-c", script).split()
     assert Path(file).is_relative_to(checkout)
-    assert names == ["none", "perf_stat", "rusage"]
+    assert names[0] == "none"
+    assert {"perf_stat", "rusage"} < set(names)
 
 
 def test_wrap_and_parse_agree_in_two_ranks(checkout, tmp_path):

@@ -1,0 +1,158 @@
+"""LIKWID: performance groups of each rank's CPUs, by `likwid-perfctr`.
+
+LIKWID counts CPUs and not processes: each rank must have CPUs of its own. Groups of the memory
+controllers are counted by the first rank of each node only, since the controllers' counters belong
+to the sockets. `likwid-mpirun` is not used: it turns the ranks of most MPI launchers into
+singletons.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from analysis.roles import Scope, groups
+from reframe_tests.tools.base import (
+    FOLDER,
+    LOCAL_RANK,
+    RANK,
+    CounterRow,
+    Tool,
+    ToolError,
+    node_files,
+    rank_files,
+    try_out,
+)
+
+_TIMEOUT_S = 60
+#: Units of metrics that add up over CPUs -> unit and factor. Rates and ratios do not.
+_UNITS = {"GBytes": ("B", 1e9), "": ("count", 1.0)}
+#: Metrics without a unit that are ratios all the same.
+_RATIOS = re.compile(r"CPI|IPC|ratio|rate", re.IGNORECASE)
+_METRIC = re.compile(r"(.*?)(?: \[([^\]]*)\])?$")
+_TABLE = re.compile(r"TABLE,Group 1 (Raw|Metric),")
+
+#: Ranks that are not the first of their node only run the application.
+_FIRST_OF_NODE = f'[ "{LOCAL_RANK}" = 0 ] || {{ shift 2; exec "$@"; }}; '
+#: Arguments: folder, group, application. The rank counts on all CPUs that it may use.
+_START = (
+    'cpus=$(while read -r name value; do [ "$name" = Cpus_allowed_list: ] && echo "$value"; done'
+    f' < /proc/self/status); out="$1/rank-{RANK}.csv" group=$2; shift 2;'
+    ' exec likwid-perfctr -c "$cpus" -g "$group" -o "$out" sh -c \'"$@"; exit $?\' likwid "$@"'
+)
+
+
+class Likwid:
+    """See `base.Tool`; counts one of LIKWID's groups."""
+
+    def __init__(self, group: str, scope: Scope) -> None:
+        self.name = f"likwid:{group}"
+        self._group, self._scope = group, scope
+
+    def wrap(self, launcher: Sequence[str], application: Sequence[str]) -> list[str]:
+        """See the interface."""
+        start = (_FIRST_OF_NODE if self._scope == "node" else "") + _START
+        return [*launcher, "sh", "-c", start, "likwid", FOLDER, self._group, *application]
+
+    def environment(self) -> dict[str, str]:
+        """Nothing."""
+        return {}
+
+    def parse(self, folder: Path, ranks: int) -> list[CounterRow]:
+        """See the interface."""
+        if self._scope == "node":
+            files = node_files(folder, ranks, ".csv")
+        else:
+            files = dict(enumerate(rank_files(folder, ranks, ".csv")))
+        return [row for rank, path in files.items() for row in _rows(path, rank)]
+
+    def missing(self) -> str | None:
+        """Found by counting: LIKWID refuses processors that it does not know."""
+        if shutil.which("likwid-perfctr") is None:
+            return "no likwid-perfctr on PATH (apt install likwid; nimc spack build profiling)"
+        known = _answer(["likwid-perfctr", "-a"])
+        if not re.search(r"^\s*Group name", known, re.MULTILINE):
+            said = next((line for line in known.splitlines() if line.strip()), "no message")
+            return f"LIKWID does not know this processor: {said.strip()}"
+        if not re.search(rf"^\s*{self._group}\b", known, re.MULTILINE):
+            return f"LIKWID has no group {self._group} for this processor"
+        try:
+            found = try_out(self)
+        except ToolError as error:
+            return str(error)
+        if any(row.value is not None for row in found):
+            return None
+        return f"LIKWID counts nothing of group {self._group} on this host"
+
+
+def _answer(command: Sequence[str]) -> str:
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, errors="replace", timeout=_TIMEOUT_S
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return str(error)
+    return done.stdout + done.stderr
+
+
+def _rows(path: Path, rank: int) -> list[CounterRow]:
+    """Sums over CPUs, and over counters of the same event (one for each channel of memory)."""
+    found: dict[tuple[str, str], list[float | None]] = defaultdict(list)
+    try:
+        for kind, name, values in _lines(path.read_text(errors="replace")):
+            if kind == "Raw":
+                _, *figures = values
+                found[name, "count"] += map(_figure, figures)
+            elif metric := _metric(name):
+                plain, unit, factor = metric
+                numbers = map(_figure, values)
+                found[plain, unit] += [None if n is None else n * factor for n in numbers]
+    except ValueError:
+        raise ToolError(f"{path}: not a CSV file of likwid-perfctr, or truncated") from None
+    if not found:
+        raise ToolError(f"{path}: no table of group 1; likwid-perfctr counted nothing")
+    return [_row(rank, event, unit, values) for (event, unit), values in found.items()]
+
+
+def _row(rank: int, event: str, unit: str, values: Sequence[float | None]) -> CounterRow:
+    numbers = [value for value in values if value is not None]
+    if not numbers or len(numbers) < len(values):
+        return CounterRow(rank, event, None, unit, "not counted")
+    return CounterRow(rank, event, sum(numbers), unit)
+
+
+def _lines(text: str) -> Iterator[tuple[str, str, list[str]]]:
+    """Kind of table, name and the CPUs' fields of each line; raises ValueError for a short one."""
+    kind, columns = "", 0
+    for line in text.splitlines():
+        fields = line.rstrip(",").split(",")
+        if line.startswith(("TABLE,", "STRUCT,")):
+            found = _TABLE.match(line)
+            kind, columns = (found[1] if found else ""), 0
+        elif kind and not columns:
+            columns = len(fields)
+        elif kind and fields != [""]:
+            if len(fields) != columns:
+                raise ValueError
+            yield kind, fields[0], fields[1:]
+
+
+def _figure(text: str) -> float | None:
+    """A number; None for `-` and `nan`, which LIKWID prints if it has no count."""
+    return None if text in ("-", "nan", "-nan") else float(text)
+
+
+def _metric(name: str) -> tuple[str, str, float] | None:
+    """Name, unit and factor of a metric that adds up over CPUs; None for any other."""
+    found = _METRIC.match(name)
+    unit = (found[2] or "") if found else "?"
+    if not found or unit not in _UNITS or (not unit and _RATIOS.search(name)):
+        return None
+    return found[1], *_UNITS[unit]
+
+
+TOOLS: tuple[Tool, ...] = tuple(Likwid(*each) for each in groups("likwid").items())

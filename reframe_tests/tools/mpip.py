@@ -1,0 +1,117 @@
+"""mpiP: time in MPI calls and sizes of messages of each rank, from a preloaded library.
+
+One report for all ranks, written at MPI_Finalize. Its figures have four significant digits.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from reframe_tests.tools.base import FOLDER, CounterRow, Tool, ToolError
+from reframe_tests.tools.mpi_calls import CallCount, rows
+
+_LIBRARY = "libmpiP.so"
+_TIMEOUT_S = 30
+#: One stack frame per call site; mpiP lists ranks only with their call sites.
+_OPTIONS = "-k 1 -f"
+#: Arguments: folder, application.
+_START = (
+    f'folder=$1; shift; exec env LD_PRELOAD="{_LIBRARY}${{LD_PRELOAD:+:$LD_PRELOAD}}"'
+    f' MPIP="{_OPTIONS} $folder" "$@"'
+)
+_SECTION = re.compile(r"^@--- (.+?)(?: -+)?$", re.MULTILINE)
+_END = "End of Report"
+
+
+class Mpip:
+    """See `base.Tool`."""
+
+    name = "mpip"
+
+    def wrap(self, launcher: Sequence[str], application: Sequence[str]) -> list[str]:
+        """The library is preloaded into the application, not into the launcher."""
+        return [*launcher, "sh", "-c", _START, self.name, FOLDER, *application]
+
+    def environment(self) -> dict[str, str]:
+        """Nothing."""
+        return {}
+
+    def parse(self, folder: Path, ranks: int) -> list[CounterRow]:
+        """See the interface."""
+        found = sorted(folder.glob("*.mpiP"))
+        if len(found) != 1:
+            raise ToolError(
+                f"{folder}: {len(found)} reports of mpiP, must be one; it needs {_LIBRARY} on each"
+                " node, and an application that calls MPI_Finalize"
+            )
+        (path,) = found
+        try:
+            return _parse(path.read_text(errors="replace"), ranks)
+        except (KeyError, ValueError, IndexError):
+            raise ToolError(f"{path}: not a report of mpiP 3.5, or truncated") from None
+        except ToolError as error:
+            raise ToolError(f"{path}: {error}") from None
+
+    def missing(self) -> str | None:
+        """Found by preloading it into a program that does nothing."""
+        environment = os.environ | {"LD_PRELOAD": _LIBRARY}
+        try:
+            done = subprocess.run(
+                ["true"], capture_output=True, text=True, timeout=_TIMEOUT_S, env=environment
+            )
+        except (OSError, subprocess.TimeoutExpired) as error:
+            return f"mpiP does not run: {error}"
+        if _LIBRARY not in done.stderr:
+            return None
+        return f"no {_LIBRARY} for the loader (nimc spack build profiling; set LD_LIBRARY_PATH)"
+
+
+def _parse(text: str, ranks: int) -> list[CounterRow]:
+    sections = _sections(text)
+    if _END not in sections:
+        raise ValueError
+    times = {int(words[0]): words for words in sections["MPI Time (seconds)"] if words[0].isdigit()}
+    if len(times) != ranks or set(times) != set(range(ranks)):
+        raise ToolError(f"{len(times)} tasks; the application has {ranks} ranks")
+    calls = _calls(sections)
+    return [
+        row
+        for rank, (_, application_s, mpi_s, *_) in sorted(times.items())
+        for row in rows(rank, float(application_s), float(mpi_s), calls[rank])
+    ]
+
+
+def _sections(text: str) -> dict[str, list[list[str]]]:
+    """Title without its count -> words of each line that has some."""
+    parts = _SECTION.split(text)
+    return {
+        re.sub(r": \d+$", "", title): [line.split() for line in body.splitlines() if line.split()]
+        for title, body in zip(parts[1::2], parts[2::2], strict=True)
+    }
+
+
+def _calls(sections: dict[str, list[list[str]]]) -> dict[int, list[CallCount]]:
+    found: dict[int, list[CallCount]] = defaultdict(list)
+    for rank, name, words in _sites(sections["Callsite Time statistics (all, milliseconds)"]):
+        count, mean_ms = int(words[0]), float(words[2])
+        found[rank].append(CallCount(name, calls=count, time_s=count * mean_ms * 1e-3))
+    # Without a message the section is left out.
+    sent = sections.get("Callsite Message Sent statistics (all, sent bytes)", [])
+    for rank, name, words in _sites(sent):
+        found[rank].append(CallCount(name, messages=int(words[0]), sent_b=float(words[4])))
+    return found
+
+
+def _sites(lines: Sequence[Sequence[str]]) -> Iterator[tuple[int, str, Sequence[str]]]:
+    """Rank, call and figures of the lines of single ranks; `*` is the line of all."""
+    for words in lines:
+        if len(words) > 3 and words[2].isdigit():
+            yield int(words[2]), words[0], words[3:]
+
+
+TOOL: Tool = Mpip()

@@ -1,0 +1,140 @@
+"""PAPI: preset events of each rank through its high-level interface, from a preloaded shim.
+
+The levels have the events of Groves, Grant and Arnold (2016), figure 4, in groups that few counters
+can hold. What PAPI counts under these names differs between processors (`analysis.roles`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from analysis.errors import InputError
+from reframe_tests.tools.base import (
+    FOLDER,
+    RANK,
+    CounterRow,
+    Tool,
+    ToolError,
+    try_out,
+)
+
+#: Group -> events.
+GROUPS = {
+    "stalls": ("PAPI_TOT_CYC", "PAPI_TOT_INS", "PAPI_STL_ICY"),
+    "caches": ("PAPI_L1_TCM", "PAPI_L2_TCM", "PAPI_L3_TCM"),
+    "hits": ("PAPI_L2_TCH", "PAPI_L3_TCH"),
+}
+_SOURCE = Path(__file__).with_name("papi_shim.c")
+_FLAGS = ("-O2", "-std=c11", "-D_DEFAULT_SOURCE", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC")
+_COMPILE_S = 60
+#: PAPI renames a folder of results that exists, so each rank has one of its own.
+#: Arguments: folder, events, shim, whether the whole program counts, application.
+_START = (
+    f'out="$1/rank-{RANK}"; mkdir -p "$out"; events=$2 shim=$3 whole=$4; shift 4;'
+    ' exec env PAPI_EVENTS="$events" PAPI_OUTPUT_DIRECTORY="$out" ${whole:+NIMC_PAPI_WHOLE=1}'
+    ' LD_PRELOAD="$shim${LD_PRELOAD:+:$LD_PRELOAD}" "$@"'
+)
+
+
+class Papi:
+    """See `base.Tool`; counts one group of `GROUPS`."""
+
+    def __init__(self, group: str) -> None:
+        self.name = f"papi:{group}"
+        self._events = GROUPS[group]
+
+    def wrap(self, launcher: Sequence[str], application: Sequence[str]) -> list[str]:
+        """Builds the shim first, if it is not there. Raises InputError if it does not compile."""
+        whole = "" if launcher else "1"
+        arguments = [FOLDER, ",".join(self._events), str(shim()), whole]
+        return [*launcher, "sh", "-c", _START, "papi", *arguments, *application]
+
+    def environment(self) -> dict[str, str]:
+        """Nothing."""
+        return {}
+
+    def parse(self, folder: Path, ranks: int) -> list[CounterRow]:
+        """See the interface."""
+        return [row for rank in range(ranks) for row in self._rows(folder / f"rank-{rank}", rank)]
+
+    def missing(self) -> str | None:
+        """Found by counting: presets may be listed that count nothing."""
+        try:
+            found = try_out(self)
+        except InputError as error:
+            return str(error)
+        except ToolError:
+            found = []  # PAPI writes no file if it counts nothing
+        if any(row.event in self._events and row.value is not None for row in found):
+            return None
+        return f"PAPI counts none of {', '.join(self._events)} on this host"
+
+    def _rows(self, folder: Path, rank: int) -> list[CounterRow]:
+        files = list(folder.glob("papi_hl_output*/rank_*.json"))
+        if not files:
+            raise ToolError(
+                f"{folder}: no counts; PAPI counts none of {', '.join(self._events)} here, or the"
+                " rank did not end by MPI_Finalize"
+            )
+        if len(files) > 1:
+            raise ToolError(f"{folder}: {len(files)} processes left counts, must be one per rank")
+        try:
+            return self._counts(json.loads(files[0].read_text()), rank)
+        except (ValueError, KeyError, TypeError, AttributeError):
+            raise ToolError(f"{files[0]}: not a file of PAPI 7, or truncated") from None
+
+    def _counts(self, record: dict[str, Any], rank: int) -> list[CounterRow]:
+        regions = [
+            region for thread in record["threads"].values() for region in thread["regions"].values()
+        ]
+        time_s = sum(int(region["real_time_nsec"]) for region in regions) * 1e-9
+        rows = [CounterRow(rank, "region-time", time_s, "s")]
+        for event in self._events:
+            values = [float(region[event]) for region in regions if event in region]
+            if values:
+                rows.append(CounterRow(rank, event, sum(values), "count"))
+            else:
+                rows.append(CounterRow(rank, event, None, "count", "not supported"))
+        return rows
+
+
+def shim() -> Path:
+    """The shim, compiled once for each version of its source in this user's cache.
+
+    Raises InputError, with the compiler's first line, if there is no compiler or no PAPI.
+    """
+    source = _SOURCE.read_bytes()
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "nimc"
+    path = cache / f"papi-{hashlib.sha256(source).hexdigest()[:16]}.so"
+    if path.exists():
+        return path
+    compiler = os.environ.get("CC", "cc")
+    if shutil.which(compiler) is None:
+        raise InputError(f"papi: no C compiler {compiler} for its shim (apt install gcc)")
+    cache.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=cache) as folder:
+        made = Path(folder, path.name)
+        done = subprocess.run(
+            [compiler, *_FLAGS, str(_SOURCE), "-o", str(made), "-lpapi"],
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=_COMPILE_S,
+        )
+        if done.returncode != 0:
+            first = next(filter(None, done.stderr.splitlines()), "no message")
+            hint = "apt install libpapi-dev; dnf install papi-devel"
+            raise InputError(f"papi: its shim does not compile: {first} ({hint})")
+        made.replace(path)
+    return path
+
+
+TOOLS: tuple[Tool, ...] = tuple(map(Papi, GROUPS))

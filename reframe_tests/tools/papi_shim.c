@@ -1,0 +1,55 @@
+/* Counts a process with PAPI's high-level interface, without a change of the binary: preloaded, it
+   begins a region after MPI_Init and ends it before MPI_Finalize. In a program without MPI, which
+   NIMC_PAPI_WHOLE says, the region is the whole program. Only the first thread is counted. */
+#include <papi.h>
+#include <stdlib.h>
+
+#define REGION "application"
+
+/* Weak: a program without MPI has none of them. */
+extern int PMPI_Init(int *argc, char ***argv) __attribute__((weak));
+extern int PMPI_Init_thread(int *argc, char ***argv, int required, int *provided)
+    __attribute__((weak));
+extern int PMPI_Finalize(void) __attribute__((weak));
+
+int MPI_Init(int *argc, char ***argv);
+int MPI_Init_thread(int *argc, char ***argv, int required, int *provided);
+int MPI_Finalize(void);
+
+static int counting;
+
+static void begin(void) {
+  if (!counting) counting = PAPI_hl_region_begin(REGION) == PAPI_OK;
+}
+
+static void end(void) {
+  if (!counting) return;
+  counting = 0;
+  PAPI_hl_region_end(REGION);
+  PAPI_hl_stop();
+}
+
+int MPI_Init(int *argc, char ***argv) {
+  int status = PMPI_Init(argc, argv);
+  begin();
+  return status;
+}
+
+int MPI_Init_thread(int *argc, char ***argv, int required, int *provided) {
+  int status = PMPI_Init_thread(argc, argv, required, provided);
+  begin();
+  return status;
+}
+
+int MPI_Finalize(void) {
+  end();
+  return PMPI_Finalize();
+}
+
+__attribute__((constructor)) static void loaded(void) {
+  if (!getenv("NIMC_PAPI_WHOLE")) return;
+  unsetenv("NIMC_PAPI_WHOLE"); /* not in its children */
+  begin();
+}
+
+__attribute__((destructor)) static void unloaded(void) { end(); }

@@ -1,0 +1,91 @@
+"""Made counts of a synthetic run, with known truth. Nothing here was measured.
+
+Every run of `samples` with a tool gets `RANKS` ranks of the events of `perf_stat:memory` on a
+Cascade Lake. Under `on`, cycles grow with the run's time, `stall_share` of the extra cycles are
+stalls on memory, and rank `worst` has `worst_factor` times the growth of the other ranks' misses.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from analysis.sample import Sample
+from tests.analysis.synthetic import Case
+
+TOOL = "perf_stat:memory"
+RANKS = 4
+#: Six workloads with times of their own and slowdowns of their own, as in the paper.
+CASES = [
+    Case(name, "s", "lower", base, {"on": slowdown, "aa": 1.0}, noise=0.01, pair_noise=0.02)
+    for name, base, slowdown in [
+        ("cns", 9.0, 1.02),
+        ("hpccg", 4.0, 1.5),
+        ("lammps", 177.0, 2.1),
+        ("lulesh", 23.0, 1.9),
+        ("snap", 3.0, 1.9),
+        ("xsbench", 73.0, 2.0),
+    ]
+]
+#: Event -> count per second and rank without traffic.
+RATES = {
+    "cycles": 2.5e9,
+    "instructions": 3.0e9,
+    "cycle_activity.stalls_l3_miss": 0.4e9,
+    "l1d.replacement": 4e7,
+    "l2_lines_in.all": 2e7,
+    "mem_load_retired.l3_miss": 5e6,
+}
+STALLS = "cycle_activity.stalls_l3_miss"
+
+
+def with_tool(samples: Sequence[Sample]) -> list[Sample]:
+    """The same samples, with the tool as a level of all of them."""
+    return [replace(each, factors={**each.factors, "tool": TOOL}) for each in samples]
+
+
+def counts(
+    sample: Sample,
+    base_s: float,
+    *,
+    stall_share: float = 0.8,
+    worst: int | None = None,
+    worst_factor: float = 1.0,
+    noise: float = 0.02,
+    seed: int = 1,
+) -> Iterator[dict]:
+    """Lines of `counters/CASE.jsonl` of one run."""
+    rng = np.random.default_rng([seed, sum(map(ord, sample.key))])
+    on = sample.arm.startswith("on")
+    assert sample.fom is not None
+    extra_s = max(sample.fom - base_s, 0.0) if on else 0.0
+    for rank in range(RANKS):
+        for event, rate in RATES.items():
+            value = rate * base_s
+            if event == "cycles":
+                value += rate * extra_s
+            elif event == STALLS:
+                value += RATES["cycles"] * extra_s * stall_share
+            elif event != "instructions" and on:
+                value *= 1.1 * (worst_factor if rank == worst else 1.0)
+            yield {
+                "key": sample.key,
+                "tool": TOOL,
+                "rank": rank,
+                "event": event,
+                "value": float(value * np.exp(rng.normal(0, noise))),
+                "unit": "count",
+                "state": "counted",
+                "running_share": 1.0,
+            }
+
+
+def write_counts(run: Path, case: Case, samples: Sequence[Sample], **truth) -> None:
+    """`counters/CASE.jsonl` of a run."""
+    (run / "counters").mkdir(exist_ok=True)
+    lines = [json.dumps(row) for each in samples for row in counts(each, case.base, **truth)]
+    (run / "counters" / f"{case.name}.jsonl").write_text("\n".join(lines) + "\n")

