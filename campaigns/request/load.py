@@ -11,10 +11,11 @@ from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
 from analysis.errors import InputError
+from analysis.escape import one_line
 from campaigns.request import marked_yaml
 from campaigns.request.checks import CheckVariables
 from campaigns.request.faults import Fault, dotted, faults_of, unknown
-from campaigns.request.marked_yaml import Marked, Place, one_line
+from campaigns.request.marked_yaml import Marked, Place
 from campaigns.request.node_faults import node_faults
 from campaigns.request.schema import Campaign
 from injection.machine.machine import Machine

@@ -15,6 +15,7 @@ from typing import Any, NoReturn
 import yaml
 
 from analysis.errors import InputError
+from analysis.escape import one_line
 
 #: Keys and list indices that lead to a value.
 Place = tuple[str | int, ...]
@@ -80,11 +81,6 @@ def load(path: Path) -> Marked:
     except RecursionError as error:
         raise InputError(f"{path}:1: invalid YAML: nested too deeply") from error
     return marked
-
-
-def one_line(text: str) -> str:
-    """`text` with line breaks and unprintable characters escaped."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def _value(node: yaml.Node, place: Place, marked: Marked, seen: set[int]) -> Any:
