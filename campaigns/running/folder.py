@@ -37,7 +37,9 @@ class RunFolder:
 def open_run(
     results: Path, header: RunHeader, *, fresh: bool = False, slurm: bool = False
 ) -> Iterator[RunFolder]:
-    """The latest unfinished run of the same digest in `results`; else, or if `fresh`, a new one.
+    """The latest run of the same digest in `results` if it is unfinished and not `fresh`.
+
+    Else a new one.
 
     Waits for processes that an earlier session left, and cancels its jobs if the machine uses
     `slurm`. Locked until the context ends. Raises InputError if another process has the lock,
@@ -63,11 +65,14 @@ def open_run(
 
 
 def find_unfinished(results: Path, digest: str) -> Path | None:
-    """The latest unfinished run of that digest."""
+    """The latest run of that digest, unless it is finished: `--fresh` gives up those before it."""
     found = [
-        (header.started_s, path) for path, header in _unfinished(results) if header.digest == digest
+        (header.started_s, path, header.finished_s)
+        for path, header in _runs(results)
+        if header.digest == digest
     ]
-    return max(found)[1] if found else None
+    _, path, finished_s = max(found, default=(0.0, None, None))
+    return None if finished_s else path
 
 
 def find_other(results: Path, header: RunHeader) -> Path | None:
@@ -75,18 +80,18 @@ def find_other(results: Path, header: RunHeader) -> Path | None:
     asked = (header.campaign, header.machine)
     found = [
         (each.started_s, path)
-        for path, each in _unfinished(results)
-        if (each.campaign, each.machine) == asked and each.digest != header.digest
+        for path, each in _runs(results)
+        if (each.campaign, each.machine) == asked
+        and each.digest != header.digest
+        and each.finished_s is None
     ]
     return max(found)[1] if found else None
 
 
-def _unfinished(results: Path) -> Iterator[tuple[Path, RunHeader]]:
+def _runs(results: Path) -> Iterator[tuple[Path, RunHeader]]:
     for file in results.glob("*/run.json"):
         with suppress(InputError, OSError):  # of another version, or not a run
-            header = load_header(file.parent)
-            if header.finished_s is None:
-                yield file.parent, header
+            yield file.parent, load_header(file.parent)
 
 
 def _create(results: Path, name: str) -> Path:

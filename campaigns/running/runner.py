@@ -76,7 +76,8 @@ class CampaignRunner:
 
     def _run_case(self, entry: Entry, later_s: float) -> Failure | None:
         now = self._state(entry)
-        while pairs := now.missing(self.campaign.pairs):
+        rejected_before = now.rejected
+        while pairs := now.missing(self.campaign.pairs, rejected_before):
             reason = self._run_block(entry, now.next_block, pairs, later_s)
             before, now = now, self._state(entry)
             if reason is None and (now.pairs, now.rejected) == (before.pairs, before.rejected):
@@ -88,7 +89,8 @@ class CampaignRunner:
             if reason:
                 return Failure(entry.name, reason)
         if not now.pairs:
-            return Failure(entry.name, f"no pair was accepted: {now.last_reason}")
+            why = f"no pair was accepted: {now.last_reason}; 'nimc run' again makes as many more"
+            return Failure(entry.name, why)
         return None
 
     def _run_block(self, entry: Entry, block: int, pairs: int, later_s: float) -> str | None:
