@@ -81,6 +81,7 @@ def _reader() -> Iterator[None]:
 @click.version_option(package_name="nimc")
 def cli(debug: bool) -> None:  # noqa: ARG001  # `_Commands.invoke` reads it
     """Measure network-induced memory contention on a machine."""
+    os.umask(os.umask(0) | 0o022)  # what others can write to is not trusted later (analysis.trust)
     try:
         os.getcwd()
     except OSError as error:

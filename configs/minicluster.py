@@ -11,10 +11,11 @@ from reframe_tests.logs import LOGGING
 
 BIN = Path(sys.executable).parent
 STATE = Path(os.environ.setdefault("NIMC_MINICLUSTER", str(default_state())))
-if (STATE / "slurm.conf").exists():  # without it, Slurm's commands wait for a minute
-    os.environ["SLURM_CONF"] = str(STATE / "slurm.conf")
+LAYOUT = ClusterLayout.of(STATE)  # refuses a folder that another user may have planted
+if LAYOUT.slurm_conf.exists():  # without it, Slurm's commands wait for a minute
+    os.environ["SLURM_CONF"] = str(LAYOUT.slurm_conf)
 #: QEMU's emulated processor has no AVX-512, even if the host that compiles does.
-RUNNING = read(ClusterLayout.of(STATE))
+RUNNING = read(LAYOUT)
 EMULATED = RUNNING is not None and RUNNING.accelerator == "tcg" and machine() == "x86_64"
 
 site_configuration = {

@@ -18,7 +18,7 @@ from campaigns.planning.partitions import too_long
 from campaigns.planning.plan import plan
 from campaigns.planning.prepare import Request, prepare
 from campaigns.request.nodes import origins_taken
-from campaigns.running.folder import RunFolder, find_other, open_run
+from campaigns.running.folder import RunFolder, find_other, foreign_runs, open_run
 from campaigns.running.header import new_header
 from campaigns.running.interrupts import Interrupts, Stopped
 from campaigns.running.progress import display
@@ -59,6 +59,10 @@ def command(
         other = None if folder.resumed or fresh else find_other(folder.path.parent, header)
         if other:
             _log(f"does not resume {other}: campaign, machine file or host changed")
+        foreign = [] if folder.resumed or fresh else foreign_runs(folder.path.parent, header)
+        if foreign:
+            more = f" (nor {len(foreign) - 1} more)" if len(foreign) > 1 else ""
+            _log(f"does not resume {foreign[-1]}{more}")
         _log(f"{'resumes' if folder.resumed else 'starts'} {folder.path}")
         long = too_long(plan(asked.campaign, site), site.time_limit_s)
         for line in [*omission_lines(asked.absent), *long]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import platform
 import shutil
@@ -10,7 +9,6 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 
 from analysis.errors import InputError, MachineError
 from campaigns.minicluster import (
@@ -27,6 +25,7 @@ from campaigns.minicluster import (
 )
 from campaigns.minicluster.daemons import CONTROL
 from campaigns.minicluster.layout import ClusterLayout
+from campaigns.minicluster.locks import HOST, locked
 from campaigns.minicluster.shell import run
 from campaigns.minicluster.slurm_conf import Hardware
 from campaigns.minicluster.spec import Spec
@@ -99,7 +98,7 @@ def status(layout: ClusterLayout) -> Status:
 def down(layout: ClusterLayout) -> list[str]:
     """Remove a cluster, or the rest of one; return what was removed."""
     _require_root()
-    state.check_owner(layout.state)
+    state.require_cluster(layout.state)
     with _locked(layout):
         return _clear(layout)
 
@@ -111,7 +110,7 @@ def _start(spec: Spec, layout: ClusterLayout) -> State:
     boxes = [CONTROL] + ([n.name for n in members] if spec.fabric == "veth" else [])
     kind, groups = cgroups.make(layout.tag, boxes)
     cpus, memory_mib = _size(spec)
-    with _locked_host():
+    with locked(HOST):
         subnet = _subnet(layout)
         ours = namespaces.owns_netns_folder()
         current = State(spec, "starting", subnet, cpus, memory_mib, made_netns_folder=ours)
@@ -162,8 +161,9 @@ def _subnet(layout: ClusterLayout) -> str:
 
 
 def _make_folders(layout: ClusterLayout) -> None:
-    for name in ("run", "log", "spool", "tmp", "munge", "db"):
-        (layout.state / name).mkdir()
+    for name in ("run", "log", "spool", "tmp", "munge"):
+        (layout.state / name).mkdir(mode=0o755)
+    daemons.make_database_folder(layout)
 
 
 def _write_files(spec: Spec, layout: ClusterLayout, subnet: str, hardware: Hardware) -> None:
@@ -208,7 +208,7 @@ def _clear(layout: ClusterLayout, keep_folder: bool = False) -> list[str]:
     removed = []
     if killed := namespaces.kill_all(names):
         removed.append(f"{killed} processes")
-    with _locked_host():
+    with locked(HOST):
         removed += namespaces.remove(
             layout.tag, names, before is not None and before.made_netns_folder
         )
@@ -234,27 +234,11 @@ def _require_root() -> None:
 @contextmanager
 def _locked(layout: ClusterLayout) -> Iterator[None]:
     """One `up` or `down` at a time for each state folder."""
-    while layout.state.exists():
-        with _flock(layout.state) as handle:
-            if layout.state.exists() and os.path.samestat(os.fstat(handle), layout.state.stat()):
+    marker = layout.state / state.MARKER
+    while marker.exists():
+        with locked(marker) as handle:
+            # `down` removes the marker: the lock of one that is gone is worth nothing.
+            if marker.exists() and os.path.samestat(os.fstat(handle), marker.stat()):
                 yield
                 return
     yield
-
-
-@contextmanager
-def _locked_host() -> Iterator[None]:
-    """One change of this host's network at a time."""
-    with _flock(Path("/run")):
-        yield
-
-
-@contextmanager
-def _flock(folder: Path) -> Iterator[int]:
-    """Lock a folder itself, which needs no lock file."""
-    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX)
-        yield handle
-    finally:
-        os.close(handle)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import pwd
 import secrets
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -17,9 +19,22 @@ CONTROL = "control"
 ANSWER_S = 5.0
 
 
+def make_database_folder(layout: ClusterLayout) -> None:
+    """Make the folder of MariaDB's socket, which only root and MariaDB's user can enter."""
+    folder = layout.database_socket.parent
+    folder.mkdir(mode=0o700)
+    shutil.chown(folder, _database_user())
+
+
+def _database_user() -> str:
+    """Debian's package makes `mysql`; MariaDB never runs as root."""
+    names = {entry.pw_name for entry in pwd.getpwall()}
+    return "mysql" if "mysql" in names else "nobody"
+
+
 def begin_database(layout: ClusterLayout) -> None:
     """Start MariaDB, which takes a second or two to create its tables."""
-    server = ["sh", str(SITE / "database.sh"), str(layout.database_socket)]
+    server = ["sh", str(SITE / "database.sh"), str(layout.database_socket), _database_user()]
     background = 'log=$1 ended=$2; shift 2; { "$@"; : > "$ended"; } > "$log" 2>&1 &'
     files = [str(layout.log("mariadbd")), str(_database_ended(layout))]
     enter(layout, CONTROL, ["sh", "-c", background, "sh", *files, *server], label="mariadbd")

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from analysis.errors import InputError, MachineError
 from analysis.run import RunHeader, load_header, save_header
+from analysis.trust import distrust
 from campaigns.running import jobs
 from campaigns.running.session import users_of
 
@@ -88,10 +89,35 @@ def find_other(results: Path, header: RunHeader) -> Path | None:
     return max(found)[1] if found else None
 
 
+def foreign_runs(results: Path, header: RunHeader) -> list[str]:
+    """Runs named like one of that campaign and machine that another user may have planted.
+
+    A line each, with the reason.
+    """
+    named = f"{header.campaign}-{header.machine}-*"
+    found = ((path, _distrust(path)) for path in sorted(results.glob(named)))
+    return [f"{path} {why}" for path, why in found if why]
+
+
 def _runs(results: Path) -> Iterator[tuple[Path, RunHeader]]:
-    for file in results.glob("*/run.json"):
+    for path in results.glob("*"):
         with suppress(InputError, OSError):  # of another version, or not a run
-            yield file.parent, load_header(file.parent)
+            if not _distrust(path):
+                yield path, load_header(path)
+
+
+def _distrust(run: Path) -> str | None:
+    """Why somebody else may have made a part of a run."""
+    samples = run / "samples"
+    parts = [run, *(run / name for name in ("run.json", "counters", "provenance", "logs"))]
+    missing = (FileNotFoundError, NotADirectoryError)
+    with suppress(*missing):
+        parts += [samples, *samples.iterdir()]
+    for part in parts:
+        with suppress(*missing):
+            if why := distrust(part):
+                return why if part == run else f"is not all your own: {part.name} {why}"
+    return None
 
 
 def _create(results: Path, name: str) -> Path:
@@ -110,7 +136,10 @@ def _create(results: Path, name: str) -> Path:
 @contextmanager
 def _locked(path: Path) -> Iterator[None]:
     try:
-        lock = (path / "lock").open("a+")
+        # Nobody else can open it, so a stranger cannot hold it.
+        handle = os.open(path / "lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+        lock = os.fdopen(handle, "r+")
+        os.fchmod(handle, 0o600)
     except OSError as error:
         raise MachineError(f"{path}/lock: {error.strerror}") from error
     with lock:

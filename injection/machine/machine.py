@@ -12,6 +12,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 from analysis import units
 from analysis.checkout import ROOT
 from analysis.errors import InputError
+from analysis.trust import require_own
 from injection.machine import devices, host
 from injection.plan import Demand, OriginPolicy, ShortWrites
 
@@ -113,7 +114,8 @@ class Machine(_Record):
     memory_share: Annotated[float, Field(gt=0, le=1)] = 0.5
     #: None: detected on this host.
     facts: Facts | None = None
-    #: Path of a file whose keys override this file's, if it exists; may contain `$NAME`.
+    #: Path of a file whose keys override this file's, if it exists; may contain `$NAME`. It and its
+    #: folder must be the user's own, or root's.
     include: str | None = None
 
     def with_origins(self, nodes: int) -> Machine:
@@ -230,9 +232,12 @@ def load(name: str, root: Path = ROOT) -> Machine:
         known = ", ".join(known_machines(root)) or "none"
         raise InputError(f"machine {name!r}: site/{name}.yaml not found; known machines: {known}")
     record = _read(path)
-    extra = Path(os.path.expandvars(str(record.get("include") or "")))
-    if extra.is_file():
-        record |= _read(extra)
+    if record.get("include"):
+        extra = path.parent / os.path.expandvars(str(record["include"]))
+        for part in (extra.parent, extra):
+            require_own(part, f"{path}: include", or_root=True)
+        if extra.exists():
+            record |= _read(extra)
     try:
         return Machine.model_validate(record)
     except InputError as error:

@@ -42,6 +42,21 @@ def test_an_included_file_takes_the_place_of_keys_where_it_exists(tmp_path, monk
     assert machine.load("box", root).injector == "ucx"
 
 
+def test_an_included_file_that_others_could_write_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setenv("BOX", str(tmp_path / "box"))
+    root = _write(tmp_path, TEXT + "include: $BOX/more.yaml\n")
+    (tmp_path / "box").mkdir(mode=0o755)
+    more = tmp_path / "box" / "more.yaml"
+    more.write_text("injector: perftest\n")
+    more.chmod(0o666)
+    with pytest.raises(InputError, match=r"include: .*more.yaml can be written by others"):
+        machine.load("box", root)
+    more.chmod(0o644)
+    (tmp_path / "box").chmod(0o777)
+    with pytest.raises(InputError, match=r"include: .*box can be written by others"):
+        machine.load("box", root)
+
+
 @pytest.mark.parametrize(
     ("found", "changed", "named"),
     [

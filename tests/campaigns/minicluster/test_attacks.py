@@ -1,0 +1,121 @@
+"""What another user of the host can do to whoever runs a minicluster: each attack is tried."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from campaigns.minicluster.locks import HOST
+from tests.campaigns.minicluster.real import ENV, NIMC, Cluster, cluster_or_skip
+
+pytestmark = pytest.mark.minicluster
+
+STRANGER = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
+
+
+def as_stranger(*command: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*STRANGER, *command], capture_output=True, text=True, cwd="/", timeout=60, check=False
+    )
+
+
+@pytest.fixture
+def cluster() -> Iterator[Cluster]:
+    for found in cluster_or_skip("veth"):
+        found.state.parent.chmod(0o755)  # as /tmp, where the default is
+        yield found
+
+
+def test_nobody_else_speaks_to_the_database(cluster: Cluster) -> None:
+    """Until now a stranger was its root, and wrote root's files with it."""
+    cluster.nimc("up", "--nodes", "1", "--origins", "0")
+    client = ["mariadb", "--no-defaults", f"--socket={cluster.layout.database_socket}"]
+    client += ["--batch", "--skip-column-names", "--user=root", "--execute"]
+
+    refused = as_stranger(*client, "select 1")
+    assert refused.returncode != 0
+    assert "(13)" in refused.stderr, refused.stderr  # EACCES
+    cluster.layout.database_socket.parent.chmod(0o755)  # behind the folder there is a second door
+    refused = as_stranger(*client, "select 1")
+    assert "Access denied for user 'root'" in refused.stderr, refused.stderr
+    cluster.layout.database_socket.parent.chmod(0o700)
+
+    # Even its root writes and reads no file of the host, and the server is not root.
+    target = Path("/tmp") / f"{cluster.layout.tag}-outfile"
+    for statement in (f"select 1 into outfile '{target}'", "select load_file('/etc/shadow')"):
+        done = subprocess.run(
+            [*client, statement], env=ENV, capture_output=True, text=True, check=False
+        )
+        assert done.returncode or done.stdout.strip() == "NULL", done.stdout
+    assert not target.exists()
+    (server,) = cluster.processes("mariadbd")
+    assert Path(f"/proc/{server}").stat().st_uid != 0
+    # Its temporary files are in the container's memory, where no other cluster has any.
+    asked = subprocess.run(
+        [*client, "select @@tmpdir"], env=ENV, capture_output=True, text=True, check=True
+    )
+    assert asked.stdout.strip() == "/dev/shm/mariadb/tmp"
+    assert "minicluster" in cluster.slurm("sacctmgr", "-nP", "show", "cluster")
+
+
+def test_nobody_else_can_hold_a_lock(cluster: Cluster) -> None:
+    cluster.nimc("up", "--nodes", "1", "--origins", "0")
+    for path in (cluster.state / "minicluster", HOST):
+        refused = as_stranger("flock", "--nonblock", str(path), "true")
+        assert "Permission denied" in refused.stderr, refused.stderr
+    # The folder itself can be locked by anybody, and nobody waits for it.
+    command = [*STRANGER, "flock", str(cluster.state), "sleep", "300"]
+    holder = subprocess.Popen(command, start_new_session=True)
+    try:
+        cluster.nimc("down", timeout_s=60)
+    finally:
+        os.killpg(holder.pid, signal.SIGKILL)
+        holder.wait()
+    assert cluster.left_behind() == []
+
+
+@pytest.mark.parametrize("how", ["folder", "link"])
+def test_a_planted_state_folder_runs_nothing(cluster: Cluster, how: str) -> None:
+    """Its slurm.conf loads a plugin of the stranger's into every client, as root."""
+    plugins = cluster.state.parent / "plugins"
+    made = cluster.state if how == "folder" else cluster.state.with_name("theirs")
+    for folder in (made, plugins):
+        folder.mkdir(mode=0o755)
+    (made / "slurm.conf").write_text(f"ClusterName=x\nSlurmctldHost=x\nPluginDir={plugins}\n")
+    (made / "machine.yaml").write_text("description: planted\n")
+    (made / "minicluster").touch()
+    for path in (made, plugins, *made.iterdir()):
+        os.chown(path, 65534, 65534)
+    if how == "link":
+        cluster.state.symlink_to(made)
+        os.chown(cluster.state, 65534, 65534, follow_symlinks=False)
+    why = "belongs to nobody" if how == "folder" else "is a symbolic link"
+    commands = [cluster.command(each) for each in ("up", "status", "down")]
+    commands.append([*NIMC[:-1], "plan", "quick", "--machine", "minicluster"])
+    commands.append([*NIMC[:-1], "doctor", "--machine", "minicluster"])
+    for command in commands:
+        done = subprocess.run(
+            command,
+            env={**ENV, "NIMC_MINICLUSTER": str(cluster.state)},
+            cwd=cluster.state.parent, capture_output=True, text=True, timeout=120, check=False,
+        )  # fmt: skip
+        if "doctor" in command:
+            assert done.returncode == 3
+            assert why in " ".join(done.stdout.split())
+        else:
+            assert done.returncode == 2, done.stderr
+            assert done.stderr.startswith(("nimc: --state: ", "nimc: /"))
+            assert f"{cluster.state} {why}" in done.stderr
+            assert done.stderr.count("\n") == 1
+    assert sorted(path.name for path in made.iterdir()) == [
+        "machine.yaml", "minicluster", "slurm.conf"
+    ]  # fmt: skip
+    shutil.rmtree(made)
+    if how == "link":
+        cluster.state.unlink()
