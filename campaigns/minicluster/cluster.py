@@ -162,8 +162,7 @@ def _subnet(layout: ClusterLayout) -> str:
 
 def _make_folders(layout: ClusterLayout) -> None:
     for name in ("run", "log", "spool", "tmp", "munge"):
-        (layout.state / name).mkdir(mode=0o755)
-    daemons.make_database_folder(layout)
+        (layout.state / name).mkdir()
 
 
 def _write_files(spec: Spec, layout: ClusterLayout, subnet: str, hardware: Hardware) -> None:

@@ -89,11 +89,6 @@ class ClusterLayout:
         """Munge's socket for clients on this host and the control daemons."""
         return self.state / "munge" / "munge.sock"
 
-    @property
-    def database_socket(self) -> Path:
-        """MariaDB's socket; it listens on nothing else."""
-        return self.state / "db" / "mariadb.sock"
-
     def log(self, name: str) -> Path:
         """The log of a daemon, container or virtual machine."""
         return self.state / "log" / f"{name}.log"

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from campaigns.minicluster.containers import container
+from campaigns.minicluster.daemons import CONTROL, DATABASE_SOCKET
 from campaigns.minicluster.locks import HOST
 from tests.campaigns.minicluster.real import ENV, NIMC, Cluster, cluster_or_skip
 
@@ -19,10 +21,14 @@ pytestmark = pytest.mark.minicluster
 STRANGER = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
 
 
-def as_stranger(*command: str) -> subprocess.CompletedProcess[str]:
+def run(*command: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [*STRANGER, *command], capture_output=True, text=True, cwd="/", timeout=60, check=False
+        command, env=ENV, capture_output=True, text=True, cwd="/", timeout=60, check=False
     )
+
+
+def as_stranger(*command: str) -> subprocess.CompletedProcess[str]:
+    return run(*STRANGER, *command)
 
 
 @pytest.fixture
@@ -35,32 +41,32 @@ def cluster() -> Iterator[Cluster]:
 def test_nobody_else_speaks_to_the_database(cluster: Cluster) -> None:
     """Until now a stranger was its root, and wrote root's files with it."""
     cluster.nimc("up", "--nodes", "1", "--origins", "0")
-    client = ["mariadb", "--no-defaults", f"--socket={cluster.layout.database_socket}"]
-    client += ["--batch", "--skip-column-names", "--user=root", "--execute"]
+    client = ["mariadb", "--no-defaults", "--user=root", "--batch", "--skip-column-names"]
+    init = container(cluster.layout, CONTROL)
 
-    refused = as_stranger(*client, "select 1")
+    refused = as_stranger(*client, f"--socket=/proc/{init}/root{DATABASE_SOCKET}", "-e", "select 1")
     assert refused.returncode != 0
     assert "(13)" in refused.stderr, refused.stderr  # EACCES
-    cluster.layout.database_socket.parent.chmod(0o755)  # behind the folder there is a second door
-    refused = as_stranger(*client, "select 1")
+    # Once in the container there is the folder, and behind the folder the account.
+    inside = ["nsenter", f"--target={init}", "--mount"]
+    client += [f"--socket={DATABASE_SOCKET}", "-e"]
+    refused = run(*inside, *STRANGER, *client, "select 1")
+    assert "(13)" in refused.stderr, refused.stderr
+    run(*inside, "chmod", "755", str(Path(DATABASE_SOCKET).parent))
+    refused = run(*inside, *STRANGER, *client, "select 1")
     assert "Access denied for user 'root'" in refused.stderr, refused.stderr
-    cluster.layout.database_socket.parent.chmod(0o700)
 
     # Even its root writes and reads no file of the host, and the server is not root.
     target = Path("/tmp") / f"{cluster.layout.tag}-outfile"
-    for statement in (f"select 1 into outfile '{target}'", "select load_file('/etc/shadow')"):
-        done = subprocess.run(
-            [*client, statement], env=ENV, capture_output=True, text=True, check=False
-        )
-        assert done.returncode or done.stdout.strip() == "NULL", done.stdout
+    for statement in (f"select 1 into outfile '{target}'", "select load_file('/etc/hostname')"):
+        done = run(*inside, *client, statement)
+        assert "--secure-file-priv" in done.stderr or done.stdout.strip() == "NULL", done
     assert not target.exists()
     (server,) = cluster.processes("mariadbd")
     assert Path(f"/proc/{server}").stat().st_uid != 0
     # Its temporary files are in the container's memory, where no other cluster has any.
-    asked = subprocess.run(
-        [*client, "select @@tmpdir"], env=ENV, capture_output=True, text=True, check=True
-    )
-    assert asked.stdout.strip() == "/dev/shm/mariadb/tmp"
+    asked = run(*inside, *client, "select @@tmpdir, @@skip_networking")
+    assert asked.stdout.split() == ["/dev/shm/mariadb/tmp", "1"]
     assert "minicluster" in cluster.slurm("sacctmgr", "-nP", "show", "cluster")
 
 
