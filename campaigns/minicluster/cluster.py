@@ -6,8 +6,6 @@ import os
 import platform
 import shutil
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
 from analysis.errors import InputError, MachineError
@@ -25,7 +23,7 @@ from campaigns.minicluster import (
 )
 from campaigns.minicluster.daemons import CONTROL
 from campaigns.minicluster.layout import ClusterLayout
-from campaigns.minicluster.locks import HOST, locked
+from campaigns.minicluster.locks import locked, locked_host
 from campaigns.minicluster.shell import run
 from campaigns.minicluster.slurm_conf import Hardware
 from campaigns.minicluster.spec import Spec
@@ -73,7 +71,7 @@ def up(spec: Spec, layout: ClusterLayout) -> tuple[State, bool]:
     _require_root()
     needs.require(spec.fabric)
     state.claim(layout.state)
-    with _locked(layout):
+    with locked(layout.state / state.MARKER):
         now = _look(layout)
         if now.state is not None and now.healthy:
             if now.state.spec != spec:
@@ -99,7 +97,7 @@ def down(layout: ClusterLayout) -> list[str]:
     """Remove a cluster, or the rest of one; return what was removed."""
     _require_root()
     state.require_cluster(layout.state)
-    with _locked(layout):
+    with locked(layout.state / state.MARKER):
         return _clear(layout)
 
 
@@ -110,7 +108,7 @@ def _start(spec: Spec, layout: ClusterLayout) -> State:
     boxes = [CONTROL] + ([n.name for n in members] if spec.fabric == "veth" else [])
     kind, groups = cgroups.make(layout.tag, boxes)
     cpus, memory_mib = _size(spec)
-    with locked(HOST):
+    with locked_host():
         subnet = _subnet(layout)
         ours = namespaces.owns_netns_folder()
         current = State(spec, "starting", subnet, cpus, memory_mib, made_netns_folder=ours)
@@ -207,7 +205,7 @@ def _clear(layout: ClusterLayout, keep_folder: bool = False) -> list[str]:
     removed = []
     if killed := namespaces.kill_all(names):
         removed.append(f"{killed} processes")
-    with locked(HOST):
+    with locked_host():
         removed += namespaces.remove(
             layout.tag, names, before is not None and before.made_netns_folder
         )
@@ -228,16 +226,3 @@ def _clear(layout: ClusterLayout, keep_folder: bool = False) -> list[str]:
 def _require_root() -> None:
     if os.geteuid() != 0:
         raise MachineError("minicluster: root is required (namespaces, links, control groups)")
-
-
-@contextmanager
-def _locked(layout: ClusterLayout) -> Iterator[None]:
-    """One `up` or `down` at a time for each state folder."""
-    marker = layout.state / state.MARKER
-    while marker.exists():
-        with locked(marker) as handle:
-            # `down` removes the marker: the lock of one that is gone is worth nothing.
-            if marker.exists() and os.path.samestat(os.fstat(handle), marker.stat()):
-                yield
-                return
-    yield

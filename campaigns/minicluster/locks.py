@@ -19,14 +19,42 @@ HOST = Path("/run/nimc-minicluster.lock")
 
 
 @contextmanager
-def locked(path: Path) -> Iterator[int]:
-    """Lock a file, which is made if it does not exist; a line is printed if that takes long."""
+def locked(path: Path) -> Iterator[None]:
+    """Lock a file, unless it is gone; a line is printed if that takes long."""
+    while path.exists():
+        with _held(path, os.O_RDWR) as is_current:
+            if is_current:
+                yield
+                return
+    yield
+
+
+@contextmanager
+def locked_host() -> Iterator[None]:
+    """One change of this host's network at a time; the lock file is removed afterwards."""
+    while True:
+        with _held(HOST, os.O_RDWR | os.O_CREAT) as is_current:
+            if is_current:
+                try:
+                    yield
+                finally:
+                    HOST.unlink()
+                return
+
+
+@contextmanager
+def _held(path: Path, flags: int) -> Iterator[bool]:
+    """Lock a file; whether it is still the one at `path`, since its holder may have removed it."""
     require_own(path, "lock")
-    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    try:
+        handle = os.open(path, flags | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    except FileNotFoundError:
+        yield False
+        return
     try:
         os.fchmod(handle, 0o600)
         _lock(handle, path)
-        yield handle
+        yield path.exists() and os.path.samestat(os.fstat(handle), path.stat())
     finally:
         os.close(handle)
 

@@ -13,7 +13,7 @@ import pytest
 
 from campaigns.minicluster.containers import container
 from campaigns.minicluster.daemons import CONTROL, DATABASE_SOCKET
-from campaigns.minicluster.locks import HOST
+from campaigns.minicluster.locks import HOST, locked_host
 from tests.campaigns.minicluster.real import ENV, NIMC, Cluster, cluster_or_skip
 
 pytestmark = pytest.mark.minicluster
@@ -72,9 +72,11 @@ def test_nobody_else_speaks_to_the_database(cluster: Cluster) -> None:
 
 def test_nobody_else_can_hold_a_lock(cluster: Cluster) -> None:
     cluster.nimc("up", "--nodes", "1", "--origins", "0")
-    for path in (cluster.state / "minicluster", HOST):
-        refused = as_stranger("flock", "--nonblock", str(path), "true")
-        assert "Permission denied" in refused.stderr, refused.stderr
+    with locked_host():
+        for path in (cluster.state / "minicluster", HOST):
+            refused = as_stranger("flock", "--nonblock", str(path), "true")
+            assert "Permission denied" in refused.stderr, refused.stderr
+    assert not HOST.exists()
     # The folder itself can be locked by anybody, and nobody waits for it.
     command = [*STRANGER, "flock", str(cluster.state), "sleep", "300"]
     holder = subprocess.Popen(command, start_new_session=True)
