@@ -34,7 +34,11 @@ site_configuration = {
                     "environs": ["wheels"],
                     "max_jobs": 1,
                     "time_limit": "20m",
-                    "sched_options": {"use_nodes_option": True},
+                    "sched_options": {
+                        "use_nodes_option": True,
+                        # An outage of accounting ends no session; `nimc` gives up after 10 min.
+                        "max_sacct_failures": 1000,
+                    },
                     "env_vars": [["PATH", f"{BIN}:$PATH"], ["SLURM_MPI_TYPE", "pmi2"]],
                 }
             ],

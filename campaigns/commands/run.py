@@ -24,6 +24,7 @@ from campaigns.running.interrupts import Interrupts, Stopped
 from campaigns.running.progress import display
 from campaigns.running.runner import CampaignRunner, Failure
 from campaigns.running.session import find_reframe
+from campaigns.running.slurm_watch import SilentError
 
 if TYPE_CHECKING:
     from analysis.report.make import Report
@@ -70,14 +71,21 @@ def command(
         try:
             failures = _measure(asked, folder, reframe)
         except Stopped as stop:
-            again = shlex.join(["nimc", *(word for word in sys.argv[1:] if word != "--fresh")])
-            _log(f"stopped by {stop}; all samples are saved; to resume: {again}")
+            _log(f"stopped by {stop}; {_how_to_resume()}")
             return 128 + stop.signum
+        except SilentError as error:
+            _log(f"{error}; {_how_to_resume()}")
+            return error.exit_code
         for failure in failures:
             _log(str(failure))
         if not failures:
             folder.finish()
         return _conclude(asked, folder, failures, as_json, fail_inconclusive)
+
+
+def _how_to_resume() -> str:
+    again = shlex.join(["nimc", *(word for word in sys.argv[1:] if word != "--fresh")])
+    return f"all samples are saved; to resume: {again}"
 
 
 def _measure(asked: Request, folder: RunFolder, reframe: str) -> list[Failure]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import signal
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -16,8 +17,10 @@ from analysis.trust import distrust
 from campaigns.running import jobs
 from campaigns.running.session import users_of
 
-#: How long processes of a killed campaign may take to end, seconds.
+#: How long processes of a killed campaign may take to end by themselves, and once they are killed,
+#: seconds.
 _LEFTOVERS_S = 60.0
+_KILLED_S = 10.0
 
 
 @dataclass
@@ -165,13 +168,26 @@ def _locked(path: Path) -> Iterator[None]:
 
 
 def _await_leftovers(path: Path) -> None:
-    """Wait until the last block of a killed campaign has ended, so that it disturbs no run."""
+    """Wait until the last block of a killed campaign has ended, so that it disturbs no run.
+
+    ReFrame does not end while it waits for a Slurm that is gone: then it is killed.
+    """
     until_s = time.monotonic() + _LEFTOVERS_S
     while left := users_of(path):
         if time.monotonic() > until_s:
+            for pid in left:
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+        if time.monotonic() > until_s + _KILLED_S:
             pids = " ".join(map(str, left))
             raise MachineError(f"{path}: processes of an earlier run do not end: {pids}")
         time.sleep(0.2)
+
+
+def require_folder(run: Path) -> None:
+    """Raise MachineError, which names it, if the folder of a run is gone."""
+    if not (run / "run.json").exists():
+        raise MachineError(f"{run}: this folder is gone: deleted, or not mounted any more")
 
 
 def _save(path: Path, header: RunHeader) -> None:

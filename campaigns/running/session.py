@@ -71,7 +71,8 @@ def run_session(
             interrupts.wait(_TICK_S)
             if interrupts.signum is not None:
                 _end(child, interrupts)
-            tick()
+            else:
+                tick()
     finally:
         if child.poll() is None:
             child.kill()

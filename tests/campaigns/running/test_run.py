@@ -206,6 +206,18 @@ def test_a_signal_leaves_no_process_and_says_how_to_resume(
     assert children_of_nobody(nimc) == []
 
 
+def test_a_run_whose_folder_is_gone_is_named(nimc: Nimc, wait_until: Wait) -> None:
+    process = nimc.start(fake="slow")
+    wait_until(lambda: nimc.results.exists() and len(list(nimc.results.glob("*/samples/*"))) > 0)
+    run = nimc.the_run()
+    nimc.results.rename(nimc.folder / "unmounted")
+    _, err = process.communicate(timeout=120)
+    assert process.returncode == 3
+    assert err.splitlines()[-1] == (
+        f"nimc: {run}: this folder is gone: deleted, or not mounted any more"
+    )
+
+
 def test_a_second_signal_ends_even_what_does_not_listen(nimc: Nimc, wait_until: Wait) -> None:
     process = nimc.start(fake="slow,deaf")
     wait_until(lambda: nimc.results.exists() and len(list(nimc.results.glob("*/samples/*"))) > 0)
