@@ -67,7 +67,7 @@ async def conduct(plan: BlockPlan, logs: Path, readers: Readers) -> None:
     nodes = allocation.resolve(plan)
     programs = versions.detect()
     secret = wire.new_secret()
-    hub = Hub(secret)
+    hub = Hub(secret, len(nodes.nodes))
     address = allocation.own_address(plan)
     port = await hub.listen(address)
     agents = await _start_agents(plan, nodes, f"{address}:{port}", secret, logs)
