@@ -37,7 +37,15 @@ class HubError(Exception):
 
 
 class AgentGoneError(HubError):
-    """The connection to an agent is lost; usually its node has failed."""
+    """An agent has closed its connection: its process has ended."""
+
+    outcome = "agent_failed"
+
+
+class NodeGoneError(AgentGoneError):
+    """The node of an agent does not answer any more."""
+
+    outcome = "node_failed"
 
 
 @dataclass
@@ -283,7 +291,8 @@ class Hub:
                 async with self._changed:
                     self._changed.notify_all()
         except wire.WireError as error:
-            self._lost = AgentGoneError(f"the agent on {link.node} is gone: {error}")
+            lost = NodeGoneError if isinstance(error, wire.SilentNodeError) else AgentGoneError
+            self._lost = lost(f"the agent on {link.node} is gone: {error}")
         async with self._changed:
             self._changed.notify_all()
 

@@ -10,6 +10,7 @@ then lines must be short and come soon.
 from __future__ import annotations
 
 import asyncio
+import errno
 import fcntl
 import hashlib
 import hmac
@@ -31,6 +32,7 @@ _SIOCGIFADDR = 0x8915
 #: its kernel it has failed. An emulated node under load may be silent for a few.
 _SILENCE_S = 20
 _KEEPALIVE_S = 5
+_NODE_GONE = (errno.ETIMEDOUT, errno.EHOSTUNREACH, errno.ENETUNREACH)
 #: Longest line, bytes: an origin reports all writes of a timetable of an hour in one.
 LIMIT_B = 16 * 1024 * 1024
 #: The longest line of an end that has not signed yet, bytes (also what is buffered of any line at
@@ -43,6 +45,10 @@ _CALLS = 8
 
 class WireError(Exception):
     """The other end does not belong to this job, sent an invalid message, or is gone."""
+
+
+class SilentNodeError(WireError):
+    """The kernel of the other end's node does not answer; a process that ends closes its end."""
 
 
 class Wire:
@@ -100,7 +106,11 @@ class Wire:
                 length_b += error.consumed
                 if length_b <= limit_b:
                     parts.append(await self._reader.readexactly(error.consumed))
-            except (asyncio.IncompleteReadError, OSError):
+            except asyncio.IncompleteReadError:
+                raise WireError("the connection closed") from None
+            except OSError as error:
+                if error.errno in _NODE_GONE:
+                    raise SilentNodeError(f"its node did not answer for {_SILENCE_S} s") from None
                 raise WireError("the connection closed") from None
         raise WireError(f"a line is longer than {limit_b} bytes")
 

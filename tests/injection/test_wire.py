@@ -1,6 +1,7 @@
 """Two ends over loopback; an impostor is anyone who lacks the secret."""
 
 import asyncio
+import errno
 
 import pytest
 
@@ -141,3 +142,22 @@ def test_two_jobs_have_two_secrets_of_256_bits():
     first, second = wire.new_secret(), wire.new_secret()
     assert first != second
     assert len(bytes.fromhex(first)) == 32
+
+
+@pytest.mark.parametrize(
+    ("number", "kind"),
+    [
+        (errno.ETIMEDOUT, wire.SilentNodeError),
+        (errno.EHOSTUNREACH, wire.SilentNodeError),
+        (errno.ECONNRESET, wire.WireError),
+    ],
+)
+def test_a_node_that_is_gone_is_told_from_a_process_that_is(number, kind):
+    async def receive():
+        reader = asyncio.StreamReader()
+        reader.set_exception(OSError(number, "what the kernel says"))
+        await wire.Wire(reader, None, b"", b"").receive()
+
+    with pytest.raises(wire.WireError) as error:
+        asyncio.run(receive())
+    assert type(error.value) is kind
