@@ -59,7 +59,7 @@ def prepare(campaign_file: Path, machine_name: str, root: Path = checkout.ROOT) 
         slurm=not shared or partitions.use_slurm(targets),
         time_limit_s=partitions.time_limit_s(targets),
     )
-    return Request(campaign, absent, campaign_file.read_text(encoding="utf-8"), described, site)
+    return Request(campaign, absent, campaign_file.read_text(encoding="utf-8-sig"), described, site)
 
 
 def _targets(

@@ -10,8 +10,8 @@ from analysis.errors import InputError
 from analysis.sample import Level
 from campaigns.request import cases
 from campaigns.request.checks import CheckVariables
-from campaigns.request.marked_yaml import Marked, Place
 from campaigns.request.schema import SWEPT, Campaign, Entry
+from injection.machine.marked_yaml import Marked, Place
 from reframe_tests.crossing import ARM, FULL, RATE, level_text
 from reframe_tests.factors import FACTORS, check_level
 
