@@ -25,7 +25,7 @@ def distrust(path: Path, *, or_root: bool = False) -> str | None:
     if not (stat.S_ISREG(found.st_mode) or stat.S_ISDIR(found.st_mode)):
         return "is neither a file nor a folder"
     if found.st_uid != os.geteuid() and not (or_root and found.st_uid == 0):
-        return f"belongs to {_name(found.st_uid)}"
+        return f"belongs to {user_name(found.st_uid)}"
     if found.st_mode & _OTHERS_WRITE:
         return f"can be written by others (mode {stat.S_IMODE(found.st_mode):o})"
     return None
@@ -41,8 +41,9 @@ def require_own(path: Path, field: str, *, or_root: bool = False) -> None:
             )
 
 
-def _name(uid: int) -> str:
+def user_name(uid: int) -> str:
+    """Name of a user; the number of one without an entry in passwd, as in some containers."""
     try:
         return pwd.getpwuid(uid).pw_name
     except KeyError:
-        return f"user {uid}"
+        return str(uid)

@@ -82,6 +82,7 @@ def _reader() -> Iterator[None]:
 def cli(debug: bool) -> None:  # noqa: ARG001  # `_Commands.invoke` reads it
     """Measure network-induced memory contention on a machine."""
     os.umask(os.umask(0) | 0o022)  # what others can write to is not trusted later (analysis.trust)
+    os.environ["MPLBACKEND"] = "Agg"  # a notebook's cannot be loaded here; no window is opened
     try:
         os.getcwd()
     except OSError as error:

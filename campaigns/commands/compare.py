@@ -16,12 +16,11 @@ from analysis.errors import InputError
 from analysis.numbers import effect, interval
 from analysis.report.data import load_run
 from analysis.table import console
+from campaigns.run_path import RunPath
 
 
 @click.command()
-@click.argument(
-    "runs", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="RUN RUN..."
-)
+@click.argument("runs", nargs=-1, required=True, type=RunPath(), metavar="RUN RUN...")
 @click.option("--fail", is_flag=True, help="Exit with 1 if a figure is worse.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document instead of tables.")
 def command(runs: tuple[Path, ...], fail: bool, as_json: bool) -> int:

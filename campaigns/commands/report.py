@@ -9,10 +9,11 @@ import click
 
 from analysis.report.make import make_reports
 from analysis.table import console, results_table
+from campaigns.run_path import RunPath
 
 
 @click.command()
-@click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="RUN...")
+@click.argument("runs", nargs=-1, required=True, type=RunPath(), metavar="RUN...")
 @click.option(
     "--output",
     type=click.Path(path_type=Path, file_okay=False),

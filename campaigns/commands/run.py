@@ -66,6 +66,8 @@ def command(
             _log(f"does not resume {foreign[-1]}{more}")
         _log(f"{'resumes' if folder.resumed else 'starts'} {folder.path}")
         long = too_long(plan(asked.campaign, site), site.time_limit_s)
+        if header.commit is None:
+            _log("git does not give the commit of this project: samples will not record it")
         for line in [*omission_lines(asked.absent), *long]:
             _log(line)
         try:

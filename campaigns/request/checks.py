@@ -188,9 +188,8 @@ def _read(answer: Mapping[str, Any]) -> dict[str, CheckVariables]:
 
 def _cache_file() -> Path | None:
     """The cache file; None if others than the user can write to its folder."""
-    home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    folder = Path(home) / "nimc"
-    with suppress(OSError, RuntimeError):
+    with suppress(OSError, RuntimeError):  # RuntimeError: a user without a home
+        folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "nimc"
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         status = folder.lstat()
         if status.st_uid == os.geteuid() and not status.st_mode & 0o022:

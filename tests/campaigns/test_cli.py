@@ -93,3 +93,41 @@ def test_a_folder_that_was_removed_is_named(tmp_path: Path) -> None:
     )  # fmt: skip
     assert done.returncode == 3
     assert done.stderr == "nimc: the current folder no longer exists; change to another\n"
+
+
+def test_the_backend_of_a_notebook_is_not_taken_over() -> None:
+    """Matplotlib could not load it, after the whole campaign."""
+    code = (
+        "from campaigns import cli; cli.cli(['writers'], standalone_mode=False);"
+        "import matplotlib; print(matplotlib.get_backend())"
+    )
+    environment = {**ENVIRONMENT, "MPLBACKEND": "module://matplotlib_inline.backend_inline"}
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.splitlines()[-1].lower() == "agg"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["writers", "--nodes", "1" + "0" * 400],
+        ["simulate", "--worst", "2", "--ranks", "1" + "0" * 400],
+        ["spack", "info", "--machine", "../.."],
+        ["doctor", "--machine", "../site/localhost"],
+        ["plan", "quick", "--machine", "../site/localhost"],
+        ["plan", "/dev/zero", "--machine", "localhost"],
+        ["plan", "a\udcffb", "--machine", "localhost"],
+    ],
+)
+def test_absurd_input_is_one_line_and_code_two(
+    arguments: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["nimc", *arguments])
+    with pytest.raises(SystemExit) as stop:
+        cli.main()
+    said = capsys.readouterr().err
+    assert stop.value.code == 2
+    assert said.startswith("nimc: ")
+    assert said.count("\n") == 1
+    assert "unexpectedly" not in said
