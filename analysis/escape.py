@@ -1,6 +1,8 @@
-"""Text of others, made safe for where it is shown: terminal, markup of Rich, mathtext.
+"""Text of others, made safe for the terminal.
 
-HTML is escaped by the templates (`analysis.report.shell`), and SVG by `markupsafe`.
+Other places have one edge each: Jinja escapes what goes into a page (`analysis.report.shell`),
+`analysis.report.palette` the labels of plots and turns formulas off, and `analysis.table.console`
+shows no markup.
 """
 
 from __future__ import annotations

@@ -10,6 +10,7 @@ from pathlib import Path
 import click
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from analysis.compare import Comparison, Difference, compare, differences
 from analysis.errors import InputError
@@ -56,7 +57,8 @@ def command(runs: tuple[Path, ...], fail: bool, as_json: bool) -> int:
     else:
         terminal = console()
         for header, rows, differs in sections:
-            terminal.print(f"[bold]{header.run}[/bold] against {reference.header.run}")
+            name = Text(header.run, style="bold")
+            terminal.print(name, "against", reference.header.run)
             _print(terminal, rows, differs)
     return 1 if fail and worse else 0
 
@@ -81,7 +83,5 @@ def _print(terminal: Console, rows: Sequence[Comparison], differs: Sequence[Diff
     for difference in differs:
         terminal.print(
             f"{difference.what}: {difference.reference} -> {difference.this}",
-            markup=False,
-            highlight=False,
             style="dim",
         )

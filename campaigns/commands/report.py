@@ -30,6 +30,6 @@ def command(runs: tuple[Path, ...], output: Path | None, as_json: bool) -> None:
     terminal = console()
     for report in reports:
         for run in report.runs:
-            terminal.print(f"[bold]{run.header.run}[/bold]")
+            terminal.print(run.header.run, style="bold")
             terminal.print(results_table(run.results, run.contrasts))
         click.echo(f"report: {report.page}")

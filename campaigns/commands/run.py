@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from analysis.errors import MachineError
+from analysis.escape import visible
 from campaigns.host import reservation
 from campaigns.planning.omitted import omission_lines
 from campaigns.planning.partitions import too_long
@@ -157,4 +158,4 @@ def _report(run: Path) -> Report | None:
 
 
 def _log(text: str) -> None:
-    click.echo(f"nimc: {text}", err=True)
+    click.echo(f"nimc: {visible(text)}", err=True)

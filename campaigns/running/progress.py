@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
+from analysis.escape import visible
 from campaigns.text import duration
 
 #: How often a plain line is printed, seconds.
@@ -96,7 +97,7 @@ class PlainDisplay:
 
     def tell(self, text: str) -> None:
         """Print a line."""
-        print(f"nimc: {text}", file=sys.stderr, flush=True)
+        print(f"nimc: {visible(text)}", file=sys.stderr, flush=True)
 
     def close(self) -> None:
         """Nothing to remove."""
@@ -111,7 +112,7 @@ class TerminalDisplay:
 
         # No refresh thread: waking ten times a second would disturb the measurement.
         self._progress = Progress(
-            TextColumn("{task.description}"),
+            TextColumn("{task.description}", markup=False),
             BarColumn(bar_width=24),
             console=Console(stderr=True),
             auto_refresh=False,
@@ -132,7 +133,7 @@ class TerminalDisplay:
 
     def tell(self, text: str) -> None:
         """Print a line above the bar."""
-        self._progress.console.print(f"nimc: {text}", markup=False, highlight=False)
+        self._progress.console.print(f"nimc: {visible(text)}", markup=False, highlight=False)
 
     def close(self) -> None:
         """Remove the bar and restore the cursor."""
