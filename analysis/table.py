@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
-from rich.console import Console, Group, RenderableType
+from rich.console import Console, ConsoleOptions, Group, RenderableType
+from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
 from analysis.arms import LEVELS
 from analysis.contrasts import Contrast
+from analysis.escape import visible
 from analysis.estimate import Result
 from analysis.numbers import NONE, effect, interval, number, scale
 from analysis.rejections import kinds
@@ -26,10 +28,25 @@ _STYLE: dict[Verdict, str] = {
 }
 
 
+class _PlainConsole(Console):
+    """Shows names and reasons as they are: no markup, and no command to the terminal, in them."""
+
+    def __init__(self, width: int | None = None) -> None:
+        super().__init__(width=width, markup=False, emoji=False, highlight=False)
+
+    def render(
+        self, renderable: RenderableType, options: ConsoleOptions | None = None
+    ) -> Iterable[Segment]:
+        """Rich's own commands are in a segment's style or control, never in its text."""
+        for segment in super().render(renderable, options):
+            text = segment.text
+            yield segment if segment.control else segment._replace(text=visible(text))
+
+
 def console() -> Console:
     """The console for tables: as wide as the terminal, 100 columns into a file or pipe."""
-    terminal = Console()
-    return terminal if terminal.is_terminal else Console(width=WIDTH)
+    terminal = _PlainConsole()
+    return terminal if terminal.is_terminal else _PlainConsole(WIDTH)
 
 
 def results_table(rows: Sequence[Result], contrasts: Sequence[Contrast] = ()) -> RenderableType:

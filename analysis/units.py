@@ -71,7 +71,10 @@ def _read(text: str, field: str, units: Mapping[str, float], what: str, example:
             f"{field}: {text!r} is not {what}; write a number and one of {allowed}, "
             f"such as {example}"
         )
-    return float(match[1]) * units[match[2]]
+    value = float(match[1]) * units[match[2]]
+    if math.isinf(value):
+        raise InputError(f"{field}: '{text[:20]}...' is too large")
+    return value
 
 
 def _whole(value: float, text: str, field: str, what: str) -> int:

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import importlib
+import os
 import sys
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
 
 import click
 
-from analysis.errors import NimcError
+from analysis.errors import MachineError, NimcError
+from analysis.escape import visible
 
 #: Subcommand -> one line of help. Each is a module of `campaigns.commands`, loaded when called.
 COMMANDS: dict[str, str] = {
@@ -23,6 +29,8 @@ COMMANDS: dict[str, str] = {
     "minicluster": "a Slurm cluster on this machine: up, status, down",
     "spack": "workloads and tools built with Spack: setup, build, mirror, info",
 }
+#: Exit status of a program whose reader is gone: 128 + SIGPIPE.
+_BROKEN_PIPE = 141
 
 
 class _Commands(click.Group):
@@ -40,26 +48,91 @@ class _Commands(click.Group):
         with formatter.section("Commands"):
             formatter.write_dl(list(COMMANDS.items()))
 
+    def make_context(self, *given: Any, **more: Any) -> click.Context:
+        """Parse the options; `--help` ends here."""
+        with _reader():
+            return super().make_context(*given, **more)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the subcommand; `--debug` shows where it failed."""
+        try:
+            with _reader():
+                return super().invoke(ctx)
+        except (click.exceptions.Exit, click.exceptions.Abort, click.ClickException):
+            raise
+        except Exception:
+            if ctx.params["debug"]:
+                traceback.print_exc()
+            raise
+
+
+@contextmanager
+def _reader() -> Iterator[None]:
+    """End as usual tools do if the reader of the output is gone; click would exit with 1."""
+    try:
+        yield
+    except BrokenPipeError:
+        _drop_output()
+        raise click.exceptions.Exit(_BROKEN_PIPE) from None
+
 
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.option("--debug", is_flag=True, help="Show the traceback of a failure.")
 @click.version_option(package_name="nimc")
-def cli() -> None:
+def cli(debug: bool) -> None:  # noqa: ARG001  # `_Commands.invoke` reads it
     """Measure network-induced memory contention on a machine."""
+    os.umask(os.umask(0) | 0o022)  # what others can write to is not trusted later (analysis.trust)
+    os.environ["MPLBACKEND"] = "Agg"  # a notebook's cannot be loaded here; no window is opened
+    try:
+        os.getcwd()
+    except OSError as error:
+        raise MachineError("the current folder no longer exists; change to another") from error
 
 
 def main() -> None:
-    """Entry point. Exit codes: 0 done, 1 negative result, 2 invalid input, 3 failure."""
+    """Entry point. Exit codes: 0 done, 1 negative result, 2 invalid input, 3 failure.
+
+    130 after Ctrl-C, and 141 if the reader of the output is gone.
+    """
+    try:
+        status = _run()
+        for stream in (sys.stdout, sys.stderr):
+            if stream is not None and not stream.closed:
+                stream.flush()
+    except OSError as error:  # of the last output, which Python writes only when it ends
+        status = _BROKEN_PIPE if isinstance(error, BrokenPipeError) else 3
+        _drop_output()
+    sys.exit(status)
+
+
+def _run() -> int:
     try:
         result = cli.main(standalone_mode=False)
-    except click.exceptions.Abort:
-        sys.exit(130)
+        return result if isinstance(result, int) else 0
+    except (click.exceptions.Abort, KeyboardInterrupt):
+        return 130
     except click.ClickException as error:
         error.show()
-        sys.exit(2)
-    except NimcError as error:
-        click.echo(f"nimc: {error}", err=True)
-        sys.exit(error.exit_code)
-    except OSError as error:
-        click.echo(f"nimc: {error.filename or ''}: {error.strerror or error}", err=True)
-        sys.exit(3)
-    sys.exit(result if isinstance(result, int) else 0)
+        return 2
+    except SystemExit as stop:
+        return stop.code if isinstance(stop.code, int) else 3 if stop.code else 0
+    except Exception as error:
+        click.echo(f"nimc: {visible(_line(error))}", err=True)
+        return error.exit_code if isinstance(error, NimcError) else 3
+
+
+def _line(error: Exception) -> str:
+    """What a user reads of a failure."""
+    if isinstance(error, NimcError):
+        return str(error)
+    if isinstance(error, OSError) and error.filename is not None:
+        return f"{os.fsdecode(error.filename)}: {error.strerror}"
+    what = " ".join(f"{type(error).__name__}: {error}".split())
+    return f"failed unexpectedly: {what} ('nimc --debug ...' shows where)"
+
+
+def _drop_output() -> None:
+    """Let Python end without another attempt to write."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 1)
+    os.dup2(nowhere, 2)

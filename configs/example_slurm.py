@@ -39,7 +39,11 @@ site_configuration = {
                     # One case at a time, since concurrent ones would disturb each other.
                     "max_jobs": 1,
                     "time_limit": "4h",
-                    "sched_options": {"use_nodes_option": True},
+                    "sched_options": {
+                        "use_nodes_option": True,
+                        # An outage of accounting ends no session; `nimc` gives up after 10 min.
+                        "max_sacct_failures": 1000,
+                    },
                     "env_vars": [["PATH", f"{BIN}:$PATH"]],
                 },
                 {
@@ -51,7 +55,10 @@ site_configuration = {
                     "environs": ["modules"],
                     "max_jobs": 1,
                     "time_limit": "4h",
-                    "sched_options": {"use_nodes_option": True},
+                    "sched_options": {
+                        "use_nodes_option": True,
+                        "max_sacct_failures": 1000,
+                    },
                     "env_vars": [["PATH", f"{BIN}:$PATH"]],
                 },
             ],

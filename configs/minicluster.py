@@ -11,10 +11,11 @@ from reframe_tests.logs import LOGGING
 
 BIN = Path(sys.executable).parent
 STATE = Path(os.environ.setdefault("NIMC_MINICLUSTER", str(default_state())))
-if (STATE / "slurm.conf").exists():  # without it, Slurm's commands wait for a minute
-    os.environ["SLURM_CONF"] = str(STATE / "slurm.conf")
+LAYOUT = ClusterLayout.of(STATE)  # refuses a folder that another user may have planted
+if LAYOUT.slurm_conf.exists():  # without it, Slurm's commands wait for a minute
+    os.environ["SLURM_CONF"] = str(LAYOUT.slurm_conf)
 #: QEMU's emulated processor has no AVX-512, even if the host that compiles does.
-RUNNING = read(ClusterLayout.of(STATE))
+RUNNING = read(LAYOUT)
 EMULATED = RUNNING is not None and RUNNING.accelerator == "tcg" and machine() == "x86_64"
 
 site_configuration = {
@@ -33,7 +34,11 @@ site_configuration = {
                     "environs": ["wheels"],
                     "max_jobs": 1,
                     "time_limit": "20m",
-                    "sched_options": {"use_nodes_option": True},
+                    "sched_options": {
+                        "use_nodes_option": True,
+                        # An outage of accounting ends no session; `nimc` gives up after 10 min.
+                        "max_sacct_failures": 1000,
+                    },
                     "env_vars": [["PATH", f"{BIN}:$PATH"], ["SLURM_MPI_TYPE", "pmi2"]],
                 }
             ],

@@ -200,9 +200,14 @@ class Agent:
     async def _listen(self, end: _End, port: int) -> None:
         """Report when the passive side listens: its output may stay buffered for a long time."""
         while end.process.returncode is None:
-            if processes.listens(port):
-                self._send(messages.Listening(end.index))
-                return
+            match processes.listener(port, end.process.pid):
+                case "own":
+                    self._send(messages.Listening(end.index))
+                    return
+                case "other":
+                    why = processes.TAKEN.format(port=port)
+                    self._send(messages.Ended(end.index, "target", why))
+                    return
             await asyncio.sleep(LISTEN_S)
 
     async def _usage(self, end: _End) -> None:

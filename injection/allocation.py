@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import os
+import secrets
 import socket
 import subprocess
 from collections.abc import Mapping, Sequence
@@ -19,6 +20,8 @@ from injection.treatment import Writes
 _LOOPBACK = "127.0.0.1"
 _FIRST_PORT = 20000
 _PORTS = 12000
+#: Unknown to others until writers listen, so that nobody can be there first.
+_BASE = secrets.randbelow(_PORTS)
 
 
 class AllocationError(Exception):
@@ -105,7 +108,7 @@ def assign(
     writer reaches alone at full rate; a throttled writer's rate is a share of it.
     """
     count = writers_at_once(plan, allocation)
-    first = os.getpid() * 16 + turn * count
+    first = _BASE + turn * count
     full = full_b_s if full_b_s and writes.throttled else [None] * count
     devices = writes.devices or (None,)
     return [
@@ -129,7 +132,7 @@ def assign(
 
 def first_port(turn: int) -> int:
     """The first of the ports that targets listen on in one run under a timetable."""
-    return _FIRST_PORT + (os.getpid() * 16 + turn * short_writes.MOST_SIDES) % _PORTS
+    return _FIRST_PORT + (_BASE + turn * short_writes.MOST_SIDES) % _PORTS
 
 
 def own_address(plan: BlockPlan) -> str:

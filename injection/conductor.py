@@ -68,7 +68,7 @@ async def conduct(plan: BlockPlan, logs: Path, readers: Readers) -> None:
     nodes = allocation.resolve(plan)
     programs = versions.detect()
     secret = wire.new_secret()
-    hub = Hub(secret)
+    hub = Hub(secret, len(nodes.nodes))
     address = allocation.own_address(plan)
     port = await hub.listen(address)
     agents = await _start_agents(plan, nodes, f"{address}:{port}", secret, logs)
@@ -87,12 +87,22 @@ async def conduct(plan: BlockPlan, logs: Path, readers: Readers) -> None:
             if treatment.writes:
                 await _measure_alone(plan, treatment.writes, nodes, hub, runner, logs)
         await _run_block(plan, runner, store)
+    except AgentGoneError as error:
+        raise type(error)(f"{error}{await _killed(agents)}") from None
     finally:
         hub.close()
         for agent in agents:
             with suppress(asyncio.TimeoutError):
                 await asyncio.wait_for(agent.wait(), processes.GRACE_S)
             await processes.stop(agent)
+
+
+async def _killed(agents: list[asyncio.subprocess.Process]) -> str:
+    """What to say if the agents' launcher was killed, which ends them; empty if it was not."""
+    with suppress(asyncio.TimeoutError):
+        await asyncio.wait_for(asyncio.gather(*(agent.wait() for agent in agents)), _OWNER_S)
+    signals = [-status for agent in agents if (status := agent.returncode or 0) < 0]
+    return f"; their launcher was killed by {signal.Signals(signals[0]).name}" if signals else ""
 
 
 async def _start_agents(
@@ -232,7 +242,7 @@ async def _supervise(plan: BlockPlan, logs: Path, readers: Readers) -> tuple[int
     except BlockError as error:
         return 1, error.outcome, str(error)
     except AgentGoneError as error:
-        return 3, "node_failed", str(error)
+        return 3, error.outcome, str(error)
     except (AllocationError, HubError) as error:
         return 3, "machine_failed", str(error)
     except OSError as error:

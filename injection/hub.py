@@ -21,6 +21,13 @@ from injection.messages import Observed as Observed
 from injection.messages import Written as Written
 from injection.schedule.origin_side import Part
 
+#: Calls that have not signed yet and are kept, beside one of each node; and how long they are kept
+#: when there are more, seconds.
+_STRANGERS = 64
+_CROWDED_S = 1.0
+#: Calls that the kernel keeps until they are accepted: with fewer, agents would wait for seconds in
+#: a crowd; all may be accepted at once, and a process may have 1,024 files.
+_WAITING = 512
 #: Round trips for one measurement of a clock offset.
 _PINGS = 8
 #: How long an agent may take to read the processes of its node, seconds.
@@ -32,7 +39,15 @@ class HubError(Exception):
 
 
 class AgentGoneError(HubError):
-    """The connection to an agent is lost; usually its node has failed."""
+    """An agent has closed its connection: its process has ended."""
+
+    outcome = "agent_failed"
+
+
+class NodeGoneError(AgentGoneError):
+    """The node of an agent does not answer any more."""
+
+    outcome = "node_failed"
 
 
 @dataclass
@@ -80,8 +95,11 @@ class _Link:
 class Hub:
     """Accepts the agents of this job, sends them orders and keeps their reports."""
 
-    def __init__(self, secret: str) -> None:
+    def __init__(self, secret: str, nodes: int = 1) -> None:
         self._secret = secret
+        self._calls = nodes + _STRANGERS
+        #: Connections that have not signed yet, oldest first -> when each was made.
+        self._unsigned: dict[asyncio.StreamWriter, float] = {}
         self._links: dict[str, _Link] = {}
         self._states: dict[int, WriterState] = {}
         self._changed = asyncio.Condition()
@@ -90,7 +108,9 @@ class Hub:
 
     async def listen(self, address: str) -> int:
         """Listen on one address only; returns the port."""
-        self._server = await asyncio.start_server(self._join, address, 0, limit=wire.LIMIT_B)
+        self._server = await asyncio.start_server(
+            self._join, address, 0, limit=wire.UNSIGNED_B, backlog=_WAITING
+        )
         port: int = self._server.sockets[0].getsockname()[1]
         return port
 
@@ -235,8 +255,17 @@ class Hub:
 
     async def _join(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Serve one connection; one that does not sign is closed without an answer."""
+        if not self._admit(writer):
+            writer.transport.abort()
+            return
         try:
             connection = await wire.accept(reader, writer, self._secret)
+        except (wire.WireError, OSError):
+            writer.transport.abort()
+            return
+        finally:
+            self._unsigned.pop(writer, None)
+        try:
             hello = messages.report(await connection.receive())
         except (wire.WireError, OSError):
             writer.close()
@@ -256,9 +285,26 @@ class Hub:
                 async with self._changed:
                     self._changed.notify_all()
         except wire.WireError as error:
-            self._lost = AgentGoneError(f"the agent on {link.node} is gone: {error}")
+            lost = NodeGoneError if isinstance(error, wire.SilentNodeError) else AgentGoneError
+            self._lost = lost(f"the agent on {link.node} is gone: {error}")
         async with self._changed:
             self._changed.notify_all()
+
+    def _admit(self, writer: asyncio.StreamWriter) -> bool:
+        """Whether there is room for one more connection that has not signed.
+
+        An agent signs at once, so in a crowd the oldest makes room after a second. Until then
+        newcomers are turned away; agents call again.
+        """
+        now_s = time.monotonic()
+        if len(self._unsigned) >= self._calls:
+            oldest, made_s = next(iter(self._unsigned.items()))
+            if now_s - made_s < _CROWDED_S:
+                return False
+            del self._unsigned[oldest]
+            oldest.transport.abort()
+        self._unsigned[writer] = now_s
+        return True
 
     def _ping(self, link: _Link) -> None:
         link.send(messages.Ping(time.time()))

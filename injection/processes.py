@@ -9,7 +9,7 @@ import signal
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import IO
+from typing import IO, Literal
 
 from injection.machine import numa
 
@@ -18,6 +18,8 @@ _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 #: State of a listening socket in /proc/net/tcp.
 _LISTEN = "0A"
+#: A writer whose port somebody else has.
+TAKEN = "another process listens on port {port}: the writer would not have its own origin only"
 #: Between SIGTERM and SIGKILL, seconds.
 GRACE_S = 5.0
 
@@ -120,19 +122,47 @@ def cpu_s(pid: int) -> float:
     return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
 
 
-def listens(port: int) -> bool:
-    """Whether some process listens on a TCP port of this network namespace."""
+def listener(port: int, pid: int) -> Literal["own", "other"] | None:
+    """Who listens on a TCP port of this network namespace, None if nobody does.
+
+    `own` is the process `pid` or a descendant of it; anybody may listen on a port first.
+    """
+    sockets = _listening(port)
+    if not sockets:
+        return None
+    if any(_holds(each, sockets) for each in (pid, *descendants(pid))):
+        return "own"
+    return "other"
+
+
+def _listening(port: int) -> dict[str, int]:
+    """Inode -> user of each socket that listens on a port."""
+    found = {}
     for table in ("/proc/net/tcp", "/proc/net/tcp6"):
         with suppress(OSError):
             for line in Path(table).read_text().splitlines()[1:]:
-                _, local, _, state = line.split()[:4]
-                if state == _LISTEN and int(local.rpartition(":")[2], 16) == port:
-                    return True
-    return False
+                fields = line.split()
+                if fields[3] == _LISTEN and int(fields[1].rpartition(":")[2], 16) == port:
+                    found[fields[9]] = int(fields[7])
+    return found
 
 
-def descendants() -> list[int]:
-    """All live descendants of this process."""
+def _holds(pid: int, sockets: Mapping[str, int]) -> bool:
+    """Whether a process has one of the sockets open, or is one that hides its files."""
+    held = set()
+    try:
+        for entry in os.scandir(f"/proc/{pid}/fd"):
+            with suppress(OSError):
+                held.add(os.readlink(entry.path))
+    except PermissionError:  # a program with capabilities: only the user of the socket is known
+        return os.geteuid() in sockets.values()
+    except OSError:
+        return False
+    return any(f"socket:[{inode}]" in held for inode in sockets)
+
+
+def descendants(pid: int | None = None) -> list[int]:
+    """All live descendants of a process; None is this one."""
     children: dict[int, list[int]] = {}
     for entry in os.listdir("/proc"):
         if entry.isdigit():
@@ -141,7 +171,7 @@ def descendants() -> list[int]:
                 if fields[0] != "Z":
                     children.setdefault(int(fields[1]), []).append(int(entry))
     found: list[int] = []
-    queue = [os.getpid()]
+    queue = [os.getpid() if pid is None else pid]
     while queue:
         below = children.get(queue.pop(), [])
         found += below

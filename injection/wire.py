@@ -3,16 +3,19 @@
 Both ends know the secret of the job and send a nonce; the key of each connection and direction is
 derived from the three. Every line carries an HMAC over its sequence number and itself, so that
 nobody without the secret can send, replay or reorder lines. Lines are not encrypted, since they
-contain nothing confidential.
+contain nothing confidential. The first line of each end only proves that it knows the secret; until
+then lines must be short and come soon.
 """
 
 from __future__ import annotations
 
 import asyncio
+import errno
 import fcntl
 import hashlib
 import hmac
 import json
+import random
 import secrets
 import socket
 import struct
@@ -29,12 +32,23 @@ _SIOCGIFADDR = 0x8915
 #: its kernel it has failed. An emulated node under load may be silent for a few.
 _SILENCE_S = 20
 _KEEPALIVE_S = 5
+_NODE_GONE = (errno.ETIMEDOUT, errno.EHOSTUNREACH, errno.ENETUNREACH)
 #: Longest line, bytes: an origin reports all writes of a timetable of an hour in one.
 LIMIT_B = 16 * 1024 * 1024
+#: The longest line of an end that has not signed yet, bytes (also what is buffered of any line at
+#: once), and how long it may take to sign, seconds.
+UNSIGNED_B = 4 * 1024
+UNSIGNED_S = 10.0
+#: How often an agent calls: the conductor may have to hang up on it under a flood of strangers.
+_CALLS = 8
 
 
 class WireError(Exception):
     """The other end does not belong to this job, sent an invalid message, or is gone."""
+
+
+class SilentNodeError(WireError):
+    """The kernel of the other end's node does not answer; a process that ends closes its end."""
 
 
 class Wire:
@@ -70,10 +84,7 @@ class Wire:
 
         Raises WireError if the line is not signed or not JSON, or the connection is closed.
         """
-        try:
-            line = await self._reader.readuntil(b"\n")
-        except (asyncio.IncompleteReadError, asyncio.LimitOverrunError, OSError):
-            raise WireError("the connection closed") from None
+        line = await self._line(LIMIT_B if self._received else UNSIGNED_B)
         signature, _, body = line.rstrip(b"\n").partition(b" ")
         expected = _sign(self._receive_key, self._received, body)
         if not hmac.compare_digest(signature, expected):
@@ -83,6 +94,25 @@ class Wire:
             return json.loads(body)
         except ValueError:
             raise WireError("a line is not JSON") from None
+
+    async def _line(self, limit_b: int) -> bytes:
+        """One line; the reader buffers no more than `UNSIGNED_B` of it at once."""
+        parts: list[bytes] = []
+        length_b = 0
+        while length_b <= limit_b:
+            try:
+                return b"".join([*parts, await self._reader.readuntil(b"\n")])
+            except asyncio.LimitOverrunError as error:
+                length_b += error.consumed
+                if length_b <= limit_b:
+                    parts.append(await self._reader.readexactly(error.consumed))
+            except asyncio.IncompleteReadError:
+                raise WireError("the connection closed") from None
+            except OSError as error:
+                if error.errno in _NODE_GONE:
+                    raise SilentNodeError(f"its node did not answer for {_SILENCE_S} s") from None
+                raise WireError("the connection closed") from None
+        raise WireError(f"a line is longer than {limit_b} bytes")
 
     def close(self) -> None:
         """Close the connection."""
@@ -101,13 +131,23 @@ def new_secret() -> str:
 async def _exchange(
     reader: asyncio.StreamReader, writer: asyncio.StreamWriter, secret: str, server: bool
 ) -> Wire:
+    """The connection, once both ends have proven that they know the secret."""
+    try:
+        return await asyncio.wait_for(_prove(reader, writer, secret, server), UNSIGNED_S)
+    except asyncio.TimeoutError:
+        raise WireError(f"the other end did not sign within {UNSIGNED_S:.0f} s") from None
+
+
+async def _prove(
+    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, secret: str, server: bool
+) -> Wire:
     _notice_silence(writer.get_extra_info("socket"))
     mine = secrets.token_hex(_NONCE_B).encode()
     writer.write(mine + b"\n")
     try:
         theirs = (await reader.readexactly(2 * _NONCE_B + 1)).removesuffix(b"\n")
-    except asyncio.IncompleteReadError:
-        theirs = b""
+    except (asyncio.IncompleteReadError, OSError):
+        raise WireError("the connection closed") from None
     if len(theirs) != 2 * _NONCE_B or theirs == mine:
         raise WireError("the other end does not speak this protocol")
     nonces = mine + theirs if server else theirs + mine
@@ -115,7 +155,13 @@ async def _exchange(
         hmac.new(secret.encode(), role + nonces, hashlib.sha256).digest()
         for role in (b"server", b"client")
     ]
-    return Wire(reader, writer, *(keys if server else reversed(keys)))
+    wire = Wire(reader, writer, *(keys if server else reversed(keys)))
+    if server:  # a stranger gets nothing that is signed
+        await wire.receive()
+    wire.send(None)
+    if not server:
+        await wire.receive()
+    return wire
 
 
 def _notice_silence(connection: socket.socket) -> None:
@@ -148,5 +194,15 @@ def interface_address(interface: str) -> str:
 async def connect(host: str, port: int, secret: str, source: str | None) -> Wire:
     """Connect to the conductor, from the local address `source` if given."""
     local = (source, 0) if source else None
-    reader, writer = await asyncio.open_connection(host, port, limit=LIMIT_B, local_addr=local)
-    return await _exchange(reader, writer, secret, server=False)
+    for call in range(_CALLS):
+        reader, writer = await asyncio.open_connection(
+            host, port, limit=UNSIGNED_B, local_addr=local
+        )
+        try:
+            return await _exchange(reader, writer, secret, server=False)
+        except WireError:
+            writer.close()
+            if call == _CALLS - 1:
+                raise
+        await asyncio.sleep(random.uniform(0.0, 0.1 * 2**call))
+    raise AssertionError

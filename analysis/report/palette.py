@@ -45,6 +45,8 @@ STYLE: dict[Any, Any] = {
     "svg.fonttype": "none",
     "font.family": _FONT,
     "font.size": 10,
+    # A name with two dollar signs is no formula.
+    "text.parse_math": False,
     "text.color": COLOURS["ink"][0],
     "axes.labelcolor": COLOURS["muted"][0],
     "axes.edgecolor": COLOURS["grid"][0],

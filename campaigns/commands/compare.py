@@ -19,8 +19,9 @@ from analysis.numbers import count, effect
 from analysis.report.data import load_run
 from analysis.table import console
 from campaigns.options import force_option
+from campaigns.run_path import RunPath
 
-_RUN = click.Path(path_type=Path)
+_RUN = RunPath()
 
 
 @click.command()

@@ -8,6 +8,7 @@ import textwrap
 
 import click
 
+from analysis.escape import visible
 from campaigns.host.doctor import Diagnosis, examine
 
 _WIDTH = 100
@@ -23,7 +24,7 @@ def command(machine: str, as_json: bool) -> None:
     Exits with 0 if the machine's injector and at least one workload can run, else with 3.
     """
     diagnosis = examine(machine)
-    click.echo(json.dumps(diagnosis.as_dict(), indent=1) if as_json else text(diagnosis))
+    click.echo(json.dumps(diagnosis.as_dict(), indent=1) if as_json else visible(text(diagnosis)))
     if not diagnosis.ready:
         sys.exit(3)
 

@@ -10,10 +10,11 @@ import click
 from analysis.report.make import make_reports
 from analysis.table import console, results_table
 from campaigns.options import force_option
+from campaigns.run_path import RunPath
 
 
 @click.command()
-@click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="RUN...")
+@click.argument("runs", nargs=-1, required=True, type=RunPath(), metavar="RUN...")
 @click.option(
     "--output",
     type=click.Path(path_type=Path, file_okay=False),
@@ -31,7 +32,7 @@ def command(runs: tuple[Path, ...], output: Path | None, as_json: bool, force: b
     terminal = console()
     for report in reports:
         for run in report.runs:
-            terminal.print(f"[bold]{run.header.run}[/bold]")
+            terminal.print(run.header.run, style="bold")
             for line in run.integrity.lines():
                 terminal.print(line, style="bold red", markup=False, highlight=False)
             terminal.print(results_table(run.results, run.contrasts))

@@ -12,18 +12,20 @@ from typing import TYPE_CHECKING
 import click
 
 from analysis.errors import MachineError
+from analysis.escape import visible
 from campaigns.host import reservation
 from campaigns.planning.omitted import omission_lines
 from campaigns.planning.partitions import too_long
 from campaigns.planning.plan import plan
 from campaigns.planning.prepare import Request, prepare
 from campaigns.request.nodes import origins_taken
-from campaigns.running.folder import RunFolder, find_other, open_run
+from campaigns.running.folder import RunFolder, find_other, foreign_runs, open_run
 from campaigns.running.header import new_header
 from campaigns.running.interrupts import Interrupts, Stopped
 from campaigns.running.progress import display
 from campaigns.running.runner import CampaignRunner, Failure
 from campaigns.running.session import find_reframe
+from campaigns.running.slurm_watch import SilentError
 
 if TYPE_CHECKING:
     from analysis.report.make import Report
@@ -59,21 +61,34 @@ def command(
         other = None if folder.resumed or fresh else find_other(folder.path.parent, header)
         if other:
             _log(f"does not resume {other}: campaign, machine file or host changed")
+        foreign = [] if folder.resumed or fresh else foreign_runs(folder.path.parent, header)
+        if foreign:
+            more = f" (nor {len(foreign) - 1} more)" if len(foreign) > 1 else ""
+            _log(f"does not resume {foreign[-1]}{more}")
         _log(f"{'resumes' if folder.resumed else 'starts'} {folder.path}")
         long = too_long(plan(asked.campaign, site), site.time_limit_s)
+        if header.commit is None:
+            _log("git does not give the commit of this project: samples will not record it")
         for line in [*omission_lines(asked.absent), *long]:
             _log(line)
         try:
             failures = _measure(asked, folder, reframe)
         except Stopped as stop:
-            again = shlex.join(["nimc", *(word for word in sys.argv[1:] if word != "--fresh")])
-            _log(f"stopped by {stop}; all samples are saved; to resume: {again}")
+            _log(f"stopped by {stop}; {_how_to_resume()}")
             return 128 + stop.signum
+        except SilentError as error:
+            _log(f"{error}; {_how_to_resume()}")
+            return error.exit_code
         for failure in failures:
             _log(str(failure))
         if not failures:
             folder.finish()
         return _conclude(asked, folder, failures, as_json, fail_inconclusive)
+
+
+def _how_to_resume() -> str:
+    again = shlex.join(["nimc", *(word for word in sys.argv[1:] if word != "--fresh")])
+    return f"all samples are saved; to resume: {again}"
 
 
 def _measure(asked: Request, folder: RunFolder, reframe: str) -> list[Failure]:
@@ -152,4 +167,4 @@ def _report(run: Path) -> Report | None:
 
 
 def _log(text: str) -> None:
-    click.echo(f"nimc: {text}", err=True)
+    click.echo(f"nimc: {visible(text)}", err=True)

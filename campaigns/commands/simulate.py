@@ -17,6 +17,7 @@ from analysis.simulate.hits import rank_slowdowns
 from analysis.simulate.progress import Application
 from analysis.writers import concurrent_writers, write_length_s
 from campaigns.options import only_with
+from campaigns.run_path import RunPath
 from campaigns.simulation.published import explain
 from campaigns.simulation.simulate import run
 from campaigns.simulation.validation import compare_scales
@@ -72,7 +73,7 @@ from injection.timetable import POLICIES
 )
 @click.option(
     "--against",
-    type=click.Path(path_type=Path, exists=True, file_okay=False),
+    type=RunPath(),
     metavar="RUN",
     help="Compare a run's scales with a simulation from its single node.",
 )

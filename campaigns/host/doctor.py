@@ -52,6 +52,8 @@ def examine(name: str, root: Path = checkout.ROOT) -> Diagnosis:
     if site is not None:
         findings += [probes.cores(site), probes.memory(site), *probes.writes(site)]
         findings += [*probes.origins(site), *probes.targets(site, partitions)]
+    if site is not None and (checks := root / "reframe_tests").is_dir():
+        findings += probes.environments(site, root / "configs" / f"{name}.py", checks)
     findings += probes.sharing(partitions)
     with_slurm = any(part["scheduler"] in ("slurm", "squeue") for part in partitions)
     findings += probes.slurm(root / "configs" / f"{name}.py", needed=with_slurm)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
 import re
 import shutil
 import subprocess
@@ -11,7 +9,6 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 _TIMEOUT_S = 60
 
@@ -49,27 +46,3 @@ def ask(command: Sequence[str], environment: Mapping[str, str] | None = None) ->
 def which(name: str) -> str | None:
     """Path of a program: next to this Python, as wheels install them, else on PATH."""
     return shutil.which(str(Path(sys.executable).parent / name)) or shutil.which(name)
-
-
-@dataclass(frozen=True)
-class ReframeSettings:
-    """What a ReFrame configuration defines and sets."""
-
-    #: This process's environment with the configuration's changes (`SLURM_CONF`).
-    environment: dict[str, str]
-    #: Partitions of its first system, as in the file; empty if it cannot be read.
-    partitions: list[dict[str, Any]]
-
-
-def settings_of(config: Path) -> ReframeSettings:
-    """Run a ReFrame configuration in a separate process and return its settings."""
-    code = (
-        "import json, os, runpy, sys; made = runpy.run_path(sys.argv[1]);"
-        "parts = made['site_configuration']['systems'][0]['partitions'];"
-        "print(json.dumps([{**os.environ}, parts], default=str))"
-    )
-    answer = ask([sys.executable, "-c", code, str(config)])
-    try:
-        return ReframeSettings(*json.loads(answer.text if answer.ok else "null"))
-    except (ValueError, TypeError):
-        return ReframeSettings(dict(os.environ), [])

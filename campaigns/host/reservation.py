@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 import os
 import re
 import shlex
@@ -11,6 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from analysis.errors import InputError, MachineError
+from analysis.trust import user_name
 from injection.machine.machine import Machine
 
 #: Slurm's format of times in one-line records.
@@ -109,7 +109,7 @@ def find(name: str) -> Reservation | None:
 
 def create(machine: Machine, minutes: int, nodes: str | None) -> Reservation:
     """Create the reservation; MachineError with a command for the operator if Slurm refuses."""
-    command = create_command(machine, minutes, nodes, getpass.getuser())
+    command = create_command(machine, minutes, nodes, user_name(os.geteuid()))
     _run_or_advise(command)
     found = find(name_of(machine))
     if found is None:
@@ -131,7 +131,9 @@ def check(machine: Machine, nodes: int, needed_s: float) -> None:
     """
     if machine.origins.policy == "reservation":
         found = find(name_of(machine))
-        faults = shortcomings(found, machine, nodes, needed_s, getpass.getuser(), datetime.now())
+        faults = shortcomings(
+            found, machine, nodes, needed_s, user_name(os.geteuid()), datetime.now()
+        )
         if faults:
             raise MachineError("; ".join(faults) + " (see 'nimc origins')")
 

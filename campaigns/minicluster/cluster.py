@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import platform
 import shutil
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 
 from analysis.errors import InputError, MachineError
 from campaigns.minicluster import (
@@ -27,6 +23,7 @@ from campaigns.minicluster import (
 )
 from campaigns.minicluster.daemons import CONTROL
 from campaigns.minicluster.layout import ClusterLayout
+from campaigns.minicluster.locks import locked, locked_host
 from campaigns.minicluster.shell import run
 from campaigns.minicluster.slurm_conf import Hardware
 from campaigns.minicluster.spec import Spec
@@ -74,7 +71,7 @@ def up(spec: Spec, layout: ClusterLayout) -> tuple[State, bool]:
     _require_root()
     needs.require(spec.fabric)
     state.claim(layout.state)
-    with _locked(layout):
+    with locked(layout.state / state.MARKER):
         now = _look(layout)
         if now.state is not None and now.healthy:
             if now.state.spec != spec:
@@ -99,8 +96,8 @@ def status(layout: ClusterLayout) -> Status:
 def down(layout: ClusterLayout) -> list[str]:
     """Remove a cluster, or the rest of one; return what was removed."""
     _require_root()
-    state.check_owner(layout.state)
-    with _locked(layout):
+    state.require_cluster(layout.state)
+    with locked(layout.state / state.MARKER):
         return _clear(layout)
 
 
@@ -111,7 +108,7 @@ def _start(spec: Spec, layout: ClusterLayout) -> State:
     boxes = [CONTROL] + ([n.name for n in members] if spec.fabric == "veth" else [])
     kind, groups = cgroups.make(layout.tag, boxes)
     cpus, memory_mib = _size(spec)
-    with _locked_host():
+    with locked_host():
         subnet = _subnet(layout)
         ours = namespaces.owns_netns_folder()
         current = State(spec, "starting", subnet, cpus, memory_mib, made_netns_folder=ours)
@@ -162,7 +159,7 @@ def _subnet(layout: ClusterLayout) -> str:
 
 
 def _make_folders(layout: ClusterLayout) -> None:
-    for name in ("run", "log", "spool", "tmp", "munge", "db"):
+    for name in ("run", "log", "spool", "tmp", "munge"):
         (layout.state / name).mkdir()
 
 
@@ -208,7 +205,7 @@ def _clear(layout: ClusterLayout, keep_folder: bool = False) -> list[str]:
     removed = []
     if killed := namespaces.kill_all(names):
         removed.append(f"{killed} processes")
-    with _locked_host():
+    with locked_host():
         removed += namespaces.remove(
             layout.tag, names, before is not None and before.made_netns_folder
         )
@@ -229,32 +226,3 @@ def _clear(layout: ClusterLayout, keep_folder: bool = False) -> list[str]:
 def _require_root() -> None:
     if os.geteuid() != 0:
         raise MachineError("minicluster: root is required (namespaces, links, control groups)")
-
-
-@contextmanager
-def _locked(layout: ClusterLayout) -> Iterator[None]:
-    """One `up` or `down` at a time for each state folder."""
-    while layout.state.exists():
-        with _flock(layout.state) as handle:
-            if layout.state.exists() and os.path.samestat(os.fstat(handle), layout.state.stat()):
-                yield
-                return
-    yield
-
-
-@contextmanager
-def _locked_host() -> Iterator[None]:
-    """One change of this host's network at a time."""
-    with _flock(Path("/run")):
-        yield
-
-
-@contextmanager
-def _flock(folder: Path) -> Iterator[int]:
-    """Lock a folder itself, which needs no lock file."""
-    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX)
-        yield handle
-    finally:
-        os.close(handle)

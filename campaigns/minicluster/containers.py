@@ -31,10 +31,16 @@ def enter(
     label: str = "",
 ) -> str:
     """Run a command in a container and return its output; errors call it `label`."""
+    init = container(layout, name)
+    return run(enter_command(init, command), env=env, label=f"{label or command[0]} on {name}")
+
+
+def container(layout: ClusterLayout, name: str) -> int:
+    """Id on this host of a container's process 1."""
     init = namespaces.find_inner(layout.netns(name), 1)
     if init is None:
         raise MachineError(f"container {name} is not running")
-    return run(enter_command(init, command), env=env, label=f"{label or command[0]} on {name}")
+    return init
 
 
 def enter_command(init: int, command: Sequence[str]) -> list[str]:

@@ -2,24 +2,33 @@
 
 from __future__ import annotations
 
+import pwd
 import secrets
 from collections.abc import Callable
 from pathlib import Path
 
 from analysis.errors import MachineError
-from campaigns.minicluster.containers import enter
+from campaigns.minicluster.containers import container, enter
 from campaigns.minicluster.layout import SITE, ClusterLayout
 from campaigns.minicluster.shell import last_line, run, wait_for
 from campaigns.minicluster.spec import Node
 
 CONTROL = "control"
+#: In the memory of the controller's container, which no other user of this host can enter.
+DATABASE_SOCKET = "/dev/shm/mariadb/server.sock"
 #: A daemon that takes longer to answer is taken for dead, seconds.
 ANSWER_S = 5.0
 
 
+def _database_user() -> str:
+    """Debian's package makes `mysql`; MariaDB never runs as root."""
+    names = {entry.pw_name for entry in pwd.getpwall()}
+    return "mysql" if "mysql" in names else "nobody"
+
+
 def begin_database(layout: ClusterLayout) -> None:
     """Start MariaDB, which takes a second or two to create its tables."""
-    server = ["sh", str(SITE / "database.sh"), str(layout.database_socket)]
+    server = ["sh", str(SITE / "database.sh"), DATABASE_SOCKET, _database_user()]
     background = 'log=$1 ended=$2; shift 2; { "$@"; : > "$ended"; } > "$log" 2>&1 &'
     files = [str(layout.log("mariadbd")), str(_database_ended(layout))]
     enter(layout, CONTROL, ["sh", "-c", background, "sh", *files, *server], label="mariadbd")
@@ -33,7 +42,8 @@ def _database_listens(layout: ClusterLayout) -> bool:
     if _database_ended(layout).exists():
         said = last_line(layout.log("mariadbd").read_text(errors="replace"))
         raise MachineError(f"mariadbd ended: {said}")
-    return layout.database_socket.exists()
+    init = container(layout, CONTROL)
+    return Path(f"/proc/{init}/root{DATABASE_SOCKET}").exists()
 
 
 def make_munge_key(layout: ClusterLayout) -> None:
@@ -66,7 +76,7 @@ def munge_command(folder: Path, socket: Path, log: Path) -> list[str]:
 def start_accounting(layout: ClusterLayout) -> None:
     """Start slurmdbd once MariaDB answers, and add this cluster to its tables."""
     wait_for("mariadbd", lambda: _database_listens(layout), 60, layout.log("mariadbd"))
-    env = {"MYSQL_UNIX_PORT": str(layout.database_socket), **client_env(layout)}
+    env = {"MYSQL_UNIX_PORT": DATABASE_SOCKET, **client_env(layout)}
     enter(layout, CONTROL, ["slurmdbd"], env)
     log = layout.log("slurmdbd")
 

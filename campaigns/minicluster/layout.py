@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from analysis.errors import InputError
+from analysis.trust import distrust, require_own
 
 #: The checkout that this package belongs to, and the folder of its scripts and templates.
 CHECKOUT = Path(__file__).resolve().parents[2]
@@ -25,7 +26,7 @@ _UNIX_PATH_MAX = 107
 def default_state() -> Path:
     """The default state folder, one for each user."""
     runtime = os.environ.get("XDG_RUNTIME_DIR")
-    if runtime and os.path.isdir(runtime):
+    if runtime and os.path.isdir(runtime) and not distrust(Path(runtime)):
         return Path(runtime) / "nimc-minicluster"
     return Path("/tmp") / f"nimc-minicluster-{os.getuid()}"
 
@@ -38,7 +39,12 @@ class ClusterLayout:
 
     @classmethod
     def of(cls, state: Path) -> ClusterLayout:
-        """The layout of a folder, which need not exist. `InputError` if its path is not allowed."""
+        """The layout of a folder, which need not exist.
+
+        `InputError` if its path is not allowed, or if it is not one's own: who can write to it
+        can run programs as root.
+        """
+        require_own(state, "--state")
         state = Path(os.path.realpath(state))
         if len(str(state)) + _LONGEST_SOCKET > _UNIX_PATH_MAX:
             raise InputError(
@@ -82,11 +88,6 @@ class ClusterLayout:
     def munge_socket(self) -> Path:
         """Munge's socket for clients on this host and the control daemons."""
         return self.state / "munge" / "munge.sock"
-
-    @property
-    def database_socket(self) -> Path:
-        """MariaDB's socket; it listens on nothing else."""
-        return self.state / "db" / "mariadb.sock"
 
     def log(self, name: str) -> Path:
         """The log of a daemon, container or virtual machine."""

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from analysis.errors import InputError
+from analysis.trust import require_own
 from campaigns.minicluster.layout import ClusterLayout
 from campaigns.minicluster.spec import Spec
 
@@ -98,12 +99,10 @@ def read(layout: ClusterLayout) -> State | None:
         return None
 
 
-def check_owner(folder: Path) -> None:
-    """`InputError` if a folder has another owner or was not made by a minicluster."""
+def require_cluster(folder: Path) -> None:
+    """`InputError` if a folder was not made by a minicluster and is not empty."""
     if not folder.exists():
         return
-    if folder.stat().st_uid != os.geteuid():
-        raise InputError(f"--state {folder}: another user's folder; allowed: one of your own")
     if not folder.is_dir() or (any(folder.iterdir()) and not (folder / MARKER).exists()):
         raise InputError(
             f"--state {folder}: not a minicluster's folder; allowed: one, or a new or empty folder"
@@ -111,7 +110,9 @@ def check_owner(folder: Path) -> None:
 
 
 def claim(folder: Path) -> None:
-    """Create a state folder and mark it as one."""
-    check_owner(folder)
+    """Create a state folder and mark it as one; the marker is its lock."""
+    require_cluster(folder)
     folder.mkdir(mode=0o755, parents=True, exist_ok=True)
-    (folder / MARKER).touch()
+    folder.chmod(0o755)  # the umask of a group would let it write here
+    require_own(folder, "--state")  # it may have been made since the path was checked
+    (folder / MARKER).touch(mode=0o600)

@@ -3,21 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from typing import Any
 
+from campaigns.host.settings import Partitions
 from campaigns.planning.plan import Plan
 from campaigns.text import duration
 
 _LIMIT = re.compile(r"(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?")
 _SECONDS = (86400, 3600, 60, 1)
-
-Partitions = Sequence[Mapping[str, Any]]
-
-
-def target_partitions(partitions: Partitions, name: str | None) -> Partitions:
-    """Partitions that targets may come from: the one of that name, else any."""
-    return [part for part in partitions if name in (None, part.get("name"))]
 
 
 def use_slurm(partitions: Partitions) -> bool:

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from analysis import checkout
 from analysis.errors import InputError
-from campaigns.host.programs import settings_of
+from campaigns.host.settings import (
+    Partitions,
+    features_in_words,
+    settings_of,
+    target_partitions,
+    unsupported,
+)
 from campaigns.planning import partitions, sweep
 from campaigns.planning.omitted import Omitted, leave_out
 from campaigns.planning.plan import Site
 from campaigns.request import cases
-from campaigns.request.checks import checks_in
+from campaigns.request.checks import CheckVariables, checks_in
 from campaigns.request.load import load_campaign
 from campaigns.request.schema import Campaign
 from injection.machine import machine
@@ -42,7 +49,7 @@ def prepare(campaign_file: Path, machine_name: str, root: Path = checkout.ROOT) 
     checks = checks_in(folder)
     loaded = cases.expand(load_campaign(campaign_file, checks, described), checks, same_host=shared)
     campaign, absent = leave_out(sweep.expand(loaded, described), described)
-    targets = partitions.target_partitions(settings_of(config).partitions, described.partition)
+    targets = _targets(config, described, {each.check for each in campaign.cases}, checks)
     site = Site(
         machine=machine_name,
         config=config,
@@ -52,4 +59,31 @@ def prepare(campaign_file: Path, machine_name: str, root: Path = checkout.ROOT) 
         slurm=not shared or partitions.use_slurm(targets),
         time_limit_s=partitions.time_limit_s(targets),
     )
-    return Request(campaign, absent, campaign_file.read_text(encoding="utf-8"), described, site)
+    return Request(campaign, absent, campaign_file.read_text(encoding="utf-8-sig"), described, site)
+
+
+def _targets(
+    config: Path,
+    described: machine.Machine,
+    asked: Iterable[str],
+    checks: Mapping[str, CheckVariables],
+) -> Partitions:
+    """Partitions of the targets. Raises InputError if they cannot run each of the checks."""
+    settings = settings_of(config)
+    if settings.fault:
+        raise InputError(f"{config}: cannot be read: {settings.fault}")
+    targets = target_partitions(settings.partitions, described.partition)
+    if not targets:
+        names = ", ".join(str(part.get("name")) for part in settings.partitions)
+        raise InputError(
+            f"site/{described.name}.yaml: partition: {described.partition!r} found; allowed: a"
+            f" partition of {config}: {names}"
+        )
+    needs = {name: checks[name].environs for name in sorted(asked)}
+    for name in unsupported(needs, targets, settings.environs):
+        raise InputError(
+            f"{config}: environs: none of partition"
+            f" {', '.join(str(part.get('name')) for part in targets)} has a feature that '{name}'"
+            f" needs; allowed: an environment with features: {features_in_words(needs[name])}"
+        )
+    return targets

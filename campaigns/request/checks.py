@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from importlib.metadata import version
 from pathlib import Path
@@ -57,6 +58,42 @@ _ANSWER_S = 120.0
 
 
 @dataclass(frozen=True)
+class VariableType:
+    """What a variable accepts: values of its type; numbers from 1, or lower if the default is."""
+
+    #: `int`, `float`, `bool`, `str`, or a type of ReFrame's, of which nothing is known.
+    name: str
+    #: None if it is not a number.
+    default: float | None = None
+
+    @property
+    def allowed(self) -> str:
+        """The values in words."""
+        default = self.default or 0
+        if self.name == "int":
+            return f"whole numbers from {min(1, default):g}"
+        if self.name == "float":
+            return "numbers above 0" if default > 0 else f"numbers from {default:g}"
+        return {"bool": "true, false", "str": "text"}.get(self.name, "anything")
+
+    def accepts(self, value: Any) -> bool:
+        """Whether a value of a campaign's can be set."""
+        if self.name == "bool":
+            return isinstance(value, bool)
+        if self.name in ("int", "float", "str") and isinstance(value, bool):
+            return False
+        if self.name not in ("int", "float"):
+            return True
+        kinds = int if self.name == "int" else (int, float)
+        if not isinstance(value, kinds) or not math.isfinite(value):
+            return False
+        default = self.default or 0
+        if self.name == "int":
+            return value >= min(1, default)
+        return value > 0 if default > 0 else value >= default
+
+
+@dataclass(frozen=True)
 class CheckVariables:
     """What a campaign must know about a check."""
 
@@ -66,6 +103,10 @@ class CheckVariables:
     within_block: frozenset[str] = frozenset()
     #: Whether its figure of merit may be compared between numbers of cores.
     comparable_across_cores: bool = False
+    #: Variable -> its type.
+    types: Mapping[str, VariableType] = field(default_factory=dict)
+    #: Features of ReFrame's environments, `+NAME`, of which any one is enough.
+    environs: tuple[str, ...] = ()
 
     @cached_property
     def settable(self) -> frozenset[str]:
@@ -142,6 +183,8 @@ def _read(answer: Mapping[str, Any]) -> dict[str, CheckVariables]:
             frozenset(each["variables"]),
             frozenset(each["within_block"]),
             bool(each["comparable_across_cores"]),
+            {key: VariableType(*kind) for key, kind in each["variables"].items()},
+            tuple(each["environs"]),
         )
         for name, each in answer.items()
     }
@@ -149,9 +192,8 @@ def _read(answer: Mapping[str, Any]) -> dict[str, CheckVariables]:
 
 def _cache_file() -> Path | None:
     """The cache file; None if others than the user can write to its folder."""
-    home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    folder = Path(home) / "nimc"
-    with suppress(OSError, RuntimeError):
+    with suppress(OSError, RuntimeError):  # RuntimeError: a user without a home
+        folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "nimc"
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         status = folder.lstat()
         if status.st_uid == os.geteuid() and not status.st_mode & 0o022:

@@ -10,10 +10,10 @@ from analysis.errors import InputError
 from analysis.sample import Level
 from campaigns.request import cases
 from campaigns.request.checks import CheckVariables
-from campaigns.request.marked_yaml import Marked, Place
 from campaigns.request.schema import SWEPT, Campaign, Entry
+from injection.machine.marked_yaml import Marked, Place
 from reframe_tests.crossing import ARM, FULL, RATE, level_text
-from reframe_tests.factors import check_level
+from reframe_tests.factors import FACTORS, check_level
 
 #: Line of the file, and the error.
 Fault = tuple[int, str]
@@ -63,6 +63,15 @@ def _set_faults(
                 f"{dotted((*place, 'set', name))}: {value!r} found; allowed: whole numbers from 0"
             )
             yield marked.line((*place, "set", name)), text
+        elif name != "warmups" and (wrong := _type_fault(check, name, value)):
+            yield _at(marked, (*place, "set", name), wrong)
+
+
+def _type_fault(check: CheckVariables, name: str, value: Level) -> str | None:
+    kind = check.types.get(name)
+    if kind is None or kind.accepts(value):
+        return None
+    return f"{value!r} found; allowed: {kind.allowed}"
 
 
 def _arm_faults(
@@ -112,6 +121,8 @@ def _factor_faults(
             if name == "nodes" and (type(level) is not int or level < 1):
                 text = f"{dotted(where)}: {level} found; allowed: whole numbers from 1"
                 yield marked.line((*where, index)), text
+            elif name not in FACTORS and (wrong := _type_fault(check, name, level)):
+                yield marked.line((*where, index)), f"{dotted(where)}: {wrong}"
         if name == "reserved_cores" and not check.comparable_across_cores:
             text = f"the figure of merit of '{entry.check}' cannot be compared between numbers of"
             yield _at(marked, where, f"{text} cores; allowed: another workload or factor")

@@ -11,13 +11,14 @@ from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
 from analysis.errors import InputError
-from campaigns.request import marked_yaml
+from analysis.escape import one_line
 from campaigns.request.checks import CheckVariables
 from campaigns.request.faults import Fault, dotted, faults_of, unknown
-from campaigns.request.marked_yaml import Marked, Place, one_line
 from campaigns.request.node_faults import node_faults
 from campaigns.request.schema import Campaign
+from injection.machine import marked_yaml
 from injection.machine.machine import Machine
+from injection.machine.marked_yaml import Marked, Place, show
 
 #: No more errors than this are listed.
 _MOST_FAULTS = 10
@@ -33,7 +34,7 @@ def load_campaign(
     marked = marked_yaml.load(path)
     if not isinstance(marked.data, dict):
         keys = ", ".join(Campaign.model_fields)
-        _refuse(path, [(1, f"{_show(marked.data)} found; a campaign is a mapping of {keys}")])
+        _refuse(path, [(1, f"{show(marked.data)} found; a campaign is a mapping of {keys}")])
     try:
         campaign = Campaign.model_validate(marked.data)
     except ValidationError as error:
@@ -74,7 +75,7 @@ def _fault(marked: Marked, error: ErrorDetails) -> Fault:
     elif error["type"] == "value_error":
         found = str(error["ctx"]["error"])
     else:
-        found = f"{_show(error['input'])} found"
+        found = f"{show(error['input'])} found"
     allowed = _field_at(place).description
     return marked.line(place), f"{dotted(place)}: {found}; allowed: {allowed}"
 
@@ -100,15 +101,3 @@ def _model_of(annotation: Any) -> type[BaseModel] | None:
 def _model_around(place: Place) -> type[BaseModel]:
     """The mapping that contains a key."""
     return _model_of(_field_at(place[:-1]).annotation) or Campaign
-
-
-def _show(value: Any) -> str:
-    """A value as its author wrote it, shortened."""
-    if isinstance(value, dict):
-        return "a mapping"
-    if isinstance(value, list):
-        return "a list"
-    if value is None:
-        return "nothing"
-    text = str(value).lower() if isinstance(value, bool) else repr(value)
-    return text if len(text) <= 60 else f"{text[:57]}..."

@@ -8,10 +8,10 @@ from analysis.errors import InputError
 from campaigns.request import cases
 from campaigns.request.checks import CheckVariables
 from campaigns.request.faults import Fault, dotted
-from campaigns.request.marked_yaml import Marked, Place
 from campaigns.request.nodes import nodes_taken
 from campaigns.request.schema import Campaign
 from injection.machine.machine import Machine
+from injection.machine.marked_yaml import Marked, Place
 
 
 def node_faults(

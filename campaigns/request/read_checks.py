@@ -30,9 +30,12 @@ def main(folder: Path) -> None:
             return
         if issubclass(check, NimcMixin):
             found[name] = {
-                "variables": sorted(_variables(check) - own),
+                "variables": {
+                    variable: _type(check, variable) for variable in sorted(_variables(check) - own)
+                },
                 "within_block": list(getattr(check, "within_block", ())),
                 "comparable_across_cores": bool(getattr(check, "comparable_across_cores", False)),
+                "environs": _environs(check),
             }
     print(json.dumps(found))
 
@@ -40,6 +43,23 @@ def main(folder: Path) -> None:
 def _variables(check: Any) -> set[str]:
     """Names of a class's variables, inherited ones included."""
     return set(check._rfm_var_space.vars)
+
+
+def _type(check: Any, name: str) -> tuple[str, float | None]:
+    """Fields of `checks.VariableType`."""
+    variable = check._rfm_var_space.vars[name]
+    types: Any = getattr(variable.field, "_types", ())
+    default = variable.default_value if variable.is_defined() else None
+    if not isinstance(default, int | float) or isinstance(default, bool):
+        default = None
+    return types[0].__name__ if len(types) == 1 else "", default
+
+
+def _environs(check: Any) -> list[str]:
+    """What it asks of an environment, itself or through the mixin."""
+    variable = check._rfm_var_space.vars["valid_prog_environs"]
+    named = variable.default_value if variable.is_defined() else None
+    return list(named or check.wanted_environs)
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from analysis.arms import arm_of
+from analysis.errors import InputError
 from campaigns.planning.plan import next_block
 from campaigns.request.schema import Pairs
 
@@ -35,13 +36,14 @@ class CaseState:
         """Complete pairs of the treatment with the fewest; each may lack others."""
         return min(sum(map(len, blocks)) for blocks in self.log_times.values())
 
-    def missing(self, asked: Pairs) -> int:
+    def missing(self, asked: Pairs, rejected_before: int = 0) -> int:
         """Pairs of the next block; 0 if the case is precise enough, or too many were rejected.
 
         As many pairs may be rejected as `pairs.cap` allows to be accepted, so a machine on which
-        every run is rejected ends with `too few pairs` instead of never.
+        every run is rejected ends with `too few pairs` instead of never. Those that were rejected
+        before this session do not count, so that the next one tries again.
         """
-        if self.rejected >= asked.most:
+        if self.rejected - rejected_before >= asked.most:
             return 0
         precise = self.pairs >= asked.floor and self._precise(asked)
         return next_block(self.pairs, asked, precise=precise)
@@ -71,7 +73,13 @@ def case_state(run: Path, case: str, treated: Sequence[str]) -> CaseState:
     from analysis.columns import read_samples
     from analysis.pairs import judged, log_times, pair_table
 
-    frame = judged(read_samples([file]).frame)
+    try:
+        frame = judged(read_samples([file]).frame)
+    except InputError as error:
+        raise InputError(
+            f"{error}; to continue this run, remove that line from the file; to start a new one,"
+            " give --fresh"
+        ) from error
     pairs = pair_table(frame)
     reasons = frame.filter(status="rejected")["reason"].drop_nulls()
     return CaseState(

@@ -39,6 +39,11 @@ def why_failed(status: int, logs: Path) -> str | None:
     return _line(f"ReFrame {how}: {_last_words(logs / 'reframe.log')}")
 
 
+def is_done(logs: Path) -> bool:
+    """Whether the conductor has finished the block, whatever ReFrame knows of it."""
+    return bool(_read(logs / "block.json").get("state") == "done")
+
+
 def _read(path: Path) -> dict[str, Any]:
     with suppress(OSError, ValueError):
         record = json.loads(path.read_text(encoding="utf-8"))

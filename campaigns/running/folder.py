@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import signal
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -13,11 +14,14 @@ from pathlib import Path
 from analysis.errors import InputError, MachineError
 from analysis.order import run_seed
 from analysis.run import RunHeader, load_header, save_header
+from analysis.trust import distrust
 from campaigns.running import jobs
 from campaigns.running.session import users_of
 
-#: How long processes of a killed campaign may take to end, seconds.
+#: How long processes of a killed campaign may take to end by themselves, and once they are killed,
+#: seconds.
 _LEFTOVERS_S = 60.0
+_KILLED_S = 10.0
 
 
 @dataclass
@@ -38,7 +42,9 @@ class RunFolder:
 def open_run(
     results: Path, header: RunHeader, *, fresh: bool = False, slurm: bool = False
 ) -> Iterator[RunFolder]:
-    """The latest unfinished run of the same digest in `results`; else, or if `fresh`, a new one.
+    """The latest run of the same digest in `results` if it is unfinished and not `fresh`.
+
+    Else a new one.
 
     Waits for processes that an earlier session left, and cancels its jobs if the machine uses
     `slurm`. Locked until the context ends. Raises InputError if another process has the lock,
@@ -65,11 +71,14 @@ def open_run(
 
 
 def find_unfinished(results: Path, digest: str) -> Path | None:
-    """The latest unfinished run of that digest."""
+    """The latest run of that digest, unless it is finished: `--fresh` gives up those before it."""
     found = [
-        (header.started_s, path) for path, header in _unfinished(results) if header.digest == digest
+        (header.started_s, path, header.finished_s)
+        for path, header in _runs(results)
+        if header.digest == digest
     ]
-    return max(found)[1] if found else None
+    _, path, finished_s = max(found, default=(0.0, None, None))
+    return None if finished_s else path
 
 
 def find_other(results: Path, header: RunHeader) -> Path | None:
@@ -77,18 +86,43 @@ def find_other(results: Path, header: RunHeader) -> Path | None:
     asked = (header.campaign, header.machine)
     found = [
         (each.started_s, path)
-        for path, each in _unfinished(results)
-        if (each.campaign, each.machine) == asked and each.digest != header.digest
+        for path, each in _runs(results)
+        if (each.campaign, each.machine) == asked
+        and each.digest != header.digest
+        and each.finished_s is None
     ]
     return max(found)[1] if found else None
 
 
-def _unfinished(results: Path) -> Iterator[tuple[Path, RunHeader]]:
-    for file in results.glob("*/run.json"):
+def foreign_runs(results: Path, header: RunHeader) -> list[str]:
+    """Runs named like one of that campaign and machine that another user may have planted.
+
+    A line each, with the reason.
+    """
+    named = f"{header.campaign}-{header.machine}-*"
+    found = ((path, _distrust(path)) for path in sorted(results.glob(named)))
+    return [f"{path} {why}" for path, why in found if why]
+
+
+def _runs(results: Path) -> Iterator[tuple[Path, RunHeader]]:
+    for path in results.glob("*"):
         with suppress(InputError, OSError):  # of another version, or not a run
-            header = load_header(file.parent)
-            if header.finished_s is None:
-                yield file.parent, header
+            if not _distrust(path):
+                yield path, load_header(path)
+
+
+def _distrust(run: Path) -> str | None:
+    """Why somebody else may have made a part of a run."""
+    samples = run / "samples"
+    parts = [run, *(run / name for name in ("run.json", "counters", "provenance", "logs"))]
+    missing = (FileNotFoundError, NotADirectoryError)
+    with suppress(*missing):
+        parts += [samples, *samples.iterdir()]
+    for part in parts:
+        with suppress(*missing):
+            if why := distrust(part):
+                return why if part == run else f"is not all your own: {part.name} {why}"
+    return None
 
 
 def _create(results: Path, name: str) -> Path:
@@ -107,7 +141,10 @@ def _create(results: Path, name: str) -> Path:
 @contextmanager
 def _locked(path: Path) -> Iterator[None]:
     try:
-        lock = (path / "lock").open("a+")
+        # Nobody else can open it, so a stranger cannot hold it.
+        handle = os.open(path / "lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+        lock = os.fdopen(handle, "r+")
+        os.fchmod(handle, 0o600)
     except OSError as error:
         raise MachineError(f"{path}/lock: {error.strerror}") from error
     with lock:
@@ -133,13 +170,26 @@ def _locked(path: Path) -> Iterator[None]:
 
 
 def _await_leftovers(path: Path) -> None:
-    """Wait until the last block of a killed campaign has ended, so that it disturbs no run."""
+    """Wait until the last block of a killed campaign has ended, so that it disturbs no run.
+
+    ReFrame does not end while it waits for a Slurm that is gone: then it is killed.
+    """
     until_s = time.monotonic() + _LEFTOVERS_S
     while left := users_of(path):
         if time.monotonic() > until_s:
+            for pid in left:
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+        if time.monotonic() > until_s + _KILLED_S:
             pids = " ".join(map(str, left))
             raise MachineError(f"{path}: processes of an earlier run do not end: {pids}")
         time.sleep(0.2)
+
+
+def require_folder(run: Path) -> None:
+    """Raise MachineError, which names it, if the folder of a run is gone."""
+    if not (run / "run.json").exists():
+        raise MachineError(f"{run}: this folder is gone: deleted, or not mounted any more")
 
 
 def _save(path: Path, header: RunHeader) -> None:

@@ -11,6 +11,8 @@ from analysis.errors import MachineError
 #: How long Slurm may take to answer, and jobs to end, seconds.
 _ANSWER_S = 60.0
 _END_S = 60.0
+#: Lists this user's jobs, a line `JOB FOLDER` each.
+SQUEUE = ("squeue", "--me", "--noheader", "--format=%A %Z")
 
 
 def working_in(folder: Path, squeue_output: str) -> list[str]:
@@ -42,7 +44,7 @@ def cancel(run: Path) -> list[str]:
 
 
 def _left(run: Path) -> list[str]:
-    return working_in(run, _ask("squeue", "--me", "--noheader", "--format=%A %Z"))
+    return working_in(run, _ask(*SQUEUE))
 
 
 def _ask(*command: str) -> str:

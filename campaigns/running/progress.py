@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
+from analysis.escape import visible
 from campaigns.text import duration
 
 #: How often a plain line is printed, seconds.
@@ -73,6 +74,9 @@ class Display(Protocol):
     def show(self, what: str, counter: RunCounter, now_s: float) -> None:
         """Show what is running, and its progress."""
 
+    def tell(self, text: str) -> None:
+        """Print a line that stays."""
+
     def close(self) -> None:
         """Remove what would be out of date."""
 
@@ -89,7 +93,11 @@ class PlainDisplay:
         if what == self._what and now_s < self._next_s:
             return
         self._what, self._next_s = what, now_s + _PLAIN_S
-        print(f"nimc: {_words(what, counter, now_s)}", file=sys.stderr, flush=True)
+        self.tell(_words(what, counter, now_s))
+
+    def tell(self, text: str) -> None:
+        """Print a line."""
+        print(f"nimc: {visible(text)}", file=sys.stderr, flush=True)
 
     def close(self) -> None:
         """Nothing to remove."""
@@ -104,7 +112,7 @@ class TerminalDisplay:
 
         # No refresh thread: waking ten times a second would disturb the measurement.
         self._progress = Progress(
-            TextColumn("{task.description}"),
+            TextColumn("{task.description}", markup=False),
             BarColumn(bar_width=24),
             console=Console(stderr=True),
             auto_refresh=False,
@@ -122,6 +130,10 @@ class TerminalDisplay:
             total=counter.block_runs,
             refresh=True,
         )
+
+    def tell(self, text: str) -> None:
+        """Print a line above the bar."""
+        self._progress.console.print(f"nimc: {visible(text)}", markup=False, highlight=False)
 
     def close(self) -> None:
         """Remove the bar and restore the cursor."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from analysis.errors import MachineError
@@ -13,10 +14,12 @@ from campaigns.request.cases import treatments
 from campaigns.request.schema import Campaign, Entry
 from campaigns.running import jobs
 from campaigns.running.case_state import CaseState, case_state
-from campaigns.running.failure import why_failed
-from campaigns.running.interrupts import Interrupts, Stopped
+from campaigns.running.failure import is_done, why_failed
+from campaigns.running.folder import require_folder
+from campaigns.running.interrupts import Interrupts
 from campaigns.running.progress import Display, NewSamples, RunCounter, clock_s
 from campaigns.running.session import run_session
+from campaigns.running.slurm_watch import SilentError, SlurmWatch
 from injection import processes
 from reframe_tests.crossing import Crossed
 
@@ -46,6 +49,11 @@ class CampaignRunner:
     seed: int
     interrupts: Interrupts
     display: Display
+
+    @cached_property
+    def slurm(self) -> SlurmWatch | None:
+        """None where Slurm does not run the jobs."""
+        return SlurmWatch(self.run, self.display.tell) if self.site.slurm else None
 
     def run_all(self) -> list[Failure]:
         """Measure every case; a failure of one does not stop the others.
@@ -78,7 +86,8 @@ class CampaignRunner:
 
     def _run_case(self, entry: Entry, later_s: float) -> Failure | None:
         now = self._state(entry)
-        while pairs := now.missing(self.campaign.pairs):
+        rejected_before = now.rejected
+        while pairs := now.missing(self.campaign.pairs, rejected_before):
             reason = self._run_block(entry, now.next_block, pairs, later_s)
             before, now = now, self._state(entry)
             if reason is None and (now.pairs, now.rejected) == (before.pairs, before.rejected):
@@ -90,7 +99,8 @@ class CampaignRunner:
             if reason:
                 return Failure(entry.name, reason)
         if not now.pairs:
-            return Failure(entry.name, f"no pair was accepted: {now.last_reason}")
+            why = f"no pair was accepted: {now.last_reason}; 'nimc run' again makes as many more"
+            return Failure(entry.name, why)
         return None
 
     def _run_block(self, entry: Entry, block: int, pairs: int, later_s: float) -> str | None:
@@ -116,22 +126,33 @@ class CampaignRunner:
             for sample in samples.new():
                 counter.add(sample, now_s)
             self.display.show(f"{entry.name}, block {block}", counter, now_s)
+            if self.slurm:
+                self.slurm.look(now_s, finished=is_done(logs))
 
         tick()
         log = logs / "reframe.log"
+        status = None
         try:
             status = run_session([self.reframe, *arguments], self.run, log, self.interrupts, tick)
-        except Stopped:
-            self._end_jobs()
-            raise
-        if status < 0:
-            self._end_jobs()
+        except SilentError as error:
+            if not is_done(logs):
+                raise
+            self.display.tell(f"{error}; the block was done")
+            return None
+        finally:
+            if status != 0:
+                self._end_jobs()
+        require_folder(self.run)
         return why_failed(status, logs)
 
     def _end_jobs(self) -> None:
-        """Cancel jobs: a killed ReFrame could not."""
-        if self.site.slurm:
-            jobs.cancel(self.run)
+        """Cancel jobs that ReFrame may have left, or say that this is not possible."""
+        if self.slurm:
+            try:
+                jobs.cancel(self.run)
+            except MachineError as error:
+                ids = " ".join(self.slurm.jobs) or "JOB (squeue --me lists them)"
+                self.display.tell(f"{error}; jobs of this run may go on: scancel {ids}")
 
     def _state(self, entry: Entry) -> CaseState:
         treated = [each.name for each in self._treatments(entry) if each.baseline is not None]

@@ -71,7 +71,8 @@ def run_session(
             interrupts.wait(_TICK_S)
             if interrupts.signum is not None:
                 _end(child, interrupts)
-            tick()
+            else:
+                tick()
     finally:
         if child.poll() is None:
             child.kill()
@@ -103,12 +104,14 @@ def _end(child: subprocess.Popen[bytes], interrupts: Interrupts) -> None:
 
 
 def users_of(run: Path) -> list[int]:
-    """Processes on this host that a run has started and that still exist."""
+    """This user's processes on this host that a run has started and that still exist."""
     mark = f"{RUN_VARIABLE}={run}".encode()
     found = []
     for entry in os.listdir("/proc"):
         if entry.isdigit() and int(entry) != os.getpid():
             with suppress(OSError):
+                if os.stat(f"/proc/{entry}").st_uid != os.geteuid():
+                    continue  # anyone can name a run in the environment of their own process
                 if mark in Path(f"/proc/{entry}/environ").read_bytes().split(b"\0"):
                     found.append(int(entry))
     return found

@@ -3,28 +3,47 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
-import yaml
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from analysis import units
 from analysis.checkout import ROOT
 from analysis.errors import InputError
-from injection.machine import devices, host
+from analysis.trust import require_own
+from injection.machine import devices, host, site_faults
+from injection.machine.marked_yaml import show
 from injection.plan import Demand, OriginPolicy, ShortWrites
 
 #: The smallest message that counts as reaching DRAM, bytes.
 _LEAST_DRAM_B = 64 * 2**20
 #: Quantities that the file gives with their units.
-_Size = Annotated[int, BeforeValidator(lambda text: units.size_b(str(text), "size"))]
-_Rate = Annotated[float, BeforeValidator(lambda text: units.rate_b_s(str(text), "rate"))]
-_Duration = Annotated[float, BeforeValidator(lambda text: units.duration_s(str(text), "time"))]
+_Size = Annotated[int, BeforeValidator(lambda text: _quantity(units.size_b, text))]
+_Rate = Annotated[float, BeforeValidator(lambda text: _quantity(units.rate_b_s, text))]
+_Duration = Annotated[float, BeforeValidator(lambda text: _quantity(units.duration_s, text))]
+
+
+def _quantity(read: Callable[[str, str], float], text: object) -> float:
+    try:
+        return read(str(text), "value")
+    except InputError as error:
+        raise ValueError(str(error).removeprefix("value: ")) from None
+
+
+def _word(text: str) -> str:
+    if not text.isprintable() or len(text.split()) != 1 or text != text.strip():
+        raise ValueError(f"{show(text)} found; allowed: a word without blanks")
+    return text
+
+
+#: A name that becomes a word of a job script or of a command line.
+_Word = Annotated[str, AfterValidator(_word)]
 
 
 class _Record(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 
 
 class Origins(_Record):
@@ -36,8 +55,8 @@ class Origins(_Record):
     #: Cores of the target that the origin takes, if both share a host.
     cores: Annotated[int, Field(ge=1)] = 1
     #: Slurm partition and reservation of the origin nodes.
-    partition: str | None = None
-    reservation: str | None = None
+    partition: _Word | None = None
+    reservation: _Word | None = None
     #: More sbatch options for the component of the origins, such as `--constraint=hdr`.
     access: list[Annotated[str, Field(pattern=r"^-\S+$")]] = []
 
@@ -96,9 +115,9 @@ class Machine(_Record):
     #: Injector of the `on` arm unless a campaign names one.
     injector: Literal["perftest", "ucx"]
     #: RDMA device or network interface of the writers.
-    device: str | None = None
+    device: _Word | None = None
     #: Network interface that the agents use, on every node.
-    interface: str | None = None
+    interface: _Word | None = None
     nic: Nic | None = None
     proof: Proof = Proof()
     #: Caveats of every figure from this machine; copied to each sample.
@@ -108,7 +127,7 @@ class Machine(_Record):
     references: dict[str, Annotated[float, Field(gt=0)]] = {}
     reference_tolerance: Annotated[float, Field(gt=0)] = 0.1
     #: ReFrame partition of a campaign's targets; None: the first that can run a check.
-    partition: str | None = None
+    partition: _Word | None = None
     #: Nodes that jobs may use, origins included; None if the file does not say.
     nodes: Annotated[int, Field(ge=1)] | None = None
     #: Mean time to interrupt of one node, seconds; five years in Groves, Grant and Arnold (2016).
@@ -117,7 +136,8 @@ class Machine(_Record):
     memory_share: Annotated[float, Field(gt=0, le=1)] = 0.5
     #: None: detected on this host.
     facts: Facts | None = None
-    #: Path of a file whose keys override this file's, if it exists; may contain `$NAME`.
+    #: Path of a file whose keys override this file's, if it exists; may contain `$NAME`. It and its
+    #: folder must be the user's own, or root's.
     include: str | None = None
 
     def with_origins(self, nodes: int) -> Machine:
@@ -229,29 +249,22 @@ def known_machines(root: Path = ROOT) -> list[str]:
 
 def load(name: str, root: Path = ROOT) -> Machine:
     """The machine of that name; raises InputError if its file is missing or invalid."""
-    path = root / "site" / f"{name}.yaml"
-    if not path.is_file():
+    if name not in known_machines(root):
         known = ", ".join(known_machines(root)) or "none"
         raise InputError(f"machine {name!r}: site/{name}.yaml not found; known machines: {known}")
-    record = _read(path)
-    extra = Path(os.path.expandvars(str(record.get("include") or "")))
-    if extra.is_file():
-        record |= _read(extra)
+    path = root / "site" / f"{name}.yaml"
+    files = [site_faults.read(path)]
+    if included := files[0].data.get("include"):
+        extra = path.parent / os.path.expandvars(str(included))
+        for part in (extra.parent, extra):
+            require_own(part, f"{path}: include", or_root=True)
+        if extra.exists():
+            files.append(site_faults.read(extra))
     try:
-        return Machine.model_validate(record)
-    except InputError as error:
-        raise InputError(f"{path}: {error}") from None
+        machine = Machine.model_validate({**files[0].data, **files[-1].data})
     except ValidationError as error:
-        first = error.errors()[0]
-        field = ".".join(str(part) for part in first["loc"]) or "the file"
-        raise InputError(f"{path}: {field}: {first['msg']}") from None
-
-
-def _read(path: Path) -> dict[str, Any]:
-    try:
-        record = yaml.safe_load(path.read_text())
-    except yaml.YAMLError as error:
-        raise InputError(f"{path}: {' '.join(str(error).split())}") from None
-    if not isinstance(record, dict):
-        raise InputError(f"{path}: invalid content; allowed: a mapping of keys to values")
-    return record
+        raise InputError(site_faults.first(files, error, Machine)) from None
+    if machine.name != name:
+        at = site_faults.where(files, ("name",))
+        raise InputError(f"{at}: name: {show(machine.name)} found; allowed: the file's, {name!r}")
+    return machine

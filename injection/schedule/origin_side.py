@@ -83,7 +83,10 @@ async def stand_by(
             return f"{command[0]}: {error.strerror}"
         try:
             while not waited and process.returncode is None:
-                if waited := processes.listens(writer.port):
+                whose = processes.listener(writer.port, process.pid)
+                if whose == "other":
+                    return processes.TAKEN.format(port=writer.port)
+                if waited := whose == "own":
                     listening()
                 else:
                     await asyncio.sleep(_RETRY_S)

@@ -1,11 +1,19 @@
 #!/bin/sh
-# Creates MariaDB's tables and becomes the server, in the controller's container. The tables are in
-# the container's memory, so no disk is waited for, and they disappear with the cluster.
-# usage: database.sh SOCKET
+# Creates MariaDB's tables and becomes the server, in the controller's container. All its files are
+# in the container's memory, so no disk is waited for, and they disappear with the cluster. Its root
+# is let in only as root of this host, and statements can neither read nor write the host's files.
+# usage: database.sh SOCKET USER
 set -eu
 
-socket=$1 data=/dev/shm/mariadb
-set -- --no-defaults --user=root --datadir=$data --innodb-log-file-size=16M
-mariadb-install-db "$@" --auth-root-authentication-method=normal --skip-test-db
-exec mariadbd "$@" --socket="$socket" --skip-networking \
+socket=$1 user=$2
+home=$(dirname "$socket")
+mkdir -m 700 "$home" "$home/data" "$home/tmp" "$home/files"
+chown -R "$user" "$home"
+export TMPDIR="$home/tmp"
+set -- --no-defaults --user="$user" --datadir="$home/data" --tmpdir="$home/tmp" \
+    --innodb-log-file-size=16M
+mariadb-install-db "$@" --auth-root-authentication-method=socket --auth-root-socket-user=root \
+    --skip-test-db
+exec mariadbd "$@" --socket="$socket" --skip-networking --secure-file-priv="$home/files" \
+    --local-infile=0 --symbolic-links=0 \
     --innodb-buffer-pool-size=64M --innodb-lock-wait-timeout=900

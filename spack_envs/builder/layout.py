@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import dataclass
 from pathlib import Path
+
+from analysis.errors import InputError
 
 
 @dataclass(frozen=True)
@@ -54,10 +57,17 @@ def default_root() -> Path:
     """`NIMC_SPACK_DIR`, else a folder in the user's cache."""
     if os.environ.get("NIMC_SPACK_DIR"):
         return Path(os.environ["NIMC_SPACK_DIR"])
-    cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    try:
+        cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    except RuntimeError:
+        raise InputError(
+            "NIMC_SPACK_DIR: not set, and this user has no home; allowed: a folder for Spack"
+        ) from None
     return Path(cache) / "nimc" / "spack"
 
 
 def layout(machine: str, root: Path | None = None) -> SpackLayout:
-    """The layout of a machine's Spack."""
+    """The layout of a machine's Spack. Raises InputError for a name that is a path."""
+    if not re.fullmatch(r"\w[\w.+-]*", machine):
+        raise InputError(f"--machine: {machine!r} found; allowed: letters, digits and ._+-")
     return SpackLayout((root or default_root()).resolve() / machine, machine)

@@ -3,6 +3,7 @@
 import os
 import signal
 import time
+from pathlib import Path
 
 import pytest
 
@@ -192,6 +193,26 @@ def test_the_lead_in_is_the_time_between_two_applications(block):
     ends = [sample["start_s"] + sample["elapsed_s"] for sample in samples]
     gaps = [sample["start_s"] - end for sample, end in zip(later, ends, strict=False)]
     assert [sample["lead_in_s"] for sample in later] == pytest.approx(gaps, abs=1e-6)
+
+
+@pytest.mark.parametrize("whose", ["agent", "launcher"])
+def test_a_killed_agent_is_not_told_as_a_failed_node(block, whose):
+    """The launcher is a shell here; srun is one on a cluster."""
+    launcher = ["sh", "-c", '"$@"; exit $?', "sh"]
+    running = block(pairs=5, agent_launcher=launcher)
+    running.wait_until(running.samples)
+    commands = {pid: Path(f"/proc/{pid}/cmdline").read_text() for pid in running.processes()}
+    is_agent = {pid: "injection.agent" in text for pid, text in commands.items()}
+    shell = next(pid for pid, text in commands.items() if is_agent[pid] and text.startswith("sh"))
+    agent = next(pid for pid in commands if is_agent[pid] and pid != shell)
+    os.kill(agent if whose == "agent" else shell, signal.SIGKILL)
+    if whose == "launcher":  # srun's end ends its tasks
+        os.kill(agent, signal.SIGKILL)
+    assert running.finish() == 3
+    state = running.state()
+    assert state["state"] == "agent_failed"
+    assert "is gone: the connection closed" in state["reason"]
+    assert ("their launcher was killed by SIGKILL" in state["reason"]) == (whose == "launcher")
 
 
 def test_a_failing_application_is_repeated_as_often_as_allowed(block):

@@ -7,7 +7,7 @@ import pytest
 
 from analysis.errors import InputError
 from campaigns.commands.doctor import text
-from campaigns.host import doctor, perf_event, probes, programs
+from campaigns.host import doctor, perf_event, probes, programs, settings
 from campaigns.host.probes import Finding
 from injection.injectors import INJECTORS
 from injection.machine.machine import Machine
@@ -160,7 +160,7 @@ def test_slurm_that_is_used_must_answer(fake, root, ping, sacct, state, expected
 def test_slurm_is_asked_as_the_machines_configuration_says(root):
     config = root / "configs/box.py"
     config.write_text("import os\nos.environ['SLURM_CONF'] = '/somewhere/slurm.conf'\n" + CONFIG)
-    assert programs.settings_of(config).environment["SLURM_CONF"] == "/somewhere/slurm.conf"
+    assert settings.settings_of(config).environment["SLURM_CONF"] == "/somewhere/slurm.conf"
 
 
 def test_a_compiler_without_openmp_is_missing(fake, monkeypatch):
@@ -264,3 +264,14 @@ def test_targets_that_others_may_share_are_reported():
     assert (found.state, found.needed) == ("limited", False)
     assert found.detail.startswith("a, c: access has no --exclusive")
     assert probes.sharing(partitions[1::2]) == []
+
+
+def test_an_environment_without_the_feature_of_a_check_is_told(root):
+    (root / "reframe_tests").symlink_to(ROOT / "reframe_tests")
+    diagnosis = doctor.examine("box", root)
+    assert state_of(diagnosis, "environments") == "missing"
+    assert "environments" in diagnosis.why
+    config = CONFIG.replace('{"name": "e"}', '{"name": "e", "features": ["spack"]}')
+    (root / "configs" / "box.py").write_text(config)
+    diagnosis = doctor.examine("box", root)
+    assert state_of(diagnosis, "environments") == "limited"  # STREAM needs wheels

@@ -66,8 +66,17 @@ def test_a_folder_of_someone_else_is_never_taken(
 ) -> None:
     state.claim(tmp_path / "s")
     monkeypatch.setattr(os, "geteuid", lambda: tmp_path.stat().st_uid + 1)
-    with pytest.raises(InputError, match="another user's folder"):
+    with pytest.raises(InputError, match=r"^--state: .*/s belongs to "):
         state.claim(tmp_path / "s")
+    with pytest.raises(InputError, match=r"^--state: .*/s belongs to "):
+        ClusterLayout.of(tmp_path / "s")
+
+
+def test_a_link_to_a_folder_is_not_followed(tmp_path: Path) -> None:
+    state.claim(tmp_path / "s")
+    (tmp_path / "link").symlink_to("s")
+    with pytest.raises(InputError, match=r"^--state: .*/link is a symbolic link"):
+        ClusterLayout.of(tmp_path / "link")
 
 
 def test_a_claimed_folder_may_be_claimed_again(tmp_path: Path) -> None:

@@ -9,8 +9,10 @@ import pytest
 from click.testing import CliRunner
 
 from analysis.checkout import ROOT
+from analysis.errors import InputError
 from campaigns.commands.plan import command as plan_command
-from campaigns.planning.partitions import target_partitions, time_limit_s, use_slurm
+from campaigns.host.settings import target_partitions, unsupported
+from campaigns.planning.partitions import time_limit_s, use_slurm
 from campaigns.planning.prepare import prepare
 
 PARTITIONS = [
@@ -19,8 +21,8 @@ PARTITIONS = [
 ]
 CONFIG = """
 site_configuration = {"systems": [{"name": "box", "partitions": [
-    {"name": "p", "scheduler": "slurm", "time_limit": "2h"},
-]}]}
+    {"name": "p", "scheduler": "slurm", "time_limit": "2h", "environs": ["e"]},
+]}], "environments": [{"name": "e", "features": ["wheels"]}]}
 """
 SITE = "name: box\ndescription: a box\norigins: {policy: same_host}\ninjector: ucx\n"
 
@@ -41,12 +43,48 @@ def test_a_named_partition_is_asked_else_the_strictest() -> None:
     assert time_limit_s([]) is None
 
 
+def checkout(folder: Path, config: str = CONFIG, site: str = SITE) -> Path:
+    """A checkout with a machine `box`."""
+    (folder / "reframe_tests").symlink_to(ROOT / "reframe_tests")
+    for name, text in (("configs/box.py", config), ("site/box.yaml", site)):
+        (folder / name).parent.mkdir()
+        (folder / name).write_text(text)
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("config", "site", "expected"),
+    [
+        ("site_configuration = {", SITE, r"box.py: cannot be read: SyntaxError: '{' was never cl"),
+        ("x = 1", SITE, r"box.py: cannot be read: KeyError: 'site_configuration'"),
+        (CONFIG, SITE + "partition: nope\n", r"^site/box.yaml: partition: 'nope' found; .*: p$"),
+        (
+            CONFIG.replace("wheels", "modules"),
+            SITE,
+            r"box.py: environs: none of partition p has a feature that 'stream' needs; .*: wheels$",
+        ),
+    ],
+)
+def test_a_configuration_that_cannot_run_the_campaign_is_refused(
+    tmp_path: Path, config: str, site: str, expected: str
+) -> None:
+    """`plan` gave 0, and `run` ended with 'no run was made'."""
+    (tmp_path / "c.yaml").write_text(
+        "name: c\nworkloads: [{check: stream, expect: 1s}]\narms: [off, on]\npairs: {floor: 6}\n"
+    )
+    with pytest.raises(InputError, match=expected):
+        prepare(tmp_path / "c.yaml", "box", checkout(tmp_path, config, site))
+
+
+def test_one_feature_is_enough_and_other_conditions_are_not_judged() -> None:
+    environs = [{"name": "e", "features": ["spack"]}, {"name": "f", "features": ["wheels"]}]
+    partitions = [{"name": "p", "environs": ["e"]}]
+    needs = {"a": ["+wheels"], "b": ["+wheels", "+spack"], "c": ["gnu"], "d": ["-spack"]}
+    assert unsupported(needs, partitions, environs) == ["a"]
+
+
 def test_slurm_drives_a_shared_host_where_its_configuration_says_so(tmp_path: Path) -> None:
-    (tmp_path / "reframe_tests").symlink_to(ROOT / "reframe_tests")
-    for name, text in (("configs/box.py", CONFIG), ("site/box.yaml", SITE)):
-        (tmp_path / name).parent.mkdir()
-        (tmp_path / name).write_text(text)
-    site = prepare(ROOT / "campaigns/quick.yaml", "box", tmp_path).site
+    site = prepare(ROOT / "campaigns/quick.yaml", "box", checkout(tmp_path)).site
     assert (site.slurm, site.time_limit_s, site.origin_nodes) == (True, 7200, 0)
     here = prepare(ROOT / "campaigns/quick.yaml", "localhost").site
     assert not here.slurm

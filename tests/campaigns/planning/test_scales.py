@@ -164,8 +164,8 @@ def test_the_campaigns_that_come_along_can_be_planned(name: str) -> None:
         ),
         ("lammps_scaling", "stream", "arms: 'stream' has no arm 'daly'"),
         ("write: 1s", "draw: any", "c.yaml:7: workloads[0].set: draw: 'any'; allowed: sweep"),
-        ("write: 1s", "link_share: x", "link_share: 'x' found; allowed: a number"),
-        ("write: 1s", "messages: 1.5", "messages: 1.5 found; allowed: a whole number"),
+        ("write: 1s", "link_share: x", "link_share: 'x' found; allowed: numbers above 0"),
+        ("write: 1s", "messages: 1.5", "messages: 1.5 found; allowed: whole numbers from 0"),
         ("worst: 2.0", "worst: 0.5", "simulate.worst: 0.5 found; allowed: a number from 1"),
     ],
 )

@@ -15,7 +15,7 @@ import reframe as rfm
 from analysis.checkout import ROOT
 from analysis.errors import MachineError
 from campaigns.request import checks
-from campaigns.request.checks import CheckVariables, checks_in
+from campaigns.request.checks import CheckVariables, VariableType, checks_in
 from campaigns.request.schema import WARMUPS
 from reframe_tests.mixin import NimcMixin
 
@@ -78,7 +78,12 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
 
     def ask(folder: Path) -> dict[str, Any]:
         found.append(folder)
-        each = {"variables": ["steps", "rate"], "within_block": [], "comparable_across_cores": True}
+        each = {
+            "variables": {"steps": ["int", 100], "rate": ["str", None]},
+            "within_block": [],
+            "comparable_across_cores": True,
+            "environs": ["+wheels"],
+        }
         return {"melt": each}
 
     monkeypatch.setattr(checks, "_ask", ask)
@@ -120,6 +125,9 @@ def test_variables_are_inherited(tmp_path: Path) -> None:
     assert found["heir"].changes_within("own")
     assert not found["heir"].changes_within("inherited")
     assert found["heir"].changes_within("rate")
+    assert found["heir"].types["inherited"] == VariableType("int", 1)
+    assert found["heir"].types["own"] == VariableType("str")
+    assert found["heir"].environs == ("+wheels",)  # of the mixin
 
 
 @pytest.mark.parametrize(
@@ -143,7 +151,10 @@ def test_reframe_is_asked_once_until_a_check_changes(
     tmp_path: Path, cache: Path, asked: list[Path]
 ) -> None:
     made = folder(tmp_path, melt="x = 1\n")
-    expected = {"melt": CheckVariables(frozenset({"steps", "rate"}), frozenset(), True)}
+    types = {"steps": VariableType("int", 100), "rate": VariableType("str")}
+    expected = {
+        "melt": CheckVariables(frozenset(types), frozenset(), True, types, ("+wheels",)),
+    }
     assert checks_in(made) == expected
     assert checks_in(made) == expected
     checks._known.cache_clear()  # as another process would
@@ -207,3 +218,33 @@ def test_a_reader_that_does_not_answer_is_reported_in_one_line(
     monkeypatch.setattr(subprocess, "run", late)
     with pytest.raises(MachineError, match="the checks cannot be read: "):
         checks_in(folder(tmp_path, melt="x = 1\n"))
+
+
+@pytest.mark.parametrize(
+    ("kind", "accepted", "refused", "allowed"),
+    [
+        (("int", 10), [1, 7], [0, -1, 1.0, "abc", "7", True], "whole numbers from 1"),
+        (("int", 0), [0, 7], [-1], "whole numbers from 0"),
+        (("int", -1), [-1, 0], [-2], "whole numbers from -1"),
+        (("float", 4.0), [1, 0.5], [0, -0.5, "abc", True, float("inf")], "numbers above 0"),
+        (("float", 0.0), [0, 0.5], [-0.5], "numbers from 0"),
+        (("bool", None), [True, False], [1, "true"], "true, false"),
+        (("str", None), ["x", 1], [True], "text"),
+        (("tuple", None), ["1,2", 3], [], "anything"),
+    ],
+)
+def test_values_by_the_type_and_the_range_of_a_variable(
+    kind: tuple[str, float | None], accepted: list[Any], refused: list[Any], allowed: str
+) -> None:
+    variable = VariableType(*kind)
+    assert [variable.accepts(value) for value in accepted] == [True] * len(accepted)
+    assert [variable.accepts(value) for value in refused] == [False] * len(refused)
+    assert variable.allowed == allowed
+
+
+def test_every_default_of_a_check_is_accepted() -> None:
+    for name, check in checks_in(ROOT / "reframe_tests").items():
+        for variable, kind in check.types.items():
+            if kind.default is not None:
+                value = int(kind.default) if kind.name == "int" else kind.default
+                assert kind.accepts(value), f"{name}.{variable}"

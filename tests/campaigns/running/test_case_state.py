@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from analysis.errors import InputError
 from campaigns.request.schema import Pairs
 from campaigns.running.case_state import CaseState, case_state
 from injection.store import Store
@@ -62,6 +63,21 @@ def test_a_case_ends_when_as_many_pairs_are_lost_as_may_count() -> None:
     asked = Pairs(floor=6)
     assert CaseState({"on": [narrow(4)]}, next_block=1, rejected=5).missing(asked) == 2
     assert CaseState({"on": [narrow(4)]}, next_block=1, rejected=6).missing(asked) == 0
+
+
+def test_the_next_session_may_reject_as_many_again() -> None:
+    asked = Pairs(floor=6)
+    assert CaseState({"on": []}, next_block=1, rejected=6).missing(asked, 6) == 6
+    assert CaseState({"on": []}, next_block=1, rejected=11).missing(asked, 6) == 6
+    assert CaseState({"on": []}, next_block=1, rejected=12).missing(asked, 6) == 0
+
+
+def test_a_line_that_is_no_sample_is_named_with_the_way_out(tmp_path: Path) -> None:
+    write(tmp_path, 0, [(0, arm) for arm in ARMS])
+    file = tmp_path / "samples/stream.jsonl"
+    file.write_text(file.read_text() + "garbage\n")
+    with pytest.raises(InputError, match=r"stream.jsonl:4: .*remove that line .* --fresh$"):
+        case_state(tmp_path, "stream", TREATED)
 
 
 def narrow(n: int) -> NDArray[np.float64]:

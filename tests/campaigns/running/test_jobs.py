@@ -4,15 +4,26 @@ from __future__ import annotations
 
 import signal
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from analysis.errors import MachineError
 from campaigns.planning.plan import Site
 from campaigns.request.schema import Campaign
-from campaigns.running import jobs, runner
+from campaigns.running import jobs, runner, slurm_watch
 from campaigns.running.interrupts import Interrupts, Stopped
-from campaigns.running.progress import display
+from campaigns.running.progress import PlainDisplay, display
 from campaigns.running.runner import CampaignRunner
+
+CAMPAIGN = Campaign.model_validate(
+    {
+        "name": "c",
+        "workloads": [{"check": "stream", "expect": "1s"}],
+        "arms": ["off", "on"],
+        "pairs": {"floor": 6},
+    }
+)
 
 
 def test_a_run_is_found_behind_a_link(tmp_path: Path) -> None:
@@ -33,23 +44,46 @@ def test_what_a_dead_reframe_left_is_ended_also_where_nodes_are_shared(
         return -signal.SIGKILL
 
     cancelled: list[Path] = []
+    monkeypatch.setattr(slurm_watch, "_ASKED", {})
     monkeypatch.setattr(runner, "run_session", session)
     monkeypatch.setattr(jobs, "cancel", cancelled.append)
-    campaign = Campaign.model_validate(
-        {
-            "name": "c",
-            "workloads": [{"check": "stream", "expect": "1s"}],
-            "arms": ["off", "on"],
-            "pairs": {"floor": 6},
-        }
-    )
     (tmp_path / "samples").mkdir()
+    (tmp_path / "run.json").touch()
     site = Site("m", Path("c.py"), Path("checks"), origin_nodes=0, slurm=slurm)
     with Interrupts() as interrupts:
-        work = CampaignRunner(campaign, site, tmp_path, "reframe", 1, interrupts, display())
+        work = CampaignRunner(CAMPAIGN, site, tmp_path, "reframe", 1, interrupts, display())
         if how == "stopped":
             with pytest.raises(Stopped):
                 work.run_all()
         else:
             assert "SIGKILL" in work.run_all()[0].reason
     assert cancelled == [tmp_path] * ended
+
+
+def test_a_signal_is_obeyed_though_slurm_is_away_and_jobs_are_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def session(*given: Any) -> int:
+        given[-1]()  # its tick, in which Slurm answers for the last time
+        (probe,) = work.slurm._probes  # type: ignore[union-attr]
+        assert probe.running
+        probe.running.wait(10)
+        given[-1]()
+        raise Stopped(signal.SIGINT)
+
+    def cancel(_: Path) -> None:
+        raise MachineError("squeue: Unable to contact slurm controller")
+
+    squeue = ("echo", f"7 {tmp_path}/logs")
+    monkeypatch.setattr(jobs, "SQUEUE", squeue)
+    monkeypatch.setattr(slurm_watch, "_ASKED", {"slurmctld": squeue})
+    monkeypatch.setattr(runner, "run_session", session)
+    monkeypatch.setattr(jobs, "cancel", cancel)
+    site = Site("m", Path("c.py"), Path("checks"), origin_nodes=0, slurm=True)
+    with Interrupts() as interrupts:
+        work = CampaignRunner(CAMPAIGN, site, tmp_path, "reframe", 1, interrupts, PlainDisplay())
+        with pytest.raises(Stopped):
+            work.run_all()
+    assert capsys.readouterr().err.splitlines()[-1] == (
+        "nimc: squeue: Unable to contact slurm controller; jobs of this run may go on: scancel 7"
+    )

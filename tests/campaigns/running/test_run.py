@@ -136,7 +136,28 @@ def test_the_conductors_reason_is_reported(nimc: Nimc) -> None:
 def test_rejected_runs_never_end_in_a_loop(nimc: Nimc) -> None:
     status, _, err = nimc.run(fake="reject")
     assert status == 3
-    assert "stream: no pair was accepted: writer 0 wrote at 3%" in err
+    assert "stream: no pair was accepted: writer 0 wrote at 3%; 'nimc run' again makes" in err
+    # The next session tries as often again, and goes on where writers reach their rate.
+    rejected = len(nimc.samples("stream"))
+    status, _, err = nimc.run(fake="reject")
+    assert status == 3
+    assert len(nimc.samples("stream")) == 2 * rejected
+    status, _, err = nimc.run()
+    assert status == 0, err
+    assert nimc.complete_pairs("stream") == 6
+
+
+def test_a_garbage_line_ends_a_run_and_a_fresh_one_replaces_it(nimc: Nimc) -> None:
+    assert nimc.run(fake="torn")[0] == 3
+    file = nimc.the_run() / "samples/stream.jsonl"
+    good = file.read_bytes().rpartition(b"\n")[0] + b"\n"
+    file.write_bytes(good + b"garbage\n")
+    status, _, err = nimc.run()
+    assert status == 2
+    assert "remove that line from the file; to start a new one, give --fresh" in err
+    assert nimc.run("--fresh")[0] == 0
+    status, _, err = nimc.run(fake="none")  # the broken run is given up: a third one starts
+    assert "nimc: starts " in err
 
 
 def test_a_session_that_runs_nothing_is_a_failure(nimc: Nimc) -> None:
@@ -203,6 +224,18 @@ def test_a_signal_leaves_no_process_and_says_how_to_resume(
     assert err.endswith("nimc run small.yaml --machine localhost --results results\n")
     assert users_of(nimc.the_run()) == []
     assert children_of_nobody(nimc) == []
+
+
+def test_a_run_whose_folder_is_gone_is_named(nimc: Nimc, wait_until: Wait) -> None:
+    process = nimc.start(fake="slow")
+    wait_until(lambda: nimc.results.exists() and len(list(nimc.results.glob("*/samples/*"))) > 0)
+    run = nimc.the_run()
+    nimc.results.rename(nimc.folder / "unmounted")
+    _, err = process.communicate(timeout=120)
+    assert process.returncode == 3
+    assert err.splitlines()[-1] == (
+        f"nimc: {run}: this folder is gone: deleted, or not mounted any more"
+    )
 
 
 def test_a_second_signal_ends_even_what_does_not_listen(nimc: Nimc, wait_until: Wait) -> None:

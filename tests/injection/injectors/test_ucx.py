@@ -170,7 +170,7 @@ def test_a_suspended_target_uses_no_cpu_and_the_rows_go_on(name):
 
         target = start(injector.target_command(asked))
         until = time.monotonic() + 20
-        while not processes.listens(asked.port):
+        while processes.listener(asked.port, target.pid) != "own":
             assert time.monotonic() < until, "the passive side does not listen"
             time.sleep(0.02)
         parser = injector.parser(asked)

@@ -42,23 +42,85 @@ def test_an_included_file_takes_the_place_of_keys_where_it_exists(tmp_path, monk
     assert machine.load("box", root).injector == "ucx"
 
 
+def test_an_included_file_that_others_could_write_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setenv("BOX", str(tmp_path / "box"))
+    root = _write(tmp_path, TEXT + "include: $BOX/more.yaml\n")
+    (tmp_path / "box").mkdir(mode=0o755)
+    more = tmp_path / "box" / "more.yaml"
+    more.write_text("injector: perftest\n")
+    more.chmod(0o666)
+    with pytest.raises(InputError, match=r"include: .*more.yaml can be written by others"):
+        machine.load("box", root)
+    more.chmod(0o644)
+    (tmp_path / "box").chmod(0o777)
+    with pytest.raises(InputError, match=r"include: .*box can be written by others"):
+        machine.load("box", root)
+
+
 @pytest.mark.parametrize(
     ("found", "changed", "named"),
     [
-        ("injector: perftest", "injector: magic", "injector: Input should be 'perftest' or 'ucx'"),
-        ("policy: hetjob", "policy: none", "origins.policy: Input should be"),
-        ("name: box", "nam: box", "name: Field required"),
-        ("memory: 64GiB", "memory: 64G", "64G"),
-        ("node_mtti", "mtti", "mtti: Extra inputs are not permitted"),
-        (TEXT, "- a list", "allowed: a mapping of keys to values"),
-        (TEXT, "name: [", "while parsing"),
+        (
+            "injector: perftest",
+            "injector: magic",
+            ":5: injector: 'magic' found; allowed: 'perftest' or 'ucx'",
+        ),
+        (
+            "policy: hetjob",
+            "policy: none",
+            ":4: origins.policy: 'none' found; allowed: 'same_host',",
+        ),
+        ("name: box", "nam: box", ":2: name: missing"),
+        ("name: box", "name: sun", ":2: name: 'sun' found; allowed: the file's, 'box'"),
+        ("memory: 64GiB", "memory: 64G", ":8: facts.memory: '64G' "),
+        ("memory: 64GiB", "memory: true", ":8: facts.memory: 'True' "),
+        ("node_mtti", "mtti", ":6: mtti: unknown key; allowed: name, description, origins,"),
+        ("cores: 16", "core: 16", ":8: facts.cores: missing"),
+        ("cores: 16", "cores: 010", ":8: facts.cores: '010' found; allowed: a valid integer"),
+        ("cores: 16", "cores: 1:30", ":8: facts.cores: '1:30' found; allowed: a valid integer"),
+        ("cores: 16", "cores: true", ":8: facts.cores: true found; allowed: a valid integer"),
+        ("cores: 16", "cores: 1.0", ":8: facts.cores: 1.0 found; allowed: a valid integer"),
+        ("cores: 16", "cores: 0", ":8: facts.cores: 0 found; allowed: greater than or equal to 1"),
+        ("cores: 16", "cores: 16, cores: 17", ":8: duplicate key 'cores', first in line 8"),
+        (
+            "node_mtti: 10y",
+            "memory_share: .inf",
+            ":6: memory_share: '.inf' found; allowed: a valid",
+        ),
+        ("node_mtti: 10y", "memory_share: 1e999", ":6: memory_share: inf found; allowed: "),
+        ("description: two nodes", "description: 2024-99-99", None),
+        (
+            "partition: origin",
+            'partition: "origin\\n#SBATCH --uid=0"',
+            ":4: origins.partition: 'origin\\n#SBATCH --uid=0' found; allowed: a word",
+        ),
+        (TEXT, "- a list", ":1: a list found; allowed: a mapping of keys"),
+        (TEXT, "name: [", ":2: invalid YAML: did not find expected node content"),
+        (TEXT, "a: !!int abc", ":1: 'abc' is not of type int"),
     ],
 )
 def test_a_mistake_is_named_with_its_file(tmp_path, found, changed, named):
-    with pytest.raises(InputError, match=r"box\.yaml") as error:
-        machine.load("box", _write(tmp_path, TEXT.replace(found, changed)))
-    assert named in str(error.value)
+    root = _write(tmp_path, TEXT.replace(found, changed))
+    if named is None:
+        machine.load("box", root)
+        return
+    with pytest.raises(InputError) as error:
+        machine.load("box", root)
+    assert str(error.value).startswith(f"{tmp_path}/site/box.yaml{named}")
     assert "\n" not in str(error.value)
+
+
+def test_a_mistake_in_an_included_file_is_named_with_that_file(tmp_path):
+    (tmp_path / "more.yaml").write_text("injector: ucx\nnodes: x\n")
+    root = _write(tmp_path, TEXT + f"include: {tmp_path}/more.yaml\n")
+    with pytest.raises(InputError, match=r"more\.yaml:2: nodes: 'x' found; allowed: a valid int"):
+        machine.load("box", root)
+
+
+@pytest.mark.parametrize("name", ["../site/box", "..", "", "box.yaml", "a\0b"])
+def test_a_name_is_no_path(tmp_path, name):
+    with pytest.raises(InputError, match=r"known machines: box"):
+        machine.load(name, _write(tmp_path, TEXT))
 
 
 def test_an_unknown_machine_is_reported_with_the_known_ones(tmp_path):

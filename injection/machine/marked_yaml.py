@@ -1,12 +1,15 @@
 """YAML with line numbers, and without YAML's surprises.
 
 Stricter than PyYAML: only `true` and `false` are truth values, so the arms `off` and `on` stay
-words; numbers are decimal; duplicate keys, anchors, tags and keys that are not words are refused.
+words; numbers are decimal, and `010`, which may mean 8, is text; duplicate keys, anchors, tags and
+keys that are not words are refused, and so are deep nesting, huge files and other encodings than
+UTF-8.
 """
 
 from __future__ import annotations
 
 import re
+import stat
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,6 +18,7 @@ from typing import Any, NoReturn
 import yaml
 
 from analysis.errors import InputError
+from analysis.escape import one_line
 
 #: Keys and list indices that lead to a value.
 Place = tuple[str | int, ...]
@@ -25,10 +29,13 @@ _PLAIN = {
     "null": (r"~|null|", ["~", "n", ""]),
     "bool": (r"true|false", ["t", "f"]),
     # Longer ones stay text: they are mistakes, and Python refuses to convert very long ones.
-    "int": (r"[-+]?[0-9]{1,18}", list("-+0123456789")),
+    "int": (r"[-+]?(0|[1-9][0-9]{0,17})", list("-+0123456789")),
     "float": (r"[-+]?(\.[0-9]+|[0-9]+\.[0-9]*|[0-9]+(?=[eE]))([eE][-+]?[0-9]{1,3})?", None),
 }
 _FLOAT_STARTS = list("-+.0123456789")
+#: The largest file, bytes, and the deepest nesting.
+_MOST_B = 16 * 2**20
+_DEEPEST = 64
 
 
 class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
@@ -60,12 +67,10 @@ class Marked:
 
 def load(path: Path) -> Marked:
     """Read a file. Raises InputError with file and line for invalid YAML."""
-    try:
-        text = path.read_bytes()
-    except OSError as error:
-        raise InputError(f"{path}: {error.strerror}") from error
+    text = _text(path)
     marked = Marked(path)
     try:
+        _check_depth(path, text)
         node = _Loader(text).get_single_node()
         if node is not None:
             marked.data = _value(node, (), marked, set())
@@ -77,14 +82,51 @@ def load(path: Path) -> Marked:
     except yaml.YAMLError as error:
         what = " ".join(str(error).split())
         raise InputError(one_line(f"{path}:1: invalid YAML: {what}")) from error
-    except RecursionError as error:
-        raise InputError(f"{path}:1: invalid YAML: nested too deeply") from error
     return marked
 
 
-def one_line(text: str) -> str:
-    """`text` with line breaks and unprintable characters escaped."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+def show(value: Any) -> str:
+    """A value as its author wrote it, shortened."""
+    if isinstance(value, dict):
+        return "a mapping"
+    if isinstance(value, list):
+        return "a list"
+    if value is None:
+        return "nothing"
+    text = str(value).lower() if isinstance(value, bool) else repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def _text(path: Path) -> str:
+    """The file's text. A pipe or a device is not read: it may never end."""
+    try:
+        if not stat.S_ISREG(path.stat().st_mode):
+            raise InputError(f"{path}: not a regular file")
+        with path.open("rb") as file:
+            read = file.read(_MOST_B + 1)
+    except (OSError, ValueError) as error:  # ValueError: a zero byte in the path
+        what = error.strerror if isinstance(error, OSError) else str(error)
+        raise InputError(one_line(f"{path}: {what}")) from error
+    if len(read) > _MOST_B:
+        raise InputError(f"{path}: larger than {_MOST_B >> 20} MiB")
+    try:
+        return read.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = read.count(b"\n", 0, error.start) + 1
+        raise InputError(f"{path}:{line}: not UTF-8 text") from error
+
+
+def _check_depth(path: Path, text: str) -> None:
+    """Raise InputError for deep nesting, of which the parser's own recursion would crash."""
+    depth = 0
+    for event in yaml.parse(text, Loader=_Loader):
+        if isinstance(event, yaml.CollectionStartEvent):
+            depth += 1
+        elif isinstance(event, yaml.CollectionEndEvent):
+            depth -= 1
+        if depth > _DEEPEST:
+            line = event.start_mark.line + 1 if event.start_mark else 1
+            raise InputError(f"{path}:{line}: nested too deeply; allowed: {_DEEPEST} levels")
 
 
 def _value(node: yaml.Node, place: Place, marked: Marked, seen: set[int]) -> Any:

@@ -1,0 +1,89 @@
+"""Names, units and reasons that somebody else wrote, at every place that shows them."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import replace
+from pathlib import Path
+from xml.etree import ElementTree
+
+import matplotlib.pyplot as plt
+import pytest
+from rich.console import Console
+from rich.table import Table
+
+from analysis import table
+from analysis.columns import read_run
+from analysis.escape import one_line, visible
+from analysis.estimate import results
+from analysis.report.make import make_reports
+from analysis.report.palette import STYLE, themed_svg
+from tests.analysis.synthetic import STREAM, reject, samples, write_run
+
+#: Clears the screen and sets the terminal's title; ends a tag of Rich's; a formula that is none;
+#: a script.
+NASTY = '\x1b[2J\x1b]0;x\x07[/b] $\\frac{$ :boom: "><script>alert(1)</script>&'
+
+
+def test_unprintable_characters_are_escaped_and_line_breaks_kept() -> None:
+    assert visible("a\x1b[2J\r\nb\u202e\udcff ü") == "a\\x1b[2J\\r\nb\\u202e\\udcff ü"
+    assert one_line("a\nb\tc") == "a\\nb\\tc"
+
+
+def printed(console: Console, *things: object) -> str:
+    console.file = io.StringIO()
+    console.print(*things)
+    return console.file.getvalue()
+
+
+@pytest.mark.parametrize("terminal", [False, True])
+def test_a_console_shows_names_as_they_are(monkeypatch: pytest.MonkeyPatch, terminal: bool) -> None:
+    monkeypatch.setattr(Console, "is_terminal", terminal)
+    rows = Table()
+    rows.add_column(NASTY, no_wrap=True)
+    rows.add_row(NASTY, style="bold")
+    console = table.console()
+    console.width = 200
+    text = printed(console, NASTY, rows)
+    assert "\x1b[2J" not in text
+    assert "\x1b]" not in text
+    assert text.count('[/b] $\\frac{$ :boom: "><script>') == 3
+
+
+def test_results_with_such_names_are_printed(tmp_path: Path) -> None:
+    found = [replace(each, fom_unit=NASTY, notes=[NASTY]) for each in samples(STREAM, pairs=7)]
+    on = next(i for i, each in enumerate(found) if each.arm == "on")
+    found[on] = reject(found[on], "injector_died", NASTY)
+    rows = results(read_run(write_run(tmp_path / "run", found)).frame)
+    console = table.console()
+    console.width = 200
+    text = printed(console, table.results_table(rows))
+    assert "injector_died: \\x1b[2J" in text
+    assert "\x1b" not in text
+
+
+def test_a_plot_with_such_labels_is_a_plain_picture() -> None:
+    with plt.rc_context(STYLE):
+        figure, axes = plt.subplots()
+        name = NASTY[NASTY.index("[/b]") :]  # XML has no control characters at all
+        axes.plot([1, 2], [1, 2], label=name)
+        axes.set_xlabel(name)
+        axes.legend()
+        svg = themed_svg(figure, "p", name)
+        plt.close(figure)
+    root = ElementTree.fromstring(svg)
+    assert root.get("aria-label") == name
+    texts = {"".join(each.itertext()).strip() for each in root.iter() if "text" in each.tag}
+    assert name in texts
+    assert not [each for each in root.iter() if each.tag.endswith("script")]
+
+
+def test_a_page_of_such_a_run_has_no_script_of_its_author(tmp_path: Path) -> None:
+    found = [replace(each, fom_unit=NASTY, notes=[NASTY]) for each in samples(STREAM, pairs=7)]
+    on = next(i for i, each in enumerate(found) if each.arm == "on")
+    found[on] = reject(found[on], "injector_died", NASTY)
+    (report,) = make_reports([write_run(tmp_path / "run", found)])
+    page = report.page.read_text()
+    assert "alert(1)" in page
+    assert "<script>alert(1)" not in page
+    assert '"><script' not in page

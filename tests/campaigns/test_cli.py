@@ -1,0 +1,133 @@
+"""Every way in which a command may end: one line at most, and the documented exit code."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import pytest
+
+from campaigns import cli
+from tests.campaigns.conftest import ROOT
+
+NIMC = [sys.executable, "-c", "from campaigns.cli import main; main()"]
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT)}
+
+
+def ends(error: BaseException, monkeypatch: pytest.MonkeyPatch, *options: str) -> int | str | None:
+    """Exit status of a command that raises `error`."""
+
+    @click.command()
+    def command() -> None:
+        raise error
+
+    monkeypatch.setattr(cli._Commands, "get_command", lambda *_: command)
+    monkeypatch.setattr(sys, "argv", ["nimc", *options, "writers"])
+    with pytest.raises(SystemExit) as stop:
+        cli.main()
+    return stop.value.code
+
+
+def test_what_nobody_foresaw_is_a_failure_of_the_tool_in_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert ends(ZeroDivisionError("x\ny"), monkeypatch) == 3
+    said = capsys.readouterr().err
+    assert said == (
+        "nimc: failed unexpectedly: ZeroDivisionError: x y ('nimc --debug ...' shows where)\n"
+    )
+
+
+def test_debug_shows_where_it_failed(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert ends(ZeroDivisionError("x"), monkeypatch, "--debug") == 3
+    said = capsys.readouterr().err
+    assert said.startswith("Traceback")
+    assert "in command" in said
+
+
+def test_a_file_is_named(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert ends(PermissionError(13, "Permission denied", b"/a/\xff"), monkeypatch) == 3
+    assert capsys.readouterr().err == "nimc: /a/\\udcff: Permission denied\n"
+
+
+def test_ctrl_c_is_130(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert ends(KeyboardInterrupt(), monkeypatch) == 130
+
+
+@pytest.mark.parametrize("options", [["writers"], ["--help"], ["plan", "quick", "--machine", "x"]])
+def test_a_reader_that_is_gone_is_no_failure(options: list[str]) -> None:
+    """Neither the error line of an unknown machine nor a table is read by anybody."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = subprocess.run(
+        [*NIMC, *options], stdout=writer, stderr=writer, env=ENVIRONMENT, check=False
+    )
+    os.close(writer)
+    assert done.returncode == 141
+
+
+def test_a_full_disk_behind_standard_output_is_a_failure() -> None:
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run(
+            [*NIMC, "writers"], stdout=full, stderr=subprocess.PIPE, env=ENVIRONMENT, check=False
+        )
+    assert done.returncode == 3
+    assert b"No space left on device" in done.stderr
+    assert done.stderr.count(b"\n") == 1
+
+
+def test_a_folder_that_was_removed_is_named(tmp_path: Path) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    script = f'cd {gone} && rmdir {gone} && exec "$@"'
+    done = subprocess.run(
+        ["sh", "-c", script, "sh", *NIMC, "writers"],
+        env=ENVIRONMENT, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 3
+    assert done.stderr == "nimc: the current folder no longer exists; change to another\n"
+
+
+def test_the_backend_of_a_notebook_is_not_taken_over() -> None:
+    """Matplotlib could not load it, after the whole campaign."""
+    code = (
+        "from campaigns import cli; cli.cli(['writers'], standalone_mode=False);"
+        "import matplotlib; print(matplotlib.get_backend())"
+    )
+    environment = {**ENVIRONMENT, "MPLBACKEND": "module://matplotlib_inline.backend_inline"}
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.splitlines()[-1].lower() == "agg"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["writers", "--nodes", "1" + "0" * 400],
+        ["simulate", "--worst", "2", "--ranks", "1" + "0" * 400],
+        ["spack", "info", "--machine", "../.."],
+        ["doctor", "--machine", "../site/localhost"],
+        ["plan", "quick", "--machine", "../site/localhost"],
+        ["plan", "/dev/zero", "--machine", "localhost"],
+        ["plan", "a\udcffb", "--machine", "localhost"],
+    ],
+)
+def test_absurd_input_is_one_line_and_code_two(
+    arguments: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["nimc", *arguments])
+    with pytest.raises(SystemExit) as stop:
+        cli.main()
+    said = capsys.readouterr().err
+    assert stop.value.code == 2
+    assert said.startswith("nimc: ")
+    assert said.count("\n") == 1
+    assert "unexpectedly" not in said
