@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -108,7 +109,8 @@ class BlockRunner:
         else:
             records = await self._under_writers(run, writes, result)
         key = self._key(run)
-        counters = self._counters(run, result)
+        # In a thread, since a tool may take seconds to gather its files.
+        counters = await asyncio.to_thread(self._counters, run, result)
         return MeasuredRun(
             self._sample(key, run, result, records), [{"key": key, **row} for row in counters]
         )

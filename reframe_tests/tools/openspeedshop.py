@@ -64,6 +64,7 @@ shift 2
 export OPENSS_RAWDATA_DIR="$folder/raw"
 ossrun -c "$collector" "$(command -v env)" "$@" 2> "$folder/rank-{RANK}.err"
 status=$?
+sed -i '/^nm: .*: no symbols$/d' "$folder/rank-{RANK}.err"
 cat "$folder/rank-{RANK}.err" >&2
 exit $status
 """

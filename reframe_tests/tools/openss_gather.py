@@ -20,8 +20,11 @@ RAW = "raw"
 _DATABASE = "X.0.openss"
 _COPY, _PROCESSES, _COMMANDS = "copy.openss", "processes.txt", "commands.txt"
 _NOTHING = "No performance measurements were made"
-#: A process with its rank, in the output of `expstatus`.
-_PROCESS = re.compile(r"^\s+-h \S+ -p \d+.*? -r (\d+) ", re.MULTILINE)
+#: A process and its rank, in the output of `expstatus`. Views by rank would include the processes
+#: that have none, such as a script that starts the program.
+_PROCESS = re.compile(r"^\s+(-h \S+ -p \d+)\b.*? -r (\d+)\b", re.MULTILINE)
+#: openss now and then ends before its last commands, with status 0.
+_ATTEMPTS = 3
 _TIMEOUT_S = 600
 
 
@@ -44,18 +47,21 @@ def gather(folder: Path, ranks: int, views: Sequence[str]) -> None:
     # openss may change the database that it reads.
     shutil.copyfile(database, folder / _COPY)
     _openss(folder, [f"expstatus > {_PROCESSES}"])
-    known = set(map(int, _PROCESS.findall((folder / _PROCESSES).read_text(errors="replace"))))
-    absent = sorted(set(range(ranks)) - known)
+    text = (folder / _PROCESSES).read_text(errors="replace")
+    known = {int(rank): process for process, rank in _PROCESS.findall(text)}
+    absent = [rank for rank in range(ranks) if rank not in known]
     if absent and (known or ranks > 1):
         raise ToolError(f"{database}: no data of rank {absent[0]}; found {len(known)} of {ranks}")
-    commands = [
-        f"expview{f' -r {rank}' if known else ''} -v {view} -F csv"
-        f" > {view_path(folder, rank, view).name}"
+    commands = {
+        path: f"expview {known.get(rank, '')} -v {view} -F csv > {path.name}"
         for rank in range(ranks)
         for view in views
-    ]
-    if _NOTHING in _openss(folder, commands):
-        raise ToolError(f"{database}: {_NOTHING}")
+        for path in [view_path(folder, rank, view)]
+    }
+    for _ in range(_ATTEMPTS):
+        lacking = [command for path, command in commands.items() if not path.is_file()]
+        if lacking and _NOTHING in _openss(folder, lacking):
+            raise ToolError(f"{database}: {_NOTHING}")
     (folder / _COPY).unlink()
 
 

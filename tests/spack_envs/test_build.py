@@ -312,3 +312,14 @@ def test_pins_file_with_a_mistake(tmp_path):
     (tmp_path / "pins.yaml").write_text(text.replace("openspeedshop: openspeedshop", "stream: old"))
     with pytest.raises(InputError, match="unknown pin 'old'; allowed: default"):
         pins.load(tmp_path)
+
+
+def test_digest_follows_patches_of_recipes(ready, tmp_path, monkeypatch):
+    place, settings = ready
+    copy = shutil.copytree(pins.ENVIRONMENTS, tmp_path / "spack_envs")
+    monkeypatch.setattr(pins, "ENVIRONMENTS", copy)
+    first = digest_of(place, settings, "stream", "")
+    (copy / "repo" / "spack_repo" / "nimc" / "packages" / "stream" / "new.patch").write_text(
+        "--- a"
+    )
+    assert digest_of(place, settings, "stream", "") != first

@@ -42,10 +42,9 @@ def rows(folder: Path, name: str, ranks: int = 2) -> dict:
 
 
 def test_each_experiment_is_a_level_of_the_factor():
-    assert [name for name in TOOLS if name.startswith("openspeedshop")] == [
-        "openspeedshop",
-        *(f"openspeedshop_{name}" for name in "hwc hwctime pcsamp usertime mpi mpit".split()),
-    ]
+    others = ("hwc", "hwctime", "pcsamp", "usertime", "mpi", "mpit")
+    expected = ["openspeedshop", *(f"openspeedshop_{name}" for name in others)]
+    assert [name for name in TOOLS if name.startswith("openspeedshop")] == expected
 
 
 def test_hwcsamp_gives_the_sums_that_its_report_has(tmp_path):
@@ -150,7 +149,7 @@ def test_a_run_without_data_is_named(tmp_path):
         rows(tmp_path, "openspeedshop")
 
 
-def test_the_launcher_starts_a_wrapper_per_rank(tmp_path):
+def test_the_launcher_starts_a_wrapper_per_rank():
     words = TOOLS["openspeedshop_mpi"].wrap(["mpiexec", "-n", "4"], ["app", "a b"])
     start = words.index("mpiexec")
     assert words[start : start + 4] == ["mpiexec", "-n", "4", "sh"]
