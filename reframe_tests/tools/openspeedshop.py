@@ -150,7 +150,7 @@ class OpenSpeedShop:
         """See the interface."""
         for program in _PROGRAMS:
             if shutil.which(program) is None:
-                return f"{program} is not on PATH: nimc spack build openspeedshop (docs/tools.md)"
+                return f"{program} is not on PATH: docs/tools.md says which build is needed"
         with tempfile.TemporaryDirectory() as place:
             folder = Path(place)
             words = [word.replace(FOLDER, place) for word in self.wrap([], ["true"])]
