@@ -198,6 +198,7 @@ def test_placed_environment_stands_anywhere(ready, tmp_path):
     place, settings = ready
     content = yaml.safe_load(placed(place, settings, "proxyapps"))["spack"]
     assert content["repos"]["builtin"] == str(tmp_path)
+    assert list(content["repos"]) == ["nimc", "builtin"]  # the first has precedence
     assert content["repos"]["nimc"] == str(pins.ENVIRONMENTS / "repo/spack_repo/nimc")
     assert content["include"][0]["path"] == str(pins.ENVIRONMENTS / "machines/here.yaml")
     assert "$" not in json.dumps(content)
