@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from reframe_tests.tools.base import FOLDER, RANK, CounterRow, Tool, ToolError, rank_files
+from reframe_tests.tools.base import FOLDER, RANK, CounterRow, State, Tool, ToolError, rank_files
 from reframe_tests.tools.openss_gather import RAW, first_line, gather, view_path
 from reframe_tests.tools.openss_views import View, read_view
 
@@ -193,8 +193,13 @@ def _events(folder: Path, objects: View, rank: int, experiment: Experiment) -> l
         rows.append(CounterRow(rank, event, objects.total(form.format(event)) * factor, unit))
     if experiment.most == 1:
         return rows
-    refused = [event for event, _ in _FAILED.findall(text)]
-    return rows + [CounterRow(rank, event, None, "count", "not supported") for event in refused]
+    return rows + [_refused(rank, event, why) for event, why in _FAILED.findall(text)]
+
+
+def _refused(rank: int, event: str, why: str) -> CounterRow:
+    """An event that exists may lack a counter, because of the others."""
+    state: State = "not counted" if why.startswith("Event exists") else "not supported"
+    return CounterRow(rank, event, None, "count", state)
 
 
 def _calls(functions: View, rank: int) -> list[CounterRow]:

@@ -69,6 +69,14 @@ def test_a_refused_event_has_no_value(tmp_path):
     assert (row.value, row.state) == (None, "not supported")
 
 
+def test_an_event_for_which_no_counter_is_left_was_not_counted(tmp_path):
+    # The message of PAPI_ECNFLCT.
+    limit = "Event exists, but cannot be counted due to counter resource limitations"
+    folder = left(tmp_path, "hwcsamp", TRIED.replace("Event does not exist", limit))
+    row = rows(folder, "openspeedshop")[0, "PAPI_TOT_CYC"]
+    assert (row.value, row.state) == (None, "not counted")
+
+
 def test_an_event_that_was_accepted_needs_its_column(tmp_path):
     tried = TRIED.replace("perf::PAGE-FAULTS", "PAPI_L3_TCM")
     with pytest.raises(ToolError, match=r"rank-0\.linkedobjects\.csv: no column 'PAPI_L3_TCM'"):
