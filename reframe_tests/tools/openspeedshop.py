@@ -56,13 +56,15 @@ mkdir -p "$folder/raw"
 exec "$@"
 """
 #: Runs in each rank. Arguments: folder, collector, application. `env` is a binary, so that ossrun
-#: preloads no MPI of its own if the application is a script. Exit status is the application's.
+#: preloads no MPI of its own if the application is a script; those of MPI calls, which do not
+#: survive an `env`, need none. Exit status is the application's.
 _RANK = f"""
 folder=$1 collector=$2
 shift 2
 [ ! -e "$folder/settings" ] || . "$folder/settings"
 export OPENSS_RAWDATA_DIR="$folder/raw"
-ossrun -c "$collector" "$(command -v env)" "$@" 2> "$folder/rank-{RANK}.err"
+case $collector in mpi*) ;; *) set -- "$(command -v env)" "$@" ;; esac
+ossrun -c "$collector" "$@" 2> "$folder/rank-{RANK}.err"
 status=$?
 sed -i '/^nm: .*: no symbols$/d' "$folder/rank-{RANK}.err"
 cat "$folder/rank-{RANK}.err" >&2
