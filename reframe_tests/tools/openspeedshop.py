@@ -55,15 +55,16 @@ fi
 mkdir -p "$folder/raw"
 exec "$@"
 """
-#: Runs in each rank. Arguments: folder, collector, application. `env` is a binary, so that ossrun
-#: preloads no MPI of its own if the application is a script; those of MPI calls, which do not
-#: survive an `env`, need none. Exit status is the application's.
+#: Runs in each rank. Arguments: folder, collector, application. If the last file among its words
+#: is an input, ossrun takes the program for a script and preloads the MPI that it was built with,
+#: which may be another than the program's. With an unknown name of the MPI it preloads none. Exit
+#: status is the application's.
 _RANK = f"""
 folder=$1 collector=$2
 shift 2
 [ ! -e "$folder/settings" ] || . "$folder/settings"
 export OPENSS_RAWDATA_DIR="$folder/raw"
-case $collector in mpi*) ;; *) set -- "$(command -v env)" "$@" ;; esac
+case $collector in mpi*) ;; *) export OPENSS_MPI_IMPLEMENTATION=none ;; esac
 ossrun -c "$collector" "$@" 2> "$folder/rank-{RANK}.err"
 status=$?
 sed -i '/^nm: .*: no symbols$/d' "$folder/rank-{RANK}.err"
