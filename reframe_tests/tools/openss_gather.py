@@ -9,7 +9,7 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from reframe_tests.tools.base import ToolError
@@ -19,12 +19,10 @@ RAW = "raw"
 #: What `ossutil` makes; it is not changed afterwards.
 _DATABASE = "X.0.openss"
 _COPY, _PROCESSES, _COMMANDS = "copy.openss", "processes.txt", "commands.txt"
-_NOTHING = "No performance measurements were made"
 #: A process and its rank, in the output of `expstatus`. Views by rank would include the processes
 #: that have none, such as a script that starts the program.
 _PROCESS = re.compile(r"^\s+(-h \S+ -p \d+)\b.*? -r (\d+)\b", re.MULTILINE)
-#: openss now and then ends before its last commands, with status 0.
-_ATTEMPTS = 3
+_ATTEMPTS = 5
 _TIMEOUT_S = 600
 
 
@@ -46,23 +44,40 @@ def gather(folder: Path, ranks: int, views: Sequence[str]) -> None:
         raise ToolError(f"{database}: not made by ossutil: {first_line(said)}")
     # openss may change the database that it reads.
     shutil.copyfile(database, folder / _COPY)
-    _openss(folder, [f"expstatus > {_PROCESSES}"])
-    text = (folder / _PROCESSES).read_text(errors="replace")
+    processes = folder / _PROCESSES
+    _ask(folder, {processes: "expstatus"}, "Experiment definition")
+    text = processes.read_text(errors="replace")
     known = {int(rank): process for process, rank in _PROCESS.findall(text)}
     absent = [rank for rank in range(ranks) if rank not in known]
     if absent and (known or ranks > 1):
         raise ToolError(f"{database}: no data of rank {absent[0]}; found {len(known)} of {ranks}")
     commands = {
-        path: f"expview {known.get(rank, '')} -v {view} -F csv > {path.name}"
+        view_path(folder, rank, view): f"expview {known.get(rank, '')} -v {view} -F csv"
         for rank in range(ranks)
         for view in views
-        for path in [view_path(folder, rank, view)]
     }
-    for _ in range(_ATTEMPTS):
-        lacking = [command for path, command in commands.items() if not path.is_file()]
-        if lacking and _NOTHING in _openss(folder, lacking):
-            raise ToolError(f"{database}: {_NOTHING}")
+    _ask(folder, commands, ",")
     (folder / _COPY).unlink()
+
+
+def _ask(folder: Path, commands: Mapping[Path, str], complete: str) -> None:
+    """Write what each command prints to its file, which must contain `complete`.
+
+    Raises ToolError with what is there instead. openss now and then loses a command (it reads the
+    line after it freed it), so it is asked again.
+    """
+    for _ in range(_ATTEMPTS):
+        lacking = [path for path in commands if complete not in _content(path)]
+        if not lacking:
+            return
+        said = _openss(folder, [f"{commands[path]} > {path.name}" for path in lacking])
+    if lacking := [path for path in commands if complete not in _content(path)]:
+        reason = (_content(lacking[0]).strip() or said.strip() or "no output").splitlines()[-1]
+        raise ToolError(f"{lacking[0]}: {reason}")
+
+
+def _content(path: Path) -> str:
+    return path.read_text(errors="replace") if path.is_file() else ""
 
 
 def _openss(folder: Path, commands: Sequence[str]) -> str:
