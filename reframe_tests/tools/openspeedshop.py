@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
@@ -159,7 +160,12 @@ class OpenSpeedShop:
             words = [word.replace(FOLDER, place) for word in self.wrap([], ["true"])]
             try:
                 done = subprocess.run(
-                    words, capture_output=True, text=True, errors="replace", timeout=_TIMEOUT_S
+                    words,
+                    env={**os.environ, "OMP_NUM_THREADS": "1"},
+                    capture_output=True,
+                    text=True,
+                    errors="replace",
+                    timeout=_TIMEOUT_S,
                 )
             except (OSError, subprocess.TimeoutExpired) as error:
                 return f"Open|SpeedShop does not run: {error}"
@@ -187,7 +193,10 @@ def _events(folder: Path, objects: View, rank: int, experiment: Experiment) -> l
     """Rows of the experiment's events; without a value for those that the machine refused."""
     if not experiment.events:
         return []
-    text = (folder / "events.txt").read_text(errors="replace")
+    tried = folder / "events.txt"
+    if not tried.is_file():
+        raise ToolError(f"{tried}: no such file: the events were not tried")
+    text = tried.read_text(errors="replace")
     rows = []
     added = _ADDED.findall(text)[: experiment.most]
     form = "{}" if experiment.collector == "hwcsamp" else "Exclusive {} Counts"

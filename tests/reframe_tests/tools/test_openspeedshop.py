@@ -151,6 +151,12 @@ def test_a_rank_without_files_is_named(tmp_path):
         rows(left(tmp_path, "hwcsamp"), "openspeedshop", ranks=3)
 
 
+def test_events_that_were_not_tried_are_an_error(tmp_path):
+    (left(tmp_path, "hwcsamp") / "events.txt").unlink()
+    with pytest.raises(ToolError, match=r"events\.txt: no such file"):
+        rows(tmp_path, "openspeedshop")
+
+
 def test_a_run_without_data_is_named(tmp_path):
     (left(tmp_path, "hwcsamp") / "rank-0.functions.csv").unlink()
     with pytest.raises(ToolError, match="raw: no data"):
