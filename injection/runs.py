@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -118,7 +119,8 @@ class BlockRunner:
         if not result.elapsed_s:
             self.lead_in.ended(time.time())
         key = self._key(run)
-        counters = self._counters(run, result)
+        # In a thread, since a tool may take seconds to gather its files.
+        counters = await asyncio.to_thread(self._counters, run, result)
         if result.outcome == "kept":
             self.observer.accept(result.conditions)
         return MeasuredRun(

@@ -119,7 +119,8 @@ def placed(layout: SpackLayout, settings: SpackSettings, name: str) -> str:
 
 def digest_of(layout: SpackLayout, settings: SpackSettings, name: str, text: str) -> str:
     """SHA-256 of everything that the build depends on."""
-    sources = sorted((pinned.ENVIRONMENTS / "repo").rglob("*.py"))
+    repo = (pinned.ENVIRONMENTS / "repo").rglob("*")
+    sources = sorted(path for path in repo if path.is_file() and path.suffix != ".pyc")
     machine = settings.machine_file or pinned.ENVIRONMENTS / "machines" / f"{layout.machine}.yaml"
     files: Iterable[Path] = [
         *sources,

@@ -198,6 +198,7 @@ def test_placed_environment_stands_anywhere(ready, tmp_path):
     place, settings = ready
     content = yaml.safe_load(placed(place, settings, "proxyapps"))["spack"]
     assert content["repos"]["builtin"] == str(tmp_path)
+    assert list(content["repos"]) == ["nimc", "builtin"]  # the first has precedence
     assert content["repos"]["nimc"] == str(pins.ENVIRONMENTS / "repo/spack_repo/nimc")
     assert content["include"][0]["path"] == str(pins.ENVIRONMENTS / "machines/here.yaml")
     assert "$" not in json.dumps(content)
@@ -312,3 +313,14 @@ def test_pins_file_with_a_mistake(tmp_path):
     (tmp_path / "pins.yaml").write_text(text.replace("openspeedshop: openspeedshop", "stream: old"))
     with pytest.raises(InputError, match="unknown pin 'old'; allowed: default"):
         pins.load(tmp_path)
+
+
+def test_digest_follows_patches_of_recipes(ready, tmp_path, monkeypatch):
+    place, settings = ready
+    copy = shutil.copytree(pins.ENVIRONMENTS, tmp_path / "spack_envs")
+    monkeypatch.setattr(pins, "ENVIRONMENTS", copy)
+    first = digest_of(place, settings, "stream", "")
+    (copy / "repo" / "spack_repo" / "nimc" / "packages" / "stream" / "new.patch").write_text(
+        "--- a"
+    )
+    assert digest_of(place, settings, "stream", "") != first

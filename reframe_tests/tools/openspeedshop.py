@@ -1,0 +1,227 @@
+"""Open|SpeedShop: events, samples and MPI calls of each rank and of its functions."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from reframe_tests.tools.base import FOLDER, RANK, CounterRow, State, Tool, ToolError, rank_files
+from reframe_tests.tools.openss_gather import RAW, first_line, gather, view_path
+from reframe_tests.tools.openss_views import View, read_view
+
+#: Programs of Open|SpeedShop and PAPI that a run needs.
+_PROGRAMS = ("ossrun", "ossutil", "openss", "papi_command_line")
+#: Events of `hwcsamp`, which takes at most six. PAPI counts user level only, unless told otherwise.
+EVENTS = (
+    "perf::TASK-CLOCK",
+    "perf::PAGE-FAULTS",
+    "perf::CONTEXT-SWITCHES:u=1:k=1",
+    "PAPI_TOT_CYC",
+    "PAPI_TOT_INS",
+    "PAPI_L3_TCM",
+)
+#: Event of `hwc` and `hwctime`: the first that can be counted.
+OVERFLOWS = ("PAPI_TOT_CYC", "perf::TASK-CLOCK")
+#: Events between two samples of `hwc` and `hwctime`.
+_THRESHOLD = "10000000"
+#: Unit and factor of events that are not counts.
+_UNITS = {"perf::TASK-CLOCK": ("s", 1e-9)}
+
+_TIME = "CPU time"
+_SECONDS = "Exclusive CPU time in seconds."
+_CALLS = "Number of Calls"
+_CALL_MS = "Exclusive MPI Call Time(ms)"
+
+#: Tries the events before the launcher starts. Arguments: folder, variable for the events, most
+#: events, events, launch line. Open|SpeedShop itself goes on with events that cannot be counted.
+_FRONT = """
+folder=$1 variable=$2 most=$3 events=$4
+shift 4
+fail() { echo "openspeedshop: $*" >&2; exit 125; }
+command -v ossrun > /dev/null || fail 'ossrun is not on PATH'
+[ "${OMP_NUM_THREADS:-1}" = 1 ] || fail "counts one thread per rank, not $OMP_NUM_THREADS"
+if [ -n "$events" ]; then
+    LC_ALL=C papi_command_line $events > "$folder/events.txt" 2>&1
+    found=$(sed -n 's/^Successfully added: //p' "$folder/events.txt" | head -n "$most")
+    [ -n "$found" ] || fail "none of $events can be counted: $folder/events.txt"
+    found=$(echo $found | tr ' ' ,)
+    echo "export $variable='$found'" > "$folder/settings"
+fi
+mkdir -p "$folder/raw"
+exec "$@"
+"""
+#: Runs in each rank. Arguments: folder, collector, application. If the last file among its words
+#: is an input, ossrun takes the program for a script and preloads the MPI that it was built with,
+#: which may be another than the program's. With an unknown name of the MPI it preloads none. Exit
+#: status is the application's.
+_RANK = f"""
+folder=$1 collector=$2
+shift 2
+[ ! -e "$folder/settings" ] || . "$folder/settings"
+export OPENSS_RAWDATA_DIR="$folder/raw"
+case $collector in mpi*) ;; *) export OPENSS_MPI_IMPLEMENTATION=none ;; esac
+ossrun -c "$collector" "$@" 2> "$folder/rank-{RANK}.err"
+status=$?
+sed -i '/^nm: .*: no symbols$/d' "$folder/rank-{RANK}.err"
+cat "$folder/rank-{RANK}.err" >&2
+exit $status
+"""
+#: Messages of collectors that have lost counts; Open|SpeedShop exits with 0 nevertheless.
+_REFUSALS = re.compile(r"^.*(?:OpenSS_PAPIerror|cannot be counted|PAPI_overflow\(\)).*$", re.M)
+#: What `papi_command_line` says of an event.
+_FAILED = re.compile(r"^Failed adding: (\S+)\s*\nbecause: (.*)$", re.M)
+_ADDED = re.compile(r"^Successfully added: (\S+)", re.M)
+_TIMEOUT_S = 60
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """A collector of Open|SpeedShop: what it is asked, and which views it has."""
+
+    collector: str
+    views: tuple[str, ...] = ("linkedobjects", "functions")
+    #: Variable and candidates of its events, and how many it takes.
+    variable: str = ""
+    events: tuple[str, ...] = ()
+    most: int = 0
+    settings: tuple[tuple[str, str], ...] = ()
+
+
+_EXPERIMENTS = (
+    Experiment(
+        "hwcsamp",
+        variable="OPENSS_HWCSAMP_EVENTS",
+        events=EVENTS,
+        most=6,
+        settings=(("OPENSS_HWCSAMP_RATE", "100"),),
+    ),
+    Experiment(
+        "hwc",
+        variable="OPENSS_HWC_EVENT",
+        events=OVERFLOWS,
+        most=1,
+        settings=(("OPENSS_HWC_THRESHOLD", _THRESHOLD),),
+    ),
+    Experiment(
+        "hwctime",
+        variable="OPENSS_HWCTIME_EVENT",
+        events=OVERFLOWS,
+        most=1,
+        settings=(("OPENSS_HWCTIME_THRESHOLD", _THRESHOLD),),
+    ),
+    Experiment("pcsamp", settings=(("OPENSS_PCSAMP_RATE", "100"),)),
+    Experiment("usertime", settings=(("OPENSS_USERTIME_RATE", "35"),)),
+    Experiment("mpi", views=("functions",)),
+    Experiment("mpit", views=("functions",)),
+)
+
+
+class OpenSpeedShop:
+    """See `base.Tool`."""
+
+    def __init__(self, experiment: Experiment) -> None:
+        self.experiment = experiment
+        default = experiment is _EXPERIMENTS[0]
+        self.name = "openspeedshop" if default else f"openspeedshop:{experiment.collector}"
+
+    def wrap(self, launcher: Sequence[str], application: Sequence[str]) -> list[str]:
+        """See the interface. Events are tried once, before the launcher."""
+        asked = self.experiment
+        words = [asked.variable, str(asked.most), " ".join(asked.events)]
+        front = ["sh", "-c", _FRONT, self.name, FOLDER, *words]
+        rank = ["sh", "-c", _RANK, self.name, FOLDER, asked.collector]
+        return [*front, *launcher, *rank, *application]
+
+    def environment(self) -> dict[str, str]:
+        """Rates and thresholds."""
+        return dict(self.experiment.settings)
+
+    def parse(self, folder: Path, ranks: int) -> list[CounterRow]:
+        """See the interface. Gathers the files of the run first, on the node where this runs."""
+        for path in rank_files(folder, ranks, ".err"):
+            if found := _REFUSALS.search(path.read_text(errors="replace")):
+                raise ToolError(f"{path}: {found[0].strip()}")
+        gather(folder, ranks, self.experiment.views)
+        return [row for rank in range(ranks) for row in self._rows(folder, rank)]
+
+    def missing(self) -> str | None:
+        """See the interface."""
+        for program in _PROGRAMS:
+            if shutil.which(program) is None:
+                return f"{program} is not on PATH: docs/tools.md says which build is needed"
+        with tempfile.TemporaryDirectory() as place:
+            folder = Path(place)
+            words = [word.replace(FOLDER, place) for word in self.wrap([], ["true"])]
+            try:
+                done = subprocess.run(
+                    words,
+                    env={**os.environ, "OMP_NUM_THREADS": "1"},
+                    capture_output=True,
+                    text=True,
+                    errors="replace",
+                    timeout=_TIMEOUT_S,
+                )
+            except (OSError, subprocess.TimeoutExpired) as error:
+                return f"Open|SpeedShop does not run: {error}"
+            if done.returncode != 0:
+                return f"Open|SpeedShop does not run: {first_line(done.stderr)}"
+            if not any((folder / RAW).iterdir()):
+                return "Open|SpeedShop leaves no data: its collectors are not preloaded"
+        return None
+
+    def _rows(self, folder: Path, rank: int) -> list[CounterRow]:
+        views = {name: read_view(view_path(folder, rank, name)) for name in self.experiment.views}
+        if "linkedobjects" not in views:
+            return _calls(views["functions"], rank)
+        objects, functions = views["linkedobjects"], views["functions"]
+        rows = _events(folder, objects, rank, self.experiment)
+        if any(column == _SECONDS for column in objects.columns):
+            time_s = objects.total(_SECONDS)
+            rows.append(CounterRow(rank, _TIME, time_s, "s"))
+            nameless_s = max(0.0, time_s - functions.total(_SECONDS))
+            rows.append(CounterRow(rank, f"{_TIME} in no known function", nameless_s, "s"))
+        return rows
+
+
+def _events(folder: Path, objects: View, rank: int, experiment: Experiment) -> list[CounterRow]:
+    """Rows of the experiment's events; without a value for those that the machine refused."""
+    if not experiment.events:
+        return []
+    tried = folder / "events.txt"
+    if not tried.is_file():
+        raise ToolError(f"{tried}: no such file: the events were not tried")
+    text = tried.read_text(errors="replace")
+    rows = []
+    added = _ADDED.findall(text)[: experiment.most]
+    form = "{}" if experiment.collector == "hwcsamp" else "Exclusive {} Counts"
+    for event in added:
+        unit, factor = _UNITS.get(event, ("count", 1.0))
+        rows.append(CounterRow(rank, event, objects.total(form.format(event)) * factor, unit))
+    if experiment.most == 1:
+        return rows
+    return rows + [_refused(rank, event, why) for event, why in _FAILED.findall(text)]
+
+
+def _refused(rank: int, event: str, why: str) -> CounterRow:
+    """An event that exists may lack a counter, because of the others."""
+    state: State = "not counted" if why.startswith("Event exists") else "not supported"
+    return CounterRow(rank, event, None, "count", state)
+
+
+def _calls(functions: View, rank: int) -> list[CounterRow]:
+    """Time in each MPI function, and its number of calls."""
+    columns = ((_CALL_MS, "time", "s", 1e-3), (_CALLS, "calls", "count", 1.0))
+    return [
+        CounterRow(rank, f"{name.split(' ')[0].removeprefix('P')} {what}", value * factor, unit)
+        for column, what, unit, factor in columns
+        for name, value in functions.values(column)
+    ]
+
+
+TOOLS: tuple[Tool, ...] = tuple(OpenSpeedShop(experiment) for experiment in _EXPERIMENTS)

@@ -1,0 +1,171 @@
+"""Views that Open|SpeedShop printed of two ranks of an MPI program, without hardware counters.
+
+The program's rank r has 1 + r shares of a loop over sines, then exchanges with its neighbour. Each
+capture is what `openss -batch` printed, after the command; the tool redirects the same to files.
+"""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from reframe_tests.tools import TOOLS
+from reframe_tests.tools.base import FOLDER, ToolError
+from reframe_tests.tools.openss_views import read_view
+
+CAPTURES = Path(__file__).parents[2] / "captures" / "openspeedshop"
+COMMAND = re.compile(r"openss>>expview (?:-v (linkedobjects) )?-r (\d) -F csv\n")
+TRIED = """
+This utility lets you add events from the command line interface to see if they work.
+
+Successfully added: perf::TASK-CLOCK
+Successfully added: perf::PAGE-FAULTS
+Failed adding: PAPI_TOT_CYC
+because: Event does not exist
+
+perf::TASK-CLOCK : \t67564604
+"""
+
+
+def left(folder: Path, collector: str, tried: str = TRIED) -> Path:
+    """A run's folder with the views of a capture."""
+    _, *parts = COMMAND.split((CAPTURES / f"{collector}.txt").read_text())
+    for view, rank, text in zip(parts[::3], parts[1::3], parts[2::3], strict=True):
+        (folder / f"rank-{rank}.{view or 'functions'}.csv").write_text(text)
+        (folder / f"rank-{rank}.err").write_text("a line of the application\n")
+    (folder / "events.txt").write_text(tried)
+    return folder
+
+
+def rows(folder: Path, name: str, ranks: int = 2) -> dict:
+    return {(row.rank, row.event): row for row in TOOLS[name].parse(folder, ranks)}
+
+
+def test_each_experiment_is_a_level_of_the_factor():
+    others = ("hwc", "hwctime", "pcsamp", "usertime", "mpi", "mpit")
+    expected = ["openspeedshop", *(f"openspeedshop:{name}" for name in others)]
+    assert [name for name in TOOLS if name.startswith("openspeedshop")] == expected
+
+
+def test_hwcsamp_gives_the_sums_that_its_report_has(tmp_path):
+    # `Report Summary` of the ranks: 850123568 and 1484294954 ns, 796 and 795 faults.
+    found = rows(left(tmp_path, "hwcsamp"), "openspeedshop")
+    clocks = [found[rank, "perf::TASK-CLOCK"] for rank in (0, 1)]
+    assert [row.value for row in clocks] == pytest.approx([0.850123568, 1.484294954])
+    assert {row.unit for row in clocks} == {"s"}
+    assert [found[rank, "perf::PAGE-FAULTS"].value for rank in (0, 1)] == [796, 795]
+    assert [found[rank, "CPU time"].value for rank in (0, 1)] == pytest.approx([1.22, 1.54])
+
+
+def test_samples_outside_any_known_function_are_counted(tmp_path):
+    # Rank 1: 1.54 s in objects, 1.53 s in functions.
+    found = rows(left(tmp_path, "hwcsamp"), "openspeedshop")
+    nameless = [found[rank, "CPU time in no known function"].value for rank in (0, 1)]
+    assert nameless == pytest.approx([0, 0.01])
+
+
+def test_a_refused_event_has_no_value(tmp_path):
+    row = rows(left(tmp_path, "hwcsamp"), "openspeedshop")[1, "PAPI_TOT_CYC"]
+    assert (row.value, row.state) == (None, "not supported")
+
+
+def test_an_event_for_which_no_counter_is_left_was_not_counted(tmp_path):
+    # The message of PAPI_ECNFLCT.
+    limit = "Event exists, but cannot be counted due to counter resource limitations"
+    folder = left(tmp_path, "hwcsamp", TRIED.replace("Event does not exist", limit))
+    row = rows(folder, "openspeedshop")[0, "PAPI_TOT_CYC"]
+    assert (row.value, row.state) == (None, "not counted")
+
+
+def test_an_event_that_was_accepted_needs_its_column(tmp_path):
+    tried = TRIED.replace("perf::PAGE-FAULTS", "PAPI_L3_TCM")
+    with pytest.raises(ToolError, match=r"rank-0\.linkedobjects\.csv: no column 'PAPI_L3_TCM'"):
+        rows(left(tmp_path, "hwcsamp", tried), "openspeedshop")
+
+
+@pytest.mark.parametrize(
+    ("collector", "seconds"), [("hwc", [0.80, 0.98]), ("hwctime", [1.03, 1.18])]
+)
+def test_overflows_are_summed_over_objects(tmp_path, collector, seconds):
+    # Each overflow is 10 ms of the task clock; the sums are those of awk.
+    found = rows(left(tmp_path, collector), f"openspeedshop:{collector}")
+    assert [row.value for row in found.values()] == pytest.approx(seconds)
+    assert {event for _, event in found} == {"perf::TASK-CLOCK"}
+
+
+@pytest.mark.parametrize(("collector", "seconds"), [("pcsamp", 1.6), ("usertime", 1.542857)])
+def test_samples_are_seconds(tmp_path, collector, seconds):
+    found = rows(left(tmp_path, collector), f"openspeedshop:{collector}")
+    assert found[0, "CPU time"].value == pytest.approx(seconds)
+    assert found[0, "CPU time"].unit == "s"
+
+
+def test_mpi_calls_of_each_rank(tmp_path):
+    # 300 steps with one exchange and one reduction each.
+    found = rows(left(tmp_path, "mpi"), "openspeedshop:mpi")
+    for rank in (0, 1):
+        assert found[rank, "MPI_Sendrecv calls"].value == 300
+        assert found[rank, "MPI_Allreduce calls"].value == 300
+        assert found[rank, "MPI_Init calls"].value == 1
+    assert found[0, "MPI_Sendrecv time"].value == pytest.approx(2.747933829)
+    assert found[1, "MPI_Finalize time"].value == pytest.approx(0.054812021)
+    assert len(rows(left(tmp_path, "mpit"), "openspeedshop:mpit")) == 2 * 2 * 4
+
+
+def test_a_name_may_have_commas(tmp_path):
+    view = read_view(left(tmp_path, "hwcsamp") / "rank-1.functions.csv")
+    found = dict(view.values("perf::task-clock"))
+    assert found["heavy (mpiwork: mpiwork.c,10)"] == 66701185
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "hwcsamp: PAPI event PAPI_TOT_CYC cannot be counted: Event does not exist",
+        "OpenSS_PAPIerror:OpenSS_Start, -1 in 18446744073709551602: Invalid argument",
+        "PAPI_overflow() for event 0x40000000 FAILED!",
+    ],
+)
+def test_what_a_collector_refused_during_the_run_is_an_error(tmp_path, line):
+    (left(tmp_path, "hwcsamp") / "rank-1.err").write_text(f"sum 7\n{line}\nsum 8\n")
+    with pytest.raises(ToolError) as raised:
+        rows(tmp_path, "openspeedshop")
+    assert str(raised.value) == f"{tmp_path}/rank-1.err: {line}"
+
+
+def test_a_view_that_openss_does_not_have_is_named(tmp_path):
+    path = left(tmp_path, "mpi") / "rank-0.linkedobjects.csv"
+    with pytest.raises(ToolError, match="no table: Warning: Unsupported option"):
+        read_view(path)
+
+
+def test_a_truncated_view_is_named(tmp_path):
+    path = left(tmp_path, "hwcsamp") / "rank-0.functions.csv"
+    path.write_text(path.read_text()[:-40])
+    with pytest.raises(ToolError, match=r"rank-0\.functions\.csv: not a row of 6 columns"):
+        read_view(path)
+
+
+def test_a_rank_without_files_is_named(tmp_path):
+    with pytest.raises(ToolError, match=r"rank-2\.err: no such file; 2 of 3"):
+        rows(left(tmp_path, "hwcsamp"), "openspeedshop", ranks=3)
+
+
+def test_events_that_were_not_tried_are_an_error(tmp_path):
+    (left(tmp_path, "hwcsamp") / "events.txt").unlink()
+    with pytest.raises(ToolError, match=r"events\.txt: no such file"):
+        rows(tmp_path, "openspeedshop")
+
+
+def test_a_run_without_data_is_named(tmp_path):
+    (left(tmp_path, "hwcsamp") / "rank-0.functions.csv").unlink()
+    with pytest.raises(ToolError, match="raw: no data"):
+        rows(tmp_path, "openspeedshop")
+
+
+def test_the_launcher_starts_a_wrapper_per_rank():
+    words = TOOLS["openspeedshop:mpi"].wrap(["mpiexec", "-n", "4"], ["app", "a b"])
+    start = words.index("mpiexec")
+    assert words[start : start + 4] == ["mpiexec", "-n", "4", "sh"]
+    assert words[-3:] == ["mpi", "app", "a b"]
+    assert words.count(FOLDER) == 2

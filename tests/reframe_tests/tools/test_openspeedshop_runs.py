@@ -1,0 +1,254 @@
+"""A built Open|SpeedShop on two ranks of an MPI program: each fault of its last commit is mended.
+
+Needs ossrun, ossutil, openss and papi_command_line on PATH, and the Open MPI that they use. Rank r
+of the program has 1 + r shares of the function `leaf`, which `stem` calls; rank 0 waits for rank 1.
+"""
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from reframe_tests.tools import TOOLS
+from reframe_tests.tools.base import FOLDER, ToolError
+from reframe_tests.tools.openss_gather import gather, view_path
+from reframe_tests.tools.openss_views import read_view
+
+PROGRAM = r"""
+#include <mpi.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static double __attribute__((noinline)) leaf(long n)
+{
+    volatile double sum = 0;
+    for (long i = 0; i < n; i++)
+        sum += i;
+    return sum;
+}
+
+static double __attribute__((noinline)) stem(long n)
+{
+    return leaf(n) + 1;
+}
+
+int main(int argc, char **argv)
+{
+    int rank;
+    double mine = 0, sum;
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    volatile char *pages = malloc(1000 * 4096);
+    for (int page = 0; page < 1000; page++)
+        pages[page * 4096] = 1;
+    for (int step = 0; step < 50; step++) {
+        mine += stem(4000000L * (1 + rank));
+        MPI_Allreduce(&mine, &sum, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+    }
+    if (rank == 0 && argc > 2)
+        puts(argv[2]);
+    if (argc > 3)
+        *(volatile int *)0 = 1;
+    MPI_Finalize();
+    return argc > 1 ? atoi(argv[1]) : 0;
+}
+"""
+#: As in LAMMPS's library.
+XDR = "int xdr_int() { return 0; } int xdr_u_int() { return 0; } int xdr_string() { return 0; }"
+NEEDED = ("ossrun", "ossutil", "openss", "papi_command_line")
+ABSENT = [program for program in NEEDED if shutil.which(program) is None]
+PAGES = 1000
+
+
+def open_mpi(name: str) -> str | None:
+    """A program of Open MPI; the wheels' MPICH may come first on PATH."""
+    for path in filter(None, map(shutil.which, (f"{name}.openmpi", name))):
+        said = subprocess.run([path, "--showme:version"], capture_output=True, text=True)
+        version = subprocess.run([path, "--version"], capture_output=True, text=True)
+        if "Open MPI" in said.stdout + version.stdout:
+            return path
+    return None
+
+
+MPICC, MPIRUN = open_mpi("mpicc"), open_mpi("mpirun")
+pytestmark = [
+    pytest.mark.spack,
+    pytest.mark.slow,
+    pytest.mark.skipif(bool(ABSENT), reason=f"Open|SpeedShop is not on PATH: {ABSENT}"),
+    pytest.mark.skipif(not (MPICC and MPIRUN), reason="no Open MPI: mpicc, mpirun"),
+]
+
+
+@pytest.fixture(scope="module")
+def build(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("program")
+    (folder / "work.c").write_text(PROGRAM)
+
+    def built(name: str, *options: str) -> Path:
+        words = [MPICC, "-O1", "-pie", "-fPIE", *options, "-o", name, "work.c"]
+        subprocess.run(words, cwd=folder, check=True)
+        return folder / name
+
+    return built
+
+
+@pytest.fixture(scope="module")
+def work(build):
+    return build("work")
+
+
+def start(folder: Path, words: list[str], **variables: str) -> subprocess.CompletedProcess[str]:
+    root = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+    many = {"OMPI_MCA_rmaps_base_oversubscribe": "1"}
+    environment = {**os.environ, **root, **many, **variables}
+    words = [word.replace(FOLDER, str(folder)) for word in words]
+    return subprocess.run(
+        words, cwd=folder, env=environment, capture_output=True, text=True, timeout=300
+    )
+
+
+def run(folder: Path, name: str, *application: object, ranks: int = 2):
+    tool, words = TOOLS[name], [str(word) for word in application]
+    launched = tool.wrap([MPIRUN, "-np", str(ranks)], words)
+    return start(folder, launched, **tool.environment())
+
+
+def counted(folder: Path, name: str, *application: object, ranks: int = 2) -> dict:
+    done = run(folder, name, *application, ranks=ranks)
+    assert done.returncode == 0, done.stderr
+    return {(row.rank, row.event): row for row in TOOLS[name].parse(folder, ranks)}
+
+
+def by_name(folder: Path, rank: int, view: str, column: str) -> dict[str, float]:
+    """Values of a view by the first word of their names."""
+    found = read_view(view_path(folder, rank, view)).values(column)
+    return {name.split(" ")[0]: value for name, value in found}
+
+
+def test_it_finds_itself_ready():
+    assert [TOOLS[name].missing() for name in TOOLS if "openspeedshop" in name] == [None] * 7
+
+
+def test_functions_of_a_position_independent_program_have_their_names(tmp_path, work):
+    assert work.read_bytes()[16] == 3  # ET_DYN
+    found = counted(tmp_path, "openspeedshop:pcsamp", work)
+    for rank in (0, 1):
+        times = by_name(tmp_path, rank, "functions", "Exclusive CPU time in seconds.")
+        assert times["leaf"] > 0.1
+    assert found[1, "CPU time in no known function"].value < 0.1 * found[1, "CPU time"].value
+
+
+def test_objects_that_are_unloaded_in_finalize_are_not_lost(tmp_path, work):
+    version = subprocess.run([MPIRUN, "--version"], capture_output=True, text=True).stdout
+    if not any(f"Open MPI) {major}." in version for major in (2, 3, 4)):
+        pytest.skip("this Open MPI has no components to unload")
+    counted(tmp_path, "openspeedshop:pcsamp", work)
+    times = by_name(tmp_path, 0, "linkedobjects", "Exclusive CPU time in seconds.")
+    assert any(name.startswith("mca_") for name in times)
+
+
+def test_events_stand_in_their_columns_after_one_that_does_not_exist(tmp_path, work):
+    events = "PAPI_NO_SUCH,perf::TASK-CLOCK,perf::PAGE-FAULTS"
+    words = [MPIRUN, "-np", "2", "ossrun", "-c", "hwcsamp", str(work)]
+    variables = {"OPENSS_HWCSAMP_EVENTS": events, "OPENSS_RAWDATA_DIR": f"{tmp_path}/raw"}
+    done = start(tmp_path, words, **variables)
+    assert done.returncode == 0
+    assert "PAPI_NO_SUCH cannot be counted" in done.stderr
+    gather(tmp_path, 2, ["linkedobjects"])
+    for rank in (0, 1):
+        view = read_view(view_path(tmp_path, rank, "linkedobjects"))
+        time_s = view.total("Exclusive CPU time in seconds.")
+        assert view.total("papi_no_such") == 0
+        assert view.total("perf::TASK-CLOCK") * 1e-9 == pytest.approx(time_s, rel=0.3)
+        assert PAGES <= view.total("perf::PAGE-FAULTS") < 3 * PAGES
+
+
+@pytest.mark.parametrize(
+    ("level", "column"),
+    [
+        ("openspeedshop:hwctime", "Exclusive perf::TASK-CLOCK Counts"),
+        ("openspeedshop:usertime", "Exclusive CPU time in seconds."),
+    ],
+)
+def test_the_innermost_function_of_a_call_stack_is_not_lost(tmp_path, work, level, column):
+    counted(tmp_path, level, work)
+    if "hwctime" in level and "TASK-CLOCK" not in (tmp_path / "settings").read_text():
+        column = column.replace("perf::TASK-CLOCK", "PAPI_TOT_CYC")
+    found = by_name(tmp_path, 1, "functions", column)
+    assert found["leaf"] > 10 * found.get("stem", 0)
+    assert found["leaf"] > 0.5 * sum(found.values())
+
+
+def test_a_library_of_the_program_may_have_xdr_functions_of_its_own(tmp_path, build, work):
+    (work.parent / "xdr.c").write_text(XDR)
+    words = [MPICC, "-shared", "-fPIC", "-o", "libown.so", "xdr.c"]
+    subprocess.run(words, cwd=work.parent, check=True)
+    own = build("own", "-Wl,--no-as-needed", "-L.", "-lown", f"-Wl,-rpath,{work.parent}")
+    assert counted(tmp_path, "openspeedshop:pcsamp", own)[1, "CPU time"].value > 0.1
+
+
+def test_mpi_calls_are_counted(tmp_path, work):
+    for level in ("openspeedshop:mpi", "openspeedshop:mpit"):
+        folder = tmp_path / level
+        folder.mkdir()
+        found = counted(folder, level, work)
+        assert [found[rank, "MPI_Allreduce calls"].value for rank in (0, 1)] == [50, 50]
+        # Rank 0 has half the work, so it waits.
+        waits = [found[rank, "MPI_Allreduce time"].value for rank in (0, 1)]
+        assert waits[0] > waits[1]
+
+
+def test_hwcsamp_agrees_with_perf_stat_of_the_same_processes(tmp_path, work):
+    perf, oss = TOOLS["perf_stat"], TOOLS["openspeedshop"]
+    if why := perf.missing():
+        pytest.skip(why)
+    words = oss.wrap(perf.wrap([MPIRUN, "-np", "4"], []), [str(work)])
+    done = start(tmp_path, words, **oss.environment())
+    assert done.returncode == 0, done.stderr
+    whole = {row.rank: row for row in perf.parse(tmp_path, 4) if "task-clock" in row.event}
+    inside = {row.rank: row for row in oss.parse(tmp_path, 4) if row.event == "perf::TASK-CLOCK"}
+    for rank in range(4):
+        # perf also counts ossrun, MPI_Init and MPI_Finalize.
+        assert inside[rank].value < whole[rank].value < inside[rank].value + 1
+
+
+def test_views_leave_out_a_script_that_starts_the_program(tmp_path, work):
+    script = tmp_path / "script"
+    script.write_text(
+        '#!/bin/sh\ni=0; while [ $i -lt 200000 ]; do i=$((i+1)); done; "$@"; exit 0\n'
+    )
+    script.chmod(0o755)
+    counted(tmp_path, "openspeedshop:pcsamp", script, work)
+    times = by_name(tmp_path, 1, "linkedobjects", "Exclusive CPU time in seconds.")
+    assert "work" in times
+    assert not times.keys() & {"dash", "sh", "bash", "busybox"}
+
+
+def test_words_of_the_command_line_stay_whole(tmp_path, work):
+    assert "two  words *" in run(tmp_path, "openspeedshop:pcsamp", work, 0, "two  words *").stdout
+
+
+@pytest.mark.parametrize(("words", "status"), [(["3"], 3), (["0", "x", "x"], 139)])
+def test_the_status_of_the_application_survives(tmp_path, work, words, status):
+    assert run(tmp_path, "openspeedshop", work, *words).returncode == status
+
+
+def test_a_program_that_is_not_there_fails(tmp_path):
+    assert run(tmp_path, "openspeedshop:pcsamp", "/nowhere/program").returncode == 127
+
+
+def test_threads_are_refused(tmp_path, work):
+    words = TOOLS["openspeedshop"].wrap([MPIRUN, "-np", "2"], [str(work)])
+    done = start(tmp_path, words, OMP_NUM_THREADS="2")
+    assert done.returncode == 125
+    assert "one thread per rank, not 2" in done.stderr
+
+
+def test_a_rank_without_data_is_named(tmp_path, work):
+    counted(tmp_path, "openspeedshop:pcsamp", work)
+    (tmp_path / "rank-2.err").touch()
+    view_path(tmp_path, 1, "functions").unlink()
+    with pytest.raises(ToolError, match="no data of rank 2; found 2 of 3"):
+        TOOLS["openspeedshop:pcsamp"].parse(tmp_path, 3)
