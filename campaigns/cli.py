@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import importlib
 import os
 import sys
@@ -31,6 +32,8 @@ COMMANDS: dict[str, str] = {
 }
 #: Exit status of a program whose reader is gone: 128 + SIGPIPE.
 _BROKEN_PIPE = 141
+#: What no state of the machine explains: the path that was given is wrong.
+_WRONG_PATH = (errno.ELOOP, errno.ENAMETOOLONG)
 
 
 class _Commands(click.Group):
@@ -118,7 +121,8 @@ def _run() -> int:
         return stop.code if isinstance(stop.code, int) else 3 if stop.code else 0
     except Exception as error:
         click.echo(f"nimc: {visible(_line(error))}", err=True)
-        return error.exit_code if isinstance(error, NimcError) else 3
+        wrong = isinstance(error, OSError) and error.errno in _WRONG_PATH
+        return error.exit_code if isinstance(error, NimcError) else 2 if wrong else 3
 
 
 def _line(error: Exception) -> str:

@@ -1,4 +1,4 @@
-"""An argument that is the folder of a run."""
+"""An argument that is the folder of a run, or a file of measurements."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _READ = ("run.json", "samples/*", "counters/*", "provenance/*")
 
 
 class RunPath(click.ParamType[Path]):
-    """A path that leads somewhere, to a folder without pipes and devices in place of files."""
+    """A path that leads to a file, or to a folder without pipes and devices in place of files."""
 
     name = "run"
 
@@ -25,8 +25,7 @@ class RunPath(click.ParamType[Path]):
         """Raises InputError."""
         path = Path(value)
         try:
-            path.stat()
-            for file in (each for pattern in _READ for each in path.glob(pattern)):
+            for file in (path, *(each for pattern in _READ for each in path.glob(pattern))):
                 mode = file.stat().st_mode
                 if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
                     raise InputError(f"{file}: neither a file nor a folder")

@@ -75,11 +75,17 @@ def load(path: Path, facts: dict[str, int | None] | None = None) -> Sweep:
     except UnicodeDecodeError as error:
         raise InputError(f"{path}: not text ({error})") from None
     if path.suffix.lower() == ".csv":
-        document: dict[str, Any] = {"points": list(csv.DictReader(text.splitlines()))}
+        try:
+            document: dict[str, Any] = {"points": list(csv.DictReader(text.splitlines()))}
+        except csv.Error as error:
+            raise InputError(f"{path}: not CSV ({error})") from None
     else:
         try:
             document = json.loads(text)
-        except json.JSONDecodeError as error:
+        except (
+            ValueError,
+            RecursionError,
+        ) as error:  # of 5,000 digits: ValueError
             raise InputError(f"{path}: not JSON ({error})") from None
         if not isinstance(document, dict) or document.get("schema") != 1:
             raise InputError(f"{path}: not a sweep (`schema` must be 1)")

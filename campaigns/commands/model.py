@@ -26,10 +26,11 @@ from analysis.contention.recommend import Need, recommend
 from analysis.contention.sweep import Sweep
 from analysis.errors import InputError
 from analysis.units import rate_b_s
+from campaigns.run_path import RunPath
 
 json_option = click.option("--json", "as_json", is_flag=True, help="One JSON document.")
 platform_option = click.option("--platform", help="A published machine, such as henri.")
-file = click.Path(path_type=Path)
+file = RunPath()
 model_option = click.option("--model", "model_file", type=file, help="A fitted model.")
 
 
@@ -223,7 +224,7 @@ def load_model(platform: str | None, model_file: Path | None) -> Model:
             document = json.loads(model_file.read_text())
         except OSError as error:
             raise InputError(f"{model_file}: {error.strerror}") from None
-        except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        except (ValueError, RecursionError) as error:
             raise InputError(f"{model_file}: not JSON ({error})") from None
         return parameters.from_dict(document, str(model_file))
     raise InputError("give --platform NAME or --model FILE (one of them)")

@@ -36,8 +36,9 @@ def settings_of(config: Path) -> ReframeSettings:
     code = (
         "import json, os, runpy, sys; made = runpy.run_path(sys.argv[1])['site_configuration'];"
         "parts = made['systems'][0]['partitions'];"
-        "parts[0]['name'];"
-        "print(json.dumps([{**os.environ}, parts, made.get('environments', [])], default=str))"
+        "environs = made.get('environments', []);"
+        "[each['name'] for each in [*parts, *environs]];"
+        "print(json.dumps([{**os.environ}, parts, environs], default=str))"
     )
     answer = ask([sys.executable, "-c", code, str(config)])
     with suppress(ValueError, TypeError):

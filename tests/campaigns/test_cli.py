@@ -117,6 +117,8 @@ def test_the_backend_of_a_notebook_is_not_taken_over() -> None:
         ["doctor", "--machine", "../site/localhost"],
         ["plan", "quick", "--machine", "../site/localhost"],
         ["plan", "/dev/zero", "--machine", "localhost"],
+        ["model", "fit", "/dev/zero"],
+        ["model", "fit", "x" * 5000],
         ["plan", "a\udcffb", "--machine", "localhost"],
     ],
 )
@@ -131,3 +133,27 @@ def test_absurd_input_is_one_line_and_code_two(
     assert said.startswith("nimc: ")
     assert said.count("\n") == 1
     assert "unexpectedly" not in said
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("wide.csv", "a,b\n" + "x" * 200_000 + ",2\n"),
+        ("deep.json", "[" * 100_000),
+        ("long.json", '{"schema": ' + "9" * 5000 + "}"),
+    ],
+)
+def test_measurements_that_no_parser_takes_are_named(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    name: str,
+    text: str,
+) -> None:
+    (tmp_path / name).write_text(text)
+    monkeypatch.setattr(sys, "argv", ["nimc", "model", "fit", str(tmp_path / name)])
+    with pytest.raises(SystemExit) as stop:
+        cli.main()
+    said = capsys.readouterr().err
+    assert stop.value.code == 2
+    assert said.startswith(f"nimc: {tmp_path / name}: not ")

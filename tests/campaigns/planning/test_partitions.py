@@ -56,6 +56,11 @@ def checkout(folder: Path, config: str = CONFIG, site: str = SITE) -> Path:
     ("config", "site", "expected"),
     [
         ("site_configuration = {", SITE, r"box.py: cannot be read: SyntaxError: '{' was never cl"),
+        (
+            CONFIG.replace('"partitions": [', '"partitions": [7, '),
+            SITE,
+            r"box.py: cannot be read: TypeError: 'int' object is not subscriptable",
+        ),
         ("x = 1", SITE, r"box.py: cannot be read: KeyError: 'site_configuration'"),
         (CONFIG, SITE + "partition: nope\n", r"^site/box.yaml: partition: 'nope' found; .*: p$"),
         (
