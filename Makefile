@@ -1,4 +1,4 @@
-.PHONY: campaign test bench lint lock clean minicluster
+.PHONY: campaign test test-all bench lint lock clean minicluster
 
 MACHINE ?= localhost
 RESULTS ?= results
@@ -9,8 +9,14 @@ BIN = .venv/bin
 campaign: $(READY)
 	$(BIN)/nimc run campaigns/quick.yaml --machine $(MACHINE) --results $(RESULTS)
 
+# What needs neither root nor a cluster, in JOBS processes; `make test-all` adds the rest, one by one.
+JOBS ?= 2
+LONG = slow or minicluster or spack
 test: $(READY)
-	$(BIN)/python -m pytest $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -m "not ($(LONG))" -n $(JOBS) --dist loadfile $(PYTEST_ARGS)
+
+test-all: test
+	$(BIN)/python -m pytest -m "$(LONG)" $(PYTEST_ARGS)
 
 # STREAM and LAMMPS with real writers on a minicluster (as root): FABRIC=veth or rxe.
 FABRIC ?= veth

@@ -158,7 +158,7 @@ def test_a_file_that_is_not_there_is_wrong_input(tmp_path, words):
     path = tmp_path / "none.json"
     error = run(*words, path).exception
     assert isinstance(error, InputError)
-    assert str(error) == f"{path}: No such file or directory"
+    assert str(error) == f"{path}: does not exist"
 
 
 def test_recommend():
