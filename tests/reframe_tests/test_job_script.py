@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,13 @@ import yaml
 from analysis.checkout import ROOT
 
 REFRAME = str(Path(sys.executable).parent / "reframe")
+
+
+@pytest.fixture
+def short_folder():
+    """Paths of a minicluster's state are short, since sockets are made in it."""
+    with tempfile.TemporaryDirectory(prefix="nimc-") as folder:
+        yield Path(folder)
 
 
 @pytest.mark.parametrize(
@@ -36,8 +44,8 @@ REFRAME = str(Path(sys.executable).parent / "reframe")
     ],
     ids=["same_job", "hetjob"],
 )
-def test_nodes_and_tasks(tmp_path, origins, lines):
-    (tmp_path / "machine.yaml").write_text(yaml.safe_dump({"origins": origins}))
+def test_nodes_and_tasks(tmp_path, short_folder, origins, lines):
+    (short_folder / "machine.yaml").write_text(yaml.safe_dump({"origins": origins}))
     done = subprocess.run(
         [
             *(REFRAME, "-C", f"{ROOT}/configs/minicluster.py"),
@@ -45,7 +53,7 @@ def test_nodes_and_tasks(tmp_path, origins, lines):
             *("-c", f"{ROOT}/reframe_tests/stream.py"),
         ],
         cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "NIMC_MINICLUSTER": str(tmp_path)},
+        env={**os.environ, "PYTHONPATH": str(ROOT), "NIMC_MINICLUSTER": str(short_folder)},
         capture_output=True,
         text=True,
     )
