@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+from analysis.counter_row import NODE, CounterRow
 from analysis.sample import Sample, WriterRecord
 from injection.allocation import Allocation
 from injection.application import RunResult
 from injection.evidence import disturbance
 from injection.evidence.rates import Judgement
 from injection.injectors.base import Injector, Writer
+from injection.machine.node_counters import NodeCounter
 from injection.plan import BlockPlan
 from injection.readers import Readers
 from injection.treatment import Treatment
@@ -64,6 +66,17 @@ def writer_record(
     )
 
 
+def node_rows(
+    nodes: Sequence[str], counters: Mapping[str, Mapping[str, NodeCounter]]
+) -> list[dict[str, Any]]:
+    """The counts of nodes as JSON, one row per node and counter; `rank` is the node's index."""
+    return [
+        {"tool": NODE, **asdict(CounterRow(index, name, counter.value, counter.unit))}
+        for index, node in enumerate(nodes)
+        for name, counter in counters.get(node, {}).items()
+    ]
+
+
 class Recorder:
     """Makes the samples of one block."""
 
@@ -84,11 +97,13 @@ class Recorder:
         writers: list[WriterRecord],
         counters: Sequence[dict[str, Any]],
     ) -> MeasuredRun:
-        """The sample of a run, and its counts with the sample's key."""
-        plan = self._plan
+        """The sample of a run, and the counts of its tool and nodes with the sample's key."""
+        plan, rows = self._plan, list(counters)
+        if result.outcome == "kept":
+            rows += node_rows(self._nodes.targets, result.node_counters)
         key = f"{plan.case}/{plan.block}/{run.pair}/{run.treatment.name}/{run.attempt}"
         return MeasuredRun(
-            self._sample(key, run, result, writers), [{"key": key, **row} for row in counters]
+            self._sample(key, run, result, writers), [{"key": key, **row} for row in rows]
         )
 
     def _sample(self, key: str, run: Run, result: RunResult, writers: list[WriterRecord]) -> Sample:

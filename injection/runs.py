@@ -197,7 +197,7 @@ class BlockRunner:
         await self.observer.begin(start.cpus)
         await application.run(start, values, self._files(run), result, self._hub, states, timeout_s)
         seen = await self.observer.end()
-        result.conditions = seen.conditions
+        result.conditions, result.node_counters = seen.conditions, seen.counters
         result.lead_in_s = self.lead_in.of(result.start_s)
         self.lead_in.ended(result.window_s[1])
         self._longest_s = max(self._longest_s, result.elapsed_s)

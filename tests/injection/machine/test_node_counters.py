@@ -58,7 +58,6 @@ def test_counters_have_si_units(tmp_path):
         "vmstat:numa_pages_migrated": NodeCounter(12, "count"),
         "vmstat:thp_fault_alloc": NodeCounter(77031, "count"),
         "vmstat:pgfault": NodeCounter(3, "count"),
-        "frequency": NodeCounter(2.5e9, "Hz", "gauge"),
         "resctrl:L3_00/mbm_total_bytes": NodeCounter(4096, "B"),
         "mlx5_0/1:np_cnp_sent": NodeCounter(17, "count"),
         "mlx5_0/1:port_xmit_wait": NodeCounter(5, "count"),
@@ -79,7 +78,7 @@ def test_what_is_absent_is_named_once_with_what_it_needs(tmp_path):
 def test_a_host_without_files_has_no_counters(tmp_path):
     found = read(tmp_path)
     assert found.counters == {}
-    assert len(found.absent) == 8
+    assert len(found.absent) == 7
 
 
 def test_ethtool_keeps_what_tells_of_stalls_loss_and_pauses():
