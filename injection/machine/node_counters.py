@@ -180,15 +180,19 @@ _NET = ("rx_dropped", "tx_dropped", "rx_missed_errors", "rx_fifo_errors", "rx_ov
 
 
 def _net(root: Path) -> dict[str, NodeCounter]:
-    """Packets that network interfaces lost; not of the loopback."""
+    """Packets that network interfaces lost; not of the loopback and other virtual ones."""
     found = {}
-    for path in sorted((root / "sys/class/net").glob("*/statistics")):
-        interface = path.parent.name
+    for interface in _interfaces(root):
         for name in _NET:
-            value = _number(path / name)
-            if interface != "lo" and value is not None:
+            value = _number(root / "sys/class/net" / interface / "statistics" / name)
+            if value is not None:
                 found[f"{interface}:{name}"] = NodeCounter(value, "count")
     return found
+
+
+def _interfaces(root: Path) -> list[str]:
+    """Network interfaces that are devices."""
+    return sorted(path.parent.name for path in (root / "sys/class/net").glob("*/device"))
 
 
 _SOURCES = (
@@ -200,7 +204,7 @@ _SOURCES = (
         "resctrl", _resctrl, "memory bandwidth monitoring of the processor, and resctrl mounted"
     ),
     _Source("RDMA", _rdma, "an RDMA device with hw_counters"),
-    _Source("network", _net, "a network interface"),
+    _Source("network", _net, "a network interface of a device"),
 )
 
 
@@ -251,11 +255,10 @@ class NodeReader:
 
     def __init__(self, root: Path = Path("/")) -> None:
         self._root = root
-        devices = sorted(path.parent.name for path in (root / "sys/class/net").glob("*/device"))
-        self._interfaces = [name for name in devices if read_ethtool(name)]
+        self._asked = [name for name in _interfaces(root) if read_ethtool(name)]
         #: Sources without any counter -> what they need.
         self.absent = read(root).absent
-        if not self._interfaces:
+        if not self._asked:
             self.absent["ethtool"] = "the program ethtool, and a driver with these counters (mlx5)"
         if load.frequency_hz([], root) is None:
             self.absent["frequency"] = "a cpufreq driver; most virtual machines have none"
@@ -263,7 +266,7 @@ class NodeReader:
     def read(self) -> dict[str, NodeCounter]:
         """All counters now. May start a program, so it is called outside of the timed window."""
         counters = read(self._root).counters
-        for interface in self._interfaces:
+        for interface in self._asked:
             counters |= read_ethtool(interface)
         return counters
 
