@@ -34,7 +34,7 @@ def stalled(sample: Sample) -> float:
 
 MADE: Values = {
     "context-switches": ("count", lambda s: 300.0 if is_on(s) else 100.0),
-    "softirq-time": ("s", lambda s: 2.5 if is_on(s) else 0.5),
+    "enp225s0f1np1:tx_prio3_pause_duration": ("s", lambda s: 2.5 if is_on(s) else 0.5),
     "frequency": ("Hz", lambda _: 2e9),
     "eth0:rx_dropped": ("count", lambda _: 0.0),
     "eth0:outbound_pci_stalled_wr": ("1", stalled),
@@ -74,7 +74,7 @@ def test_medians_off_and_on_are_sums_over_nodes_but_of_shares_and_frequencies(tm
     # 60 %, of 4 % and 6 %. One counter stayed 0.
     assert rows == {
         "context-switches": ["250", "750"],
-        "softirq-time": ["1.250 s", "6.250 s"],
+        "enp225s0f1np1:tx_prio3_pause_duration": ["1.250 s", "6.250 s"],
         "frequency": ["2.500 GHz", "2.500 GHz"],
         "eth0:outbound_pci_stalled_wr": ["12.5%", "50.0%"],
         "eth1:outbound_pci_stalled_wr": ["5.0%", "5.0%"],
