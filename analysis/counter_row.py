@@ -8,6 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+#: The tool of counters of a node, which agents read in every run (no application is wrapped).
+NODE = "node"
+
 #: State of a count: complete; extrapolated, because events shared a counter; not available on this
 #: processor or kernel; not counted by the tool.
 State = Literal["counted", "multiplexed", "not supported", "not counted"]
@@ -17,6 +20,8 @@ State = Literal["counted", "multiplexed", "not supported", "not counted"]
 class CounterRow:
     """One count."""
 
+    #: Of a count of a node by a tool, its first rank; of the tool `node`, its index in the sample's
+    #: `nodes`.
     rank: int
     #: The tool's name of the event: `cycles`, or `cycles:u` for user mode only.
     event: str

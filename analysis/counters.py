@@ -1,4 +1,4 @@
-"""Reads the counts of tools (`RUN/counters/CASE.jsonl`) and sums them up by treatment.
+"""Reads counts of tools and nodes (`RUN/counters/CASE.jsonl`), and sums them up by treatment.
 
 One JSON object per line: `key` (the sample's), `tool`, and the fields of `counter_row.CounterRow`.
 """
@@ -33,15 +33,15 @@ _NAMES = ("tool", "event", "unit", "state")
 _VALUED = ("counted", "multiplexed")
 #: From best to worst.
 _STATES = get_args(State)
-#: Unit of shares, which do not add up over ranks.
-SHARE = "1"
+#: Units of shares and frequencies, which do not add up over ranks.
+_AVERAGED = ("1", "Hz")
 _COUNT = ["key", "tool", "rank", "event"]
 #: Columns that come from the samples.
 _SAMPLE = ["key", "case", "arm", "factors", "block", "pair", "status"]
 
 
 def read_counters(run: Path, samples: pl.DataFrame) -> pl.DataFrame:
-    """One row per rank and event of each application run that a tool wrapped.
+    """One row per rank and event of each run in which a tool counted, or the nodes' agents did.
 
     `samples` are those of `pairs.judged`. Columns: key, case, arm, factors, block, pair, status (of
     the sample), tool, rank, event, value (SI, null if nothing was counted), unit, state,
@@ -63,7 +63,7 @@ def read_counters(run: Path, samples: pl.DataFrame) -> pl.DataFrame:
 def medians(counters: pl.DataFrame) -> pl.DataFrame:
     """One row per case, arm, tool and event, from runs that count, in the order of `counters`.
 
-    A share (unit `1`) is averaged over the ranks instead of summed.
+    A share (unit `1`) or a frequency is averaged over the ranks instead of summed.
 
     Columns: case, arm, factors, tool, event, unit, `value` (median over runs of the sum over their
     ranks), `runs` (number of runs with a value from every rank), `state` (the worst) and
@@ -78,7 +78,7 @@ def medians(counters: pl.DataFrame) -> pl.DataFrame:
             pl.col("factors", "unit").first(),
             pl.when(values.is_null().any())
             .then(None)
-            .when((pl.col("unit").cast(pl.String) == SHARE).first())
+            .when(pl.col("unit").cast(pl.String).is_in(_AVERAGED).first())
             .then(values.mean())
             .otherwise(values.sum())
             .alias("value"),

@@ -6,7 +6,7 @@ import math
 
 #: Shown if there is no figure.
 NONE = "-"
-_PREFIXES = {"B/s": "kMGTP", "B": "kMGTP", "1/s": "kMGTP"}
+_PREFIXES = {"B/s": "kMGTP", "B": "kMGTP", "1/s": "kMGTP", "Hz": "kMGTP"}
 
 
 def scale(value: float | None, unit: str) -> tuple[float, str]:

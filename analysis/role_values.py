@@ -5,7 +5,7 @@ from __future__ import annotations
 import polars as pl
 
 from analysis.arms import LEVELS
-from analysis.counter_row import event_parts
+from analysis.counter_row import NODE, event_parts
 from analysis.roles import COUNTS, ROLES
 
 #: The factor whose levels are tools.
@@ -20,17 +20,26 @@ def role_values(counters: pl.DataFrame) -> pl.DataFrame:
     role, `value` (in the role's unit) and `state`. The value is null unless every event of the role
     was counted through the whole run: counts that took turns are not used. Events are recognised by
     name, so that runs of any machine can be read. A role that a tool's level counted in no way has
-    no row.
+    no row. Counters of nodes are taken from runs that no tool wrapped. Of several devices with a
+    share, the highest is the node's.
     """
     events = _events()
-    runs = counters.filter(pl.col("status") == "counts").with_columns(
+    level = pl.col("factors").cast(pl.String).str.json_path_match(f"$.{_TOOL}")
+    wrapped = level.fill_null("none") != "none"
+    node = pl.col("tool").cast(pl.String) == NODE
+    used = (pl.col("status") == "counts") & ~(node & wrapped)
+    runs = counters.filter(used).with_columns(
         pl.col("tool", "event", "unit", "state", "case").cast(pl.String),
         treatment=pl.col("arm").cast(pl.String).map_elements(without_tool, return_dtype=pl.String),
     )
     found = (
         runs.with_columns(
             program=pl.col("tool").str.replace(":.*$", ""),
-            name=pl.col("event").map_elements(lambda e: event_parts(e)[0], return_dtype=pl.String),
+            name=pl.when(node)
+            .then(pl.col("event").str.replace("^.*:", ""))
+            .otherwise(
+                pl.col("event").map_elements(lambda e: event_parts(e)[0], return_dtype=pl.String)
+            ),
         )
         .join(events, left_on=["program", "name"], right_on=["program", "event"], how="inner")
         .with_columns(
@@ -42,7 +51,13 @@ def role_values(counters: pl.DataFrame) -> pl.DataFrame:
         )
     )
     rows = found.group_by(*_RUN, "rank", "role", "row", maintain_order=True).agg(
-        pl.when(pl.col("whole").all()).then(pl.col("scaled").sum()).alias("value"),
+        pl.when(pl.col("whole").all())
+        .then(
+            pl.when((pl.col("role_unit") == "1").first())
+            .then(pl.col("scaled").max())
+            .otherwise(pl.col("scaled").sum())
+        )
+        .alias("value"),
         pl.col("state").filter(~pl.col("whole")).first().fill_null("counted"),
         seen=pl.col("name").n_unique(),
         needed=pl.col("events").first(),

@@ -6,7 +6,8 @@ machines and events are not. A role that has no row for a family is lacking ther
 only.
 
 Sources of rows:
-kernel  event lists of perf (Linux, tools/perf/pmu-events/arch/x86/FAMILY/*.json)
+kernel  event lists of perf (Linux, tools/perf/pmu-events/arch/x86/FAMILY/*.json); counters of the
+        driver mlx5 (Linux, Documentation/networking, mlx5/counters.rst)
 likwid  performance groups (RRZE-HPC/likwid, groups/FAMILY/GROUP.txt)
 papi    presets (icl-utk-edu/papi, src/papi_events.csv)
 """
@@ -15,6 +16,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from typing import Literal
+
+from analysis.counter_row import NODE
 
 #: What a count covers: the processes of one rank, or a node whoever caused it.
 Scope = Literal["rank", "node"]
@@ -44,7 +47,7 @@ ROLES: dict[str, Role] = {
         Role("DRAM written", "B", "node", "written by the memory controllers"),
         Role("device writes", "B", "node", "written into memory by PCIe devices"),
         Role("DDIO misses", "B", "node", "device writes that missed the last-level cache"),
-        Role("PCIe stalls", "count", "node", "cycles in which a device could not write"),
+        Role("PCIe stalls", "1", "node", "share of time in which a device could not write"),
     )
 }
 
@@ -196,7 +199,12 @@ _OPENSPEEDSHOP = tuple(
     for row in _PAPI
     if row.events[0] in ("PAPI_TOT_CYC", "PAPI_TOT_INS", "PAPI_L3_TCM")
 )
-COUNTS: tuple[RoleCount, ...] = (*_PERF_STAT, *_LIKWID, *_PAPI, *_OPENSPEEDSHOP)
+#: A device's own counter does not depend on the processor.
+_NODE = (
+    RoleCount("PCIe stalls", NODE, "NIC", _ALL, ("outbound_pci_stalled_wr",), "kernel",
+              note="of the last second of the run; the device that could write least"),
+)  # fmt: skip
+COUNTS: tuple[RoleCount, ...] = (*_PERF_STAT, *_LIKWID, *_PAPI, *_OPENSPEEDSHOP, *_NODE)
 
 #: The six events of Groves, Grant and Arnold (2016), figure 4 -> the role that they were read as.
 STUDY = {

@@ -1,6 +1,7 @@
 """Why runs are slower: how each role changes, on which rank, and how it goes with the time.
 
-All from runs that a tool wrapped, which are paired with each other and never with unwrapped ones.
+From runs that a tool wrapped, which are paired with each other and never with unwrapped ones. Roles
+of nodes that need no tool are from unwrapped runs.
 """
 
 from __future__ import annotations

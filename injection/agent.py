@@ -21,6 +21,7 @@ from injection.evidence.binding import EndRole, Placed
 from injection.injectors import INJECTORS
 from injection.injectors.base import PASSES, Fault, Injector, LineParser, Row, Writer
 from injection.machine import host, numa
+from injection.machine.node_counters import NodeReader
 from injection.pacing import Pacer
 from injection.schedule.origin_side import ScheduleWriter, stand_by
 from injection.watch import Watch, looks_at
@@ -82,10 +83,12 @@ class Agent:
         self._sides: list[asyncio.Task[None]] = []
         self._schedule: ScheduleWriter | None = None
         self._watched: Watch | None = None
+        self._node_reader = NodeReader()
 
     async def serve(self) -> None:
         """Carry out orders until the connection is lost. Raises WireError for an invalid order."""
-        self._send(messages.Hello(node_name(), host.detect().as_dict()))
+        facts = {**host.detect().as_dict(), "absent_counters": self._node_reader.absent}
+        self._send(messages.Hello(node_name(), facts))
         try:
             while (order := await self._receive()) is not None:
                 await self._execute(order)
@@ -244,7 +247,10 @@ class Agent:
             if end.role == "origin" and end.injector.writes
         ]
         roots = [os.getpid(), *order.roots]
-        self._watched = Watch(node_name(), order.devices, order.cpus, roots, order.exempt, writers)
+        self._watched = Watch(
+            *(node_name(), order.devices, order.cpus, roots, order.exempt, writers),
+            self._node_reader if order.counters else None,
+        )
         self._send(messages.Observed(*self._watched.before, None, "", []))
 
     async def _end_watch(self) -> None:

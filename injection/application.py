@@ -12,6 +12,7 @@ from analysis.sample import NodeConditions, Outcome, TimetableRecord
 from injection import processes
 from injection.fom import Fom, FomError, require_ranks
 from injection.hub import Hub, WriterState
+from injection.machine.node_counters import NodeCounter
 from injection.readers import Readers
 from injection.treatment import Start
 
@@ -35,6 +36,8 @@ class RunResult:
     timetable: TimetableRecord | None = None
     conditions: list[NodeConditions] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    #: Target -> name -> what the counters of the node gained.
+    node_counters: dict[str, dict[str, NodeCounter]] = field(default_factory=dict)
 
     def fail(self, outcome: Outcome, reason: str) -> None:
         """Record the first failure; later ones follow from it and are ignored."""

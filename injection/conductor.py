@@ -30,7 +30,8 @@ from injection.machine import versions
 from injection.machine.load import BLOCK_VARIABLE
 from injection.plan import BlockPlan
 from injection.readers import Readers
-from injection.runs import BlockRunner, Run
+from injection.run_records import Run
+from injection.runs import BlockRunner
 from injection.store import Store
 from injection.treatment import Writes
 

@@ -19,15 +19,9 @@ from injection.evidence.rates import Seen
 from injection.injectors.base import Injector, Writer
 from injection.messages import Observed as Observed
 from injection.messages import Written as Written
+from injection.reception import Reception
 from injection.schedule.origin_side import Part
 
-#: Calls that have not signed yet and are kept, beside one of each node; and how long they are kept
-#: when there are more, seconds.
-_STRANGERS = 64
-_CROWDED_S = 1.0
-#: Calls that the kernel keeps until they are accepted: with fewer, agents would wait for seconds in
-#: a crowd; all may be accepted at once, and a process may have 1,024 files.
-_WAITING = 512
 #: Round trips for one measurement of a clock offset.
 _PINGS = 8
 #: How long an agent may take to read the processes of its node, seconds.
@@ -96,23 +90,15 @@ class Hub:
     """Accepts the agents of this job, sends them orders and keeps their reports."""
 
     def __init__(self, secret: str, nodes: int = 1) -> None:
-        self._secret = secret
-        self._calls = nodes + _STRANGERS
-        #: Connections that have not signed yet, oldest first -> when each was made.
-        self._unsigned: dict[asyncio.StreamWriter, float] = {}
+        self._reception = Reception(secret, nodes, self._joined)
         self._links: dict[str, _Link] = {}
         self._states: dict[int, WriterState] = {}
         self._changed = asyncio.Condition()
         self._lost: HubError | None = None
-        self._server: asyncio.Server | None = None
 
     async def listen(self, address: str) -> int:
         """Listen on one address only; returns the port."""
-        self._server = await asyncio.start_server(
-            self._join, address, 0, limit=wire.UNSIGNED_B, backlog=_WAITING
-        )
-        port: int = self._server.sockets[0].getsockname()[1]
-        return port
+        return await self._reception.listen(address)
 
     async def wait_for(self, what: Callable[[], bool], timeout_s: float) -> bool:
         """Wait until `what()` is true; False on timeout. Raises HubError if an agent is lost."""
@@ -248,31 +234,12 @@ class Hub:
 
     def close(self) -> None:
         """Close all connections; agents exit when theirs is closed."""
-        if self._server:
-            self._server.close()
+        self._reception.close()
         for link in self._links.values():
             link.wire.close()
 
-    async def _join(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Serve one connection; one that does not sign is closed without an answer."""
-        if not self._admit(writer):
-            writer.transport.abort()
-            return
-        try:
-            connection = await wire.accept(reader, writer, self._secret)
-        except (wire.WireError, OSError):
-            writer.transport.abort()
-            return
-        finally:
-            self._unsigned.pop(writer, None)
-        try:
-            hello = messages.report(await connection.receive())
-        except (wire.WireError, OSError):
-            writer.close()
-            return
-        if not isinstance(hello, messages.Hello):
-            connection.close()
-            return
+    async def _joined(self, connection: wire.Wire, hello: messages.Hello) -> None:
+        """Serve one agent until its connection is lost."""
         link = _Link(connection, hello.node, hello.facts)
         if link.node in self._links:  # one agent per node: a second would replace the first
             connection.close()
@@ -289,22 +256,6 @@ class Hub:
             self._lost = lost(f"the agent on {link.node} is gone: {error}")
         async with self._changed:
             self._changed.notify_all()
-
-    def _admit(self, writer: asyncio.StreamWriter) -> bool:
-        """Whether there is room for one more connection that has not signed.
-
-        An agent signs at once, so in a crowd the oldest makes room after a second. Until then
-        newcomers are turned away; agents call again.
-        """
-        now_s = time.monotonic()
-        if len(self._unsigned) >= self._calls:
-            oldest, made_s = next(iter(self._unsigned.items()))
-            if now_s - made_s < _CROWDED_S:
-                return False
-            del self._unsigned[oldest]
-            oldest.transport.abort()
-        self._unsigned[writer] = now_s
-        return True
 
     def _ping(self, link: _Link) -> None:
         link.send(messages.Ping(time.time()))

@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import types
 from collections.abc import Callable
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from analysis.sample import NodeConditions
@@ -19,6 +19,7 @@ from injection.evidence.counters import Reading
 from injection.evidence.schedule import Done
 from injection.evidence.silence import Looked
 from injection.injectors.base import Writer
+from injection.machine.node_counters import NodeCounter
 from injection.schedule.origin_side import Part
 from injection.wire import WireError
 
@@ -85,6 +86,8 @@ class BeginWatch:
     #: that are exempt by themselves.
     roots: list[int]
     exempt: list[int]
+    #: Whether to read the node's counters.
+    counters: bool = False
 
 
 @dataclass(frozen=True)
@@ -160,6 +163,8 @@ class Observed:
     #: The foreign program that used most processor time; empty if there is none.
     busiest: str
     looked: list[Looked]
+    #: Name -> what the node's counters gained since the beginning.
+    counters: dict[str, NodeCounter] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -200,6 +205,8 @@ def _plain(value: Any) -> Any:
         return [_plain(getattr(value, each.name)) for each in fields(value)]
     if isinstance(value, list | tuple):
         return [_plain(each) for each in value]
+    if isinstance(value, dict):
+        return {key: _plain(each) for key, each in value.items()}
     return value
 
 

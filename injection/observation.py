@@ -16,6 +16,7 @@ from injection.evidence.silence import Looked
 from injection.hub import Hub, Observed
 from injection.injectors import INJECTORS
 from injection.injectors.base import PASSES
+from injection.machine.node_counters import NodeCounter
 from injection.plan import BlockPlan
 from injection.pulse import Pulse
 from injection.treatment import Writes
@@ -32,6 +33,8 @@ class Observation:
     busiest: dict[str, str]
     #: Index of the writer -> looks at it.
     looked: dict[int, Looked]
+    #: Target -> name -> what its counters gained.
+    counters: dict[str, dict[str, NodeCounter]]
     #: Why the conductor's own times cannot be trusted; None if they can.
     paused: str | None
 
@@ -67,6 +70,7 @@ class Observer:
                     cpus,
                     self._roots.get(node, []),
                     self._exempt.get(node, []),
+                    counters=node in self._nodes.targets,
                 )
                 for node in self._all
             }
@@ -83,6 +87,7 @@ class Observer:
             conditions=[each.conditions for each in targets.values() if each.conditions],
             busiest={node: each.busiest for node, each in targets.items()},
             looked={looked.writer: looked for each in after.values() for looked in each.looked},
+            counters={node: each.counters for node, each in targets.items()},
             paused=paused,
         )
 

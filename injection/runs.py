@@ -4,25 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import time
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from analysis.sample import Sample, WriterRecord
+from analysis.sample import WriterRecord
 from injection import allocation, application
 from injection.allocation import Allocation
 from injection.application import Files, RunResult
-from injection.evidence import binding, claims, disturbance, proof
+from injection.evidence import binding, claims, proof
 from injection.evidence.claims import Count
 from injection.evidence.rates import at_speed, judge
 from injection.evidence.silence import Looked
 from injection.hub import Hub, WriterState
 from injection.injectors import INJECTORS
-from injection.injectors.base import PASSES, Injector
+from injection.injectors.base import PASSES
 from injection.lead_in import LeadIn
 from injection.observation import Observation, Observer
 from injection.plan import BlockPlan
 from injection.readers import CountersError, Readers
+from injection.run_records import MeasuredRun, Recorder, Run, writer_record
 from injection.schedule import short_writes
 from injection.schedule.conductor_side import ScheduleControl
 from injection.treatment import Treatment, Writes
@@ -32,29 +32,6 @@ _ROOM = 10.0
 #: Timeout for the rows that cover the end of the window, seconds: on an emulated processor a row
 #: of one second may come several seconds late.
 _LAST_ROWS_S = 10.0
-
-
-@dataclass(frozen=True)
-class Run:
-    """The run to make; see `analysis.sample.Sample` for the fields."""
-
-    treatment: Treatment
-    pair: int
-    position: int
-    attempt: int
-    warmup: bool = False
-
-    def again(self, attempt: int) -> Run:
-        """The same run, repeated."""
-        return replace(self, attempt=attempt)
-
-
-@dataclass(frozen=True)
-class MeasuredRun:
-    """A sample, and the rows (JSON) that a tool counted in its run."""
-
-    sample: Sample
-    counters: list[dict[str, Any]]
 
 
 class BlockRunner:
@@ -73,10 +50,8 @@ class BlockRunner:
         self._nodes = nodes
         self._hub = hub
         self._logs = logs
-        self._provenance = provenance
         self._readers = readers
-        note = disturbance.unjudged(plan.demand)
-        self._unjudged = [note] if note else []
+        self._recorder = Recorder(plan, nodes, provenance, readers)
         self._turn = 0
         self._longest_s = 0.0
         self.lead_in = LeadIn()
@@ -118,19 +93,15 @@ class BlockRunner:
             records = await self._under_writers(run, writes, result)
         if not result.elapsed_s:
             self.lead_in.ended(time.time())
-        key = self._key(run)
         # In a thread, since a tool may take seconds to gather its files.
         counters = await asyncio.to_thread(self._counters, run, result)
         if result.outcome == "kept":
             self.observer.accept(result.conditions)
-        return MeasuredRun(
-            self._sample(key, run, result, records), [{"key": key, **row} for row in counters]
-        )
+        return self._recorder.measured(run, result, records, counters)
 
     async def _under_writers(
         self, run: Run, writes: Writes, result: RunResult
     ) -> list[WriterRecord]:
-        injector = INJECTORS[writes.injector]
         states = await self._writers_at_speed(writes, result)
         counts: dict[str, Count] = {}
         looked: dict[int, Looked] = {}
@@ -139,7 +110,7 @@ class BlockRunner:
             counts, looked = self.counted(writes, seen), seen.looked
             await self._last_rows(states, result)
         ends = await self._hub.stop()
-        judged = self._judge(writes, injector, states, result)
+        judged = self._judge(writes, states, result)
         records = claims.attach(judged, counts, self.counted_alone.get(writes))
         records = self._prove(records, looked, result)
         records = binding.attach(records, ends)
@@ -226,7 +197,7 @@ class BlockRunner:
         await self.observer.begin(start.cpus)
         await application.run(start, values, self._files(run), result, self._hub, states, timeout_s)
         seen = await self.observer.end()
-        result.conditions = seen.conditions
+        result.conditions, result.node_counters = seen.conditions, seen.counters
         result.lead_in_s = self.lead_in.of(result.start_s)
         self.lead_in.ended(result.window_s[1])
         self._longest_s = max(self._longest_s, result.elapsed_s)
@@ -270,10 +241,10 @@ class BlockRunner:
                     result.fail("injector_died", f"writer {state.writer.index}: {state.ended}")
 
     def _judge(
-        self, writes: Writes, injector: Injector, states: list[WriterState], result: RunResult
+        self, writes: Writes, states: list[WriterState], result: RunResult
     ) -> list[WriterRecord]:
         """What each writer did in the window; the run is rejected if one did not keep its rate."""
-        demand, records = self._plan.demand, []
+        demand, injector, records = self._plan.demand, INJECTORS[writes.injector], []
         for state, alone in zip(states, self.alone[writes], strict=True):
             seen = judge(
                 state.rows,
@@ -285,26 +256,7 @@ class BlockRunner:
             )
             if seen.reason:
                 result.fail("rejected", f"writer {state.writer.index} {seen.reason}")
-            factor = 1.0 if injector.writes else 0.0
-            records.append(
-                WriterRecord(
-                    injector=injector.name,
-                    direction=injector.direction,
-                    origin=state.writer.origin,
-                    target=state.writer.target,
-                    transport=injector.transport(state.writer),
-                    message_b=state.writer.message_b if injector.writes else 0,
-                    asked_b_s=state.writer.rate_b_s,
-                    rate_alone_b_s=factor * alone,
-                    rate_b_s=factor * seen.rate_b_s,
-                    rate_min_b_s=factor * seen.rate_min_b_s,
-                    bytes_b=factor * seen.bytes_b,
-                    buffer_node=state.writer.buffer_node,
-                    observed_share=seen.observed_share,
-                    unobserved_s=seen.unobserved_s,
-                    cpu_share=None if injector.writes else seen.rate_b_s,
-                )
-            )
+            records.append(writer_record(injector, state.writer, alone, seen))
         return records
 
     def counted(self, writes: Writes, seen: Observation) -> dict[str, Count]:
@@ -329,44 +281,6 @@ class BlockRunner:
     def _files(self, run: Run) -> Files:
         stem = self._stem(run)
         return Files(stem, self._logs / "counters" / stem.name)
-
-    def _key(self, run: Run) -> str:
-        plan = self._plan
-        return f"{plan.case}/{plan.block}/{run.pair}/{run.treatment.name}/{run.attempt}"
-
-    def _sample(self, key: str, run: Run, result: RunResult, records: list[WriterRecord]) -> Sample:
-        plan, fom, treatment = self._plan, result.fom, run.treatment
-        return Sample(
-            key=key,
-            case=plan.case,
-            workload=plan.workload,
-            arm=treatment.name,
-            block=plan.block,
-            pair=run.pair,
-            position=run.position,
-            attempt=run.attempt,
-            warmup=run.warmup,
-            outcome=result.outcome,
-            reason=result.reason,
-            start_s=result.start_s,
-            elapsed_s=result.elapsed_s,
-            fom=fom.value if fom else None,
-            fom_unit=(fom and fom.unit) or self._readers.unit,
-            fom_better=(fom and fom.better) or self._readers.better,
-            nodes=self._nodes.targets,
-            origin_nodes=self._nodes.origins,
-            provenance=self._provenance,
-            seed=plan.seed,
-            fom_extra=fom.extra if fom else {},
-            writers=records,
-            timetable=result.timetable,
-            notes=[*plan.notes, *treatment.notes, *result.notes, *self._unjudged],
-            role=treatment.role,
-            baseline=treatment.baseline,
-            factors=treatment.factors,
-            lead_in_s=result.lead_in_s,
-            conditions=result.conditions,
-        )
 
 
 def _is_silent(treatment: Treatment) -> bool:

@@ -1,7 +1,7 @@
 """What an agent watches on its node from just before a run until just after it.
 
-Load and frequency of the host, byte counters of devices, and each writer: at its origin the bytes
-that the device has passed on, on a shared host marks in the target's memory.
+Load, frequency and counters of the host, byte counters of devices, and each writer: at its origin
+the bytes that the device has passed on, on a shared host marks in the target's memory.
 """
 
 from __future__ import annotations
@@ -16,8 +16,9 @@ from injection.evidence import counters, disturbance, silence
 from injection.evidence.counters import Passed, Reading
 from injection.evidence.silence import Look, Looked
 from injection.injectors.base import PASSES, Injector, Writer
-from injection.machine import load
+from injection.machine import load, node_counters
 from injection.machine.marks import LookError, Marks
+from injection.machine.node_counters import NodeCounter, NodeReader
 from injection.messages import Observed
 
 #: Time between two looks at a writer, and between two readings of load and frequency, seconds. What
@@ -83,6 +84,7 @@ class Watch:
         roots: Sequence[int],
         exempt: Sequence[int],
         writers: Sequence[Watched],
+        node_reader: NodeReader | None = None,
     ) -> None:
         self._node = node
         self._block = os.environ.get(load.BLOCK_VARIABLE, "")
@@ -99,18 +101,24 @@ class Watch:
         self._tasks = [asyncio.create_task(self._read_load())]
         self._tasks += [asyncio.create_task(self._look(each)) for each in writers]
         self._loads = [load.read(self._block, roots, exempt)]
+        self._node_reader = node_reader
+        self._counters = node_reader.read() if node_reader else {}
         #: Readings at the beginning; the devices come last, as close to the run as possible.
         self.before = self._read_devices()
 
     async def end(self) -> Observed:
         """End the watch: what was seen, and where the devices' counters are."""
         after = self._read_devices()
+        gained = self._read_node()
         await self.cancel()
         self._add_load()
         conditions, busiest = disturbance.conditions(
             self._node, self._loads, self._foreign_s, self._frequencies_hz, self.before, after
         )
-        return Observed(*after, conditions, busiest, [self._looked(each) for each in self._writers])
+        if self._node_reader and conditions.frequency_hz:
+            gained["frequency"] = NodeCounter(conditions.frequency_hz, "Hz", "gauge")
+        looked = [self._looked(each) for each in self._writers]
+        return Observed(*after, conditions, busiest, looked, gained)
 
     async def cancel(self) -> None:
         """Watch no more."""
@@ -122,6 +130,11 @@ class Watch:
         """What the devices have received, and sent."""
         received, sent = (counters.read_all(self._devices, way) for way in counters.DIRECTIONS)
         return received, sent
+
+    def _read_node(self) -> dict[str, NodeCounter]:
+        """What the node's counters have gained."""
+        now = self._node_reader.read() if self._node_reader else {}
+        return node_counters.change(self._counters, now)
 
     async def _read_load(self) -> None:
         await asyncio.sleep(LOOK_S)

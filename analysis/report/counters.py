@@ -1,4 +1,4 @@
-"""What tools counted, on the page: one row an event, one column a treatment."""
+"""What tools and nodes counted, on the page: one row per event, one column per treatment."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from analysis.arms import in_order
+from analysis.counter_row import NODE
 from analysis.counters import medians
 from analysis.numbers import NONE, quantity
 from analysis.report.data import RunData
@@ -37,9 +38,21 @@ class CountersView:
 
 def counters_view(run: RunData, case: str) -> CountersView | None:
     """The counters of a case; None where no tool counted in it."""
-    found = medians(run.counters.filter(pl.col("case").cast(pl.String) == case)).with_columns(
-        pl.col("case", "arm", "tool", "event", "unit").cast(pl.String)
-    )
+    return _view(_medians(run, case).filter(pl.col("tool") != NODE))
+
+
+def node_view(run: RunData, case: str) -> CountersView | None:
+    """The counters of a case's nodes that are not 0 under every treatment; None without any."""
+    own = _medians(run, case).filter(pl.col("tool") == NODE)
+    return _view(own.filter((pl.col("value") != 0).any().over("event")))
+
+
+def _medians(run: RunData, case: str) -> pl.DataFrame:
+    names = pl.col("case", "arm", "tool", "event", "unit").cast(pl.String)
+    return medians(run.counters.filter(pl.col("case").cast(pl.String) == case)).with_columns(names)
+
+
+def _view(found: pl.DataFrame) -> CountersView | None:
     if found.is_empty():
         return None
     arms = in_order(found["arm"].unique())
@@ -65,4 +78,6 @@ def _row(group: pl.DataFrame, arms: list[str]) -> EventRow:
 def _text(value: float | None, unit: str) -> str:
     if value is None:
         return NONE
+    if unit == "1":
+        return f"{value:.1%}"
     return quantity(value, unit) if unit else f"{value:,.0f}"

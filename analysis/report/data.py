@@ -41,7 +41,7 @@ class RunData:
     contrasts: list[Contrast]
     #: Effects of the place in the pair and of the run before.
     order: list[OrderEffect]
-    #: What tools counted in each run (`analysis.counters.read_counters`).
+    #: What tools and nodes counted in each run (`analysis.counters.read_counters`).
     counters: pl.DataFrame
     #: Blocks that ended early.
     unfinished_blocks: list[UnfinishedBlock]
@@ -108,7 +108,7 @@ def load_run(path: Path, *, force: bool = False) -> RunData:
 def write_data(folder: Path, runs: Sequence[RunData]) -> list[Path]:
     """Writes results.json, samples.parquet and pairs.parquet of `runs` into `folder`.
 
-    And counters.parquet and why.json (`analysis.why.Why` of each run), where a tool counted in any.
+    And counters.parquet and why.json (`analysis.why.Why` of each run), if anything was counted.
     """
     document = {"machine": runs[0].header.machine, "runs": [run.document() for run in runs]}
     results_file = folder / "results.json"

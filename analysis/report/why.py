@@ -11,9 +11,12 @@ from markupsafe import Markup
 from analysis.arms import in_order
 from analysis.caveats import emulations
 from analysis.contrasts import Contrast
+from analysis.counter_row import NODE
 from analysis.counters import medians
-from analysis.numbers import NONE, effect, quantity
+from analysis.facts import nodes_of
+from analysis.numbers import NONE, count, effect, quantity
 from analysis.processors import family_of
+from analysis.report.counters import CountersView, node_view
 from analysis.report.data import RunData
 from analysis.report.link_tables import TABLE, LinkTable, link_table, p_text
 from analysis.report.roles_plot import roles_plot
@@ -82,11 +85,14 @@ class WhyView:
     messages: list[Messages]
     #: What the processor lacks, and how the study's events differ on it.
     notes: list[str]
+    #: Case -> the counters of its nodes; and sources of counters that nodes lack.
+    nodes: dict[str, CountersView]
+    absent: list[str]
     emulated: list[str]
 
 
 def why_view(run: RunData, name: str) -> WhyView | None:
-    """The section of a run; None if no tool counted in it."""
+    """The section of a run; None if nothing was counted in it."""
     if run.counters.is_empty():
         return None
     found = why(run.counters, run.samples)
@@ -95,7 +101,10 @@ def why_view(run: RunData, name: str) -> WhyView | None:
     for link in found.links:
         if link.case:
             of_case.setdefault(link.case, []).append(link)
-    tools = [str(tool) for tool in run.counters["tool"].unique(maintain_order=True)]
+    of_tools = run.counters.filter(pl.col("tool").cast(pl.String) != NODE)
+    tools = [str(tool) for tool in of_tools["tool"].unique(maintain_order=True)]
+    cases = [str(case) for case in run.counters["case"].unique(maintain_order=True)]
+    nodes = {case: table for case in cases if (table := node_view(run, case))}
     transports = [str(text) for text in run.samples["transport"].unique(maintain_order=True)]
     return WhyView(
         sentences=[sentence(loss) for loss in found.losses],
@@ -104,10 +113,15 @@ def why_view(run: RunData, name: str) -> WhyView | None:
         cases=[link_table(case, links) for case, links in of_case.items()],
         changes=[_change(change) for change in found.changes],
         svg=Markup(roles_plot(found.changes, name)) if found.changes else None,
-        prices=_prices(run),
+        prices=_prices(run, of_tools),
         margin=run.header.margin,
-        messages=_messages(run.counters),
-        notes=[*_without(found.without), *_processors(run.provenance, tools)],
+        messages=_messages(of_tools),
+        notes=[
+            *_without(found.without),
+            *(_processors(run.provenance, tools) if tools else []),
+        ],
+        nodes=nodes,
+        absent=_absent(run.provenance) if nodes else [],
         emulated=emulations(transports),
     )
 
@@ -152,7 +166,7 @@ def _amount(value: float, unit: str) -> str:
     return f"{value:.1%}" if unit == "1" else quantity(value, unit)
 
 
-def _prices(run: RunData) -> list[ToolPrice]:
+def _prices(run: RunData, counters: pl.DataFrame) -> list[ToolPrice]:
     """One row per case and tool that counted in it."""
     known = {
         (each.case, str(each.level)): each
@@ -160,7 +174,7 @@ def _prices(run: RunData) -> list[ToolPrice]:
         if (each.factor, each.kind) == ("tool", "price") and not each.at
     }
     names = pl.col("case", "tool").cast(pl.String)
-    counted = run.counters.select(names).unique(maintain_order=True)
+    counted = counters.select(names).unique(maintain_order=True)
     margin = run.header.margin
     return [_price(case, tool, known.get((case, tool)), margin) for case, tool in counted.rows()]
 
@@ -233,13 +247,20 @@ def _processors(provenance: Mapping[str, Mapping[str, object]], tools: Sequence[
 
 def _identities(provenance: Mapping[str, Mapping[str, object]]) -> list[str]:
     """Identities of the processors of all nodes; none in runs of older versions."""
-    nodes = [record.get("nodes") for record in provenance.values()]
-    return sorted(
-        {
-            str(facts["processor"])
-            for each in nodes
-            if isinstance(each, Mapping)
-            for facts in each.values()
-            if isinstance(facts, Mapping) and "processor" in facts
-        }
-    )
+    hosts = [host for record in provenance.values() for host in nodes_of(record)]
+    return sorted({str(host["processor"]) for host in hosts if "processor" in host})
+
+
+def _absent(provenance: Mapping[str, Mapping[str, object]]) -> list[str]:
+    """Sources of counters that nodes lack, and what they need; one line for each."""
+    lacking_nodes: dict[tuple[str, str], set[str]] = {}
+    for record in provenance.values():
+        nodes = record.get("nodes")
+        for node, facts in nodes.items() if isinstance(nodes, Mapping) else ():
+            absent = facts.get("absent_counters") if isinstance(facts, Mapping) else None
+            for source, needs in absent.items() if isinstance(absent, Mapping) else ():
+                lacking_nodes.setdefault((str(source), str(needs)), set()).add(str(node))
+    return [
+        f"{source}: not on {count(len(nodes), 'node')}; needs {needs}"
+        for (source, needs), nodes in lacking_nodes.items()
+    ]

@@ -1,14 +1,14 @@
 """Counters of a node and of its network devices that need no application: files of the kernel.
 
 One reading before a run and one after it give what the node did meanwhile, whoever caused it. What
-a node lacks is named once, with what would make it readable. Pure functions of a root folder, but
-for `read_ethtool`. Standard library only.
+a node lacks is named once, with what would make it readable. Standard library only.
 """
 
 from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -16,10 +16,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
+from injection.machine import load
+
 #: `total` grows from boot on; `gauge` is a state at the time of the reading.
 Kind = Literal["total", "gauge"]
 
-_TIMEOUT_S = 10
+#: How long a driver may take to answer `ethtool`.
+_TIMEOUT_S = 2
+#: Folders of `ethtool` that many users do not have on PATH.
+_SYSTEM_PATH = "/usr/sbin:/sbin"
 
 
 @dataclass(frozen=True)
@@ -27,7 +32,7 @@ class NodeCounter:
     """One counter at one time."""
 
     value: float
-    #: SI: `count`, `s`, `B`, `Hz`, and `1` for shares.
+    #: SI: `count`, `s`, `B`, and `1` for shares.
     unit: str
     kind: Kind = "total"
 
@@ -140,13 +145,6 @@ def _vmstat(root: Path) -> dict[str, NodeCounter]:
     }
 
 
-def _frequency(root: Path) -> dict[str, NodeCounter]:
-    """Mean frequency of the CPUs now."""
-    files = (root / "sys/devices/system/cpu").glob("cpu[0-9]*/cpufreq/scaling_cur_freq")
-    found = [value for path in files if (value := _number(path))]
-    return {"frequency": NodeCounter(1e3 * sum(found) / len(found), "Hz", "gauge")} if found else {}
-
-
 def _resctrl(root: Path) -> dict[str, NodeCounter]:
     """Traffic between the L3 and memory by the node's tasks; not that of devices."""
     found = {}
@@ -182,15 +180,19 @@ _NET = ("rx_dropped", "tx_dropped", "rx_missed_errors", "rx_fifo_errors", "rx_ov
 
 
 def _net(root: Path) -> dict[str, NodeCounter]:
-    """Packets that network interfaces lost; not of the loopback."""
+    """Packets that network interfaces lost; not of the loopback and other virtual ones."""
     found = {}
-    for path in sorted((root / "sys/class/net").glob("*/statistics")):
-        interface = path.parent.name
+    for interface in _interfaces(root):
         for name in _NET:
-            value = _number(path / name)
-            if interface != "lo" and value is not None:
+            value = _number(root / "sys/class/net" / interface / "statistics" / name)
+            if value is not None:
                 found[f"{interface}:{name}"] = NodeCounter(value, "count")
     return found
+
+
+def _interfaces(root: Path) -> list[str]:
+    """Network interfaces that are devices."""
+    return sorted(path.parent.name for path in (root / "sys/class/net").glob("*/device"))
 
 
 _SOURCES = (
@@ -198,12 +200,11 @@ _SOURCES = (
     _Source("soft interrupts", _softirqs, "/proc/softirqs"),
     _Source("pressure", _pressure, "a kernel with CONFIG_PSI, not booted with psi=0"),
     _Source("pages", _vmstat, "/proc/vmstat"),
-    _Source("frequency", _frequency, "a cpufreq driver; most virtual machines have none"),
     _Source(
         "resctrl", _resctrl, "memory bandwidth monitoring of the processor, and resctrl mounted"
     ),
     _Source("RDMA", _rdma, "an RDMA device with hw_counters"),
-    _Source("network", _net, "a network interface"),
+    _Source("network", _net, "a network interface of a device"),
 )
 
 
@@ -235,9 +236,10 @@ def parse_ethtool(interface: str, text: str) -> dict[str, NodeCounter]:
 
 def read_ethtool(interface: str) -> dict[str, NodeCounter]:
     """Counters of an interface's driver; empty without `ethtool`, or if the driver has none."""
+    path = f"{os.environ.get('PATH', os.defpath)}:{_SYSTEM_PATH}"
     with suppress(OSError, subprocess.TimeoutExpired):
         done = subprocess.run(
-            ["ethtool", "-S", interface],
+            [shutil.which("ethtool", path=path) or "ethtool", "-S", interface],
             capture_output=True,
             text=True,
             errors="replace",
@@ -246,6 +248,27 @@ def read_ethtool(interface: str) -> dict[str, NodeCounter]:
         )
         return parse_ethtool(interface, done.stdout)
     return {}
+
+
+class NodeReader:
+    """Reads the counters of this node; `ethtool` is asked only for devices that have some."""
+
+    def __init__(self, root: Path = Path("/")) -> None:
+        self._root = root
+        self._asked = [name for name in _interfaces(root) if read_ethtool(name)]
+        #: Sources without any counter -> what they need.
+        self.absent = read(root).absent
+        if not self._asked:
+            self.absent["ethtool"] = "the program ethtool, and a driver with these counters (mlx5)"
+        if load.frequency_hz([], root) is None:
+            self.absent["frequency"] = "a cpufreq driver; most virtual machines have none"
+
+    def read(self) -> dict[str, NodeCounter]:
+        """All counters now. May start a program, so it is called outside of the timed window."""
+        counters = read(self._root).counters
+        for interface in self._asked:
+            counters |= read_ethtool(interface)
+        return counters
 
 
 def _lines(path: Path) -> list[str]:

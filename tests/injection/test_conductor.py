@@ -1,5 +1,6 @@
 """The conductor for real, on this host: every way in which a block can end."""
 
+import json
 import os
 import signal
 import time
@@ -130,6 +131,46 @@ def test_a_writer_that_is_stopped_within_its_window_is_seen_in_the_targets_memor
     assert "(the target's memory); allowed: 0.5 s" in sample["reason"]
     assert sample["fom"] == 1.12089  # the first attempt's figure stays known
     assert 0.5 < sample["writers"][0]["overwritten_share"] < 0.95
+
+
+@needs_ucx
+def test_the_counters_of_the_node_come_with_runs_of_all_arms(block, tmp_path):
+    """The kernel's context switches, read by the application itself at its start and end."""
+    seen = tmp_path / "seen"
+    note = f"awk '/^ctxt/ {{print $2}}' /proc/stat >> '{seen}'"
+    before = context_switches()
+    run = block(
+        arms=["off", "on"], command=["sh", "-c", f"{note}; sleep 0.2; {note}; cat '{MELT}'"]
+    )
+    assert run.finish() == 0, run.err
+    most = context_switches() - before
+    rows = [json.loads(line) for line in (run.run_dir / "counters/melt.jsonl").open()]
+    of_arm = {
+        sample["arm"]: {row["event"]: row for row in rows if row["key"] == sample["key"]}
+        for sample in run.samples()
+    }
+    assert sorted(of_arm) == ["off", "on"]
+    at = [int(line) for line in seen.read_text().split()]
+    first, second = at[1] - at[0], at[3] - at[2]
+    by_start = sorted(run.samples(), key=lambda sample: sample["start_s"])
+    for sample, least in zip(by_start, (first, second), strict=True):
+        row = of_arm[sample["arm"]]["context-switches"]
+        assert least <= row["value"] <= most
+        assert {**row, "value": 0} == {
+            **{"key": sample["key"], "tool": "node", "rank": 0, "event": "context-switches"},
+            **{"value": 0, "unit": "count", "state": "counted", "running_share": None},
+        }
+    # What the node lacks is in the block's provenance, once.
+    (record,) = (json.loads(path.read_text()) for path in run.run_dir.glob("provenance/*.json"))
+    (facts,) = record["nodes"].values()
+    assert ("pressure" in facts["absent_counters"]) == (not Path("/proc/pressure/cpu").exists())
+    assert "interrupts" not in facts["absent_counters"]
+
+
+def context_switches() -> int:
+    """Of this host since its boot."""
+    lines = Path("/proc/stat").read_text().splitlines()
+    return int(next(line for line in lines if line.startswith("ctxt ")).split()[1])
 
 
 def test_a_conductor_that_stood_still_accepts_no_run(block):

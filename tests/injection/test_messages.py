@@ -11,6 +11,7 @@ from injection.evidence.counters import Reading
 from injection.evidence.schedule import Done
 from injection.evidence.silence import Looked
 from injection.injectors.base import Writer
+from injection.machine.node_counters import NodeCounter
 from injection.schedule.origin_side import Due, Part
 from injection.wire import WireError
 
@@ -27,6 +28,7 @@ ORDERS = [
     m.Perform("perftest", PART, "log"),
     m.Finish(2.5),
     m.BeginWatch(["mlx5_0", "mlx5_1"], [0, 1], [4711], []),
+    m.BeginWatch([], [], [], [], counters=True),
     m.EndWatch(),
     m.Ping(1.7e9),
 ]
@@ -40,6 +42,7 @@ REPORTS = [
     m.WritersStopped([Placed(3, "target", "none", {"0": 1 << 26}, None)]),
     m.Observed(Reading("rdma:a/1", 4000, True, 7.5), None, CONDITIONS, "stress", [LOOKED]),
     m.Observed(None, None, None, "", []),
+    m.Observed(None, None, None, "", [], {"e:stalled": NodeCounter(0.25, "1", "gauge")}),
     m.Written([Done(0, 1.5, 2.5, 6.4e9, 0.25)], {"nobody there": 2}),
 ]
 

@@ -22,8 +22,9 @@ from analysis.report.data import load_run
 from tests.analysis.compare.nights import night
 from tests.analysis.made_counters import CASES
 from tests.analysis.report.test_factors import sweep, throttled
+from tests.analysis.report.test_node_counters import made as with_nodes
 from tests.analysis.report.test_why import made
-from tests.analysis.synthetic import LAMMPS, STREAM, header, reject, samples, write_run
+from tests.analysis.synthetic import LAMMPS, STREAM, header, reject, remedies, samples, write_run
 from tests.analysis.test_numa import TWO_NODES, run_of
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser"))), None)
@@ -153,6 +154,15 @@ def test_a_comparison_fits_the_window(tmp_path: Path, width: int) -> None:
 @pytest.mark.parametrize("width", [390, 900])
 def test_why_fits_the_window(tmp_path: Path, width: int) -> None:
     run = made(tmp_path, CASES, processor="GenuineIntel-6-85-7")
+    found = _look(tmp_path, page.render([load_run(run)]), width)
+    assert (found["wide"], found["console"]) == ([], [])
+
+
+@pytest.mark.parametrize("width", [390, 900])
+def test_counters_of_nodes_fit_the_window(tmp_path: Path, width: int) -> None:
+    times = {"on@rate=25%": 1.5, "on": 2.0, "off@tool=p": 1.05, "on@tool=p": 2.1}
+    absent = {"ethtool": "the program ethtool, and a driver with these counters (mlx5)"}
+    run = with_nodes(tmp_path, samples(remedies(times=times), pairs=8), absent)
     found = _look(tmp_path, page.render([load_run(run)]), width)
     assert (found["wide"], found["console"]) == ([], [])
 

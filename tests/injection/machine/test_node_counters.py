@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from injection.machine.node_counters import NodeCounter, change, parse_ethtool, read
+from injection.machine.node_counters import NodeCounter, NodeReader, change, parse_ethtool, read
 from tests.injection.sysfs import write
 
 PORT = "sys/class/infiniband/mlx5_0/ports/1"
@@ -25,9 +25,11 @@ FILES = {
     f"{PORT}/hw_counters/np_cnp_sent": "17",
     f"{PORT}/counters/port_xmit_wait": "5",
     f"{PORT}/counters/port_rcv_data": "99",
+    "sys/class/net/eth0/device/vendor": "0x15b3",
     "sys/class/net/eth0/statistics/rx_dropped": "3",
     "sys/class/net/eth0/statistics/rx_bytes": "1000",
     "sys/class/net/lo/statistics/rx_dropped": "8",
+    "sys/class/net/veth7/statistics/rx_dropped": "9",
 }
 #: Names and units of the kernel's documentation (mlx5/counters.rst), figures made.
 ETHTOOL = """NIC statistics:
@@ -58,7 +60,6 @@ def test_counters_have_si_units(tmp_path):
         "vmstat:numa_pages_migrated": NodeCounter(12, "count"),
         "vmstat:thp_fault_alloc": NodeCounter(77031, "count"),
         "vmstat:pgfault": NodeCounter(3, "count"),
-        "frequency": NodeCounter(2.5e9, "Hz", "gauge"),
         "resctrl:L3_00/mbm_total_bytes": NodeCounter(4096, "B"),
         "mlx5_0/1:np_cnp_sent": NodeCounter(17, "count"),
         "mlx5_0/1:port_xmit_wait": NodeCounter(5, "count"),
@@ -79,7 +80,7 @@ def test_what_is_absent_is_named_once_with_what_it_needs(tmp_path):
 def test_a_host_without_files_has_no_counters(tmp_path):
     found = read(tmp_path)
     assert found.counters == {}
-    assert len(found.absent) == 8
+    assert len(found.absent) == 7
 
 
 def test_ethtool_keeps_what_tells_of_stalls_loss_and_pauses():
@@ -94,6 +95,39 @@ def test_ethtool_keeps_what_tells_of_stalls_loss_and_pauses():
         # Seconds in which that percentage was above 30.
         "eth0:outbound_pci_stalled_wr_events": NodeCounter(4, "s"),
     }
+
+
+def ethtool(folder: Path, text: str, log: Path) -> Path:
+    """A program in ethtool's place, of which only eth0 has counters."""
+    program = folder / "bin" / "ethtool"
+    program.parent.mkdir()
+    program.write_text(
+        f"#!/bin/sh\necho \"$*\" >> '{log}'\n[ \"$2\" = eth0 ] && cat <<'X'\n{text}X\n"
+    )
+    program.chmod(0o755)
+    return program.parent
+
+
+def test_a_node_asks_ethtool_only_for_devices_that_have_counters(tmp_path, monkeypatch):
+    log = tmp_path / "asked"
+    monkeypatch.setenv("PATH", f"{ethtool(tmp_path, ETHTOOL, log)}:{os.environ['PATH']}")
+    reader = NodeReader(write(tmp_path, {**FILES, "sys/class/net/eth1/device/vendor": "0x1af4"}))
+    assert log.read_text().splitlines() == ["-S eth0", "-S eth1"]
+    assert reader.absent == {}
+    found = reader.read()
+    assert log.read_text().splitlines()[2:] == ["-S eth0"]
+    assert found["eth0:outbound_pci_stalled_wr_events"] == NodeCounter(4, "s")
+    assert found["context-switches"] == NodeCounter(777, "count")
+
+
+def test_a_node_without_ethtool_and_frequency_names_both(tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr("injection.machine.node_counters._SYSTEM_PATH", "")
+    some = {name: text for name, text in FILES.items() if "cpufreq" not in name}
+    reader = NodeReader(write(tmp_path, {**some, "sys/class/net/eth0/device/vendor": "0x1af4"}))
+    assert set(reader.absent) == {"ethtool", "frequency"}
+    assert "mlx5" in reader.absent["ethtool"]
+    assert "cpufreq" in reader.absent["frequency"]
 
 
 def test_the_change_of_totals_and_the_state_of_gauges():
