@@ -223,7 +223,7 @@ def load_model(platform: str | None, model_file: Path | None) -> Model:
             document = json.loads(model_file.read_text())
         except OSError as error:
             raise InputError(f"{model_file}: {error.strerror}") from None
-        except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        except (ValueError, RecursionError) as error:
             raise InputError(f"{model_file}: not JSON ({error})") from None
         return parameters.from_dict(document, str(model_file))
     raise InputError("give --platform NAME or --model FILE (one of them)")

@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import hashlib
 import random
+import re
 import resource
 import sys
 import tempfile
@@ -35,6 +36,9 @@ _TURN_S = 5.0
 _MOST_B = 1024
 #: An input that fills the memory crashes the fuzzer, not the machine, bytes.
 _MEMORY_B = 12 << 30
+
+#: Not where a parser fails.
+_SKIP = re.compile(r"/tests/fuzz/|/site-packages/")
 
 #: Code, line and the line before it.
 Arc = tuple[Any, int, int]
@@ -136,7 +140,7 @@ class Fuzzer:
 
     def _crashed(self, error: Exception) -> None:
         where = traceback.extract_tb(error.__traceback__)
-        own = [each for each in where if "/tests/fuzz/" not in each.filename]
+        own = [each for each in where if not _SKIP.search(each.filename)]
         own = [each for each in own if each.filename.startswith(str(ROOT))] or list(where)
         kind = f"{type(error).__name__} at {own[-1].filename}:{own[-1].lineno}"
         if kind not in self.crashes or len(self._text) < len(self.crashes[kind]):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import polars as pl
@@ -16,8 +17,8 @@ from analysis.integrity.provenance import read_provenance
 from analysis.report.data import load_run
 from analysis.run import load_header
 from campaigns.commands.model import load_model
-from campaigns.running.progress import NewSamples, RunCounter
 from campaigns.request.load import load_campaign
+from campaigns.running.progress import NewSamples, RunCounter
 from injection.machine import machine
 from tests.campaigns.request.test_load import CHECKS
 from tests.fuzz.target import CAPTURES, Target, captures, finite, in_file, lay_out, text_of, tree
@@ -99,15 +100,21 @@ def _model(text: bytes, folder: Path) -> None:
     load_model(None, in_file("model.json", text, folder))
 
 
-def _units(text: bytes, _: Path) -> None:
-    for read in (units.duration_s, units.size_b, units.rate_b_s, units.count):
-        try:
-            finite(read(text_of(text), "field"))
-        except InputError as error:
-            assert "\n" not in str(error)
+def _unit(parser: Callable[[str, str], float]) -> Target:
+    def read(text: bytes, _: Path) -> None:
+        finite(parser(text_of(text), "field"))
+
+    return Target(f"units.{parser.__name__}", read, _LENGTHS, _INPUT)
 
 
-_LENGTH = [b"2min", b"1.5h", b"64KiB", b"1GiB", b"1Gb/s", b"500MB/s", b"30", b"1e3s"]
+def _sweep(name: str, seed: bytes) -> Target:
+    def read(text: bytes, folder: Path) -> None:
+        sweep.load(in_file(name, text, folder))
+
+    return Target(f"file.{name}", read, [seed], _INPUT)
+
+
+_LENGTHS = [b"2min", b"1.5h", b"64KiB", b"1GiB", b"1Gb/s", b"500MB/s", b"30", b"1e3s"]
 _INPUT = (InputError,)
 
 TARGETS = [
@@ -118,8 +125,8 @@ TARGETS = [
     Target("file.run.json", _header, captures("schema_1/*/run.json"), _INPUT),
     Target("file.provenance", _provenance, captures("schema_1/*/provenance/*.json"), _INPUT),
     Target("file.run", _run, [tree(_RUN)], _INPUT, lines=True),
-    Target("file.sweep", lambda text, at: sweep.load(in_file("s.json", text, at)), [_SWEEP], _INPUT),
-    Target("file.sweep csv", lambda text, at: sweep.load(in_file("s.csv", text, at)), [_CSV], _INPUT),
+    _sweep("sweep.json", _SWEEP),
+    _sweep("sweep.csv", _CSV),
     Target("file.model", _model, [_MODEL], _INPUT),
-    Target("units", _units, _LENGTH),
+    *map(_unit, (units.duration_s, units.size_b, units.rate_b_s, units.count)),
 ]  # fmt: skip

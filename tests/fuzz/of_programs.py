@@ -95,7 +95,9 @@ def _ethtool(text: bytes, _: Path) -> None:
     finite(*(each.value for each in found.values()))
 
 
-_CPUINFO = b"processor\t: 0\nvendor_id\t: GenuineIntel\ncpu family\t: 6\nmodel\t\t: 85\nstepping\t: 7\n"
+_CPUINFO = (
+    b"processor\t: 0\nvendor_id\t: GenuineIntel\ncpu family\t: 6\nmodel\t\t: 85\nstepping\t: 7\n"
+)
 
 TARGETS = [
     *map(_workload, sorted(WORKLOADS)),
@@ -110,7 +112,7 @@ TARGETS = [
     _tool("likwid:CYCLE_STALLS", "rank-0.csv", "likwid/*/*.csv"),
     _tool("mpip", "lmp.mpiP", "mpip/lammps/lmp.mpiP", 2),
     _tool("tau", "profile.0.0.0", "tau/mpiwork/profile.0.0.0"),
-    _tool("papi:stalls", "rank-0/papi_hl_output/rank_000000.json", "papi/two_ranks/rank-*/*/*.json"),
+    _tool("papi:stalls", "rank-0/papi_hl_output/rank_000000.json", "papi/*/*/*/*.json"),
     Target("tool.openspeedshop views", _oss, _VIEWS, (ToolError,)),
     Target("tool.openspeedshop:mpi", _oss_calls, _VIEWS, (ToolError,)),
     Target("ethtool", _ethtool, [_ETHTOOL]),

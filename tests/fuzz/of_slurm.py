@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from analysis.errors import MachineError
 from analysis.report import blocks
@@ -19,6 +21,7 @@ _RESERVATION = (
     b"Duration=01:00:00 Nodes=node4 NodeCnt=1 CoreCnt=2 Features=(null) PartitionName=origin "
     b"TRES=cpu=2 Users=root,ada Groups=(null) State=ACTIVE BurstBuffer=(null)\n"
 )
+_SQUEUE = b"12 /a/b\n13 /c\n"
 _SYSTEMS = b"""a warning
 [
   {"name": "m", "partitions": [{"name": "p", "scheduler": "slurm"}]}
@@ -49,16 +52,15 @@ def _failure(text: bytes, folder: Path) -> None:
     blocks.unfinished_blocks(folder)
 
 
-def _message(text: bytes, _: Path) -> None:
-    try:
-        data = json.loads(text)
-    except ValueError:
-        return
-    for decode in (messages.order, messages.report):
+def _message(name: str, decode: Callable[[Any], object]) -> Target:
+    def read(text: bytes, _: Path) -> None:
         try:
-            decode(data)
-        except wire.WireError as error:
-            assert "\n" not in str(error)
+            data = json.loads(text)
+        except (ValueError, RecursionError):  # as `Wire.receive` refuses it
+            return
+        decode(data)
+
+    return Target(f"wire.{name}", read, _MESSAGES, (wire.WireError,))
 
 
 def _line(text: bytes, _: Path) -> None:
@@ -76,20 +78,23 @@ async def _received(text: bytes) -> object:
 
 def _signed_line(text: bytes, _: Path) -> None:
     """A line that is signed rightly: a faulty agent of this job, not a stranger."""
-    body = text.replace(b"\n", b" ")
-    asyncio.run(_received(wire._sign(_KEY, 0, body) + b" " + body + b"\n"))
+    asyncio.run(_received(_signed(text.replace(b"\n", b" "))))
+
+
+def _signed(body: bytes) -> bytes:
+    return wire._sign(_KEY, 0, body) + b" " + body + b"\n"
 
 
 _MESSAGES = [json.dumps(messages.encode(each)).encode() for each in (*ORDERS, *REPORTS)]
 
 TARGETS = [
-    Target("slurm.squeue", lambda text, at: jobs.working_in(at, text_of(text)), [b"12 /a/b\n13 /c\n"]),
+    Target("slurm.squeue", lambda text, at: jobs.working_in(at, text_of(text)), [_SQUEUE]),
     Target("slurm.reservation", lambda text, _: reservation.parse(text_of(text)), [_RESERVATION],
            (MachineError,)),
     Target("reframe.systems", lambda text, _: probes.systems_in(text_of(text)), [_SYSTEMS]),
-    Target("reframe.failure", _failure, [tree(_LOGS)]),
-    Target("wire.message", _message, _MESSAGES),
-    Target("wire.line", _line, [wire._sign(_KEY, 0, each) + b" " + each + b"\n" for each in _MESSAGES],
-           (wire.WireError,)),
+    Target("reframe.failure", _failure, [tree(_LOGS), tree(_LOGS | {"block.json": "{}"})]),
+    _message("order", messages.order),
+    _message("report", messages.report),
+    Target("wire.line", _line, [_signed(each) for each in _MESSAGES], (wire.WireError,)),
     Target("wire.signed line", _signed_line, _MESSAGES, (wire.WireError,)),
 ]  # fmt: skip
