@@ -3,6 +3,7 @@
 Hypothesis turns bytes into inputs (`fuzz_one_input`). Bytes whose input reaches lines of the
 project in an order that no input before reached are kept in `.hypothesis/fuzz/PARSER/`, and bytes
 made from them are tried next. Inputs that crash a parser are printed, and the exit status is 1.
+membench's command line comes first (`tests.fuzz.options`).
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import hashlib
 import random
 import re
 import resource
+import shutil
 import sys
 import tempfile
 import time
@@ -24,6 +26,7 @@ from typing import Any
 
 from hypothesis import HealthCheck, given, settings
 
+from tests.fuzz import options
 from tests.fuzz.mutate import inputs
 from tests.fuzz.table import TARGETS
 from tests.fuzz.target import Target, check
@@ -32,6 +35,8 @@ ROOT = Path(__file__).parents[2]
 CORPUS = ROOT / ".hypothesis" / "fuzz"
 #: Time for one parser before it is the next one's turn, seconds.
 _TURN_S = 5.0
+#: Command lines of membench for each second of all fuzzing: about a hundredth of the time.
+_LINES_1_S = 1000
 #: Bytes from which Hypothesis makes an input, at most.
 _MOST_B = 1024
 #: An input that fills the memory crashes the fuzzer, not the machine, bytes.
@@ -156,6 +161,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=int(time.time()))
     parser.add_argument("names", nargs="*", help="parsers (all)")
     asked = parser.parse_args()
+    faults = 0 if asked.names else _membench(int(asked.seconds * _LINES_1_S), asked.seed)
     resource.setrlimit(resource.RLIMIT_AS, (_MEMORY_B, _MEMORY_B))
     rng = random.Random(asked.seed)
     chosen = [TARGETS[name] for name in asked.names] or list(TARGETS.values())
@@ -170,10 +176,22 @@ def main() -> None:
         while time.monotonic() < until_s:
             for each in fuzzers:
                 each.turn(min(time.monotonic() + turn_s, until_s))
-    _report(fuzzers, asked.seed)
+    sys.exit(1 if faults + _report(fuzzers, asked.seed) else 0)
 
 
-def _report(fuzzers: list[Fuzzer], seed: int) -> None:
+def _membench(lines: int, seed: int) -> int:
+    """1 if a command line of membench is a fault, which is printed."""
+    if shutil.which("cc") is None:
+        print("membench: no cc, not fuzzed")
+        return 0
+    with tempfile.TemporaryDirectory() as place:
+        status, said = options.run(options.build(Path(place)), lines, seed)
+    print(f"membench: {said.strip()}", flush=True)
+    return int(status != 0)
+
+
+def _report(fuzzers: list[Fuzzer], seed: int) -> int:
+    """Prints what was tried and what crashed; returns the number of crashes."""
     for each in fuzzers:
         print(f"{each.target.name}: {each.tried} inputs, {len(each.crashes)} crashes")
         for kind, text in each.crashes.items():
@@ -181,7 +199,7 @@ def _report(fuzzers: list[Fuzzer], seed: int) -> None:
     crashes = sum(len(each.crashes) for each in fuzzers)
     tried = sum(each.tried for each in fuzzers)
     print(f"{tried} inputs of {len(fuzzers)} parsers, seed {seed}: {crashes} crashes")
-    sys.exit(1 if crashes else 0)
+    return crashes
 
 
 if __name__ == "__main__":

@@ -22,6 +22,8 @@ _CIRCLE = b"""== proc/1/stat
 1 (a) S 77 1 1 0 -1 0 0 0 0 0 1 0 0 0 20 0 1 0 5 0 0
 == proc/77/stat
 77 (b) S 1 1 1 0 -1 0 0 0 0 0 1 0 0 0 20 0 1 0 5 0 0
+== proc/78/stat
+78 (c) S 77 1 1 0 -1 0 0 0 0 0 1 0 0 0 20 0 1 0 5 0 0
 """
 
 #: Name of the parser and the input.
@@ -76,5 +78,15 @@ FOUND: list[tuple[str, bytes]] = [
     ("file.sweep.json", b'{"schema": ' + b"9" * 5000 + b"}"),
     ("file.sweep.json", _DEEP),
     ("file.model", b"9" * 5000),
+    (
+        "file.minicluster",
+        b'{"spec": {"fabric": "veth", "nodes": 2, "origins": 1, "shares": []}, '
+        b'"phase": "up", "subnet": "10.77.9", "nodes": []}',
+    ),
+    ("file.minicluster", _DEEP),
+    ("file.spack", b"{}"),
+    ("file.spack", _DEEP),
+    ("file.boot image", bytes(0x202) + b"HdrS"),
+    ("file.module", b"depends=\xff"),
     ("file.model", _DEEP),
 ]

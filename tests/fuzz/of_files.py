@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
+import lzma
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,15 +13,21 @@ import polars as pl
 from analysis import counters, units
 from analysis.columns import read_samples
 from analysis.contention import published, sweep
-from analysis.errors import InputError
+from analysis.errors import InputError, MachineError
 from analysis.facts import known, nodes_of
 from analysis.integrity.provenance import read_provenance
 from analysis.report.data import load_run
 from analysis.run import load_header
 from campaigns.commands.model import load_model
+from campaigns.minicluster import images, state
+from campaigns.minicluster.layout import ClusterLayout
+from campaigns.minicluster.spec import Spec
+from campaigns.minicluster.state import State
 from campaigns.request.load import load_campaign
 from campaigns.running.progress import NewSamples, RunCounter
 from injection.machine import machine
+from spack_envs.builder import build, setup
+from spack_envs.builder.layout import SpackLayout
 from tests.campaigns.request.test_load import CHECKS
 from tests.fuzz.target import CAPTURES, Target, captures, finite, in_file, lay_out, text_of, tree
 
@@ -114,6 +122,26 @@ def _sweep(name: str, seed: bytes) -> Target:
     return Target(f"file.{name}", read, [seed], _INPUT)
 
 
+def _state(text: bytes, folder: Path) -> None:
+    in_file("state.json", text, folder)
+    state.read(ClusterLayout(folder))
+
+
+def _spack(text: bytes, folder: Path) -> None:
+    layout = SpackLayout(folder, "m")
+    in_file(str(layout.stamp("coral").relative_to(folder)), text, folder)
+    build.read(layout, "coral")
+    in_file(str(layout.settings.relative_to(folder)), text, folder)
+    setup.load(layout)
+
+
+_STATE = json.dumps(
+    State(Spec("rxe", 3, 1), "up", "10.77.9", 1, 900, "tcg").as_dict(ClusterLayout(Path("/s")))
+).encode()
+_SETTINGS = json.dumps({each.name: None for each in dataclasses.fields(setup.SpackSettings)})
+_BUILT = json.dumps({each.name: None for each in dataclasses.fields(build.Built)})
+_IMAGE = bytes(0x202) + b"HdrS" + bytes(0x100) + lzma.compress(b"\x7fELF")
+_MODULE = b"license=GPL\0depends=a,b\0name=c\0"
 _LENGTHS = [b"2min", b"1.5h", b"64KiB", b"1GiB", b"1Gb/s", b"500MB/s", b"30", b"1e3s"]
 _INPUT = (InputError,)
 
@@ -128,5 +156,9 @@ TARGETS = [
     _sweep("sweep.json", _SWEEP),
     _sweep("sweep.csv", _CSV),
     Target("file.model", _model, [_MODEL], _INPUT),
+    Target("file.minicluster", _state, [_STATE]),
+    Target("file.spack", _spack, [_SETTINGS.encode(), _BUILT.encode()], _INPUT),
+    Target("file.boot image", lambda image, _: images.payload(image), [_IMAGE], (MachineError,)),
+    Target("file.module", lambda module, _: images.dependencies(module), [_MODULE]),
     *map(_unit, (units.duration_s, units.size_b, units.rate_b_s, units.count)),
 ]  # fmt: skip
