@@ -1,4 +1,4 @@
-.PHONY: campaign test test-all bench lint lock clean minicluster
+.PHONY: campaign test test-all fuzz bench lint lock clean minicluster
 
 MACHINE ?= localhost
 RESULTS ?= results
@@ -17,6 +17,11 @@ test: $(READY)
 
 test-all: test
 	$(BIN)/python -m pytest -m "$(LONG)" $(PYTEST_ARGS)
+
+# Every parser of outside text and membench's command line (docs/reliability.md).
+FUZZ_SECONDS ?= 3600
+fuzz: $(READY)
+	$(BIN)/python -m tests.fuzz --seconds $(FUZZ_SECONDS)
 
 # STREAM and LAMMPS with real writers on a minicluster (as root): FABRIC=veth or rxe.
 FABRIC ?= veth

@@ -101,7 +101,7 @@ def load_header(run: Path) -> RunHeader:
     schema = record.get("schema", 1) if isinstance(record, dict) else 1
     if isinstance(schema, int) and schema > SCHEMA_VERSION:
         raise InputError(
-            f"{path}: field 'schema' is {schema:.9g}, must be at most {SCHEMA_VERSION}; "
+            f"{path}: field 'schema' is {str(schema)[:20]}, must be at most {SCHEMA_VERSION}; "
             "written by a newer nimc, use that version"
         )
     header: RunHeader = validated(_HEADER, record, path)

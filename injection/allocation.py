@@ -42,13 +42,18 @@ class Allocation:
 
 
 def expand(nodelist: str) -> list[str]:
-    """Node names from Slurm's compact list, expanded by `scontrol`."""
+    """Node names from Slurm's compact list, expanded by `scontrol`. Raises AllocationError."""
     if not nodelist:
         return []
-    result = subprocess.run(
-        ["scontrol", "show", "hostnames", nodelist], capture_output=True, text=True, check=True
-    )
-    return result.stdout.split()
+    command = ["scontrol", "show", "hostnames", nodelist]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, errors="replace")
+    except OSError as error:
+        raise AllocationError(f"scontrol: {error.strerror}") from None
+    if done.returncode:
+        said = " ".join(done.stderr.split())
+        raise AllocationError(f"scontrol show hostnames {nodelist!r}: {said}")
+    return done.stdout.split()
 
 
 def resolve(plan: BlockPlan, environment: Mapping[str, str] = os.environ) -> Allocation:

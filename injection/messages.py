@@ -216,7 +216,7 @@ def _decode(data: Any, kinds: tuple[type, ...]) -> Any:
         if kind.__name__ == name:
             try:
                 return _reader(kind)(values)
-            except ValueError as error:
+            except (ValueError, OverflowError, RecursionError) as error:
                 raise WireError(f"malformed message {name}: {error}") from None
     raise WireError(f"unknown message {str(name)[:_QUOTE]!r}")
 

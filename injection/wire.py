@@ -92,7 +92,7 @@ class Wire:
         self._received += 1
         try:
             return json.loads(body)
-        except ValueError:
+        except (ValueError, RecursionError):
             raise WireError("a line is not JSON") from None
 
     async def _line(self, limit_b: int) -> bytes:

@@ -6,7 +6,6 @@ parameter that a sweep does not determine is None; `predict` documents the conse
 
 from __future__ import annotations
 
-import math
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
@@ -14,6 +13,8 @@ from analysis.errors import InputError
 
 #: Most cores per socket, or NUMA nodes, that a model file may have.
 MOST = 4096
+#: No rate of a machine is larger, bytes per second.
+_MOST_FIGURE = 1e30
 
 
 @dataclass(frozen=True)
@@ -120,7 +121,7 @@ def _parameters(values: Any, where: str) -> Parameters:
         if value is not None and not (
             isinstance(value, number)
             and not isinstance(value, bool)
-            and math.isfinite(value)
+            and abs(value) <= _MOST_FIGURE  # not NaN or infinite either
             and (signed or value >= 0)
         ):
             allowed = kind if signed else f"{kind}, zero or more,"

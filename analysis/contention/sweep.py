@@ -82,10 +82,7 @@ def load(path: Path, facts: dict[str, int | None] | None = None) -> Sweep:
     else:
         try:
             document = json.loads(text)
-        except (
-            ValueError,
-            RecursionError,
-        ) as error:  # of 5,000 digits: ValueError
+        except (ValueError, RecursionError) as error:
             raise InputError(f"{path}: not JSON ({error})") from None
         if not isinstance(document, dict) or document.get("schema") != 1:
             raise InputError(f"{path}: not a sweep (`schema` must be 1)")

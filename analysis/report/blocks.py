@@ -23,7 +23,7 @@ def unfinished_blocks(run: Path) -> list[UnfinishedBlock]:
     """Blocks whose `job.json` has an outcome other than `done`, in order of case and block."""
     found = []
     for file in sorted((run / "logs").glob("*/*/job.json")):
-        with suppress(OSError, ValueError, KeyError, TypeError):
+        with suppress(OSError, ValueError, KeyError, TypeError, RecursionError):
             job = json.loads(file.read_text(encoding="utf-8"))
             outcome, reason = str(job["outcome"]), str(job["reason"] or "")
             if outcome != "done":

@@ -108,9 +108,9 @@ def systems_in(text: str) -> list[dict[str, Any]]:
     start = text.find("[\n")
     try:
         found = json.loads(text[start:]) if start >= 0 else []
-    except json.JSONDecodeError:
+    except (ValueError, RecursionError):
         return []
-    return [system for system in found if system.get("partitions")]
+    return [system for system in found if isinstance(system, dict) and system.get("partitions")]
 
 
 def site_file(name: str, root: Path) -> tuple[Finding, machine.Machine | None]:

@@ -31,8 +31,15 @@ class Reservation:
 
 
 def parse(line: str) -> Reservation:
-    """One line of `scontrol -o show reservation`."""
-    fields = dict(re.findall(r"(\S+?)=(\S*)", line))
+    """One line of `scontrol -o show reservation`. Raises MachineError if it is not one."""
+    try:
+        return _reservation(dict(re.findall(r"(\S+?)=(\S*)", line)))
+    except (KeyError, ValueError) as error:
+        what = " ".join(str(error).split())
+        raise MachineError(f"scontrol: its reservation cannot be read: {what}") from None
+
+
+def _reservation(fields: dict[str, str]) -> Reservation:
     users = "" if fields["Users"] == "(null)" else fields["Users"]
     return Reservation(
         name=fields["ReservationName"],

@@ -19,7 +19,7 @@ def kind_of(mounts: str) -> tuple[Kind, Path | None]:
     """The version to use and where its tree is mounted, from the text of /proc/mounts."""
     v2: Path | None = None
     for line in mounts.splitlines():
-        _, where, fstype, options, *_ = line.split()
+        _, where, fstype, options = (*line.split(), *[""] * 4)[:4]
         if fstype == "cgroup" and "freezer" in options.split(","):
             return "v1", Path(where)
         if fstype == "cgroup2" and Path(where) == ROOT:

@@ -158,7 +158,7 @@ def node_states(layout: ClusterLayout) -> dict[str, str]:
         )
     except MachineError:
         return {}
-    return dict(line.split() for line in listed.splitlines())
+    return dict(words for line in listed.splitlines() if len(words := line.split()) == 2)
 
 
 def client_env(layout: ClusterLayout) -> dict[str, str]:

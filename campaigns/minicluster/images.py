@@ -47,12 +47,16 @@ def make(folder: Path) -> tuple[Path, Path]:
     return vmlinux, initramfs
 
 
+#: Length of the part of a boot image that is read, bytes.
+_HEADER_B = 0x250
+
+
 def payload(image: bytes) -> bytes:
     """The ELF file within an x86 boot image compressed with xz, which QEMU boots without a BIOS.
 
     Source of the offsets: the kernel's Documentation/arch/x86/boot.rst.
     """
-    if image[0x202:0x206] != b"HdrS":
+    if image[0x202:0x206] != b"HdrS" or len(image) < _HEADER_B:
         raise MachineError("the kernel is no x86 boot image")
     setup_sectors = image[0x1F1] or 4
     offset, length = struct.unpack_from("<II", image, 0x248)
@@ -67,7 +71,7 @@ def dependencies(module: bytes) -> list[str]:
     """Names of the modules that a module file depends on."""
     for entry in module.split(b"\0"):
         if entry.startswith(b"depends="):
-            return [name for name in entry[8:].decode().split(",") if name]
+            return [name for name in entry[8:].decode(errors="replace").split(",") if name]
     return []
 
 

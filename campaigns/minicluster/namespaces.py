@@ -15,6 +15,7 @@ from pathlib import Path
 
 from analysis.errors import MachineError
 from campaigns.minicluster.shell import reap, run
+from injection.machine.kernel_text import number
 
 NETNS = Path("/run/netns")
 #: Subnets are 10.77.X.0/24. The controller is .254, this host .253.
@@ -110,7 +111,7 @@ def inner_pid(status: str) -> int | None:
     for line in status.splitlines():
         if line.startswith("NSpid:"):
             ids = line.split()[1:]
-            return int(ids[-1]) if len(ids) > 1 else None
+            return number(ids[-1]) if len(ids) > 1 else None
     return None
 
 

@@ -45,7 +45,7 @@ def is_done(logs: Path) -> bool:
 
 
 def _read(path: Path) -> dict[str, Any]:
-    with suppress(OSError, ValueError):
+    with suppress(OSError, ValueError, RecursionError):
         record = json.loads(path.read_text(encoding="utf-8"))
         if isinstance(record, dict):
             return record

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import time
 from pathlib import Path
@@ -22,7 +23,12 @@ def working_in(folder: Path, squeue_output: str) -> list[str]:
     """
     folder = folder.resolve()
     lines = (line.partition(" ") for line in squeue_output.splitlines())
-    found = (job for job, _, at in lines if Path(at).resolve().is_relative_to(folder))
+    found = (
+        job
+        for job, _, at in lines
+        if job.isdigit() and at.startswith("/") and "\0" not in at
+        if Path(os.path.realpath(at)).is_relative_to(folder)
+    )
     return list(dict.fromkeys(found))
 
 

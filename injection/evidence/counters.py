@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from injection.machine import devices
+from injection.machine import devices, kernel_text
 
 #: Direction of the bytes, seen from the host of the device.
 Passed = Literal["received", "sent"]
@@ -100,16 +99,13 @@ def difference(earlier: Reading, later: Reading) -> int | None:
 
 
 def _integer(path: Path) -> int | None:
-    with suppress(OSError, ValueError):
-        return int(path.read_text())
-    return None
+    return kernel_text.number(kernel_text.read(path))
 
 
 def _interface_b(path: Path, interface: str, column: int) -> int | None:
     """A column of /proc/net/dev, which unlike /sys always shows the caller's network namespace."""
-    with suppress(OSError):
-        for line in path.read_text().splitlines():
-            name, _, values = line.partition(":")
-            if name.strip() == interface:
-                return int(values.split()[column])
+    for line in kernel_text.read(path).splitlines():
+        name, _, values = line.partition(":")
+        if name.strip() == interface:
+            return kernel_text.number("".join(values.split()[column : column + 1]))
     return None

@@ -36,9 +36,9 @@ _PACED_B = 2 * _MIB
 #: kernel copies between the processes without it.
 _SHARED_MEMORY: dict[Direction, str] = {"write": "posix,self", "read": "posix,cma,self"}
 #: `[thread 0]  iterations  percentile  average  overall  MiB/s  MiB/s  msg/s  msg/s`.
-_ROW = re.compile(r"^\[thread \d+\]\s+\d+\s+\S+\s+(\d+\.\d+)\s+\S+\s+\d+\.\d+\s")
+_ROW = re.compile(r"^\[thread \d+\]\s+\d+\s+\S+\s+(\d{1,18}\.\d+)\s+\S+\s+\d+\.\d+\s")
 #: Iterations; typical, average and overall microseconds of one; average and overall MiB/s.
-_FINAL = re.compile(r"^Final:\s+(\d+)\s+\S+\s+\S+\s+\S+\s+\S+\s+(\S+)\s")
+_FINAL = re.compile(r"^Final:\s+(\d{1,18})\s+\S+\s+\S+\s+\S+\s+\S+\s+(\d{1,18}\.\d+)\s")
 
 
 class _Parser:
@@ -52,8 +52,8 @@ class _Parser:
         if final:
             return Total(int(final.group(1)), float(final.group(2)) * _MIB)
         row = _ROW.match(line)
-        if row:
-            return Row(self._message_b / (float(row.group(1)) * 1e-6))
+        if row and (each_us := float(row.group(1))):
+            return Row(self._message_b / (each_us * 1e-6))
         if "ERROR" in line:
             return Fault(line.partition("ERROR")[2].strip())
         return None

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
+
+from injection.machine.kernel_text import number
+from injection.machine.kernel_text import read as _text
 
 
 def cpu_quota(root: Path = Path("/")) -> float | None:
@@ -21,7 +23,7 @@ def memory_limit_b(root: Path = Path("/")) -> int | None:
     """
     names = ("memory.max", "memory.limit_in_bytes")
     texts = [_text(folder / name) for folder in _folders(root, "memory") for name in names]
-    return min((int(text) for text in texts if text.isdigit()), default=None)
+    return min((found for text in texts if (found := number(text)) is not None), default=None)
 
 
 def _folders(root: Path, controller: str) -> Iterator[Path]:
@@ -31,7 +33,7 @@ def _folders(root: Path, controller: str) -> Iterator[Path]:
     """
     top = root / "sys/fs/cgroup"
     for line in _text(root / "proc/self/cgroup").splitlines():
-        _, controllers, path = line.split(":", 2)
+        _, controllers, path = (*line.split(":", 2), "", "")[:3]
         if controllers and controller not in controllers.split(","):
             continue
         base = top / controllers if controllers else top
@@ -45,10 +47,5 @@ def _quota(folder: Path) -> float | None:
     if not period:
         limit = _text(folder / "cpu.cfs_quota_us")
         period = _text(folder / "cpu.cfs_period_us")
-    return int(limit) / int(period) if limit.isdigit() and period.isdigit() else None
-
-
-def _text(path: Path) -> str:
-    with suppress(OSError):
-        return path.read_text().strip()
-    return ""
+    time, over = number(limit), number(period)
+    return time / over if time is not None and time >= 0 and over else None

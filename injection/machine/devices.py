@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from injection.machine.kernel_text import number
+from injection.machine.kernel_text import read as _text
+
 SYS = Path("/sys")
+_RATE = re.compile(r"[0-9]{1,6}(\.[0-9]+)?(?= Gb/sec)")
 
 
 @dataclass(frozen=True)
@@ -73,12 +77,12 @@ def _device(path: Path) -> Device:
         kind = "soft-RoCE"
     else:
         kind = "RoCE" if any(port.link_layer == "Ethernet" for port in ports) else "InfiniBand"
-    node = _text(path / "device/numa_node")
+    node = number(_text(path / "device/numa_node"))
     return Device(
         name=path.name,
         transport=kind,
         firmware=_text(path / "fw_ver") or None,
-        numa_node=int(node) if node and int(node) >= 0 else None,
+        numa_node=node if node is not None and node >= 0 else None,
         ports=ports,
     )
 
@@ -86,16 +90,10 @@ def _device(path: Path) -> Device:
 def _port(path: Path) -> Port:
     # `4: ACTIVE`, and `100 Gb/sec (4X EDR)` where Gb is 10^9 bits.
     state = _text(path / "state").rpartition(":")[2].strip()
-    rate = _text(path / "rate").split(" ")[0]
+    rate = _RATE.match(_text(path / "rate"))
     return Port(
         number=int(path.name),
         state=state or "unknown",
         link_layer=_text(path / "link_layer") or "unknown",
-        rate_b_s=float(rate) * 1e9 / 8 if rate else None,
+        rate_b_s=float(rate[0]) * 1e9 / 8 if rate else None,
     )
-
-
-def _text(path: Path) -> str:
-    with suppress(OSError):
-        return path.read_text().strip()
-    return ""

@@ -12,8 +12,12 @@ from typing import Any
 
 from analysis.processors import identity
 from injection.machine import cgroup, devices, settings
+from injection.machine.kernel_text import number
+from injection.machine.kernel_text import read as _read
 
 _KIB = 1024
+#: More than any kernel is built for.
+_MOST_CPUS = 1 << 16
 
 
 @dataclass(frozen=True)
@@ -121,17 +125,26 @@ def detect(root: Path = Path("/")) -> Host:
 
 
 def cpu_list(text: str) -> list[int]:
-    """The kernel's list of CPUs, `0-3,8`, as [0, 1, 2, 3, 8]."""
+    """The kernel's list of CPUs, `0-3,8`, as [0, 1, 2, 3, 8]. Raises ValueError."""
     cpus: list[int] = []
     for part in text.strip().split(","):
         if part:
             first, _, last = part.partition("-")
-            cpus += range(int(first), int(last or first) + 1)
+            low, high = number(first), number(last or first)
+            if low is None or high is None or not 0 <= low <= high < _MOST_CPUS:
+                raise ValueError(f"{part!r} found; allowed: CPUs such as 0-3,8")
+            cpus += range(low, high + 1)
     return cpus
 
 
+def _cpus(path: Path) -> list[int]:
+    with suppress(ValueError):
+        return cpu_list(_read(path))
+    return []
+
+
 def _online(folder: Path) -> list[int]:
-    listed = cpu_list(_read(folder / "online"))
+    listed = _cpus(folder / "online")
     return listed or sorted(int(path.name[3:]) for path in folder.glob("cpu[0-9]*"))
 
 
@@ -153,7 +166,7 @@ def _numa_nodes(folder: Path) -> list[NumaNode]:
     return [
         NumaNode(
             number=int(path.name[4:]),
-            cpus=cpu_list(_read(path / "cpulist")),
+            cpus=_cpus(path / "cpulist"),
             memory_b=_meminfo_b(path / "meminfo", "MemTotal"),
         )
         for path in sorted(folder.glob("node[0-9]*"), key=lambda path: int(path.name[4:]))
@@ -165,11 +178,12 @@ def _last_level_caches(folder: Path, cpus: list[int]) -> list[Cache]:
     found: dict[tuple[int, str], Cache] = {}
     for cpu in cpus:
         for path in (folder / f"cpu{cpu}/cache").glob("index[0-9]*"):
-            level, size = _read(path / "level"), _read(path / "size")
-            if _read(path / "type") != "Instruction" and level.isdigit() and size[:-1].isdigit():
+            # The kernel writes sizes as `32768K`.
+            level, size_kib = number(_read(path / "level")), number(_read(path / "size")[:-1])
+            if _read(path / "type") != "Instruction" and level and size_kib:
                 shared = _read(path / "shared_cpu_list")
-                size_b = int(size[:-1]) * _KIB  # the kernel writes sizes as `32768K`
-                found[int(level), shared] = Cache(int(level), size_b, cpu_list(shared))
+                cpus_of = _cpus(path / "shared_cpu_list")
+                found[level, shared] = Cache(level, size_kib * _KIB, cpus_of)
     last = max((level for level, _ in found), default=0)
     return [cache for (level, _), cache in found.items() if level == last]
 
@@ -219,18 +233,10 @@ def _meminfo_b(path: Path, name: str) -> int:
     for line in _read(path).splitlines():
         words = line.split()
         if f"{name}:" in words:
-            return int(words[words.index(f"{name}:") + 1]) * _KIB
+            return (number("".join(words[words.index(f"{name}:") + 1 :][:1])) or 0) * _KIB
     return 0
 
 
 def _integer(path: Path) -> int:
     """The number in a file; 0 if there is none, or the driver refuses to report it."""
-    with suppress(ValueError):
-        return int(_read(path))
-    return 0
-
-
-def _read(path: Path) -> str:
-    with suppress(OSError):
-        return path.read_text().strip()
-    return ""
+    return number(_read(path)) or 0

@@ -12,6 +12,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from injection.machine import kernel_text
+
 #: Environment variable that marks every process that a conductor started, with the block's own
 #: random name as its value.
 BLOCK_VARIABLE = "NIMC_BLOCK"
@@ -24,6 +26,7 @@ _REAPERS = frozenset({"slurmd", "slurmstepd"})
 _COLUMNS, _STEAL = 8, 7
 #: This flag in /proc/cpuinfo means that its `cpu MHz` is measured.
 _LIVE_MHZ = "aperfmperf"
+_MOST_MHZ = 1e6
 
 
 @dataclass(frozen=True)
@@ -136,8 +139,9 @@ def _gone_s(
     found: dict[int, float] = {}
     for pid, then in before.items():
         if ended(pid):
-            parent = then.parent
-            while ended(parent):
+            parent, passed = then.parent, {pid}
+            while ended(parent) and parent not in passed:
+                passed.add(parent)
                 parent = before[parent].parent
             found[parent] = found.get(parent, 0.0) + then.used_s + then.children_s
     return found
@@ -166,7 +170,8 @@ def _processes(proc: Path) -> Iterator[tuple[int, ProcessTime, bool]]:
     for entry in os.listdir(proc):
         if not entry.isdigit():
             continue
-        with suppress(OSError):
+        # Errors beside OSError: not what the kernel writes.
+        with suppress(OSError, ValueError, IndexError, ArithmeticError):
             head, _, rest = (proc / entry / "stat").read_text(errors="replace").rpartition(")")
             fields = rest.split()
             if int(fields[6]) & _KERNEL_THREAD:
@@ -210,8 +215,9 @@ def _below(roots: Collection[int], found: Mapping[int, ProcessTime]) -> set[int]
     below, queue = set[int](), [pid for pid in roots if pid in found]
     while queue:
         pid = queue.pop()
-        below.add(pid)
-        queue += children.get(pid, [])
+        if pid not in below:  # PIDs may have been used again while they were read
+            below.add(pid)
+            queue += children.get(pid, [])
     return below
 
 
@@ -226,7 +232,8 @@ def _shows_others(proc: Path) -> bool:
 def _stolen(proc: Path) -> tuple[int, int]:
     """Stolen and total ticks of all CPUs; zeros if unknown."""
     with suppress(OSError, ValueError):
-        values = [int(text) for text in (proc / "stat").read_text().split("\n")[0].split()[1:]]
+        first = (proc / "stat").read_text(errors="replace").partition("\n")[0]
+        values = [int(text) for text in first.split()[1:]]
         if len(values) > _STEAL:
             return values[_STEAL], sum(values[:_COLUMNS])
     return 0, 0
@@ -235,7 +242,7 @@ def _stolen(proc: Path) -> tuple[int, int]:
 def _mhz(path: Path) -> Iterator[tuple[int, float]]:
     """CPU and frequency from /proc/cpuinfo, if it is measured."""
     with suppress(OSError, ValueError):
-        text = path.read_text()
+        text = path.read_text(errors="replace")
         if _LIVE_MHZ not in text.split():
             return
         cpu = -1
@@ -243,11 +250,9 @@ def _mhz(path: Path) -> Iterator[tuple[int, float]]:
             key, _, value = (part.strip() for part in line.partition(":"))
             if key == "processor":
                 cpu = int(value)
-            elif key == "cpu MHz":
-                yield cpu, float(value)
+            elif key == "cpu MHz" and 0 < (mhz := float(value)) < _MOST_MHZ:
+                yield cpu, mhz
 
 
 def _integer(path: Path) -> int | None:
-    with suppress(OSError, ValueError):
-        return int(path.read_text())
-    return None
+    return kernel_text.number(kernel_text.read(path))

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from injection.machine import load
+from injection.machine import kernel_text, load
 
 #: `total` grows from boot on; `gauge` is a state at the time of the reading.
 Kind = Literal["total", "gauge"]
@@ -91,17 +91,20 @@ def change(
 
 def _stat(root: Path) -> dict[str, NodeCounter]:
     """Interrupts, context switches and time in soft interrupts, from /proc/stat."""
+    ticks = os.sysconf("SC_CLK_TCK")
+    #: First word of a line, and which of the next is the counter.
+    columns = {
+        ("ctxt", 1): ("context-switches", "count", 1),
+        ("intr", 1): ("interrupts", "count", 1),
+        ("cpu", 6): ("irq-time", "s", ticks),
+        ("cpu", 7): ("softirq-time", "s", ticks),
+    }
+    lines = {words[0]: words for line in _lines(root / "proc/stat") if (words := line.split())}
     found = {}
-    for line in _lines(root / "proc/stat"):
-        words = line.split()
-        if line.startswith("ctxt "):
-            found["context-switches"] = NodeCounter(float(words[1]), "count")
-        elif line.startswith("intr "):
-            found["interrupts"] = NodeCounter(float(words[1]), "count")
-        elif line.startswith("cpu ") and len(words) > 7:
-            ticks = os.sysconf("SC_CLK_TCK")
-            found["irq-time"] = NodeCounter(int(words[6]) / ticks, "s")
-            found["softirq-time"] = NodeCounter(int(words[7]) / ticks, "s")
+    for (first, column), (name, unit, per) in columns.items():
+        value = _count("".join(lines.get(first, [])[column : column + 1]))
+        if value is not None:
+            found[name] = NodeCounter(value / per, unit)
     return found
 
 
@@ -110,10 +113,10 @@ def _softirqs(root: Path) -> dict[str, NodeCounter]:
     found = {}
     for line in _lines(root / "proc/softirqs"):
         name, _, counts = line.partition(":")
-        if name.strip() in ("NET_RX", "NET_TX"):
-            found[f"softirqs:{name.strip()}"] = NodeCounter(
-                float(sum(map(int, counts.split()))), "count"
-            )
+        values = [_count(text) for text in counts.split()]
+        known = [value for value in values if value is not None]
+        if name.strip() in ("NET_RX", "NET_TX") and len(known) == len(values):
+            found[f"softirqs:{name.strip()}"] = NodeCounter(sum(known), "count")
     return found
 
 
@@ -122,9 +125,8 @@ def _pressure(root: Path) -> dict[str, NodeCounter]:
     found = {}
     for resource in ("cpu", "memory", "io"):
         for line in _lines(root / "proc/pressure" / resource):
-            share, total = line.split()[0], re.search(r"total=(\d+)", line)
-            if total:
-                found[f"psi:{resource}/{share}"] = NodeCounter(int(total[1]) * 1e-6, "s")
+            if total := re.match(r"(some|full) .*total=([0-9]{1,20})$", line):
+                found[f"psi:{resource}/{total[1]}"] = NodeCounter(int(total[2]) * 1e-6, "s")
     return found
 
 
@@ -137,11 +139,11 @@ _VMSTAT = (
 
 
 def _vmstat(root: Path) -> dict[str, NodeCounter]:
-    pairs = [line.split() for line in _lines(root / "proc/vmstat")]
+    pairs = [line.partition(" ") for line in _lines(root / "proc/vmstat")]
     return {
-        f"vmstat:{name}": NodeCounter(float(value), "count")
-        for name, value in pairs
-        if name in _VMSTAT
+        f"vmstat:{name}": NodeCounter(value, "count")
+        for name, _, text in pairs
+        if name in _VMSTAT and (value := _count(text)) is not None
     }
 
 
@@ -227,7 +229,7 @@ _ETHTOOL: tuple[tuple[str, str, float, Kind], ...] = (
 def parse_ethtool(interface: str, text: str) -> dict[str, NodeCounter]:
     """The counters that are kept from the output of `ethtool -S`."""
     found = {}
-    for name, value in re.findall(r"^\s*([\w.]+): (\d+)\s*$", text, re.MULTILINE):
+    for name, value in re.findall(r"^\s*([\w.]+): ([0-9]{1,20})\s*$", text, re.MULTILINE):
         for pattern, unit, factor, kind in _ETHTOOL:
             if re.fullmatch(pattern, name):
                 found[f"{interface}:{name}"] = NodeCounter(int(value) * factor, unit, kind)
@@ -272,13 +274,14 @@ class NodeReader:
 
 
 def _lines(path: Path) -> list[str]:
-    with suppress(OSError):
-        return path.read_text().splitlines()
-    return []
+    return kernel_text.read(path).splitlines()
 
 
 def _number(path: Path) -> float | None:
     """The number in a file; None if there is none, as in resctrl's `Unavailable`."""
-    with suppress(OSError, ValueError):
-        return float(int(path.read_text()))
-    return None
+    return _count(kernel_text.read(path))
+
+
+def _count(text: str) -> float | None:
+    found = kernel_text.number(text)
+    return None if found is None else float(found)

@@ -25,9 +25,9 @@ _KIB = 1024
 
 #: Names of shared memory in numa_maps, which escapes the blank in them.
 _SHARED = re.compile(r"file=(/dev/shm/|/SYSV|/memfd:|/dev/zero|/anon_hugepage)")
-_PAGES = re.compile(r"\bN(\d+)=(\d+)\b")
-_PINNED = re.compile(r"^VmPin:\s+(\d+) kB$", re.MULTILINE)
-_PAGE_KIB = re.compile(r"\bkernelpagesize_kB=(\d+)")
+_PAGES = re.compile(r"\bN([0-9]{1,9})=([0-9]{1,20})\b")
+_PINNED = re.compile(r"^VmPin:\s+([0-9]{1,20}) kB$", re.MULTILINE)
+_PAGE_KIB = re.compile(r"\bkernelpagesize_kB=([0-9]{1,20})\b")
 
 
 def bind(node: int | None) -> None:

@@ -7,8 +7,9 @@ are readable by root only.
 from __future__ import annotations
 
 import re
-from contextlib import suppress
 from pathlib import Path
+
+from injection.machine.kernel_text import read as _read
 
 
 def microcode(root: Path) -> str | None:
@@ -43,9 +44,3 @@ def iommu(root: Path) -> str | None:
     state = ", ".join(sorted(kinds)) or "on" if any(units.iterdir()) else "none"
     options = [word for word in _read(root / "proc/cmdline").split() if "iommu" in word]
     return f"{state} ({' '.join(options)})" if options else state
-
-
-def _read(path: Path) -> str:
-    with suppress(OSError):
-        return path.read_text().strip()
-    return ""

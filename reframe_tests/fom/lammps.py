@@ -40,6 +40,10 @@ def _thermo(stdout: str) -> list[dict[str, float]]:
     if table is None:
         raise FomError("the output has no thermodynamic table")
     header, *lines = table.group(0).strip().splitlines()
+    if absent := {"Step", "TotEng", *STATE_AT_100} - set(header.split()):
+        raise FomError(f"the thermodynamic table has no column {min(absent)}")
+    if not lines:
+        raise FomError("the thermodynamic table has no line")
     try:
         return [dict(zip(header.split(), map(float, line.split()), strict=True)) for line in lines]
     except ValueError:

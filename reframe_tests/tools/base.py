@@ -6,12 +6,13 @@ meaning of the files that it leaves. The conductor starts it.
 
 from __future__ import annotations
 
+import math
 import os
 import subprocess
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from analysis.counter_row import CounterRow, State
 
@@ -23,6 +24,7 @@ __all__ = [
     "State",
     "Tool",
     "ToolError",
+    "figure",
     "node_files",
     "rank_files",
     "try_out",
@@ -38,6 +40,9 @@ RANK = "${PMIX_RANK:-${PMI_RANK:-${OMPI_COMM_WORLD_RANK:-${SLURM_PROCID:-0}}}}"
 LOCAL_RANK = f"${{MPI_LOCALRANKID:-${{OMPI_COMM_WORLD_LOCAL_RANK:-${{SLURM_LOCALID:-{RANK}}}}}}}"
 
 _TIMEOUT_S = 60
+#: No figure in SI units is larger, and sums of so large ones are numbers.
+_MOST = 1e30
+_QUOTE = 40
 
 
 class ToolError(Exception):
@@ -66,6 +71,17 @@ class Tool(Protocol):
 
     def missing(self) -> str | None:
         """Why it cannot run on this host and how to install it, in one line; None if it can."""
+
+
+def figure(found: Any) -> float:
+    """A number that a tool printed. Raises ValueError for others, such as NaN and infinity."""
+    try:
+        value = float(found)
+    except (TypeError, OverflowError):
+        value = math.nan
+    if not abs(value) <= _MOST:
+        raise ValueError(f"{str(found)[:_QUOTE]!r} is not a figure")
+    return value
 
 
 def rank_files(folder: Path, ranks: int, suffix: str = ".json") -> list[Path]:

@@ -23,6 +23,7 @@ from reframe_tests.tools.base import (
     CounterRow,
     Tool,
     ToolError,
+    figure,
     node_files,
     rank_files,
     try_out,
@@ -143,7 +144,7 @@ def _lines(text: str) -> Iterator[tuple[str, str, list[str]]]:
 
 def _figure(text: str) -> float | None:
     """A number; None for `-` and `nan`, which LIKWID prints if it has no count."""
-    return None if text in ("-", "nan", "-nan") else float(text)
+    return None if text in ("-", "nan", "-nan") else figure(text)
 
 
 def _metric(name: str) -> tuple[str, str, float] | None:

@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from reframe_tests.tools.base import FOLDER, CounterRow, Tool, ToolError
+from reframe_tests.tools.base import FOLDER, CounterRow, Tool, ToolError, figure
 from reframe_tests.tools.mpi_calls import CallCount, rows
 
 _LIBRARY = "libmpiP.so"
@@ -82,7 +82,7 @@ def _parse(text: str, ranks: int) -> list[CounterRow]:
     return [
         row
         for rank, (_, application_s, mpi_s, *_) in sorted(times.items())
-        for row in rows(rank, float(application_s), float(mpi_s), calls[rank])
+        for row in rows(rank, figure(application_s), figure(mpi_s), calls[rank])
     ]
 
 
@@ -98,12 +98,12 @@ def _sections(text: str) -> dict[str, list[list[str]]]:
 def _calls(sections: dict[str, list[list[str]]]) -> dict[int, list[CallCount]]:
     found: dict[int, list[CallCount]] = defaultdict(list)
     for rank, name, words in _sites(sections["Callsite Time statistics (all, milliseconds)"]):
-        count, mean_ms = int(words[0]), float(words[2])
+        count, mean_ms = int(figure(words[0])), figure(words[2])
         found[rank].append(CallCount(name, calls=count, time_s=count * mean_ms * 1e-3))
     # Without a message the section is left out.
     sent = sections.get("Callsite Message Sent statistics (all, sent bytes)", [])
     for rank, name, words in _sites(sent):
-        found[rank].append(CallCount(name, messages=int(words[0]), sent_b=float(words[4])))
+        found[rank].append(CallCount(name, messages=int(figure(words[0])), sent_b=figure(words[4])))
     return found
 
 

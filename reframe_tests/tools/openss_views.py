@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from reframe_tests.tools.base import ToolError
+from reframe_tests.tools.base import ToolError, figure
 
 #: Name of the last line of some views, which has the sums.
 _SUMMARY = "Report Summary"
@@ -61,7 +61,7 @@ def read_view(path: Path) -> View:
 def _row(path: Path, line: str, columns: int) -> tuple[str, tuple[float, ...]]:
     *numbers, name = line.split(",", columns - 1)
     try:
-        values = tuple(float(number or 0) for number in numbers)
+        values = tuple(figure(number or 0) for number in numbers)
     except ValueError:
         values = ()
     if len(values) != columns - 1:

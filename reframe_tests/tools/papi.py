@@ -23,6 +23,7 @@ from reframe_tests.tools.base import (
     CounterRow,
     Tool,
     ToolError,
+    figure,
     try_out,
 )
 
@@ -87,18 +88,18 @@ class Papi:
         if len(files) > 1:
             raise ToolError(f"{folder}: {len(files)} processes left counts, must be one per rank")
         try:
-            return self._counts(json.loads(files[0].read_text()), rank)
-        except (ValueError, KeyError, TypeError, AttributeError):
+            return self._counts(json.loads(files[0].read_text(errors="replace")), rank)
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             raise ToolError(f"{files[0]}: not a file of PAPI 7, or truncated") from None
 
     def _counts(self, record: dict[str, Any], rank: int) -> list[CounterRow]:
         regions = [
             region for thread in record["threads"].values() for region in thread["regions"].values()
         ]
-        time_s = sum(int(region["real_time_nsec"]) for region in regions) * 1e-9
+        time_s = sum(figure(region["real_time_nsec"]) for region in regions) * 1e-9
         rows = [CounterRow(rank, "region-time", time_s, "s")]
         for event in self._events:
-            values = [float(region[event]) for region in regions if event in region]
+            values = [figure(region[event]) for region in regions if event in region]
             if values:
                 rows.append(CounterRow(rank, event, sum(values), "count"))
             else:

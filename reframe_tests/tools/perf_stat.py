@@ -8,7 +8,6 @@ rank, `perf_stat:dram` once per node and system-wide, since uncore counters belo
 from __future__ import annotations
 
 import json
-import math
 import re
 import subprocess
 from collections.abc import Sequence
@@ -26,6 +25,7 @@ from reframe_tests.tools.base import (
     State,
     Tool,
     ToolError,
+    figure,
     node_files,
     rank_files,
     try_out,
@@ -171,7 +171,7 @@ def _asked(path: Path) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Events and metrics that the wrapper asked for, as it noted them."""
     note = path.with_suffix(".events")
     try:
-        more, _, metrics = note.read_text().rstrip("\n").partition(" ")
+        more, _, metrics = note.read_text(errors="replace").rstrip("\n").partition(" ")
     except OSError:
         raise ToolError(f"{note}: no such file") from None
     return (_ALWAYS, *filter(None, more.split(","))), tuple(filter(None, metrics.split(",")))
@@ -205,10 +205,8 @@ def _metric(name: str, rank: int, records: Sequence[dict[str, Any]]) -> CounterR
         if named != name:
             continue
         try:
-            value = float(record["metric-value"])
-        except (KeyError, TypeError, ValueError):
-            break
-        if not math.isfinite(value):
+            value = figure(record["metric-value"])
+        except (KeyError, ValueError):
             break
         percent = unit.strip() == "%"
         state: State = "counted" if share is None or share >= 1 else "multiplexed"
@@ -221,8 +219,8 @@ def _metric(name: str, rank: int, records: Sequence[dict[str, Any]]) -> CounterR
 
 def _share(record: dict[str, Any]) -> float | None:
     try:
-        return float(record["pcnt-running"]) / 100
-    except (KeyError, TypeError, ValueError):
+        return figure(record["pcnt-running"]) / 100
+    except (KeyError, ValueError):
         return None
 
 
@@ -234,7 +232,7 @@ def _records(path: Path) -> list[dict[str, Any]]:
             continue
         try:
             record = json.loads(re.sub(r",\s*}\s*$", "}", line))
-        except ValueError:
+        except (ValueError, RecursionError):
             record = None
         if not isinstance(record, dict):
             raise ToolError(f"{path}:{number}: incomplete line of perf stat -j")
@@ -251,8 +249,8 @@ def _row(path: Path, rank: int, record: dict[str, Any]) -> CounterRow:
     if state:
         return CounterRow(rank, event, None, unit, state)
     try:
-        value, share = float(text) * factor, float(record["pcnt-running"]) / 100
-    except (KeyError, TypeError, ValueError):
+        value, share = figure(text) * factor, figure(record["pcnt-running"]) / 100
+    except (KeyError, ValueError):
         raise ToolError(f"{path}: event {event}: not a number, or no pcnt-running") from None
     if share <= 0:
         return CounterRow(rank, event, None, unit, "not counted")

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from analysis.counter_row import CounterRow
-from reframe_tests.tools.base import FOLDER, Tool, ToolError, try_out
+from reframe_tests.tools.base import FOLDER, Tool, ToolError, figure, try_out
 from reframe_tests.tools.mpi_calls import CallCount, rows
 
 #: The part of TAU that times MPI calls.
@@ -131,8 +131,12 @@ def _profile(
     if len(functions) != count or None in functions or None in events:
         raise ValueError
     return (
-        [(f[1].strip(), int(f[2]), float(f[3]) * 1e-6, float(f[4]) * 1e-6) for f in functions if f],
-        [(e[1], int(float(e[2])), float(e[3])) for e in events if e],
+        [
+            (f[1].strip(), int(figure(f[2])), figure(f[3]) * 1e-6, figure(f[4]) * 1e-6)
+            for f in functions
+            if f
+        ],
+        [(e[1], int(figure(e[2])), figure(e[3])) for e in events if e],
     )
 
 

@@ -100,7 +100,7 @@ def read(layout: SpackLayout, name: str) -> Built | None:
     """The last build; None if there is none, or a version with other fields wrote it."""
     try:
         return Built(**json.loads(layout.stamp(name).read_text()))
-    except (FileNotFoundError, TypeError, ValueError):
+    except (FileNotFoundError, TypeError, ValueError, RecursionError):
         return None
 
 

@@ -50,7 +50,12 @@ def load(layout: SpackLayout) -> SpackSettings:
         raise InputError(
             f"Spack is not set up for {layout.machine}: nimc spack setup --machine {layout.machine}"
         )
-    return SpackSettings(**json.loads(layout.settings.read_text()))
+    try:
+        return SpackSettings(**json.loads(layout.settings.read_text()))
+    except (TypeError, ValueError, RecursionError):
+        raise InputError(
+            f"{layout.settings}: not what nimc spack setup writes: run it again"
+        ) from None
 
 
 def find_spack() -> Path | None:

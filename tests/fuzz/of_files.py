@@ -1,0 +1,164 @@
+"""What users write and runs leave: YAML, samples, counts, headers, provenance, sweeps, models."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import lzma
+from collections.abc import Callable
+from pathlib import Path
+
+import polars as pl
+
+from analysis import counters, units
+from analysis.columns import read_samples
+from analysis.contention import published, sweep
+from analysis.errors import InputError, MachineError
+from analysis.facts import known, nodes_of
+from analysis.integrity.provenance import read_provenance
+from analysis.report.data import load_run
+from analysis.run import load_header
+from campaigns.commands.model import load_model
+from campaigns.minicluster import images, state
+from campaigns.minicluster.layout import ClusterLayout
+from campaigns.minicluster.spec import Spec
+from campaigns.minicluster.state import State
+from campaigns.request.load import load_campaign
+from campaigns.running.progress import NewSamples, RunCounter
+from injection.machine import machine
+from spack_envs.builder import build, setup
+from spack_envs.builder.layout import SpackLayout
+from tests.campaigns.request.test_load import CHECKS
+from tests.fuzz.target import CAPTURES, Target, captures, finite, in_file, lay_out, text_of, tree
+
+_ROOT = Path(__file__).parents[2]
+_CAMPAIGNS = [path.read_bytes() for path in sorted((_ROOT / "campaigns").glob("*.yaml"))]
+_SITES = [path.read_bytes() for path in sorted((_ROOT / "site").glob("*.yaml"))]
+_SAMPLES = captures("schema_1/*/samples/*.jsonl")
+_COUNTER = {
+    "key": "stream/0/0/off/0", "case": "stream", "arm": "off", "tool": "perf_stat", "rank": 0,
+    "event": "cycles", "value": 5e9, "unit": "count", "state": "counted", "running_share": 1.0,
+}  # fmt: skip
+_COUNTERS = "".join(
+    json.dumps({**_COUNTER, **more}) + "\n"
+    for more in ({}, {"rank": 1}, {"event": "instructions", "value": None, "state": "not counted"})
+).encode()
+_JUDGED = pl.DataFrame(
+    [{"key": _COUNTER["key"], "case": "stream", "arm": "off", "factors": "{}", "block": 0,
+      "pair": 0, "status": "counts"}]
+)  # fmt: skip
+_QUICK = CAPTURES / "schema_1" / "quick"
+_RUN = {
+    str(path.relative_to(_QUICK)): path.read_text()
+    for path in sorted(_QUICK.rglob("*.json*"))
+    if path.name not in ("results.json", "lammps.jsonl")
+}
+_CSV = (
+    b"n,comp_node,comm_node,comp_alone_b_s,comm_alone_b_s,comp_par_b_s,comm_par_b_s\n"
+    b"1,0,0,5e9,4e9,5e9,4e9\n2,1,1,1e10,,9e9,3500000000\n"
+)
+
+
+def _machine(text: bytes, folder: Path) -> None:
+    in_file("site/m.yaml", text, folder)
+    machine.load("m", folder)
+
+
+_MODEL = json.dumps(published.load(published.names()[0]).as_dict()).encode()
+_SWEEP = json.dumps(
+    {"schema": 1, "name": "a", "cores": 16,
+     "points": [{"n": 1, "comp_node": 0, "comm_node": 0, "comp_alone_b_s": 5e9,
+                 "comm_alone_b_s": 4e9, "comp_par_b_s": 5e9, "comm_par_b_s": 4e9}]}
+).encode()  # fmt: skip
+
+
+def _samples(text: bytes, folder: Path) -> None:
+    path = in_file("samples/stream.jsonl", text, folder)
+    read_samples([path])
+    counter = RunCounter(later_s=1.0, block_runs=3, block_s=1.0, started_s=0.0)
+    for sample in NewSamples(path).new():
+        counter.add(sample, 1.0)
+
+
+def _counts(text: bytes, folder: Path) -> None:
+    in_file("counters/stream.jsonl", text, folder)
+    counters.medians(counters.read_counters(folder, _JUDGED))
+
+
+def _header(text: bytes, folder: Path) -> None:
+    in_file("run.json", text, folder)
+    load_header(folder)
+
+
+def _provenance(text: bytes, folder: Path) -> None:
+    in_file("provenance/0.json", text, folder)
+    for record in read_provenance(folder).records.values():
+        known(nodes_of(record))
+
+
+def _run(text: bytes, folder: Path) -> None:
+    load_run(lay_out(text, folder, _RUN), force=True)
+
+
+def _campaign(text: bytes, folder: Path) -> None:
+    load_campaign(in_file("c.yaml", text, folder), CHECKS)
+
+
+def _model(text: bytes, folder: Path) -> None:
+    load_model(None, in_file("model.json", text, folder))
+
+
+def _unit(parser: Callable[[str, str], float]) -> Target:
+    def read(text: bytes, _: Path) -> None:
+        finite(parser(text_of(text), "field"))
+
+    return Target(f"units.{parser.__name__}", read, _LENGTHS, _INPUT)
+
+
+def _sweep(name: str, seed: bytes) -> Target:
+    def read(text: bytes, folder: Path) -> None:
+        sweep.load(in_file(name, text, folder))
+
+    return Target(f"file.{name}", read, [seed], _INPUT)
+
+
+def _state(text: bytes, folder: Path) -> None:
+    in_file("state.json", text, folder)
+    state.read(ClusterLayout(folder))
+
+
+def _spack(text: bytes, folder: Path) -> None:
+    layout = SpackLayout(folder, "m")
+    in_file(str(layout.stamp("coral").relative_to(folder)), text, folder)
+    build.read(layout, "coral")
+    in_file(str(layout.settings.relative_to(folder)), text, folder)
+    setup.load(layout)
+
+
+_STATE = json.dumps(
+    State(Spec("rxe", 3, 1), "up", "10.77.9", 1, 900, "tcg").as_dict(ClusterLayout(Path("/s")))
+).encode()
+_SETTINGS = json.dumps({each.name: None for each in dataclasses.fields(setup.SpackSettings)})
+_BUILT = json.dumps({each.name: None for each in dataclasses.fields(build.Built)})
+_IMAGE = bytes(0x202) + b"HdrS" + bytes(0x100) + lzma.compress(b"\x7fELF")
+_MODULE = b"license=GPL\0depends=a,b\0name=c\0"
+_LENGTHS = [b"2min", b"1.5h", b"64KiB", b"1GiB", b"1Gb/s", b"500MB/s", b"30", b"1e3s"]
+_INPUT = (InputError,)
+
+TARGETS = [
+    Target("file.campaign", _campaign, _CAMPAIGNS, _INPUT, lines=True),
+    Target("file.site", _machine, _SITES, _INPUT),
+    Target("file.samples", _samples, _SAMPLES, _INPUT),
+    Target("file.counters", _counts, [_COUNTERS], _INPUT),
+    Target("file.run.json", _header, captures("schema_1/*/run.json"), _INPUT),
+    Target("file.provenance", _provenance, captures("schema_1/*/provenance/*.json"), _INPUT),
+    Target("file.run", _run, [tree(_RUN)], _INPUT, lines=True),
+    _sweep("sweep.json", _SWEEP),
+    _sweep("sweep.csv", _CSV),
+    Target("file.model", _model, [_MODEL], _INPUT),
+    Target("file.minicluster", _state, [_STATE]),
+    Target("file.spack", _spack, [_SETTINGS.encode(), _BUILT.encode()], _INPUT),
+    Target("file.boot image", lambda image, _: images.payload(image), [_IMAGE], (MachineError,)),
+    Target("file.module", lambda module, _: images.dependencies(module), [_MODULE]),
+    *map(_unit, (units.duration_s, units.size_b, units.rate_b_s, units.count)),
+]  # fmt: skip

@@ -1,0 +1,124 @@
+"""What the kernel says: /proc and sysfs of a small host made of files. Nothing may be raised."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+from campaigns.minicluster import cgroups, namespaces
+from injection.evidence import counters
+from injection.machine import host, load, marks, node_counters, numa
+from tests.fuzz.target import Target, finite, lay_out, text_of, tree
+from tests.injection import sysfs
+from tests.injection.machine.test_load import BLOCK, process
+from tests.injection.machine.test_marks import ORIGIN
+from tests.injection.machine.test_marks import TARGET as MAPS
+
+_CPU, _NODE, _IB = (
+    "sys/devices/system/cpu",
+    "sys/devices/system/node",
+    "sys/class/infiniband/mlx5_0",
+)
+_HOST = {
+    f"{_CPU}/online": "0",
+    f"{_CPU}/cpu0/topology/physical_package_id": "0",
+    f"{_CPU}/cpu0/topology/core_id": "0",
+    f"{_CPU}/cpu0/cpufreq/scaling_governor": "performance",
+    f"{_CPU}/cpu0/cpufreq/scaling_cur_freq": "2400000",
+    f"{_CPU}/cpu0/cache/index3/level": "3",
+    f"{_CPU}/cpu0/cache/index3/type": "Unified",
+    f"{_CPU}/cpu0/cache/index3/size": "16384K",
+    f"{_CPU}/cpu0/cache/index3/shared_cpu_list": "0,8-9",
+    f"{_NODE}/node0/cpulist": "0-1",
+    f"{_NODE}/node0/meminfo": "Node 0 MemTotal:       16777216 kB",
+    f"{_IB}/fw_ver": "20.31.1014",
+    f"{_IB}/device/numa_node": "2",
+    f"{_IB}/ports/1/state": "4: ACTIVE",
+    f"{_IB}/ports/1/link_layer": "InfiniBand",
+    f"{_IB}/ports/1/rate": "100 Gb/sec (4X EDR)",
+    "sys/class/net/eth1/operstate": "up",
+    "sys/class/net/eth1/speed": "10000",
+    "sys/class/net/eth1/mtu": "9000",
+    "sys/class/iommu/dmar0": "",
+    "sys/kernel/iommu_groups/0/type": "DMA-FQ",
+    "sys/kernel/mm/transparent_hugepage/enabled": "always [madvise] never",
+    "sys/class/dmi/id/bios_vendor": "Example",
+    "sys/fs/cgroup/cpu.max": "150000 100000",
+    "sys/fs/cgroup/memory.max": "1073741824",
+    "proc/meminfo": "MemTotal:       67108864 kB\nMemFree:        1 kB",
+    "proc/cpuinfo": "processor\t: 0\nmicrocode\t: 0x1\nflags\t\t: fpu hypervisor",
+    "proc/self/cgroup": "1:cpu:/a\n0::/",
+    "proc/cmdline": "ro iommu=pt",
+}  # fmt: skip
+_COUNTERS = {
+    "proc/stat": "cpu  9 0 9 9 0 1 2 3 0 0\nintr 12345 1 2\nctxt 678",
+    "proc/softirqs": "          CPU0 CPU1\n  NET_TX: 1 2\n  NET_RX: 3 4",
+    "proc/pressure/memory": "some avg10=0.00 avg60=0.00 avg300=0.00 total=123\nfull total=4",
+    "proc/vmstat": "numa_hit 5\nnuma_miss 6\npgfault 7\nother 8",
+    f"{_CPU}/cpu0/cpufreq/scaling_cur_freq": "2400000",
+    "sys/fs/resctrl/mon_data/mon_L3_00/mbm_total_bytes": "99",
+    f"{_IB}/ports/1/counters/port_rcv_data": "2500",
+    f"{_IB}/ports/1/counters/port_xmit_wait": "3",
+    f"{_IB}/ports/1/hw_counters/np_cnp_sent": "4",
+    "sys/class/net/eth1/statistics/rx_dropped": "5",
+    "proc/net/dev": sysfs.PROC_NET_DEV,
+}
+_LOAD = {
+    **process(1, 0, "init"),
+    **process(77, 1, "work (x)", used=250, block=BLOCK),
+    **process(78, 77, "work", used=10, children=3),
+    "proc/stat": "cpu  9 0 9 9 0 1 2 3 0 0\nintr 12345",
+    f"{_CPU}/cpu0/cpufreq/scaling_cur_freq": "2400000",
+    "proc/cpuinfo": "processor\t: 0\ncpu MHz\t\t: 2400.1\nflags\t\t: fpu aperfmperf",
+}
+_NUMA_MAPS = b"""7f00 bind:1 anon=300 dirty=300 N0=44 N1=256 kernelpagesize_kB=4
+7f20 default file=/dev/shm/ucx mapped=900 N0=900 kernelpagesize_kB=2048
+"""
+_STATUS = b"Name:\tx\nNSpid:\t4711\t12\nVmPin:\t      64 kB\n"
+_MOUNTS = b"""cgroup /sys/fs/cgroup/freezer cgroup rw,freezer 0 0
+cgroup2 /sys/fs/cgroup cgroup2 rw,nosuid 0 0
+"""
+
+
+def _host(text: bytes, folder: Path) -> None:
+    found = host.detect(lay_out(text, folder, _HOST))
+    dataclasses.asdict(found)
+    finite(found.cpu_quota, *(each.rate_b_s for each in found.interfaces))
+    finite(*(port.rate_b_s for device in found.rdma for port in device.ports))
+
+
+def _node(text: bytes, folder: Path) -> None:
+    root = lay_out(text, folder, _COUNTERS)
+    finite(*(each.value for each in node_counters.read(root).counters.values()))
+    for device in ("mlx5_0", "eth1"):
+        for passed in counters.DIRECTIONS:
+            counters.read(device, passed, root)
+
+
+def _load(text: bytes, folder: Path) -> None:
+    root = lay_out(text, folder, _LOAD)
+    first = load.read(BLOCK, [1], root=root)
+    second = load.read(BLOCK, [77], [78], first, root)
+    finite(*(load.foreign_s(first, second) or {}).values())
+    finite(load.frequency_hz([0], root), load.frequency_hz([], root))
+
+
+def _cpus(text: bytes, _: Path) -> None:
+    assert len(host.cpu_list(text_of(text))) < 1 << 20
+
+
+def _shared(text: bytes, _: Path) -> None:
+    marks.shared_buffers(text_of(text), ORIGIN, 65536, 4096)
+
+
+TARGETS = [
+    Target("kernel.host", _host, [tree(_HOST)]),
+    Target("kernel.counters", _node, [tree(_COUNTERS)]),
+    Target("kernel.load", _load, [tree(_LOAD)]),
+    Target("kernel.cpu list", _cpus, [b"0-3,8"], (ValueError,)),
+    Target("kernel.numa_maps", lambda text, _: numa.read_maps(text_of(text).splitlines(), 1),
+           [_NUMA_MAPS]),
+    Target("kernel.maps", _shared, [MAPS.encode()], (marks.LookError,)),
+    Target("kernel.status", lambda text, _: namespaces.inner_pid(text_of(text)), [_STATUS]),
+    Target("kernel.mounts", lambda text, _: cgroups.kind_of(text_of(text)), [_MOUNTS]),
+]  # fmt: skip

@@ -1,0 +1,120 @@
+"""What programs print: workloads, writers, tools that count."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from analysis.processors import family_of, identity
+from injection.fom import FomError
+from injection.injectors.base import Row, Total, Writer
+from injection.injectors.perftest import Perftest
+from injection.injectors.ucx import Ucx
+from injection.machine import node_counters
+from reframe_tests.tools import TOOLS
+from reframe_tests.tools.base import Tool, ToolError
+from reframe_tests.tools.openss_views import read_view
+from reframe_tests.workloads import WORKLOADS
+from tests.fuzz.target import Target, captures, finite, in_file, text_of
+
+_WRITER = Writer(0, "o", "t", "10.0.0.1", 20000, 65536)
+_SHORT = Writer(0, "o", "t", "10.0.0.1", 20000, 65536, messages=1000)
+#: Workload -> folder of its captures, where that has another name.
+_FOLDERS = {"lammps_scaling": "lammps", "numa": "membench"}
+
+
+def _workload(name: str) -> Target:
+    def read(text: bytes, _: Path) -> None:
+        fom = WORKLOADS[name].parse(text_of(text))
+        assert fom.value > 0
+        finite(fom.value)
+
+    seeds = captures(f"{_FOLDERS.get(name, name)}/*.txt")
+    if name == "numa":
+        seeds.append(b"slept 2.5 s\n")
+    return Target(f"fom.{name}", read, seeds, (FomError,))
+
+
+def _writer(name: str, injector: Perftest | Ucx, writer: Writer, pattern: str) -> Target:
+    def read(text: bytes, _: Path) -> None:
+        parser = injector.parser(writer)
+        for line in text.split(b"\n"):
+            match parser.parse(text_of(line + b"\n")):
+                case Row() as row:
+                    finite(row.rate_b_s, row.over_s)
+                    assert row.rate_b_s >= 0
+                case Total() as total:
+                    finite(total.rate_b_s)
+
+    return Target(f"injector.{name}", read, captures(pattern))
+
+
+def _tool(name: str, file: str, pattern: str, ranks: int = 1, **others: str) -> Target:
+    tool: Tool = TOOLS[name]
+
+    def read(text: bytes, folder: Path) -> None:
+        for other, content in others.items():
+            in_file(other.replace("__", "."), content.encode(), folder)
+        in_file(file, text, folder)
+        for row in tool.parse(folder, ranks):
+            finite(row.value, row.running_share)
+
+    return Target(f"tool.{name}", read, captures(pattern), (ToolError,))
+
+
+_VIEWS = [
+    part.partition(b"\n")[2].rpartition(b"openss>>")[0].strip()
+    for text in captures("openspeedshop/*.txt")
+    for part in (text + b"openss>>").split(b"expview")[1:]
+]
+
+
+def _oss(text: bytes, folder: Path) -> None:
+    view = read_view(in_file("rank-0.functions.csv", text, folder))
+    for column in view.columns:
+        finite(view.total(column))
+
+
+def _oss_calls(text: bytes, folder: Path) -> None:
+    in_file("rank-0.err", b"", folder)
+    in_file("rank-0.functions.csv", text, folder)
+    for row in TOOLS["openspeedshop:mpi"].parse(folder, 1):
+        finite(row.value)
+
+
+_ETHTOOL = b"""NIC statistics:
+     rx_prio0_pause: 12
+     rx_prio0_pause_duration: 345
+     outbound_pci_stalled_wr: 7
+     outbound_pci_stalled_wr_events: 4
+     rx_discards_phy: 0
+"""
+
+
+def _ethtool(text: bytes, _: Path) -> None:
+    found = node_counters.parse_ethtool("eth0", text_of(text))
+    finite(*(each.value for each in found.values()))
+
+
+_CPUINFO = (
+    b"processor\t: 0\nvendor_id\t: GenuineIntel\ncpu family\t: 6\nmodel\t\t: 85\nstepping\t: 7\n"
+)
+
+TARGETS = [
+    *map(_workload, sorted(WORKLOADS)),
+    _writer("perftest", Perftest(), _WRITER, "perftest/*.txt"),
+    _writer("perftest of short writes", Perftest(), _SHORT, "perftest/*.txt"),
+    _writer("ucx", Ucx(), _WRITER, "ucx/*.txt"),
+    _tool("perf_stat", "rank-0.json", "perf_stat/*/rank-0.json"),
+    _tool(
+        "perf_stat:topdown", "rank-0.json", "perf_stat/*/rank-0.json",
+        **{"rank-0__events": "cycles,instructions TopdownL1\n"},
+    ),
+    _tool("likwid:CYCLE_STALLS", "rank-0.csv", "likwid/*/*.csv"),
+    _tool("mpip", "lmp.mpiP", "mpip/lammps/lmp.mpiP", 2),
+    _tool("tau", "profile.0.0.0", "tau/mpiwork/profile.0.0.0"),
+    _tool("papi:stalls", "rank-0/papi_hl_output/rank_000000.json", "papi/*/*/*/*.json"),
+    Target("tool.openspeedshop views", _oss, _VIEWS, (ToolError,)),
+    Target("tool.openspeedshop:mpi", _oss_calls, _VIEWS, (ToolError,)),
+    Target("ethtool", _ethtool, [_ETHTOOL]),
+    Target("cpuinfo", lambda text, _: family_of(identity(text_of(text))), [_CPUINFO]),
+]  # fmt: skip

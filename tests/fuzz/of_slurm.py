@@ -1,0 +1,100 @@
+"""What Slurm and ReFrame say, and what goes over the wire between conductor and agents."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from analysis.errors import MachineError
+from analysis.report import blocks
+from campaigns.host import probes, reservation
+from campaigns.running import failure, jobs
+from injection import messages, wire
+from tests.fuzz.target import Target, lay_out, text_of, tree
+from tests.injection.test_messages import ORDERS, REPORTS
+
+_RESERVATION = (
+    b"ReservationName=nimc StartTime=2026-11-21T04:25:28 EndTime=2026-11-21T05:25:28 "
+    b"Duration=01:00:00 Nodes=node4 NodeCnt=1 CoreCnt=2 Features=(null) PartitionName=origin "
+    b"TRES=cpu=2 Users=root,ada Groups=(null) State=ACTIVE BurstBuffer=(null)\n"
+)
+_SQUEUE = b"12 /a/b\n13 /c\n"
+_SYSTEMS = b"""a warning
+[
+  {"name": "m", "partitions": [{"name": "p", "scheduler": "slurm"}]}
+]
+"""
+_LOGS = {
+    "job.json": '{"outcome": "done", "reason": null}',
+    "block.json": '{"state": "failed", "reason": "writer 0: it ended"}',
+    "reframe.json": json.dumps(
+        {
+            "runs": [
+                {"testcases": [{"result": "fail", "fail_phase": "run", "fail_reason": "x"}]},
+                {"testcases": [{"result": "skip"}]},
+            ]
+        }
+    ),
+    "reframe.log": "[ SKIP ] stream [no such feature]\nERROR: something failed\n",
+}
+_KEY = b"k" * 32
+
+
+def _failure(text: bytes, folder: Path) -> None:
+    logs = lay_out(text, folder / "logs" / "case" / "0", _LOGS)
+    for status in (0, 1, -9, -64):
+        said = failure.why_failed(status, logs)
+        assert said is None or "\n" not in said
+    failure.is_done(logs)
+    blocks.unfinished_blocks(folder)
+
+
+def _message(name: str, decode: Callable[[Any], object]) -> Target:
+    def read(text: bytes, _: Path) -> None:
+        try:
+            data = json.loads(text)
+        except (ValueError, RecursionError):  # as `Wire.receive` refuses it
+            return
+        decode(data)
+
+    return Target(f"wire.{name}", read, _MESSAGES, (wire.WireError,))
+
+
+def _line(text: bytes, _: Path) -> None:
+    """A signed line, whose signature and text may be anything, as an end receives it."""
+    asyncio.run(_received(text))
+
+
+async def _received(text: bytes) -> object:
+    reader = asyncio.StreamReader(limit=wire.UNSIGNED_B)
+    reader.feed_data(text)
+    reader.feed_eof()
+    # Only the reading side is used.
+    return await wire.Wire(reader, None, _KEY, _KEY).receive()  # type: ignore[arg-type]
+
+
+def _signed_line(text: bytes, _: Path) -> None:
+    """A line that is signed rightly: a faulty agent of this job, not a stranger."""
+    asyncio.run(_received(_signed(text.replace(b"\n", b" "))))
+
+
+def _signed(body: bytes) -> bytes:
+    return wire._sign(_KEY, 0, body) + b" " + body + b"\n"
+
+
+_MESSAGES = [json.dumps(messages.encode(each)).encode() for each in (*ORDERS, *REPORTS)]
+
+TARGETS = [
+    Target("slurm.squeue", lambda text, at: jobs.working_in(at, text_of(text)), [_SQUEUE]),
+    Target("slurm.reservation", lambda text, _: reservation.parse(text_of(text)), [_RESERVATION],
+           (MachineError,)),
+    Target("reframe.systems", lambda text, _: probes.systems_in(text_of(text)), [_SYSTEMS]),
+    Target("reframe.failure", _failure, [tree(_LOGS), tree(_LOGS | {"block.json": "{}"})]),
+    _message("order", messages.order),
+    _message("report", messages.report),
+    Target("wire.line", _line, [_signed(each) for each in _MESSAGES], (wire.WireError,)),
+    Target("wire.signed line", _signed_line, _MESSAGES, (wire.WireError,)),
+]  # fmt: skip

@@ -1,0 +1,102 @@
+"""A parser as the fuzzer sees it: bytes in; a result, or an error that it documents, out."""
+
+from __future__ import annotations
+
+import math
+import signal
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+CAPTURES = Path(__file__).parents[1] / "captures"
+#: No parser may take longer for one input, seconds.
+_LIMIT_S = 20.0
+
+
+@dataclass(frozen=True)
+class Target:
+    """One row of the table."""
+
+    name: str
+    #: Input, and a folder for files that the parser reads -> whatever it returns.
+    read: Callable[[bytes, Path], object]
+    seeds: Sequence[bytes]
+    #: Errors that the parser documents.
+    allowed: tuple[type[Exception], ...] = ()
+    #: Whether an error may have several lines (a campaign's, one for each fault).
+    lines: bool = False
+
+
+class TooSlowError(Exception):
+    """The parser did not return in time."""
+
+
+def check(target: Target, text: bytes, folder: Path) -> None:
+    """The property of every parser. Any exception that leaves here is a fault of the parser."""
+    with _limited():
+        try:
+            target.read(text, folder)
+        except target.allowed as error:
+            said = str(error)
+            assert said, "an error without a text"
+            assert target.lines or "\n" not in said, f"an error of several lines: {said!r}"
+
+
+def captures(pattern: str) -> list[bytes]:
+    """The contents of captured files."""
+    found = [path.read_bytes() for path in sorted(CAPTURES.glob(pattern))]
+    assert found, pattern
+    return found
+
+
+def text_of(text: bytes) -> str:
+    """As the project reads what a program prints."""
+    return text.decode(errors="replace")
+
+
+def in_file(name: str, text: bytes, folder: Path) -> Path:
+    """The input in a file."""
+    path = folder / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(text)
+    return path
+
+
+def tree(files: dict[str, str]) -> bytes:
+    """Files of a folder as one input: `== PATH` and the file's text, each."""
+    return "\n".join(f"== {name}\n{text}" for name, text in files.items()).encode()
+
+
+def lay_out(text: bytes, folder: Path, known: dict[str, str]) -> Path:
+    """The folder in which the files of `tree` are; only those that are `known` are changed."""
+    parts: dict[bytes, bytes] = {}
+    for part in text.split(b"== ")[1:]:
+        name, _, content = part.partition(b"\n")
+        parts[name] = content
+    for name in known:
+        in_file(name, parts.get(name.encode(), b""), folder)
+    return folder
+
+
+def finite(*values: float | None) -> None:
+    """What is returned as a figure must be one."""
+    assert all(value is None or math.isfinite(value) for value in values), values
+
+
+@contextmanager
+def _limited() -> Iterator[None]:
+    def late(*_: object) -> None:
+        raise TooSlowError(f"more than {_LIMIT_S:g} s")
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGALRM, late)
+    signal.setitimer(signal.ITIMER_REAL, _LIMIT_S)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
