@@ -77,6 +77,11 @@ FOUND: list[tuple[str, bytes]] = [
     ("file.run.json", b'{"schema": ' + _NINES + b"}"),
     ("file.sweep.json", b'{"schema": ' + b"9" * 5000 + b"}"),
     ("file.sweep.json", _DEEP),
+    (
+        "file.sweep.json",
+        b'{"schema": 1, "points": [{"n": 1, "comp_node": 0, "comm_node": 0, '
+        b'"comp_alone_b_s": ' + _NINES + b"}]}",
+    ),
     ("file.model", b"9" * 5000),
     (
         "file.minicluster",
