@@ -160,7 +160,7 @@ def _rate(value: Any, where: str) -> float | None:
         return None
     try:
         rate = float(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         rate = math.nan
     if not (math.isfinite(rate) and rate >= 0):
         raise InputError(f"{where}: must be bytes per second, zero or more, not {value!r}")

@@ -95,7 +95,7 @@ def read(layout: ClusterLayout) -> State | None:
             up_took_s=found["up_took_s"],
             made_netns_folder=found["made_netns_folder"],
         )
-    except (OSError, ValueError, LookupError, TypeError, RecursionError):
+    except (OSError, ValueError, LookupError, TypeError, RecursionError, InputError):
         return None
 
 

@@ -54,23 +54,36 @@ def _read(path: Path) -> dict[str, Any]:
 
 def _phases(report: dict[str, Any]) -> set[str]:
     """Phases of ReFrame in which cases failed."""
-    cases = [case for run in report.get("runs", []) for case in run.get("testcases", [])]
-    return {case.get("fail_phase") or "run" for case in cases if case.get("result") != "pass"}
+    failed = [case for case in _cases(report) if case.get("result") != "pass"]
+    return {case.get("fail_phase") or "run" for case in failed}
+
+
+def _cases(report: dict[str, Any]) -> list[dict[str, str]]:
+    """Test cases of ReFrame's report, without fields that are null; none of what is no report."""
+    runs = report.get("runs")
+    tried = [run.get("testcases") for run in _objects(runs)]
+    return [
+        {key: str(value) for key, value in case.items() if value is not None}
+        for cases in tried
+        for case in _objects(cases)
+    ]
+
+
+def _objects(found: Any) -> list[dict[str, Any]]:
+    return [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
 
 
 def _reported(report: dict[str, Any]) -> Iterator[str]:
     """Reasons in ReFrame's own report."""
-    for run in report.get("runs", []):
-        for case in run.get("testcases", []):
-            if case.get("result") in ("fail", "abort") or case.get("fail_reason"):
-                phase = case.get("fail_phase") or "run"
-                yield f"ReFrame failed in '{phase}': {case.get('fail_reason') or 'no reason given'}"
+    for case in _cases(report):
+        if case.get("result") in ("fail", "abort") or case.get("fail_reason"):
+            phase = case.get("fail_phase") or "run"
+            yield f"ReFrame failed in '{phase}': {case.get('fail_reason') or 'no reason given'}"
 
 
 def _skipped(logs: Path) -> str | None:
     """Why ReFrame skipped the check everywhere; only its log says so."""
-    runs = _read(logs / "reframe.json").get("runs", [])
-    results = {case.get("result") for run in runs for case in run.get("testcases", [])}
+    results = {case.get("result") for case in _cases(_read(logs / "reframe.json"))}
     if results != {"skip"}:
         return None
     with suppress(OSError):

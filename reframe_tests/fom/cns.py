@@ -19,6 +19,8 @@ from reframe_tests.fom.base import (
 #: Ideal gas of the initial state: ratio of heats, energy per mass (cm^2/s^2), cube's edge (cm).
 _GAMMA, _ENERGY, _EDGE = 1.4, 2.5e9, 0.2
 _FIRST_TOLERANCE = 1e-5
+#: Cells along the edge: more fit into no machine.
+_MOST_CELLS = 100_000
 #: Over tens of steps the fastest wave changes by a few percent; a run that blows up exceeds these.
 _GROWTH = (0.5, 2.0)
 
@@ -26,6 +28,8 @@ _GROWTH = (0.5, 2.0)
 def parse(stdout: str) -> Fom:
     """Run time in seconds; also the number of steps and cells, and the simulated time."""
     cells = int(_input(stdout, "N_CELL"))
+    if not 0 < cells <= _MOST_CELLS:
+        raise FomError(f"N_CELL is {cells}; allowed: 1 to {_MOST_CELLS}")
     steps = int(_input(stdout, "NSTEPS"))
     cfl = _input(stdout, "CFL")
     pairs = re.findall(rf"^\s*dt,courno\s+{FLOAT}\s+{FLOAT}\s*$", stdout, re.MULTILINE)

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import re
+
+from tests.fuzz.target import captures
+
 _THERMO = b"""Step Temp E_pair
 0 1 2
 Loop time of 1 on 1 procs for 100 steps with 32000 atoms
@@ -77,6 +81,11 @@ FOUND: list[tuple[str, bytes]] = [
     ("file.run.json", b'{"schema": ' + _NINES + b"}"),
     ("file.sweep.json", b'{"schema": ' + b"9" * 5000 + b"}"),
     ("file.sweep.json", _DEEP),
+    (
+        "file.sweep.json",
+        b'{"schema": 1, "points": [{"n": 1, "comp_node": 0, "comm_node": 0, '
+        b'"comp_alone_b_s": ' + _NINES + b"}]}",
+    ),
     ("file.model", b"9" * 5000),
     (
         "file.minicluster",
@@ -84,6 +93,17 @@ FOUND: list[tuple[str, bytes]] = [
         b'"phase": "up", "subnet": "10.77.9", "nodes": []}',
     ),
     ("file.minicluster", _DEEP),
+    (
+        "file.minicluster",
+        b'{"spec": {"fabric": "rxe", "nodes": 3, "origins": 1, "numa": 9, '
+        b'"shares": []}, "phase": "up"}',
+    ),
+    ("reframe.failure", b'== reframe.json\n{"runs": [{"testcases": [{"result": []}]}]}\n'),
+    ("reframe.failure", b'== reframe.json\n{"runs": [null]}\n'),
+    (
+        "fom.cns",
+        re.sub(rb"(N_CELL=\s*)\d+", rb"\g<1>1000000000000", captures("cns/n1.txt")[0]),
+    ),
     ("file.spack", b"{}"),
     ("file.spack", _DEEP),
     ("file.boot image", bytes(0x202) + b"HdrS"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import lzma
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -23,17 +24,28 @@ from campaigns.minicluster import images, state
 from campaigns.minicluster.layout import ClusterLayout
 from campaigns.minicluster.spec import Spec
 from campaigns.minicluster.state import State
+from campaigns.request.checks import CheckVariables
 from campaigns.request.load import load_campaign
 from campaigns.running.progress import NewSamples, RunCounter
 from injection.machine import machine
+from reframe_tests.workloads import WORKLOADS
 from spack_envs.builder import build, setup
 from spack_envs.builder.layout import SpackLayout
-from tests.campaigns.request.test_load import CHECKS
+from tests.campaigns.request.test_load import COMMON, SMALL
 from tests.fuzz.target import CAPTURES, Target, captures, finite, in_file, lay_out, text_of, tree
 
 _ROOT = Path(__file__).parents[2]
 _CAMPAIGNS = [path.read_bytes() for path in sorted((_ROOT / "campaigns").glob("*.yaml"))]
-_SITES = [path.read_bytes() for path in sorted((_ROOT / "site").glob("*.yaml"))]
+_CAMPAIGNS.append(SMALL.encode())
+#: Every key of these campaigns is a variable of every check.
+_KEYS = frozenset(re.findall(r"(\w+):", b"".join(_CAMPAIGNS).decode()))
+_CHECKS = dict.fromkeys(
+    WORKLOADS, CheckVariables(_KEYS | COMMON, _KEYS, comparable_across_cores=True)
+)
+_SITES = [
+    path.read_bytes().replace(f"name: {path.stem}".encode(), b"name: m")
+    for path in sorted((_ROOT / "site").glob("*.yaml"))
+]
 _SAMPLES = captures("schema_1/*/samples/*.jsonl")
 _COUNTER = {
     "key": "stream/0/0/off/0", "case": "stream", "arm": "off", "tool": "perf_stat", "rank": 0,
@@ -101,7 +113,7 @@ def _run(text: bytes, folder: Path) -> None:
 
 
 def _campaign(text: bytes, folder: Path) -> None:
-    load_campaign(in_file("c.yaml", text, folder), CHECKS)
+    load_campaign(in_file("c.yaml", text, folder), _CHECKS)
 
 
 def _model(text: bytes, folder: Path) -> None:

@@ -48,7 +48,9 @@ def _writer(name: str, injector: Perftest | Ucx, writer: Writer, pattern: str) -
     return Target(f"injector.{name}", read, captures(pattern))
 
 
-def _tool(name: str, file: str, pattern: str, ranks: int = 1, **others: str) -> Target:
+def _tool(
+    name: str, file: str, pattern: str, ranks: int = 1, more: bytes = b"", **others: str
+) -> Target:
     tool: Tool = TOOLS[name]
 
     def read(text: bytes, folder: Path) -> None:
@@ -58,7 +60,8 @@ def _tool(name: str, file: str, pattern: str, ranks: int = 1, **others: str) -> 
         for row in tool.parse(folder, ranks):
             finite(row.value, row.running_share)
 
-    return Target(f"tool.{name}", read, captures(pattern), (ToolError,))
+    seeds = [text + more for text in captures(pattern)]
+    return Target(f"tool.{name}", read, seeds, (ToolError,))
 
 
 _VIEWS = [
@@ -107,6 +110,7 @@ TARGETS = [
     _tool("perf_stat", "rank-0.json", "perf_stat/*/rank-0.json"),
     _tool(
         "perf_stat:topdown", "rank-0.json", "perf_stat/*/rank-0.json",
+        more=b'{"metric-value": "12.5", "metric-unit": "%  TopdownL1"}\n',
         **{"rank-0__events": "cycles,instructions TopdownL1\n"},
     ),
     _tool("likwid:CYCLE_STALLS", "rank-0.csv", "likwid/*/*.csv"),
