@@ -105,7 +105,8 @@ def resumed(cluster: Cluster, broken: Block) -> None:
     after = again.samples()
     assert after[: len(before)] == before
     assert len({sample["key"] for sample in after}) == len(after)
-    assert [s["outcome"] for s in after if s["block"] == 1] == ["kept"] * 3
+    new = [s for s in after if s["block"] == 1]
+    assert [s["outcome"] for s in new] == ["kept"] * 3, [s["reason"] for s in new]
 
 
 def wait_idle(cluster: Cluster) -> None:
