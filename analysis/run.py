@@ -97,6 +97,8 @@ def load_header(run: Path) -> RunHeader:
         text = read_text(path)
     except (FileNotFoundError, NotADirectoryError) as error:
         raise InputError(f"{run}: not a run folder (no run.json)") from error
+    except OSError as error:
+        raise InputError(f"{path}: {error.strerror}") from error
     record = parsed(text, str(path))
     schema = record.get("schema", 1) if isinstance(record, dict) else 1
     if isinstance(schema, int) and schema > SCHEMA_VERSION:

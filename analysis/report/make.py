@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -40,7 +41,7 @@ def make_reports(
     subfolder per machine if there are several. Raises InputError for an invalid run and, unless
     `force`, for one with faults, before anything is written.
     """
-    folders = list(dict.fromkeys(path.resolve() for path in paths))
+    folders = list(dict.fromkeys(Path(os.path.realpath(path)) for path in paths))
     if output is None and len(folders) > 1:
         raise InputError("--output: a folder is required for the report of more than one run")
     of_machine: dict[str, list[RunData]] = {}

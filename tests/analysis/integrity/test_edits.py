@@ -329,3 +329,10 @@ def test_deep_and_long_documents_are_one_line(run: Path, name: str, text: str, w
     found = refused(run)
     assert words in found
     assert len(found.splitlines()) == 1
+
+
+def test_a_loop_of_links_is_one_line(tmp_path: Path) -> None:
+    loop = tmp_path / "loop"
+    loop.symlink_to(loop)
+    with pytest.raises(InputError, match=r"loop/run\.json: Too many levels of symbolic links"):
+        make_reports([loop])
