@@ -9,14 +9,16 @@ BIN = .venv/bin
 campaign: $(READY)
 	$(BIN)/nimc run campaigns/quick.yaml --machine $(MACHINE) --results $(RESULTS)
 
-# What needs neither root nor a cluster, in JOBS processes; `make test-all` adds the rest, one by one.
+# `make test` needs neither root nor a cluster, and runs JOBS processes. `make test-all` adds what
+# takes long, and what needs Slurm or Spack, one by one.
 JOBS ?= 2
-LONG = slow or minicluster or spack
+PARALLEL = -n $(JOBS) --dist loadfile
 test: $(READY)
-	$(BIN)/python -m pytest -m "not ($(LONG))" -n $(JOBS) --dist loadfile $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -m "not (slow or minicluster or spack)" $(PARALLEL) $(PYTEST_ARGS)
 
-test-all: test
-	$(BIN)/python -m pytest -m "$(LONG)" $(PYTEST_ARGS)
+test-all: $(READY)
+	$(BIN)/python -m pytest -m "not (minicluster or spack)" $(PARALLEL) $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -m "minicluster or spack" $(PYTEST_ARGS)
 
 # Every parser of outside text and membench's command line (docs/reliability.md).
 FUZZ_SECONDS ?= 3600
