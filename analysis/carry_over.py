@@ -86,7 +86,7 @@ class _Slope(NamedTuple):
 def order_effects(marked: pl.DataFrame) -> list[OrderEffect]:
     """The effects of each case, from `analysis.pairs.judged` samples in order of time.
 
-    None of a case with fewer than six complete pairs, or in which an effect cannot be told apart.
+    None of a case with fewer than six complete pairs, or whose two effects cannot be separated.
     """
     found: list[OrderEffect] = []
     for (case,), samples in marked.select(_COLUMNS).group_by("case", maintain_order=True):

@@ -13,7 +13,7 @@ ROOT = Path(__file__).resolve().parent.parent
 def commit(root: Path = ROOT) -> str | None:
     """The checkout's commit, with `+` if files were changed since; None if it is unknown.
 
-    Git refuses a checkout of another user, unless it is told that this one is trusted: its code
+    Git refuses a checkout of another user, unless its configuration names it as safe: its code
     runs already. No program that the checkout's configuration names is started.
     """
     git = ["git", "-c", f"safe.directory={root}", "-c", "core.fsmonitor=false", "-C", str(root)]

@@ -24,7 +24,7 @@ Change = Literal[
 CHANGES: dict[Change, str] = {
     "worse": "Worse than the reference nights, by more than nights differ; judged over all rows.",
     "better": "Better than the reference nights, by more than nights differ; judged over all rows.",
-    "no change shown": "No change can be told from the spread between nights; the interval shows "
+    "no change shown": "No change exceeds the spread between nights; the interval shows "
     "what is not ruled out.",
     "one night a side": "Two nights differ. Whether that is a change cannot be said: the interval "
     "is that within the nights, and does not cover how nights differ.",

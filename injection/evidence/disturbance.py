@@ -21,7 +21,7 @@ _LEAST_RUNS = 3
 def unjudged(limits: Demand) -> str | None:
     """A note on what is recorded but not judged; None if all is judged."""
     names = [name for name in LIMITS if getattr(limits, name) is None]
-    return f"disturbance is recorded but not judged: {', '.join(names)}" if names else None
+    return f"recorded, but not judged by `verify`: {', '.join(names)}" if names else None
 
 
 def conditions(

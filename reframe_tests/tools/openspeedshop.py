@@ -17,7 +17,7 @@ from reframe_tests.tools.openss_views import View, read_view
 
 #: Programs of Open|SpeedShop and PAPI that a run needs.
 _PROGRAMS = ("ossrun", "ossutil", "openss", "papi_command_line")
-#: Events of `hwcsamp`, which takes at most six. PAPI counts user level only, unless told otherwise.
+#: Events of `hwcsamp`, which takes at most six. PAPI counts user level only.
 EVENTS = (
     "perf::TASK-CLOCK",
     "perf::PAGE-FAULTS",
@@ -39,7 +39,7 @@ _CALLS = "Number of Calls"
 _CALL_MS = "Exclusive MPI Call Time(ms)"
 
 #: Tries the events before the launcher starts. Arguments: folder, variable for the events, most
-#: events, events, launch line. Open|SpeedShop itself goes on with events that cannot be counted.
+#: events, events, launch line. Open|SpeedShop itself continues if events cannot be counted.
 _FRONT = """
 folder=$1 variable=$2 most=$3 events=$4
 shift 4

@@ -1,4 +1,4 @@
-"""Locks that no stranger can hold, and whose wait is told."""
+"""Locks that no stranger can hold, and whose wait is reported."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ def failures_of_sacct(folder: Path) -> int:
 
 
 def test_accounting_and_munge_may_be_away(cluster: Cluster, tmp_path: Path) -> None:
-    """ReFrame gave up after three calls, and left job, writers and application at work."""
+    """ReFrame gave up after three calls, and left job, writers and application running."""
     campaign = start(cluster, tmp_path)
     end(cluster, "slurmdbd")
     end(cluster, "munged")

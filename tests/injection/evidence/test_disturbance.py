@@ -60,7 +60,7 @@ def test_the_second_node_counts_as_the_first():
 def test_what_has_no_limit_is_not_judged_and_a_note_says_so():
     free = replace(DEMAND, foreign_cpus=None, steal_share=None)
     assert reason(replace(QUIET, foreign_cpus=9.0, steal_share=0.5), demand=free) is None
-    note = "disturbance is recorded but not judged: foreign_cpus, steal_share"
+    note = "recorded, but not judged by `verify`: foreign_cpus, steal_share"
     assert disturbance.unjudged(free) == note
     assert disturbance.unjudged(DEMAND) is None
 
