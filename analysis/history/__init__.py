@@ -1,0 +1,1 @@
+"""The history of machines: nights, changes and alarms. Pure functions on the tables of `tables`."""
