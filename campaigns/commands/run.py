@@ -14,6 +14,7 @@ import click
 from analysis.errors import MachineError
 from analysis.escape import visible
 from campaigns.host import reservation
+from campaigns.options import campaign_argument, machine_option
 from campaigns.planning.omitted import omission_lines
 from campaigns.planning.partitions import too_long
 from campaigns.planning.plan import plan
@@ -32,8 +33,8 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("campaign", type=click.Path(path_type=Path))
-@click.option("--machine", "machine", required=True, metavar="M", help="A file of site/.")
+@campaign_argument
+@machine_option
 @click.option(
     "--results",
     type=click.Path(path_type=Path),
