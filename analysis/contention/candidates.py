@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from analysis.contention.curves import HUBER, Array, Curves, deviation, huber
+from analysis.contention.curves import HUBER, Array, Curves, bounded, deviation
 from analysis.contention.parameters import Parameters
 
 #: Noise assumed before it is estimated.
@@ -23,7 +23,7 @@ ROUNDS = 4
 def knee(n: NDArray[np.int64], rate: Array) -> tuple[float, float | None]:
     """Slope through the origin and plateau of a rate that scales, then saturates.
 
-    Medians on both sides of the split with the least Huber loss; the plateau is None if no
+    Medians on both sides of the split with the least bounded loss; the plateau is None if no
     split fits better than a straight line.
     """
     best: tuple[float, float, float | None] | None = None
@@ -32,7 +32,7 @@ def knee(n: NDArray[np.int64], rate: Array) -> tuple[float, float | None]:
         beyond = rate[n > split]
         plateau = float(np.median(beyond)) if beyond.size else None
         fitted = np.minimum(n * slope, np.inf if plateau is None else plateau)
-        loss = float(huber(deviation(fitted, rate), NOISE).sum()) + (plateau is not None)
+        loss = float(bounded(deviation(fitted, rate), NOISE).sum()) + (plateau is not None)
         if best is None or loss < best[0]:
             best = (loss, slope, plateau)
     assert best is not None
@@ -55,7 +55,8 @@ def capacities(
     n, totals = c.n[seen], both[seen]
     wanted = n * b_comp + b_comm
     basis = _basis(n, pairs)
-    lowest = float(np.quantile(totals[totals >= 0.9 * totals.max()], 0.5))
+    # Not the largest total: one that is too high would hide the capacity.
+    lowest = float(np.median(totals[totals >= 0.9 * np.quantile(totals, 0.75)]))
     capacity = np.full((len(pairs), len(n)), lowest)
     solution = np.zeros((len(pairs), 3))
     weight = np.ones_like(capacity)
@@ -70,7 +71,7 @@ def capacities(
         capacity = np.einsum("pni,pi->pn", basis, solution)
         off = np.abs(deviation(capacity, totals)) / NOISE
         weight = np.minimum(1.0, HUBER / np.maximum(off, 1e-12))
-    loss = huber(deviation(np.minimum(wanted, capacity), totals), NOISE).sum(axis=1)
+    loss = bounded(deviation(np.minimum(wanted, capacity), totals), NOISE).sum(axis=1)
     flat = (wanted > capacity) & (n <= pairs[:, :1])
     grown = capacity.max(axis=1) > (1 + 2 * NOISE) * capacity[:, 0]
     return solution, np.where(flat.any(axis=1) & ~grown, loss, np.inf)
@@ -108,7 +109,14 @@ def candidates(
     n_seq_values = [numbers[-1]]
     if t_seq is not None:
         n_seq_values = [n for n in numbers if n >= int(t_seq / b_comp)] or n_seq_values
-    pairs = np.array([(n_par, n_seq) for n_seq in n_seq_values for n_par in numbers])
+    pairs = np.array(
+        [
+            (n_par, n_seq)
+            for n_seq in n_seq_values
+            for n_par in numbers
+            if _determined(numbers, n_par, n_seq)
+        ]
+    )
     solution, loss = capacities(c, b_comp, b_comm, pairs)
     gap = pairs[:, 1] - pairs[:, 0]
     inverted = (gap < 0) & (pairs[:, 0] < numbers[-1])
@@ -119,6 +127,20 @@ def candidates(
             best = int(np.argmin(mine))
             if np.isfinite(mine[best]):
                 yield _guess(c, int(pairs[best, 0]), n_seq, solution[best], b_comp, b_comm, t_seq)
+
+
+def _determined(numbers: list[int], n_par: int, n_seq: int) -> bool:
+    """Whether more numbers of cores were measured beyond the breaks than slopes and steps follow.
+
+    Otherwise one measurement could decide one of them. Breaks at the last number have none beyond.
+    """
+    first, second = sorted((n_par, n_seq))
+    beyond_first, beyond_second = (sum(n > at for n in numbers) for at in (first, second))
+    if n_par > n_seq:  # a step and a slope
+        return beyond_second == 0 or beyond_second > 2
+    if beyond_second == 0:
+        return beyond_first != 1
+    return beyond_second > 1 and (beyond_first > 2 or first == second)
 
 
 def _guess(

@@ -15,6 +15,9 @@ Array = NDArray[np.float64]
 
 #: Huber's constant: residuals up to this many standard deviations count by their square.
 HUBER = 1.345
+#: Residuals beyond this many standard deviations count alike when models are compared, so that one
+#: measurement cannot pay for another break (its two parameters cost as much).
+OUTLIER = 3.0
 
 
 @dataclass(frozen=True)
@@ -74,6 +77,11 @@ def huber(residual: Array, scale: float) -> Array:
     """Huber's loss of residuals whose standard deviation is `scale`."""
     r = np.abs(residual) / scale
     return np.where(r <= HUBER, r * r / 2, HUBER * (r - HUBER / 2))
+
+
+def bounded(residual: Array, scale: float) -> Array:
+    """Huber's loss that no longer grows beyond OUTLIER."""
+    return huber(np.clip(residual, -OUTLIER * scale, OUTLIER * scale), scale)
 
 
 def spread(residual: Array) -> float:

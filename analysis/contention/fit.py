@@ -15,7 +15,7 @@ import numpy as np
 from scipy.optimize import least_squares
 
 from analysis.contention.candidates import candidates, knee
-from analysis.contention.curves import HUBER, Array, Curves, curves, huber, residuals, spread
+from analysis.contention.curves import HUBER, Array, Curves, bounded, curves, residuals, spread
 from analysis.contention.parameters import Model, Parameters
 from analysis.contention.predict import alone
 from analysis.contention.sweep import Sweep
@@ -40,6 +40,9 @@ CONTINUOUS = (
     "delta_r_b_s",
     "alpha",
 )
+#: How far least squares may go, in multiples of the first guess. A slope may lose a third of the
+#: capacity with one core.
+_FARTHEST = {name: 3.0 for name in CONTINUOUS if not name.startswith("delta_")} | {"alpha": 1.0}
 #: Rates that do not depend on the shared capacity.
 ALONE = ("b_comp_seq_b_s", "b_comm_seq_b_s", "t_seq_max_b_s")
 
@@ -101,8 +104,9 @@ def contenders(c: Curves, count: int) -> list[tuple[Parameters, float]]:
         return _criterion(p, c, scale) + TIE_BREAK * off
 
     starts.sort(key=cost)
-    polished = [_polish(p, c, scale) for p in starts[:count]]
-    return sorted(((p, cost(p)) for p in polished), key=lambda found: found[1])
+    # Of each guess and what became of it, the better one: least squares may end elsewhere.
+    refined = [min(p, _polish(p, c, scale), key=cost) for p in starts[:count]]
+    return sorted(((p, cost(p)) for p in refined), key=lambda found: found[1])
 
 
 def _starts(c: Curves) -> list[Parameters]:
@@ -133,12 +137,12 @@ def _noise(c: Curves, residual: Array) -> float:
 
 
 def _criterion(p: Parameters, c: Curves, scale: float) -> float:
-    """Bayesian information criterion with Huber's loss in place of the log-likelihood."""
+    """Bayesian information criterion with a bounded loss in place of the log-likelihood."""
     curves_seen = (c.comp_alone, c.comm_alone, c.comp_par, c.comm_par)
     count = sum(int(np.isfinite(curve).sum()) for curve in curves_seen)
     searched = sum(n is not None for n in (p.n_par_max, p.n_seq_max))
     size = len(free(p, c.last)) + searched
-    return 2 * float(huber(residuals(p, c), scale).sum()) + size * math.log(count)
+    return 2 * float(bounded(residuals(p, c), scale).sum()) + size * math.log(count)
 
 
 def free(p: Parameters, last: int) -> list[str]:
@@ -172,8 +176,8 @@ def _polish(p: Parameters, c: Curves, scale: float) -> Parameters:
         return tied(replace(p, **values))  # type: ignore[arg-type]
 
     # t_par_max is the largest total, so delta_l cannot be negative; some published delta_r are.
-    lower = [-np.inf if name == "delta_r_b_s" else 0.0 for name in names]
-    upper = [1.0 if name == "alpha" else np.inf for name in names]
+    upper = [_FARTHEST.get(name, c.last / 3) for name in names]
+    lower = [-c.last / 3 if name == "delta_r_b_s" else 0.0 for name in names]
     solved = least_squares(
         lambda x: residuals(build(x), c),
         np.clip([start[name] / unit[name] for name in names], lower, upper),

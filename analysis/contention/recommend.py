@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from analysis.contention.parameters import Model, Parameters
-from analysis.contention.predict import placements, predict
+from analysis.contention.predict import Prediction, alone, placements, predict, side, total
 from analysis.errors import InputError
 
 #: Choices within this much of the best count as equal; the one with the fewest cores wins.
@@ -49,8 +49,10 @@ class Choice:
     comm_b_s: float
     #: Time of a step, relative to one in which all demands are met.
     slowdown: float
-    #: Extra time of a step, relative to the recommended choice (0.2: a fifth longer).
+    #: Extra time of a step, relative to the shortest (0.2: a fifth longer).
     cost: float = 0.0
+    #: Whether that is too little to tell from the shortest.
+    tied: bool = False
 
 
 @dataclass(frozen=True)
@@ -62,6 +64,8 @@ class Recommendation:
     placements: list[Choice]
     #: The recommended placement with other numbers of cores.
     cores: list[Choice]
+    #: Where a rate follows from an artefact of the equations.
+    notes: list[str]
 
 
 def recommend(model: Model, need: Need, comp_node: int = 0) -> Recommendation:
@@ -76,23 +80,51 @@ def recommend(model: Model, need: Need, comp_node: int = 0) -> Recommendation:
     _within("--per-core", need.per_core_b_s, [p.b_comp_seq_b_s for p in sides])
     if need.traffic_b_s != 0:
         _within("--traffic", need.traffic_b_s, [p.b_comm_seq_b_s for p in sides])
-    asked = _asked(model, need)
+    asked = replace(
+        model,
+        local=_lowered(model.local, need),
+        remote=None if model.remote is None else _lowered(model.remote, need),
+    )
     reference = max(p.b_comm_seq_b_s or 0.0 for p in (asked.local, asked.remote) if p)
     nodes = [comm for comp, comm in placements(asked) if comp == comp_node]
-    choices = [c for node in nodes for c in _choices(asked, need, comp_node, node, reference)]
+    choices = [
+        choice
+        for node in nodes
+        for choice in _choices(
+            _monotone(model, asked, comp_node, node), need, comp_node, node, reference
+        )
+    ]
     if not choices:
         raise InputError(f"--comp-node {comp_node}: nothing can be predicted for it")
-    best = _best(choices)
+    shortest = min(choice.slowdown for choice in choices)
 
     def cost(choice: Choice) -> Choice:
-        return replace(choice, cost=choice.slowdown / best.slowdown - 1)
+        longer = choice.slowdown / shortest - 1
+        return replace(choice, cost=longer, tied=longer <= EQUAL)
+
+    best = cost(_best(choices))
 
     by_node = [[c for c in choices if c.comm_node == node] for node in nodes]
     return Recommendation(
         best=best,
         placements=sorted((cost(_best(group)) for group in by_node if group), key=lambda c: c.cost),
         cores=[cost(c) for c in choices if c.comm_node == best.comm_node],
+        notes=_artefacts(side(asked, comp_node), need),
     )
+
+
+def _artefacts(p: Parameters, need: Need) -> list[str]:
+    """A note if equation 6 cuts off computations alone, which nothing else limits there."""
+    n = np.arange(1, need.cores + 1)
+    wanted = n * (p.b_comp_seq_b_s or 0.0)
+    others = np.minimum(wanted, np.inf if p.t_seq_max_b_s is None else p.t_seq_max_b_s)
+    cut = n[alone(p, n) < 0.99 * others]
+    if not cut.size:
+        return []
+    return [
+        f"from {cut[0]} cores on, computations alone are limited by the total of both sides"
+        " (equation 6), not by a measurement: more cores may do better than shown"
+    ]
 
 
 def _within(option: str, asked_b_s: float | None, reached_b_s: list[float | None]) -> None:
@@ -103,11 +135,6 @@ def _within(option: str, asked_b_s: float | None, reached_b_s: list[float | None
             f"{option}: {asked_b_s / 1e9:g} GB/s must be above 0 and at most the rate reached"
             f" alone, {most / 1e9:.2f} GB/s, which is the default"
         )
-
-
-def _asked(model: Model, need: Need) -> Model:
-    remote = None if model.remote is None else _lowered(model.remote, need)
-    return replace(model, local=_lowered(model.local, need), remote=remote)
 
 
 def _lowered(p: Parameters, need: Need) -> Parameters:
@@ -121,11 +148,46 @@ def _lowered(p: Parameters, need: Need) -> Parameters:
     return replace(p, b_comp_seq_b_s=comp, b_comm_seq_b_s=comm, alpha=alpha)
 
 
+def _monotone(model: Model, asked: Model, comp_node: int, comm_node: int) -> Prediction:
+    """The prediction with the demand of `asked`; communications get no less than with more demand.
+
+    Equation 5 starts from the last number of cores whose demand fits, so communications gain at a
+    demand with which one core fewer does. The most of all demands up to the model's is taken.
+    """
+    p = predict(asked, comp_node, comm_node)
+    received = p.comm_par_b_s
+    for demand in _steps(model, asked, comp_node, comm_node):
+        more = replace(
+            asked,
+            local=replace(asked.local, b_comp_seq_b_s=demand),
+            remote=asked.remote and replace(asked.remote, b_comp_seq_b_s=demand),
+        )
+        received = np.maximum(received, predict(more, comp_node, comm_node).comm_par_b_s)
+    computed = p.comp_par_b_s
+    if comp_node == comm_node:
+        computed = np.minimum(computed, total(side(asked, comp_node), p.n) - received)
+    return replace(p, comm_par_b_s=received, comp_par_b_s=computed)
+
+
+def _steps(model: Model, asked: Model, comp_node: int, comm_node: int) -> list[float]:
+    """Demands of a core, bytes per second, from which on one core fewer fits the capacity."""
+    at = (
+        side(each, comp_node) if comp_node == comm_node else each.local for each in (model, asked)
+    )
+    most, p = at
+    if p.t_par_max_b_s is None or p.b_comp_seq_b_s is None or most.b_comp_seq_b_s is None:
+        return []
+    n = np.arange(1, model.cores + 1)
+    floor = (p.alpha or 0.0) * (side(asked, comm_node).b_comm_seq_b_s or 0.0)
+    demands = (total(p, n) - floor) / n * (1 + 1e-9)
+    inside = (p.b_comp_seq_b_s < demands) & (demands <= most.b_comp_seq_b_s)
+    return [float(demand) for demand in demands[inside]]
+
+
 def _choices(
-    model: Model, need: Need, comp_node: int, comm_node: int, traffic_b_s: float
+    p: Prediction, need: Need, comp_node: int, comm_node: int, traffic_b_s: float
 ) -> list[Choice]:
     """All numbers of cores on one placement that can be predicted."""
-    p = predict(model, comp_node, comm_node)
     per_core = float(p.comp_alone_b_s[0])
     found = []
     for n in range(1, need.cores + 1):

@@ -111,7 +111,7 @@ def recommendation_document(model: Model, r: Recommendation) -> dict[str, Any]:
     """`nimc model recommend --json`; rates in bytes per second."""
     return {
         "platform": model.name,
-        "notes": model.notes,
+        "notes": [*model.notes, *r.notes],
         "best": asdict(r.best),
         "placements": [asdict(c) for c in r.placements],
         "cores": [asdict(c) for c in r.cores],
@@ -123,14 +123,15 @@ def recommendation_table(model: Model, r: Recommendation) -> str:
     best = r.best
     lines = [
         *model.notes,
+        *r.notes,
         f"{model.name}: compute with {_cores(best.n)}, put communication buffers on NUMA node "
         f"{best.comm_node} (computations' data on node {best.comp_node})",
         f"a step takes {best.slowdown:.2f} times as long as without memory limits",
         "",
-        "buffers elsewhere, each with its best number of cores:",
+        "a step with buffers elsewhere, each with its best number of cores:",
         *(_choice_line(c) for c in r.placements),
         "",
-        "other numbers of cores, buffers where recommended:",
+        "a step with other numbers of cores, buffers where recommended:",
         *(_choice_line(c) for c in r.cores),
     ]
     return "\n".join(lines)
@@ -138,9 +139,8 @@ def recommendation_table(model: Model, r: Recommendation) -> str:
 
 def _choice_line(c: Choice) -> str:
     rates = f"{c.comp_b_s / 1e9:7.2f} GB/s computing, {c.comm_b_s / 1e9:6.2f} GB/s received"
-    return (
-        f"  {_cores(c.n):>8}, buffers on node {c.comm_node}: {rates}, a step {100 * c.cost:+.1f} %"
-    )
+    longer = "no longer (within 1 %)" if c.tied else f"{100 * c.cost:.1f} % longer"
+    return f"  {_cores(c.n):>8}, buffers on node {c.comm_node}: {rates}, {longer}"
 
 
 def _mb_s(rate_b_s: float) -> float | None:

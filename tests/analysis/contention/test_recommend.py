@@ -24,6 +24,7 @@ def test_buffers_belong_on_the_other_node():
     other = next(c for c in advice.placements if c.comm_node == 0)
     assert other.n == 14
     assert other.cost == pytest.approx(72589.9 / 62375.6 - 1)
+    assert not other.tied
     assert [c.n for c in advice.cores] == list(range(1, 19))
     assert advice.cores[0].slowdown == pytest.approx(18)
 
@@ -48,6 +49,36 @@ def test_modest_traffic_keeps_its_floor():
 def test_no_traffic():
     advice = recommend(published.load("henri"), Need(cores=18, traffic_b_s=0.0))
     assert advice.best.slowdown == pytest.approx(80197.2 / 72589.9)
+
+
+@pytest.mark.parametrize("name", published.names())
+def test_less_demand_never_leaves_less_for_communications(name):
+    model = published.load(name)
+    for p in filter(None, (model.local, model.remote)):
+        # One node only, so that both sides share it.
+        one = dataclasses.replace(model, local=p, remote=None, numa_nodes=1, numa_per_socket=1)
+        received: dict[int, float] = {}
+        for part in (1.0, 0.98, 0.95, 0.9, 0.86, 0.84, 0.8, 0.7, 0.5, 0.3):
+            advice = recommend(one, Need(one.cores, per_core_b_s=part * p.b_comp_seq_b_s))
+            more = {choice.n: choice.comm_b_s for choice in advice.cores}
+            assert all(more[n] >= received.get(n, 0.0) * (1 - 1e-9) for n in more), part
+            received = more
+
+
+def test_costs_are_of_the_shortest_step():
+    # The recommended choice has fewer cores than the shortest, within 1 %.
+    advice = recommend(published.load("henri"), Need(cores=18))
+    costs = [choice.cost for choice in (*advice.cores, *advice.placements, advice.best)]
+    assert min(costs) == 0
+    assert 0 <= advice.best.cost <= 0.01
+    assert all(choice.tied == (choice.cost <= 0.01) for choice in advice.cores)
+
+
+def test_what_only_equation_6_limits_is_noted():
+    # Table 8: at 10 cores 10 * 4456.4 exceeds the total, at 11 39719.0 < t_seq_max 43655.6.
+    (note,) = recommend(published.load("henri-subnuma"), Need(cores=18)).notes
+    assert note.startswith("from 10 cores on, computations alone are limited by the total")
+    assert recommend(published.load("henri"), Need(cores=18)).notes == []
 
 
 def test_one_node():
