@@ -14,7 +14,7 @@ from pathlib import Path
 from analysis.errors import InputError, MachineError
 from analysis.order import run_seed
 from analysis.run import RunHeader, load_header, save_header
-from analysis.trust import distrust
+from analysis.run_folder import distrust_run
 from campaigns.running import jobs
 from campaigns.running.session import users_of
 
@@ -100,29 +100,15 @@ def foreign_runs(results: Path, header: RunHeader) -> list[str]:
     A line each, with the reason.
     """
     named = f"{header.campaign}-{header.machine}-*"
-    found = ((path, _distrust(path)) for path in sorted(results.glob(named)))
+    found = ((path, distrust_run(path)) for path in sorted(results.glob(named)))
     return [f"{path} {why}" for path, why in found if why]
 
 
 def _runs(results: Path) -> Iterator[tuple[Path, RunHeader]]:
     for path in results.glob("*"):
         with suppress(InputError, OSError):  # of another version, or not a run
-            if not _distrust(path):
+            if not distrust_run(path):
                 yield path, load_header(path)
-
-
-def _distrust(run: Path) -> str | None:
-    """Why somebody else may have made a part of a run."""
-    samples = run / "samples"
-    parts = [run, *(run / name for name in ("run.json", "counters", "provenance", "logs"))]
-    missing = (FileNotFoundError, NotADirectoryError)
-    with suppress(*missing):
-        parts += [samples, *samples.iterdir()]
-    for part in parts:
-        with suppress(*missing):
-            if why := distrust(part):
-                return why if part == run else f"is not all your own: {part.name} {why}"
-    return None
 
 
 def _create(results: Path, name: str) -> Path:
