@@ -28,7 +28,7 @@ _NAMES = ("machine", "campaign", "run")
 
 
 @dataclass(frozen=True)
-class Entry:
+class StoreEntry:
     """One entry."""
 
     #: The file of `runs`.
@@ -59,12 +59,12 @@ class Entry:
 
 def read_entries(
     store: Path, machine: str | None, campaign: str | None, left_out: Naming
-) -> list[Entry]:
+) -> list[StoreEntry]:
     """The entry of each run, in order of their start; names each file that is left out.
 
     Raises InputError for a file of a newer schema.
     """
-    best: dict[tuple[str, str], Entry] = {}
+    best: dict[tuple[str, str], StoreEntry] = {}
     for entry in all_entries(store, machine, campaign, left_out):
         best[entry.run] = max(best.get(entry.run, entry), entry, key=lambda each: each.knows)
     return sorted(best.values(), key=lambda each: (each.row["started_s"], each.run))
@@ -72,12 +72,12 @@ def read_entries(
 
 def all_entries(
     store: Path, machine: str | None, campaign: str | None, left_out: Naming
-) -> Iterator[Entry]:
+) -> Iterator[StoreEntry]:
     """Every entry, those that others replace as well."""
     return _read(store, files.listed(store / "runs", machine, campaign, left_out), left_out)
 
 
-def entry_of(store: Path, header: RunHeader) -> Entry | None:
+def entry_of(store: Path, header: RunHeader) -> StoreEntry | None:
     """The entry of one run."""
     place = files.partition(header.machine, header.campaign, header.started_s)
     paths = files.listed_of(store / "runs" / place, header.run)
@@ -86,7 +86,7 @@ def entry_of(store: Path, header: RunHeader) -> Entry | None:
     return max(same, key=lambda each: each.knows, default=None)
 
 
-def _read(store: Path, paths: Iterable[Path], left_out: Naming) -> Iterator[Entry]:
+def _read(store: Path, paths: Iterable[Path], left_out: Naming) -> Iterator[StoreEntry]:
     for path in paths:
         try:
             yield _entry(store, path)
@@ -94,12 +94,12 @@ def _read(store: Path, paths: Iterable[Path], left_out: Naming) -> Iterator[Entr
             left_out(str(error))
 
 
-def read_nights(entry: Entry) -> pl.DataFrame:
+def read_nights(entry: StoreEntry) -> pl.DataFrame:
     """The nights of a run. Raises SpoiltError, and InputError for a newer schema."""
     return _rows("nights", files.read(entry.nights))
 
 
-def _entry(store: Path, path: Path) -> Entry:
+def _entry(store: Path, path: Path) -> StoreEntry:
     file = files.read(path)
     rows = _rows("runs", file)
     if rows.height != 1:
@@ -120,7 +120,7 @@ def _entry(store: Path, path: Path) -> Entry:
     for key, name in ((NIGHTS_FILE, nights), (SAMPLES_FILE, samples)):
         if "/" in name or (key == NIGHTS_FILE and not name):
             raise SpoiltError(f"{path}: its metadata names no file of {key}")
-    return Entry(
+    return StoreEntry(
         path,
         row,
         store / "nights" / place / nights,

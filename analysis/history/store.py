@@ -23,7 +23,7 @@ from analysis.history import files
 from analysis.history.entries import (
     NIGHTS_FILE,
     SAMPLES_FILE,
-    Entry,
+    StoreEntry,
     entry_of,
     read_entries,
     read_nights,
@@ -148,14 +148,14 @@ def scan_samples(
 
 def _entries(
     store: Path, machine: str | None, campaign: str | None, left_out: Naming
-) -> list[Entry]:
+) -> list[StoreEntry]:
     if not store.is_dir():
         raise InputError(f"{store}: there is no store; 'nimc store add' makes it")
     require_own(store, "--store", or_root=True)
     return read_entries(store, machine, campaign, left_out)
 
 
-def _is_known(entry: Entry, header: RunHeader, sha256: str, outcome: str | None) -> bool:
+def _is_known(entry: StoreEntry, header: RunHeader, sha256: str, outcome: str | None) -> bool:
     row = entry.row
     same = (row["sha256"], row["finished_s"]) == (sha256, header.finished_s)
     return same and (outcome is None or row["outcome"] is not None)
