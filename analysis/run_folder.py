@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
+from analysis.errors import InputError
 from analysis.trust import distrust
 
 _MISSING = (FileNotFoundError, NotADirectoryError)
@@ -15,7 +16,12 @@ _PIECE_B = 1 << 20
 
 
 def run_folders(results: Path) -> list[Path]:
-    """Folders of runs in `results`, in order of their names; links and other folders are not."""
+    """Folders of runs in `results`, in order of their names; links and other folders are not.
+
+    Raises InputError if `results` is not a folder.
+    """
+    if not results.is_dir():
+        raise InputError(f"{results}: there is no such folder of runs")
     return sorted(
         path for path in results.iterdir() if not path.is_symlink() and (path / "run.json").exists()
     )

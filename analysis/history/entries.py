@@ -8,7 +8,7 @@ samples were pruned. No entry is ever changed.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,10 +18,11 @@ import polars as pl
 from analysis.history import files
 from analysis.history.files import Naming, SpoiltError
 from analysis.history.migrate import migrated
+from analysis.history.tables import RUNS
 from analysis.records import plain_name
 from analysis.run import RunHeader
 
-NIGHTS_FILE, SAMPLES_FILE = "nights", "samples"
+_NIGHTS, _SAMPLES = "nights", "samples"
 #: Columns of `RUNS` that an entry always has, and those that name files.
 _ALWAYS = ("started_s", "digest", "samples", "rejected", "made", "nodes", "size_b", "sha256")
 _NAMES = ("machine", "campaign", "run")
@@ -94,6 +95,13 @@ def _read(store: Path, paths: Iterable[Path], left_out: Naming) -> Iterator[Stor
             left_out(str(error))
 
 
+def write_entry(store: Path, row: Mapping[str, Any], nights: str, samples: str | None) -> None:
+    """Write an entry with the names of the run's other files."""
+    place = files.partition(row["machine"], row["campaign"], row["started_s"])
+    named = {_NIGHTS: nights, _SAMPLES: samples or ""}
+    files.write(store / "runs" / place, row["run"], pl.DataFrame([row], schema=RUNS), named)
+
+
 def read_nights(entry: StoreEntry) -> pl.DataFrame:
     """The nights of a run. Raises SpoiltError, and InputError for a newer schema."""
     return _rows("nights", files.read(entry.nights))
@@ -116,9 +124,9 @@ def _entry(store: Path, path: Path) -> StoreEntry:
         raise SpoiltError(f"{path}: {error}") from error
     if path.parent != store / "runs" / place:
         raise SpoiltError(f"{path}: must be in {store / 'runs' / place}")
-    nights, samples = (file.metadata.get(key, "") for key in (NIGHTS_FILE, SAMPLES_FILE))
-    for key, name in ((NIGHTS_FILE, nights), (SAMPLES_FILE, samples)):
-        if "/" in name or (key == NIGHTS_FILE and not name):
+    nights, samples = (file.metadata.get(key, "") for key in (_NIGHTS, _SAMPLES))
+    for key, name in ((_NIGHTS, nights), (_SAMPLES, samples)):
+        if "/" in name or (key == _NIGHTS and not name):
             raise SpoiltError(f"{path}: its metadata names no file of {key}")
     return StoreEntry(
         path,

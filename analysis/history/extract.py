@@ -11,7 +11,7 @@ from typing import Any
 import polars as pl
 
 from analysis.facts import known, nodes_of
-from analysis.history.tables import COUNTER, KEY, NIGHTS, RUNS
+from analysis.history.tables import COUNTER, KEY, NIGHTS
 from analysis.pairs import counted
 from analysis.report.data import RunData
 from analysis.role_values import role_values
@@ -25,9 +25,7 @@ _WATCHED = ("baseline", "effect")
 _OF_ARM = ["case", "arm"]
 
 
-def run_row(
-    data: RunData, sha256: str, size_b: int, outcome: str | None = None
-) -> dict[str, object]:
+def run_row(data: RunData, sha256: str, size_b: int, outcome: str | None = None) -> dict[str, Any]:
     """The run's row of `tables.RUNS`."""
     header, samples = data.header, data.samples
     return {
@@ -43,11 +41,6 @@ def run_row(
         "size_b": size_b,
         "sha256": sha256,
     }
-
-
-def runs_frame(row: Mapping[str, object]) -> pl.DataFrame:
-    """One row as a table."""
-    return pl.DataFrame([row], schema=RUNS)
 
 
 def samples_frame(data: RunData) -> pl.DataFrame:

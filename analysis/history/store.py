@@ -21,14 +21,13 @@ from analysis.errors import InputError
 from analysis.escape import visible
 from analysis.history import files
 from analysis.history.entries import (
-    NIGHTS_FILE,
-    SAMPLES_FILE,
     StoreEntry,
     entry_of,
     read_entries,
     read_nights,
+    write_entry,
 )
-from analysis.history.extract import nights_frame, run_row, runs_frame, samples_frame
+from analysis.history.extract import nights_frame, run_row, samples_frame
 from analysis.history.files import Naming, SpoiltError
 from analysis.history.migrate import migrated
 from analysis.history.tables import NIGHTS, RUNS, Outcome
@@ -61,13 +60,13 @@ def add_run(store: Path, run: Path, *, outcome: Outcome | None = None) -> Added:
     Raises InputError, with the reason in one line, for a run that cannot be added: one with
     integrity faults, somebody else's, one that is being measured, or one that has lost samples.
     """
-    require_own(store, "--store", or_root=True)
+    require_own(store, "store", or_root=True)
     if why := distrust_run(run):
         raise InputError(f"{run}: {why}")
     header = load_header(run)
     sha256 = sha256_of(run)
     known = entry_of(store, header)
-    if known and _is_known(known, header, sha256, outcome):
+    if known and _is_known(known, header, sha256, outcome) and _is_whole(known):
         return Added(header.machine, header.campaign, header.run, "known", known.row["samples"])
     data = _loaded(run)
     if sha256_of(run) != sha256 or load_header(run) != data.header:
@@ -75,14 +74,13 @@ def add_run(store: Path, run: Path, *, outcome: Outcome | None = None) -> Added:
     row = run_row(data, sha256, size_of(run), outcome)
     if known and known.row["sha256"] != sha256 and data.samples.height <= known.row["samples"]:
         raise InputError(
-            f"{run}: has {data.samples.height} samples, not those {known.row['samples']} that the"
-            " store has of it"
+            f"{run}: its samples are not those that the store has of it ({data.samples.height}, and"
+            f" {known.row['samples']} in the store)"
         )
     place = files.partition(header.machine, header.campaign, header.started_s)
     nights = files.write(store / "nights" / place, header.run, nights_frame(data), {})
     samples = files.write(store / "samples" / place, header.run, samples_frame(data), {})
-    metadata = {NIGHTS_FILE: nights.name, SAMPLES_FILE: samples.name}
-    files.write(store / "runs" / place, header.run, runs_frame(row), metadata)
+    write_entry(store, row, nights.name, samples.name)
     state: Literal["new", "grew"] = "grew" if known else "new"
     return Added(header.machine, header.campaign, header.run, state, data.samples.height)
 
@@ -146,12 +144,17 @@ def scan_samples(
     return pl.concat(parts) if parts else pl.LazyFrame()
 
 
+def require_store(store: Path) -> None:
+    """Raise InputError if there is no store in that folder, or the folder is somebody else's."""
+    if not store.is_dir():
+        raise InputError(f"{store}: there is no store; 'nimc store add' makes it")
+    require_own(store, "store", or_root=True)
+
+
 def _entries(
     store: Path, machine: str | None, campaign: str | None, left_out: Naming
 ) -> list[StoreEntry]:
-    if not store.is_dir():
-        raise InputError(f"{store}: there is no store; 'nimc store add' makes it")
-    require_own(store, "--store", or_root=True)
+    require_store(store)
     return read_entries(store, machine, campaign, left_out)
 
 
@@ -159,6 +162,14 @@ def _is_known(entry: StoreEntry, header: RunHeader, sha256: str, outcome: str | 
     row = entry.row
     same = (row["sha256"], row["finished_s"]) == (sha256, header.finished_s)
     return same and (outcome is None or row["outcome"] is not None)
+
+
+def _is_whole(entry: StoreEntry) -> bool:
+    try:
+        read_nights(entry)
+    except SpoiltError:
+        return False
+    return entry.samples is None or entry.samples.exists()
 
 
 def _loaded(run: Path) -> RunData:
