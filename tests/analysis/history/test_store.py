@@ -16,6 +16,7 @@ from analysis.errors import InputError
 from analysis.history import files, migrate
 from analysis.history.check import check_store
 from analysis.history.store import add_run, load_nights, load_runs, scan_samples
+from analysis.history.tables import RUNS
 from tests.analysis.history.made import grow, made_run
 
 _ADD = """
@@ -233,6 +234,31 @@ def test_a_file_that_is_no_entry_of_its_folder_is_named(tmp_path: Path) -> None:
         f"{other}: must be in {path.parent}",
         f"{other.parent / 'notes.txt'}: not a file of the store",
     ]
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ({"run": ".."}, "must be a plain name, without '/' and control characters"),
+        ({"run": "a/b"}, "must be a plain name, without '/' and control characters"),
+        ({"samples": None}, "field 'samples' is null, must be a value"),
+        ({"started_s": 1e300}, "timestamp out of range for platform time_t"),
+        ({"started_s": 0.0}, "must be in STORE/runs/machine=m/campaign=nightly/month=1970-01"),
+    ],
+)
+def test_an_entry_with_impossible_values_is_named(
+    tmp_path: Path, change: dict[str, object], why: str
+) -> None:
+    store = tmp_path / "store"
+    add_run(store, made_run(tmp_path / "monday"))
+    entry = of_table(store, "runs")
+    row = pl.read_parquet(entry).to_dicts()[0] | change
+    entry.unlink()
+    frame = pl.DataFrame([row], schema=RUNS)
+    path = files.write(entry.parent, "monday", frame, {"nights": "n.parquet", "samples": ""})
+    lines: list[str] = []
+    assert load_runs(store, left_out=lines.append).is_empty()
+    assert lines == [f"{path}: {why}".replace("STORE", str(store))]
 
 
 def test_a_folder_of_somebody_else_is_named_and_not_read(tmp_path: Path) -> None:
