@@ -56,17 +56,18 @@ def measure(size: int) -> dict[str, tuple[float, float]]:
     """Figure -> seconds and peak bytes, of a store of about `size` samples."""
     with tempfile.TemporaryDirectory() as folder:
         results = Path(folder)
-        make(results, size)
+        make(results, round(size / _OF_RUN))
         return {name: _in_own_process(name, results) for name in _FIGURES}
 
 
-def make(results: Path, size: int) -> None:
-    """A store with as many nights of each machine as it takes, and a run that is not in it."""
+def make(results: Path, runs: int, pairs: int = _PAIRS) -> None:
+    """A store of so many runs, by turns of each machine, and a run that is not in it."""
     cases = [replace(LAMMPS, name=f"lammps@{n}") for n in range(_CASES)]
-    found = [sample for case in cases for sample in samples(case, pairs=_PAIRS)]
-    path = write_run(results / "new", found, header(run="new", machine="m0", pairs_cap=_PAIRS))
+    of_case = (samples(case, pairs=pairs, seed=n) for n, case in enumerate(cases))
+    found = [sample for each in of_case for sample in each]
+    path = write_run(results / "new", found, header(run="new", machine="m0", pairs_cap=pairs))
     data = load_run(path)
-    for number in range(round(size / _OF_RUN)):
+    for number in range(runs):
         night, machine = divmod(number, _MACHINES)
         head = replace(
             data.header,
