@@ -15,7 +15,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.bench import BenchRow, plan, report, scale
+from analysis.history.store import load_nights
+from tests.bench import BenchRow, plan, report, scale, store
 
 #: Times the growth of the size; 1 is linear. The larger size is four times the smaller one, so
 #: what grows with its square has 4.
@@ -45,6 +46,11 @@ def _simulate(size: int, _folder: Path) -> Callable[[], object]:
     return lambda: scale.simulation(size, "none")
 
 
+def _store(size: int, folder: Path) -> Callable[[], object]:
+    store.make(folder, size, pairs=6)
+    return lambda: load_nights(folder / "store")
+
+
 @dataclass(frozen=True)
 class _Piece:
     prepare: Prepare
@@ -56,6 +62,7 @@ _PIECES = {
     "plan": _Piece(_plan, (1_000, 4_000), "cases"),
     "report": _Piece(_report, (20_000, 80_000), "samples"),
     "timetable": _Piece(_timetable, (1_024, 4_096), "targets"),
+    "store": _Piece(_store, (100, 400), "nights"),
     "simulate": _Piece(_simulate, (16_000, 64_000), "ranks"),
 }
 
