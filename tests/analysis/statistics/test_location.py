@@ -15,26 +15,28 @@ from analysis.statistics.location import Crossing, crossing, location, p_value
 VALUES = np.array([1.3, -0.4, 2.2, 0.9, 3.1, 1.7, -1.1, 2.6, 0.2, 1.9])
 
 
-def rank_interval(values: np.ndarray) -> tuple[float, float, float]:
-    """Median and ends of Wilcoxon's interval of ten values, from their Walsh means.
+def rejected_by_ranks(values: np.ndarray) -> bool:
+    """Whether ten signed values are not centred on zero, counted by hand.
 
-    Of 55 means, the statistic has the mean 27.5 and the variance 10 x 11 x 21 / 24 = 9.81^2; with
-    continuity 27.5 - 1.96 x 9.81 - 0.5 = 7.8, so the ends are the 8th ones.
+    Sum of the ranks of the absolute values less a half, with the values' signs. Its variance is
+    the sum of (k - 1/2)^2 for k from 1 to 10, 332.5; half a step is the continuity.
     """
-    means = sorted((a + b) / 2 for a, b in combinations_with_replacement(values, 2))
-    assert len(means) == 55
-    return means[7], means[27], means[-8]
+    order = sorted(values, key=abs)
+    total = sum(math.copysign(place + 0.5, value) for place, value in enumerate(order))
+    return abs(total) - 0.5 > 1.959964 * math.sqrt(332.5)
 
 
-def test_the_centre_is_the_median_walsh_mean_with_the_wider_interval() -> None:
-    low, centre, high = rank_interval(VALUES)
-    mean, error = VALUES.mean(), stats.sem(VALUES)
-    t_low, t_high = stats.t.interval(0.95, 9, mean, error)
+def test_the_interval_is_the_wider_of_ranks_and_t() -> None:
     found = location(VALUES)
     assert found
-    assert found.value == pytest.approx(centre, abs=1e-6)
-    assert found.low == pytest.approx(min(low, t_low), abs=1e-6)
-    assert found.high == pytest.approx(max(high, t_high), abs=1e-6)
+    means = [(a + b) / 2 for a, b in combinations_with_replacement(VALUES, 2)]
+    assert found.value == pytest.approx(np.median(means), abs=1e-6)
+    t_low, t_high = stats.t.interval(0.95, 9, VALUES.mean(), stats.sem(VALUES))
+    for end, t_end, outward in ((found.low, t_low, -1), (found.high, t_high, 1)):
+        assert (end - t_end) * outward > -1e-6
+        outside, inside = end + outward * 1e-4, end - outward * 1e-4
+        assert rejected_by_ranks(VALUES - outside)
+        assert end == pytest.approx(t_end, abs=1e-6) or not rejected_by_ranks(VALUES - inside)
     # The scale of the values has no part in it.
     tiny = location(VALUES * 1e-11)
     assert tiny
