@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections import Counter
 
 from analysis.numbers import count, number, quantity
-from analysis.remedies.advice import Advice, Assumed, Best, RemedyAdvice, Standing, TrafficLoss
+from analysis.remedies.advice import Advice, Assumed, TrafficLoss
 from analysis.remedies.effect import RemedyEffect
+from analysis.remedies.standing import Best, RemedyAdvice, Standing
 from analysis.statistics.interval import Estimate
 from analysis.statistics.location import Crossing
 from analysis.verdict import Verdict
@@ -59,7 +60,7 @@ def _lost(advice: Advice) -> str:
     most = max(found, key=lambda loss: loss.lost.value)
     text = f"{_traffic(advice.assumed)}, {most.traffic}{_rate(most)} costs {most.case} "
     text += f"{percent(most.lost)} of its node-hours{_month(most, advice.assumed)}"
-    text += f", the most of {count(len(found), 'traffic')} measured" if len(found) > 1 else ""
+    text += f", the most of {len(found)} measured cases of traffic" if len(found) > 1 else ""
     if most.lost.low <= 0:
         text += "; the interval holds 0, so no loss is shown"
     return f"{text}."
@@ -100,11 +101,12 @@ def _recommended(advice: Advice) -> str:
             "The traffic was emulated, so no remedy is recommended for RDMA hardware"
             f" ({better} of {len(advice.remedies)} were better here)."
         )
-    tried = {row.effect.remedy for row in advice.remedies}
-    return (
-        "No remedy is recommended: of those tried"
-        f" ({', '.join(sorted(tried))}), none is shown to be worth its price."
-    )
+    slowed = {r.effect.remedy for r in advice.remedies if r.standing is Standing.SLOWER_WRITES}
+    tried = sorted({row.effect.remedy for row in advice.remedies} - slowed)
+    parts = [f"none of {', '.join(tried)} is shown to be worth its price"] if tried else []
+    if slowed:
+        parts.append(f"{', '.join(sorted(slowed))} helps the application by delaying the writes")
+    return f"No remedy is recommended: {'; '.join(parts)}."
 
 
 def _of_best(best: Best) -> str:
@@ -124,9 +126,10 @@ def _open(advice: Advice) -> str:
     unstable = standings[Standing.UNSTABLE]
     if not advice.remedies:
         return "A campaign with a remedy, such as campaigns/throttling.yaml, would tell its price."
+    tried = f"{count(len(advice.remedies), 'case')} of a remedy under traffic"
     if not undecided and not unstable:
-        return f"Of {len(advice.remedies)} remedies and traffics, all are decided."
-    text = f"Not decided: {undecided + unstable} of {len(advice.remedies)} remedies and traffics"
+        return f"Nothing is open in {tried}."
+    text = f"Not decided: {undecided + unstable} in {tried}"
     following = advice.next
     return f"{text}{f'; {_following(following)}' if following else ''}."
 
