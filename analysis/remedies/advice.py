@@ -10,7 +10,7 @@ from analysis.arms import BASELINE
 from analysis.estimate import Result
 from analysis.remedies.effect import RemedyEffect
 from analysis.remedies.next_pairs import next_pairs, pair_node_hours
-from analysis.remedies.reservation import EstimatedRun, emulated, remedy_effects
+from analysis.remedies.reservation import EstimatedRun, emulated_cases, remedy_effects
 from analysis.remedies.standing import Best, RemedyAdvice, after_holm, best, stand
 from analysis.remedies.throttling import Throttling, throttling
 from analysis.remedies.unpaired import between_jobs
@@ -112,7 +112,7 @@ def advise(runs: Sequence[EstimatedRun], assumed: Assumed = Assumed()) -> Advice
         machine=runs[0].header.machine,
         runs=[run.header.run for run in runs],
         assumed=assumed,
-        losses=[_loss(run, row, assumed) for run in runs for row in _plain_effects(run)],
+        losses=[loss for run in runs for loss in _losses(run, assumed)],
         remedies=judged,
         best=best(judged, assumed.share),
         sweeps=[
@@ -139,22 +139,23 @@ def _with_next(run: EstimatedRun, row: RemedyAdvice, tested: int) -> RemedyAdvic
     return replace(row, next=found)
 
 
-def _plain_effects(run: EstimatedRun) -> list[Result]:
-    """Effects with an estimate, with the application as in the plain baseline."""
+def _losses(run: EstimatedRun, assumed: Assumed) -> list[TrafficLoss]:
+    """Of effects with an estimate, with the application as in the plain baseline."""
+    emulated = emulated_cases(run.samples)
     return [
-        row
+        _loss(run.header.run, row, assumed, emulated[row.case])
         for row in run.results
         if row.role == "effect" and row.baseline == BASELINE and row.slowdown is not None
     ]
 
 
-def _loss(run: EstimatedRun, row: Result, assumed: Assumed) -> TrafficLoss:
+def _loss(run: str, row: Result, assumed: Assumed, emulated: list[str]) -> TrafficLoss:
     """Of node-hours, share x (1 - 1 / slowdown): what the same nodes would do without traffic."""
     slowdowns = (row.slowdown_low or 1.0, row.slowdown or 1.0, row.slowdown_high or 1.0)
     low, value, high = (assumed.share * (1 - 1 / each) for each in slowdowns)
     month_h = None if assumed.nodes is None else assumed.nodes * MONTH_H
     return TrafficLoss(
-        run=run.header.run,
+        run=run,
         case=row.case,
         workload=row.workload,
         traffic=row.arm,
@@ -164,5 +165,5 @@ def _loss(run: EstimatedRun, row: Result, assumed: Assumed) -> TrafficLoss:
         node_hours_month=Estimate(value * month_h, low * month_h, high * month_h, CONFIDENCE)
         if month_h
         else None,
-        emulated=emulated(run.samples, row.case),
+        emulated=emulated,
     )

@@ -9,7 +9,7 @@ import numpy as np
 
 from analysis.sample import Level
 from analysis.statistics.interval import FEWEST, Estimate
-from analysis.statistics.location import Crossing, Values, crossing, location, p_value
+from analysis.statistics.location import Crossing, Values, crossing, few, location, p_value
 from analysis.statistics.nights import ratio_of_nights
 
 #: Factor -> what the remedy is, in words. Other factors of the application, such as a tool, are no
@@ -110,7 +110,7 @@ def break_even(effect: RemedyEffect) -> Crossing:
     """Share of time with traffic from which on the remedy is worth its price, for pairs."""
     if not effect.paired or effect.pairs < FEWEST or effect.price is None:
         return Crossing(None, None, None)
-    without, with_remedy, _ = effect.speeds
+    without, with_remedy = few(effect.speeds.without), few(effect.speeds.with_remedy)
     return crossing(
         lambda share: np.log(mean_speed(with_remedy, share) / mean_speed(without, share)), 0.0, 1.0
     )

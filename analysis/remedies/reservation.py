@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Protocol
 
 import numpy as np
@@ -25,6 +26,9 @@ from analysis.sample import Level
 from analysis.statistics.aligned_ranks import slowdown
 from analysis.statistics.interval import CONFIDENCE, Estimate
 from analysis.statistics.location import Values
+
+_TOOL = "tool"
+_SAME_HOST = "origin and target share a host: the writers take its processors and memory"
 
 
 class EstimatedRun(Protocol):
@@ -53,7 +57,9 @@ class EstimatedRun(Protocol):
 
 def remedy_effects(run: EstimatedRun) -> list[RemedyEffect]:
     """The remedies of a run whose levels changed within pairs: application's, then writers'."""
-    return [*_of_application(run), *_of_writers(run)]
+    emulated = emulated_cases(run.samples)
+    found = [*_of_application(run), *_of_writers(run)]
+    return [replace(each, emulated=emulated[each.case]) for each in found]
 
 
 def _of_application(run: EstimatedRun) -> list[RemedyEffect]:
@@ -62,7 +68,9 @@ def _of_application(run: EstimatedRun) -> list[RemedyEffect]:
     found = []
     for gain in run.contrasts:
         price = prices.get(_key(gain))
-        if gain.kind == "gain" and price is not None and gain.factor in REMEDIES:
+        # Runs wrapped by a tool are for its counts.
+        wanted = gain.factor in REMEDIES and _TOOL not in gain.at
+        if gain.kind == "gain" and price is not None and wanted:
             without, with_ = (rows[gain.case, name] for name in (gain.against, gain.treatment))
             levels = (gain.level, gain.reference)
             figures = (_estimate(price), _estimate(gain))
@@ -137,7 +145,7 @@ def _effect(
         written=_ratio(rates[:, 1] / rates[:, 0]),
         pairs=both.height,
         paired=True,
-        emulated=emulated(run.samples, without.case),
+        emulated=[],
         speeds=Speeds(speeds[:, :2], speeds[:, 2:], both.select("block", "pair").rows()),
     )
 
@@ -169,10 +177,12 @@ def _ratio(ratios: Values) -> Estimate | None:
     return slowdown(np.column_stack([np.log(ratios), np.zeros(len(ratios))]))
 
 
-def emulated(samples: pl.DataFrame, case: str) -> list[str]:
-    """Why figures of a case say nothing of an RDMA network card; empty if they do."""
-    own = samples.filter(pl.col("case").cast(pl.String) == case)
-    found = emulations([str(name) for name in own["transport"].unique(maintain_order=True)])
-    if not found and own["same_host"].any():
-        found = ["origin and target share a host: the writers take its processors and memory"]
-    return found
+def emulated_cases(samples: pl.DataFrame) -> dict[str, list[str]]:
+    """Case -> why its figures say nothing of an RDMA network card; empty if they do."""
+    of_case = samples.group_by(pl.col("case").cast(pl.String)).agg(
+        pl.col("transport").cast(pl.String).unique(), pl.col("same_host").any()
+    )
+    return {
+        case: emulations(sorted(transports)) or ([_SAME_HOST] if same_host else [])
+        for case, transports, same_host in of_case.iter_rows()
+    }

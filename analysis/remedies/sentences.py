@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
+from typing import Any
 
 from analysis.numbers import count, number, quantity
 from analysis.remedies.advice import Advice, Assumed, TrafficLoss
 from analysis.remedies.effect import RemedyEffect
 from analysis.remedies.standing import Best, RemedyAdvice, Standing
+from analysis.remedies.throttling import Throttling
 from analysis.statistics.interval import Estimate
 from analysis.statistics.location import Crossing
 from analysis.verdict import Verdict
@@ -19,6 +21,11 @@ _MOST = 3
 def sentences(advice: Advice) -> list[str]:
     """What is lost, what is recommended, and what is not decided."""
     return [_lost(advice), _recommended(advice), _open(advice)]
+
+
+def advice_document(advice: Advice) -> dict[str, Any]:
+    """The advice and its sentences as JSON holds them."""
+    return advice.as_dict() | {"sentences": sentences(advice)}
 
 
 def percent(share: Estimate) -> str:
@@ -34,18 +41,33 @@ def more_work(net: Estimate) -> str:
 
 
 def where(found: Crossing | None, unit: str) -> str:
-    """A crossing as text: `3.98 GB/s [3.61, 4.40]`, `above 7.2 GB/s`, `not decided`."""
+    """A crossing as text: `3.98 GB/s [3.61, 4.40]`, `above 7.2 GB/s`, `not decided`.
+
+    With the unit `%`, of a share of time.
+    """
 
     def text(value: float) -> str:
         return f"{value * 100:.0f} %" if unit == "%" else quantity(value, unit, 3)
 
     if found is None:
         return ""
+    if unit == "%" and (found.low == 1 or found.high == 0):
+        return "never" if found.low == 1 else "always"
     if found.value is not None and found.low is not None and found.high is not None:
         return f"{text(found.value)} [{text(found.low)}, {text(found.high)}]"
     if found.low is not None:
         return f"above {text(found.low)}"
     return f"below {text(found.high)}" if found.high is not None else "not decided"
+
+
+def per_byte(sweep: Throttling) -> tuple[str, str, str, str]:
+    """Loss per byte written with both ends, and its unit; without an estimate, dashes."""
+    # A relative loss is in per cent for each GB/s written.
+    factor, unit = (1.0, "B/s per B/s") if sweep.bandwidth else (1e11, "% per GB/s")
+    of = sweep.slope
+    values = (of.value, of.low, of.high) if of else (None, None, None)
+    value, low, high = (number(each and each * factor, 3) for each in values)
+    return value, low, high, unit
 
 
 def named(effect: RemedyEffect) -> str:
@@ -103,7 +125,8 @@ def _recommended(advice: Advice) -> str:
         )
     slowed = {r.effect.remedy for r in advice.remedies if r.standing is Standing.SLOWER_WRITES}
     tried = sorted({row.effect.remedy for row in advice.remedies} - slowed)
-    parts = [f"none of {', '.join(tried)} is shown to be worth its price"] if tried else []
+    which = tried[0] + " is not" if len(tried) == 1 else f"none of {', '.join(tried)} is"
+    parts = [f"{which} shown to be worth its price"] if tried else []
     if slowed:
         parts.append(f"{', '.join(sorted(slowed))} helps the application by delaying the writes")
     return f"No remedy is recommended: {'; '.join(parts)}."

@@ -19,7 +19,7 @@ from analysis.arms import LEVELS, arm_of
 from analysis.estimate import Result
 from analysis.sample import Level
 from analysis.statistics.interval import Estimate
-from analysis.statistics.location import Crossing, Values, crossing, location
+from analysis.statistics.location import Crossing, Values, crossing, few, location
 
 RATE, RESERVED = "rate", "reserved_cores"
 #: Figures of merit in this unit lose bytes per second for each byte per second written.
@@ -116,6 +116,7 @@ def curvatures(rate_b_s: Values, loss: Values, highest_b_s: float) -> Values:
 
 def crossover(slope: Values, price: Values, highest_b_s: float) -> Crossing:
     """Rate from 0 to `highest_b_s` at which slope x rate exceeds `price`; one value per pair."""
+    slope, price = few(slope), few(price)
     return crossing(lambda rate: rate * slope - price, 0.0, highest_b_s)
 
 

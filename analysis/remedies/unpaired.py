@@ -7,12 +7,14 @@ and treatment, two allocations a side at least, and the comparison is that of ni
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import polars as pl
 
 from analysis.arms import BASELINE
 from analysis.estimate import Result
 from analysis.remedies.effect import REMEDIES, RemedyEffect, Speeds
-from analysis.remedies.reservation import EstimatedRun, emulated
+from analysis.remedies.reservation import EstimatedRun, emulated_cases
 from analysis.sample import Level
 from analysis.statistics.interval import Estimate
 from analysis.statistics.location import Values
@@ -40,7 +42,8 @@ def between_jobs(run: EstimatedRun) -> list[RemedyEffect]:
                     for row in effects
                     if row.case == first and row.arm in rows
                 ]
-    return found
+    emulated = emulated_cases(run.samples) if found else {}
+    return [replace(each, emulated=emulated[each.case]) for each in found]
 
 
 def _without(case: str, factor: str) -> tuple[str, Level] | None:
@@ -73,7 +76,7 @@ def _effect(
         written=None,
         pairs=min(len(one), len(other)),
         paired=False,
-        emulated=emulated(run.samples, with_.case),
+        emulated=[],
         speeds=Speeds(one, other, []),
     )
 

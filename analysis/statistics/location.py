@@ -46,7 +46,7 @@ def location(values: Values) -> Estimate | None:
     if len(values) < FEWEST:
         return None
     scale = float(np.abs(values).max()) or 1.0
-    low, value, high = (float(each) * scale for each in centres(_few(values) / scale))
+    low, value, high = (float(each) * scale for each in centres(few(values) / scale))
     return Estimate(value, low, high, CONFIDENCE)
 
 
@@ -64,14 +64,14 @@ def p_value(values: Values) -> float:
         return 1.0
     mean, error, _ = _student(values)
     student = 2 * stats.t.sf(abs(mean) / error, len(values) - 1) if error > 0 else 0.0
-    return max(float(stats.wilcoxon(_few(values)).pvalue), float(student))
+    return max(float(stats.wilcoxon(few(values)).pvalue), float(student))
 
 
 def crossing(values_at: Callable[[Values], Values], low: float, high: float) -> Crossing:
     """Where in [low, high] the centre of values changes from below zero to above.
 
-    `values_at`: points of shape (n, 1) -> the values of all pairs there, shape (n, pairs). The
-    interval holds every point at which zero is not rejected, as Fieller's (1954) does for the ratio
+    `values_at`: points of shape (n, 1) -> values of the pairs there, shape (n, pairs), of `few`
+    pairs. The interval holds every point at which zero is not rejected, as Fieller's (1954) does for the ratio
     of two means, and all points between them. It is open on a side if it reaches that end.
     """
     points = np.linspace(low, high, _STEPS + 1)
@@ -113,7 +113,8 @@ def _against_zero(values: Values) -> Values:
     return np.asarray(np.stack([values, np.zeros_like(values)], axis=-1))
 
 
-def _few(values: Values) -> Values:
+def few(values: Values) -> Values:
+    """At most `MOST_PAIRS` rows, evenly spaced, which widens intervals."""
     if len(values) <= MOST_PAIRS:
         return values
     return np.asarray(values[np.linspace(0, len(values) - 1, MOST_PAIRS).astype(int)])
