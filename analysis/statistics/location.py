@@ -71,8 +71,9 @@ def crossing(values_at: Callable[[Values], Values], low: float, high: float) -> 
     """Where in [low, high] the centre of values changes from below zero to above.
 
     `values_at`: points of shape (n, 1) -> values of the pairs there, shape (n, pairs), of `few`
-    pairs. The interval holds every point at which zero is not rejected, as Fieller's (1954) does for the ratio
-    of two means, and all points between them. It is open on a side if it reaches that end.
+    pairs. The interval holds every point at which zero is not rejected, as Fieller's (1954) does
+    for the ratio of two means, and all points between them. It is open on a side if it reaches that
+    end.
     """
     points = np.linspace(low, high, _STEPS + 1)
     values = values_at(points[:, None])

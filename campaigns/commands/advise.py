@@ -131,8 +131,8 @@ def _sweep(sweep: Throttling) -> list[str]:
     at = "".join(f", {name.replace('_', ' ')} {level}" for name, level in sweep.at.items())
     value, low, high, unit = per_byte(sweep)
     if not sweep.line_fits:
-        return [f"{sweep.case}{at}: the loss is curved, so that no line gives a loss per byte"]
-    text = f"{sweep.case}{at}: {value} [{low}, {high}] {unit} lost"
+        return [f"{sweep.case}{at}: the loss is curved, so no line gives a loss per byte"]
+    text = f"{sweep.case}{at}: lost per byte written {value} [{low}, {high}] {unit}"
     if sweep.reserved is not None:
         found = where(sweep.crossover_b_s, "B/s")
         text += f"; equals the price of {sweep.reserved} reserved at {found}"
