@@ -100,7 +100,7 @@ def _alike(results: Sequence[Result]) -> dict[tuple[str, str], list[Result]]:
     for row in plain:
         if arm_of(row.arm).writing != "continuous":
             continue
-        for factor in REMEDIES.keys() & row.factors.keys():
+        for factor in (name for name in REMEDIES if name in row.factors):
             rest = {name: level for name, level in row.factors.items() if name != factor}
             arm = row.arm.partition(LEVELS)[0]
             key = json.dumps([row.case, arm, rest], sort_keys=True)

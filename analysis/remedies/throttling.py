@@ -72,7 +72,7 @@ class Throttling:
 
 
 @dataclass(frozen=True)
-class Sweep:
+class RateSweep:
     """Rates reached and losses: one row per pair, one column per rate, NaN if a run is missing."""
 
     results: list[Result]
@@ -123,7 +123,7 @@ def crossover(slope: Values, price: Values, highest_b_s: float) -> Crossing:
 _Key = tuple[str, str, tuple[tuple[str, Level], ...]]
 
 
-def _sweeps(results: Sequence[Result], pairs: pl.DataFrame) -> dict[_Key, Sweep]:
+def _sweeps(results: Sequence[Result], pairs: pl.DataFrame) -> dict[_Key, RateSweep]:
     """Case, arm and levels -> sweep; those of at least two rates, in the order of the results."""
     groups: dict[_Key, list[Result]] = {}
     for row in results:
@@ -135,7 +135,7 @@ def _sweeps(results: Sequence[Result], pairs: pl.DataFrame) -> dict[_Key, Sweep]
     return {key: sweep for key, sweep in found.items() if sweep.keys}
 
 
-def _sweep(rows: Sequence[Result], pairs: pl.DataFrame) -> Sweep:
+def _sweep(rows: Sequence[Result], pairs: pl.DataFrame) -> RateSweep:
     names = [row.arm for row in rows]
     own = pairs.filter(
         pl.col("case").cast(pl.String) == rows[0].case, pl.col("arm").cast(pl.String).is_in(names)
@@ -152,7 +152,7 @@ def _sweep(rows: Sequence[Result], pairs: pl.DataFrame) -> Sweep:
     table = np.array([[row.get(name, missing) for name in names] for row in kept.values()])
     table = table.reshape(len(kept), len(names), 3)
     off = np.nanmax(table[..., 0], axis=-1) if kept else np.empty(0)
-    return Sweep(list(rows), list(kept), off, table[..., 1], table[..., 2])
+    return RateSweep(list(rows), list(kept), off, table[..., 1], table[..., 2])
 
 
 def is_bandwidth(row: Result) -> bool:
@@ -160,7 +160,7 @@ def is_bandwidth(row: Result) -> bool:
     return row.unit == _BANDWIDTH and row.better == "higher"
 
 
-def _described(sweep: Sweep) -> Throttling:
+def _described(sweep: RateSweep) -> Throttling:
     row = sweep.results[0]
     highest_b_s = float(np.nanmax(sweep.rate_b_s))
     slope = location(slopes(sweep.rate_b_s, sweep.loss))
@@ -194,24 +194,28 @@ def _of_column(values: Values, column: int) -> Estimate | None:
     return location(values[:, column][~np.isnan(values[:, column])])
 
 
-def _reserved(key: _Key, sweeps: Mapping[_Key, Sweep]) -> list[tuple[Level, Sweep]]:
+def _reserved(key: _Key, sweeps: Mapping[_Key, RateSweep]) -> list[tuple[Level, RateSweep]]:
     """The sweeps with more reserved cores than that of `key`, if it has the fewest."""
-    case, arm, at = key
-    levels = dict(at)
-    rest = {name: level for name, level in at if name != RESERVED}
-    alike = {
-        dict(other[2])[RESERVED]: sweep
-        for other, sweep in sweeps.items()
-        if other[:2] == (case, arm) and RESERVED in dict(other[2]) and RESERVED in levels
-        if {name: level for name, level in other[2] if name != RESERVED} == rest
-    }
-    own = levels.get(RESERVED)
-    if not alike or own != min(alike, key=float):
+    own, rest = _cores(key[2])
+    if own is None:
         return []
-    return [(level, sweep) for level, sweep in alike.items() if level != own]
+    alike = {
+        level: sweep
+        for other, sweep in sweeps.items()
+        if other[:2] == key[:2] and (level := _cores(other[2])[0]) is not None
+        if _cores(other[2])[1] == rest
+    }
+    return [(level, sweep) for level, sweep in alike.items() if level > own == min(alike)]
 
 
-def _compared(base: Throttling, without: Sweep, level: Level, with_: Sweep) -> Throttling:
+def _cores(at: tuple[tuple[str, Level], ...]) -> tuple[float | None, list[tuple[str, Level]]]:
+    """Number of reserved cores among levels, None if it is no number, and the other levels."""
+    own = dict(at).get(RESERVED)
+    number = own if isinstance(own, int | float) else None
+    return number, [pair for pair in at if pair[0] != RESERVED]
+
+
+def _compared(base: Throttling, without: RateSweep, level: Level, with_: RateSweep) -> Throttling:
     """`base` with its crossovers, from the pairs that both sweeps have."""
     common = [key for key in without.keys if key in set(with_.keys)]
     one, other = ([sweep.keys.index(key) for key in common] for sweep in (without, with_))

@@ -18,7 +18,7 @@ from analysis.remedies.sentences import per_byte, where
 from analysis.remedies.throttling import RATE, RESERVED, Throttling, throttling
 from analysis.remedies.unpaired import between_jobs
 from analysis.report.data import RunData
-from analysis.report.remedy_plots import Bars, Line, bars_plot, sweep_plot
+from analysis.report.remedy_plots import RemedyBars, SweepLine, bars_plot, sweep_plot
 from analysis.statistics.interval import Estimate
 from analysis.statistics.location import location
 
@@ -84,7 +84,7 @@ def remedies_view(run: RunData, name: str) -> RemediesView | None:
 
 def _figures(
     run: RunData, sweeps: Sequence[Throttling]
-) -> list[tuple[tuple[str, list[Throttling]], list[Line]]]:
+) -> list[tuple[tuple[str, list[Throttling]], list[SweepLine]]]:
     """Sweeps that differ in reserved cores only share a figure, one line each."""
     groups: dict[str, list[Throttling]] = {}
     for sweep in sweeps:
@@ -95,7 +95,7 @@ def _figures(
     return [((own[0].case, own), [_line(run, each) for each in own]) for own in groups.values()]
 
 
-def _line(run: RunData, sweep: Throttling) -> Line:
+def _line(run: RunData, sweep: Throttling) -> SweepLine:
     arms = {
         row.arm: row.baseline
         for row in run.results
@@ -119,7 +119,7 @@ def _line(run: RunData, sweep: Throttling) -> Line:
         fitted = off - slope * top if sweep.bandwidth else off * times
         if better == "higher" and not sweep.bandwidth:
             fitted = off / times
-    return Line(
+    return SweepLine(
         label,
         [0.0] * len(baselines) + own["writer_rate_b_s"].to_list(),
         [*baselines.to_list(), *own["on"].to_list()],
@@ -145,7 +145,7 @@ def _row(sweep: Throttling) -> SweepRow:
     return SweepRow(sweep, at, (value, ends), unit, line, *texts)
 
 
-def _bars(effect: RemedyEffect) -> Bars:
+def _bars(effect: RemedyEffect) -> RemedyBars:
     """Times relative to the plain baseline: with traffic, with the remedy, with both."""
     without, with_remedy, _ = effect.speeds
     off = without[:, 0]
@@ -156,6 +156,6 @@ def _bars(effect: RemedyEffect) -> Bars:
     label = f"{effect.case}: {effect.remedy}"
     if effect.traffic != "on":
         label += f"\n{effect.traffic}"
-    return Bars(
+    return RemedyBars(
         label, on=time(without[:, 1]), off_with=effect.price, on_with=time(with_remedy[:, 1])
     )

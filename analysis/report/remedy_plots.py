@@ -16,12 +16,12 @@ from analysis.statistics.location import Crossing
 
 _WIDTH_IN = 5.0
 _ROW_IN = 0.52
-#: Field of `Bars`, colour, marker, and place within the row.
+#: Field of `RemedyBars`, colour, marker, and place within the row.
 _LOOKS = (("on", "on", "^", -0.22), ("off_with", "off", "o", 0.0), ("on_with", "level2", "s", 0.22))
 
 
 @dataclass(frozen=True)
-class Line:
+class SweepLine:
     """One sweep: every run, and the fitted line if a line fits."""
 
     label: str
@@ -34,7 +34,7 @@ class Line:
 
 
 @dataclass(frozen=True)
-class Bars:
+class RemedyBars:
     """Times of one remedy relative to the baseline without it."""
 
     label: str
@@ -43,7 +43,7 @@ class Bars:
     on_with: Estimate | None
 
 
-def sweep_plot(lines: Sequence[Line], unit: str, name: str) -> str:
+def sweep_plot(lines: Sequence[SweepLine], unit: str, name: str) -> str:
     """Figures of merit against the rate reached, one colour per sweep; the crossover as a band."""
     foms = [fom for line in lines for fom in line.foms]
     divisor, scaled = scale(max(foms, default=0.0), unit)
@@ -81,7 +81,7 @@ def sweep_plot(lines: Sequence[Line], unit: str, name: str) -> str:
         return themed_svg(figure, name, "Figure of merit against the rate written")
 
 
-def bars_plot(rows: Sequence[Bars], name: str) -> str:
+def bars_plot(rows: Sequence[RemedyBars], name: str) -> str:
     """One row per remedy: time on, time off with the remedy and time on with it, against off."""
     with mpl.rc_context(STYLE):
         height = 0.9 + _ROW_IN * len(rows)
