@@ -20,7 +20,9 @@ REMEDIES: dict[str, str] = {
     "buffer": "NUMA node of the buffers",
     "workers": "NUMA node of the application",
     "comm_node": "NUMA node of the writers' buffers",
-    "rails": "network devices",
+    "writer_rail": "network devices of the writers",
+    "mpi_rail": "network devices of the application's MPI",
+    "environment": "a variable of the application's environment",
     "rate": "throttled writers",
 }
 

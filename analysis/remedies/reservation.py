@@ -63,15 +63,18 @@ def remedy_effects(run: EstimatedRun) -> list[RemedyEffect]:
 
 
 def _of_application(run: EstimatedRun) -> list[RemedyEffect]:
-    prices = {_key(row): row for row in run.contrasts if row.kind == "price"}
+    prices = {
+        (row.case, row.treatment, row.against): row for row in run.contrasts if row.kind == "price"
+    }
     rows = {(row.case, row.arm): row for row in run.results}
     found = []
     for gain in run.contrasts:
-        price = prices.get(_key(gain))
         # Runs wrapped by a tool are for its counts.
-        wanted = gain.factor in REMEDIES and _TOOL not in gain.at
-        if gain.kind == "gain" and price is not None and wanted:
-            without, with_ = (rows[gain.case, name] for name in (gain.against, gain.treatment))
+        if gain.kind != "gain" or gain.factor not in REMEDIES or _TOOL in gain.at:
+            continue
+        without, with_ = (rows[gain.case, name] for name in (gain.against, gain.treatment))
+        price = prices.get((gain.case, with_.baseline, without.baseline))
+        if price is not None:
             levels = (gain.level, gain.reference)
             figures = (_estimate(price), _estimate(gain))
             found.append(_effect(run, without, with_, gain.factor, levels, gain.at, figures))
@@ -159,10 +162,6 @@ def _common(pairs: pl.DataFrame, without: Result, with_: Result) -> pl.DataFrame
         for row in (without, with_)
     )
     return one.join(other, on=["block", "pair"], suffix="_with", maintain_order="left")
-
-
-def _key(row: Contrast) -> tuple[str, str, Level, str]:
-    return row.case, row.factor, row.level, json.dumps(row.at, sort_keys=True)
 
 
 def _estimate(row: Contrast) -> Estimate | None:

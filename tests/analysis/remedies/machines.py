@@ -35,7 +35,7 @@ class MadeMachine:
     clear: bool = False
 
 
-CORE, PLACE, RAILS = "reserved_cores", "buffer", "rails"
+CORE, PLACE, RAILS = "reserved_cores", "buffer", "mpi_rail"
 MACHINES = (
     # An onload card: a core takes 2.0 to 1.21 / 1.1, as in figure 6c of the study.
     MadeMachine("core", 2.0, 0.01, 1.0, (Remedy(CORE, 1.1, 1.8), Remedy(PLACE, 1.02, 1.0)), (CORE,),
