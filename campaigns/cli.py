@@ -21,6 +21,7 @@ COMMANDS: dict[str, str] = {
     "doctor": "what works on this host, and how to get what is missing",
     "report": "one self-contained HTML page a machine, and its data",
     "compare": "nights against reference nights, or two machines, side by side",
+    "advise": "remedies: what each costs and gains, and what is not decided",
     "plan": "the cases, nodes, node-hours and ReFrame commands; runs nothing",
     "run": "runs or resumes a campaign, prints the table and the report's path",
     "runs": "the runs of a results folder",

@@ -20,6 +20,8 @@ from analysis.integrity.check import Integrity, check_run, refuse_faults
 from analysis.integrity.provenance import read_provenance
 from analysis.pairs import judged, pair_table
 from analysis.reference import compare_with_references
+from analysis.remedies.advice import advise
+from analysis.remedies.sentences import advice_document
 from analysis.report.blocks import UnfinishedBlock, unfinished_blocks
 from analysis.run import RunHeader, load_header
 from analysis.schema_1 import with_numa_factors
@@ -108,7 +110,8 @@ def load_run(path: Path, *, force: bool = False) -> RunData:
 def write_data(folder: Path, runs: Sequence[RunData]) -> list[Path]:
     """Writes results.json, samples.parquet and pairs.parquet of `runs` into `folder`.
 
-    And counters.parquet and why.json (`analysis.why.Why` of each run), if anything was counted.
+    And counters.parquet and why.json (`analysis.why.Why` of each run), if anything was counted;
+    advice.json (`analysis.remedies.advice.Advice`), if a remedy was tried.
     """
     document = {"machine": runs[0].header.machine, "runs": [run.document() for run in runs]}
     results_file = folder / "results.json"
@@ -126,4 +129,8 @@ def write_data(folder: Path, runs: Sequence[RunData]) -> list[Path]:
         found = {run.header.run: asdict(why(run.counters, run.samples)) for run in runs}
         files.append(folder / "why.json")
         files[-1].write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    advice = advise(runs)
+    if advice.remedies:
+        files.append(folder / "advice.json")
+        files[-1].write_text(json.dumps(advice_document(advice), indent=1) + "\n", encoding="utf-8")
     return files

@@ -15,6 +15,7 @@ from analysis.caveats import emulations
 from analysis.estimate import Result
 from analysis.rejections import Kind, kinds
 from analysis.report import words
+from analysis.report.advice import advice_view
 from analysis.report.counters import CountersView, counters_view
 from analysis.report.data import RunData
 from analysis.report.factors import FactorsView, factors_view, level_text
@@ -22,6 +23,7 @@ from analysis.report.numa import NumaView, numa_view, why
 from analysis.report.palette import variable
 from analysis.report.paper_tables import PaperTables, paper_tables, writes_as_the_paper
 from analysis.report.plots import overview_plot, ratios_plot, samples_plot
+from analysis.report.remedies import RemediesView, remedies_view
 from analysis.report.scaling import ScalingView, scaling_view
 from analysis.report.shell import render_page
 from analysis.report.why import WhyView, why_view
@@ -93,6 +95,8 @@ class RunView:
     scaling: ScalingView | None
     #: The paper's single-node tables and figure, if the run has workloads of it.
     paper_tables: PaperTables | None
+    #: Remedies and sweeps of rates, if the run has any.
+    remedies: RemediesView | None
     #: Cells of RDMA and NUMA, if the run has any.
     numa: NumaView | None
     #: Why runs are slower, if a tool counted.
@@ -127,6 +131,7 @@ def render(runs: Sequence[RunData]) -> str:
         machine=machine,
         untrusted=[run.integrity for run in ordered if run.integrity.count],
         runs=views,
+        advice=advice_view(ordered),
         facts=words.facts(ordered[0].header.facts),
         emulated=sorted({text for run in views for text in run.emulated}),
         meaning=MEANING,
@@ -166,6 +171,7 @@ def _run_view(run: RunData, anchor: str) -> RunView:
         arms=in_order({row.arm.partition(LEVELS)[0] for row in effects}),
         scaling=scaling_view(run, f"{anchor}f"),
         paper_tables=paper_tables(run, f"{anchor}n"),
+        remedies=remedies_view(run, f"{anchor}m"),
         numa=numa_view(run, f"{anchor}u"),
         why=why_view(run, f"{anchor}w"),
     )

@@ -66,6 +66,15 @@ def shifts(log_times: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.stack([np.minimum(low[0], value), value, np.maximum(high[3], value)])
 
 
+def score(log_times: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The statistic of no shift in standard deviations, shape (...); `log_times` as for `shifts`.
+
+    A shift of zero lies outside the interval of `shifts` if this is beyond the normal quantile.
+    """
+    statistic, sd = _statistic(log_times, np.zeros(log_times.shape[:-2]))
+    return np.sign(statistic) * np.maximum(np.abs(statistic) - 0.5, 0) / sd
+
+
 def _range(log_times: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Shifts below and above which every treated run ranks above, or below, every baseline run."""
     treated, baselines = log_times[..., 0], log_times[..., 1:]

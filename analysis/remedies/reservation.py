@@ -1,0 +1,187 @@
+"""Price and gain of each remedy that a run tried, from its pairs: figures 6b and 6c.
+
+Levels of the application, such as reserved cores, have a baseline of their own and so a price.
+Levels of the writers, such as a throttled rate, share the baseline: their price is what they make
+the writes slower by.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Protocol
+
+import numpy as np
+import polars as pl
+
+from analysis.arms import LEVELS, arm_of
+from analysis.caveats import emulations
+from analysis.contrasts import Contrast
+from analysis.estimate import Result
+from analysis.remedies.effect import REMEDIES, RemedyEffect, Speeds
+from analysis.remedies.throttling import RATE
+from analysis.run import RunHeader
+from analysis.sample import Level
+from analysis.statistics.aligned_ranks import slowdown
+from analysis.statistics.interval import CONFIDENCE, Estimate
+from analysis.statistics.location import Values
+
+_TOOL = "tool"
+_SAME_HOST = "origin and target share a host: the writers take its processors and memory"
+
+
+class EstimatedRun(Protocol):
+    """A run with its estimates, such as `analysis.report.data.RunData`."""
+
+    @property
+    def header(self) -> RunHeader:
+        """The campaign and the machine."""
+
+    @property
+    def samples(self) -> pl.DataFrame:
+        """`analysis.pairs.judged` samples."""
+
+    @property
+    def pairs(self) -> pl.DataFrame:
+        """`analysis.pairs.pair_table`."""
+
+    @property
+    def results(self) -> list[Result]:
+        """Slowdowns."""
+
+    @property
+    def contrasts(self) -> list[Contrast]:
+        """Prices and gains of levels."""
+
+
+def remedy_effects(run: EstimatedRun) -> list[RemedyEffect]:
+    """The remedies of a run whose levels changed within pairs: application's, then writers'."""
+    emulated = emulated_cases(run.samples)
+    found = [*_of_application(run), *_of_writers(run)]
+    return [replace(each, emulated=emulated[each.case]) for each in found]
+
+
+def _of_application(run: EstimatedRun) -> list[RemedyEffect]:
+    prices = {
+        (row.case, row.treatment, row.against): row for row in run.contrasts if row.kind == "price"
+    }
+    rows = {(row.case, row.arm): row for row in run.results}
+    found = []
+    for gain in run.contrasts:
+        # Runs wrapped by a tool are for its counts.
+        if gain.kind != "gain" or gain.factor not in REMEDIES or _TOOL in gain.at:
+            continue
+        without, with_ = (rows[gain.case, name] for name in (gain.against, gain.treatment))
+        price = prices.get((gain.case, with_.baseline, without.baseline))
+        if price is not None:
+            levels = (gain.level, gain.reference)
+            figures = (_estimate(price), _estimate(gain))
+            found.append(_effect(run, without, with_, gain.factor, levels, gain.at, figures))
+    return found
+
+
+def _of_writers(run: EstimatedRun) -> list[RemedyEffect]:
+    """Each level of a factor of the writes against the first one, of rates the highest.
+
+    Only with the application as in the plain baseline.
+    """
+    found = []
+    for (factor, _), rows in _alike(run.results).items():
+        first = _first(rows, factor)
+        for row in rows:
+            if row.factors[factor] != first.factors[factor]:
+                levels = (row.factors[factor], first.factors[factor])
+                found.append(_effect(run, first, row, factor, levels, {}))
+    return found
+
+
+def _alike(results: Sequence[Result]) -> dict[tuple[str, str], list[Result]]:
+    """Effects that differ in one factor of the writes which may be a remedy."""
+    plain = [row for row in results if row.role == "effect" and LEVELS not in row.baseline]
+    found: dict[tuple[str, str], list[Result]] = {}
+    for row in plain:
+        if arm_of(row.arm).writing != "continuous":
+            continue
+        for factor in (name for name in REMEDIES if name in row.factors):
+            rest = {name: level for name, level in row.factors.items() if name != factor}
+            arm = row.arm.partition(LEVELS)[0]
+            key = json.dumps([row.case, arm, rest], sort_keys=True)
+            found.setdefault((factor, key), []).append(row)
+    return {key: rows for key, rows in found.items() if len(rows) > 1}
+
+
+def _first(rows: Sequence[Result], factor: str) -> Result:
+    """What a level is compared with: the highest rate, or the level that names leave out."""
+    if factor == RATE:
+        return max(rows, key=lambda row: row.writer_rate_b_s or 0.0)
+    return min(rows, key=lambda row: f"{factor}=" in row.arm)
+
+
+def _effect(
+    run: EstimatedRun,
+    without: Result,
+    with_: Result,
+    factor: str,
+    levels: tuple[Level, Level],
+    at: dict[str, Level],
+    figures: tuple[Estimate | None, Estimate | None] | None = None,
+) -> RemedyEffect:
+    """`figures`: price and gain, if known already."""
+    both = _common(run.pairs, without, with_)
+    foms = both.select("off", "on", "off_with", "on_with").to_numpy().astype(float)
+    speeds = foms if without.better == "higher" else 1 / foms
+    rates = both.select("writer_rate_b_s", "writer_rate_b_s_with").to_numpy().astype(float)
+    price, gain = figures or (None, _ratio(speeds[:, 3] / speeds[:, 1]))
+    return RemedyEffect(
+        case=without.case,
+        workload=without.workload,
+        traffic=without.arm,
+        treatment=with_.arm,
+        factor=factor,
+        level=levels[0],
+        reference=levels[1],
+        at=at,
+        price=price,
+        gain=gain,
+        rate_b_s=without.writer_rate_b_s,
+        written=_ratio(rates[:, 1] / rates[:, 0]),
+        pairs=both.height,
+        paired=True,
+        emulated=[],
+        speeds=Speeds(speeds[:, :2], speeds[:, 2:], both.select("block", "pair").rows()),
+    )
+
+
+def _common(pairs: pl.DataFrame, without: Result, with_: Result) -> pl.DataFrame:
+    """The pairs that hold both treatments and their baselines."""
+    one, other = (
+        pairs.filter(
+            pl.col("case").cast(pl.String) == row.case, pl.col("arm").cast(pl.String) == row.arm
+        ).select("block", "pair", "off", "on", "writer_rate_b_s")
+        for row in (without, with_)
+    )
+    return one.join(other, on=["block", "pair"], suffix="_with", maintain_order="left")
+
+
+def _estimate(row: Contrast) -> Estimate | None:
+    if row.ratio is None or row.ratio_low is None or row.ratio_high is None:
+        return None
+    return Estimate(row.ratio, row.ratio_low, row.ratio_high, CONFIDENCE)
+
+
+def _ratio(ratios: Values) -> Estimate | None:
+    if not np.isfinite(ratios).all():
+        return None
+    return slowdown(np.column_stack([np.log(ratios), np.zeros(len(ratios))]))
+
+
+def emulated_cases(samples: pl.DataFrame) -> dict[str, list[str]]:
+    """Case -> why its figures say nothing of an RDMA network card; empty if they do."""
+    of_case = samples.group_by(pl.col("case").cast(pl.String)).agg(
+        pl.col("transport").cast(pl.String).unique(), pl.col("same_host").any()
+    )
+    return {
+        case: emulations(sorted(transports)) or ([_SAME_HOST] if same_host else [])
+        for case, transports, same_host in of_case.iter_rows()
+    }

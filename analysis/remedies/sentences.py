@@ -1,0 +1,169 @@
+"""Advice in three sentences, for whoever decides; they say no more than the intervals do."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+from analysis.numbers import count, number, quantity
+from analysis.remedies.advice import Advice, Assumed, TrafficLoss
+from analysis.remedies.effect import RemedyEffect
+from analysis.remedies.standing import Best, RemedyAdvice, Standing
+from analysis.remedies.throttling import Throttling
+from analysis.statistics.interval import Estimate
+from analysis.statistics.location import Crossing
+from analysis.verdict import Verdict
+
+#: Most recommendations in the sentence.
+_MOST = 3
+
+
+def sentences(advice: Advice) -> list[str]:
+    """What is lost, what is recommended, and what is not decided."""
+    return [_lost(advice), _recommended(advice), _open(advice)]
+
+
+def advice_document(advice: Advice) -> dict[str, Any]:
+    """The advice and its sentences as JSON holds them."""
+    return advice.as_dict() | {"sentences": sentences(advice)}
+
+
+def percent(share: Estimate) -> str:
+    """A share with its interval: `3.1 % [2.5, 3.8]`."""
+    return f"{share.value * 100:.1f} % [{share.low * 100:.1f}, {share.high * 100:.1f}]"
+
+
+def more_work(net: Estimate) -> str:
+    """A net benefit as work done in the same time: `2.1 % [1.2, 3.0] more work`."""
+    return (
+        f"{percent(Estimate(net.value - 1, net.low - 1, net.high - 1, net.confidence))} more work"
+    )
+
+
+def where(found: Crossing | None, unit: str) -> str:
+    """A crossing as text: `3.98 GB/s [3.61, 4.40]`, `above 7.2 GB/s`, `not decided`.
+
+    With the unit `%`, of a share of time.
+    """
+
+    def text(value: float) -> str:
+        return f"{value * 100:.0f} %" if unit == "%" else quantity(value, unit, 3)
+
+    if found is None:
+        return ""
+    if unit == "%" and (found.low == 1 or found.high == 0):
+        return "never" if found.low == 1 else "always"
+    if found.value is not None and found.low is not None and found.high is not None:
+        return f"{text(found.value)} [{text(found.low)}, {text(found.high)}]"
+    if found.low is not None:
+        return f"above {text(found.low)}"
+    return f"below {text(found.high)}" if found.high is not None else "not decided"
+
+
+def per_byte(sweep: Throttling) -> tuple[str, str, str, str]:
+    """Loss per byte written with both ends, and its unit; without an estimate, dashes."""
+    # A relative loss is in per cent for each GB/s written.
+    factor, unit = (1.0, "B/s per B/s") if sweep.bandwidth else (1e11, "% per GB/s")
+    of = sweep.slope
+    values = (of.value, of.low, of.high) if of else (None, None, None)
+    value, low, high = (number(each and each * factor, 3) for each in values)
+    return value, low, high, unit
+
+
+def named(effect: RemedyEffect) -> str:
+    """A remedy with the case and the traffic: `reserved_cores=1 for stream under on`."""
+    return f"{effect.remedy} for {effect.case} under {effect.traffic}"
+
+
+def _lost(advice: Advice) -> str:
+    found = [loss for loss in advice.losses if loss.verdict is not Verdict.BASELINE_UNSTABLE]
+    if not found:
+        return "No loss can be stated: no traffic was measured in six pairs with a stable baseline."
+    most = max(found, key=lambda loss: loss.lost.value)
+    text = f"{_traffic(advice.assumed)}, {most.traffic}{_rate(most)} costs {most.case} "
+    text += f"{percent(most.lost)} of its node-hours{_month(most, advice.assumed)}"
+    text += f", the most of {len(found)} measured cases of traffic" if len(found) > 1 else ""
+    if most.lost.low <= 0:
+        text += "; the interval holds 0, so no loss is shown"
+    return f"{text}."
+
+
+def _traffic(assumed: Assumed) -> str:
+    if assumed.traffic_share is None:
+        return "With traffic all the time, as in the runs"
+    return f"With traffic {assumed.share * 100:.3g} % of the time (assumed)"
+
+
+def _rate(loss: TrafficLoss) -> str:
+    rate = "" if loss.rate_b_s is None else f" ({quantity(loss.rate_b_s, 'B/s', 3)})"
+    return rate + (" [emulated]" if loss.emulated else "")
+
+
+def _month(loss: TrafficLoss, assumed: Assumed) -> str:
+    hours = loss.node_hours_month
+    if hours is None or assumed.nodes is None:
+        return ""
+    low, value, high = (f"{each:,.0f}" for each in (hours.low, hours.value, hours.high))
+    return (
+        f", {value} [{low}, {high}] node-hours a month if"
+        f" {count(assumed.nodes, 'node')} (assumed) run it"
+    )
+
+
+def _recommended(advice: Advice) -> str:
+    if not advice.remedies:
+        return "No remedy was tried, so none is recommended."
+    if advice.best:
+        shown = "; ".join(_of_best(each) for each in advice.best[:_MOST])
+        more = len(advice.best) - _MOST
+        return f"Recommended: {shown}{f'; and {more} more' if more > 0 else ''}."
+    if all(row.effect.emulated for row in advice.remedies):
+        better = sum(row.standing is Standing.BETTER for row in advice.remedies)
+        return (
+            "The traffic was emulated, so no remedy is recommended for RDMA hardware"
+            f" ({better} of {len(advice.remedies)} were better here)."
+        )
+    slowed = {r.effect.remedy for r in advice.remedies if r.standing is Standing.SLOWER_WRITES}
+    tried = sorted({row.effect.remedy for row in advice.remedies} - slowed)
+    which = tried[0] + " is not" if len(tried) == 1 else f"none of {', '.join(tried)} is"
+    parts = [f"{which} shown to be worth its price"] if tried else []
+    if slowed:
+        parts.append(f"{', '.join(sorted(slowed))} helps the application by delaying the writes")
+    return f"No remedy is recommended: {'; '.join(parts)}."
+
+
+def _of_best(best: Best) -> str:
+    first, *others = best.remedies
+    text = f"{named(first.effect)}"
+    if first.net:
+        text += f", {more_work(first.net)}"
+    if others:
+        rest = ", ".join(row.effect.remedy for row in others)
+        text += f" (better than {rest})" if best.decided else f" (or {rest}: not decided which)"
+    return text
+
+
+def _open(advice: Advice) -> str:
+    standings = Counter(row.standing for row in advice.remedies)
+    undecided = sum(times for standing, times in standings.items() if standing.is_open)
+    unstable = standings[Standing.UNSTABLE]
+    if not advice.remedies:
+        return "A campaign with a remedy, such as campaigns/throttling.yaml, would tell its price."
+    tried = f"{count(len(advice.remedies), 'case')} of a remedy under traffic"
+    if not undecided and not unstable:
+        return f"Nothing is open in {tried}."
+    text = f"Not decided: {undecided + unstable} in {tried}"
+    following = advice.next
+    return f"{text}{f'; {_following(following)}' if following else ''}."
+
+
+def _following(row: RemedyAdvice) -> str:
+    asked = row.next
+    assert asked
+    cost = f"{count(asked.pairs, 'more pair')} ({number(asked.node_hours, 2)} node-hours)"
+    if asked.finds is None:
+        return f"next {cost} for a first interval of {named(row.effect)}"
+    return (
+        f"next {cost} would show a net difference of {asked.finds * 100:.1f} % of"
+        f" {named(row.effect)}"
+    )

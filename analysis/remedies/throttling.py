@@ -1,0 +1,237 @@
+"""What each byte written costs, from runs under several rates of the writers: figure 6b.
+
+Rates are those that the writers reached, never those requested. Every pair gives one slope, through
+the origin: no writes, no loss. Its runs share a baseline, so their errors are not independent;
+those of different pairs are, and the slope is the centre of the pairs' slopes (`python -m
+analysis.remedies.study` compares this with other estimators).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from analysis.arms import LEVELS, arm_of
+from analysis.estimate import Result
+from analysis.sample import Level
+from analysis.statistics.interval import Estimate
+from analysis.statistics.location import Crossing, Values, crossing, few, location
+
+RATE, RESERVED = "rate", "reserved_cores"
+#: Figures of merit in this unit lose bytes per second for each byte per second written.
+_BANDWIDTH = "B/s"
+
+
+@dataclass(frozen=True)
+class RateLevel:
+    """One requested rate of a sweep."""
+
+    rate: Level
+    #: Median of the rates reached, bytes per second.
+    rate_b_s: float
+    #: Loss, and its distance from the line; None below six pairs.
+    loss: Estimate | None
+    residual: Estimate | None
+
+
+@dataclass(frozen=True)
+class Throttling:
+    """A sweep of rates at one set of levels of all other factors."""
+
+    case: str
+    arm: str
+    #: Levels of all factors but the rate.
+    at: dict[str, Level]
+    unit: str
+    #: Whether a loss is in bytes per second; if not, it is slowdown - 1.
+    bandwidth: bool
+    #: Pairs with at least two rates that count, and the highest rate reached in them.
+    pairs: int
+    highest_b_s: float
+    #: Bytes per second lost per byte per second written, or slowdown - 1 per byte per second.
+    slope: Estimate | None
+    #: Part of the loss at the highest rate that is proportional to the square of the rate.
+    curvature: Estimate | None
+    #: Whether a line fits: the interval of `curvature` holds 0. None below six pairs.
+    line_fits: bool | None
+    levels: list[RateLevel]
+    #: Level of `reserved_cores` that the two crossovers compare with; None if there is none.
+    reserved: Level | None = None
+    #: Rate at which the loss equals the price of the reserved cores, in bytes per second; and the
+    #: rate from which on the application is faster with them at the same rate.
+    crossover_b_s: Crossing | None = None
+    same_rate_b_s: Crossing | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        """The sweep as JSON holds it."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class RateSweep:
+    """Rates reached and losses: one row per pair, one column per rate, NaN if a run is missing."""
+
+    results: list[Result]
+    #: Block and pair of each row, and the baseline's figure of merit.
+    keys: list[tuple[int, int]]
+    baseline: Values
+    rate_b_s: Values
+    loss: Values
+
+
+def throttling(results: Sequence[Result], pairs: pl.DataFrame) -> list[Throttling]:
+    """The sweeps of a run, from its results and `analysis.pairs.pair_table`.
+
+    With several levels of `reserved_cores`, each sweep at the first one is compared with the sweep
+    at each other level.
+    """
+    sweeps = _sweeps(results, pairs)
+    found: list[Throttling] = []
+    for key, sweep in sweeps.items():
+        base = _described(sweep)
+        others = _reserved(key, sweeps)
+        found += [_compared(base, sweep, level, other) for level, other in others] or [base]
+    return found
+
+
+def slopes(rate_b_s: Values, loss: Values) -> Values:
+    """Least-squares slope through the origin of each pair; both of shape (..., pairs, rates)."""
+    present = ~np.isnan(loss)
+    x, y = np.where(present, rate_b_s, 0), np.where(present, loss, 0)
+    return np.asarray((x * y).sum(axis=-1) / (x * x).sum(axis=-1))
+
+
+def curvatures(rate_b_s: Values, loss: Values, highest_b_s: float) -> Values:
+    """Coefficient c of loss = b x + c x^2 of each pair, x relative to `highest_b_s`."""
+    present = ~np.isnan(loss)
+    x, y = np.where(present, rate_b_s / highest_b_s, 0), np.where(present, loss, 0)
+    xx, xxx, xxxx = ((x**power).sum(axis=-1) for power in (2, 3, 4))
+    xy, xxy = (x * y).sum(axis=-1), (x * x * y).sum(axis=-1)
+    return np.asarray((xx * xxy - xxx * xy) / (xx * xxxx - xxx**2))
+
+
+def crossover(slope: Values, price: Values, highest_b_s: float) -> Crossing:
+    """Rate from 0 to `highest_b_s` at which slope x rate exceeds `price`; one value per pair."""
+    slope, price = few(slope), few(price)
+    return crossing(lambda rate: rate * slope - price, 0.0, highest_b_s)
+
+
+_Key = tuple[str, str, tuple[tuple[str, Level], ...]]
+
+
+def _sweeps(results: Sequence[Result], pairs: pl.DataFrame) -> dict[_Key, RateSweep]:
+    """Case, arm and levels -> sweep; those of at least two rates, in the order of the results."""
+    groups: dict[_Key, list[Result]] = {}
+    for row in results:
+        continuous = row.role == "effect" and arm_of(row.arm).writing == "continuous"
+        if continuous and RATE in row.factors and row.direction != "read":
+            at = tuple(sorted((k, v) for k, v in row.factors.items() if k != RATE))
+            groups.setdefault((row.case, row.arm.partition(LEVELS)[0], at), []).append(row)
+    found = {key: _sweep(rows, pairs) for key, rows in groups.items() if len(rows) > 1}
+    return {key: sweep for key, sweep in found.items() if sweep.keys}
+
+
+def _sweep(rows: Sequence[Result], pairs: pl.DataFrame) -> RateSweep:
+    names = [row.arm for row in rows]
+    own = pairs.filter(
+        pl.col("case").cast(pl.String) == rows[0].case, pl.col("arm").cast(pl.String).is_in(names)
+    ).filter(pl.col("writer_rate_b_s") > 0)
+    lost = pl.col("off") - pl.col("on") if is_bandwidth(rows[0]) else pl.col("ratio") - 1
+    cells: dict[tuple[int, int], dict[str, tuple[float, float, float]]] = {}
+    for block, pair, arm, off, rate, loss in own.select(
+        "block", "pair", pl.col("arm").cast(pl.String), "off", "writer_rate_b_s", loss=lost
+    ).iter_rows():
+        cells.setdefault((block, pair), {})[arm] = (off, rate, loss)
+    # One rate gives no shape.
+    kept = {key: row for key, row in sorted(cells.items()) if len(row) > 1}
+    missing = (np.nan,) * 3
+    table = np.array([[row.get(name, missing) for name in names] for row in kept.values()])
+    table = table.reshape(len(kept), len(names), 3)
+    off = np.nanmax(table[..., 0], axis=-1) if kept else np.empty(0)
+    return RateSweep(list(rows), list(kept), off, table[..., 1], table[..., 2])
+
+
+def is_bandwidth(row: Result) -> bool:
+    """Whether the figure of merit is a bandwidth, so that what is lost can be counted in bytes."""
+    return row.unit == _BANDWIDTH and row.better == "higher"
+
+
+def _described(sweep: RateSweep) -> Throttling:
+    row = sweep.results[0]
+    highest_b_s = float(np.nanmax(sweep.rate_b_s))
+    slope = location(slopes(sweep.rate_b_s, sweep.loss))
+    curvature = location(curvatures(sweep.rate_b_s, sweep.loss, highest_b_s))
+    residuals = sweep.loss - (slope.value if slope else np.nan) * sweep.rate_b_s
+    return Throttling(
+        case=row.case,
+        arm=row.arm.partition(LEVELS)[0],
+        at={name: level for name, level in row.factors.items() if name != RATE},
+        unit=row.unit,
+        bandwidth=is_bandwidth(row),
+        pairs=len(sweep.keys),
+        highest_b_s=highest_b_s,
+        slope=slope,
+        curvature=curvature,
+        line_fits=curvature.low <= 0 <= curvature.high if curvature else None,
+        levels=[
+            RateLevel(
+                rate=each.factors[RATE],
+                rate_b_s=float(np.nanmedian(sweep.rate_b_s[:, column])),
+                loss=_of_column(sweep.loss, column),
+                residual=_of_column(residuals, column),
+            )
+            for column, each in enumerate(sweep.results)
+            if not np.isnan(sweep.rate_b_s[:, column]).all()
+        ],
+    )
+
+
+def _of_column(values: Values, column: int) -> Estimate | None:
+    return location(values[:, column][~np.isnan(values[:, column])])
+
+
+def _reserved(key: _Key, sweeps: Mapping[_Key, RateSweep]) -> list[tuple[Level, RateSweep]]:
+    """The sweeps with more reserved cores than that of `key`, if it has the fewest."""
+    own, rest = _cores(key[2])
+    if own is None:
+        return []
+    alike = {
+        level: sweep
+        for other, sweep in sweeps.items()
+        if other[:2] == key[:2] and (level := _cores(other[2])[0]) is not None
+        if _cores(other[2])[1] == rest
+    }
+    return [(level, sweep) for level, sweep in alike.items() if level > own == min(alike)]
+
+
+def _cores(at: tuple[tuple[str, Level], ...]) -> tuple[float | None, list[tuple[str, Level]]]:
+    """Number of reserved cores among levels, None if it is no number, and the other levels."""
+    own = dict(at).get(RESERVED)
+    number = own if isinstance(own, int | float) else None
+    return number, [pair for pair in at if pair[0] != RESERVED]
+
+
+def _compared(base: Throttling, without: RateSweep, level: Level, with_: RateSweep) -> Throttling:
+    """`base` with its crossovers, from the pairs that both sweeps have."""
+    common = [key for key in without.keys if key in set(with_.keys)]
+    one, other = ([sweep.keys.index(key) for key in common] for sweep in (without, with_))
+    slope = slopes(without.rate_b_s[one], without.loss[one])
+    off, off_with = without.baseline[one], with_.baseline[other]
+    reserved_slope = slopes(with_.rate_b_s[other], with_.loss[other])
+    if base.bandwidth:
+        price, factor = off - off_with, np.ones(len(common))
+    else:
+        lower = without.results[0].better == "lower"
+        factor = off_with / off if lower else off / off_with
+        price = factor - 1
+    # Time at the same rate: 1 + b x without, (1 + price) (1 + b' x) with reserved cores.
+    return replace(
+        base,
+        reserved=level,
+        crossover_b_s=crossover(slope, price, base.highest_b_s),
+        same_rate_b_s=crossover(slope - factor * reserved_slope, price, base.highest_b_s),
+    )

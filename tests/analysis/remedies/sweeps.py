@@ -1,0 +1,75 @@
+"""Made sweeps of rates crossed with a reserved core. Nothing here was measured.
+
+The baseline has 14 GB/s, and 0.3 bytes are lost per byte written; a reserved core costs 1.2 GB/s,
+and 0.1 bytes are lost with it. So a throttled loss equals the core's price at 4 GB/s, and both are
+as fast at the same rate at 6 GB/s. Writers reach nine tenths of what is asked of them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from analysis.sample import Level, Sample
+from tests.analysis.synthetic import Case, samples
+
+OFF_B_S, PRICE_B_S, ALONE_B_S = 14e9, 1.2e9, 8e9
+SLOPE, RESERVED_SLOPE = 0.3, 0.1
+CROSSOVER_B_S, SAME_RATE_B_S = 4e9, 6e9
+SHARES = {"25%": 0.25, "50%": 0.5, "75%": 0.75, "full": 1.0}
+REACHED = 0.9
+
+
+def sweep(noise: float = 0.01, square: float = 0.0, transport: str = "InfiniBand") -> Case:
+    """The case; `square`: part of the loss at the full rate that grows with the rate's square."""
+    effects: dict[str, float] = {}
+    factors: dict[str, dict[str, Level]] = {"off": {"reserved_cores": 0, "rate": 0}}
+    baselines: dict[str, str] = {}
+    for cores in (0, 1):
+        levels = ["reserved_cores=1"] if cores else []
+        base_b_s = OFF_B_S - cores * PRICE_B_S
+        off = "@".join(["off", *levels])
+        for arm in ("off", "aa"):
+            name = "@".join([arm, *levels])
+            effects[name], baselines[name] = OFF_B_S / base_b_s, off
+            factors[name] = {"reserved_cores": cores, "rate": 0}
+        for rate, share in SHARES.items():
+            parts = [*levels, *([f"rate={rate}"] if rate != "full" else [])]
+            name = "@".join(filter(None, ["on", ",".join(parts)]))
+            line = (RESERVED_SLOPE if cores else SLOPE) * share * REACHED * ALONE_B_S
+            bent = square * SLOPE * REACHED * ALONE_B_S * (share**2 - share)
+            effects[name] = OFF_B_S / (base_b_s - line - bent)
+            baselines[name], factors[name] = off, {"reserved_cores": cores, "rate": rate}
+    return Case(
+        *("stream", "B/s", "higher", OFF_B_S, effects),
+        noise=noise,
+        pair_noise=3 * noise,
+        transport=transport,
+        origin="origin-0",
+        factors=factors,
+        baselines=baselines,
+    )
+
+
+def swept(case: Case, *, pairs: int = 10, seed: int = 1) -> list[Sample]:
+    """The samples of a sweep, with the rates that its writers reached."""
+    rng = np.random.default_rng(1000 + seed)
+    found = []
+    for sample in samples(case, pairs=pairs, seed=seed):
+        alone = SHARES.get(str(sample.factors.get("rate")), 0.0) * ALONE_B_S
+        writers = []
+        for each in sample.writers:
+            rate = REACHED * alone * float(rng.uniform(0.98, 1.02))
+            bytes_b = rate * sample.elapsed_s
+            writers.append(
+                replace(
+                    each,
+                    rate_alone_b_s=alone,
+                    rate_b_s=rate,
+                    rate_min_b_s=rate * 0.97,
+                    bytes_b=bytes_b,
+                )
+            )
+        found.append(replace(sample, writers=writers))
+    return found

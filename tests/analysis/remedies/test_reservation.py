@@ -1,0 +1,115 @@
+"""Price, gain and net of remedies from runs whose ratios follow by hand."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from analysis.remedies.effect import RemedyEffect, net
+from analysis.remedies.reservation import remedy_effects
+from analysis.remedies.unpaired import between_jobs
+from analysis.report.data import load_run
+from analysis.sample import Better, Sample
+from tests.analysis.remedies.sweeps import sweep, swept
+from tests.analysis.synthetic import Case, remedies, samples, write_run
+
+#: Time / time of `off`: a reserved core costs 10 %, and takes the loss from 2 to 1.21 times; each
+#: with a tool as well, which is none.
+TIMES = {
+    "on": 2.0,
+    "aa": 1.0,
+    "off@reserved_cores=1": 1.1,
+    "on@reserved_cores=1": 1.21,
+    "aa@reserved_cores=1": 1.1,
+    "off@tool=p": 1.05,
+    "on@tool=p": 2.1,
+    "off@reserved_cores=1,tool=p": 1.155,
+    "on@reserved_cores=1,tool=p": 1.32,
+}
+
+
+def cores(better: Better = "lower") -> Case:
+    """`tests.analysis.synthetic.remedies`, its factor `cores` by its name in campaigns."""
+    case = remedies(better, {k.replace("reserved_cores", "cores"): v for k, v in TIMES.items()})
+
+    def named(text: str) -> str:
+        return text.replace("cores", "reserved_cores")
+
+    return replace(
+        case,
+        effects=dict(TIMES),
+        factors={
+            named(name): {named(factor): level for factor, level in levels.items()}
+            for name, levels in case.factors.items()
+        },
+        baselines={named(name): named(of) for name, of in case.baselines.items()},
+    )
+
+
+def found_of(folder: Path, found: list[Sample]) -> list[RemedyEffect]:
+    return remedy_effects(load_run(write_run(folder / "run", found)))
+
+
+@pytest.mark.parametrize("better", ["lower", "higher"])
+def test_price_gain_and_net_by_hand(tmp_path: Path, better: Better) -> None:
+    (core,) = found_of(tmp_path, samples(cores(better), pairs=6))
+    assert (core.remedy, core.reference, core.traffic, core.at) == (
+        "reserved_cores=1",
+        0,
+        "on",
+        {},
+    )
+    assert core.price
+    assert core.price.value == pytest.approx(1.1)
+    assert core.gain
+    assert core.gain.value == pytest.approx(2.0 / 1.21)
+    assert core.paired
+    assert core.emulated == ["writers went through shared memory on one host: emulation, not RDMA"
+                             " hardware"]  # fmt: skip
+    # Speeds 1 and 1/2 without, 1/1.1 and 1/1.21 with it, half of the time each.
+    half = net(core, 0.5)
+    assert half
+    assert half.ratio.value == pytest.approx((1 / 1.1 + 1 / 1.21) / (1 + 1 / 2))
+
+
+def test_throttled_rates_have_no_price_and_delay_the_writes(tmp_path: Path) -> None:
+    case = replace(sweep(noise=0.0), pair_noise=0.0)
+    found = {each.remedy: each for each in found_of(tmp_path, swept(case, pairs=6)) if not each.at}
+    half = found["rate=50%"]
+    assert (half.price, half.traffic, half.reference) == (None, "on", "full")
+    assert half.gain
+    # (14 - 0.3 x 3.6) / (14 - 0.3 x 7.2)
+    assert half.gain.value == pytest.approx(12.92 / 11.84)
+    assert half.written
+    assert half.written.value == pytest.approx(0.5, rel=0.03)
+    assert half.emulated == []
+
+
+def test_levels_in_jobs_of_their_own_are_unpaired(tmp_path: Path) -> None:
+    """Allocation by allocation; a level that Slurm sets aside costs 10 % and takes 2 to 1.21."""
+    base = Case("stream@core_spec=0", "s", "lower", 10.0, {"on": 2.0, "aa": 1.0}, 0.001, 0.0, 0.0)
+    with_ = replace(base, name="stream@core_spec=1", base=11.0, effects={"on": 1.1, "aa": 1.0})
+    made = [*samples(base, blocks=3, pairs=6), *samples(with_, blocks=3, pairs=6, seed=2)]
+    run = load_run(write_run(tmp_path / "run", made))
+    assert remedy_effects(run) == []
+    (found,) = between_jobs(run)
+    order = {row.case: place for place, row in enumerate(reversed(run.results))}
+    assert set(order) == {"stream@core_spec=0", "stream@core_spec=1"}
+    first, second = (found.reference, found.level)
+    assert {first, second} == {"0", "1"}
+    ahead = first == "0"
+    assert not found.paired
+    assert found.pairs == 3
+    assert found.price
+    assert found.price.value == pytest.approx(1.1 if ahead else 1 / 1.1, rel=0.005)
+    assert found.gain
+    assert found.gain.value == pytest.approx((2 / 1.21) ** (1 if ahead else -1), rel=0.005)
+
+
+def test_one_allocation_a_side_gives_no_interval(tmp_path: Path) -> None:
+    base = Case("stream@core_spec=0", "s", "lower", 10.0, {"on": 2.0, "aa": 1.0})
+    made = [*samples(base, pairs=6), *samples(replace(base, name="stream@core_spec=1"), pairs=6)]
+    (found,) = between_jobs(load_run(write_run(tmp_path / "run", made)))
+    assert (found.price, found.gain, net(found, 1.0)) == (None, None, None)

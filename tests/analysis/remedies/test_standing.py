@@ -1,0 +1,121 @@
+"""Which remedy is named on six made machines, and how often a wrong one is."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from analysis.remedies.effect import Speeds, break_even, net
+from analysis.remedies.standing import RemedyAdvice, Standing, after_holm, best, stand
+from tests.analysis.remedies.machines import CORE, MACHINES, PLACE, MadeMachine, Remedy, effects
+
+SEEDS = 200
+
+
+def advice(made: MadeMachine, pairs: int = 12, seed: int = 1) -> list[RemedyAdvice]:
+    found = effects(made, pairs, seed)
+    return after_holm([stand("run", each, made.share, 0.02, False) for each in found])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("made", MACHINES, ids=lambda made: made.name)
+def test_a_wrong_remedy_is_named_in_at_most_one_seed_of_twenty(made: MadeMachine) -> None:
+    wrong = found = 0
+    for seed in range(SEEDS):
+        rows = advice(made, 12, seed)
+        named = {row.effect.factor for row in rows if row.recommended}
+        leading = [each for each in best(rows, made.share) if each.decided]
+        wrong += bool(named - set(made.worth)) or any(
+            each.remedies[0].effect.factor != made.worth[0] for each in leading
+        )
+        found += bool(leading)
+    assert wrong <= 0.05 * SEEDS
+    if made.clear:
+        assert found >= 0.9 * SEEDS
+
+
+@pytest.mark.parametrize("made", MACHINES, ids=lambda made: made.name)
+def test_the_truth_without_noise(made: MadeMachine) -> None:
+    """Net speeds by hand: the means over time with and without the remedy."""
+    quiet = replace(made, noise=1e-6)
+    for row, truth in zip(advice(quiet), made.remedies, strict=True):
+        share, slow = made.share, made.slowdown
+        speed = (1 - share) + share / slow
+        speed_with = (1 - share) / truth.price + share * truth.gain / slow
+        assert row.net
+        assert row.net.value == pytest.approx(speed_with / speed, rel=1e-4)
+        if truth.written < 1:
+            assert row.standing is Standing.SLOWER_WRITES
+        elif abs(speed_with / speed - 1) > 1e-3:
+            assert row.standing is (Standing.BETTER if speed_with > speed else Standing.WORSE)
+        assert row.recommended == (row.standing is Standing.BETTER)
+
+
+def test_at_the_ends_the_net_is_price_and_gain() -> None:
+    (core, _) = effects(replace(MACHINES[0], noise=1e-9), 8, 1)
+    seldom, always = net(core, 0.0), net(core, 1.0)
+    assert seldom
+    assert seldom.ratio.value == pytest.approx(1 / 1.1)
+    assert always
+    assert always.ratio.value == pytest.approx(1.8)
+
+
+def test_break_even_by_hand() -> None:
+    """(1 - s) (1 - 1/1.1) = s (1.8 / 2 - 1 / 2), so s = (1/11) / (1/11 + 0.4) = 5/27."""
+    (core, _) = effects(replace(MACHINES[0], noise=1e-9), 8, 1)
+    found = break_even(core)
+    assert found.low is not None
+    assert found.high is not None
+    assert found.low <= 5 / 27 <= found.high
+    assert found.high - found.low <= 0.0021
+
+
+def test_the_better_of_two_good_ones_is_told_only_if_the_pairs_tell() -> None:
+    both = (Remedy(CORE, 1.0, 1.2), Remedy(PLACE, 1.0, 1.2))
+    made = MadeMachine("both", 1.5, 0.02, 1.0, both, (CORE, PLACE))
+    (found,) = best(advice(made), 1.0)
+    assert {row.effect.factor for row in found.remedies} == {CORE, PLACE}
+    assert not found.decided
+    (found,) = best(advice(MACHINES[2]), 1.0)
+    assert [row.effect.factor for row in found.remedies] == [PLACE, CORE]
+    assert found.decided
+
+
+def test_holm_leaves_more_remedies_undecided() -> None:
+    """Six pairs have no p below 2/64, so that two remedies together can never pass 0.05."""
+    made = replace(MACHINES[0], remedies=MACHINES[0].remedies[:1])
+    assert advice(made, pairs=6)[0].recommended
+    rows = advice(MACHINES[0], pairs=6)
+    assert [row.standing for row in rows] == [Standing.OPEN, Standing.OPEN]
+    assert rows[0].net
+    assert rows[0].net.low > 1
+    assert rows[0].p_adjusted == pytest.approx(2 * 2 / 64)
+
+
+def test_nothing_is_recommended_from_emulation_an_unstable_baseline_or_few_pairs() -> None:
+    (core, _) = effects(MACHINES[0], 12, 1)
+    emulated = replace(core, emulated=["over soft-RoCE"])
+    (row,) = after_holm([stand("run", emulated, 1.0, 0.02, False)])
+    assert (row.standing, row.recommended) == (Standing.BETTER, False)
+    (row,) = after_holm([stand("run", core, 1.0, 0.02, True)])
+    assert (row.standing, row.recommended) == (Standing.UNSTABLE, False)
+    (few, _) = effects(MACHINES[0], 5, 1)
+    (row,) = after_holm([stand("run", few, 1.0, 0.02, False)])
+    assert (row.standing, row.net, row.p_adjusted) == (Standing.FEW, None, None)
+
+
+def test_jobs_of_their_own_are_compared_by_allocation() -> None:
+    """Four allocations a side: the ratio of their geometric means, with Student's interval."""
+    (core, _) = effects(MACHINES[0], 4, 1)
+    one = np.array([[1.0, 0.5], [1.0, 0.51], [1.0, 0.49], [1.0, 0.5]])
+    other = np.array([[0.9, 0.8], [0.9, 0.81], [0.9, 0.79]])
+    apart = replace(core, paired=False, speeds=Speeds(one, other, []))
+    found = net(apart, 1.0)
+    assert found
+    gain = np.exp(np.log(other[:, 1]).mean() - np.log(one[:, 1]).mean())
+    assert found.ratio.value == pytest.approx(gain)
+    assert found.ratio.low > 1
+    assert break_even(apart).value is None
+    assert net(replace(apart, speeds=Speeds(one[:1], other, [])), 1.0) is None

@@ -1,0 +1,109 @@
+"""Centres and crossings against computations of their own: Walsh means, Fieller, scipy."""
+
+from __future__ import annotations
+
+import math
+from itertools import combinations_with_replacement
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from analysis.statistics.location import Crossing, crossing, location, p_value
+
+#: Ten values without ties, of both signs.
+VALUES = np.array([1.3, -0.4, 2.2, 0.9, 3.1, 1.7, -1.1, 2.6, 0.2, 1.9])
+
+
+def rejected_by_ranks(values: np.ndarray) -> bool:
+    """Whether ten signed values are not centred on zero, counted by hand.
+
+    Sum of the ranks of the absolute values less a half, with the values' signs. Its variance is
+    the sum of (k - 1/2)^2 for k from 1 to 10, 332.5; half a step is the continuity.
+    """
+    order = sorted(values, key=abs)
+    total = sum(math.copysign(place + 0.5, value) for place, value in enumerate(order))
+    return abs(total) - 0.5 > 1.959964 * math.sqrt(332.5)
+
+
+def test_the_interval_is_the_wider_of_ranks_and_t() -> None:
+    found = location(VALUES)
+    assert found
+    means = [(a + b) / 2 for a, b in combinations_with_replacement(VALUES, 2)]
+    assert found.value == pytest.approx(np.median(means), abs=1e-6)
+    t_low, t_high = stats.t.interval(0.95, 9, VALUES.mean(), stats.sem(VALUES))
+    for end, t_end, outward in ((found.low, t_low, -1), (found.high, t_high, 1)):
+        assert (end - t_end) * outward > -1e-6
+        outside, inside = end + outward * 1e-4, end - outward * 1e-4
+        assert rejected_by_ranks(VALUES - outside)
+        assert end == pytest.approx(t_end, abs=1e-6) or not rejected_by_ranks(VALUES - inside)
+    # The scale of the values has no part in it.
+    tiny = location(VALUES * 1e-11)
+    assert tiny
+    assert tiny.low == pytest.approx(found.low * 1e-11)
+    assert location(VALUES[:5]) is None
+
+
+def test_p_is_the_larger_of_ranks_and_t() -> None:
+    ranks = stats.wilcoxon(VALUES).pvalue
+    student = stats.ttest_1samp(VALUES, 0).pvalue
+    assert p_value(VALUES) == pytest.approx(max(ranks, student))
+    assert p_value(np.zeros(8)) == 1
+    # All of six on one side: 2 of 64 signs; the values scatter so little that t says less.
+    assert p_value(np.array([1.0, 1.01, 1.02, 0.99, 0.98, 1.005])) == pytest.approx(2 / 64)
+
+
+def fieller(x: np.ndarray, y: np.ndarray) -> tuple[float, float]:
+    """Interval of mean(y) / mean(x) for pairs, by Fieller's quadratic."""
+    n = len(x)
+    cov = np.cov(x, y) / n
+    t2 = stats.t.ppf(0.975, n - 1) ** 2
+    a = x.mean() ** 2 - t2 * cov[0, 0]
+    b = -2 * (x.mean() * y.mean() - t2 * cov[0, 1])
+    c = y.mean() ** 2 - t2 * cov[1, 1]
+    assert a > 0
+    root = math.sqrt(b * b - 4 * a * c)
+    return (-b - root) / (2 * a), (-b + root) / (2 * a)
+
+
+def test_a_crossing_is_as_wide_as_fieller_and_ranks() -> None:
+    rng = np.random.default_rng(3)
+    slope, price = rng.normal(0.3, 0.03, 12), rng.normal(0.9, 0.1, 12)
+    found = crossing(lambda x: x * slope - price, 0.0, 8.0)
+    low, high = fieller(slope, price)
+    points = np.linspace(0, 8, 1001)
+    kept = [x for x in points if stats.wilcoxon(x * slope - price, method="exact").pvalue > 0.05]
+    step = 8 / 1000
+    assert found.low is not None
+    assert found.high is not None
+    assert found.value is not None
+    assert found.low == pytest.approx(min(low, kept[0]), abs=2 * step)
+    assert found.high == pytest.approx(max(high, kept[-1]), abs=2 * step)
+    assert found.value == pytest.approx(3.0, abs=0.2)
+
+
+@pytest.mark.parametrize(
+    ("price", "open_side"),
+    [(4.0, "high"), (-1.0, "low")],
+)
+def test_a_crossing_outside_the_range_is_open_on_that_side(price: float, open_side: str) -> None:
+    slope = np.random.default_rng(1).normal(0.3, 0.01, 10)
+    found = crossing(lambda x: x * slope - price, 0.0, 8.0)
+    assert getattr(found, open_side) is None
+    assert (found.low, found.high) == ((8.0, None) if open_side == "high" else (None, 0.0))
+
+
+def test_a_crossing_that_noise_hides_is_not_decided() -> None:
+    rng = np.random.default_rng(1)
+    slope, price = rng.normal(0.0, 1, 10), rng.normal(0.0, 1, 10)
+    assert crossing(lambda x: x * slope - price, 0.0, 8.0) == Crossing(None, None, None)
+    # From above zero to below is no crossing of this kind.
+    falling = np.random.default_rng(1).normal(-0.3, 0.01, 10)
+    assert crossing(lambda x: x * falling + 1, 0.0, 8.0) == Crossing(None, None, None)
+    with pytest.raises(ValueError, match="both ends"):
+        Crossing(1.0, 0.5, None)
+
+
+def test_values_without_scatter_cross_between_two_points() -> None:
+    found = crossing(lambda x: x * np.ones(8) - 0.50025, 0.0, 1.0)
+    assert (found.low, found.high) == (pytest.approx(0.5), pytest.approx(0.501))
