@@ -1,0 +1,83 @@
+"""The faults: what is done to whom, where, and what must hold afterwards."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+Place = Literal["localhost", "veth", "rxe"]
+HOST: tuple[Place, ...] = ("localhost",)
+SLURM: tuple[Place, ...] = ("veth", "rxe")
+VETH: tuple[Place, ...] = ("veth",)
+RXE: tuple[Place, ...] = ("rxe",)
+HOST_AND_VETH: tuple[Place, ...] = ("localhost", "veth")
+ALL: tuple[Place, ...] = ("localhost", "veth", "rxe")
+
+#: How long a victim is stopped, and a link or a file system is away, seconds.
+AWAY_S = 10.0
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One kind of fault."""
+
+    name: str
+    #: Function of `actions.ACTIONS`, and the role that it is done to; empty if to no process.
+    action: str
+    victim: str
+    places: tuple[Place, ...]
+    #: Exit statuses of the disturbed nimc (docs/reliability.md). Negative: ended by that signal.
+    exits: frozenset[int]
+    #: The disturbed nimc ends this long after the fault, and what its campaign takes, at most.
+    bound_s: float = 60.0
+    #: Whether nimc itself ends without a word.
+    mute: bool = False
+    #: Whether an `on` run during which it happens cannot count, since a writer does not write.
+    silences: bool = False
+    #: Size of the file system that holds the results, bytes; 0 if none of their own is needed.
+    disk_b: int = 0
+
+
+_GOES_ON = frozenset({0})
+_MAY_FAIL = frozenset({0, 3})
+#: Roles of processes in the order in which they start each other, and where each can be hit.
+_ROLES: dict[str, tuple[Place, ...]] = {
+    "reframe": ALL,
+    "conductor": HOST_AND_VETH,
+    "agent": HOST_AND_VETH,
+    "writer_origin": HOST_AND_VETH,
+    "writer_target": HOST_AND_VETH,
+    "application": HOST_AND_VETH,
+    "srun": VETH,
+}
+_NIMC = [
+    Fault("kill nimc", "kill", "nimc", ALL, frozenset({-9}), mute=True),
+    Fault("terminate nimc", "terminate", "nimc", ALL, frozenset({143, -15})),
+    Fault("interrupt nimc", "interrupt", "nimc", ALL, frozenset({130})),
+    Fault("hang up nimc", "hang_up", "nimc", ALL, frozenset({129, -1})),
+    Fault("stop nimc", "stop", "nimc", ALL, _GOES_ON),
+]
+_PARTS = [
+    Fault(
+        f"{action} {role}",
+        action,
+        role,
+        places,
+        _MAY_FAIL,
+        silences=role == "writer_origin",
+    )
+    for role, places in _ROLES.items()
+    for action in ("kill", "terminate", "stop")
+]
+_STORAGE = [
+    Fault("disk full", "fill_disk", "", HOST, frozenset({0, 3}), disk_b=64 * 2**20),
+    Fault("read-only folder", "read_only", "", HOST, frozenset({0, 3})),
+]
+_OTHER = [Fault("two at once", "second_nimc", "nimc", HOST_AND_VETH, _GOES_ON)]
+
+FAULTS: dict[str, Fault] = {each.name: each for each in [*_NIMC, *_PARTS, *_STORAGE, *_OTHER]}
+
+
+def at(place: Place) -> list[Fault]:
+    """The faults of one place."""
+    return [each for each in FAULTS.values() if place in each.places]
