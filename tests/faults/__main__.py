@@ -79,9 +79,8 @@ def _one(place: Place, begun: trial.Begun, fault: Fault, rng: random.Random, ind
 
 def _report(place: str, seed: int, counted: dict[str, Counter[str]]) -> int:
     """Print the table; 1 if a trial failed."""
-    print(
-        f"\n| fault ({place}, seed {seed}) | tried | held | failed | no victim |\n|---|---|---|---|---|"
-    )
+    print(f"\n| fault ({place}, seed {seed}) | tried | held | failed | no victim |")
+    print("|---|---|---|---|---|")
     total: Counter[str] = Counter()
     for name, found in [*sorted(counted.items()), ("all", total)]:
         tried = found["held"] + found["failed"]

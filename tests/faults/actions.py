@@ -1,5 +1,7 @@
 """What is done to a campaign. Each action returns once it is over and undone."""
 
+# ruff: noqa: ARG001  # all actions are called alike
+
 from __future__ import annotations
 
 import os

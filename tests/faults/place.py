@@ -22,7 +22,7 @@ TEXT = f"""\
 name: tiny
 title: STREAM, as short as can be
 workloads:
-  - {{check: stream, set: {{iterations: 200, array_most: 32MiB, warmups: 0}}, expect: 1s}}
+  - {{check: stream, set: {{iterations: 30, array_most: 32MiB, warmups: 0}}, expect: 1s}}
 arms: [off, on]
 pairs: {{floor: {PAIRS}}}
 verify: {{min_share: {MIN_SHARE}, {VERIFY}}}

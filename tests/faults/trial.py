@@ -16,7 +16,7 @@ from tests.faults.actions import ACTIONS
 from tests.faults.checks import PAIRS, Ended, Observed
 from tests.faults.place import Place, wait_until
 from tests.faults.roles import Process, having
-from tests.faults.table import AWAY_S, Fault
+from tests.faults.table import Fault
 
 #: Complete pairs of the campaigns that most trials continue: one is missing.
 _THERE = PAIRS - 1
