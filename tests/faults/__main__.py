@@ -16,10 +16,11 @@ from typing import get_args
 
 from tests.faults import table, trial
 from tests.faults.checks import violations
+from tests.faults.cluster import Minicluster
 from tests.faults.place import Place
 from tests.faults.table import Fault
 
-PLACES: dict[str, type[Place]] = {"localhost": Place}
+PLACES: dict[str, type[Place]] = {"localhost": Place, "veth": Minicluster}
 #: Not below /tmp, which is empty for the campaigns.
 WORK = Path("/var/tmp")
 

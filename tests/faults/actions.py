@@ -1,45 +1,62 @@
 """What is done to a campaign. Each action returns once it is over and undone."""
 
-# ruff: noqa: ARG001  # all actions are called alike
-
 from __future__ import annotations
 
 import os
+import random
 import signal
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
 
 from tests.faults.checks import Ended
+from tests.faults.cluster import NODES, Minicluster
 from tests.faults.place import Place
 from tests.faults.roles import Process
 from tests.faults.table import AWAY_S
 
-#: Where it happens, and to whom; None if to no process. Returns how a second nimc ended, if any.
-Action = Callable[[Place, Process | None], Ended | None]
+
+@dataclass(frozen=True)
+class Hit:
+    """Where a fault happens, and to whom."""
+
+    place: Place
+    #: None if it is done to no process.
+    victim: Process | None
+    rng: random.Random
+
+    @property
+    def cluster(self) -> Minicluster:
+        """The place, which is a minicluster."""
+        assert isinstance(self.place, Minicluster)
+        return self.place
+
+    def send(self, signum: int) -> None:
+        """Send the victim a signal; it may have ended meanwhile."""
+        assert self.victim
+        with suppress(ProcessLookupError):
+            os.kill(self.victim.pid, signum)
+
+
+#: Returns how a second nimc ended, if there is one.
+Action = Callable[[Hit], Ended | None]
 
 
 def _sending(signum: int) -> Action:
-    def send(place: Place, victim: Process | None) -> None:
-        assert victim
-        with suppress(ProcessLookupError):
-            os.kill(victim.pid, signum)
-
-    return send
+    return lambda hit: hit.send(signum)
 
 
-def stop(place: Place, victim: Process | None) -> None:
+def stop(hit: Hit) -> None:
     """Stop the process, and let it continue after a while."""
-    assert victim
-    with suppress(ProcessLookupError):
-        os.kill(victim.pid, signal.SIGSTOP)
-        time.sleep(AWAY_S)
-        os.kill(victim.pid, signal.SIGCONT)
+    hit.send(signal.SIGSTOP)
+    time.sleep(AWAY_S)
+    hit.send(signal.SIGCONT)
 
 
-def fill_disk(place: Place, victim: Process | None) -> None:
-    """Fill the file system of the results to its last byte."""
-    filler = place.sandbox.results / "filler"
+def fill_disk(hit: Hit) -> None:
+    """Fill the file system of the results to its last byte for a while."""
+    filler = hit.place.sandbox.results / "filler"
     with suppress(OSError), filler.open("wb", buffering=0) as file:
         while file.write(bytes(2**16)):
             pass
@@ -47,18 +64,61 @@ def fill_disk(place: Place, victim: Process | None) -> None:
     filler.unlink()
 
 
-def read_only(place: Place, victim: Process | None) -> None:
-    """Let nobody open a file of the results for writing."""
-    folder = str(place.sandbox.work / "results")
-    place.sandbox.run("mount", "--bind", folder, folder)
-    place.sandbox.run("mount", "-o", "remount,bind,ro", folder)
+def read_only(hit: Hit) -> None:
+    """Let nobody open a file of the results for writing for a while."""
+    folder = str(hit.place.sandbox.work / "results")
+    hit.place.sandbox.run("mount", "--bind", folder, folder)
+    hit.place.sandbox.run("mount", "-o", "remount,bind,ro", folder)
     time.sleep(AWAY_S)
-    place.sandbox.run("umount", "--lazy", folder)
+    hit.place.sandbox.run("umount", "--lazy", folder)
 
 
-def second_nimc(place: Place, victim: Process | None) -> Ended:
+def second_nimc(hit: Hit) -> Ended:
     """Start the same campaign once more."""
-    return place.start("second").end(30.0)
+    return hit.place.start("second").end(60.0)
+
+
+def away(hit: Hit) -> None:
+    """Kill a daemon, and start it again after a while."""
+    assert hit.victim
+    box = hit.cluster.box_of(hit.victim)
+    hit.send(signal.SIGKILL)
+    time.sleep(AWAY_S)
+    hit.cluster.revive(box, hit.victim.words)
+
+
+def node_off(hit: Hit) -> None:
+    """Switch a node off."""
+    hit.cluster.switch_off(hit.rng.choice(NODES))
+
+
+def link_down(hit: Hit) -> None:
+    """Take the link of a node down for a while."""
+    port = hit.cluster.port(hit.rng.choice(NODES))
+    hit.cluster.ip("link", "set", port, "down")
+    time.sleep(AWAY_S)
+    hit.cluster.ip("link", "set", port, "up")
+
+
+def _to_jobs(*command: str, undo: tuple[str, ...] = ()) -> Action:
+    """A command of Slurm on all jobs, and another one after a while."""
+
+    def call(hit: Hit) -> None:
+        jobs = hit.place.jobs()
+        hit.cluster.try_slurm(*command, *jobs)
+        if undo:
+            time.sleep(AWAY_S)
+            hit.cluster.try_slurm(*undo, *jobs)
+
+    return call
+
+
+def drain(hit: Hit) -> None:
+    """Drain the nodes for a while."""
+    nodes = f"nodename={','.join(NODES)}"
+    hit.cluster.try_slurm("scontrol", "update", nodes, "state=drain", "reason=fault")
+    time.sleep(AWAY_S)
+    hit.cluster.try_slurm("scontrol", "update", nodes, "state=resume")
 
 
 ACTIONS: dict[str, Action] = {
@@ -70,4 +130,11 @@ ACTIONS: dict[str, Action] = {
     "fill_disk": fill_disk,
     "read_only": read_only,
     "second_nimc": second_nimc,
+    "away": away,
+    "node_off": node_off,
+    "link_down": link_down,
+    "cancel": _to_jobs("scancel"),
+    "requeue": _to_jobs("scontrol", "requeue"),
+    "suspend": _to_jobs("scontrol", "suspend", undo=("scontrol", "resume")),
+    "drain": drain,
 }

@@ -123,6 +123,10 @@ class Place:
         """All processes of the campaign."""
         return self.sandbox.processes()
 
+    def victims(self) -> list[Process]:
+        """All processes that a fault may be done to."""
+        return self.processes()
+
     def jobs(self) -> list[str]:
         """All of its jobs."""
         return []

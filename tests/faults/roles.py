@@ -8,6 +8,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+#: Of a minicluster; each is a role.
+DAEMONS = ("slurmctld", "slurmdbd", "slurmd", "mariadbd", "munged")
+
 
 @dataclass(frozen=True)
 class Process:
@@ -37,9 +40,11 @@ def role(words: tuple[str, ...]) -> str | None:
         return "writer_origin" if "-t" in words else "writer_target"
     if "-r" in words and any(Path(word).name == "reframe" for word in words[:2]):
         return "reframe"
-    if program in ("stream", "lmp"):
+    if program.startswith("slurmstepd"):
+        return "slurmstepd"
+    if program == "stream":
         return "application"
-    return None
+    return program if program in DAEMONS else None
 
 
 def read(pids: Iterable[int]) -> list[Process]:

@@ -50,6 +50,14 @@ _ROLES: dict[str, tuple[Place, ...]] = {
     "application": HOST_AND_VETH,
     "srun": VETH,
 }
+#: Daemons of Slurm, which are killed and started again after AWAY_S, or stopped.
+_DAEMONS: dict[str, tuple[Place, ...]] = {
+    "slurmctld": SLURM,
+    "slurmdbd": SLURM,
+    "mariadbd": SLURM,
+    "munged": SLURM,
+    "slurmd": VETH,
+}
 _NIMC = [
     Fault("kill nimc", "kill", "nimc", ALL, frozenset({-9}), mute=True),
     Fault("terminate nimc", "terminate", "nimc", ALL, frozenset({143, -15})),
@@ -73,9 +81,24 @@ _STORAGE = [
     Fault("disk full", "fill_disk", "", HOST, frozenset({0, 3}), disk_b=64 * 2**20),
     Fault("read-only folder", "read_only", "", HOST, frozenset({0, 3})),
 ]
-_OTHER = [Fault("two at once", "second_nimc", "nimc", HOST_AND_VETH, _GOES_ON)]
+_CLUSTER = [
+    *(
+        Fault(f"{action} {daemon}", action, daemon, places, _MAY_FAIL, bound_s=180.0)
+        for daemon, places in _DAEMONS.items()
+        for action in ("away", "stop")
+    ),
+    Fault("node off", "node_off", "", VETH, frozenset({3}), bound_s=180.0),
+    Fault("link down", "link_down", "", SLURM, _MAY_FAIL, bound_s=180.0),
+    Fault("cancel", "cancel", "", SLURM, frozenset({0, 3})),
+    Fault("requeue", "requeue", "", SLURM, _MAY_FAIL),
+    Fault("suspend", "suspend", "", SLURM, _MAY_FAIL, bound_s=180.0),
+    Fault("drain", "drain", "", SLURM, _MAY_FAIL, bound_s=180.0),
+]
+_TWO = Fault("two at once", "second_nimc", "nimc", HOST_AND_VETH, _GOES_ON)
 
-FAULTS: dict[str, Fault] = {each.name: each for each in [*_NIMC, *_PARTS, *_STORAGE, *_OTHER]}
+FAULTS: dict[str, Fault] = {
+    each.name: each for each in [*_NIMC, *_PARTS, *_STORAGE, *_CLUSTER, _TWO]
+}
 
 
 def at(place: Place) -> list[Fault]:

@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from tests.faults.actions import ACTIONS
+from tests.faults.actions import ACTIONS, Hit
 from tests.faults.checks import PAIRS, Ended, Observed
-from tests.faults.place import Place, wait_until
+from tests.faults.place import Nimc, Place, wait_until
 from tests.faults.roles import Process, having
 from tests.faults.table import Fault
 
@@ -22,8 +22,11 @@ from tests.faults.table import Fault
 _THERE = PAIRS - 1
 #: One trial in so many starts from nothing.
 _FRESH = 6
-#: After a victim was waited for, the fault comes up to so much later, seconds.
+#: Processes of a block end before the campaign does: their faults happen in this share of it.
+_LAST = 0.8
+#: How long a victim is waited for; the fault then comes up to so much later, seconds.
 _LATER_S = 0.5
+_APPEARS_S = 300.0
 _RESUMPTIONS = 3
 #: How long a resumption may take longer than the campaign: it waits for what a killed one left.
 _WAITS_S = 120.0
@@ -63,7 +66,7 @@ def run(place: Place, begun: Begun, fault: Fault, rng: random.Random, name: str)
     """Make one trial; None if the campaign ended before there was a victim."""
     fresh = rng.randrange(_FRESH) == 0
     usual_s = begun.whole_s if fresh else begun.rest_s
-    moment_s, later_s = rng.uniform(0.0, usual_s), rng.uniform(0.0, _LATER_S)
+    moment_s = rng.uniform(0.0, usual_s if fault.victim in ("", "nimc") else _LAST * usual_s)
     at_once = rng.random() < 0.5
     place.open(name, fault.disk_b)
     try:
@@ -71,12 +74,12 @@ def run(place: Place, begun: Begun, fault: Fault, rng: random.Random, name: str)
             shutil.copytree(begun.results, place.sandbox.results, dirs_exist_ok=True)
         runs_before = _runs(place)
         nimc = place.start("disturbed")
-        victim = _victim(place, nimc.process.pid, fault, moment_s, later_s, lambda: nimc.running)
+        victim = _victim(place, nimc, fault, moment_s, rng)
         if not nimc.running or (fault.victim and victim is None):
             return None
         reported, header_before = _lines(place), _header(place)
         struck_s = time.time()
-        second = ACTIONS[fault.action](place, victim)
+        second = ACTIONS[fault.action](Hit(place, victim, rng))
         over_s = time.time()
         disturbed = nimc.end(fault.bound_s + 2 * usual_s)
         if not (at_once and fault.mute):
@@ -104,23 +107,21 @@ def run(place: Place, begun: Begun, fault: Fault, rng: random.Random, name: str)
 
 
 def _victim(
-    place: Place, nimc: int, fault: Fault, moment_s: float, later_s: float, running: Any
+    place: Place, nimc: Nimc, fault: Fault, moment_s: float, rng: random.Random
 ) -> Process | None:
     """Wait for the moment, and for a process of the role: the one to be hit."""
-    wait_until(lambda: not running(), moment_s)
-    if fault.victim == "nimc":
-        return Process(nimc, ())
-    if not fault.victim:
-        return None
-    found = having(fault.victim, place.processes())
-    if not found:
-        wait_until(
-            lambda: bool(having(fault.victim, place.processes())) or not running(),
-            2 * moment_s + 120,
-        )
-        time.sleep(later_s)
-        found = having(fault.victim, place.processes())
-    return found[0] if found else None
+
+    def found() -> list[Process]:
+        return having(fault.victim, place.victims())
+
+    wait_until(lambda: not nimc.running, moment_s)
+    if fault.victim in ("", "nimc"):
+        return Process(nimc.process.pid, ()) if fault.victim else None
+    if not found():
+        wait_until(lambda: bool(found()) or not nimc.running, _APPEARS_S)
+        time.sleep(rng.uniform(0.0, _LATER_S))
+    candidates = found()
+    return rng.choice(candidates) if candidates else None
 
 
 def _with_left(place: Place, ended: Ended) -> Ended:
