@@ -20,7 +20,9 @@ from tests.faults.roles import DAEMONS, Process, read, role
 #: The target, which runs the conductor, and the origin.
 NODES = ("node1", "node2")
 #: What a container runs when no job does, besides daemons.
-_IDLE = {"sh", "sleep"}
+_IDLE = {"sh", "sleep", "unshare"}
+#: slurmctld's second process.
+_SCRIPTS = "slurmscriptd"
 _REVIVE = 'ulimit -l unlimited 2> /dev/null; "$@" > /dev/null 2>&1 &'
 #: How long nodes may take to be idle again, seconds.
 _IDLE_S = 60.0
@@ -146,4 +148,6 @@ class Minicluster(Place):
 
 
 def _is_idle(process: Process) -> bool:
-    return role(process.words) in DAEMONS or Path(process.words[0]).name in _IDLE
+    if role(process.words) in DAEMONS or _SCRIPTS in process.words:
+        return True
+    return Path(process.words[0]).name in _IDLE
