@@ -23,7 +23,7 @@ _THERE = PAIRS - 1
 #: One trial in so many starts from nothing.
 _FRESH = 6
 #: Processes of a block end before the campaign does: their faults happen in this share of it.
-_LAST = 0.8
+_LAST = 0.6
 #: How long a victim is waited for; the fault then comes up to so much later, seconds.
 _LATER_S = 0.5
 _APPEARS_S = 300.0
