@@ -7,6 +7,7 @@ import argparse
 import os
 import random
 import shutil
+import signal
 import sys
 import tempfile
 import time
@@ -37,6 +38,7 @@ def main() -> int:
     asked = _arguments()
     if os.geteuid() != 0:
         sys.exit("tests.faults: root is required (mount namespaces)")
+    signal.signal(signal.SIGTERM, lambda signum, _: sys.exit(128 + signum))  # leave nothing behind
     folder = Path(tempfile.mkdtemp(prefix="nimc-faults-", dir=WORK))
     faults = table.at(asked.place)
     if asked.only:

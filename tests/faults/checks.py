@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -161,7 +162,9 @@ def documented_exit(seen: Observed) -> Iterator[str]:
 def clear_words(seen: Observed) -> Iterator[str]:
     """Lines of nimc's own, with one on the failure if it failed; no traceback."""
     for each in seen.nimcs:
-        lines = each.err.splitlines()
+        if each.status == -signal.SIGINT:
+            continue  # Python had not started nimc yet, and says so with a traceback of its own
+        lines = [line for line in each.err.splitlines() if line]
         for line in lines:
             if not line.startswith("nimc: ") or len(line) > _LONGEST_LINE:
                 yield f"says {line[:200]!r}"

@@ -85,14 +85,15 @@ class Place:
         """Make the place for a while."""
         yield cls(folder)
 
-    def open(self, name: str, disk_b: int = 0) -> None:
-        """Make a sandbox for the next trial."""
+    @contextmanager
+    def opened(self, name: str, disk_b: int = 0) -> Iterator[None]:
+        """Have a sandbox for a trial; what is left in it is killed."""
         self.sandbox = Sandbox(self.folder / name, disk_b)
-        (self.sandbox.work / "tiny.yaml").write_text(TEXT)
-
-    def close(self) -> None:
-        """Remove it, with all that is left in it."""
-        self.sandbox.close()
+        try:
+            (self.sandbox.work / "tiny.yaml").write_text(TEXT)
+            yield
+        finally:
+            self.sandbox.close()
 
     def environment(self) -> dict[str, str]:
         """The environment of nimc."""

@@ -5,13 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-Place = Literal["localhost", "veth", "rxe"]
+Place = Literal["localhost", "veth"]
 HOST: tuple[Place, ...] = ("localhost",)
-SLURM: tuple[Place, ...] = ("veth", "rxe")
 VETH: tuple[Place, ...] = ("veth",)
-RXE: tuple[Place, ...] = ("rxe",)
-HOST_AND_VETH: tuple[Place, ...] = ("localhost", "veth")
-ALL: tuple[Place, ...] = ("localhost", "veth", "rxe")
+BOTH: tuple[Place, ...] = ("localhost", "veth")
 
 #: How long a victim is stopped, and a link or a file system is away, seconds.
 AWAY_S = 10.0
@@ -42,28 +39,28 @@ _GOES_ON = frozenset({0})
 _MAY_FAIL = frozenset({0, 3})
 #: Roles of processes in the order in which they start each other, and where each can be hit.
 _ROLES: dict[str, tuple[Place, ...]] = {
-    "reframe": ALL,
-    "conductor": HOST_AND_VETH,
-    "agent": HOST_AND_VETH,
-    "writer_origin": HOST_AND_VETH,
-    "writer_target": HOST_AND_VETH,
-    "application": HOST_AND_VETH,
+    "reframe": BOTH,
+    "conductor": BOTH,
+    "agent": BOTH,
+    "writer_origin": BOTH,
+    "writer_target": BOTH,
+    "application": BOTH,
     "srun": VETH,
 }
 #: Daemons of Slurm, which are killed and started again after AWAY_S, or stopped.
 _DAEMONS: dict[str, tuple[Place, ...]] = {
-    "slurmctld": SLURM,
-    "slurmdbd": SLURM,
-    "mariadbd": SLURM,
-    "munged": SLURM,
+    "slurmctld": VETH,
+    "slurmdbd": VETH,
+    "mariadbd": VETH,
+    "munged": VETH,
     "slurmd": VETH,
 }
 _NIMC = [
-    Fault("kill nimc", "kill", "nimc", ALL, frozenset({-9}), mute=True),
-    Fault("terminate nimc", "terminate", "nimc", ALL, frozenset({143, -15})),
-    Fault("interrupt nimc", "interrupt", "nimc", ALL, frozenset({130})),
-    Fault("hang up nimc", "hang_up", "nimc", ALL, frozenset({129, -1})),
-    Fault("stop nimc", "stop", "nimc", ALL, _GOES_ON),
+    Fault("kill nimc", "kill", "nimc", BOTH, frozenset({-9}), mute=True),
+    Fault("terminate nimc", "terminate", "nimc", BOTH, frozenset({143, -15})),
+    Fault("interrupt nimc", "interrupt", "nimc", BOTH, frozenset({130, -2})),
+    Fault("hang up nimc", "hang_up", "nimc", BOTH, frozenset({129, -1})),
+    Fault("stop nimc", "stop", "nimc", BOTH, _GOES_ON),
 ]
 _PARTS = [
     Fault(
@@ -88,13 +85,13 @@ _CLUSTER = [
         for action in ("away", "stop")
     ),
     Fault("node off", "node_off", "", VETH, frozenset({3}), bound_s=180.0),
-    Fault("link down", "link_down", "", SLURM, _MAY_FAIL, bound_s=180.0),
-    Fault("cancel", "cancel", "", SLURM, frozenset({0, 3})),
-    Fault("requeue", "requeue", "", SLURM, _MAY_FAIL),
-    Fault("suspend", "suspend", "", SLURM, _MAY_FAIL, bound_s=180.0),
-    Fault("drain", "drain", "", SLURM, _MAY_FAIL, bound_s=180.0),
+    Fault("link down", "link_down", "", VETH, _MAY_FAIL, bound_s=180.0),
+    Fault("cancel", "cancel", "", VETH, frozenset({0, 3})),
+    Fault("requeue", "requeue", "", VETH, _MAY_FAIL),
+    Fault("suspend", "suspend", "", VETH, _MAY_FAIL, bound_s=180.0),
+    Fault("drain", "drain", "", VETH, _MAY_FAIL, bound_s=180.0),
 ]
-_TWO = Fault("two at once", "second_nimc", "nimc", HOST_AND_VETH, _GOES_ON)
+_TWO = Fault("two at once", "second_nimc", "nimc", BOTH, _GOES_ON)
 
 FAULTS: dict[str, Fault] = {
     each.name: each for each in [*_NIMC, *_PARTS, *_STORAGE, *_CLUSTER, _TWO]

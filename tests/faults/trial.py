@@ -45,21 +45,20 @@ class Begun:
 
 def begin(place: Place) -> Begun:
     """Make such a campaign, and measure how long one takes that nothing disturbs."""
-    place.open("begun")
-    began_s = time.monotonic()
-    nimc = place.start("begun")
-    assert wait_until(lambda: _lines(place).count(b"\n") >= 2 * _THERE or not nimc.running, 600)
-    there_s = time.monotonic() - began_s
-    nimc.process.terminate()
-    stopped = nimc.end(60.0)
-    assert stopped.status == 143, stopped
-    kept = place.folder / "kept"
-    shutil.copytree(place.sandbox.results, kept, symlinks=True)
-    began_s = time.monotonic()
-    rest = place.start("rest").end(600.0)
-    assert rest.status == 0, rest
-    place.close()
-    return Begun(kept, there_s * PAIRS / _THERE, time.monotonic() - began_s)
+    with place.opened("begun"):
+        began_s = time.monotonic()
+        nimc = place.start("begun")
+        assert wait_until(lambda: _lines(place).count(b"\n") >= 2 * _THERE or not nimc.running, 600)
+        there_s = time.monotonic() - began_s
+        nimc.process.terminate()
+        stopped = nimc.end(60.0)
+        assert stopped.status == 143, stopped
+        kept = place.folder / "kept"
+        shutil.copytree(place.sandbox.results, kept, symlinks=True)
+        began_s = time.monotonic()
+        rest = place.start("rest").end(600.0)
+        assert rest.status == 0, rest
+        return Begun(kept, there_s * PAIRS / _THERE, time.monotonic() - began_s)
 
 
 def run(place: Place, begun: Begun, fault: Fault, rng: random.Random, name: str) -> Observed | None:
@@ -68,8 +67,7 @@ def run(place: Place, begun: Begun, fault: Fault, rng: random.Random, name: str)
     usual_s = begun.whole_s if fresh else begun.rest_s
     moment_s = rng.uniform(0.0, usual_s if fault.victim in ("", "nimc") else _LAST * usual_s)
     at_once = rng.random() < 0.5
-    place.open(name, fault.disk_b)
-    try:
+    with place.opened(name, fault.disk_b):
         if not fresh:
             shutil.copytree(begun.results, place.sandbox.results, dirs_exist_ok=True)
         runs_before = _runs(place)
@@ -102,8 +100,6 @@ def run(place: Place, begun: Begun, fault: Fault, rng: random.Random, name: str)
             files=[*place.files(), *_partial(place)],
             second=second,
         )
-    finally:
-        place.close()
 
 
 def _victim(
