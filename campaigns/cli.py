@@ -126,6 +126,7 @@ def _run() -> int:
         result = cli.main(standalone_mode=False)
         return result if isinstance(result, int) else 0
     except (click.exceptions.Abort, KeyboardInterrupt):
+        click.echo("nimc: stopped by SIGINT", err=True)
         return 130
     except click.ClickException as error:
         error.show()

@@ -9,13 +9,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import signal
 import socket
 import sys
 import time
 from dataclasses import dataclass, field
 from typing import IO
 
-from injection import messages, processes, wire
+from injection import messages, processes, shared_memory, wire
 from injection.evidence import counters
 from injection.evidence.binding import EndRole, Placed
 from injection.injectors import INJECTORS
@@ -316,12 +317,14 @@ async def run() -> None:
 def main() -> None:
     """Entry point: `python -m injection.agent`."""
     processes.become_subreaper()
-    try:
-        asyncio.run(run())
-    except (OSError, wire.WireError) as error:
-        sys.exit(f"agent on {node_name()}: {error}")
-    finally:
-        processes.kill_descendants()
+    signal.signal(signal.SIGTERM, lambda signum, _: sys.exit(128 + signum))  # leave nothing behind
+    with shared_memory.folder():
+        try:
+            asyncio.run(run())
+        except (OSError, wire.WireError) as error:
+            sys.exit(f"agent on {node_name()}: {error}")
+        finally:
+            processes.kill_descendants()
 
 
 if __name__ == "__main__":

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
+from reframe.core.logging import log_files
+
 #: Progress goes to the terminal, which `nimc run` stores with the block's logs; figures go to
-#: `perflogs/`. ReFrame's default would leave a file per session in the temporary folder.
+#: `perflogs/`.
 LOGGING: list[dict[str, Any]] = [
     {
         "handlers": [
@@ -24,3 +28,13 @@ LOGGING: list[dict[str, Any]] = [
         ],
     }
 ]
+
+
+def _remove_default_log() -> None:
+    """Remove the log that ReFrame opens in the temporary folder before it reads a configuration."""
+    with suppress(AttributeError):  # imported by a program that is not ReFrame and has no log
+        for name in log_files():
+            Path(name).unlink(missing_ok=True)
+
+
+_remove_default_log()

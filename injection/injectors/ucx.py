@@ -8,6 +8,7 @@ messages.
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import sysconfig
@@ -17,6 +18,7 @@ from typing import Literal
 from analysis.sample import Direction
 from injection.injectors.base import Fault, Row, RowSource, Total, Writer
 from injection.machine import devices
+from injection.shared_memory import FOLDER_VARIABLE
 
 _WHEEL = Path(sysconfig.get_paths()["purelib"]) / "libucx"
 _MIB = 2**20
@@ -95,6 +97,8 @@ class Ucx:
         transport = self.transport(writer)
         if transport == "shared memory":
             chosen = {"UCX_TLS": _SHARED_MEMORY[self.direction]}
+            if folder := os.environ.get(FOLDER_VARIABLE):
+                chosen["UCX_POSIX_DIR"] = folder
         elif transport == "verbs":
             chosen = {"UCX_TLS": "rc,self", "UCX_NET_DEVICES": f"{writer.device}:1"}
         else:

@@ -23,8 +23,11 @@ rxe) pairs=2 steps=10 iterations=5 ;;
     ;;
 esac
 
-trap '"$nimc" minicluster down --state "$state"; rm -rf "$work"' EXIT
-trap 'exit 130' INT TERM
+# A signal ends ReFrame first, which cancels its jobs, and then the cluster.
+session=
+trap '[ -z "$session" ] || { kill "$session"; wait "$session"; } || true
+"$nimc" minicluster down --state "$state"; rm -rf "$work"' EXIT
+trap 'exit 130' INT TERM HUP
 mkdir -p "$work"
 "$nimc" minicluster up --nodes "$([ "$fabric" = rxe ] && echo 2 || echo 4)" --origins 1 \
     --fabric "$fabric" --state "$state"
@@ -33,7 +36,10 @@ cd "$root"
 PYTHONPATH=$root "$(dirname "$nimc")/reframe" -C configs/minicluster.py --prefix="$work" \
     -c reframe_tests -R -n '^(stream|lammps)_quick$' -r --performance-report \
     -S arms=off,on -S pairs="$pairs" -S min_share="$min_share" -S lammps_quick.steps="$steps" \
-    -S stream_quick.iterations="$iterations"
+    -S stream_quick.iterations="$iterations" &
+session=$!
+wait "$session"
+session=
 # Slurm books a job's start up to five seconds late.
 sleep 6
 sacct -X --format=jobid,partition,nodelist,state,elapsed

@@ -57,8 +57,11 @@ def test_a_file_is_named(
     assert capsys.readouterr().err == "nimc: /a/\\udcff: Permission denied\n"
 
 
-def test_ctrl_c_is_130(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ctrl_c_is_130_and_a_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert ends(KeyboardInterrupt(), monkeypatch) == 130
+    assert capsys.readouterr().err.lstrip() == "nimc: stopped by SIGINT\n"
 
 
 @pytest.mark.parametrize("options", [["writers"], ["--help"], ["plan", "quick", "--machine", "x"]])

@@ -23,24 +23,30 @@ def test_stream_and_lammps_off_and_on(fabric, tmp_path):
     )
     (tmp_path / "nimc").chmod(0o755)
     (tmp_path / "reframe").symlink_to(binaries / "reframe")
-    done = subprocess.run(
-        ["sh", ROOT / "site" / "minicluster" / "try.sh", fabric],
+    # It takes its cluster down if this test ends early, however.
+    trial = subprocess.Popen(
+        ["setpriv", "--pdeathsig", "TERM", "sh", ROOT / "site" / "minicluster" / "try.sh", fabric],
         env={**os.environ, "NIMC": str(tmp_path / "nimc"), "PYTHONPATH": str(ROOT)},
-        capture_output=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
         text=True,
-        timeout=600,
     )
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "Ran 2/2 test case(s) from 2 check(s) (0 failure(s)" in done.stdout
+    try:
+        out, err = trial.communicate(timeout=600)
+    finally:
+        trial.terminate()
+        trial.wait(timeout=120)
+    assert trial.returncode == 0, out + err
+    assert "Ran 2/2 test case(s) from 2 check(s) (0 failure(s)" in out
     for workload in ("stream_quick", "lammps_quick"):
-        shown = re.findall(rf"{workload}.*writers_rate_on.*?([0-9.e+]+) │ pass", done.stdout)
-        assert shown, done.stdout
+        shown = re.findall(rf"{workload}.*writers_rate_on.*?([0-9.e+]+) │ pass", out)
+        assert shown, out
         assert float(shown[0]) > 0
-    booked = re.findall(r"^\d+\+([01])\s+(\w+)\s+(\S+)\s+(\w+)", done.stdout, re.MULTILINE)
+    booked = re.findall(r"^\d+\+([01])\s+(\w+)\s+(\S+)\s+(\w+)", out, re.MULTILINE)
     assert len(booked) == 4
     assert {state for _, _, _, state in booked} == {"COMPLETED"}
     targets = {nodes for part, _, nodes, _ in booked if part == "0"}
     origins = {nodes for part, _, nodes, _ in booked if part == "1"}
     assert targets
     assert not targets & origins
-    assert "minicluster down: removed" in done.stdout
+    assert "minicluster down: removed" in out

@@ -1,0 +1,140 @@
+"""What is done to a campaign. Each action returns once it is over and undone."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+
+from tests.faults.checks import Ended
+from tests.faults.cluster import NODES, Minicluster
+from tests.faults.place import Place
+from tests.faults.roles import Process
+from tests.faults.table import AWAY_S
+
+
+@dataclass(frozen=True)
+class Hit:
+    """Where a fault happens, and to whom."""
+
+    place: Place
+    #: None if it is done to no process.
+    victim: Process | None
+    rng: random.Random
+
+    @property
+    def cluster(self) -> Minicluster:
+        """The place, which is a minicluster."""
+        assert isinstance(self.place, Minicluster)
+        return self.place
+
+    def send(self, signum: int) -> None:
+        """Send the victim a signal; it may have ended meanwhile."""
+        assert self.victim
+        with suppress(ProcessLookupError):
+            os.kill(self.victim.pid, signum)
+
+
+#: Returns how a second nimc ended, if there is one.
+Action = Callable[[Hit], Ended | None]
+
+
+def _sending(signum: int) -> Action:
+    return lambda hit: hit.send(signum)
+
+
+def stop(hit: Hit) -> None:
+    """Stop the process, and let it continue after a while."""
+    hit.send(signal.SIGSTOP)
+    time.sleep(AWAY_S)
+    hit.send(signal.SIGCONT)
+
+
+def fill_disk(hit: Hit) -> None:
+    """Fill the file system of the results to its last byte for a while."""
+    filler = hit.place.sandbox.results / "filler"
+    with suppress(OSError), filler.open("wb", buffering=0) as file:
+        while file.write(bytes(2**16)):
+            pass
+    time.sleep(AWAY_S)
+    filler.unlink()
+
+
+def read_only(hit: Hit) -> None:
+    """Let nobody open a file of the results for writing for a while."""
+    folder = str(hit.place.sandbox.work / "results")
+    hit.place.sandbox.run("mount", "--bind", folder, folder)
+    hit.place.sandbox.run("mount", "-o", "remount,bind,ro", folder)
+    time.sleep(AWAY_S)
+    hit.place.sandbox.run("umount", "--lazy", folder)
+
+
+def second_nimc(hit: Hit) -> Ended:
+    """Start the same campaign once more."""
+    return hit.place.start("second").end(60.0)
+
+
+def away(hit: Hit) -> None:
+    """Kill a daemon, and start it again after a while."""
+    assert hit.victim
+    box = hit.cluster.box_of(hit.victim)
+    hit.send(signal.SIGKILL)
+    time.sleep(AWAY_S)
+    hit.cluster.revive(box, hit.victim.words)
+
+
+def node_off(hit: Hit) -> None:
+    """Switch a node off."""
+    hit.cluster.switch_off(hit.rng.choice(NODES))
+
+
+def link_down(hit: Hit) -> None:
+    """Take the link of a node down for a while."""
+    port = hit.cluster.port(hit.rng.choice(NODES))
+    hit.cluster.ip("link", "set", port, "down")
+    time.sleep(AWAY_S)
+    hit.cluster.ip("link", "set", port, "up")
+
+
+def _to_jobs(*command: str, undo: tuple[str, ...] = ()) -> Action:
+    """A command of Slurm on all jobs, and another one after a while."""
+
+    def call(hit: Hit) -> None:
+        jobs = hit.place.jobs()
+        hit.cluster.try_slurm(*command, *jobs)
+        if undo:
+            time.sleep(AWAY_S)
+            hit.cluster.try_slurm(*undo, *jobs)
+
+    return call
+
+
+def drain(hit: Hit) -> None:
+    """Drain the nodes for a while."""
+    nodes = f"nodename={','.join(NODES)}"
+    hit.cluster.try_slurm("scontrol", "update", nodes, "state=drain", "reason=fault")
+    time.sleep(AWAY_S)
+    hit.cluster.try_slurm("scontrol", "update", nodes, "state=resume")
+
+
+ACTIONS: dict[str, Action] = {
+    "kill": _sending(signal.SIGKILL),
+    "terminate": _sending(signal.SIGTERM),
+    "interrupt": _sending(signal.SIGINT),
+    "hang_up": _sending(signal.SIGHUP),
+    "stop": stop,
+    "fill_disk": fill_disk,
+    "read_only": read_only,
+    "second_nimc": second_nimc,
+    "away": away,
+    "node_off": node_off,
+    "link_down": link_down,
+    "cancel": _to_jobs("scancel"),
+    "requeue": _to_jobs("scontrol", "requeue"),
+    "suspend": _to_jobs("scontrol", "suspend", undo=("scontrol", "resume")),
+    "drain": drain,
+}

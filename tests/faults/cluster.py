@@ -1,0 +1,153 @@
+"""Trials on a minicluster, which stays up for many of them."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from analysis.errors import MachineError
+from campaigns.minicluster import cluster, daemons, namespaces
+from campaigns.minicluster.containers import container, enter
+from campaigns.minicluster.spec import Fabric
+from tests.campaigns.minicluster.real import ENV, Cluster
+from tests.faults.place import Place
+from tests.faults.roles import DAEMONS, Process, read, role
+
+#: The target, which runs the conductor, and the origin.
+NODES = ("node1", "node2")
+#: What a container runs when no job does, besides daemons.
+_IDLE = {"sh", "sleep", "unshare"}
+#: slurmctld's second process.
+_SCRIPTS = "slurmscriptd"
+_REVIVE = 'ulimit -l unlimited 2> /dev/null; "$@" > /dev/null 2>&1 &'
+#: How long nodes may take to be idle again, seconds.
+_IDLE_S = 60.0
+
+
+class Minicluster(Place):
+    """One target and one origin on the veth fabric."""
+
+    machine = "minicluster"
+    fabric: Fabric = "veth"
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self.cluster = Cluster(folder / "s")
+        self.layout = self.cluster.layout
+
+    @classmethod
+    @contextmanager
+    def made(cls, folder: Path) -> Iterator[Place]:
+        """Have the cluster up for a while."""
+        place = cls(folder)
+        place.up()
+        try:
+            yield place
+        finally:
+            place.cluster.nimc("down")
+
+    def up(self) -> None:
+        """Start the cluster; a damaged one is replaced."""
+        options = ["--nodes", "2", "--origins", "1", "--fabric", self.fabric]
+        self.cluster.nimc("up", *options, timeout_s=400)
+
+    def environment(self) -> dict[str, str]:
+        """Jobs get a folder for temporary files that is this trial's."""
+        temporary = self.sandbox.work / "tmp"
+        temporary.mkdir(exist_ok=True)
+        return {
+            **super().environment(),
+            "PATH": ENV["PATH"],
+            "NIMC_MINICLUSTER": str(self.cluster.state),
+            "SLURM_CONF": str(self.layout.slurm_conf),
+            "TMPDIR": str(temporary),
+        }
+
+    def boxes(self) -> list[str]:
+        """Containers."""
+        return [daemons.CONTROL, *NODES]
+
+    def inside(self, box: str) -> list[Process]:
+        """All processes in a container."""
+        with suppress(FileNotFoundError):
+            return read(namespaces.processes([self.layout.netns(box)]))
+        return []
+
+    def processes(self) -> list[Process]:
+        """Those of the campaign, on this host and on the nodes."""
+        found = [each for box in self.boxes() for each in self.inside(box)]
+        return [*super().processes(), *(each for each in found if not _is_idle(each))]
+
+    def victims(self) -> list[Process]:
+        """Those of the campaign and the daemons."""
+        return [*super().processes(), *(each for box in self.boxes() for each in self.inside(box))]
+
+    def jobs(self) -> list[str]:
+        """What squeue lists; nothing while slurmctld is away."""
+        with suppress(AssertionError, subprocess.TimeoutExpired):
+            return self.cluster.slurm("squeue", "--noheader", "--format=%A").split()
+        return []
+
+    def files(self) -> list[str]:
+        """Those of the trial on this host, and in the nodes' shared memory."""
+        found = [*super().files(), *os.listdir(self.sandbox.work / "tmp")]
+        for node in NODES:
+            listed = enter(self.layout, node, ["ls", "/dev/shm"]).split()
+            found += [f"{node}:/dev/shm/{each}" for each in listed]
+        return found
+
+    def revive(self, box: str, words: tuple[str, ...]) -> None:
+        """Start a daemon again that was killed in a container."""
+        environment = {
+            "MYSQL_UNIX_PORT": daemons.DATABASE_SOCKET,
+            **daemons.client_env(self.layout),
+        }
+        enter(self.layout, box, ["sh", "-c", _REVIVE, "sh", *words], environment)
+
+    def box_of(self, process: Process) -> str:
+        """The container of a process."""
+        return next(box for box in self.boxes() if process in self.inside(box))
+
+    def switch_off(self, node: str) -> None:
+        """Kill a node's process 1, and with it all others."""
+        os.kill(container(self.layout, node), signal.SIGKILL)
+
+    def port(self, node: str) -> str:
+        """The bridge's port of a node."""
+        return f"port{NODES.index(node) + 1}"
+
+    def ip(self, *words: str) -> None:
+        """Change the network of the controller, in which the bridge is."""
+        netns = self.layout.netns(daemons.CONTROL)
+        subprocess.run(["ip", "-n", netns, *words], env=ENV, check=True, capture_output=True)
+
+    def try_slurm(self, *command: str) -> None:
+        """A command of Slurm that may be refused, for instance if there is no job."""
+        with suppress(AssertionError, subprocess.TimeoutExpired):
+            self.cluster.slurm(*command)
+
+    def repair(self) -> None:
+        """Wait until all nodes are idle; a cluster that does not come back is replaced."""
+        if not self._idle():
+            self.cluster.nimc("down")
+            self.up()
+
+    def _idle(self) -> bool:
+        for node in NODES:
+            self.try_slurm("scontrol", "update", f"nodename={node}", "state=resume")
+        with suppress(MachineError):
+            current = cluster.status(self.layout).state
+            assert current
+            daemons.wait_idle(self.layout, current.spec.members(), _IDLE_S, lambda: None)
+            return cluster.status(self.layout).healthy
+        return False
+
+
+def _is_idle(process: Process) -> bool:
+    if role(process.words) in DAEMONS or _SCRIPTS in process.words:
+        return True
+    return Path(process.words[0]).name in _IDLE

@@ -1,0 +1,152 @@
+"""Where trials are made: how a campaign is started there, and what it may leave."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from campaigns.minicluster.layout import CHECKOUT
+from tests.faults.checks import MIN_SHARE, PAIRS, Ended
+from tests.faults.roles import Process
+from tests.faults.sandbox import Sandbox
+from tests.undisturbed import VERIFY
+
+#: As short as a campaign can be. The machine's other work rejects none of its runs.
+TEXT = f"""\
+name: tiny
+title: STREAM, as short as can be
+workloads:
+  - {{check: stream, set: {{iterations: 30, array_most: 32MiB, warmups: 0}}, expect: 1s}}
+arms: [off, on]
+pairs: {{floor: {PAIRS}}}
+verify: {{min_share: {MIN_SHARE}, {VERIFY}}}
+run_timeout: 30s
+"""
+#: How long processes and jobs may take to end after nimc has, seconds.
+_LEFT_S = 20.0
+_LOOK_S = 0.02
+
+
+def wait_until(holds: Callable[[], bool], timeout_s: float) -> bool:
+    """Wait until something holds; False if it does not in time."""
+    until_s = time.monotonic() + timeout_s
+    while not holds():
+        if time.monotonic() > until_s:
+            return False
+        time.sleep(_LOOK_S)
+    return True
+
+
+@dataclass
+class Nimc:
+    """A `nimc run` in progress."""
+
+    process: subprocess.Popen[bytes]
+    err: Path
+
+    @property
+    def running(self) -> bool:
+        """Whether it has not ended."""
+        return self.process.poll() is None
+
+    def end(self, bound_s: float) -> Ended:
+        """Wait for its end; kill it if it does not end in time."""
+        began_s = time.monotonic()
+        status: int | None
+        try:
+            status = self.process.wait(bound_s)
+        except subprocess.TimeoutExpired:
+            status = None
+            self.process.kill()
+            self.process.wait()
+        took_s = time.monotonic() - began_s
+        return Ended(status, self.err.read_text(errors="replace"), took_s, bound_s)
+
+
+class Place:
+    """This host: one sandbox for each trial. Other places are subclasses."""
+
+    machine = "localhost"
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.sandbox: Sandbox
+        (folder / "home").mkdir(exist_ok=True)
+
+    @classmethod
+    @contextmanager
+    def made(cls, folder: Path) -> Iterator[Place]:
+        """Make the place for a while."""
+        yield cls(folder)
+
+    @contextmanager
+    def opened(self, name: str, disk_b: int = 0) -> Iterator[None]:
+        """Have a sandbox for a trial; what is left in it is killed."""
+        self.sandbox = Sandbox(self.folder / name, disk_b)
+        try:
+            (self.sandbox.work / "tiny.yaml").write_text(TEXT)
+            yield
+        finally:
+            self.sandbox.close()
+
+    def environment(self) -> dict[str, str]:
+        """The environment of nimc."""
+        return {
+            **{name: text for name, text in os.environ.items() if name != "TMPDIR"},
+            "PYTHONPATH": str(CHECKOUT),
+            "PYTHONDONTWRITEBYTECODE": "1",
+            "HOME": str(self.folder / "home"),
+        }
+
+    def start(self, name: str) -> Nimc:
+        """Start or resume the campaign."""
+        words = ["run", "tiny.yaml", "--machine", self.machine, "--results", "results"]
+        main = "from campaigns.cli import main; main()"
+        err = self.sandbox.work / f"{name}.err"
+        with err.open("wb") as said:
+            process = subprocess.Popen(
+                self.sandbox.command(sys.executable, "-c", main, *words),
+                env=self.environment(),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=said,
+                start_new_session=True,
+            )
+        return Nimc(process, err)
+
+    def processes(self) -> list[Process]:
+        """All processes of the campaign."""
+        return self.sandbox.processes()
+
+    def victims(self) -> list[Process]:
+        """All processes that a fault may be done to."""
+        return self.processes()
+
+    def jobs(self) -> list[str]:
+        """All of its jobs."""
+        return []
+
+    def left(self) -> list[str]:
+        """Processes and jobs that do not end by themselves."""
+        found: list[str] = []
+
+        def nothing() -> bool:
+            found[:] = [f"process {each.line}" for each in self.processes()]
+            found.extend(f"job {each}" for each in self.jobs())
+            return not found
+
+        wait_until(nothing, _LEFT_S)
+        return found
+
+    def files(self) -> list[str]:
+        """Temporary files that are left."""
+        return self.sandbox.files()
+
+    def repair(self) -> None:
+        """Restart what was killed, so that the next trial finds the place as this one did."""

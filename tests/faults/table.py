@@ -1,0 +1,103 @@
+"""The faults: what is done to whom, where, and what must hold afterwards."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+Place = Literal["localhost", "veth"]
+HOST: tuple[Place, ...] = ("localhost",)
+VETH: tuple[Place, ...] = ("veth",)
+BOTH: tuple[Place, ...] = ("localhost", "veth")
+
+#: How long a victim is stopped, and a link or a file system is away, seconds.
+AWAY_S = 10.0
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One kind of fault."""
+
+    name: str
+    #: Function of `actions.ACTIONS`, and the role that it is done to; empty if to no process.
+    action: str
+    victim: str
+    places: tuple[Place, ...]
+    #: Exit statuses of the disturbed nimc (docs/reliability.md). Negative: ended by that signal.
+    exits: frozenset[int]
+    #: The disturbed nimc ends this long after the fault, and what its campaign takes, at most.
+    bound_s: float = 60.0
+    #: Whether nimc itself ends without a word.
+    mute: bool = False
+    #: Whether an `on` run during which it happens cannot count, since a writer does not write.
+    silences: bool = False
+    #: Size of the file system that holds the results, bytes; 0 if none of their own is needed.
+    disk_b: int = 0
+
+
+_GOES_ON = frozenset({0})
+_MAY_FAIL = frozenset({0, 3})
+#: Roles of processes in the order in which they start each other, and where each can be hit.
+_ROLES: dict[str, tuple[Place, ...]] = {
+    "reframe": BOTH,
+    "conductor": BOTH,
+    "agent": BOTH,
+    "writer_origin": BOTH,
+    "writer_target": BOTH,
+    "application": BOTH,
+    "srun": VETH,
+}
+#: Daemons of Slurm, which are killed and started again after AWAY_S, or stopped.
+_DAEMONS: dict[str, tuple[Place, ...]] = {
+    "slurmctld": VETH,
+    "slurmdbd": VETH,
+    "mariadbd": VETH,
+    "munged": VETH,
+    "slurmd": VETH,
+}
+_NIMC = [
+    Fault("kill nimc", "kill", "nimc", BOTH, frozenset({-9}), mute=True),
+    Fault("terminate nimc", "terminate", "nimc", BOTH, frozenset({143, -15})),
+    Fault("interrupt nimc", "interrupt", "nimc", BOTH, frozenset({130, -2})),
+    Fault("hang up nimc", "hang_up", "nimc", BOTH, frozenset({129, -1})),
+    Fault("stop nimc", "stop", "nimc", BOTH, _GOES_ON),
+]
+_PARTS = [
+    Fault(
+        f"{action} {role}",
+        action,
+        role,
+        places,
+        _MAY_FAIL,
+        silences=role == "writer_origin",
+    )
+    for role, places in _ROLES.items()
+    for action in ("kill", "terminate", "stop")
+]
+_STORAGE = [
+    Fault("disk full", "fill_disk", "", HOST, frozenset({0, 3}), disk_b=64 * 2**20),
+    Fault("read-only folder", "read_only", "", HOST, frozenset({0, 3})),
+]
+_CLUSTER = [
+    *(
+        Fault(f"{action} {daemon}", action, daemon, places, _MAY_FAIL, bound_s=180.0)
+        for daemon, places in _DAEMONS.items()
+        for action in ("away", "stop")
+    ),
+    Fault("node off", "node_off", "", VETH, frozenset({3}), bound_s=180.0),
+    Fault("link down", "link_down", "", VETH, _MAY_FAIL, bound_s=180.0),
+    Fault("cancel", "cancel", "", VETH, frozenset({0, 3})),
+    Fault("requeue", "requeue", "", VETH, _MAY_FAIL),
+    Fault("suspend", "suspend", "", VETH, _MAY_FAIL, bound_s=180.0),
+    Fault("drain", "drain", "", VETH, _MAY_FAIL, bound_s=180.0),
+]
+_TWO = Fault("two at once", "second_nimc", "nimc", BOTH, _GOES_ON)
+
+FAULTS: dict[str, Fault] = {
+    each.name: each for each in [*_NIMC, *_PARTS, *_STORAGE, *_CLUSTER, _TWO]
+}
+
+
+def at(place: Place) -> list[Fault]:
+    """The faults of one place."""
+    return [each for each in FAULTS.values() if place in each.places]

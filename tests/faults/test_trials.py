@@ -1,0 +1,43 @@
+"""A few seeded faults, so that the harness keeps working; `python -m tests.faults` makes more."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from campaigns.minicluster import needs
+from campaigns.minicluster.layout import CHECKOUT
+
+pytestmark = pytest.mark.slow
+
+
+def make(*words: str, timeout_s: float) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("mount namespaces need root")
+    if subprocess.run(["unshare", "--mount", "true"], capture_output=True).returncode != 0:
+        pytest.skip("this host lets nobody make namespaces")
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.faults", *words],
+        cwd=CHECKOUT,
+        env={**os.environ, "PYTHONPATH": str(CHECKOUT)},
+        capture_output=True,
+        text=True,
+        timeout=timeout_s,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "| all | 0 " not in done.stdout
+
+
+def test_three_faults_on_this_host() -> None:
+    chosen = "kill nimc,kill conductor,kill writer_origin"
+    make("--seed", "16", "--count", "3", "--only", chosen, timeout_s=1500)
+
+
+@pytest.mark.minicluster
+def test_a_fault_on_a_minicluster() -> None:
+    if lacking := needs.missing("veth"):
+        pytest.skip(f"missing for --fabric veth: {', '.join(each.thing for each in lacking)}")
+    make("--place", "veth", "--seed", "16", "--count", "1", "--only", "kill agent", timeout_s=900)

@@ -1,0 +1,156 @@
+"""One trial: a campaign, one fault at a random moment, and what is found afterwards."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import random
+import shutil
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from tests.faults.actions import ACTIONS, Hit
+from tests.faults.checks import PAIRS, Ended, Observed
+from tests.faults.place import Nimc, Place, wait_until
+from tests.faults.roles import Process, having
+from tests.faults.table import Fault
+
+#: Complete pairs of the campaigns that most trials continue: one is missing.
+_THERE = PAIRS - 1
+#: One trial in so many starts from nothing.
+_FRESH = 6
+#: Processes of a block end before the campaign does: their faults happen in this share of it.
+_LAST = 0.6
+#: How long a victim is waited for; the fault then comes up to so much later, seconds.
+_LATER_S = 0.5
+_APPEARS_S = 300.0
+_RESUMPTIONS = 3
+#: How long a resumption may take longer than the campaign: it waits for what a killed one left.
+_WAITS_S = 120.0
+
+
+@dataclass(frozen=True)
+class Begun:
+    """A campaign that was interrupted, to be continued by trials."""
+
+    #: Its results.
+    results: Path
+    #: What the whole campaign takes, and what is missing, seconds.
+    whole_s: float
+    rest_s: float
+
+
+def begin(place: Place) -> Begun:
+    """Make such a campaign, and measure how long one takes that nothing disturbs."""
+    with place.opened("begun"):
+        began_s = time.monotonic()
+        nimc = place.start("begun")
+        assert wait_until(lambda: _lines(place).count(b"\n") >= 2 * _THERE or not nimc.running, 600)
+        there_s = time.monotonic() - began_s
+        nimc.process.terminate()
+        stopped = nimc.end(60.0)
+        assert stopped.status == 143, stopped
+        kept = place.folder / "kept"
+        shutil.copytree(place.sandbox.results, kept, symlinks=True)
+        began_s = time.monotonic()
+        rest = place.start("rest").end(600.0)
+        assert rest.status == 0, rest
+        return Begun(kept, there_s * PAIRS / _THERE, time.monotonic() - began_s)
+
+
+def run(place: Place, begun: Begun, fault: Fault, rng: random.Random, name: str) -> Observed | None:
+    """Make one trial; None if the campaign ended before there was a victim."""
+    fresh = rng.randrange(_FRESH) == 0
+    usual_s = begun.whole_s if fresh else begun.rest_s
+    moment_s = rng.uniform(0.0, usual_s if fault.victim in ("", "nimc") else _LAST * usual_s)
+    at_once = rng.random() < 0.5
+    with place.opened(name, fault.disk_b):
+        if not fresh:
+            shutil.copytree(begun.results, place.sandbox.results, dirs_exist_ok=True)
+        runs_before = _runs(place)
+        nimc = place.start("disturbed")
+        victim = _victim(place, nimc, fault, moment_s, rng)
+        if not nimc.running or (fault.victim and victim is None):
+            return None
+        reported, header_before = _lines(place), _header(place)
+        struck_s = time.time()
+        second = ACTIONS[fault.action](Hit(place, victim, rng))
+        over_s = time.time()
+        disturbed = nimc.end(fault.bound_s + 2 * usual_s)
+        if not (at_once and fault.mute):
+            disturbed = _with_left(place, disturbed)
+        resumed: list[Ended] = []
+        while [disturbed, *resumed][-1].status != 0 and len(resumed) < _RESUMPTIONS:
+            again = place.start(f"resumed-{len(resumed)}")
+            resumed.append(_with_left(place, again.end(_WAITS_S + 2 * usual_s)))
+        return Observed(
+            fault=fault,
+            struck_s=(struck_s, over_s),
+            disturbed=disturbed,
+            resumed=resumed,
+            runs_before=runs_before,
+            runs=_runs(place),
+            reported=reported,
+            samples=_lines(place),
+            header_before=header_before,
+            header=_header(place),
+            files=[*place.files(), *_partial(place)],
+            second=second,
+        )
+
+
+def _victim(
+    place: Place, nimc: Nimc, fault: Fault, moment_s: float, rng: random.Random
+) -> Process | None:
+    """Wait for the moment, and for a process of the role: the one to be hit."""
+
+    def found() -> list[Process]:
+        return having(fault.victim, place.victims())
+
+    wait_until(lambda: not nimc.running, moment_s)
+    if fault.victim in ("", "nimc"):
+        return Process(nimc.process.pid, ()) if fault.victim else None
+    if not found():
+        wait_until(lambda: bool(found()) or not nimc.running, _APPEARS_S)
+        time.sleep(rng.uniform(0.0, _LATER_S))
+    candidates = found()
+    return rng.choice(candidates) if candidates else None
+
+
+def _with_left(place: Place, ended: Ended) -> Ended:
+    return replace(ended, left=[*place.left(), *_locked(place)])
+
+
+def _locked(place: Place) -> Iterator[str]:
+    for path in place.sandbox.results.glob("*/lock"):
+        with path.open() as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                yield f"lock {path.name}"
+
+
+def _runs(place: Place) -> list[str]:
+    return sorted(path.name for path in place.sandbox.results.iterdir() if path.is_dir())
+
+
+def _lines(place: Place) -> bytes:
+    """The whole lines of the samples."""
+    text = b"".join(path.read_bytes() for path in place.sandbox.results.glob("*/samples/*.jsonl"))
+    return text[: text.rfind(b"\n") + 1]
+
+
+def _header(place: Place) -> dict[str, Any] | None:
+    for path in place.sandbox.results.glob("*/run.json"):
+        header: dict[str, Any] = json.loads(path.read_text())
+        return header
+    return None
+
+
+def _partial(place: Place) -> list[str]:
+    """Files that were to replace others, and did not."""
+    found = place.sandbox.results.rglob("*")
+    return [f"file {path.name}" for path in found if path.suffix in (".new", ".partial")]
