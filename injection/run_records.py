@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from analysis.counter_row import NODE, CounterRow
+from analysis.counter_row import NODE, ORIGIN, PROCESSING, CounterRow
 from analysis.sample import Sample, WriterRecord
 from injection.allocation import Allocation
 from injection.application import RunResult
@@ -67,13 +67,19 @@ def writer_record(
 
 
 def node_rows(
-    nodes: Sequence[str], counters: Mapping[str, Mapping[str, NodeCounter]]
+    nodes: Allocation, counters: Mapping[str, Mapping[str, NodeCounter]]
 ) -> list[dict[str, Any]]:
-    """The counts of nodes as JSON, one row per node and counter; `rank` is the node's index."""
+    """The counts of nodes as JSON, one row per node and counter; `rank` is the node's index.
+
+    Of origins that are not targets, only the processor time that writing may take.
+    """
     return [
-        {"tool": NODE, **asdict(CounterRow(index, name, counter.value, counter.unit))}
-        for index, node in enumerate(nodes)
+        {"tool": tool, **asdict(CounterRow(index, name, counter.value, counter.unit))}
+        for tool, names in ((NODE, nodes.targets), (ORIGIN, nodes.origins))
+        for index, node in enumerate(names)
+        if tool == NODE or node not in nodes.targets
         for name, counter in counters.get(node, {}).items()
+        if tool == NODE or name in PROCESSING
     ]
 
 
@@ -100,7 +106,7 @@ class Recorder:
         """The sample of a run, and the counts of its tool and nodes with the sample's key."""
         plan, rows = self._plan, list(counters)
         if result.outcome == "kept":
-            rows += node_rows(self._nodes.targets, result.node_counters)
+            rows += node_rows(self._nodes, result.node_counters)
         key = f"{plan.case}/{plan.block}/{run.pair}/{run.treatment.name}/{run.attempt}"
         return MeasuredRun(
             self._sample(key, run, result, writers), [{"key": key, **row} for row in rows]

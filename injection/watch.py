@@ -12,6 +12,8 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from analysis.counter_row import WRITERS
+from injection import processes
 from injection.evidence import counters, disturbance, silence
 from injection.evidence.counters import Passed, Reading
 from injection.evidence.silence import Look, Looked
@@ -84,8 +86,10 @@ class Watch:
         roots: Sequence[int],
         exempt: Sequence[int],
         writers: Sequence[Watched],
-        node_reader: NodeReader | None = None,
+        node_reader: NodeReader,
+        ends: Sequence[int] = (),
     ) -> None:
+        """`ends` are the PIDs of all ends of writers on this node."""
         self._node = node
         self._block = os.environ.get(load.BLOCK_VARIABLE, "")
         self._devices = devices
@@ -102,7 +106,8 @@ class Watch:
         self._tasks += [asyncio.create_task(self._look(each)) for each in writers]
         self._loads = [load.read(self._block, roots, exempt)]
         self._node_reader = node_reader
-        self._counters = node_reader.read() if node_reader else {}
+        self._ends = ends
+        self._counters = self._read_counters()
         #: Readings at the beginning; the devices come last, as close to the run as possible.
         self.before = self._read_devices()
 
@@ -115,7 +120,7 @@ class Watch:
         conditions, busiest = disturbance.conditions(
             self._node, self._loads, self._foreign_s, self._frequencies_hz, self.before, after
         )
-        if self._node_reader and conditions.frequency_hz:
+        if conditions.frequency_hz:
             gained["frequency"] = NodeCounter(conditions.frequency_hz, "Hz", "gauge")
         looked = [self._looked(each) for each in self._writers]
         return Observed(*after, conditions, busiest, looked, gained)
@@ -133,8 +138,11 @@ class Watch:
 
     def _read_node(self) -> dict[str, NodeCounter]:
         """What the node's counters have gained."""
-        now = self._node_reader.read() if self._node_reader else {}
-        return node_counters.change(self._counters, now)
+        return node_counters.change(self._counters, self._read_counters())
+
+    def _read_counters(self) -> dict[str, NodeCounter]:
+        used_s = sum(map(processes.cpu_s, self._ends))
+        return {**self._node_reader.read(), WRITERS: NodeCounter(used_s, "s")}
 
     async def _read_load(self) -> None:
         await asyncio.sleep(LOOK_S)
