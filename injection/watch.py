@@ -10,7 +10,7 @@ import asyncio
 import os
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from analysis.counter_row import WRITERS
 from injection import processes
@@ -19,6 +19,8 @@ from injection.evidence.counters import Passed, Reading
 from injection.evidence.silence import Look, Looked
 from injection.injectors.base import PASSES, Injector, Writer
 from injection.machine import load, node_counters
+from injection.machine.free_cpus import busy_cpus, left_free
+from injection.machine.load import HostLoad
 from injection.machine.marks import LookError, Marks
 from injection.machine.node_counters import NodeCounter, NodeReader
 from injection.messages import Observed
@@ -95,6 +97,8 @@ class Watch:
         self._devices = devices
         self._cpus = cpus
         self._roots = roots
+        #: CPUs on which the application may run.
+        self._busy: set[int] = set()
         self._exempt = exempt
         self._frequencies_hz: list[float] = []
         #: Foreign program -> processor time, seconds; and the first and the last reading.
@@ -122,6 +126,7 @@ class Watch:
         )
         if conditions.frequency_hz:
             gained["frequency"] = NodeCounter(conditions.frequency_hz, "Hz", "gauge")
+        conditions = replace(conditions, free_cpus=left_free(self._busy))
         looked = [self._looked(each) for each in self._writers]
         return Observed(*after, conditions, busiest, looked, gained)
 
@@ -161,7 +166,13 @@ class Watch:
         used_s = load.foreign_s(self._loads[-1], now)
         for name, more_s in (used_s or {}).items():
             self._foreign_s[name] = self._foreign_s.get(name, 0.0) + more_s
+        self._add_busy(now)
         self._loads[1:] = [now]
+
+    def _add_busy(self, now: HostLoad) -> None:
+        """The application's processes are the block's that were not there at the beginning."""
+        new = [pid for pid, started in now.own.items() if self._loads[0].own.get(pid) != started]
+        self._busy |= busy_cpus(new, now.at_s - self._loads[0].at_s)
 
     async def _look(self, watched: Watched) -> None:
         if watched.fault:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from analysis.processors import identity
-from injection.machine import cgroup, devices, settings
+from injection.machine import cgroup, devices, interrupts, settings
 from injection.machine.kernel_text import number
 from injection.machine.kernel_text import read as _read
 
@@ -85,6 +85,8 @@ class Host:
     transparent_huge_pages: str | None
     rdma: list[devices.Device]
     interfaces: list[Interface]
+    #: Device -> CPUs -> number of its interrupts (`injection.machine.interrupts`).
+    interrupts: dict[str, dict[str, int]]
 
     def as_dict(self) -> dict[str, Any]:
         """The facts as JSON values."""
@@ -121,6 +123,7 @@ def detect(root: Path = Path("/")) -> Host:
         transparent_huge_pages=settings.transparent_huge_pages(root),
         rdma=devices.detect(root / "sys"),
         interfaces=_interfaces(root / "sys/class/net"),
+        interrupts=interrupts.of_devices(root),
     )
 
 
