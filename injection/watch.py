@@ -97,7 +97,7 @@ class Watch:
         self._devices = devices
         self._cpus = cpus
         self._roots = roots
-        #: CPUs on which the application may run.
+        #: CPUs on which the application may run, by the last reading that found it.
         self._busy: set[int] = set()
         self._exempt = exempt
         self._frequencies_hz: list[float] = []
@@ -172,7 +172,7 @@ class Watch:
     def _add_busy(self, now: HostLoad) -> None:
         """The application's processes are the block's that were not there at the beginning."""
         new = [pid for pid, started in now.own.items() if self._loads[0].own.get(pid) != started]
-        self._busy |= busy_cpus(new, now.at_s - self._loads[0].at_s)
+        self._busy = busy_cpus(new, now.at_s - self._loads[0].at_s) or self._busy
 
     async def _look(self, watched: Watched) -> None:
         if watched.fault:

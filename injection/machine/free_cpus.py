@@ -13,8 +13,9 @@ from pathlib import Path
 from injection.machine import kernel_text
 from injection.machine.host import cpu_list
 
-#: A thread that used less of its time is a launcher or a helper, and takes no core.
-_BUSY = 0.1
+#: A thread that used less of its time is a launcher or a helper, and takes no core. A thread of the
+#: application gets more even of a core that it shares with a dozen others.
+_BUSY = 0.05
 #: Fields of /proc/PID/task/TID/stat after the name: user and system time.
 _TIMES = slice(11, 13)
 _ALLOWED = re.compile(r"^Cpus_allowed_list:\s*(\S+)", re.MULTILINE)

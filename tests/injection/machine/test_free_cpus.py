@@ -30,7 +30,7 @@ def test_the_busy_threads_of_all_processes_count(tmp_path):
             **thread(10, 11, 8.0, "1,2"),
             **thread(20, 20, 9.5, "4"),
             # A launcher, which sleeps and may run anywhere.
-            **thread(30, 30, 0.2, "0-7"),
+            **thread(30, 30, 0.4, "0-7"),
             # Another's.
             **thread(99, 99, 9.0, "7"),
         },
