@@ -14,7 +14,7 @@ their timetable become
 | message_b | size of one write, bytes (the largest) |
 | asked_b_s | sum of the writers' requested rates; null at full rate and without writers |
 | writer_rate_alone_b_s, writer_rate_b_s | sum over the writers, bytes per second |
-| writer_share | lowest rate of the worst writer, as a share of the rate it reaches alone |
+| writer_share | lowest rate of the worst writer, as a share of its rate alone or requested rate |
 | timetable | writers active at a time under a timetable; null without one |
 | counted_alone_b_s, counted_b_s | the same as counted by the target's device; null if not counted |
 | comm_node | NUMA node that the writers' buffers were bound to; null if not bound |
@@ -237,7 +237,9 @@ def _flatten(raw: pl.DataFrame) -> pl.DataFrame:
     some = writers.list.len() > 0
     incomplete = pl.any_horizontal(of(name).is_null() for name in _WRITER)
     share = pl.when(of("message_b") > 0).then(
-        (of("rate_min_b_s") / of("rate_alone_b_s")).fill_nan(0.0)
+        (of("rate_min_b_s") / pl.min_horizontal(of("rate_alone_b_s"), of("asked_b_s"))).fill_nan(
+            0.0
+        )
     )
     plausible = pl.all_horizontal(of(name).is_between(0, MOST) for name in _FIGURES)
     flat = nested.with_columns(

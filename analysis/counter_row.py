@@ -8,8 +8,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-#: The tool of counters of a node, which agents read in every run (no application is wrapped).
-NODE = "node"
+#: The tools of what agents read in every run (no application is wrapped): counters of the target
+#: nodes, and the few of them that are read at origins on other nodes.
+NODE, ORIGIN = "node", "origin"
+AGENTS = (NODE, ORIGIN)
+
+#: Their counters that add up to the processor time of traffic, all that is read at origins:
+#: interrupts, soft interrupts, kernel threads, and the processes of the writers' ends.
+IRQ, SOFTIRQ, THREADS, WRITERS = "irq-time", "softirq-time", "kernel-threads-time", "writers-time"
+PROCESSING = (IRQ, SOFTIRQ, THREADS, WRITERS)
 
 #: State of a count: complete; extrapolated, because events shared a counter; not available on this
 #: processor or kernel; not counted by the tool.
@@ -20,8 +27,8 @@ State = Literal["counted", "multiplexed", "not supported", "not counted"]
 class CounterRow:
     """One count."""
 
-    #: Of a count of a node by a tool, its first rank; of the tool `node`, its index in the sample's
-    #: `nodes`.
+    #: Of a count of a node by a tool, its first rank; of the tools `node` and `origin`, the node's
+    #: index in the sample's `nodes`, or `origin_nodes`.
     rank: int
     #: The tool's name of the event: `cycles`, or `cycles:u` for user mode only.
     event: str

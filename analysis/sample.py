@@ -24,6 +24,9 @@ Better = Literal["lower", "higher"]
 
 Direction = Literal["write", "read"]
 
+#: What a program limits its own rate by: its clock, or the device (a queue pair's static rate).
+Limiter = Literal["software", "hardware"]
+
 #: Level of a factor: a number, a boolean, or a word such as `25%`.
 Level = int | float | bool | str
 
@@ -106,6 +109,9 @@ class WriterRecord:
     overwritten_share: float | None = None
     #: Share of a core that a control used within the window; None for a writer.
     cpu_share: float | None = None
+    #: What held it below its full rate: `agent` (bursts and pauses), or the program's `software` or
+    #: `hardware` limiter; None at full rate, and in samples of older schemas.
+    limited_by: str | None = None
 
 
 @dataclass(frozen=True)
@@ -173,6 +179,9 @@ class NodeConditions:
     #: The same bytes for each rail; empty if the machine's file lists no rails, or one of them has
     #: no counter.
     devices: list[DeviceBytes] = field(default_factory=list)
+    #: CPUs on which no busy thread of the application might run, as the kernel lists them (`0-3,8`;
+    #: empty: none).
+    free_cpus: str | None = None
 
 
 @dataclass(frozen=True)

@@ -250,7 +250,8 @@ class Agent:
         roots = [os.getpid(), *order.roots]
         self._watched = Watch(
             *(node_name(), order.devices, order.cpus, roots, order.exempt, writers),
-            self._node_reader if order.counters else None,
+            self._node_reader,
+            [end.process.pid for end in self._ends],
         )
         self._send(messages.Observed(*self._watched.before, None, "", []))
 

@@ -126,6 +126,7 @@ def assign(
             message_b=writes.message_b,
             rate_b_s=writes.asked_b_s(full[index]),
             full_b_s=full[index],
+            limiter=writes.limiter,
             device=devices[index % len(devices)],
             buffer_node=writes.buffer_node,
             origin_cpus=plan.origin_cpus,

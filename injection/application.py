@@ -36,7 +36,7 @@ class RunResult:
     timetable: TimetableRecord | None = None
     conditions: list[NodeConditions] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
-    #: Target -> name -> what the counters of the node gained.
+    #: Node -> name -> what its counters gained.
     node_counters: dict[str, dict[str, NodeCounter]] = field(default_factory=dict)
 
     def fail(self, outcome: Outcome, reason: str) -> None:

@@ -86,8 +86,6 @@ class BeginWatch:
     #: that are exempt by themselves.
     roots: list[int]
     exempt: list[int]
-    #: Whether to read the node's counters.
-    counters: bool = False
 
 
 @dataclass(frozen=True)

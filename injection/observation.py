@@ -33,7 +33,7 @@ class Observation:
     busiest: dict[str, str]
     #: Index of the writer -> looks at it.
     looked: dict[int, Looked]
-    #: Target -> name -> what its counters gained.
+    #: Node -> name -> what its counters gained.
     counters: dict[str, dict[str, NodeCounter]]
     #: Why the conductor's own times cannot be trusted; None if they can.
     paused: str | None
@@ -72,7 +72,6 @@ class Observer:
                     cpus,
                     self._roots.get(node, []),
                     self._exempt.get(node, []),
-                    counters=node in self._nodes.targets,
                 )
                 for node in self._all
             }
@@ -89,7 +88,7 @@ class Observer:
             conditions=[each.conditions for each in targets.values() if each.conditions],
             busiest={node: each.busiest for node, each in targets.items()},
             looked={looked.writer: looked for each in after.values() for looked in each.looked},
-            counters={node: each.counters for node, each in targets.items()},
+            counters={node: each.counters for node, each in after.items()},
             paused=paused,
         )
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from analysis.counter_row import NODE, CounterRow
-from analysis.sample import Sample, WriterRecord
+from analysis.counter_row import NODE, ORIGIN, PROCESSING, CounterRow
+from analysis.sample import Level, NodeConditions, Sample, WriterRecord
 from injection.allocation import Allocation
 from injection.application import RunResult
 from injection.evidence import disturbance
@@ -55,6 +55,7 @@ def writer_record(
         transport=injector.transport(writer),
         message_b=writer.message_b if injector.writes else 0,
         asked_b_s=writer.rate_b_s,
+        limited_by=_limiter(injector, writer),
         rate_alone_b_s=factor * alone,
         rate_b_s=factor * seen.rate_b_s,
         rate_min_b_s=factor * seen.rate_min_b_s,
@@ -66,15 +67,40 @@ def writer_record(
     )
 
 
+def _limiter(injector: Injector, writer: Writer) -> str | None:
+    if writer.rate_b_s is None:
+        return None
+    return "agent" if injector.paced_by == "agent" else writer.limiter
+
+
 def node_rows(
-    nodes: Sequence[str], counters: Mapping[str, Mapping[str, NodeCounter]]
+    nodes: Allocation, counters: Mapping[str, Mapping[str, NodeCounter]]
 ) -> list[dict[str, Any]]:
-    """The counts of nodes as JSON, one row per node and counter; `rank` is the node's index."""
+    """The counts of nodes as JSON, one row per node and counter; `rank` is the node's index.
+
+    Of origins that are not targets, only the processor time that writing may take.
+    """
     return [
-        {"tool": NODE, **asdict(CounterRow(index, name, counter.value, counter.unit))}
-        for index, node in enumerate(nodes)
+        {"tool": tool, **asdict(CounterRow(index, name, counter.value, counter.unit))}
+        for tool, names in ((NODE, nodes.targets), (ORIGIN, nodes.origins))
+        for index, node in enumerate(names)
+        if tool == NODE or node not in nodes.targets
         for name, counter in counters.get(node, {}).items()
+        if tool == NODE or name in PROCESSING
     ]
+
+
+def unreserved(factors: Mapping[str, Level], conditions: Sequence[NodeConditions]) -> Iterator[str]:
+    """A note if cores were to be left free, and the application may run on all CPUs all the same.
+
+    Launchers of other hosts than this one bind as they are configured.
+    """
+    full = [each.node for each in conditions if each.free_cpus == ""]
+    if factors.get("reserved_cores") and full:
+        yield (
+            f"reserved_cores: the application's threads are not bound on {', '.join(full)}: fewer"
+            " run, but on any core"
+        )
 
 
 class Recorder:
@@ -100,7 +126,7 @@ class Recorder:
         """The sample of a run, and the counts of its tool and nodes with the sample's key."""
         plan, rows = self._plan, list(counters)
         if result.outcome == "kept":
-            rows += node_rows(self._nodes.targets, result.node_counters)
+            rows += node_rows(self._nodes, result.node_counters)
         key = f"{plan.case}/{plan.block}/{run.pair}/{run.treatment.name}/{run.attempt}"
         return MeasuredRun(
             self._sample(key, run, result, writers), [{"key": key, **row} for row in rows]
@@ -132,7 +158,13 @@ class Recorder:
             fom_extra=fom.extra if fom else {},
             writers=writers,
             timetable=result.timetable,
-            notes=[*plan.notes, *treatment.notes, *result.notes, *self._unjudged],
+            notes=[
+                *plan.notes,
+                *treatment.notes,
+                *result.notes,
+                *unreserved(treatment.factors, result.conditions),
+                *self._unjudged,
+            ],
             role=treatment.role,
             baseline=treatment.baseline,
             factors=treatment.factors,

@@ -13,7 +13,7 @@ from injection.allocation import Allocation
 from injection.application import Files, RunResult
 from injection.evidence import binding, claims, proof
 from injection.evidence.claims import Count
-from injection.evidence.rates import at_speed, judge
+from injection.evidence.rates import at_speed, expected, judge
 from injection.evidence.silence import Looked
 from injection.hub import Hub, WriterState
 from injection.injectors import INJECTORS
@@ -157,7 +157,9 @@ class BlockRunner:
 
         def ready() -> bool:
             return any(state.ended for state in states) or all(
-                at_speed(state.rows, rate, demand.min_share)
+                at_speed(
+                    state.rows, expected(rate, state.writer.rate_b_s).rate_b_s, demand.min_share
+                )
                 for state, rate in zip(states, alone, strict=True)
             )
 
@@ -251,7 +253,7 @@ class BlockRunner:
             seen = judge(
                 state.rows,
                 *result.window_s,
-                alone,
+                expected(alone, state.writer.rate_b_s),
                 demand.min_share,
                 state.row_s,
                 demand.late_rows,

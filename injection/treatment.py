@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from analysis.arms import Role, arm_of
-from analysis.sample import Direction, Level
+from analysis.sample import Direction, Level, Limiter
 
 
 @dataclass(frozen=True)
@@ -26,6 +26,8 @@ class Writes:
     #: if both are None.
     rate_b_s: float | None = None
     rate_share: float | None = None
+    #: What limits a rate below full, for an injector that can choose.
+    limiter: Limiter = "software"
     #: RDMA devices or network interfaces, assigned to the writers round-robin; empty leaves the
     #: choice to the injector.
     devices: tuple[str, ...] = ()

@@ -12,11 +12,15 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+from analysis.counter_row import WRITERS
+from injection import processes
 from injection.evidence import counters, disturbance, rails, silence
 from injection.evidence.counters import Passed, Reading
 from injection.evidence.silence import Look, Looked
 from injection.injectors.base import PASSES, Injector, Writer
 from injection.machine import load, node_counters
+from injection.machine.free_cpus import busy_cpus, left_free
+from injection.machine.load import HostLoad
 from injection.machine.marks import LookError, Marks
 from injection.machine.node_counters import NodeCounter, NodeReader
 from injection.messages import Observed
@@ -84,13 +88,17 @@ class Watch:
         roots: Sequence[int],
         exempt: Sequence[int],
         writers: Sequence[Watched],
-        node_reader: NodeReader | None = None,
+        node_reader: NodeReader,
+        ends: Sequence[int] = (),
     ) -> None:
+        """`ends` are the PIDs of all ends of writers on this node."""
         self._node = node
         self._block = os.environ.get(load.BLOCK_VARIABLE, "")
         self._devices = devices
         self._cpus = cpus
         self._roots = roots
+        #: CPUs on which the application may run, by the last reading that found it.
+        self._busy: set[int] = set()
         self._exempt = exempt
         self._frequencies_hz: list[float] = []
         #: Foreign program -> processor time, seconds; and the first and the last reading.
@@ -102,7 +110,8 @@ class Watch:
         self._tasks += [asyncio.create_task(self._look(each)) for each in writers]
         self._loads = [load.read(self._block, roots, exempt)]
         self._node_reader = node_reader
-        self._counters = node_reader.read() if node_reader else {}
+        self._ends = ends
+        self._counters = self._read_counters()
         #: Readings at the beginning; the devices come last, as close to the run as possible.
         self._rails = self._read_devices()
         self.before = rails.total(self._rails)
@@ -119,8 +128,9 @@ class Watch:
         )
         passed = rails.passed(self._devices, self._rails, each_after)
         conditions = replace(conditions, devices=passed)
-        if self._node_reader and conditions.frequency_hz:
+        if conditions.frequency_hz:
             gained["frequency"] = NodeCounter(conditions.frequency_hz, "Hz", "gauge")
+        conditions = replace(conditions, free_cpus=left_free(self._busy))
         looked = [self._looked(each) for each in self._writers]
         return Observed(*after, conditions, busiest, looked, gained)
 
@@ -137,8 +147,11 @@ class Watch:
 
     def _read_node(self) -> dict[str, NodeCounter]:
         """What the node's counters have gained."""
-        now = self._node_reader.read() if self._node_reader else {}
-        return node_counters.change(self._counters, now)
+        return node_counters.change(self._counters, self._read_counters())
+
+    def _read_counters(self) -> dict[str, NodeCounter]:
+        used_s = sum(map(processes.cpu_s, self._ends))
+        return {**self._node_reader.read(), WRITERS: NodeCounter(used_s, "s")}
 
     async def _read_load(self) -> None:
         await asyncio.sleep(LOOK_S)
@@ -157,7 +170,13 @@ class Watch:
         used_s = load.foreign_s(self._loads[-1], now)
         for name, more_s in (used_s or {}).items():
             self._foreign_s[name] = self._foreign_s.get(name, 0.0) + more_s
+        self._add_busy(now)
         self._loads[1:] = [now]
+
+    def _add_busy(self, now: HostLoad) -> None:
+        """The application's processes are the block's that were not there at the beginning."""
+        new = [pid for pid, started in now.own.items() if self._loads[0].own.get(pid) != started]
+        self._busy = busy_cpus(new, now.at_s - self._loads[0].at_s) or self._busy
 
     async def _look(self, watched: Watched) -> None:
         if watched.fault:

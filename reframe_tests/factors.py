@@ -7,10 +7,12 @@ in `within_block`; otherwise each level is a case of its own.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from typing import Literal
+from urllib.parse import unquote
 
 from analysis import units
 from analysis.errors import InputError
@@ -32,6 +34,14 @@ class Factor:
     check: Callable[[Level], object]
     #: Why a machine does not support a level; None if it does.
     lacking: Callable[[Machine, Level], str | None] | None = None
+    #: Whether each level is a job, and so a case, of its own.
+    between_jobs: bool = False
+
+
+#: The factors that leave the application fewer cores.
+OF_CORES = ("reserved_cores", "core_spec")
+#: The level of `environment` that adds nothing.
+NO_VARIABLE = "none"
 
 
 def share_of(rate: Level) -> float | None:
@@ -73,6 +83,22 @@ def _too_few_cores(machine: Machine, level: Level) -> str | None:
     return None
 
 
+def _no_core_spec(machine: Machine, level: Level) -> str | None:
+    if level and not machine.core_spec:
+        return f"core_spec of site/{machine.name}.yaml does not allow it"
+    return _too_few_cores(machine, level)
+
+
+def environment_of(level: Level) -> dict[str, str]:
+    """`UCX_TLS:rc%2Csm` as {UCX_TLS: `rc,sm`}; nothing for `none`. Raises ValueError."""
+    if level == NO_VARIABLE:
+        return {}
+    name, colon, value = str(level).partition(":")
+    if not colon or not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name, re.ASCII):
+        raise ValueError
+    return {name: unquote(value, errors="strict")}
+
+
 def _no_such_tool(machine: Machine, level: Level) -> str | None:
     if level == tools.NONE or machine.origins.policy != "same_host":
         return None  # only those hosts know
@@ -95,11 +121,21 @@ def _no_such_node(machine: Machine, level: Level) -> str | None:
 _TABLE = (
     Factor("rate", "writes", "0, full, a share such as 25%, or a rate such as 500MB/s", _rate),
     Factor("message", "writes", "auto, dram, or a size with its unit, such as 64KiB", _message),
+    Factor("limiter", "writes", "software, hardware", _one_of("software", "hardware")),
     Factor("direction", "writes", "write, read", _one_of("write", "read")),
     Factor("comm_node", "writes", "numbers of NUMA nodes", _whole, _no_such_node),
     Factor("writer_rail", "writes", rails.ALLOWED, rails.check, rails.lacking),
     Factor("mpi_rail", "application", rails.ALLOWED, rails.check, rails.lacking),
     Factor("reserved_cores", "application", "whole numbers from 0", _whole, _too_few_cores),
+    Factor(
+        "core_spec", "application", "whole numbers from 0", _whole, _no_core_spec, between_jobs=True
+    ),
+    Factor(
+        "environment",
+        "application",
+        f"{NO_VARIABLE}, or NAME:VALUE, with %2C for a comma and %3D for =",
+        environment_of,
+    ),
     Factor("tool", "application", ", ".join(tools.NAMES), _one_of(*tools.NAMES), _no_such_tool),
     Factor(
         "buffer",
@@ -136,6 +172,12 @@ def check_level(name: str, level: Level) -> None:
         factor.check(level)
     except (InputError, ValueError):
         raise InputError(f"{name}: {level} found; allowed: {factor.allowed}") from None
+
+
+def changes_within_jobs(name: str) -> bool:
+    """Whether a factor of the table changes from one run to the next."""
+    factor = FACTORS.get(name)
+    return factor is not None and not factor.between_jobs
 
 
 def lacking(machine: Machine, name: str, level: Level) -> str | None:

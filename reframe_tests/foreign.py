@@ -41,7 +41,7 @@ _BEFORE_PERFORMANCE = ("post_sanity", "pre_performance")
 #: Where a check may keep its patterns.
 _PATTERNS = ("sanity_patterns", "perf_patterns", "perf_variables")
 #: Methods of the mixin that a check may have of its own.
-_OPEN = {"lay_out", "environment", "runs_in"}
+_OPEN = {"lay_out", "added_environment", "runs_in"}
 
 
 def command(launcher: list[str], line: str) -> list[str]:

@@ -13,12 +13,21 @@ from reframe.core.builtins import variable
 
 from analysis.arms import ARMS
 from analysis.errors import InputError
-from analysis.sample import Level
+from analysis.sample import Level, Limiter
 from injection.injectors import get, writing_rate_b_s
+from injection.injectors.base import Injector
 from injection.treatment import Start, Treatment, Writes
 from reframe_tests import foreign, rails, slurm, tools
 from reframe_tests.crossing import Crossed, cross, read_cells, read_factors
-from reframe_tests.factors import FACTORS, check_level, lacking, share_of
+from reframe_tests.factors import (
+    FACTORS,
+    NO_VARIABLE,
+    changes_within_jobs,
+    check_level,
+    environment_of,
+    lacking,
+    share_of,
+)
 
 #: What a level may change in a check, and what is as before for the next one.
 _RESTORED = (
@@ -46,6 +55,12 @@ class LayoutMixin(rfm.RegressionTestPlugin):
     #: a host, else none.
     reserved_cores = variable(int, value=-1)
 
+    #: Cores per node that Slurm takes away from the job for the system (`--core-spec`).
+    core_spec = variable(int, value=0)
+
+    #: Variable added to the application's environment, such as `UCX_TLS:tcp`, or `none`.
+    environment = variable(str, value=NO_VARIABLE)
+
     #: Tool that wraps each rank and counts (`reframe_tests/tools/`).
     tool = variable(str, value=tools.NONE)
 
@@ -61,6 +76,9 @@ class LayoutMixin(rfm.RegressionTestPlugin):
 
     #: Rate of each writer: `full`, a share of that such as `25%`, or a rate such as `500MB/s`.
     rate = variable(str, value="full")
+
+    #: What limits a rate below full, if the injector can choose: `software`, `hardware`.
+    limiter = variable(str, value="software")
 
     #: NUMA node that the writers' buffers are bound to, on both ends; -1 does not bind them.
     comm_node = variable(int, value=-1)
@@ -81,9 +99,10 @@ class LayoutMixin(rfm.RegressionTestPlugin):
     def lay_out(self) -> None:
         """Set ranks, threads, options and environment for the current levels."""
 
-    def environment(self) -> dict[str, str]:
+    def added_environment(self) -> dict[str, str]:
         """What factors add to the application's environment."""
-        return rails.environment(self.machine, self.mpi_rail)
+        rail = rails.environment(self.machine, self.mpi_rail)
+        return {**environment_of(self.environment), **rail}
 
     def ranks(self, count: int, threads: int = 1) -> None:
         """`count` ranks per node, with `threads` threads each."""
@@ -114,14 +133,19 @@ class LayoutMixin(rfm.RegressionTestPlugin):
         return path.name
 
     def place_application(self) -> None:
-        """Split the cores between application and origin, as `reserved_cores` says."""
+        """Split the cores between application and origin, as `reserved_cores` says.
+
+        On other hosts than the origins', Slurm takes `core_spec` of them first.
+        """
         reserved = None if self.reserved_cores < 0 else self.reserved_cores
         self.app_cpus, self.origin_cpus = self.machine.split_cpus(reserved)
-        had = len(self.app_cpus) or self.node_facts.cores - (reserved or 0)
+        had = len(self.app_cpus) or self.node_facts.cores - self.core_spec - (reserved or 0)
         usable = len(self.machine.usable_cpus()) or self.node_facts.cores
         #: Cores per node that the application is laid out on, and that its problem is sized for.
         self.app_cores = self.layout_cores or had
-        self.sized_cores = self.layout_cores or (had if reserved is None else usable)
+        self.sized_cores = self.layout_cores or (
+            had if reserved is None and not self.core_spec else usable
+        )
         if self.app_cores > had:
             self.notes = [*self.notes, f"laid out on {self.app_cores} cores, but has only {had}"]
         if shared := set(self.app_cpus) & set(self.origin_cpus):
@@ -170,8 +194,10 @@ class LayoutMixin(rfm.RegressionTestPlugin):
     def _possible(self, factors: dict[str, list[Level]]) -> dict[str, list[Level]]:
         """The factors without the levels that the machine does not support. Raises InputError."""
         for name, levels in factors.items():
-            if not hasattr(self, name) or (name not in FACTORS and name not in self.within_block):
-                allowed = ", ".join(n for n in (*FACTORS, *self.within_block) if hasattr(self, n))
+            within = changes_within_jobs(name) or name in self.within_block
+            if not hasattr(self, name) or not within:
+                known = (*filter(changes_within_jobs, FACTORS), *self.within_block)
+                allowed = ", ".join(each for each in known if hasattr(self, each))
                 raise InputError(f"{self.name}.factors: {name}; allowed: {allowed}")
             if name == "reserved_cores" and not self.comparable_across_cores:
                 raise InputError(
@@ -208,7 +234,8 @@ class LayoutMixin(rfm.RegressionTestPlugin):
         self.place_application()
         self.env_vars = {}
         self.lay_out()
-        added = {name: str(value) for name, value in self.env_vars.items()} | self.environment()
+        added = {name: str(value) for name, value in self.env_vars.items()}
+        added |= self.added_environment()
         threads = self.num_cpus_per_task or 1
         if self.workload:  # checks of others count CPUs as Slurm does
             self.num_cpus_per_task = slurm.cpus_per_task(
@@ -252,6 +279,8 @@ class LayoutMixin(rfm.RegressionTestPlugin):
         launcher = slurm.on_targets(launcher, self.machine.origins, self.num_tasks)
         if not self.factors:
             return launcher
+        if "reserved_cores" in read_factors(self.factors):
+            launcher = slurm.bound(launcher)
         return slurm.sized(launcher, self.num_tasks, self.num_tasks_per_node)
 
     def _writes(self, arm: str) -> Writes | None:
@@ -281,10 +310,20 @@ class LayoutMixin(rfm.RegressionTestPlugin):
             direction=injector.direction,
             rate_b_s=None if share is not None else writing_rate_b_s(injector, self.rate),
             rate_share=share,
+            limiter=self._limiter(injector),
             devices=rails.of_writers(site, self.writer_rail, buffer_node),
             buffer_node=buffer_node,
             scheduled=self.scheduled.get(arm) if row.writing == "scheduled" else None,
         )
+
+    def _limiter(self, injector: Injector) -> Limiter:
+        check_level("limiter", self.limiter)
+        if self.limiter == "hardware" and injector.paced_by == "agent":
+            raise InputError(
+                f"{self.name}.limiter: hardware found; {injector.name} has no limiter of its own;"
+                " allowed: software, or injector perftest"
+            )
+        return "hardware" if self.limiter == "hardware" else "software"
 
     def starts(self, treatments: list[Treatment]) -> list[dict[str, Any]]:
         """How applications are started, for provenance: each distinct start with its treatments."""

@@ -35,8 +35,15 @@ from injection.machine import machine, versions
 from injection.plan import LIMITS, BlockPlan, Demand, ShortWrites
 from injection.treatment import Treatment
 from reframe_tests import foreign, slurm
+from reframe_tests.factors import check_level, lacking
 from reframe_tests.layout import LayoutMixin
 from reframe_tests.workloads import WORKLOADS
+
+#: A note on samples of jobs with cores left to the system.
+UNPAIRED = (
+    "unpaired: Slurm left {cores} cores a node to the system (--core-spec); runs without that were"
+    " another job's"
+)
 
 
 class NimcMixin(LayoutMixin):
@@ -186,11 +193,12 @@ class NimcMixin(LayoutMixin):
             foreign.require_runnable(self)
             self._own.prove()
         try:
+            self._require_core_spec()
             plan = self._plan(case, self.make_treatments())
         except (InputError, ValueError) as error:
             raise ReframeError(str(error)) from None
         if self.job.scheduler.registered_name != "local":
-            self.job.options += slurm.job_options(origins)
+            self.job.options += slurm.job_options(origins, self.core_spec)
             self.env_vars |= slurm.STEP_ENVIRONMENT
         if origins.policy == "same_job":
             # By default a check has all its tasks on one node.
@@ -204,6 +212,14 @@ class NimcMixin(LayoutMixin):
         self.env_vars["PYTHONPATH"] = f"{checkout.ROOT}:$PYTHONPATH"
         if not self.nimc_dir:
             self.keep_files = [*self.keep_files, "nimc"]
+
+    def _require_core_spec(self) -> None:
+        """Check the level, and note that its runs are those of another job. Raises InputError."""
+        check_level("core_spec", self.core_spec)
+        if reason := lacking(self.machine, "core_spec", self.core_spec):
+            raise InputError(f"{self.name}.core_spec: {self.core_spec} found; {reason}; allowed: 0")
+        if self.core_spec:
+            self.notes = [*self.notes, UNPAIRED.format(cores=self.core_spec)]
 
     def _plan(self, case: str, treatments: list[Treatment]) -> BlockPlan:
         site = self.machine

@@ -35,13 +35,14 @@ class JobOutcome:
     reason: str | None = None
 
 
-def job_options(origins: Origins) -> list[str]:
-    """Options in the job script: no requeue, and the component of the origins if there is one.
+def job_options(origins: Origins, core_spec: int = 0) -> list[str]:
+    """Options in the job script: no requeue, cores left to the system on the targets, and the
+    component of the origins if there is one.
 
     Slurm copies account, QOS and time limit of the first component to the second, but not
     `--exclusive`.
     """
-    options = ["--no-requeue"]
+    options = ["--no-requeue", *([f"--core-spec={core_spec}"] if core_spec else [])]
     if origins.policy in ("hetjob", "reservation"):
         count = origins.nodes
         component = [f"--nodes={count}", f"--ntasks={count}", "--ntasks-per-node=1"]
@@ -82,6 +83,17 @@ def on_targets(launcher: list[str], origins: Origins, tasks: int) -> list[str]:
     if launcher[0] == "srun":
         return [*launcher, "--nodes={n_targets}", f"--ntasks={tasks}", "--nodelist={targets}"]
     return [*launcher, "--host", "{slots}"]
+
+
+def bound(launcher: list[str]) -> list[str]:
+    """The launch line of an application of which each task keeps to its own cores.
+
+    By default Slurm binds tasks if there are as many as cores, and else it does not, so that levels
+    of `reserved_cores` would differ in that too.
+    """
+    if launcher[:1] != ["srun"] or any(word.startswith("--cpu-bind") for word in launcher):
+        return launcher
+    return [*launcher, "--cpu-bind=cores"]
 
 
 def sized(launcher: list[str], tasks: int, per_node: int | None) -> list[str]:

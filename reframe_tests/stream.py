@@ -34,7 +34,8 @@ class stream(rfm.RegressionTest, NimcMixin):
     #: Kernel iterations; Groves, Grant and Arnold (2016) use 300.
     iterations = variable(int, value=300)
 
-    #: Size of each array in multiples of all last-level caches; STREAM's rule requires 4.
+    #: Size of each array in multiples of all last-level caches; STREAM's rule requires 4. With 0.25
+    #: the three arrays stay in the caches.
     llc_multiple = variable(float, value=4.0)
 
     #: Largest size of an array, such as `128MiB`, to save time; empty sets no limit.
@@ -63,7 +64,13 @@ class stream(rfm.RegressionTest, NimcMixin):
         if self.array_most:
             array_b = min(array_b, size_b(self.array_most, "array_most"))
         elements = int(array_b / _DOUBLE_B)
-        if array_b < 4 * facts.llc_b:
+        if self.llc_multiple * _ARRAYS <= 1:
+            self.notes = [
+                *self.notes,
+                f"STREAM in the last-level cache: {_ARRAYS} arrays of {array_b / 2**20:.0f} MiB,"
+                f" {facts.llc_b / 2**20:.0f} MiB of cache",
+            ]
+        elif array_b < 4 * facts.llc_b:
             self.notes = [
                 *self.notes,
                 f"STREAM arrays of {array_b / 2**20:.0f} MiB are smaller than its rule requires"

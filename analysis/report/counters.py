@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from analysis.arms import in_order
-from analysis.counter_row import NODE
+from analysis.counter_row import AGENTS, NODE
 from analysis.counters import medians
 from analysis.numbers import NONE, quantity
 from analysis.report.data import RunData
@@ -38,7 +38,7 @@ class CountersView:
 
 def counters_view(run: RunData, case: str) -> CountersView | None:
     """The counters of a case; None where no tool counted in it."""
-    return _view(_medians(run, case).filter(pl.col("tool") != NODE))
+    return _view(_medians(run, case).filter(~pl.col("tool").is_in(AGENTS)))
 
 
 def node_view(run: RunData, case: str) -> CountersView | None:

@@ -11,7 +11,7 @@ from markupsafe import Markup
 from analysis.arms import in_order
 from analysis.caveats import emulations
 from analysis.contrasts import Contrast
-from analysis.counter_row import NODE
+from analysis.counter_row import AGENTS
 from analysis.counters import medians
 from analysis.facts import nodes_of
 from analysis.numbers import NONE, count, effect, quantity
@@ -101,7 +101,7 @@ def why_view(run: RunData, name: str) -> WhyView | None:
     for link in found.links:
         if link.case:
             of_case.setdefault(link.case, []).append(link)
-    of_tools = run.counters.filter(pl.col("tool").cast(pl.String) != NODE)
+    of_tools = run.counters.filter(~pl.col("tool").cast(pl.String).is_in(AGENTS))
     tools = [str(tool) for tool in of_tools["tool"].unique(maintain_order=True)]
     cases = [str(case) for case in run.counters["case"].unique(maintain_order=True)]
     nodes = {case: table for case in cases if (table := node_view(run, case))}

@@ -24,7 +24,7 @@ from typing import Any
 
 from analysis.checkout import ROOT
 from analysis.errors import MachineError
-from reframe_tests.factors import FACTORS
+from reframe_tests.factors import FACTORS, changes_within_jobs
 
 #: Variables that a campaign sets by other keys, or that name a place in the run.
 GOVERNED = frozenset(
@@ -120,7 +120,7 @@ class CheckVariables:
 
     def changes_within(self, factor: str) -> bool:
         """Whether levels of a factor change within a block; else each level is a separate case."""
-        return factor in FACTORS or factor in self.within_block
+        return changes_within_jobs(factor) or factor in self.within_block
 
 
 def checks_in(folder: Path) -> Mapping[str, CheckVariables]:

@@ -13,7 +13,7 @@ from campaigns.request.checks import CheckVariables
 from campaigns.request.schema import SWEPT, Campaign, Entry
 from injection.machine.marked_yaml import Marked, Place
 from reframe_tests.crossing import ARM, FULL, RATE, level_text
-from reframe_tests.factors import FACTORS, check_level
+from reframe_tests.factors import FACTORS, OF_CORES, check_level
 
 #: Line of the file, and the error.
 Fault = tuple[int, str]
@@ -123,7 +123,7 @@ def _factor_faults(
                 yield marked.line((*where, index)), text
             elif name not in FACTORS and (wrong := _type_fault(check, name, level)):
                 yield marked.line((*where, index)), f"{dotted(where)}: {wrong}"
-        if name == "reserved_cores" and not check.comparable_across_cores:
+        if name in OF_CORES and not check.comparable_across_cores:
             text = f"the figure of merit of '{entry.check}' cannot be compared between numbers of"
             yield _at(marked, where, f"{text} cores; allowed: another workload or factor")
         if name in entry.set:

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from analysis.sample import MANY, Proof, WriterRecord
 from injection.evidence import claims, silence
+from injection.evidence.rates import expected
 from injection.evidence.silence import Looked
 from injection.plan import Demand
 
@@ -28,7 +29,7 @@ def refuted(
         if record.message_b and index in looked:
             # A device shows parts of a message, memory only all of it.
             share = demand.min_share if looked[index].memory else 1.0
-            slowest_b_s = share * record.rate_alone_b_s
+            slowest_b_s = share * expected(record.rate_alone_b_s, record.asked_b_s).rate_b_s
             message_s = record.message_b / slowest_b_s if slowest_b_s else 0.0
             allowed_s = max(demand.silent_s, _MESSAGES * message_s)
             if fault := silence.fault(looked[index], allowed_s):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import pairwise
 from statistics import median
+from typing import NamedTuple
 
 
 @dataclass(frozen=True)
@@ -36,21 +37,38 @@ class Judgement:
     reason: str | None
 
 
+class Expected(NamedTuple):
+    """The rate that a writer's own is compared with, and what it is called."""
+
+    rate_b_s: float
+    name: str
+
+
+def expected(alone_b_s: float, asked_b_s: float | None) -> Expected:
+    """The requested rate, unless there is none or the writer does not reach it even alone.
+
+    The rate alone of a throttled writer is a measurement with the limiter's own scatter.
+    """
+    if asked_b_s is None or alone_b_s < asked_b_s:
+        return Expected(alone_b_s, "its rate alone")
+    return Expected(asked_b_s, "the requested rate")
+
+
 def rate_alone(rows: list[Seen]) -> float:
     """The writer's rate with no application: median of all rows but the first, which ramps up."""
     return median(row.rate_b_s for row in rows[1:])
 
 
-def at_speed(rows: list[Seen], alone_b_s: float, min_share: float) -> bool:
+def at_speed(rows: list[Seen], expected_b_s: float, min_share: float) -> bool:
     """Whether the latest row reaches the rate at which a window may start."""
-    return bool(rows) and rows[-1].rate_b_s > 0 and rows[-1].rate_b_s >= min_share * alone_b_s
+    return bool(rows) and rows[-1].rate_b_s > 0 and rows[-1].rate_b_s >= min_share * expected_b_s
 
 
 def judge(
     rows: list[Seen],
     start_s: float,
     end_s: float,
-    alone_b_s: float,
+    required: Expected,
     min_share: float,
     row_s: float,
     late_rows: float,
@@ -58,7 +76,7 @@ def judge(
     """Check rows against the application's window [start_s, end_s].
 
     Rows must come before, during and after the window, none later than `late_rows` intervals after
-    the previous one, and each must show at least `min_share` of the rate alone.
+    the previous one, and each must show at least `min_share` of the expected rate.
     """
     inside = [row for row in rows if row.end_s > start_s and row.start_s < end_s]
     if not inside or end_s <= start_s:
@@ -68,11 +86,13 @@ def judge(
     bytes_b = sum(row.rate_b_s * span for row, span in zip(inside, spans, strict=True))
     slowest = min(inside, key=lambda row: row.rate_b_s)
     reason = _gap(rows, start_s, end_s, late_rows * row_s)
-    if (reason is None and slowest.rate_b_s < min_share * alone_b_s) or slowest.rate_b_s <= 0:
+    if (
+        reason is None and slowest.rate_b_s < min_share * required.rate_b_s
+    ) or slowest.rate_b_s <= 0:
         at_s = max(slowest.start_s - start_s, 0.0)
-        share = slowest.rate_b_s / alone_b_s if alone_b_s else 0.0
+        share = slowest.rate_b_s / required.rate_b_s if required.rate_b_s else 0.0
         reason = (
-            f"wrote at {share:.0%} of its rate alone from second {at_s:.1f} of the window;"
+            f"wrote at {share:.0%} of {required.name} from second {at_s:.1f} of the window;"
             f" at least {min_share:.0%} is required"
         )
     return Judgement(

@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
-from analysis.sample import Direction
+from analysis.sample import Direction, Limiter
 from injection.evidence.counters import Passed
 
 
@@ -41,6 +41,8 @@ class Writer:
     buffer_node: int | None = None
     origin_cpus: list[int] = field(default_factory=list)
     target_cpus: list[int] = field(default_factory=list)
+    #: What limits its rate, if the program can choose.
+    limiter: Limiter = "software"
 
 
 @dataclass(frozen=True)

@@ -31,6 +31,8 @@ _LEAST_MESSAGES = 5
 #: Before printing a row the program measures the clock's frequency: it waits 200
 #: times, for 100, 110, 120, ... microseconds.
 _FREQUENCY_S = sum(100 + 10 * i for i in range(200)) / 1e6
+#: Rates of InfiniBand's hardware limiter, Gbit/s, as the program takes them; no other is accepted.
+_HARDWARE_GBIT_S = (*(2.5, 5, 10, 14, 20, 25, 30, 40, 56, 60, 80, 100, 112, 120, 168, 200, 300),)
 #: How long a throttled writer writes, seconds: longer than any run.
 _LONG_S = 7 * 86400
 
@@ -107,12 +109,7 @@ class Perftest:
             return [*command, "--run_infinitely", "-D", "1"]
         else:
             command += ["-D", str(_LONG_S)]
-        if writer.rate_b_s is not None:
-            # Limits in MiB/s are whole numbers; those in Gb/s may have decimals.
-            gbit_s = writer.rate_b_s * 8 / 1e9
-            command += ["--rate_limit", f"{gbit_s:.6g}", "--rate_units", "g"]
-            command += ["--rate_limit_type", "SW", "--burst_size", "1"]
-        return command
+        return command if writer.rate_b_s is None else [*command, *_limit(writer)]
 
     def environment(self, writer: Writer) -> dict[str, str]:
         """Nothing."""
@@ -143,6 +140,18 @@ class Perftest:
         if shutil.which(self._program):
             return None
         return f"{self._program} is missing: 'apt install perftest', or 'dnf install perftest'"
+
+
+def _limit(writer: Writer) -> list[str]:
+    """Options that hold a throttled writer's rate, or the hardware's rate that is next to it."""
+    assert writer.rate_b_s is not None, "a writer at full rate has no limit"
+    # Limits in MiB/s are whole numbers; those in Gb/s may have decimals.
+    gbit_s = writer.rate_b_s * 8 / 1e9
+    if writer.limiter == "hardware":
+        nearest = min(_HARDWARE_GBIT_S, key=lambda rate: abs(rate - gbit_s))
+        return ["--rate_limit", f"{nearest:g}", "--rate_units", "g", "--rate_limit_type", "HW"]
+    limit = ["--rate_limit", f"{gbit_s:.6g}", "--rate_units", "g"]
+    return [*limit, "--rate_limit_type", "SW", "--burst_size", "1"]
 
 
 @functools.cache

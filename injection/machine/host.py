@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from analysis.processors import identity
-from injection.machine import cgroup, devices, settings, tuning
+from injection.machine import cgroup, devices, interrupts, settings, tuning
 from injection.machine.kernel_text import number
 from injection.machine.kernel_text import read as _read
 
@@ -87,9 +87,10 @@ class Host:
     ddio: str | None
     prefetchers: str | None
     resctrl: str | None
-    irq_affinity: dict[str, str]
     rdma: list[devices.Device]
     interfaces: list[Interface]
+    #: Device -> CPUs -> number of its interrupts (`injection.machine.interrupts`).
+    interrupts: dict[str, dict[str, int]]
 
     def as_dict(self) -> dict[str, Any]:
         """The facts as JSON values."""
@@ -127,9 +128,9 @@ def detect(root: Path = Path("/")) -> Host:
         ddio=tuning.ddio(root),
         prefetchers=tuning.prefetchers(root),
         resctrl=tuning.resctrl(root),
-        irq_affinity=tuning.irq_affinity(root),
         rdma=devices.detect(root / "sys"),
         interfaces=_interfaces(root / "sys/class/net"),
+        interrupts=interrupts.of_devices(root),
     )
 
 

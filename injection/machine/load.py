@@ -13,13 +13,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from injection.machine import kernel_text
+from injection.machine.kernel_threads import KERNEL_THREAD
 
 #: Environment variable that marks every process that a conductor started, with the block's own
 #: random name as its value.
 BLOCK_VARIABLE = "NIMC_BLOCK"
 
-#: Flag of kernel threads in /proc/PID/stat (PF_KTHREAD).
-_KERNEL_THREAD = 0x00200000
 #: Slurm's daemons wait for processes of the block, whose time then counts as their children's.
 _REAPERS = frozenset({"slurmd", "slurmstepd"})
 #: Columns of the first line of /proc/stat that add up to all time, and the stolen one.
@@ -174,7 +173,7 @@ def _processes(proc: Path) -> Iterator[tuple[int, ProcessTime, bool]]:
         with suppress(OSError, ValueError, IndexError, ArithmeticError):
             head, _, rest = (proc / entry / "stat").read_text(errors="replace").rpartition(")")
             fields = rest.split()
-            if int(fields[6]) & _KERNEL_THREAD:
+            if int(fields[6]) & KERNEL_THREAD:
                 continue
             user, system, child_user, child_system = (int(text) * tick_s for text in fields[11:15])
             yield (

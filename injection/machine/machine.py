@@ -154,6 +154,8 @@ class Machine(_Record):
     partition: _Word | None = None
     #: Nodes that jobs may use, origins included; None if the file does not say.
     nodes: Annotated[int, Field(ge=1)] | None = None
+    #: Whether jobs may leave cores to the system (`sbatch --core-spec`).
+    core_spec: bool = False
     #: Mean time to interrupt of one node, seconds; five years in Groves, Grant and Arnold (2016).
     node_mtti_s: _Duration = Field(default=5 * units.SECONDS["y"], alias="node_mtti", gt=0)
     #: Largest share of a node's memory that a workload may take.

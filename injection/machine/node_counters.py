@@ -16,7 +16,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
+from analysis.counter_row import IRQ, SOFTIRQ, THREADS
 from injection.machine import kernel_text, load
+from injection.machine.kernel_threads import KernelThreads
 
 #: `total` grows from boot on; `gauge` is a state at the time of the reading.
 Kind = Literal["total", "gauge"]
@@ -96,8 +98,8 @@ def _stat(root: Path) -> dict[str, NodeCounter]:
     columns = {
         ("ctxt", 1): ("context-switches", "count", 1),
         ("intr", 1): ("interrupts", "count", 1),
-        ("cpu", 6): ("irq-time", "s", ticks),
-        ("cpu", 7): ("softirq-time", "s", ticks),
+        ("cpu", 6): (IRQ, "s", ticks),
+        ("cpu", 7): (SOFTIRQ, "s", ticks),
     }
     lines = {words[0]: words for line in _lines(root / "proc/stat") if (words := line.split())}
     found = {}
@@ -258,8 +260,11 @@ class NodeReader:
     def __init__(self, root: Path = Path("/")) -> None:
         self._root = root
         self._asked = [name for name in _interfaces(root) if read_ethtool(name)]
+        self._threads = KernelThreads(root)
         #: Sources without any counter -> what they need.
         self.absent = read(root).absent
+        if not self._threads.shown:
+            self.absent["kernel threads"] = "a /proc that shows them, unlike a container's"
         if not self._asked:
             self.absent["ethtool"] = "the program ethtool, and a driver with these counters (mlx5)"
         if load.frequency_hz([], root) is None:
@@ -270,6 +275,8 @@ class NodeReader:
         counters = read(self._root).counters
         for interface in self._asked:
             counters |= read_ethtool(interface)
+        if self._threads.shown:
+            counters[THREADS] = NodeCounter(self._threads.read_s(), "s")
         return counters
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from campaigns.minicluster import cgroups, namespaces
 from injection.evidence import counters
 from injection.machine import host, load, marks, node_counters, numa
+from injection.machine.kernel_threads import KernelThreads
 from tests.fuzz.target import Target, finite, lay_out, text_of, tree
 from tests.injection import sysfs
 from tests.injection.machine.test_load import BLOCK, process
@@ -106,6 +107,7 @@ def _load(text: bytes, folder: Path) -> None:
     second = load.read(BLOCK, [77], [78], first, root)
     finite(*(load.foreign_s(first, second) or {}).values())
     finite(load.frequency_hz([0], root), load.frequency_hz([], root))
+    finite(KernelThreads(root).read_s())
 
 
 def _cpus(text: bytes, _: Path) -> None:

@@ -160,6 +160,9 @@ def test_the_counters_of_the_node_come_with_runs_of_all_arms(block, tmp_path):
             **{"key": sample["key"], "tool": "node", "rank": 0, "event": "context-switches"},
             **{"value": 0, "unit": "count", "state": "counted", "running_share": None},
         }
+    # The origin copies all the time, and no process writes without traffic.
+    used_s = {arm: of_arm[arm]["writers-time"]["value"] for arm in of_arm}
+    assert used_s["off"] == 0 < used_s["on"]
     # What the node lacks is in the block's provenance, once.
     (record,) = (json.loads(path.read_text()) for path in run.run_dir.glob("provenance/*.json"))
     (facts,) = record["nodes"].values()

@@ -28,7 +28,6 @@ ORDERS = [
     m.Perform("perftest", PART, "log"),
     m.Finish(2.5),
     m.BeginWatch(["mlx5_0", "mlx5_1"], [0, 1], [4711], []),
-    m.BeginWatch([], [], [], [], counters=True),
     m.EndWatch(),
     m.Ping(1.7e9),
 ]

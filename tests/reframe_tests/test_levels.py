@@ -14,13 +14,13 @@ from analysis.checkout import ROOT
 MACHINE = "example_slurm"
 
 
-def treatments(tmp_path, name, factors, *settings):
+def treatments(tmp_path, name, factors, *settings, case=""):
     """Name -> treatment of one check's dry run."""
     check = name.removesuffix("_quick")
     command = [str(Path(sys.executable).parent / "reframe"), "-C", f"{ROOT}/configs/{MACHINE}.py"]
     command += ["--system", MACHINE, "--prefix", str(tmp_path), "-p", "wheels", "--dry-run"]
     command += ["-c", f"{ROOT}/reframe_tests/{check}.py", "-n", f"^{name}$"]
-    for setting in ("arms=off,on", f"factors={factors}", *settings):
+    for setting in ("arms=off,on", f"factors={factors}", f"case={case}", *settings):
         command += ["-S", f"{name}.{setting}"]
     done = subprocess.run(
         command,
@@ -88,6 +88,40 @@ def test_numa_changes_load_places_and_buffers_from_run_to_run(tmp_path):
     nodes = {name: each["writes"]["buffer_node"] for name, each in found.items() if each["writes"]}
     assert nodes == {name: 7 if "buffer=other" in name else 3 for name in nodes}
     assert len(nodes) == 8
+
+
+def test_the_ranks_of_all_levels_are_bound_alike_where_cores_are_reserved(tmp_path):
+    found = treatments(tmp_path, "lammps", "reserved_cores=0,1")
+    bound = {name: "--cpu-bind=cores" in words(each) for name, each in found.items()}
+    assert bound == dict.fromkeys(found, True)
+    assert len(found) == 4
+
+
+def test_a_level_of_environment_is_a_variable_of_the_application(tmp_path):
+    found = treatments(tmp_path, "lammps", "environment=none,UCX_TLS:rc%2Csm")
+    name = "off@environment=UCX_TLS:rc%2Csm"
+    assert found[name]["start"]["environment"]["UCX_TLS"] == "rc,sm"
+    assert "UCX_TLS" not in found["off"]["start"]["environment"]
+    assert found["on@environment=UCX_TLS:rc%2Csm"]["baseline"] == name
+
+
+def test_a_limiter_is_one_of_the_writers(tmp_path):
+    found = treatments(tmp_path, "stream", "rate=0,50%;limiter=software,hardware")
+    asked = {name: each["writes"]["limiter"] for name, each in found.items() if each["writes"]}
+    assert asked == {"on@rate=50%": "software", "on@rate=50%,limiter=hardware": "hardware"}
+    assert {each["baseline"] for each in found.values()} == {None, "off"}
+
+
+def test_cores_left_to_the_system_are_taken_from_the_job_and_its_runs_are_unpaired(tmp_path):
+    found = treatments(tmp_path, "lammps", "", "core_spec=2", case="lammps@core_spec=2")
+    assert found["off"]["start"]["ranks"] == 62
+    # The box is that of all 64 cores, so that times can be compared.
+    assert "-var x 4 -var y 4 -var z 4" in " ".join(words(found["off"]))
+    (script,) = tmp_path.glob("stage/*/*/*/lammps/*.sh")
+    text = script.read_text()
+    assert text.index("#SBATCH --core-spec=2") < text.index("#SBATCH hetjob")
+    (plan,) = tmp_path.glob("stage/*/*/*/lammps/plan.json")
+    assert any(note.startswith("unpaired: ") for note in json.loads(plan.read_text())["notes"])
 
 
 def test_stream_and_membench_leave_the_reserved_core_alone(tmp_path):

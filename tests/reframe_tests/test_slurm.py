@@ -4,7 +4,14 @@ import pytest
 from pydantic import ValidationError
 
 from injection.machine.machine import Origins
-from reframe_tests.slurm import agent_launcher, cpus_per_task, job_options, on_targets, outcome
+from reframe_tests.slurm import (
+    agent_launcher,
+    bound,
+    cpus_per_task,
+    job_options,
+    on_targets,
+    outcome,
+)
 
 HETJOB = Origins(policy="hetjob", nodes=2, partition="origin")
 RESERVED = Origins(policy="reservation", nodes=1, reservation="nimc")
@@ -21,6 +28,27 @@ def test_origins_are_a_second_component():
     assert job_options(RESERVED)[-1].endswith("--reservation=nimc")
     there = Origins(policy="hetjob", partition="origin", access=["--constraint=hdr", "-Cx"])
     assert job_options(there)[-1].endswith(" --partition=origin --constraint=hdr -Cx")
+
+
+def test_cores_are_left_to_the_system_on_the_targets_only():
+    # Options before `hetjob` are those of the first component.
+    assert job_options(HETJOB, 2)[:3] == ["--no-requeue", "--core-spec=2", "#SBATCH hetjob"]
+    assert "core-spec" not in job_options(HETJOB, 2)[3]
+    assert job_options(SPLIT, 1) == ["--no-requeue", "--core-spec=1"]
+
+
+@pytest.mark.parametrize(
+    ("launcher", "line"),
+    [
+        (["srun", "--mpi=pmi2"], ["srun", "--mpi=pmi2", "--cpu-bind=cores"]),
+        # The site's own choice.
+        (["srun", "--cpu-bind=map_cpu:0,2"], ["srun", "--cpu-bind=map_cpu:0,2"]),
+        (["mpirun", "-np", "4"], ["mpirun", "-np", "4"]),
+        ([], []),
+    ],
+)
+def test_tasks_of_srun_are_bound_unless_the_site_binds_them(launcher, line):
+    assert bound(launcher) == line
 
 
 @pytest.mark.parametrize("option", ["constraint=hdr", "--constraint hdr", "-C x\n#SBATCH -N9"])

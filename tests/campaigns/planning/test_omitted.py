@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -31,6 +32,26 @@ def test_levels_that_the_machine_lacks_are_left_out_with_the_reason() -> None:
     assert left.cases[0].factors == {"comm_node": [0, 1], "buffer": ["nic", "other"]}
     assert absent == [Omitted("numa", "box has 2 NUMA nodes", "comm_node", 2)]
     assert omission_lines(absent) == ["left out (box has 2 NUMA nodes): numa comm_node=2"]
+
+
+def test_cores_left_to_the_system_are_a_job_of_their_own_where_the_site_allows_them() -> None:
+    path = ROOT / "campaigns/throttling_quick.yaml"
+    text = path.read_text().replace("rate: [0, 25%, 60%, full]", "core_spec: [0, 1]")
+    text = text.replace("  reserved_cores: [0, 1]\n", "")
+    assert text.count("core") == 3
+
+    def planned(machine: str, folder: Path) -> tuple[list[str], list[Omitted]]:
+        asked = folder / "c.yaml"
+        asked.write_text(text)
+        found = prepare(asked, machine)
+        return [case.name for case in found.campaign.cases], found.absent
+
+    with TemporaryDirectory() as folder:
+        both = ["stream@core_spec=0", "stream@core_spec=1"]
+        assert planned("example_slurm", Path(folder)) == (both, [])
+        left, (absent,) = planned("localhost", Path(folder))
+    assert left == both[:1]
+    assert absent.reason == "core_spec of site/localhost.yaml does not allow it"
 
 
 def test_a_level_takes_all_its_cells_along() -> None:

@@ -21,7 +21,13 @@ CASES = {
     "throttling": ["stream", "lammps"],
     # On one host: no rails, and only one node.
     "multirail": ["umt", "umt_openmp", "amg", "amg_openmp", "lulesh", "lulesh_openmp", "minife"],
+    "throttling": ["stream-dram", "stream-llc", "lammps"],
+    "throttling_quick": ["stream"],
+    "core_reservation": ["stream-dram", "stream-llc", "lammps"],
+    "core_reservation_quick": ["stream-dram", "stream-llc", "lammps"],
 }
+#: Campaigns that need several nodes.
+OF_CLUSTERS = {"core_reservation_scaling": [f"lammps@{n}" for n in (4, 16, 32)]}
 #: Of example_slurm: 32 cores a socket; sockets begin at the NUMA nodes 0 and 4.
 CALIBRATION = [(0, 0), (4, 4)]
 
@@ -48,23 +54,28 @@ def test_cases_of_sweeps() -> None:
 
 def test_every_campaign_is_recorded() -> None:
     shipped = {path.stem for path in (ROOT / "campaigns").glob("*.yaml")}
-    assert shipped == {*CASES, "contention_model", "contention_emulated"}
+    assert shipped == {*CASES, "contention_model", "contention_emulated", *OF_CLUSTERS}
+
+
+@pytest.mark.parametrize("name", OF_CLUSTERS)
+def test_cases_of_clusters(name: str) -> None:
+    assert cases_of(name, "example_slurm") == OF_CLUSTERS[name]
 
 
 def test_the_throttling_sweep_is_short_to_write_and_crosses_rates_with_a_reserved_core() -> None:
     path = ROOT / "campaigns/throttling.yaml"
-    assert len(path.read_text().splitlines()) <= 25
+    assert len(path.read_text().splitlines()) <= 30
     asked = prepare(path, "example_slurm")
     for case in plan(asked.campaign, asked.site).cases:
         assert case.factors_within == {
-            "rate": [0, "25%", "50%", "75%", "full"],
+            "rate": [0, "10%", "25%", "50%", "75%", "full"],
             "reserved_cores": [0, 1],
         }
         rates = {(t.baseline, t.factors["rate"]) for t in case.treatments if t.role == "effect"}
         assert rates == {
             (baseline, rate)
             for baseline in ("off", "off@reserved_cores=1")
-            for rate in ("25%", "50%", "75%", "full")
+            for rate in ("10%", "25%", "50%", "75%", "full")
         }
-        # Origins are other nodes: no control. Two baselines, each with four rates and A/A.
-        assert len(case.treatments) == 2 * (1 + 4 + 1)
+        # Origins are other nodes: no control. Two baselines, each with five rates and A/A.
+        assert len(case.treatments) == 2 * (1 + 5 + 1)

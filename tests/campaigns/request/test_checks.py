@@ -42,7 +42,9 @@ OWN = {
 }
 OF_THE_MIXIN = {"comm_node", "direction", "layout_cores", "warmups"}
 #: Variables that the mixin has had since.
-LATER = {"better", "figure", "reserved_cores", "tool"}
+LATER = {
+    *("better", "core_spec", "environment", "figure", "limiter", "reserved_cores", "tool"),
+}
 CHECK = """\
 import reframe as rfm
 from reframe.core.builtins import variable

@@ -1,6 +1,7 @@
 """Lines of ib_write_bw, as it really printed them."""
 
 import re
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -171,6 +172,29 @@ def test_a_throttled_writer_is_limited_by_software_message_by_message(monkeypatc
     )
     assert "--run_infinitely" not in command
     assert injector.row_source(writer(rate_b_s=500e6)) == "counter"
+
+
+@pytest.mark.parametrize(
+    ("rate_b_s", "gbit_s"),
+    [(312.5e6, "2.5"), (1e6, "2.5"), (1.6e9, "14"), (8.9e9, "80"), (90e9, "300")],
+)
+def test_the_hardware_holds_the_rate_of_its_table_that_is_next(monkeypatch, rate_b_s, gbit_s):
+    monkeypatch.setattr(perftest, "_help", lambda _: "")
+    asked = writer(rate_b_s=rate_b_s, limiter="hardware")
+    command = " ".join(perftest.Perftest().origin_command(asked))
+    assert f" --rate_limit {gbit_s} --rate_units g --rate_limit_type HW 10.1.0.2" in command
+    # What the program prints where it does not know a rate.
+    known = (CAPTURES / "rate500M_noType.client.txt").read_text()
+    assert re.search(rf"^\s+{gbit_s} Gbps", known, re.MULTILINE)
+
+
+@pytest.mark.skipif(shutil.which("ib_write_bw") is None, reason="ib_write_bw is not installed")
+def test_perftest_paces_no_packets_of_writes():
+    """So there is no such limiter."""
+    asked = ["ib_write_bw", "--rate_limit", "100", "--rate_units", "M", "--rate_limit_type", "PP"]
+    done = subprocess.run(asked, capture_output=True, text=True)
+    assert done.returncode == 1
+    assert "only supported for Raw Ethernet" in done.stdout + done.stderr
 
 
 def test_perftest_may_not_bind_itself_where_it_would(monkeypatch):

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from injection.machine.node_counters import NodeCounter, NodeReader, change, parse_ethtool, read
+from tests.injection.machine.test_kernel_threads import KERNEL, stat
 from tests.injection.sysfs import write
 
 PORT = "sys/class/infiniband/mlx5_0/ports/1"
@@ -30,6 +31,7 @@ FILES = {
     "sys/class/net/eth0/statistics/rx_bytes": "1000",
     "sys/class/net/lo/statistics/rx_dropped": "8",
     "sys/class/net/veth7/statistics/rx_dropped": "9",
+    "proc/2/stat": stat("kthreadd", KERNEL, 0, 250, 1),
 }
 #: Names and units of the kernel's documentation (mlx5/counters.rst), figures made.
 ETHTOOL = """NIC statistics:
@@ -118,6 +120,8 @@ def test_a_node_asks_ethtool_only_for_devices_that_have_counters(tmp_path, monke
     assert log.read_text().splitlines()[2:] == ["-S eth0"]
     assert found["eth0:outbound_pci_stalled_wr_events"] == NodeCounter(4, "s")
     assert found["context-switches"] == NodeCounter(777, "count")
+    # Of threads what they use from now on.
+    assert found["kernel-threads-time"] == NodeCounter(0, "s")
 
 
 def test_a_node_without_ethtool_and_frequency_names_both(tmp_path, monkeypatch):

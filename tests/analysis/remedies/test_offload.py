@@ -1,0 +1,104 @@
+"""Processor time per byte of made runs: truth in seconds per GB, over a background per second."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from analysis.columns import read_run
+from analysis.counters import read_counters
+from analysis.pairs import judged
+from analysis.remedies.offload import processing
+from tests.analysis.synthetic import Case, samples, write_run
+
+#: Without traffic nodes spend this share of a core on interrupts, and on kernel threads.
+BACKGROUND = {"irq-time": 0.01, "softirq-time": 0.05, "kernel-threads-time": 0.02}
+ALL = (*BACKGROUND, "writers-time")
+
+
+def rows(sample, target_s_gb, origin_s_gb, without, rng):
+    """What two targets and an origin counted: of the targets' softirq time each has a half."""
+    gb = sum(writer.rate_b_s for writer in sample.writers) * sample.elapsed_s / 1e9
+    for tool, ranks, s_gb in (("node", 2, target_s_gb), ("origin", 1, origin_s_gb)):
+        for rank in range(ranks):
+            for event in set(ALL) - set(without):
+                value = BACKGROUND.get(event, 0.0) * sample.elapsed_s * rng.uniform(0.9, 1.1)
+                if event == "softirq-time":
+                    value += s_gb * gb / ranks * rng.uniform(0.95, 1.05)
+                yield {
+                    **{"key": sample.key, "tool": tool, "rank": rank, "event": event},
+                    **{"value": value, "unit": "s", "state": "counted", "running_share": None},
+                }
+
+
+def found(
+    folder, target_s_gb, origin_s_gb=0.0, *, pairs=10, claim=None, without=(), origin="origin-0"
+):
+    case = Case(
+        "melt", "s", "lower", 9.0, {"on": 2.0, "aa": 1.0}, transport="InfiniBand", origin=origin
+    )
+    runs = [replace(each, nodes=["t0", "t1"]) for each in samples(case, pairs=pairs)]
+    run, rng = write_run(folder / "run", runs), np.random.default_rng(3)
+    (run / "counters").mkdir()
+    with (run / "counters/melt.jsonl").open("w") as file:
+        for each in runs:
+            for row in rows(each, target_s_gb, origin_s_gb, without, rng):
+                file.write(json.dumps(row) + "\n")
+    marked = judged(read_run(run).frame)
+    return {each.end: each for each in processing(marked, read_counters(run, marked), claim)}
+
+
+@pytest.mark.parametrize(
+    ("s_gb", "word", "agrees"),
+    [(0.001, "offload", False), (0.12, "onload", True), (0.035, "cannot tell", None)],
+)
+def test_the_word_follows_the_time_per_byte_and_is_compared_with_the_claim(
+    tmp_path, s_gb, word, agrees
+):
+    row = found(tmp_path, s_gb, claim="onload")["target"]
+    assert (row.case, row.treatment, row.pairs) == ("melt", "on", 10)
+    assert row.cpu_s_b == pytest.approx(s_gb * 1e-9, rel=0.05, abs=2e-12)
+    assert row.cpu_s_b_low < row.cpu_s_b < row.cpu_s_b_high
+    assert (row.word, row.claim, row.agrees) == (word, "onload", agrees)
+    assert (row.reason is None) == (word != "cannot tell")
+    assert row.transport == "InfiniBand"
+
+
+def test_runs_that_take_longer_under_traffic_are_charged_for_the_traffic_only(tmp_path):
+    """`on` takes twice as long, with twice the background: none of it is the traffic's."""
+    row = found(tmp_path, 0.0)["target"]
+    assert row.cpu_s_b_low < 0 < row.cpu_s_b_high
+    # The whole background, 0.16 s a second at 7.8 GB/s, would be 0.02 s/GB.
+    assert row.cpu_s_b_high < 0.003e-9
+
+
+def test_an_origin_has_its_own_time_and_no_word(tmp_path):
+    row = found(tmp_path, 0.001, 0.2, claim="offload")["origin"]
+    assert row.cpu_s_b == pytest.approx(0.2e-9, rel=0.05)
+    assert (row.word, row.claim, row.agrees) == (None, None, None)
+
+
+def test_five_pairs_tell_nothing(tmp_path):
+    row = found(tmp_path, 0.12, pairs=5)["target"]
+    assert (row.cpu_s_b, row.word, row.reason) == (None, "cannot tell", "fewer than 6 pairs")
+
+
+def test_without_the_kernels_threads_offload_is_not_said_but_onload_is(tmp_path):
+    without = ("kernel-threads-time",)
+    row = found(tmp_path, 0.001, without=without)["target"]
+    assert (row.word, row.reason) == (
+        "cannot tell",
+        "not counted on the nodes: kernel-threads-time",
+    )
+    assert row.counters == ["irq-time", "softirq-time", "writers-time"]
+
+
+def test_onload_needs_no_complete_count(tmp_path):
+    assert found(tmp_path, 0.12, without=("kernel-threads-time",))["target"].word == "onload"
+
+
+def test_on_one_host_no_interface_receives(tmp_path):
+    row = found(tmp_path, 0.12, origin="synthetic-0", claim="offload")["target"]
+    assert (row.word, row.agrees) == ("cannot tell", None)
+    assert "share a host" in row.reason
