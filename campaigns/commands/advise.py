@@ -135,5 +135,5 @@ def _sweep(sweep: Throttling) -> list[str]:
     text = f"{sweep.case}{at}: lost per byte written {value} [{low}, {high}] {unit}"
     if sweep.reserved is not None:
         found = where(sweep.crossover_b_s, "B/s")
-        text += f"; equals the price of {sweep.reserved} reserved at {found}"
+        text += f"; equals the price of reserved_cores={sweep.reserved}: {found}"
     return [text]

@@ -59,7 +59,7 @@ def test_a_sweep_prints_its_loss_per_byte_and_crossover(
     assert max(map(len, out.splitlines())) <= 80
     words = " ".join(out.split())
     assert "stream, reserved cores 0: lost per byte written 0." in words
-    assert "equals the price of 1 reserved at" in words
+    assert "equals the price of reserved_cores=1: " in words
 
 
 def test_json_is_one_document_with_one_advice_per_machine(
