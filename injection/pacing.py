@@ -42,6 +42,15 @@ def corrected(duty: float, asked_b_s: float, reported_b_s: float) -> float:
     return min(max(duty * min(max(factor, 1 / _MOST), _MOST), _LEAST_DUTY), 1.0)
 
 
+def pause_s(burst_s: float, duty: float) -> float:
+    """Length of the pause after a burst, seconds: in proportion, since bursts may end late.
+
+    Burst and pause together last at most as long as the longest period, so that a writer is never
+    silent for longer.
+    """
+    return max(min(burst_s / duty, _LONGEST_S) - burst_s, 0.0)
+
+
 class Pacer:
     """Paces the process of one origin, from its first report on; before that it sets up."""
 
@@ -69,11 +78,11 @@ class Pacer:
                 began_s = time.monotonic()
                 await asyncio.sleep(max(self._duty * self._period_s + owed_s, _SHORTEST_S))
                 burst_s = time.monotonic() - began_s
-                if self._duty < 1 and burst_s < self._period_s:
+                if self._duty < 1:
                     processes.suspend(self._process)
-                    await asyncio.sleep(self._period_s - burst_s)
+                    await asyncio.sleep(pause_s(burst_s, self._duty))
                     processes.resume(self._process)
-                # Late timers are made up for in the next period, as far as possible.
+                # A pause that ends late is made up for in the next burst, as far as possible.
                 owed_s += self._duty * (time.monotonic() - began_s) - burst_s
                 owed_s = min(max(owed_s, -self._period_s), self._period_s)
         finally:

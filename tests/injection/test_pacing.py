@@ -53,6 +53,19 @@ def test_the_duty_follows_the_reported_rate(duty, reported_b_s, expected):
     assert pacing.corrected(duty, 100.0, reported_b_s) == pytest.approx(expected, rel=1e-3)
 
 
+@pytest.mark.parametrize(
+    ("burst_s", "duty", "expected_s"),
+    [
+        (0.005, 0.25, 0.015),  # on time: a period of 20 ms
+        (0.010, 0.10, 0.090),  # five times as long as meant, and so is the pause
+        (0.030, 0.10, 0.170),  # 0.3 s would be too long a silence
+        (0.250, 0.50, 0.0),
+    ],
+)
+def test_the_pause_is_in_proportion_to_the_burst_that_was(burst_s, duty, expected_s):
+    assert pacing.pause_s(burst_s, duty) == pytest.approx(expected_s)
+
+
 @pytest.mark.parametrize("asked_b_s", [30.0, 90.0])
 def test_a_writer_whose_rate_is_its_duty_gets_to_the_asked_one_from_any_start(asked_b_s):
     full_b_s, duty = 100.0, 0.005
