@@ -22,7 +22,7 @@ from campaigns.planning.prepare import Request, prepare
 from campaigns.request.nodes import origins_taken
 from campaigns.running.folder import RunFolder, find_other, foreign_runs, open_run
 from campaigns.running.header import new_header
-from campaigns.running.interrupts import Interrupts, Stopped
+from campaigns.running.interrupts import Interrupts, Stopped, stopped_at_once
 from campaigns.running.progress import display
 from campaigns.running.runner import CampaignRunner, Failure
 from campaigns.running.session import find_reframe
@@ -76,14 +76,27 @@ def command(
             return error.exit_code
         for failure in failures:
             _log(str(failure))
-        if not failures:
-            folder.finish()
-        return _conclude(asked, folder, failures, as_json, fail_inconclusive)
+        try:
+            with stopped_at_once():
+                if not failures:
+                    folder.finish()
+                return _conclude(asked, folder, failures, as_json, fail_inconclusive)
+        except Stopped as stop:
+            _log(f"stopped by {stop}; {_how_to_report(folder)}")
+            return 128 + stop.signum
 
 
 def _how_to_resume() -> str:
     again = shlex.join(["nimc", *(word for word in sys.argv[1:] if word != "--fresh")])
     return f"all samples are saved; to resume: {again}"
+
+
+def _how_to_report(folder: RunFolder) -> str:
+    """What to do if nimc is stopped while it makes the report."""
+    if folder.header.finished_s is None:
+        return _how_to_resume()
+    report = shlex.join(["nimc", "report", str(folder.path)])
+    return f"the samples are complete; for the report: {report}"
 
 
 def _measure(asked: Request, folder: RunFolder, reframe: str) -> list[Failure]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import select
 import signal
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from types import FrameType, TracebackType
 from typing import Any
 
@@ -18,6 +19,21 @@ class Stopped(Exception):  # noqa: N818  # nothing went wrong
     def __init__(self, signum: int) -> None:
         super().__init__(signal.Signals(signum).name)
         self.signum = signum
+
+
+@contextmanager
+def stopped_at_once() -> Iterator[None]:
+    """Within this context SIGINT, SIGTERM and SIGHUP raise Stopped where they arrive."""
+
+    def stop(signum: int, _frame: FrameType | None) -> None:
+        raise Stopped(signum)
+
+    before = {signum: signal.signal(signum, stop) for signum in _STOPPING}
+    try:
+        yield
+    finally:
+        for signum, handler in before.items():
+            signal.signal(signum, handler)
 
 
 class Interrupts:

@@ -148,6 +148,6 @@ class Minicluster(Place):
 
 
 def _is_idle(process: Process) -> bool:
-    if role(process.words) in DAEMONS or _SCRIPTS in process.words:
+    if role(process.words) in DAEMONS or _SCRIPTS in process.line:
         return True
     return Path(process.words[0]).name in _IDLE

@@ -106,7 +106,12 @@ class Place:
 
     def start(self, name: str) -> Nimc:
         """Start or resume the campaign."""
-        words = ["run", "tiny.yaml", "--machine", self.machine, "--results", "results"]
+        return self.nimc(
+            name, "run", "tiny.yaml", "--machine", self.machine, "--results", "results"
+        )
+
+    def nimc(self, name: str, *words: str) -> Nimc:
+        """Start a command."""
         main = "from campaigns.cli import main; main()"
         err = self.sandbox.work / f"{name}.err"
         with err.open("wb") as said:

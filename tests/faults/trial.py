@@ -84,7 +84,7 @@ def run(place: Place, begun: Begun, fault: Fault, rng: random.Random, name: str)
             disturbed = _with_left(place, disturbed)
         resumed: list[Ended] = []
         while [disturbed, *resumed][-1].status != 0 and len(resumed) < _RESUMPTIONS:
-            again = place.start(f"resumed-{len(resumed)}")
+            again = _again(place, f"resumed-{len(resumed)}")
             resumed.append(_with_left(place, again.end(_WAITS_S + 2 * usual_s)))
         return Observed(
             fault=fault,
@@ -100,6 +100,14 @@ def run(place: Place, begun: Begun, fault: Fault, rng: random.Random, name: str)
             files=[*place.files(), *_partial(place)],
             second=second,
         )
+
+
+def _again(place: Place, name: str) -> Nimc:
+    """Resume the campaign; if it is complete, make its report, which another run would not do."""
+    header = _header(place)
+    if header and header["finished_s"] is not None:
+        return place.nimc(name, "report", f"results/{header['run']}")
+    return place.start(name)
 
 
 def _victim(
