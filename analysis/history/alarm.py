@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
-from analysis.records import PlainName
-
 #: Number of the schema of an alarm's file.
 ALARM_SCHEMA = 1
 #: A detectable change is found within so many measured nights, with at least this probability.
@@ -40,8 +38,8 @@ class NodeRatio:
 class Alarm:
     """A series got worse. Ratios are of times or slowdowns: above 1 is worse."""
 
-    machine: PlainName
-    campaign: PlainName
+    machine: str
+    campaign: str
     case: str
     arm: str
     quantity: str
