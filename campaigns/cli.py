@@ -24,6 +24,7 @@ COMMANDS: dict[str, str] = {
     "plan": "the cases, nodes, node-hours and ReFrame commands; runs nothing",
     "run": "runs or resumes a campaign, prints the table and the report's path",
     "runs": "the runs of a results folder",
+    "alarms": "what became worse, and the loss that would be found soon",
     "store": "all runs of all machines, for history: add, check, prune",
     "writers": "concurrent writers from Daly's checkpoint interval",
     "model": "the contention model: fit, predict, evaluate, recommend",
