@@ -26,6 +26,7 @@ COMMANDS: dict[str, str] = {
     "runs": "the runs of a results folder",
     "alarms": "what became worse, and the loss that would be found soon",
     "store": "all runs of all machines, for history: add, check, prune",
+    "sweep-nodes": "runs a single-node campaign on every node, and ranks the nodes",
     "writers": "concurrent writers from Daly's checkpoint interval",
     "model": "the contention model: fit, predict, evaluate, recommend",
     "simulate": "slowdown at scales beyond the machines at hand",
@@ -46,7 +47,7 @@ class _Commands(click.Group):
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         if name not in COMMANDS:
             return None
-        module = importlib.import_module(f"campaigns.commands.{name}")
+        module = importlib.import_module(f"campaigns.commands.{name.replace('-', '_')}")
         command: click.Command = module.command
         return command
 

@@ -46,6 +46,8 @@ class Site:
     #: Whether Slurm runs the jobs, and their time limit; None if unknown.
     slurm: bool = False
     time_limit_s: float | None = None
+    #: Target nodes that jobs are pinned to, joined with commas; None takes any.
+    nodelist: str | None = None
 
 
 @dataclass(frozen=True)
@@ -227,6 +229,7 @@ def command(
         "arms": ",".join(campaign.arms),
         **_crossing(entry),
         **({} if seed is None else {"seed": seed}),
+        **({} if site.nodelist is None else {"nodelist": site.nodelist}),
         "injector": campaign.injector.name,
         "message": campaign.injector.message,
         "rate": campaign.injector.rate,
