@@ -45,11 +45,15 @@ class RankedNode:
     ratio_high: float | None = None
     #: Of 'the node is like the mean of the others', adjusted over all nodes and cases.
     p_adjusted: float | None = None
+    #: Smaller differences are not named: nodes always differ a little.
+    margin: float = 0.0
 
     @property
     def text(self) -> str:
-        """`slower by 3.1 %`, `faster by ...`; empty if no difference is shown."""
+        """`slower by 3.1%`, `faster by ...`; empty if no difference beyond the margin is shown."""
         if self.ratio is None or self.p_adjusted is None or self.p_adjusted > LEVEL:
+            return ""
+        if 1 / (1 + self.margin) <= self.ratio <= 1 + self.margin:
             return ""
         if self.ratio > 1:
             return f"slower by {self.ratio - 1:.1%}"
@@ -76,11 +80,12 @@ def figures(node: str, data: RunData) -> list[NodeFigures]:
     ]
 
 
-def ranked(found: Iterable[NodeFigures]) -> list[RankedNode]:
+def ranked(found: Iterable[NodeFigures], margin: float = 0.0) -> list[RankedNode]:
     """Every node in every case, the slowest of a case first.
 
-    A node's runs are compared with one median of each other node: with the spread of its own runs
-    and with that between nodes (`statistics.nights`).
+    Differences of at most `margin`, as a share, are not named. A node's runs are compared with one
+    median of each other node: with the spread of its own runs and with that between nodes
+    (`statistics.nights`).
     """
     by_case: dict[str, list[NodeFigures]] = {}
     for each in found:
@@ -89,7 +94,8 @@ def ranked(found: Iterable[NodeFigures]) -> list[RankedNode]:
     p = [row.p_adjusted for row in rows if row.p_adjusted is not None]
     adjusted = iter(holm(p))
     return [
-        row if row.p_adjusted is None else replace(row, p_adjusted=next(adjusted)) for row in rows
+        replace(row, margin=margin, p_adjusted=None if row.p_adjusted is None else next(adjusted))
+        for row in rows
     ]
 
 

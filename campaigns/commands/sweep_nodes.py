@@ -79,7 +79,7 @@ def command(
         return 128 + stop.signum
     if not failed:
         finish(folder, sweep)
-    return _conclude(folder, sweep, failed, as_json)
+    return _conclude(folder, sweep, failed, asked.campaign.margin, as_json)
 
 
 def _check(asked: Request) -> None:
@@ -114,10 +114,13 @@ def _states(nodes: Sequence[SlurmNode]) -> str:
     return ", ".join(f"{each.name} ({each.state})" for each in nodes)
 
 
-def _conclude(folder: Path, sweep: NodeSweep, failed: Mapping[str, str], as_json: bool) -> int:
+def _conclude(
+    folder: Path, sweep: NodeSweep, failed: Mapping[str, str], margin: float, as_json: bool
+) -> int:
     runs = {node: finished_run(folder, node) for node in sweep.nodes}
     measured = {node: run for node, run in runs.items() if run is not None}
-    rows = ranked(each for node, run in measured.items() for each in figures(node, load_run(run)))
+    found = [each for node, run in measured.items() for each in figures(node, load_run(run))]
+    rows = ranked(found, margin)
     if as_json:
         document = {
             "schema": 1,

@@ -14,6 +14,8 @@ from analysis.history.alarm import Watch
 _KEY = "references"
 #: Significant digits of a proposed reference.
 _DIGITS = 4
+#: What follows the last line of a file that ends without a line break.
+_NO_END = "\n\\ No newline at end of file\n"
 
 
 def proposed(watches: Iterable[Watch]) -> dict[str, float]:
@@ -38,16 +40,16 @@ def patch(text: str, path: str, references: Mapping[str, float]) -> str:
     References of other cases stay.
     """
     lines = text.splitlines(keepends=True)
-    if lines and not lines[-1].endswith("\n"):
-        lines[-1] += "\n"
     begin, end = _block(lines)
     old = (yaml.safe_load("".join(lines[begin:end])) or {}).get(_KEY) or {}
     merged = {**old, **references}
     if merged == old:
         return ""
     block = yaml.safe_dump({_KEY: merged}, sort_keys=False, allow_unicode=True)
-    new = [*lines[:begin], *block.splitlines(keepends=True), *lines[end:]]
-    return "".join(difflib.unified_diff(lines, new, f"a/{path}", f"b/{path}"))
+    kept = [line.removesuffix("\n") + "\n" for line in lines]
+    new = [*kept[:begin], *block.splitlines(keepends=True), *kept[end:]]
+    made = difflib.unified_diff(lines, new, f"a/{path}", f"b/{path}")
+    return "".join(line if line.endswith("\n") else line + _NO_END for line in made)
 
 
 def _block(lines: list[str]) -> tuple[int, int]:
