@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from analysis.history.alarm import Alarm, Change, Watch
+from analysis.history.alarm import Alarm, Change, SeriesWatch
 from analysis.history.blame import changed_facts, facts_of, worst_node
 from analysis.history.confirm import confirmed
 from analysis.history.monitor import Followed, Found, detectable, follow
@@ -36,7 +36,7 @@ class Survey:
     """What is known of all watched series."""
 
     alarms: list[Alarm]
-    watches: list[Watch]
+    watches: list[SeriesWatch]
 
 
 def alarms(nights: pl.DataFrame, runs: pl.DataFrame) -> list[Alarm]:
@@ -99,10 +99,10 @@ def _ratio(series: Series, old: slice, new: slice) -> tuple[float, float | None,
     return difference.ratio.value, difference.ratio.low, difference.ratio.high
 
 
-def _watch(each: Followed) -> Watch:
+def _watch(each: Followed) -> SeriesWatch:
     series, base = each.series, each.baseline
     nights = series.nights
-    return Watch(
+    return SeriesWatch(
         machine=series.machine,
         campaign=series.campaign,
         case=series.case,

@@ -141,7 +141,7 @@ def _renew(followed: Sequence[Followed], day: int) -> None:
 
 
 def detectable(series: Series, base: Baseline) -> float | None:
-    """The loss of a series that is found soon with a baseline, as a share (`Watch`)."""
+    """The loss of a series that is found soon with a baseline, as a share (`SeriesWatch`)."""
     values = series.worse[base.first : base.end]
     spreads = cusum.detectable_spreads(values, base.limit, seed=base.end)
     return None if spreads is None else float(np.expm1(spreads * base.spread))

@@ -11,7 +11,7 @@ import click
 from analysis.checkout import ROOT
 from analysis.errors import InputError
 from analysis.escape import visible
-from analysis.history.alarm import POWER, WITHIN_NIGHTS, Alarm, Watch
+from analysis.history.alarm import POWER, WITHIN_NIGHTS, Alarm, SeriesWatch
 from analysis.history.alarms import survey
 from analysis.history.confirm import confirmation
 from analysis.history.store import load_nights, load_runs
@@ -57,20 +57,20 @@ def command(
     return int(any(_is_open(alarm, surveyed.watches) for alarm in surveyed.alarms))
 
 
-def _is_open(alarm: Alarm, watches: Iterable[Watch]) -> bool:
+def _is_open(alarm: Alarm, watches: Iterable[SeriesWatch]) -> bool:
     """Whether an alarm is of its machine's last night and not dismissed."""
     last = max(each.last for each in watches if each.machine == alarm.machine)
     return alarm.state != "dismissed" and alarm.night == last
 
 
-def _print_patch(machine: str, watches: Iterable[Watch]) -> None:
+def _print_patch(machine: str, watches: Iterable[SeriesWatch]) -> None:
     path = f"site/{machine}.yaml"
     proposed = site_references.proposed(watches)
     text = (ROOT / path).read_text(encoding="utf-8-sig")
     click.echo(site_references.patch(text, path, proposed), nl=False)
 
 
-def _document(alarms: Sequence[Alarm], watches: Sequence[Watch]) -> dict[str, object]:
+def _document(alarms: Sequence[Alarm], watches: Sequence[SeriesWatch]) -> dict[str, object]:
     return {
         "schema": 1,
         "alarms": [each.as_dict() for each in alarms],
@@ -83,7 +83,7 @@ def _document(alarms: Sequence[Alarm], watches: Sequence[Watch]) -> dict[str, ob
     }
 
 
-def _text(alarms: Sequence[Alarm], watches: Sequence[Watch]) -> list[str]:
+def _text(alarms: Sequence[Alarm], watches: Sequence[SeriesWatch]) -> list[str]:
     lines = [line for alarm in alarms for line in _alarm(alarm)] or ["no alarms"]
     if not watches:
         return [*lines, "", "no nights in the store"]
@@ -117,7 +117,7 @@ def _alarm(alarm: Alarm) -> list[str]:
     return lines
 
 
-def _row(each: Watch) -> list[str]:
+def _row(each: SeriesWatch) -> list[str]:
     return [
         *(each.machine, each.campaign, each.case, each.arm, each.quantity, str(each.nights)),
         quantity(each.level, each.unit, 3),

@@ -73,15 +73,20 @@ def prepare(
         time_limit_s=partitions.time_limit_s(targets),
         nodelist=nodelist,
     )
-    _check_nodelist(site, campaign)
+    _check_nodelist(site, campaign, described)
     return Request(campaign, absent, campaign_file.read_text(encoding="utf-8-sig"), described, site)
 
 
-def _check_nodelist(site: Site, campaign: Campaign) -> None:
+def _check_nodelist(site: Site, campaign: Campaign, described: machine.Machine) -> None:
     if site.nodelist is None:
         return
     if not site.slurm:
         raise InputError(f"--nodelist: machine {site.machine!r} has no Slurm; leave it out")
+    if described.origins.policy == "same_job":
+        raise InputError(
+            f"--nodelist: site/{site.machine}.yaml: origins.policy: 'same_job' found, where Slurm"
+            " chooses which nodes are targets; allowed: hetjob, reservation"
+        )
     if not _NODELIST.fullmatch(site.nodelist):
         raise InputError(f"--nodelist: {site.nodelist!r} found; allowed: names joined with commas")
     given = len(set(site.nodelist.split(",")))

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 import yaml
 
 from analysis.arms import BASELINE
-from analysis.history.alarm import Watch
+from analysis.history.alarm import SeriesWatch
 
 _KEY = "references"
 #: Significant digits of a proposed reference.
@@ -18,7 +18,7 @@ _DIGITS = 4
 _NO_END = "\n\\ No newline at end of file\n"
 
 
-def proposed(watches: Iterable[Watch]) -> dict[str, float]:
+def proposed(watches: Iterable[SeriesWatch]) -> dict[str, float]:
     """Case -> level of its baseline's figure of merit, as far as its nights give one.
 
     A case that several campaigns measure is left out: a reference holds for all of them.

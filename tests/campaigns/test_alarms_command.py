@@ -31,8 +31,7 @@ class Store:
         return load
 
     def __call__(self, *words: str):
-        result = CliRunner().invoke(module.command, list(words), standalone_mode=False)
-        return result
+        return CliRunner().invoke(module.command, list(words), standalone_mode=False)
 
 
 @pytest.fixture

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import yaml
 
-from analysis.history.alarm import Watch
+from analysis.history.alarm import SeriesWatch
 from campaigns.planning.references import patch, proposed
 
-WATCH = Watch(
+WATCH = SeriesWatch(
     "m", "nightly", "stream", "off", "fom", "B/s", "2025-01-06", "2025-05-01", 100, 100,
     123456789.0, 0.01, 0.0, 4.0, 0.02, 1.0, [],
 )  # fmt: skip
