@@ -108,7 +108,7 @@ def _one(case: str, quantity: str, values: Values) -> Series:
         better="lower",
         nights=[_START + timedelta(int(night)) for night in measured],
         worse=SPREAD * values[measured],
-        runs=[[f"run{night}"] for night in measured],
+        runs=[f"run{night}" for night in measured],
         nodes=[["n1"] for _ in measured],
     )
 

@@ -80,7 +80,7 @@ def test_after_an_improvement_its_loss_is_an_alarm() -> None:
 
 def test_a_single_bad_night_is_no_alarm() -> None:
     values = steady(112)
-    values[100] *= 10
+    values[100:102] = (1000.0, 100.0)  # and a usual one
     assert not [
         a for a in alarms(nights_table(*with_others(values)), _NO_RUNS) if a.case == "stream"
     ]
@@ -113,6 +113,7 @@ def test_a_watch_says_what_would_be_found() -> None:
     assert (watch.nights, watch.changes) == (112, [])
     assert watch.level == pytest.approx(100, rel=0.005)
     assert watch.spread == pytest.approx(0.01, rel=0.25)
+    assert watch.drift == pytest.approx(1, abs=0.005)
     # Between two spreads, which theory needs at least, and four.
     assert watch.detectable is not None
     assert 0.018 <= watch.detectable <= 0.045
@@ -134,7 +135,7 @@ def again(night: int, values: list[float], **fields: object) -> list[dict[str, o
     """Runs of one night."""
     row = night_rows([*[None] * night, 1.0], **fields)[0]
     return [
-        {**row, "run": f"again{n}", "started_s": row["started_s"] + n, "value": value}
+        {**row, "run": f"again{n}", "started_s": row["started_s"] + 1 + n, "value": value}
         for n, value in enumerate(values)
     ]
 
@@ -172,6 +173,14 @@ def test_confirmed_only_if_the_whole_interval_is_worse(suspected, values, state)
     judged = confirmed(suspected, nights_table(*again(104, values)))
     assert judged.state == state
     assert judged.confirmed_by == ([f"again{n}" for n in range(5)] if state != "suspected" else [])
+
+
+def test_a_confirmation_in_the_same_night_counts() -> None:
+    values = steady(102)
+    values[100:] *= 1.05
+    rows = with_others(values)
+    (alarm,) = stream_alarms([*rows, *again(101, [105.0, 104.5, 105.5, 104.8, 105.2])])
+    assert (day(alarm.night), alarm.run, alarm.state) == (101, "run101", "confirmed")
 
 
 @pytest.mark.parametrize("fields", [{"nodes": "n2"}, {"case": "lammps"}, {"machine": "other"}])

@@ -23,18 +23,18 @@ def test_worse_is_up_whatever_is_better() -> None:
 def test_gaps_stay_gaps() -> None:
     (series,) = series_of(nights_table(*night_rows([1.0, None, None, 2.0])))
     assert series.nights == [date(2025, 1, 6), date(2025, 1, 9)]
-    assert series.runs == [["run000"], ["run003"]]
+    assert series.runs == ["run000", "run003"]
 
 
-def test_several_runs_of_a_night_are_one_value_their_median() -> None:
-    rows = night_rows([1.0])
+def test_of_several_runs_in_a_night_the_first_counts() -> None:
+    rows = night_rows([4.0])
     again = [
         {**rows[0], "run": f"again{n}", "started_s": rows[0]["started_s"] + n, "value": value}
-        for n, value in ((1, 8.0), (2, 4.0))
+        for n, value in ((2, 8.0), (1, 2.0))
     ]
-    (series,) = series_of(nights_table(*rows, *again))
+    (series,) = series_of(nights_table(*again, *rows))
     assert series.worse.tolist() == pytest.approx([math.log(4.0)])
-    assert series.runs == [["run000", "again1", "again2"]]
+    assert series.runs == ["run000"]
 
 
 @pytest.mark.parametrize("value", [0.0, -1.0, math.nan, math.inf])
