@@ -35,14 +35,17 @@ class JobOutcome:
     reason: str | None = None
 
 
-def job_options(origins: Origins, core_spec: int = 0) -> list[str]:
-    """Options in the job script: no requeue, cores left to the system on the targets, and the
-    component of the origins if there is one.
+def job_options(origins: Origins, core_spec: int = 0, nodelist: str = "") -> list[str]:
+    """Options in the job script: no requeue, and the component of the origins if there is one.
+
+    `core_spec` leaves cores of the targets to the system, and `nodelist` pins the targets: both are
+    options of the first component.
 
     Slurm copies account, QOS and time limit of the first component to the second, but not
     `--exclusive`.
     """
     options = ["--no-requeue", *([f"--core-spec={core_spec}"] if core_spec else [])]
+    options += [f"--nodelist={nodelist}"] if nodelist else []
     if origins.policy in ("hetjob", "reservation"):
         count = origins.nodes
         component = [f"--nodes={count}", f"--ntasks={count}", "--ntasks-per-node=1"]
