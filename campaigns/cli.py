@@ -23,6 +23,8 @@ COMMANDS: dict[str, str] = {
     "compare": "nights against reference nights, or two machines, side by side",
     "plan": "the cases, nodes, node-hours and ReFrame commands; runs nothing",
     "run": "runs or resumes a campaign, prints the table and the report's path",
+    "runs": "the runs of a results folder",
+    "store": "all runs of all machines, for history: add, check, prune",
     "writers": "concurrent writers from Daly's checkpoint interval",
     "model": "the contention model: fit, predict, evaluate, recommend",
     "simulate": "slowdown at scales beyond the machines at hand",
