@@ -50,7 +50,7 @@ def nights_table(*rows: dict[str, object]) -> pl.DataFrame:
 def runs_table(made: dict[str, str], nodes: str = "n1") -> pl.DataFrame:
     """RUNS with the `made` text of each run."""
     rows = [
-        {name: None for name in RUNS}
+        dict.fromkeys(RUNS)
         | {"machine": "hpc", "campaign": "nightly", "run": run, "made": text, "nodes": nodes}
         for run, text in made.items()
     ]
