@@ -33,7 +33,7 @@ _MAD = 1.4826
 #: Nights that are drawn together: a week.
 _BLOCK = 7
 #: Histories that are drawn for all series together, and watched nights of each.
-_DRAWN = 4800
+_DRAWN = 3600
 _WATCHED = 60
 #: Shifts that are tried for the detectable change, spreads.
 _SHIFTS = np.arange(0.5, 8.01, 0.1)

@@ -35,27 +35,36 @@ def change_points(values: Values, seed: int = 1) -> list[int]:
     return sorted(found)
 
 
+def latest_change(values: Values) -> int:
+    """Where the last level began of values that are known to have changed, by index.
+
+    The split with the largest energy distance of all that end with the last value; no test.
+    """
+    return FEWEST + int(np.argmax(_energies(np.abs(values[:, None] - values))[:, -1]))
+
+
 def _split(values: Values, rng: np.random.Generator) -> int | None:
     """Where a segment splits; None if no split passes the test."""
     if len(values) < 2 * FEWEST:
         return None
     distances = np.abs(values[:, None] - values)
-    energy, at = best_split(distances)
+    energies = _energies(distances)
+    largest = energies.max()
     as_large = 0
     for _ in range(_ORDERS):
         order = rng.permutation(len(values))
-        as_large += best_split(distances[np.ix_(order, order)])[0] >= energy
+        as_large += _energies(distances[np.ix_(order, order)]).max() >= largest
         if (1 + as_large) / (1 + _ORDERS) > LEVEL:
             return None
-    return at
+    return FEWEST + int(energies.max(axis=1).argmax())
 
 
-def best_split(distances: Values) -> tuple[float, int]:
-    """Largest scaled energy distance of a left part and the part that follows; where that begins.
+def _energies(distances: Values) -> Values:
+    """Scaled energy distance between the first values of a segment and those that follow.
 
-    Both are from the pairwise distances of the segment's values. With m values on the left and n
-    on the right it is m n / (m + n) times: twice the mean distance between both parts, less the
-    mean distances within each.
+    By number of values on the left (from `FEWEST`) and by where the right part ends (from
+    2 `FEWEST`). With m values on the left and n on the right it is m n / (m + n) times: twice the
+    mean distance between both parts, less the mean distances within each.
     """
     size = len(distances)
     total = np.zeros((size + 1, size + 1))
@@ -63,18 +72,15 @@ def best_split(distances: Values) -> tuple[float, int]:
     within = np.diagonal(total)
     left = np.arange(FEWEST, size - FEWEST + 1)[:, None]
     end = np.arange(2 * FEWEST, size + 1)[None, :]
-    right = end - left
+    right = np.maximum(end - left, FEWEST)
     cross = total[left, end] - within[left]
     inside = within[end] - 2 * cross - within[left]
-    with np.errstate(divide="ignore", invalid="ignore"):
-        means = 2 * cross / (left * right) - _pairs_mean(within[left], left)
-        energy = (means - _pairs_mean(inside, right)) * left * right / (left + right)
-    energy[right < FEWEST] = -np.inf
-    place = np.unravel_index(np.argmax(energy), energy.shape)
-    return float(energy[place]), int(left[place[0], 0])
+    means = 2 * cross / (left * right) - _pairs_mean(within[left], left)
+    energies = (means - _pairs_mean(inside, right)) * left * right / (left + right)
+    return np.where(end - left < FEWEST, -np.inf, energies)
 
 
 def _pairs_mean(twice_sum: Values, count: NDArray[np.int64]) -> Values:
-    """Mean over pairs of different values of a part, from its matrix's sum."""
+    """Mean distance between different values of a part, from the sum over its matrix."""
     mean: Values = twice_sum / (count * (count - 1))
     return mean

@@ -1,14 +1,11 @@
-"""Made nights: histories with known noise and known changes, for the study and tests."""
+"""Made nights: histories without a change, with known noise. Needs NumPy only."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import date, timedelta
 
 import numpy as np
 from numpy.typing import NDArray
-
-from analysis.history.series import Series
 
 Values = NDArray[np.float64]
 
@@ -18,7 +15,9 @@ QUANTITIES = ("fom", "slowdown", "writer_rate")
 NIGHTS = 365
 #: Night-to-night spread of the logarithms.
 SPREAD = 0.01
-_START = date(2025, 1, 1)
+#: Shifts that are planted, spreads; and the night from which on false alarms are counted.
+SHIFTS = (2.0, 3.0)
+FIRST_WATCHED = 30
 
 
 @dataclass(frozen=True)
@@ -42,7 +41,7 @@ MACHINES = (
     Noise("independent"),
     Noise("gaps", gaps=0.15),
     Noise("outliers", outliers=0.01),
-    Noise("drift", drift=1.0),
+    Noise("drift", drift=0.5),
     Noise("autocorrelated", correlation=0.2),
 )
 
@@ -63,26 +62,6 @@ def made_values(noise: Noise, rng: np.random.Generator) -> Values:
     return values
 
 
-def made_series(values: Values) -> list[Series]:
-    """The series of a machine from values in spreads."""
-    names = [(f"workload{w}", quantity) for w in range(WORKLOADS) for quantity in QUANTITIES]
-    return [
-        _series(case, quantity, each) for (case, quantity), each in zip(names, values, strict=True)
-    ]
-
-
-def _series(case: str, quantity: str, values: Values) -> Series:
-    measured = np.flatnonzero(~np.isnan(values)).tolist()
-    return Series(
-        machine="made",
-        campaign="nightly",
-        case=case,
-        arm="on",
-        quantity=quantity,
-        unit="1",
-        better="lower",
-        nights=[_START + timedelta(night) for night in measured],
-        worse=SPREAD * values[measured],
-        runs=[[f"run{night}"] for night in measured],
-        nodes=[["n1"] for _ in measured],
-    )
+def shifted_night(history: int, row: int) -> int:
+    """The night on which a shift is planted into a series."""
+    return 215 + (7 * history + 3 * row) % 100

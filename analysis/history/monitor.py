@@ -14,18 +14,18 @@ import numpy as np
 
 from analysis.history import cusum
 from analysis.history.cusum import Values
-from analysis.history.divisive import change_points
+from analysis.history.divisive import latest_change
 from analysis.history.series import Series, nights_a_year
 
 #: Nights of a baseline: fewest, and most, so that the baseline follows slow drift.
 FEWEST_NIGHTS = 30
 MOST_NIGHTS = 180
 #: Baselines and limit are renewed every second Monday.
-_RENEWED_DAYS = 14
+RENEWED_DAYS = 14
 #: A change is dated within so many last nights.
 _DATED_NIGHTS = 60
 #: False alarms in a year over all series of a machine.
-FALSE_ALARMS_A_YEAR = 1.0
+FALSE_ALARMS_A_YEAR = 0.5
 
 
 @dataclass(frozen=True)
@@ -63,8 +63,6 @@ class Followed:
     #: Night at which the present level began, and the next night to look at.
     start: int = 0
     next: int = 0
-    #: Nights on which both sums last were zero.
-    _zero: list[int] = field(default_factory=lambda: [-1, -1])
 
     def window(self) -> Values | None:
         """The last nights at the present level; None if there are too few for a baseline."""
@@ -90,45 +88,45 @@ class Followed:
             max(0.0, before + sign * score - cusum.ALLOWANCE)
             for before, sign in zip(self.sums, (1, -1), strict=True)
         ]
-        self._zero = [at if s == 0 else zero for s, zero in zip(now, self._zero, strict=True)]
         self.sums = (now[0], now[1])
         if max(now) >= base.limit:
             self._restart(at, worse=now[0] >= base.limit, base=base)
 
     def _restart(self, at: int, *, worse: bool, base: Baseline) -> None:
-        since = self._since(at, self._zero[0 if worse else 1] + 1)
+        """Begin anew with the nights since the change."""
+        first = max(self.start, at + 1 - _DATED_NIGHTS)
+        since = first + latest_change(self.series.worse[first : at + 1])
         self.found.append(Found(at, since, worse, base))
         self.baseline, self.sums, self.start = None, (0.0, 0.0), since
-        self._zero = [at, at]
-
-    def _since(self, at: int, rising: int) -> int:
-        """First night of the new level: the last change point up to now.
-
-        Without one, the night from which on the sum was above zero.
-        """
-        first = max(self.start, at + 1 - _DATED_NIGHTS)
-        dated = change_points(self.series.worse[first : at + 1])
-        return first + dated[-1] if dated else max(rising, first)
 
 
 def follow(series: Sequence[Series]) -> list[Followed]:
     """Follow all series of one machine through all nights."""
     followed = [Followed(each) for each in series]
-    if not followed:
-        return []
-    days = sorted({night.toordinal() for each in series for night in each.nights})
-    for until in range(_period(days[0]), days[-1] + 1, _RENEWED_DAYS):
-        _renew(followed, until)
+    days = [night.toordinal() for each in series for night in each.nights]
+    if days:
+        advance(followed, min(days), max(days))
+    return followed
+
+
+def advance(followed: Sequence[Followed], first: int, last: int) -> None:
+    """Look at the nights of a machine's series up to the day `last`; all before `first` are done.
+
+    Days are ordinals. A period is begun with new baselines, whose limit holds for all series.
+    """
+    for begin in range(_period(first), last + 1, RENEWED_DAYS):
+        if begin >= first:
+            _renew(followed, begin)
         for each in followed:
             nights = each.series.nights
-            while each.next < len(nights) and nights[each.next].toordinal() < until + _RENEWED_DAYS:
+            until = min(begin + RENEWED_DAYS, last + 1)
+            while each.next < len(nights) and nights[each.next].toordinal() < until:
                 each.step()
-    return followed
 
 
 def _period(day: int) -> int:
     """The first day of the period that a day is in; ordinal 1 is a Monday."""
-    return day - (day - 1) % _RENEWED_DAYS
+    return day - (day - 1) % RENEWED_DAYS
 
 
 def _renew(followed: Sequence[Followed], day: int) -> None:
