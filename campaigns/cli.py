@@ -23,6 +23,7 @@ COMMANDS: dict[str, str] = {
     "compare": "nights against reference nights, or two machines, side by side",
     "plan": "the cases, nodes, node-hours and ReFrame commands; runs nothing",
     "run": "runs or resumes a campaign, prints the table and the report's path",
+    "nightly": "a campaign every night: init, run, status, export",
     "writers": "concurrent writers from Daly's checkpoint interval",
     "model": "the contention model: fit, predict, evaluate, recommend",
     "simulate": "slowdown at scales beyond the machines at hand",
