@@ -25,6 +25,8 @@ COMMANDS: dict[str, str] = {
     "run": "runs or resumes a campaign, prints the table and the report's path",
     "runs": "the runs of a results folder",
     "store": "all runs of all machines, for history: add, check, prune",
+    "pages": "static pages of every machine's nights, and one over all machines",
+    "nightly": "a campaign every night: init, run, status, export",
     "writers": "concurrent writers from Daly's checkpoint interval",
     "model": "the contention model: fit, predict, evaluate, recommend",
     "simulate": "slowdown at scales beyond the machines at hand",
