@@ -28,6 +28,8 @@ COMMANDS: dict[str, str] = {
     "alarms": "what became worse, and the loss that would be found soon",
     "store": "all runs of all machines, for history: add, check, prune",
     "sweep-nodes": "runs a single-node campaign on every node, and ranks the nodes",
+    "pages": "static pages of every machine's nights, and one over all machines",
+    "nightly": "a campaign every night: init, run, status, export",
     "writers": "concurrent writers from Daly's checkpoint interval",
     "model": "the contention model: fit, predict, evaluate, recommend",
     "simulate": "slowdown at scales beyond the machines at hand",

@@ -15,6 +15,8 @@ from injection.machine.machine import Machine
 
 #: Slurm's format of times in one-line records.
 _TIME = "%Y-%m-%dT%H:%M:%S"
+#: How such a record begins; other lines say that there is none.
+_RECORD = "ReservationName="
 
 
 @dataclass(frozen=True)
@@ -28,6 +30,8 @@ class Reservation:
     node_count: int
     users: list[str]
     state: str
+    #: Such as `MAINT`.
+    flags: list[str]
 
 
 def parse(line: str) -> Reservation:
@@ -49,6 +53,7 @@ def _reservation(fields: dict[str, str]) -> Reservation:
         node_count=int(fields["NodeCnt"]),
         users=[user for user in users.split(",") if user],
         state=fields["State"],
+        flags=[flag for flag in fields.get("Flags", "").split(",") if flag],
     )
 
 
@@ -112,6 +117,14 @@ def find(name: str) -> Reservation | None:
     if result.returncode:
         raise MachineError(f"scontrol: {result.stderr.strip()}")
     return parse(result.stdout)
+
+
+def find_all() -> list[Reservation]:
+    """All reservations that Slurm shows to this user."""
+    result = _scontrol(["scontrol", "-o", "show", "reservation"])
+    if result.returncode:
+        raise MachineError(f"scontrol: {' '.join(result.stderr.split())}")
+    return [parse(line) for line in result.stdout.splitlines() if line.startswith(_RECORD)]
 
 
 def create(machine: Machine, minutes: int, nodes: str | None) -> Reservation:

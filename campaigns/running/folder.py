@@ -80,13 +80,14 @@ def open_run(
 
 def find_unfinished(results: Path, digest: str) -> Path | None:
     """The latest run of that digest, unless it is finished: `--fresh` gives up those before it."""
-    found = [
-        (header.started_s, path, header.finished_s)
-        for path, header in _runs(results)
-        if header.digest == digest
-    ]
-    _, path, finished_s = max(found, default=(0.0, None, None))
-    return None if finished_s else path
+    path, header = find_latest(results, digest) or (None, None)
+    return None if header and header.finished_s else path
+
+
+def find_latest(results: Path, digest: str) -> tuple[Path, RunHeader] | None:
+    """The latest run of that digest, with its header."""
+    found = [(path, header) for path, header in _runs(results) if header.digest == digest]
+    return max(found, key=lambda each: each[1].started_s, default=None)
 
 
 def find_other(results: Path, header: RunHeader) -> Path | None:

@@ -64,7 +64,7 @@ def run_session(
             cwd=log.parent,
             env=environment,
             start_new_session=True,  # Ctrl-C of the terminal reaches this process only
-            preexec_fn=_end_with(os.getpid()),
+            preexec_fn=end_with(os.getpid()),
         )
     try:
         while child.poll() is None:
@@ -82,8 +82,8 @@ def run_session(
     return child.returncode
 
 
-def _end_with(parent: int) -> Callable[[], None]:
-    """Make the kernel send the child SIGTERM when its parent dies."""
+def end_with(parent: int) -> Callable[[], None]:
+    """For a new child: the kernel sends it SIGTERM when its parent dies."""
 
     def prepare() -> None:
         _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)

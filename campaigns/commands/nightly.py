@@ -1,0 +1,210 @@
+"""`nimc nightly`: a campaign every night."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from datetime import date, datetime, timedelta
+from pathlib import Path
+
+import click
+
+from analysis import units
+from analysis.errors import InputError
+from analysis.escape import visible
+from analysis.history.tables import Outcome
+from campaigns.nightly import (
+    bencher,
+    calendar,
+    crontab,
+    description,
+    gitlab,
+    install,
+    junit,
+    lock,
+    prometheus,
+    summary,
+    systemd,
+)
+from campaigns.nightly.description import Nightly
+from campaigns.nightly.night import NightRun, night_of
+from campaigns.nightly.summary import Summary
+from campaigns.text import aligned
+
+#: Exit status of a night. One that was not run is no failure: its summary says why.
+EXIT: dict[Outcome, int] = {
+    "measured": 0,
+    "slower": 1,
+    "not run": 0,
+    "inconclusive": 0,
+    "machine failed": 3,
+}
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+def command() -> None:
+    """Run a campaign every night: what a site installs, one night, and how nights ended.
+
+    NAME is a file of site/nightly/, or the path of such a file.
+    """
+
+
+@command.command()
+@click.argument("name")
+@click.option("--scrontab", "kind", flag_value="scrontab", help="Lines for Slurm's scrontab.")
+@click.option("--cron", "kind", flag_value="cron", help="Lines for crontab.")
+@click.option("--systemd", "kind", flag_value="systemd", help="User units of systemd.")
+@click.option("--gitlab", "kind", flag_value="gitlab", help="A pipeline of GitLab CI.")
+@click.option("--jacamar", is_flag=True, help="For --gitlab: runners are Jacamar's.")
+@click.option("--child", is_flag=True, help="For --gitlab: the child pipeline of one night.")
+@click.option("--install", "do_install", is_flag=True, help="Install it instead of printing it.")
+@click.option("--file", type=click.Path(path_type=Path), help="For --gitlab --install: where.")
+def init(
+    name: str, kind: str | None, jacamar: bool, child: bool, do_install: bool, file: Path | None
+) -> None:
+    """Print what starts the nights of NAME, or install it."""
+    if kind is None:
+        raise InputError("init: no scheduler given; allowed: --scrontab --cron --systemd --gitlab")
+    if kind != "gitlab" and (jacamar or child or file):
+        raise InputError("--jacamar, --child, --file: only with --gitlab")
+    if kind == "gitlab" and do_install != (file is not None):
+        raise InputError("--gitlab: --install and --file PATH must be given together")
+    nightly = description.load(name)
+    nimc = [str(Path(sys.executable).parent / "nimc")]
+    run = [*nimc, "nightly", "run", nightly.target]
+    if kind == "gitlab":
+        _gitlab(nightly, nimc, jacamar=jacamar, child=child, file=file)
+    elif kind == "systemd":
+        texts = systemd.units(nightly, run)
+        listed = "\n".join(f"# {each}\n{text}" for each, text in texts.items())
+        click.echo(install.units(texts) if do_install else listed, nl=do_install)
+    else:
+        block = (crontab.cron_block if kind == "cron" else crontab.scrontab_block)(nightly, run)
+        program = "crontab" if kind == "cron" else "scrontab"
+        if do_install:
+            nightly.folder.mkdir(parents=True, exist_ok=True)  # for the log
+        click.echo(install.table(program, block) if do_install else block, nl=do_install)
+
+
+def _gitlab(
+    nightly: Nightly, nimc: list[str], *, jacamar: bool, child: bool, file: Path | None
+) -> None:
+    if child:
+        from campaigns.planning.prepare import prepare
+
+        asked = prepare(nightly.campaign, nightly.asked.machine)
+        cases = [case.name for case in asked.campaign.cases]
+        text = gitlab.child(nightly, nimc, cases, jacamar=jacamar)
+    else:
+        text = gitlab.parent(nightly, nimc, jacamar=jacamar)
+    if file is None:
+        click.echo(text, nl=False)
+    else:
+        summary.write(file, text)
+        click.echo(f"written to {file}")
+
+
+@command.command()
+@click.argument("name")
+@click.option(
+    "--night", type=click.DateTime(["%Y-%m-%d"]), help="Make up for this night, from now on."
+)
+@click.option(
+    "--summary", "copy", type=click.Path(path_type=Path), help="Write the summary here as well."
+)
+@click.option("--fail-inconclusive", is_flag=True, help="Exit with 1 if it was inconclusive.")
+@click.option("--json", "as_json", is_flag=True, help="Print the summary.")
+def run(
+    name: str, night: datetime | None, copy: Path | None, fail_inconclusive: bool, as_json: bool
+) -> int:
+    """Run this night of NAME.
+
+    Exit codes: 0 measured, inconclusive or not run; 1 slower; 2 invalid description or campaign; 3
+    the machine failed.
+    """
+    nightly = description.load(name)
+    found = night_of(nightly, time.time(), night.date() if night else None)
+    if found is None:
+        _log("not run: it is not the time of a scheduled night; --night DATE makes up for one")
+        return EXIT["not run"]
+    ended = NightRun(nightly, found, _log).run()
+    if copy:
+        summary.write(copy, summary.summary_text(ended))
+    if as_json:
+        click.echo(summary.summary_text(ended), nl=False)
+    return _status(ended, fail_inconclusive=fail_inconclusive)
+
+
+def _status(ended: Summary, *, fail_inconclusive: bool = False) -> int:
+    if fail_inconclusive and ended.outcome == "inconclusive":
+        return 1
+    return EXIT[ended.outcome]
+
+
+@command.command()
+@click.argument("file", metavar="SUMMARY", type=click.Path(path_type=Path))
+@click.option("--junit", "kind", flag_value="junit", help="JUnit XML.")
+@click.option("--prometheus", "kind", flag_value="prometheus", help="Metrics for Prometheus.")
+@click.option("--bencher", "kind", flag_value="bencher", help="Bencher Metric Format.")
+@click.option("--case", help="Of one case only.")
+@click.option("--fail", is_flag=True, help="Exit as the night did; with --case as the case did.")
+def export(file: Path, kind: str | None, case: str | None, fail: bool) -> int:
+    """Print a night's SUMMARY in another format."""
+    if kind is None:
+        raise InputError("export: no format given; allowed: --junit --prometheus --bencher")
+    found = summary.load(file)
+    if case is not None:
+        found = found.of_case(case)
+    if kind == "junit":
+        click.echo(junit.xml(found))
+    elif kind == "prometheus":
+        click.echo(prometheus.text(found), nl=False)
+    else:
+        click.echo(json.dumps(bencher.metrics(found), indent=1))
+    return _case_status(found) if fail else 0
+
+
+def _case_status(found: Summary) -> int:
+    """As the night, but a case that was measured does not fail for others."""
+    if found.alarms:
+        return 1
+    if len(found.cases) == 1 and found.figures and not found.failures:
+        return 0
+    return EXIT[found.outcome]
+
+
+@command.command()
+@click.argument("name")
+@click.option("--since", default="30d", show_default=True, help="How far back.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON document instead of a table.")
+def status(name: str, since: str, as_json: bool) -> None:
+    """Show the calendar of NAME: each scheduled night, and how it ended."""
+    nightly = description.load(name)
+    now_s = time.time()
+    first = datetime.fromtimestamp(now_s).date() - _days(since)
+    known: dict[date, Summary] = {}
+    for night, path in summary.summaries(nightly.folder, nightly.name):
+        try:
+            known[night] = summary.load(path)
+        except InputError as error:
+            _log(f"left out: {error}")
+    is_running = lock.running(nightly.folder, nightly.asked.machine)
+    nights = calendar.calendar(nightly.window, known, first, now_s, running=is_running)
+    if as_json:
+        document = {"schema": 1, "nightly": nightly.name, "machine": nightly.asked.machine}
+        rows = {"nights": [each.as_dict() for each in nights]}
+        click.echo(json.dumps(document | rows, indent=1))
+        return
+    cells = [
+        [str(n.night), n.outcome or "", f"{n.used_node_h:.3g}", visible(n.reason)] for n in nights
+    ]
+    click.echo(aligned(["night", "outcome", "node-hours", "reason"], cells))
+
+
+def _days(since: str) -> timedelta:
+    return timedelta(days=min(units.duration_s(since, "--since") / 86400, 36525))
+
+
+def _log(text: str) -> None:
+    click.echo(f"nimc: {visible(text)}", err=True)

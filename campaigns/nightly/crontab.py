@@ -1,0 +1,67 @@
+"""Lines of a crontab or a scrontab, and the table in which they replace older ones. Pure."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+
+from campaigns.nightly.description import Nightly
+
+
+def cron_block(nightly: Nightly, command: Sequence[str]) -> str:
+    """For `crontab`."""
+    log = shlex.quote(str(log_file(nightly)))
+    line = f"{shlex.join(command)} >> {log} 2>&1".replace("%", r"\%")  # cron's end of line
+    return _marked(nightly, "--cron", [f"{times(nightly)} {line}"])
+
+
+def scrontab_block(nightly: Nightly, command: Sequence[str]) -> str:
+    """For `scrontab`: the night itself is a small job, which submits the others."""
+    minutes = nightly.longest_s // 60
+    options = [
+        f"--job-name=nimc-{nightly.name}",
+        f"--time={minutes}",
+        f"--output={log_file(nightly)}",
+        "--open-mode=append",
+        *nightly.asked.job,
+    ]
+    lines = [f"#SCRON {option}" for option in options]
+    return _marked(nightly, "--scrontab", [*lines, f"{times(nightly)} {shlex.join(command)}"])
+
+
+def times(nightly: Nightly) -> str:
+    """Minute, hour and days as crontab has them."""
+    asked = nightly.asked.window
+    days = "*" if len(asked.days) == 7 else ",".join(asked.days)
+    return f"{asked.start.minute} {asked.start.hour} * * {days}"
+
+
+def log_file(nightly: Nightly) -> Path:
+    """What the nights print."""
+    return nightly.folder / f"{nightly.name}.log"
+
+
+def merged(table: str, block: str) -> str:
+    """The table with the block in place of the one with the same marks; else at its end."""
+    begin, end = block.splitlines()[0], block.splitlines()[-1]
+    lines = table.splitlines()
+    if begin in lines and end in lines[lines.index(begin) :]:
+        first = lines.index(begin)
+        last = lines.index(end, first)
+        kept = [*lines[:first], *block.splitlines(), *lines[last + 1 :]]
+    else:
+        kept = [*lines, *block.splitlines()]
+    return "\n".join(kept) + "\n"
+
+
+def _marked(nightly: Nightly, option: str, lines: Sequence[str]) -> str:
+    return "\n".join(
+        [
+            f"# BEGIN nimc nightly {nightly.name}",
+            f"# made by 'nimc nightly init {nightly.name} {option}', which replaces these lines",
+            *lines,
+            f"# END nimc nightly {nightly.name}",
+            "",
+        ]
+    )

@@ -1,0 +1,109 @@
+"""`nimc run` as a child of the night, ended when the window or the budget is used up."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from analysis.checkout import ROOT
+from analysis.errors import MachineError
+from campaigns.running.interrupts import Interrupts
+from campaigns.running.session import end_with
+
+#: `nimc` with this Python, whatever is installed.
+NIMC = (sys.executable, "-c", "from campaigns.cli import main; main()")
+#: How often the limits are looked at, and how long `nimc run` may take to stop, seconds.
+_LOOK_S = 5.0
+_STOP_S = 120.0
+
+#: Says that it is time to stop, and why; None while it is not.
+Limit = Callable[[], str | None]
+
+
+@dataclass(frozen=True)
+class Measured:
+    """How `nimc run` ended."""
+
+    status: int
+    #: Its JSON document; empty if it printed none.
+    document: dict[str, Any] = field(default_factory=dict)
+    #: Its last line.
+    said: str = ""
+    #: Why it was stopped; None if it ended by itself.
+    stopped: str | None = None
+
+
+def measure(
+    campaign: Path, machine: str, results: Path, *, fresh: bool, log: Path, limit: Limit, lock: int
+) -> Measured:
+    """Run or resume a campaign within a limit; its messages are appended to `log`.
+
+    The child keeps the machine's lock until it has ended, even if this process is killed.
+    """
+    argv = [*NIMC, "run", str(campaign), "--machine", machine, "--results", str(results), "--json"]
+    argv += ["--fresh"] if fresh else []
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]),
+    }
+    try:
+        said = log.open("ab")
+    except OSError as error:
+        raise MachineError(f"{log}: {error.strerror}") from error
+    with said, tempfile.TemporaryFile() as output, Interrupts() as interrupts:
+        began = said.tell()
+        child = subprocess.Popen(
+            argv,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=said,
+            env=environment,
+            cwd=ROOT,
+            start_new_session=True,
+            pass_fds=[lock],
+            preexec_fn=end_with(os.getpid()),
+        )
+        stopped = _attend(child, interrupts, limit)
+        output.seek(0)
+        return Measured(child.returncode, _document(output.read()), _last(log, began), stopped)
+
+
+def _attend(child: subprocess.Popen[bytes], interrupts: Interrupts, limit: Limit) -> str | None:
+    """Wait for the child, or stop it; returns why."""
+    stopped = None
+    while child.poll() is None and stopped is None:
+        interrupts.wait(_LOOK_S)
+        stopped = "stopped by a signal" if interrupts.signum is not None else limit()
+    if child.poll() is None:
+        child.terminate()
+        try:
+            child.wait(_STOP_S)
+        except subprocess.TimeoutExpired:
+            child.kill()
+            child.wait()
+        return stopped
+    return None
+
+
+def _document(text: bytes) -> dict[str, Any]:
+    try:
+        found = json.loads(text)
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _last(log: Path, began: int) -> str:
+    """The last line that the child printed."""
+    with log.open("rb") as file:
+        file.seek(began)
+        lines = file.read().decode(errors="replace").split("\n")
+    said = [line.strip() for line in lines if line.strip()]
+    return said[-1].removeprefix("nimc: ") if said else ""

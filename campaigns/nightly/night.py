@@ -1,0 +1,193 @@
+"""One night: lock, window, maintenance, budget; then the campaign, its outcome and its summary."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import date
+from pathlib import Path
+
+from analysis.errors import InputError, MachineError, NimcError
+from analysis.history.tables import Outcome
+from campaigns.host import reservation
+from campaigns.nightly import after, figures, summary, tell
+from campaigns.nightly.description import Nightly
+from campaigns.nightly.lock import NightLock, machine_lock
+from campaigns.nightly.maintenance import in_the_way
+from campaigns.nightly.measure import Measured, measure
+from campaigns.nightly.outcome import judge_night
+from campaigns.nightly.spent import NightRuns
+from campaigns.nightly.summary import UNFINISHED, NightFailure, Summary
+from campaigns.nightly.window import Night
+from campaigns.planning.plan import Plan, plan
+from campaigns.planning.prepare import Request, prepare
+
+#: Outcomes after which a night is not tried again.
+_DONE: tuple[Outcome, ...] = ("measured", "slower", "inconclusive")
+
+
+class NotRunError(Exception):
+    """The night is not run, for this reason."""
+
+
+@dataclass(frozen=True)
+class NightRun:
+    """One night of a nightly."""
+
+    nightly: Nightly
+    night: Night
+    log: Callable[[str], None]
+    clock_s: Callable[[], float] = time.time
+
+    @property
+    def path(self) -> Path:
+        """File of its summary."""
+        return summary.path_of(self.nightly.folder, self.nightly.name, self.night.date)
+
+    def run(self) -> Summary:
+        """Run the night, or say why not; its summary is then on disk, and who asked is told.
+
+        Raises InputError for a description or a campaign that cannot be run, once that is written.
+        """
+        folder = self.nightly.folder
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise MachineError(f"{folder}: {error.strerror}") from error
+        with machine_lock(folder, self.nightly.asked.machine, self.nightly.name) as lock:
+            before = self._before()
+            if lock.handle is None:
+                return self._busy(lock, before)
+            if before and before.finished_s is not None and before.outcome in _DONE:
+                self.log(f"night {self.night.date} is done: {before.outcome}; {self.path}")
+                return before
+            return self._locked(lock.handle, before)
+
+    def _before(self) -> Summary | None:
+        """What an earlier attempt of the same night has left."""
+        with suppress(InputError):
+            return summary.load(self.path)
+        return None
+
+    def _busy(self, lock: NightLock, before: Summary | None) -> Summary:
+        found = replace(
+            before or self._begun(),
+            outcome="not run",
+            reason=f"another night is running on this machine: {lock.holder}",
+            finished_s=self.clock_s(),
+        )
+        if before or lock.holder.startswith(f"{self.nightly.name}, "):
+            self.log(found.reason)  # what the running night writes stays
+            return found
+        return self._end(found)
+
+    def _locked(self, lock: int, before: Summary | None) -> Summary:
+        begun = self._begun()
+        if before and begun.started_s - before.started_s < self.nightly.asked.fresh_after_s:
+            begun = replace(begun, started_s=before.started_s)  # both have one budget
+        try:
+            asked = prepare(self.nightly.campaign, self.nightly.asked.machine)
+            planned = plan(asked.campaign, asked.site)
+            cases = [case.case for case in planned.cases]
+            begun = replace(begun, campaign=planned.campaign, cases=cases)
+            ended = self._measured(asked, planned, begun, lock)
+        except NotRunError as error:
+            ended = replace(begun, outcome="not run", reason=str(error))
+        except NimcError as error:
+            outcome: Outcome = "not run" if isinstance(error, InputError) else "machine failed"
+            self._end(replace(begun, outcome=outcome, reason=str(error).split("\n")[0]))
+            raise
+        return self._end(ended)
+
+    def _measured(self, asked: Request, planned: Plan, begun: Summary, lock: int) -> Summary:
+        """Raises NotRunError before anything is begun, if nothing shall be."""
+        runs = NightRuns.of(self.nightly.results, asked, planned, begun.started_s)
+        age_s = self.clock_s() - runs.unfinished_s if runs.unfinished_s is not None else None
+        fresh = age_s is None or age_s > self.nightly.asked.fresh_after_s
+        if fresh:
+            self._require_budget(planned, begun.budget_node_h - runs.used_node_h())
+        if asked.site.slurm:
+            self._require_no_maintenance()
+        summary.write(self.path, summary.summary_text(begun))
+
+        def limit() -> str | None:
+            if self.clock_s() >= self.night.end_s:
+                return "its window ended"
+            return None if runs.used_node_h() < begun.budget_node_h else "its budget was used up"
+
+        ended = measure(
+            self.nightly.campaign,
+            asked.site.machine,
+            self.nightly.results,
+            fresh=fresh,
+            log=self.path.with_suffix(".log"),
+            limit=limit,
+            lock=lock,
+        )
+        used = replace(begun, used_node_h=runs.used_node_h())
+        return self._judged(used, ended, runs.current(), runs.new_samples())
+
+    def _judged(self, begun: Summary, ended: Measured, run: Path | None, samples: int) -> Summary:
+        data = figures.read_run(run) if run and samples else None
+        found = figures.figures_of(data) if data else []
+        alarms = figures.slower_than_reference(data) if data else []
+        if run and data and data.header.finished_s is not None:
+            alarms += after.follow(self.nightly, run)
+        failures = [NightFailure(**each) for each in ended.document.get("failures", [])]
+        outcome, reason = judge_night(ended, samples, found, alarms, failures)
+        return replace(
+            begun,
+            outcome=outcome,
+            reason=reason,
+            run=str(run) if run and samples else None,
+            figures=found,
+            alarms=alarms,
+            failures=failures,
+        )
+
+    def _require_budget(self, planned: Plan, left_node_h: float) -> None:
+        least = planned.as_dict()["node_hours_least"]
+        asked = self.nightly.asked.budget_node_h
+        if least > asked:
+            raise self.nightly.refuse(
+                "budget", f"{asked:g} node-hours found", f"from {least:.3g}, which the plan needs"
+            )
+        if least > left_node_h:
+            raise NotRunError(f"{left_node_h:.3g} node-hours are left; {least:.3g} are needed")
+
+    def _require_no_maintenance(self) -> None:
+        ahead = in_the_way(reservation.find_all(), self.clock_s(), self.night.end_s)
+        if ahead:
+            raise NotRunError(f"maintenance {ahead.name} from {ahead.start}, on {ahead.nodes}")
+
+    def _begun(self) -> Summary:
+        asked = self.nightly.asked
+        return Summary(
+            nightly=self.nightly.name,
+            night=self.night.date,
+            machine=asked.machine,
+            campaign=asked.campaign.stem,
+            started_s=self.clock_s(),
+            finished_s=None,
+            outcome="machine failed",
+            reason=UNFINISHED,
+            budget_node_h=asked.budget_node_h,
+        )
+
+    def _end(self, ended: Summary) -> Summary:
+        """Write the summary, and tell who asked; a failure to tell is reported, and no more."""
+        ended = replace(ended, finished_s=self.clock_s())
+        summary.write(self.path, summary.summary_text(ended))
+        for line in tell.everyone(ended, self.nightly.asked):
+            self.log(line)
+        self.log(f"night {ended.night}: {ended.outcome}: {ended.reason}")
+        return ended
+
+
+def night_of(nightly: Nightly, now_s: float, asked: date | None) -> Night | None:
+    """The night to run now: that of the window, or the one `asked` for by date."""
+    if asked is None:
+        return nightly.window.night_at(now_s)
+    return nightly.window.night_on(asked).moved_to(now_s)

@@ -1,0 +1,96 @@
+"""Who is told how a night ended: metrics, webhook, mail. Nothing here fails a night."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import urllib.request
+from collections.abc import Iterator
+from email.message import EmailMessage
+
+from analysis.checkout import ROOT
+from analysis.errors import MachineError
+from analysis.escape import one_line
+from campaigns.nightly import prometheus, summary
+from campaigns.nightly.description import NightlyRequest
+from campaigns.nightly.summary import Summary
+
+#: How long a webhook or the mail program may take, seconds.
+_ANSWER_S = 30.0
+#: Where sendmail is, if not on PATH: cron's is short.
+_SENDMAIL_PATH = "/usr/sbin:/usr/lib"
+
+
+def everyone(ended: Summary, asked: NightlyRequest) -> Iterator[str]:
+    """Tell everyone who asked; yields a line for each one who could not be told."""
+    if asked.metrics:
+        try:
+            path = ROOT / asked.metrics / f"nimc_{ended.nightly}.prom"
+            summary.write(path, prometheus.text(ended))
+            path.chmod(0o644)
+        except (MachineError, OSError) as error:
+            yield f"metrics: {error}"
+    if asked.tell.webhook:
+        url = os.path.expandvars(asked.tell.webhook)
+        if fault := post(url, summary.summary_text(ended)):
+            yield f"webhook: {fault}"
+    if asked.tell.mail and ended.outcome != "measured" and (fault := send(ended, asked.tell.mail)):
+        yield f"mail: {fault}"
+
+
+def post(url: str, text: str) -> str | None:
+    """POST a JSON document; returns why that failed. The URL may be a secret: it is not named."""
+    if not url.startswith(("http://", "https://")):
+        return "its variable holds no http:// or https:// address"
+    request = urllib.request.Request(
+        url, data=text.encode(), headers={"Content-Type": "application/json"}, method="POST"
+    )
+    try:
+        with urllib.request.urlopen(request, timeout=_ANSWER_S):
+            return None
+    except (OSError, ValueError) as error:
+        return one_line(str(error).replace(url, "URL"))
+
+
+def send(ended: Summary, to: list[str]) -> str | None:
+    """Hand a mail to the local mail program; returns why that failed."""
+    program = shutil.which("sendmail") or shutil.which("sendmail", path=_SENDMAIL_PATH)
+    if program is None:
+        return "sendmail: not found on PATH or in /usr/sbin"
+    try:
+        done = subprocess.run(
+            [program, "-t", "-i"],
+            input=mail(ended, to).as_bytes(),
+            capture_output=True,
+            check=False,
+            timeout=_ANSWER_S,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return one_line(str(error))
+    return one_line(done.stderr.decode(errors="replace").strip()) if done.returncode else None
+
+
+def mail(ended: Summary, to: list[str]) -> EmailMessage:
+    """The mail about a night."""
+    found = EmailMessage()
+    found["To"] = ", ".join(to)
+    found["Subject"] = one_line(
+        f"nimc: {ended.machine}, {ended.nightly}, night {ended.night}: {ended.outcome}"
+    )
+    lines = [
+        f"outcome:  {ended.outcome}",
+        f"reason:   {one_line(ended.reason)}",
+        f"machine:  {ended.machine}",
+        f"campaign: {ended.campaign}",
+        f"run:      {ended.run or 'none'}",
+        f"used:     {ended.used_node_h:.3g} of {ended.budget_node_h:.3g} node-hours",
+    ]
+    for title, found_lines in (
+        ("became slower", [each.text for each in ended.alarms]),
+        ("could not be measured", [f"{each.case}: {each.reason}" for each in ended.failures]),
+    ):
+        if found_lines:
+            lines += ["", f"{title}:", *(f"  {one_line(line)}" for line in found_lines)]
+    found.set_content("\n".join(lines) + "\n")
+    return found

@@ -1,0 +1,128 @@
+"""What is installed: tables keep foreign lines, systemd and GitLab understand what they get."""
+
+import json
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+import yaml
+
+from campaigns.nightly import crontab, gitlab, systemd
+from tests.campaigns.nightly.made import nightly
+
+NIMC = ["/opt/n m/nimc"]
+RUN = [*NIMC, "nightly", "run", "box"]
+
+
+def test_cron_gets_one_line_with_its_percent_signs_escaped(tmp_path: Path) -> None:
+    block = crontab.cron_block(nightly(tmp_path), [*RUN, "50%"])
+    log = tmp_path / "results" / "nights" / "box.log"
+    assert block.splitlines() == [
+        "# BEGIN nimc nightly box",
+        "# made by 'nimc nightly init box --cron', which replaces these lines",
+        "0 22 * * mon,tue,wed,thu,fri '/opt/n m/nimc' nightly run box 50\\%"
+        f" >> {log} 2>&1",
+        "# END nimc nightly box",
+    ]  # fmt: skip
+
+
+def test_scrontab_gets_options_of_a_job_that_outlasts_the_window(tmp_path: Path) -> None:
+    found = nightly(tmp_path, job="[--partition=cron]")
+    lines = crontab.scrontab_block(found, RUN).splitlines()
+    assert "#SCRON --time=435" in lines  # seven hours and a quarter
+    assert lines[-3] == "#SCRON --partition=cron"
+    assert lines[-2] == "0 22 * * mon,tue,wed,thu,fri '/opt/n m/nimc' nightly run box"
+
+
+def test_every_day_is_a_star(tmp_path: Path) -> None:
+    text = nightly(tmp_path).marked.path.read_text()
+    every = nightly(tmp_path, text.replace(", days: [mon, tue, wed, thu, fri]", ""))
+    assert crontab.times(every) == "0 22 * * *"
+
+
+def test_only_its_own_lines_of_a_table_change() -> None:
+    block = "# BEGIN nimc nightly a\nnew\n# END nimc nightly a\n"
+    old = "# BEGIN nimc nightly a\nold\nolder\n# END nimc nightly a\n"
+    other = "# BEGIN nimc nightly ab\nkeep\n# END nimc nightly ab\n"
+    mine = "MAILTO=me\n5 4 * * * backup\n"
+    assert crontab.merged("", block) == block
+    assert crontab.merged(mine + old + other, block) == mine + block + other
+    assert crontab.merged(mine + other, block) == mine + other + block
+    assert crontab.merged(crontab.merged(mine + old, block), block) == mine + block
+    torn = "# BEGIN nimc nightly a\nold\n"  # somebody removed the end: nothing is lost
+    assert crontab.merged(torn + mine, block) == torn + mine + block
+
+
+def test_systemd_accepts_the_units(tmp_path: Path) -> None:
+    if shutil.which("systemd-analyze") is None:
+        pytest.skip("no systemd-analyze")
+    program = tmp_path / "a $x 100%" / "nimc"
+    program.parent.mkdir()
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    texts = systemd.units(nightly(tmp_path), [str(program), "nightly", "run", "box"])
+    assert list(texts) == ["nimc-box.service", "nimc-box.timer"]
+    for name, text in texts.items():
+        (tmp_path / name).write_text(text)
+    files = [str(tmp_path / name) for name in texts]
+    done = subprocess.run(["systemd-analyze", "verify", *files], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "nimc-box" not in done.stderr
+    spoilt = tmp_path / "nimc-bad.timer"
+    spoilt.write_text(texts["nimc-box.timer"].replace("22:00:00", "26:00:00"))
+    bad = subprocess.run(["systemd-analyze", "verify", spoilt], capture_output=True, text=True)
+    assert "nimc-bad" in bad.stderr  # it would have said so
+
+
+@pytest.mark.parametrize("jacamar", [False, True])
+def test_the_pipeline_plans_then_triggers_a_job_for_each_case(
+    tmp_path: Path, jacamar: bool
+) -> None:
+    found = nightly(tmp_path, job="[--partition=cron, --nodes=1]", runner_tags="[box]")
+    parent = yaml.safe_load(gitlab.parent(found, NIMC, jacamar=jacamar))
+    assert parent["stages"] == ["plan", "night"]
+    made, trigger = parent["plan box"], parent["night box"]
+    assert made["artifacts"]["paths"] == ["nimc-box.yml"]
+    assert trigger["trigger"] == {
+        "include": [{"artifact": "nimc-box.yml", "job": "plan box"}],
+        "strategy": "depend",
+    }
+    child = yaml.safe_load(gitlab.child(found, NIMC, ["stream", "a@n=2"], jacamar=jacamar))
+    assert list(child) == ["stages", "measure", "case stream", "case a@n=2"]
+    for name, job in child.items():
+        if name == "stages":
+            continue
+        assert job["stage"] in child["stages"]
+        assert job["tags"] == ["box"]
+        assert job["artifacts"]["when"] == "always"
+        assert ("SITE_ID_TOKEN" in job.get("id_tokens", {})) == jacamar
+        options = job["variables"].get("SCHEDULER_PARAMETERS")
+        assert options == ("--partition=cron --nodes=1" if jacamar else None)
+    for case in ("case stream", "case a@n=2"):
+        assert child[case]["needs"] == [{"job": "measure", "artifacts": True}]
+        assert child[case]["when"] == "always"
+        assert child[case]["artifacts"]["reports"] == {"junit": "case.xml"}
+
+
+@pytest.mark.parametrize("jacamar", [False, True])
+def test_gitlabs_own_schema_holds(tmp_path: Path, jacamar: bool) -> None:
+    """NIMC_GITLAB_SCHEMA: app/assets/javascripts/editor/schema/ci.json of gitlab-org/gitlab."""
+    path = os.environ.get("NIMC_GITLAB_SCHEMA")
+    if path is None:
+        pytest.skip("NIMC_GITLAB_SCHEMA does not name GitLab's ci.json")
+    import jsonschema
+
+    schema = json.loads(Path(path).read_text())
+    check = jsonschema.Draft7Validator(schema)
+    found = nightly(tmp_path, job="[--partition=cron]", runner_tags="[box]")
+    texts = [
+        gitlab.parent(found, NIMC, jacamar=jacamar),
+        gitlab.child(found, NIMC, ["stream", "lammps"], jacamar=jacamar),
+    ]
+    for text in texts:
+        assert [error.message for error in check.iter_errors(yaml.safe_load(text))] == []
+    spoilt = yaml.safe_load(texts[1])
+    spoilt["measure"]["artifacts"]["reports"] = {"junits": "x"}
+    assert list(check.iter_errors(spoilt))
