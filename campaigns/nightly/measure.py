@@ -28,7 +28,7 @@ Limit = Callable[[], str | None]
 
 
 @dataclass(frozen=True)
-class Measured:
+class MeasuredRun:
     """How `nimc run` ended."""
 
     status: int
@@ -42,7 +42,7 @@ class Measured:
 
 def measure(
     campaign: Path, machine: str, results: Path, *, fresh: bool, log: Path, limit: Limit, lock: int
-) -> Measured:
+) -> MeasuredRun:
     """Run or resume a campaign within a limit; its messages are appended to `log`.
 
     The child keeps the machine's lock until it has ended, even if this process is killed.
@@ -72,7 +72,7 @@ def measure(
         )
         stopped = _attend(child, interrupts, limit)
         output.seek(0)
-        return Measured(child.returncode, _document(output.read()), _last(log, began), stopped)
+        return MeasuredRun(child.returncode, _document(output.read()), _last(log, began), stopped)
 
 
 def _attend(child: subprocess.Popen[bytes], interrupts: Interrupts, limit: Limit) -> str | None:
