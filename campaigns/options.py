@@ -1,8 +1,10 @@
-"""Options of a command that cannot be combined."""
+"""Options that several commands have, and options that cannot be combined."""
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import click
@@ -16,6 +18,36 @@ def force_option(function: Callable[..., Any]) -> Callable[..., Any]:
     text = "Show runs that have integrity faults as well; everything made of them is marked."
     wrapped: Callable[..., Any] = click.option("--force", is_flag=True, help=text)(function)
     return wrapped
+
+
+def results_option(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the option `--results`, the folder of the runs, as the argument `results`."""
+    option = click.option(
+        "--results",
+        type=click.Path(path_type=Path),
+        default=Path("results"),
+        show_default=True,
+        help="Folder for runs.",
+    )
+    wrapped: Callable[..., Any] = option(function)
+    return wrapped
+
+
+def history_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add `--results`, `--store` and `--json`: arguments `results`, `store` and `as_json`."""
+
+    @functools.wraps(function)
+    def with_store(results: Path, store: Path | None, **given: Any) -> Any:
+        return function(results=results, store=store or results / "store", **given)
+
+    at = click.option(
+        "--store",
+        type=click.Path(path_type=Path),
+        help="Folder of the store [default: RESULTS/store].",
+    )
+    text = "One JSON document instead of text."
+    as_json = click.option("--json", "as_json", is_flag=True, help=text)
+    return results_option(at(as_json(with_store)))
 
 
 def only_with(mode: str, *allowed: str) -> None:

@@ -44,7 +44,17 @@ def ratios_plot(rows: Sequence[Comparison], name: str) -> str:
                 _interval(axes, row.ratio, row.ratio_low, row.ratio_high, line, colour)
         axes.set_xlabel("this side / reference")
         axes.set_yticks(range(len(rows)), [_label(row, METRICS[row.metric]) for row in rows])
-        return themed_svg(figure, name, "Ratio of every row with its interval")
+        return themed_svg(figure, name, f"This side / reference: {_said(rows)}")
+
+
+def _said(rows: Sequence[Comparison]) -> str:
+    """The ratios with their intervals, for readers who do not see the figure."""
+    return "; ".join(
+        f"{_label(row, METRICS[row.metric])} {row.ratio:.3f} "
+        f"({row.ratio_low:.3f} to {row.ratio_high:.3f})".replace("\n", " ")
+        for row in rows
+        if row.ratio is not None
+    )
 
 
 @contextmanager

@@ -24,6 +24,7 @@ from analysis.report.paper_tables import PaperTables, paper_tables, writes_as_th
 from analysis.report.plots import overview_plot, ratios_plot, samples_plot
 from analysis.report.scaling import ScalingView, scaling_view
 from analysis.report.shell import render_page
+from analysis.report.summary import summary
 from analysis.report.why import WhyView, why_view
 from analysis.statistics.paper import PaperEstimates, paper_estimates
 from analysis.verdict import MEANING, phrase
@@ -34,7 +35,7 @@ _LISTED = 200
 _SHOWN = [
     *("key", "arm", "status", "outcome", "reason", "start_s", "fom", "fom_unit", "seed"),
     *("nodes", "origin_nodes", "provenance", "writers", "injector", "transport", "message_b"),
-    *("direction", "writer_share"),
+    *("direction", "writer_share", "same_host"),
 ]
 _DASH = "\u2013"
 
@@ -51,6 +52,8 @@ class CaseView:
     notes: list[str]
     #: Caveats of the transports, shown at the figures.
     emulated: list[str]
+    #: The control that was applied, in a sentence.
+    control: str
     #: One for each unit of the figures of merit.
     samples_svgs: list[Markup]
     ratios_svg: Markup
@@ -83,6 +86,8 @@ class RunView:
 
     data: RunData
     anchor: str
+    #: What was measured, what is lost, what to do next.
+    summary: list[str]
     cases: list[CaseView]
     #: Rows of the results table: effects, or all rows of a case without effects.
     shown: list[Result]
@@ -160,6 +165,7 @@ def _run_view(run: RunData, anchor: str) -> RunView:
     return RunView(
         data=run,
         anchor=anchor,
+        summary=summary(run.header, run.samples, run.results),
         cases=cases,
         shown=shown,
         overview_svg=overview,
@@ -189,6 +195,7 @@ def _case_view(run: RunData, name: str, anchor: str) -> CaseView:
         effects=effects,
         notes=list(notes),
         emulated=emulated,
+        control=words.control(rows, same_host=bool(samples["same_host"].any())),
         samples_svgs=[
             Markup(samples_plot(samples.filter(pl.col("fom_unit") == unit), unit, f"{anchor}s{i}"))
             for i, unit in enumerate(dict.fromkeys(row.unit for row in rows))

@@ -21,7 +21,7 @@ _OTHER = "other"
 #: CSS variables of everything but arms -> (light, dark).
 COLOURS = {
     "ink": ("#1c2128", "#e6e9ee"),
-    "muted": ("#667080", "#98a2b3"),
+    "muted": ("#5b6473", "#98a2b3"),
     "grid": ("#dfe3e8", "#333b47"),
     "panel": ("#ffffff", "#171b21"),
     "band": ("#c4cad3", "#4a5361"),

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from analysis.arms import LEVELS, arm_of
 from analysis.estimate import Result
-from analysis.numbers import scale
+from analysis.numbers import number, scale
 from analysis.pairs import in_order
 from analysis.report.palette import STYLE, light, marker, themed_svg
 
@@ -69,7 +69,12 @@ def samples_plot(samples: pl.DataFrame, unit: str, name: str) -> str:
         axis = f"{'rate' if scaled.endswith('/s') else 'time'} in {scaled}"
         labels = [label(each) for each in treatments]
         (_rows_of_strips if rows else _columns_of_strips)(axes, labels, axis)
-        return themed_svg(figure, name, f"Every sample in {scaled}, by treatment, in order of time")
+        medians = samples.filter(status="counts").group_by("arm").agg(pl.median("fom"))
+        said = dict(medians.iter_rows())
+        found = "; ".join(
+            f"{each} {number(said[each] / factor)}" for each in treatments if each in said
+        )
+        return themed_svg(figure, name, f"Every sample in {scaled}, by treatment. Medians: {found}")
 
 
 def _columns_of_strips(axes: Axes, labels: Sequence[str], axis: str) -> None:
@@ -157,7 +162,7 @@ def ratios_plot(pairs: pl.DataFrame, rows: Sequence[Result], name: str) -> str:
             _interval(axes, row, line - 0.27, light(row.arm))
         _finish(axes, [label(row.arm) for row in rows])
         return themed_svg(
-            figure, name, "Slowdown of every pair, with intervals and baseline repeatability"
+            figure, name, f"Slowdown of every pair. Estimates: {_said(rows, treatments=True)}"
         )
 
 
@@ -171,7 +176,7 @@ def overview_plot(rows: Sequence[Result], name: str) -> str:
             _bar(axes, row.control_low, row.control_high, line + 0.22, light("spin"), 3)
             _interval(axes, row, line, light(row.arm))
         _finish(axes, [_case_label(row) for row in effects])
-        return themed_svg(figure, name, "Slowdown of every case with its interval")
+        return themed_svg(figure, name, f"Slowdown of every case: {_said(effects)}")
 
 
 def _case_label(row: Result) -> str:
@@ -209,7 +214,20 @@ def normalised_plot(rows: Sequence[Normalised], name: str) -> str:
         axes.set_xlabel("run time relative to off (1 is no effect)")
         for row, label in zip(rows, axes.get_yticklabels(), strict=True):
             label.set_color(light("ink" if row.result else "muted"))
-        return themed_svg(figure, name, "Run time relative to off, measured and published")
+        measured = _said([row.result for row in rows if row.result])
+        shown = "; ".join(f"{row.label.split(chr(10))[0]} {row.published:.3f}" for row in rows)
+        said = f"Run time relative to off. Measured: {measured or 'none'}. Published: {shown}"
+        return themed_svg(figure, name, said)
+
+
+def _said(rows: Sequence[Result], *, treatments: bool = False) -> str:
+    """Slowdowns with their intervals, for readers who do not see the figure."""
+    return "; ".join(
+        f"{row.arm if treatments else _case_label(row)} {row.slowdown:.3f} "
+        f"({row.slowdown_low:.3f} to {row.slowdown_high:.3f})".replace("\n", " ")
+        for row in rows
+        if row.slowdown is not None
+    )
 
 
 def _repeatability(axes: Axes, row: Result) -> None:

@@ -13,9 +13,14 @@ from analysis.report.palette import css_variables
 
 
 def render_page(
-    package: str, title: str, filters: Mapping[str, Callable[..., Any]] = {}, **values: Any
+    package: str,
+    title: str,
+    filters: Mapping[str, Callable[..., Any]] = {},
+    *,
+    template: str = "page.html",
+    **values: Any,
 ) -> str:
-    """Renders `page.html` of `package`, which extends `shell.html`, with `values`."""
+    """Renders a template of `package`, which extends `shell.html`, with `values`."""
     environment = jinja2.Environment(
         loader=jinja2.ChoiceLoader(
             [jinja2.PackageLoader(name, "") for name in (package, "analysis.report")]
@@ -27,6 +32,6 @@ def render_page(
     )
     environment.filters |= filters
     css = files("analysis.report").joinpath("page.css").read_text(encoding="utf-8")
-    return environment.get_template("page.html").render(
+    return environment.get_template(template).render(
         title=title, css=Markup(css), light=css_variables(0), dark=css_variables(1), **values
     )

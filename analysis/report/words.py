@@ -10,7 +10,7 @@ from typing import Any
 from markupsafe import Markup
 
 from analysis.estimate import Result
-from analysis.numbers import count, quantity
+from analysis.numbers import count, effect, quantity
 from analysis.statistics.interval import FEWEST
 from analysis.units import SECONDS
 from analysis.verdict import MEANING, Verdict
@@ -78,6 +78,26 @@ def sentence(row: Result) -> str:
     )
 
 
+def control(rows: Sequence[Result], *, same_host: bool) -> str:
+    """The control that the effects of one case were compared with, or why there is none."""
+    controls = [row for row in rows if row.role == "control"]
+    if not controls:
+        if same_host:
+            return "Control: none was run, although origin and target share a host."
+        return "Control: none; writers on other hosts take no core from the application."
+    shown = "; ".join(
+        f"{row.arm}, a busy process instead of the writers, in {count(row.pairs, 'pair')}"
+        for row in controls
+    )
+    against = "; ".join(
+        f"{row.arm} took {ratio} times as long as the control ({ends.replace('-', ' to ')})"
+        for row in rows
+        if row.over_control is not None
+        for ratio, ends in [effect(row.over_control, row.over_control_low, row.over_control_high)]
+    )
+    return f"Control: {shown}. In the same pairs: {against or 'too few to compare'}."
+
+
 def _limits(verdict: Verdict, low: float, high: float, margin: float) -> str:
     """What the effect is at most, or what cannot be ruled out."""
     if verdict is Verdict.NO_EFFECT:
@@ -105,33 +125,50 @@ def facts(record: Mapping[str, Any]) -> list[tuple[str, str]]:
 def _flat(record: Mapping[str, Any], prefix: str) -> list[tuple[str, str | None]]:
     rows: list[tuple[str, str | None]] = []
     for key, value in record.items():
-        name = f"{prefix} {key}".strip()
         if isinstance(value, Mapping):
             # `offsets_s: {a: 1}` has the unit in the outer key: `offsets a_s`.
-            unit = next((ending for ending in _ENDINGS if key.endswith(ending)), "")
-            rows += _flat({f"{k}{unit}": v for k, v in value.items()}, name.removesuffix(unit))
+            unit = _ending(key)
+            within = _label(prefix, key.removesuffix(unit))
+            rows += _flat({f"{k}{unit}": v for k, v in value.items()}, within)
         elif isinstance(value, list) and any(isinstance(item, Mapping) for item in value):
             for index, item in enumerate(value):
-                rows += _flat(item if isinstance(item, Mapping) else {"": item}, f"{name} {index}")
+                of = dict(item) if isinstance(item, Mapping) else {"": item}
+                own = of.pop("name", of.pop("number", index))
+                rows += _flat(of, f"{_label(prefix, key)} {own}")
         else:
-            rows.append(_fact(name, value))
+            rows.append(_fact(prefix, key, value))
     return rows
 
 
-def _fact(name: str, value: Any) -> tuple[str, str | None]:
-    label = name.replace("_", " ")
+def _ending(key: str) -> str:
+    return next((ending for ending in _ENDINGS if key.endswith(ending)), "")
+
+
+#: Part of a key -> how it is written; other parts are words as they are.
+_WRITTEN = {
+    **{word: word.upper() for word in ("cpu", "numa", "nic", "rdma", "mpi", "smt", "mtu", "bios")},
+    **{"cpus": "CPUs", "llc": "last-level cache", "mtti": "mean time to interrupt"},
+}
+
+
+def _label(prefix: str, key: str) -> str:
+    parts = key.replace("_", " ").split()
+    return " ".join(filter(None, [prefix, *(_WRITTEN.get(part, part) for part in parts)]))
+
+
+def _fact(prefix: str, key: str, value: Any) -> tuple[str, str | None]:
+    label = _label(prefix, key)
+    bare = _label(prefix, key.removesuffix(_ending(key)))
     if value is None:
-        return label, None
+        return bare, None
     if value in ("", []):
         return label, "none"
     if isinstance(value, bool):
         return label, "yes" if value else "no"
     if isinstance(value, list):
         return label, ranges(value)
-    if isinstance(value, (int, float)):
-        for ending, show in _ENDINGS.items():
-            if name.endswith(ending):
-                return name.removesuffix(ending).replace("_", " "), show(value)
+    if isinstance(value, (int, float)) and _ending(key):
+        return bare, _ENDINGS[_ending(key)](value)
     return label, str(value)
 
 

@@ -14,6 +14,7 @@ import click
 from analysis.errors import MachineError
 from analysis.escape import visible
 from campaigns.host import reservation
+from campaigns.options import results_option
 from campaigns.planning.omitted import omission_lines
 from campaigns.planning.partitions import too_long
 from campaigns.planning.plan import plan
@@ -34,13 +35,7 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("campaign", type=click.Path(path_type=Path))
 @click.option("--machine", "machine", required=True, metavar="M", help="A file of site/.")
-@click.option(
-    "--results",
-    type=click.Path(path_type=Path),
-    default=Path("results"),
-    show_default=True,
-    help="Folder for runs.",
-)
+@results_option
 @click.option("--json", "as_json", is_flag=True, help="One JSON document instead of a table.")
 @click.option("--fresh", is_flag=True, help="Start a new run even if there is an unfinished one.")
 @click.option("--fail-inconclusive", is_flag=True, help="Exit with 1 if a case stays inconclusive.")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import shutil
 import signal
 import time
 from collections.abc import Iterator
@@ -14,10 +15,15 @@ from pathlib import Path
 from analysis.errors import InputError, MachineError
 from analysis.order import run_seed
 from analysis.run import RunHeader, load_header, save_header
+from analysis.run_folder import distrust_run
 from analysis.trust import distrust
 from campaigns.running import jobs
 from campaigns.running.session import users_of
 
+#: Name of the link to the newest run.
+LATEST = "latest"
+#: Begins the name of a folder that is being removed.
+_REMOVED = ".removed-"
 #: How long processes of a killed campaign may take to end by themselves, and once they are killed,
 #: seconds.
 _LEFTOVERS_S = 60.0
@@ -46,9 +52,10 @@ def open_run(
 
     Else a new one.
 
-    Waits for processes that an earlier session left, and cancels its jobs if the machine uses
-    `slurm`. Locked until the context ends. Raises InputError if another process has the lock,
-    MachineError if the folder cannot be written or processes of an earlier session do not end.
+    `latest` leads to it from then on. Waits for processes that an earlier session left, and cancels
+    its jobs if the machine uses `slurm`. Locked until the context ends. Raises InputError if
+    another process has the lock, MachineError if the folder cannot be written or processes of an
+    earlier session do not end.
     """
     results = results.absolute()
     try:
@@ -58,6 +65,7 @@ def open_run(
     found = None if fresh else find_unfinished(results, header.digest)
     path = found or _create(results, header.run)
     with _locked(path):
+        link_latest(path)
         if found:
             if slurm:
                 jobs.cancel(path)
@@ -101,29 +109,15 @@ def foreign_runs(results: Path, header: RunHeader) -> list[str]:
     A line each, with the reason.
     """
     named = f"{header.campaign}-{header.machine}-*"
-    found = ((path, _distrust(path)) for path in sorted(results.glob(named)))
+    found = ((path, distrust_run(path)) for path in sorted(results.glob(named)))
     return [f"{path} {why}" for path, why in found if why]
 
 
 def _runs(results: Path) -> Iterator[tuple[Path, RunHeader]]:
     for path in results.glob("*"):
         with suppress(InputError, OSError):  # of another version, or not a run
-            if not _distrust(path):
+            if not distrust_run(path):
                 yield path, load_header(path)
-
-
-def _distrust(run: Path) -> str | None:
-    """Why somebody else may have made a part of a run."""
-    samples = run / "samples"
-    parts = [run, *(run / name for name in ("run.json", "counters", "provenance", "logs"))]
-    missing = (FileNotFoundError, NotADirectoryError)
-    with suppress(*missing):
-        parts += [samples, *samples.iterdir()]
-    for part in parts:
-        with suppress(*missing):
-            if why := distrust(part):
-                return why if part == run else f"is not all your own: {part.name} {why}"
-    return None
 
 
 def _create(results: Path, name: str) -> Path:
@@ -185,6 +179,32 @@ def _await_leftovers(path: Path) -> None:
             pids = " ".join(map(str, left))
             raise MachineError(f"{path}: processes of an earlier run do not end: {pids}")
         time.sleep(0.2)
+
+
+def link_latest(run: Path) -> None:
+    """Let `latest`, next to the run, lead to it; what is not a link, or not possible, is left."""
+    link = run.with_name(LATEST)
+    partial = run.with_name(f".{LATEST}-{os.getpid()}")
+    with suppress(OSError):
+        if link.is_symlink() or not link.exists():
+            partial.unlink(missing_ok=True)
+            partial.symlink_to(run.name)
+            partial.replace(link)
+
+
+def remove_run(run: Path) -> None:
+    """Remove the folder of a run, and what an earlier removal left when it was killed.
+
+    Raises InputError if the run is in progress, and MachineError if its folder cannot be removed.
+    """
+    with _locked(run):
+        try:
+            run.rename(run.with_name(f"{_REMOVED}{run.name}"))
+            for path in run.parent.glob(f"{_REMOVED}*"):
+                if not distrust(path):
+                    shutil.rmtree(path)
+        except OSError as error:
+            raise MachineError(f"{error.filename}: {error.strerror}") from error
 
 
 def require_folder(run: Path) -> None:

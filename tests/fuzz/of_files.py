@@ -6,6 +6,7 @@ import dataclasses
 import json
 import lzma
 import re
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -16,6 +17,9 @@ from analysis.columns import read_samples
 from analysis.contention import published, sweep
 from analysis.errors import InputError, MachineError
 from analysis.facts import known, nodes_of
+from analysis.history import files as store_files
+from analysis.history.retention import alarmed_runs
+from analysis.history.store import load_nights, load_runs
 from analysis.integrity.provenance import read_provenance
 from analysis.report.data import load_run
 from analysis.run import load_header
@@ -65,6 +69,13 @@ _RUN = {
     for path in sorted(_QUICK.rglob("*.json*"))
     if path.name not in ("results.json", "lammps.jsonl")
 }
+_ENTRY_FILES = {"nights": "r-0123456789abcdef.parquet", "samples": ""}
+_ENTRY = json.dumps(
+    {"machine": "m", "campaign": "c", "run": "r", "started_s": 86400.5, "finished_s": None,
+     "digest": "0", "commit": None, "samples": 3, "rejected": 1, "outcome": "measured",
+     "made": "{}", "nodes": "n0", "size_b": 9, "sha256": "0"}
+).encode()  # fmt: skip
+_ALARM = b'{"schema": 1, "machine": "m", "runs": ["a", "b"]}'
 _CSV = (
     b"n,comp_node,comm_node,comp_alone_b_s,comm_alone_b_s,comp_par_b_s,comm_par_b_s\n"
     b"1,0,0,5e9,4e9,5e9,4e9\n2,1,1,1e10,,9e9,3500000000\n"
@@ -95,6 +106,35 @@ def _samples(text: bytes, folder: Path) -> None:
 def _counts(text: bytes, folder: Path) -> None:
     in_file("counters/stream.jsonl", text, folder)
     counters.medians(counters.read_counters(folder, _JUDGED))
+
+
+def _stored(text: bytes, folder: Path) -> None:
+    """An entry of a store with any values; and a file that is not what its name says."""
+    shutil.rmtree(folder / "store", ignore_errors=True)
+    in_file(
+        "store/nights/machine=m/campaign=c/month=1970-01/r-0123456789abcdef.parquet", text, folder
+    )
+    row = _entry_row(text)
+    if row is not None:
+        place = store_files.partition("m", "c", 0.0)
+        store_files.write(folder / "store/runs" / place, "r", row, _ENTRY_FILES)
+    lines: list[str] = []
+    for load in (load_runs, load_nights):
+        load(folder / "store", left_out=lines.append)
+    assert not any("\n" in line for line in lines)
+
+
+def _entry_row(text: bytes) -> pl.DataFrame | None:
+    """A row of any types, as far as Parquet can hold it."""
+    try:
+        return pl.DataFrame([json.loads(text)])
+    except (ValueError, TypeError, OverflowError, RecursionError, pl.exceptions.PolarsError):
+        return None
+
+
+def _alarm(text: bytes, folder: Path) -> None:
+    in_file("alarms/1.json", text, folder)
+    alarmed_runs(folder)
 
 
 def _header(text: bytes, folder: Path) -> None:
@@ -163,6 +203,8 @@ TARGETS = [
     Target("file.samples", _samples, _SAMPLES, _INPUT),
     Target("file.counters", _counts, [_COUNTERS], _INPUT),
     Target("file.run.json", _header, captures("schema_1/*/run.json"), _INPUT),
+    Target("file.store", _stored, [_ENTRY], _INPUT),
+    Target("file.alarm", _alarm, [_ALARM], _INPUT),
     Target("file.provenance", _provenance, captures("schema_1/*/provenance/*.json"), _INPUT),
     Target("file.run", _run, [tree(_RUN)], _INPUT, lines=True),
     _sweep("sweep.json", _SWEEP),

@@ -135,7 +135,7 @@ def test_facts_of_the_nodes_are_compared(
     assert compared.differing == ([differs] if differs else [])
     assert compared.unknown == ["DDIO"]
     # The node's name and clocks differ between any two nights; of the NIC, all facts are listed.
-    firmware = ["node rdma 0 firmware"] if "rdma" in change else []
+    firmware = ["node RDMA mlx5_0 firmware"] if "rdma" in change else []
     assert [each.what for each in compared.others] == firmware
 
 
@@ -159,7 +159,7 @@ def test_other_facts_and_cases_of_one_side_are_listed(tmp_path: Path) -> None:
         ("stream on", "measured in B/s", "absent"),
         ("cores", "2", "4"),
         ("lammps on", "absent", "measured in s"),
-        ("smt", "absent", "yes"),
+        ("SMT", "absent", "yes"),
     ]
 
 

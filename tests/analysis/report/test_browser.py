@@ -2,14 +2,8 @@
 
 from __future__ import annotations
 
-import html
-import json
-import re
-import shutil
-import subprocess
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -21,74 +15,22 @@ from analysis.report import page
 from analysis.report.data import load_run
 from tests.analysis.compare.nights import night
 from tests.analysis.made_counters import CASES
+from tests.analysis.report.browser import (
+    DARK,
+    LIGHT,
+    look,
+    needs_axe,
+    needs_chromium,
+    sheets,
+    violations,
+)
 from tests.analysis.report.test_factors import sweep, throttled
 from tests.analysis.report.test_node_counters import made as with_nodes
 from tests.analysis.report.test_why import made
 from tests.analysis.synthetic import LAMMPS, STREAM, header, reject, remedies, samples, write_run
 from tests.analysis.test_numa import TWO_NODES, run_of
 
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser"))), None)
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed"),
-]
-
-#: Shows the page in a frame as wide as asked, opens all of its details, and writes what it finds.
-_WRAPPER = """<!doctype html><body><iframe id="frame" style="border:0;width:%dpx;height:900px">
-</iframe><pre id="found"></pre><script>
-const frame = document.getElementById("frame");
-frame.onload = () => {
-  const page = frame.contentDocument, root = page.documentElement;
-  page.querySelectorAll("details").forEach(d => d.open = true);
-  const right = node => {
-    const range = page.createRange();
-    range.selectNodeContents(node);
-    const box = node.getBoundingClientRect();
-    return Math.max(box.right, range.getBoundingClientRect().right);
-  };
-  const wide = [...page.querySelectorAll("body *")]
-    .filter(e => right(e) > root.clientWidth + 0.5 && !e.closest(".scroll")
-      && !e.querySelector(".scroll"))
-    .map(e => e.tagName + "." + (e.getAttribute("class") || "") + e.textContent.slice(0, 40));
-  document.getElementById("found").textContent = JSON.stringify({
-    details: page.querySelectorAll("details").length,
-    width: root.clientWidth, scroll: root.scrollWidth, wide,
-    ink: frame.contentWindow.getComputedStyle(page.body).color,
-    loaded: frame.contentWindow.performance.getEntriesByType("resource").map(e => e.name)
-      .filter(name => !name.startsWith("data:")),
-  });
-};
-frame.srcdoc = %s;
-</script></body>"""
-
-
-def _look(tmp_path: Path, text: str, width: int, *flags: str) -> dict[str, Any]:
-    wrapper = tmp_path / "wrapper.html"
-    script = json.dumps(text).replace("</", "<\\/")
-    wrapper.write_text(_WRAPPER % (width, script), encoding="utf-8")
-    done = subprocess.run(
-        [
-            *(str(CHROMIUM), "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run"),
-            *(
-                "--disable-background-networking",
-                "--hide-scrollbars",
-                "--enable-logging=stderr",
-                *flags,
-            ),
-            f"--user-data-dir={tmp_path / 'profile'}",
-            *("--window-size=1600,1200", "--virtual-time-budget=5000", "--dump-dom"),
-            wrapper.as_uri(),
-        ],
-        check=True,
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
-    match = re.search(r'<pre id="found">(.*?)</pre>', done.stdout, re.DOTALL)
-    assert match is not None
-    found: dict[str, Any] = json.loads(html.unescape(match[1]))
-    found["console"] = [line for line in done.stderr.splitlines() if "CONSOLE" in line]
-    return found
+pytestmark = [pytest.mark.browser, needs_chromium]
 
 
 @pytest.fixture(scope="module")
@@ -103,7 +45,7 @@ def text(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.mark.parametrize("width", [390, 900, 1000, 1400])
 def test_fits_the_window_and_loads_nothing(tmp_path: Path, text: str, width: int) -> None:
-    found = _look(tmp_path, text, width)
+    found = look(tmp_path, text, width)
     assert found["details"] > 8
     assert found["width"] == width
     assert found["wide"] == []
@@ -113,7 +55,7 @@ def test_fits_the_window_and_loads_nothing(tmp_path: Path, text: str, width: int
 
 
 def test_the_page_of_a_model_fits_a_narrow_window(tmp_path: Path) -> None:
-    found = _look(tmp_path, model_page(published.load("henri-subnuma"), None), 390)
+    found = look(tmp_path, model_page(published.load("henri-subnuma"), None), 390)
     assert found["wide"] == []
     assert found["scroll"] <= 390
     assert found["loaded"] == []
@@ -124,14 +66,14 @@ def test_the_page_of_a_model_fits_a_narrow_window(tmp_path: Path) -> None:
 def test_effects_by_factor_fit_the_window(tmp_path: Path, width: int) -> None:
     found = throttled(samples(sweep(noise=0.01), pairs=6))
     text = page.render([load_run(write_run(tmp_path / "run", found))])
-    seen = _look(tmp_path, text, width)
+    seen = look(tmp_path, text, width)
     assert (seen["wide"], seen["console"]) == ([], [])
 
 
 @pytest.mark.parametrize("width", [390, 900])
 def test_the_cells_of_rdma_and_numa_fit_the_window(tmp_path: Path, width: int) -> None:
     run = run_of(tmp_path, TWO_NODES)
-    found = _look(tmp_path, page.render([load_run(run, force=True)]), width)
+    found = look(tmp_path, page.render([load_run(run, force=True)]), width)
     assert (found["wide"], found["console"]) == ([], [])
 
 
@@ -146,7 +88,7 @@ def test_a_comparison_fits_the_window(tmp_path: Path, width: int) -> None:
         ]
         for name in ("before", "after")
     ]
-    found = _look(tmp_path, compare_page.render(compare_sides(*sides)), width)
+    found = look(tmp_path, compare_page.render(compare_sides(*sides)), width)
     assert (found["wide"], found["loaded"], found["console"]) == ([], [], [])
     assert found["scroll"] <= width
 
@@ -154,7 +96,7 @@ def test_a_comparison_fits_the_window(tmp_path: Path, width: int) -> None:
 @pytest.mark.parametrize("width", [390, 900])
 def test_why_fits_the_window(tmp_path: Path, width: int) -> None:
     run = made(tmp_path, CASES, processor="GenuineIntel-6-85-7")
-    found = _look(tmp_path, page.render([load_run(run)]), width)
+    found = look(tmp_path, page.render([load_run(run)]), width)
     assert (found["wide"], found["console"]) == ([], [])
 
 
@@ -163,13 +105,13 @@ def test_counters_of_nodes_fit_the_window(tmp_path: Path, width: int) -> None:
     times = {"on@rate=25%": 1.5, "on": 2.0, "off@tool=p": 1.05, "on@tool=p": 2.1}
     absent = {"ethtool": "the program ethtool, and a driver with these counters (mlx5)"}
     run = with_nodes(tmp_path, samples(remedies(times=times), pairs=8), absent)
-    found = _look(tmp_path, page.render([load_run(run)]), width)
+    found = look(tmp_path, page.render([load_run(run)]), width)
     assert (found["wide"], found["console"]) == ([], [])
 
 
 def test_ink_follows_the_colour_scheme(tmp_path: Path, text: str) -> None:
-    light = _look(tmp_path / ".", text, 390, "--blink-settings=preferredColorScheme=1")
-    dark = _look(tmp_path / ".", text, 390, "--blink-settings=preferredColorScheme=0")
+    light = look(tmp_path / ".", text, 390, LIGHT)
+    dark = look(tmp_path / ".", text, 390, DARK)
     assert light["ink"] == "rgb(28, 33, 40)"  # #1c2128
     assert dark["ink"] == "rgb(230, 233, 238)"  # #e6e9ee
 
@@ -177,8 +119,33 @@ def test_ink_follows_the_colour_scheme(tmp_path: Path, text: str) -> None:
 def test_the_look_sees_what_it_looks_for(tmp_path: Path) -> None:
     bad = '<meta name="viewport" content="width=device-width"><body style="margin:0">'
     bad += '<div style="width:900px">x</div><img src="http://127.0.0.1:9/x.png"><script>oops()</script>'
-    found = _look(tmp_path, bad, 390)
+    found = look(tmp_path, bad, 390)
     assert found["scroll"] == 900
     assert "DIV.x" in found["wide"]
     assert found["loaded"] == ["http://127.0.0.1:9/x.png"]
     assert any("oops" in line for line in found["console"])
+
+
+#: A quick campaign as it was recorded.
+_QUICK = Path("tests/captures/schema_1/quick")
+
+
+def test_a_quick_campaign_is_printed_on_six_sheets(tmp_path: Path) -> None:
+    assert sheets(tmp_path, page.render([load_run(_QUICK, force=True)])) <= 6
+
+
+def test_sheets_are_counted(tmp_path: Path) -> None:
+    bad = '<p>1<p style="break-before:page">2<p style="break-before:page">3'
+    assert sheets(tmp_path, bad) == 3
+
+
+@needs_axe
+@pytest.mark.parametrize("scheme", [LIGHT, DARK])
+def test_axe_finds_nothing(tmp_path: Path, text: str, scheme: str) -> None:
+    assert violations(tmp_path, text, scheme) == []
+
+
+@needs_axe
+def test_axe_sees_a_fault(tmp_path: Path) -> None:
+    bad = '<body><main><p style="color:#bbb;background:#fff">hardly legible</p></main></body>'
+    assert "color-contrast" in {each["id"] for each in violations(tmp_path, bad)}

@@ -148,9 +148,9 @@ def test_prices_and_gains_are_on_the_page(run: RunData) -> None:
     rows = [
         [
             " ".join(re.sub(r"<[^>]+>", " ", cell).split())
-            for cell in re.findall(r"<td.*?</td>", row)
+            for cell in re.findall(r"<t[dh].*?</t[dh]>", row)
         ]
-        for row in re.findall(r"<tr>(?=<td).*?</tr>", part, re.DOTALL)
+        for row in re.findall(r"<tr>(?=<th scope=\"row\").*?</tr>", part, re.DOTALL)
     ]
     assert [row[1] for row in rows].count("price") == 1
     assert [row[1] for row in rows].count("gain") == 4

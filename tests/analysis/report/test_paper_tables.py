@@ -56,7 +56,7 @@ def rows_of(page: str, table: str) -> list[list[str]]:
     return [
         [
             " ".join(re.sub(r"<[^>]+>", " ", cell).split())
-            for cell in re.findall(r"<td.*?</td>", row)
+            for cell in re.findall(r"<t[dh].*?</t[dh]>", row)
         ]
         for row in re.findall(r"<tr.*?</tr>", body, re.DOTALL)
     ]

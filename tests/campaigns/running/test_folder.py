@@ -69,6 +69,21 @@ def test_a_planted_run_is_refused(tmp_path: Path, header: RunHeader, part: str, 
         assert folder.path != path
 
 
+def test_latest_leads_to_the_run_that_was_opened_last(tmp_path: Path, header: RunHeader) -> None:
+    first = make(tmp_path, header)
+    assert os.readlink(tmp_path / "latest") == first.name
+    with open_run(tmp_path, header, fresh=True) as folder:
+        assert (tmp_path / "latest").resolve() == folder.path
+    make(tmp_path, header)
+    assert sorted(path.name for path in tmp_path.iterdir() if path.is_symlink()) == ["latest"]
+
+
+def test_a_folder_named_latest_stays(tmp_path: Path, header: RunHeader) -> None:
+    (tmp_path / "latest").mkdir()
+    make(tmp_path, header)
+    assert not (tmp_path / "latest").is_symlink()
+
+
 def test_a_run_that_others_can_write_to_is_refused(tmp_path: Path, header: RunHeader) -> None:
     path = make(tmp_path, header)
     (path / "samples").chmod(0o775)

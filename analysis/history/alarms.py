@@ -1,0 +1,151 @@
+"""Alarms of machines from their nights, and the state of every watched series.
+
+    surveyed = survey(nights, runs)    # tables of `analysis.history.tables`
+    surveyed.alarms, surveyed.watches
+
+The same tables give the same alarms. `save` keeps them in a store, where the runs that an alarm
+rests on are not pruned.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+
+from analysis.history.alarm import Alarm, Change, Watch
+from analysis.history.blame import changed_facts, facts_of, worst_node
+from analysis.history.confirm import confirmed
+from analysis.history.monitor import Followed, Found, detectable, follow
+from analysis.history.series import Series, series_of
+from analysis.statistics.nights import ratio_of_nights
+
+#: Folder of alarms in a store.
+FOLDER = "alarms"
+
+
+@dataclass(frozen=True)
+class Survey:
+    """What is known of all watched series."""
+
+    alarms: list[Alarm]
+    watches: list[Watch]
+
+
+def alarms(nights: pl.DataFrame, runs: pl.DataFrame) -> list[Alarm]:
+    """All alarms of all machines in the tables, by night."""
+    return survey(nights, runs).alarms
+
+
+def survey(nights: pl.DataFrame, runs: pl.DataFrame) -> Survey:
+    """Alarms and watched series of all machines in the tables `NIGHTS` and `RUNS`."""
+    facts = facts_of(runs)
+    by_machine: dict[str, list[Series]] = {}
+    for each in series_of(nights):
+        by_machine.setdefault(each.machine, []).append(each)
+    followed = [one for series in by_machine.values() for one in follow(series)]
+    found = [
+        confirmed(_alarm(each, change, facts), nights)
+        for each in followed
+        for change in each.found
+        if change.worse
+    ]
+    return Survey(sorted(found, key=lambda alarm: alarm.night), [_watch(one) for one in followed])
+
+
+def _alarm(each: Followed, found: Found, facts: Mapping[str, Mapping[str, str]]) -> Alarm:
+    series = each.series
+    old = slice(min(found.baseline.first, found.since - 1), found.since)
+    new = slice(found.since, found.noticed + 1)
+    before, since = (list(chain(*series.runs[part])) for part in (old, new))
+    ratio = _ratio(series, old, new)
+    runs = [*before, *since]
+    both = slice(old.start, new.stop)
+    return Alarm(
+        machine=series.machine,
+        campaign=series.campaign,
+        case=series.case,
+        arm=series.arm,
+        quantity=series.quantity,
+        unit=series.unit,
+        night=series.nights[found.noticed].isoformat(),
+        since=series.nights[found.since].isoformat(),
+        run=series.runs[found.noticed][-1],
+        runs=runs,
+        nodes=series.nodes[found.noticed],
+        ratio=ratio[0],
+        ratio_low=ratio[1],
+        ratio_high=ratio[2],
+        reference=series.value(float(np.median(series.worse[old]))),
+        detectable=detectable(series, found.baseline),
+        changed=changed_facts(facts, before, since),
+        worst_node=worst_node(series.worse[both].tolist(), series.nodes[both]),
+    )
+
+
+def _ratio(series: Series, old: slice, new: slice) -> tuple[float, float | None, float | None]:
+    """Geometric mean of the new nights against the old ones with its interval; above 1 is worse."""
+    sides = [np.exp(series.worse[part]).tolist() for part in (new, old)]
+    difference = ratio_of_nights(*sides)
+    if difference is None:
+        return sides[0][0] / sides[1][0], None, None
+    return difference.ratio.value, difference.ratio.low, difference.ratio.high
+
+
+def _watch(each: Followed) -> Watch:
+    series, base = each.series, each.baseline
+    nights = series.nights
+    return Watch(
+        machine=series.machine,
+        campaign=series.campaign,
+        case=series.case,
+        arm=series.arm,
+        quantity=series.quantity,
+        unit=series.unit,
+        first=nights[0].isoformat(),
+        last=nights[-1].isoformat(),
+        nights=len(nights),
+        baseline_nights=base.end - base.first if base else None,
+        level=series.value(base.level) if base else None,
+        spread=float(np.expm1(base.spread)) if base else None,
+        score=each.sums[0] if base else None,
+        limit=base.limit if base else None,
+        detectable=detectable(series, base) if base else None,
+        drift=float(np.exp(base.level - each.first.level)) if base and each.first else None,
+        changes=[_change(series, found) for found in each.found],
+    )
+
+
+def _change(series: Series, found: Found) -> Change:
+    old = series.worse[found.baseline.first : found.since]
+    new = series.worse[found.since : found.noticed + 1]
+    ratio = float(np.exp(np.median(new) - np.median(old)))
+    return Change(
+        since=series.nights[found.since].isoformat(),
+        noticed=series.nights[found.noticed].isoformat(),
+        ratio=ratio,
+    )
+
+
+def save(store: Path, found: Iterable[Alarm]) -> list[Path]:
+    """Write each alarm to the store, one file each; an alarm known before is replaced."""
+    folder = store / FOLDER
+    folder.mkdir(parents=True, exist_ok=True)
+    return [_save(folder, alarm) for alarm in found]
+
+
+def _save(folder: Path, alarm: Alarm) -> Path:
+    named = (alarm.machine, alarm.campaign, alarm.case, alarm.arm, alarm.quantity)
+    digest = hashlib.sha256("\0".join(named).encode()).hexdigest()[:12]
+    path = folder / f"{alarm.night}-{digest}.json"
+    partial = folder / f".{path.name}.{os.getpid()}"
+    partial.write_text(json.dumps(alarm.as_dict(), indent=1) + "\n", encoding="utf-8")
+    partial.replace(path)
+    return path

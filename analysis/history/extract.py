@@ -1,0 +1,165 @@
+"""A run as rows of the store: one of `runs`, those of its night, and its samples."""
+
+from __future__ import annotations
+
+import datetime
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from statistics import median
+from typing import Any
+
+import polars as pl
+
+from analysis.facts import known, nodes_of
+from analysis.history.tables import COUNTER, KEY, NIGHTS
+from analysis.pairs import counted
+from analysis.report.data import RunData
+from analysis.role_values import role_values
+from analysis.roles import ROLES, SHARES
+from analysis.run import RunHeader
+from analysis.statistics.interval import median_interval
+
+#: Text of a block's provenance that says what was built and with what.
+_BUILT = ("compiler", "environment", "reframe", "spack", "spack_inputs")
+_WATCHED = ("baseline", "effect")
+_OF_ARM = ["case", "arm"]
+
+
+def run_row(data: RunData, sha256: str, size_b: int, outcome: str | None = None) -> dict[str, Any]:
+    """The run's row of `tables.RUNS`."""
+    header, samples = data.header, data.samples
+    return {
+        **_named(header),
+        "finished_s": header.finished_s,
+        "digest": header.digest,
+        "commit": header.commit,
+        "samples": samples.height,
+        "rejected": samples.filter(status="rejected").height,
+        "outcome": outcome,
+        "made": json.dumps(made(header, data.provenance), sort_keys=True),
+        "nodes": _joined(samples["nodes"]),
+        "size_b": size_b,
+        "sha256": sha256,
+    }
+
+
+def samples_frame(data: RunData) -> pl.DataFrame:
+    """The run's samples (`pairs.judged`), each with machine, campaign and run."""
+    names = ("machine", "campaign", "run")
+    return data.samples.select(
+        *(pl.lit(getattr(data.header, name), pl.Categorical).alias(name) for name in names),
+        pl.all(),
+    )
+
+
+def nights_frame(data: RunData) -> pl.DataFrame:
+    """The run's rows of `tables.NIGHTS`."""
+    columns = ("role", "fom", "fom_unit", "fom_better", "writer_rate_b_s", "nodes", "key")
+    runs = counted(data.samples.lazy(), *columns).with_columns(pl.col(*_OF_ARM).cast(pl.String))
+    watched = runs.filter(pl.col("role").cast(pl.String).is_in(_WATCHED))
+    of_arm = {
+        (case, arm): part
+        for (case, arm), part in watched.partition_by(_OF_ARM, as_dict=True).items()
+    }
+    rows = [
+        *(row for each in of_arm.values() for row in _figures(each)),
+        *_slowdowns(data),
+        *_counters(data, watched),
+    ]
+    night = datetime.datetime.fromtimestamp(data.header.started_s, datetime.timezone.utc).date()
+    named = {**_named(data.header), "night": night}
+    empty: dict[str, Any] = {"low": None, "high": None, "verdict": None}
+    whole = [
+        {**named, **empty, **row, "nodes": _joined(of_arm[row["case"], row["arm"]]["nodes"])}
+        for row in rows
+        if (row["case"], row["arm"]) in of_arm
+    ]
+    return pl.DataFrame(whole, schema=NIGHTS).sort(KEY)
+
+
+def made(header: RunHeader, provenance: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
+    """Flat name -> value of what made the run; several values are joined with ` | `."""
+    records = list(provenance.values())
+    nodes = [host for record in records for host in nodes_of(record)]
+    found: dict[str, list[str]] = known(nodes)
+    for record in records:
+        for name in _BUILT:
+            if isinstance(record.get(name), str):
+                found.setdefault(name.replace("_", " "), []).append(record[name])
+        programs = record.get("programs")
+        for name, version in programs.items() if isinstance(programs, dict) else ():
+            found.setdefault(f"program {name}", []).append(str(version))
+    for name, version in header.versions.items():
+        found.setdefault(f"version {name}", []).append(version)
+    return {name: " | ".join(sorted(set(values))) for name, values in found.items() if values}
+
+
+def _named(header: RunHeader) -> dict[str, object]:
+    names = ("machine", "campaign", "run", "started_s")
+    return {name: getattr(header, name) for name in names}
+
+
+def _joined(nodes: pl.Series) -> str:
+    """Nodes of some samples, each of which has its own joined with commas."""
+    return ",".join(sorted({node for each in nodes.unique() for node in str(each).split(",")}))
+
+
+def _figures(runs: pl.DataFrame) -> Iterable[dict[str, Any]]:
+    """Figure of merit and writers' rate of one treatment, from its runs that count."""
+    first = runs.row(0, named=True)
+    of = {"case": first["case"], "arm": first["arm"]}
+    unit, better = str(first["fom_unit"]), str(first["fom_better"])
+    yield of | _night("fom", unit, better, runs["fom"].to_list())
+    rates = runs["writer_rate_b_s"].drop_nulls().to_list()
+    if first["role"] == "effect" and rates:
+        yield of | _night("writer_rate", "B/s", "higher", rates)
+
+
+def _slowdowns(data: RunData) -> Iterable[dict[str, Any]]:
+    for row in data.results:
+        if row.role == "effect" and row.slowdown is not None:
+            yield {
+                "case": row.case,
+                "arm": row.arm,
+                "quantity": "slowdown",
+                "unit": "1",
+                "better": "lower",
+                "value": row.slowdown,
+                "low": row.slowdown_low,
+                "high": row.slowdown_high,
+                "count": row.pairs,
+                "verdict": str(row.verdict),
+            }
+
+
+def _counters(data: RunData, watched: pl.DataFrame) -> Iterable[dict[str, Any]]:
+    """Medians of the sums over ranks (of shares, of the means), of runs with every rank's value."""
+    values = role_values(data.counters).join(watched.select("key", "arm"), on="key", how="inner")
+    value = pl.col("value")
+    per_run = (
+        values.group_by("case", "arm", "role", "key", maintain_order=True)
+        .agg(
+            pl.when(pl.col("role").first().is_in(SHARES)).then(value.mean()).otherwise(value.sum()),
+            whole=value.is_not_null().all(),
+        )
+        .filter("whole")
+    )
+    groups = per_run.partition_by("case", "arm", "role", as_dict=True, maintain_order=True)
+    for (case, arm, role), part in groups.items():
+        unit = ROLES[role].unit
+        night = _night(f"{COUNTER}{role}", unit, "lower", part["value"].to_list())
+        yield {"case": case, "arm": arm, **night}
+
+
+def _night(quantity: str, unit: str, better: str, values: Sequence[float]) -> dict[str, Any]:
+    """The median with its interval, which too few values do not have."""
+    estimate = median_interval(values)
+    return {
+        "quantity": quantity,
+        "unit": unit,
+        "better": better,
+        "value": median(values),
+        "low": estimate.low if estimate else None,
+        "high": estimate.high if estimate else None,
+        "count": len(values),
+    }

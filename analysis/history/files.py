@@ -1,0 +1,207 @@
+"""Files of the store, each complete and named by what it holds.
+
+    STORE/TABLE/machine=M/campaign=C/month=YYYY-MM/RUN-DIGEST.parquet
+
+TABLE is `runs`, `nights` or `samples`, and DIGEST the start of the file's own SHA-256. A file is
+written under a temporary name, which begins with a dot, and renamed when it is on disk: readers see
+all of it or nothing, two writers of the same content make the same file, and nobody needs a lock.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import os
+import re
+import secrets
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import quote
+
+import polars as pl
+
+from analysis.errors import InputError, MachineError
+from analysis.history.tables import SCHEMA_VERSION
+from analysis.trust import distrust
+
+TABLES = ("runs", "nights", "samples")
+#: Key of the schema's number in a file's metadata.
+SCHEMA = "nimc_schema"
+#: Called with a line for each file that is left out.
+Naming = Callable[[str], None]
+
+_DIGITS = 16
+_PARTIAL = ".partial"
+_NAME = re.compile(r"[^/]+-([0-9a-f]{16})\.parquet")
+
+
+class SpoiltError(InputError):
+    """A file of the store that is torn, tampered with or somebody else's."""
+
+
+@dataclass(frozen=True)
+class StoreFile:
+    """A file that was read: its content is what its name says."""
+
+    path: Path
+    text: bytes
+    schema: int
+    metadata: Mapping[str, str]
+
+
+def partition(machine: str, campaign: str, started_s: float) -> Path:
+    """The folder of a run within a table."""
+    month = time.strftime("%Y-%m", time.gmtime(started_s))
+    return Path(_level("machine", machine), _level("campaign", campaign), f"month={month}")
+
+
+def write(folder: Path, run: str, frame: pl.DataFrame, metadata: Mapping[str, str]) -> Path:
+    """Write a table's part of a run into `folder`. Raises MachineError if that fails."""
+    buffer = io.BytesIO()
+    numbered = {**metadata, SCHEMA: str(SCHEMA_VERSION)}
+    frame.write_parquet(buffer, compression="zstd", metadata=numbered)
+    text = buffer.getvalue()
+    path = folder / f"{_escaped(run)}-{_digest(text)}.parquet"
+    try:
+        _make(folder)
+        _write(path, text)
+    except OSError as error:
+        raise MachineError(f"{path}: {error.strerror}") from error
+    return path
+
+
+def read(path: Path) -> StoreFile:
+    """A file with its schema's number.
+
+    Raises SpoiltError if it is not one's own or not what its name says, and InputError if a newer
+    version wrote it.
+    """
+    named = _NAME.fullmatch(path.name)
+    if named is None:
+        raise SpoiltError(f"{path}: not a file of the store")
+    try:
+        if why := distrust(path, or_root=True):
+            raise SpoiltError(f"{path}: {why}")
+        text = path.read_bytes()
+    except OSError as error:
+        raise SpoiltError(f"{path}: {error.strerror}") from error
+    if _digest(text) != named[1]:
+        raise SpoiltError(f"{path}: its content is not what its name says: torn, or changed")
+    try:
+        metadata = pl.read_parquet_metadata(io.BytesIO(text))
+    except (pl.exceptions.PolarsError, OSError) as error:
+        raise SpoiltError(f"{path}: not Parquet: {_first_line(error)}") from error
+    return StoreFile(path, text, _schema(path, metadata), metadata)
+
+
+def frame(file: StoreFile) -> pl.DataFrame:
+    """The rows of a file. Raises SpoiltError."""
+    try:
+        return pl.read_parquet(io.BytesIO(file.text))
+    except (pl.exceptions.PolarsError, OSError) as error:
+        raise SpoiltError(f"{file.path}: {_first_line(error)}") from error
+
+
+def listed(
+    table: Path, machine: str | None, campaign: str | None, left_out: Naming
+) -> Iterator[Path]:
+    """Files of a table, in order of their names; folders that are not one's own are named."""
+    folders = [table] if table.exists() else []
+    for level in (_level("machine", machine), _level("campaign", campaign), "month=*"):
+        trusted = (folder for folder in folders if _trusted(folder, left_out))
+        folders = [each for folder in trusted for each in _matching(folder, level)]
+    for folder in folders:
+        if _trusted(folder, left_out):
+            yield from (each for each in _matching(folder, "*") if not _is_partial(each))
+
+
+def listed_of(folder: Path, run: str) -> list[Path]:
+    """Files of one run in a partition."""
+    return _matching(folder, f"{_escaped(run)}-*") if folder.is_dir() else []
+
+
+def unfinished(table: Path, older_s: float) -> Iterator[Path]:
+    """Temporary files that writers left when they were killed before the Unix time `older_s`."""
+    for path in filter(_is_partial, table.glob("*/*/*/.*")):
+        with suppress(OSError):
+            if not distrust(path) and path.lstat().st_mtime < older_s:
+                yield path
+
+
+def _level(key: str, name: str | None) -> str:
+    """Name of a partition's folder; of all of them without `name`."""
+    return f"{key}=*" if name is None else f"{key}={_escaped(name)}"
+
+
+def _escaped(name: str) -> str:
+    """As other readers of such trees expect it: `%3D` for `=`."""
+    return quote(name, safe=" @+,")
+
+
+def _matching(folder: Path, level: str) -> list[Path]:
+    """Entries of a folder with that name, or all with its beginning if it ends in `*`."""
+    if not level.endswith("*"):
+        return [folder / level] if (folder / level).exists() else []
+    return sorted(path for path in folder.iterdir() if path.name.startswith(level[:-1]))
+
+
+def _is_partial(path: Path) -> bool:
+    return path.name.startswith(".") and path.name.endswith(_PARTIAL)
+
+
+def _trusted(folder: Path, left_out: Naming) -> bool:
+    why = distrust(folder, or_root=True)
+    if why is None and not folder.is_dir():
+        why = "is not a folder of the store"
+    if why:
+        left_out(f"{folder}: {why}")
+    return why is None
+
+
+def _digest(text: bytes) -> str:
+    return hashlib.sha256(text).hexdigest()[:_DIGITS]
+
+
+def _schema(path: Path, metadata: Mapping[str, str]) -> int:
+    number = metadata.get(SCHEMA, "")
+    if not (number.isascii() and number.isdigit() and len(number) < 10):
+        raise SpoiltError(f"{path}: its metadata has no schema")
+    if int(number) > SCHEMA_VERSION:
+        raise InputError(
+            f"{path}: its schema is {number}, must be at most {SCHEMA_VERSION}; written by a newer"
+            " nimc, use that version"
+        )
+    return int(number)
+
+
+def _make(folder: Path) -> None:
+    """Create the folder and those above it such that nobody else can write to them."""
+    for each in (*reversed(folder.parents), folder):
+        with suppress(FileExistsError):
+            each.mkdir(mode=0o755)
+
+
+def _write(path: Path, text: bytes) -> None:
+    partial = path.with_name(f".{secrets.token_hex(8)}{_PARTIAL}")
+    handle = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        partial.replace(path)
+    except BaseException:
+        partial.unlink(missing_ok=True)
+        raise
+    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0]

@@ -1,0 +1,129 @@
+"""Which runs a store and its results folder give up, by age and size.
+
+A run is given up as a whole: its folder, and its samples in the store. Its rows of `runs` and
+`nights` stay for ever.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from analysis.errors import InputError
+from analysis.history import files
+from analysis.history.entries import StoreEntry, write_entry
+from analysis.reading import read_json
+from analysis.run import load_header
+from analysis.run_folder import distrust_run, run_folders, sha256_of, size_of
+from analysis.trust import distrust, require_own
+
+#: Files that no entry names stay for so long: somebody may be adding them.
+_SETTLED_S = 86_400.0
+
+
+@dataclass(frozen=True)
+class Stored:
+    """What there is of one run besides its rows."""
+
+    entry: StoreEntry
+    #: Its folder; None if the results folder does not have it.
+    folder: Path | None
+    #: Bytes of the folder and of its samples in the store.
+    size_b: int
+    #: Why it has to stay; None if it may go.
+    held: str | None
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How much is retained; None is no limit."""
+
+    #: Runs that started before this Unix time go.
+    oldest_s: float | None
+    #: The oldest runs go until all runs together have at most so many bytes.
+    most_b: int | None
+
+
+def to_prune(stored: Sequence[Stored], limits: Limits) -> list[Stored]:
+    """Those beyond the limits, oldest first; whoever removes them leaves those that are held."""
+    rest_b = sum(each.size_b for each in stored)
+    chosen = []
+    for each in sorted(stored, key=lambda each: float(each.entry.row["started_s"])):
+        old = limits.oldest_s is not None and each.entry.row["started_s"] < limits.oldest_s
+        large = limits.most_b is not None and rest_b > limits.most_b
+        if (old or large) and each.size_b:
+            chosen.append(each)
+            rest_b -= 0 if each.held else each.size_b
+    return chosen
+
+
+def inventory(store: Path, entries: Sequence[StoreEntry], results: Path) -> list[Stored]:
+    """What there is of each run of the store, and why it has to stay."""
+    alarmed = alarmed_runs(store)
+    folders = dict(_folders(results))
+    return [_stored(entry, folders.get(entry.run), entry.run in alarmed) for entry in entries]
+
+
+def alarmed_runs(store: Path) -> set[tuple[str, str]]:
+    """Machine and name of each run that an alarm rests on.
+
+    Raises InputError for an alarm that cannot be read: what it rests on is not known then.
+    """
+    found: set[tuple[str, str]] = set()
+    require_own(store / "alarms", "alarms", or_root=True)
+    for path in sorted((store / "alarms").glob("*.json")):
+        require_own(path, "alarms", or_root=True)
+        alarm = read_json(path)
+        named = alarm if isinstance(alarm, dict) else {}
+        machine, runs = named.get("machine"), named.get("runs")
+        if not isinstance(machine, str) or not isinstance(runs, list):
+            raise InputError(f"{path}: must be an object with 'machine' and a list 'runs'")
+        found |= {(machine, str(run)) for run in runs}
+    return found
+
+
+def unlike(entry: StoreEntry, folder: Path) -> str | None:
+    """Why the folder may not go: what the store has is not all that it holds."""
+    header = load_header(folder)
+    if (sha256_of(folder), header.finished_s) == (entry.row["sha256"], entry.row["finished_s"]):
+        return None
+    return "differs from what the store has of it"
+
+
+def give_up_samples(store: Path, entry: StoreEntry) -> None:
+    """Remove a run's samples from the store; a new entry says so."""
+    if entry.samples is None:
+        return
+    write_entry(store, entry.row, entry.nights.name, None)
+    for path in (entry.path, entry.samples):
+        path.unlink(missing_ok=True)
+
+
+def leftovers(store: Path, entries: Sequence[StoreEntry], now_s: float) -> Iterator[Path]:
+    """Files that no entry of a run uses any more: of earlier entries, and of killed writers."""
+    used = {path for each in entries for path in (each.path, each.nights, each.samples)}
+    settled_s = now_s - _SETTLED_S
+    for table in files.TABLES:
+        yield from files.unfinished(store / table, settled_s)
+        for path in files.listed(store / table, None, None, lambda _: None):
+            if path not in used and not distrust(path) and path.lstat().st_mtime < settled_s:
+                yield path
+
+
+def _folders(results: Path) -> Iterator[tuple[tuple[str, str], Path]]:
+    """Machine and name of each run in `results`, and its folder."""
+    for path in run_folders(results):
+        try:
+            header = load_header(path)
+        except InputError:
+            continue  # never in the store
+        yield (header.machine, header.run), path
+
+
+def _stored(entry: StoreEntry, folder: Path | None, alarmed: bool) -> Stored:
+    size_b = size_of(folder) if folder else 0
+    if entry.samples and entry.samples.exists():
+        size_b += entry.samples.lstat().st_size
+    why = "an alarm rests on it" if alarmed else distrust_run(folder) if folder else None
+    return Stored(entry, folder, size_b, why)

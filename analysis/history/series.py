@@ -1,0 +1,98 @@
+"""One series per watched quantity of a machine: a value per measured night, larger is worse."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import date
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from analysis.history.tables import KEY
+
+_NIGHT = ("machine", *KEY, "night")
+
+
+@dataclass(frozen=True)
+class Series:
+    """The nights of one machine, campaign, case, arm and quantity, in order.
+
+    A night that was not measured has no entry: nothing is interpolated.
+    """
+
+    machine: str
+    campaign: str
+    case: str
+    arm: str
+    quantity: str
+    unit: str
+    better: str
+    nights: list[date]
+    #: Logarithms with the sign by which larger is worse. Of several runs in a night, the median.
+    worse: NDArray[np.float64]
+    #: The runs of each night, and the nodes of its last run.
+    runs: list[list[str]]
+    nodes: list[list[str]]
+
+    def value(self, worse: float) -> float:
+        """An entry of `worse` as a value in `unit`."""
+        return float(np.exp(self.sign * worse))
+
+    @property
+    def sign(self) -> int:
+        """1 if a larger value is worse, -1 if it is better."""
+        return -1 if self.better == "higher" else 1
+
+
+def series_of(nights: pl.DataFrame) -> list[Series]:
+    """The series of a table of nights, sorted by name; values that have no logarithm are left out.
+
+    A quantity whose unit or better direction changed is a new series from then on: of those, the
+    latest is returned.
+    """
+    rows = _latest_kind(nights.filter(pl.col("value").is_finite() & (pl.col("value") > 0)))
+    sign = pl.when(pl.col("better") == "higher").then(-1.0).otherwise(1.0)
+    daily = (
+        rows.sort("started_s")
+        .with_columns(worse=pl.col("value").log() * sign)
+        .group_by(*_NIGHT, "unit", "better", maintain_order=True)
+        .agg(pl.col("worse").median(), pl.col("run"), pl.col("nodes").last())
+        .sort(*_NIGHT)
+    )
+    groups = daily.partition_by("machine", *KEY, maintain_order=True)
+    return [_series(group) for group in groups]
+
+
+def _latest_kind(rows: pl.DataFrame) -> pl.DataFrame:
+    """Rows with the unit and better direction of the last night of their series."""
+    last = pl.col("unit", "better").sort_by("started_s").last().over("machine", *KEY)
+    kinds = rows.with_columns(last.name.prefix("last_"))
+    same = (pl.col("unit") == pl.col("last_unit")) & (pl.col("better") == pl.col("last_better"))
+    return kinds.filter(same).drop("last_unit", "last_better")
+
+
+def _series(group: pl.DataFrame) -> Series:
+    named = group.select("machine", *KEY, "unit", "better").row(0, named=True)
+    return Series(
+        **named,
+        nights=group["night"].to_list(),
+        worse=group["worse"].to_numpy(),
+        runs=group["run"].to_list(),
+        nodes=[(text or "").split(",") if text else [] for text in group["nodes"].to_list()],
+    )
+
+
+def nights_a_year(series: list[Series], until: date) -> float:
+    """Measured nights in a year, by the calendar: those of the year up to `until`, or fewer.
+
+    Without a night before `until`, every night of a year.
+    """
+    ordinals = {night.toordinal() for each in series for night in each.nights}
+    year = [day for day in ordinals if 0 < until.toordinal() - day <= _YEAR_NIGHTS]
+    if not year:
+        return _YEAR_NIGHTS
+    return _YEAR_NIGHTS * len(year) / (until.toordinal() - min(year))
+
+
+_YEAR_NIGHTS = 365

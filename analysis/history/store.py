@@ -1,0 +1,179 @@
+"""The store: all runs of all machines as Parquet, derived from the folders of runs.
+
+    add_run(store, run)                       adds a run, or what it grew by
+    load_runs(store, machine=M, campaign=C)   one row per run (`tables.RUNS`)
+    load_nights(store, machine=M, ...)        one row per run and watched quantity (`tables.NIGHTS`)
+    scan_samples(store, machine=M, ...)       the samples, lazily
+
+Every file that cannot be used is left out, and named to `left_out` in one line.
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import polars as pl
+
+from analysis.errors import InputError
+from analysis.escape import visible
+from analysis.history import files
+from analysis.history.entries import (
+    StoreEntry,
+    entry_of,
+    read_entries,
+    read_nights,
+    write_entry,
+)
+from analysis.history.extract import nights_frame, run_row, samples_frame
+from analysis.history.files import Naming, SpoiltError
+from analysis.history.migrate import migrated
+from analysis.history.tables import NIGHTS, RUNS, Outcome
+from analysis.report.data import RunData, load_run
+from analysis.run import RunHeader, load_header
+from analysis.run_folder import distrust_run, sha256_of, size_of
+from analysis.trust import require_own
+
+
+def to_stderr(line: str) -> None:
+    """Name what is left out where no table is in the way."""
+    print(f"nimc: {visible(line)}", file=sys.stderr)
+
+
+@dataclass(frozen=True)
+class Added:
+    """What adding a run did."""
+
+    machine: str
+    campaign: str
+    run: str
+    #: `known`: all of it was in the store.
+    state: Literal["new", "grew", "known"]
+    samples: int
+
+
+def add_run(store: Path, run: Path, *, outcome: Outcome | None = None) -> Added:
+    """Add the run in folder `run`, with how its night ended if somebody knows.
+
+    Raises InputError, with the reason in one line, for a run that cannot be added: one with
+    integrity faults, somebody else's, one that is being measured, or one that has lost samples.
+    """
+    require_own(store, "store", or_root=True)
+    if why := distrust_run(run):
+        raise InputError(f"{run}: {why}")
+    header = load_header(run)
+    sha256 = sha256_of(run)
+    known = entry_of(store, header)
+    if known and _is_known(known, header, sha256, outcome) and _is_whole(known):
+        return Added(header.machine, header.campaign, header.run, "known", known.row["samples"])
+    data = _loaded(run)
+    if sha256_of(run) != sha256 or load_header(run) != data.header:
+        raise InputError(f"{run}: was written to while it was read; add it again")
+    row = run_row(data, sha256, size_of(run), outcome)
+    if known and known.row["sha256"] != sha256 and data.samples.height <= known.row["samples"]:
+        raise InputError(
+            f"{run}: its samples are not those that the store has of it ({data.samples.height}, and"
+            f" {known.row['samples']} in the store)"
+        )
+    place = files.partition(header.machine, header.campaign, header.started_s)
+    nights = files.write(store / "nights" / place, header.run, nights_frame(data), {})
+    samples = files.write(store / "samples" / place, header.run, samples_frame(data), {})
+    write_entry(store, row, nights.name, samples.name)
+    state: Literal["new", "grew"] = "grew" if known else "new"
+    return Added(header.machine, header.campaign, header.run, state, data.samples.height)
+
+
+def load_runs(
+    store: Path,
+    *,
+    machine: str | None = None,
+    campaign: str | None = None,
+    left_out: Naming = to_stderr,
+) -> pl.DataFrame:
+    """All runs, or those of a machine or campaign, in order of their start (`tables.RUNS`).
+
+    Raises InputError if there is no store, or a newer version wrote it.
+    """
+    entries = _entries(store, machine, campaign, left_out)
+    return pl.DataFrame([entry.row for entry in entries], schema=RUNS)
+
+
+def load_nights(
+    store: Path,
+    *,
+    machine: str | None = None,
+    campaign: str | None = None,
+    left_out: Naming = to_stderr,
+) -> pl.DataFrame:
+    """Rows of all nights (`tables.NIGHTS`), in order of their start; raises as `load_runs`."""
+    found = [pl.DataFrame(schema=NIGHTS)]
+    for entry in _entries(store, machine, campaign, left_out):
+        try:
+            found.append(read_nights(entry))
+        except SpoiltError as error:
+            left_out(str(error))
+    return pl.concat(found)
+
+
+def scan_samples(
+    store: Path,
+    *,
+    machine: str | None = None,
+    campaign: str | None = None,
+    left_out: Naming = to_stderr,
+) -> pl.LazyFrame:
+    """Samples of all runs that were not pruned; raises as `load_runs`.
+
+    Columns are those of `nimc report`'s samples.parquet, with machine, campaign and run.
+    """
+    of_schema: dict[int, list[Path]] = {}
+    for entry in _entries(store, machine, campaign, left_out):
+        if entry.samples:
+            try:
+                file = files.read(entry.samples)
+            except SpoiltError as error:
+                left_out(str(error))
+            else:
+                of_schema.setdefault(file.schema, []).append(file.path)
+    parts = [
+        migrated("samples", schema, pl.scan_parquet(paths, hive_partitioning=False, glob=False))
+        for schema, paths in sorted(of_schema.items())
+    ]
+    return pl.concat(parts) if parts else pl.LazyFrame()
+
+
+def require_store(store: Path) -> None:
+    """Raise InputError if there is no store in that folder, or the folder is somebody else's."""
+    if not store.is_dir():
+        raise InputError(f"{store}: there is no store; 'nimc store add' makes it")
+    require_own(store, "store", or_root=True)
+
+
+def _entries(
+    store: Path, machine: str | None, campaign: str | None, left_out: Naming
+) -> list[StoreEntry]:
+    require_store(store)
+    return read_entries(store, machine, campaign, left_out)
+
+
+def _is_known(entry: StoreEntry, header: RunHeader, sha256: str, outcome: str | None) -> bool:
+    row = entry.row
+    same = (row["sha256"], row["finished_s"]) == (sha256, header.finished_s)
+    return same and (outcome is None or row["outcome"] is not None)
+
+
+def _is_whole(entry: StoreEntry) -> bool:
+    try:
+        read_nights(entry)
+    except SpoiltError:
+        return False
+    return entry.samples is None or entry.samples.exists()
+
+
+def _loaded(run: Path) -> RunData:
+    try:
+        return load_run(run)
+    except InputError as error:
+        raise InputError("; ".join(str(error).splitlines()[:2])) from error

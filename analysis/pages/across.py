@@ -1,0 +1,268 @@
+"""Machines side by side: Tables I and II, figure 1, slowdowns and their ranking."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+from typing import Any
+
+import polars as pl
+
+from analysis.pages.data import MachineHistory
+from analysis.paper import paper
+from analysis.report.published import triad
+from analysis.verdict import Verdict
+
+#: Bytes per second of the paper's networks: QDR as in the paper, FDR 4x of the InfiniBand standard.
+_LINKS_B_S = {"QDR IB": 4e9, "FDR IB": 6.8e9}
+#: The workload of Table II and figure 1, and the treatments compared.
+_STREAM, _OFF, _ON = "stream", "off", "on"
+_NOTHING_SAID = [
+    verdict.value
+    for verdict in (Verdict.TOO_FEW_PAIRS, Verdict.NO_NOISE_FLOOR, Verdict.BASELINE_UNSTABLE)
+]
+
+
+@dataclass(frozen=True)
+class MachineFacts:
+    """A line of Table I; what is not known is None or empty."""
+
+    machine: str
+    cpu: str
+    #: All cores of a node.
+    cores: int | None
+    memory_b: float | None
+    kernel: str
+    nic: str
+    processing: str
+    link_b_s: float | None
+    #: Published rate of the memory (Table I), or None.
+    dram_b_s: float | None = None
+    published: bool = False
+
+
+@dataclass(frozen=True)
+class Triad:
+    """A line of Table II: STREAM's triad, with its paired slowdown where it is measured."""
+
+    machine: str
+    off_b_s: float
+    on_b_s: float
+    published: bool
+    night: str = ""
+    slowdown: float | None = None
+    low: float | None = None
+    high: float | None = None
+    verdict: str = ""
+    emulated: bool = False
+
+
+@dataclass(frozen=True)
+class CoreRates:
+    """A point of figure 1: rate of the network, and the memory's triad per core."""
+
+    machine: str
+    network_b_s: float
+    memory_core_b_s: float
+    published: bool
+
+
+@dataclass(frozen=True)
+class MachineSlowdown:
+    """The last slowdown of a case on a machine."""
+
+    campaign: str
+    case: str
+    arm: str
+    machine: str
+    night: str
+    value: float
+    low: float
+    high: float
+    verdict: str
+    emulated: bool
+
+
+@dataclass(frozen=True)
+class Rank:
+    """A machine's place by the geometric mean of its slowdowns, 1 is the least slowed down."""
+
+    machine: str
+    #: First and last place that the intervals allow.
+    first: int
+    last: int
+    value: float
+    low: float
+    high: float
+    cases: int
+
+
+def facts_of(history: MachineHistory) -> MachineFacts:
+    """The machine's line of Table I, from the facts of its latest run."""
+    host, site = (_mapping(history.facts.get(name)) for name in ("host", "site"))
+    nic, own = (_mapping(site.get(name)) for name in ("nic", "facts"))
+    cores = own.get("cores") or host.get("cores")
+    return MachineFacts(
+        machine=history.machine,
+        cpu=str(host.get("cpu_model") or ""),
+        cores=cores if isinstance(cores, int) else None,
+        memory_b=_rate(own.get("memory_b") or host.get("memory_b")),
+        kernel=str(host.get("kernel") or ""),
+        nic=str(nic.get("model") or ""),
+        processing=str(nic.get("processing") or ""),
+        link_b_s=_rate(nic.get("link_rate_b_s")),
+    )
+
+
+def published_facts() -> list[MachineFacts]:
+    """Table I as published. A machine with `X2` in its name has two of its processors per node."""
+    return [
+        MachineFacts(
+            machine=row["machine"],
+            cpu=row["cpu"],
+            cores=row["cores"] * (2 if "X2" in row["machine"] else 1),
+            memory_b=row["dram_gb"] * 1e9,
+            kernel=row["kernel"],
+            nic=row["network"],
+            processing=row["nic"],
+            link_b_s=_LINKS_B_S[row["network"]],
+            dram_b_s=max(row["dram_gb_s"]) * 1e9,
+            published=True,
+        )
+        for row in paper()["table_1_machines"]
+    ]
+
+
+def triads(histories: Sequence[MachineHistory]) -> list[Triad]:
+    """Table II: the last night of STREAM on each machine, then the published lines."""
+    measured = [found for each in histories if (found := _triad(each)) is not None]
+    return [
+        *measured,
+        *(Triad(row.machine, row.off * 1e9, row.on * 1e9, published=True) for row in triad()),
+    ]
+
+
+def _triad(history: MachineHistory) -> Triad | None:
+    stream = history.nights.filter(pl.col("case") == _STREAM)
+    rates = stream.filter(quantity="fom", unit="B/s")
+    for run in rates.sort("started_s", descending=True)["run"].unique(maintain_order=True):
+        of_run = {row["arm"]: row["value"] for row in rates.filter(run=run).iter_rows(named=True)}
+        if _OFF in of_run and _ON in of_run:
+            found = stream.filter(run=run, quantity="slowdown", arm=_ON)
+            row = found.row(0, named=True) if found.height else {}
+            return Triad(
+                machine=history.machine,
+                off_b_s=of_run[_OFF],
+                on_b_s=of_run[_ON],
+                published=False,
+                night=str(rates.filter(run=run)["night"][0]),
+                slowdown=row.get("value"),
+                low=row.get("low"),
+                high=row.get("high"),
+                verdict=row.get("verdict") or "",
+                emulated=bool(history.emulated),
+            )
+    return None
+
+
+def core_rates(facts: Sequence[MachineFacts], rows: Sequence[Triad]) -> list[CoreRates]:
+    """Figure 1: machines whose cores, link and triad are known.
+
+    Of a published machine that was measured at several memory clocks, the fastest.
+    """
+    found = []
+    for each in facts:
+        own = [
+            row.off_b_s
+            for row in rows
+            if row.published == each.published
+            if row.machine == each.machine
+            or (each.published and row.machine.startswith(f"{each.machine}-"))
+        ]
+        if own and each.cores and each.link_b_s:
+            rate = max(own) / each.cores
+            found.append(CoreRates(each.machine, each.link_b_s, rate, each.published))
+    return found
+
+
+def slowdowns(histories: Sequence[MachineHistory]) -> list[MachineSlowdown]:
+    """The last slowdown of every case and treatment on every machine, by case.
+
+    Without those of which the verdict says nothing.
+    """
+    found = []
+    for history in histories:
+        rows = history.nights.filter(
+            pl.col("quantity") == "slowdown",
+            pl.all_horizontal(pl.col("value", "low", "high").is_not_null()),
+            pl.col("verdict").is_null() | ~pl.col("verdict").is_in(_NOTHING_SAID),
+        )
+        latest = rows.sort("started_s").unique(
+            ["campaign", "case", "arm"], keep="last", maintain_order=True
+        )
+        found += [
+            MachineSlowdown(
+                campaign=row["campaign"],
+                case=row["case"],
+                arm=row["arm"],
+                machine=history.machine,
+                night=str(row["night"]),
+                value=row["value"],
+                low=row["low"],
+                high=row["high"],
+                verdict=row["verdict"] or "",
+                emulated=bool(history.emulated),
+            )
+            for row in latest.iter_rows(named=True)
+        ]
+    return sorted(found, key=lambda each: (each.campaign, each.case, each.arm, each.value))
+
+
+def ranking(rows: Sequence[MachineSlowdown]) -> list[Rank]:
+    """Machines with RDMA hardware by their mean slowdown over the cases that all of them have.
+
+    Ends of the interval are the means of the ends, so it holds at least as often as theirs.
+    """
+    of_machine: dict[str, dict[tuple[str, str, str], MachineSlowdown]] = {}
+    for row in rows:
+        if row.emulated:
+            continue
+        of_machine.setdefault(row.machine, {})[row.campaign, row.case, row.arm] = row
+    if len(of_machine) < 2:
+        return []
+    common = set.intersection(*(set(each) for each in of_machine.values()))
+    if not common:
+        return []
+    means = {
+        machine: tuple(
+            math.exp(fmean(math.log(getattr(own[key], end)) for key in common))
+            for end in ("value", "low", "high")
+        )
+        for machine, own in of_machine.items()
+    }
+    return sorted(
+        (
+            Rank(
+                machine,
+                1 + sum(other[2] < low for other in means.values()),
+                sum(other[1] <= high for other in means.values()),
+                value,
+                low,
+                high,
+                len(common),
+            )
+            for machine, (value, low, high) in means.items()
+        ),
+        key=lambda rank: rank.value,
+    )
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _rate(value: Any) -> float | None:
+    number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    return float(value) if number and math.isfinite(value) and value > 0 else None

@@ -1,0 +1,81 @@
+"""What the pages show of one machine."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import date
+from typing import Any
+
+import polars as pl
+
+from analysis.history.alarm import Alarm, Watch
+
+
+@dataclass(frozen=True)
+class CalendarNight:
+    """How one night ended; several nightlies of a machine may have the same night."""
+
+    night: date
+    campaign: str
+    #: `analysis.history.tables.Outcome`, or `RECORDED`.
+    outcome: str
+    reason: str = ""
+    #: The run's name; empty if none was begun.
+    run: str = ""
+
+
+#: Outcome of a run that nobody judged.
+RECORDED = "recorded"
+
+
+@dataclass(frozen=True)
+class MachineHistory:
+    """One machine: the frames have only its rows, in order of time."""
+
+    machine: str
+    #: `analysis.history.tables.RUNS` and `NIGHTS`.
+    runs: pl.DataFrame
+    nights: pl.DataFrame
+    alarms: list[Alarm] = field(default_factory=list)
+    watches: list[Watch] = field(default_factory=list)
+    #: How nights ended, from their summaries.
+    outcomes: list[CalendarNight] = field(default_factory=list)
+    #: Facts of the latest run's header, as far as that run still exists.
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    #: Caveats of the transports of the latest runs.
+    emulated: list[str] = field(default_factory=list)
+    #: Run -> address of its report, from the machine's page.
+    reports: Mapping[str, str] = field(default_factory=dict)
+
+
+def calendar_nights(history: MachineHistory) -> list[CalendarNight]:
+    """All nights of the machine with their outcome: summaries first, else what runs record."""
+    known = {each.run for each in history.outcomes}
+    columns = ("started_s", "campaign", "outcome", "run")
+    started = pl.from_epoch(pl.col("started_s").cast(pl.Int64)).dt.date()
+    rest = [
+        CalendarNight(night, campaign, outcome or RECORDED, "", run)
+        for night, campaign, outcome, run in history.runs.select(started, *columns[1:]).iter_rows()
+        if run not in known
+    ]
+    return sorted([*history.outcomes, *rest], key=lambda each: each.night)
+
+
+def open_alarms(history: MachineHistory) -> list[Alarm]:
+    """The latest alarm of each series, unless it was dismissed or the series got better since."""
+    better = {
+        (watch.campaign, watch.case, watch.arm, watch.quantity): each.noticed
+        for watch in history.watches
+        for each in watch.changes
+        if not each.worse
+    }
+    latest = {
+        (each.campaign, each.case, each.arm, each.quantity): each
+        for each in sorted(history.alarms, key=lambda each: each.night)
+    }
+    return [
+        each
+        for series, each in latest.items()
+        if each.state != "dismissed" and better.get(series, "") < each.night
+    ]

@@ -1,0 +1,222 @@
+"""Every watched quantity of a machine: its nights as a figure, and its last night as a row."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import date
+
+import polars as pl
+from markupsafe import Markup
+
+from analysis import numbers
+from analysis.history.alarm import WITHIN_NIGHTS, Alarm, Watch
+from analysis.history.tables import COUNTER, KEY
+from analysis.pages.changes import MadeChange
+from analysis.pages.data import MachineHistory, open_alarms
+from analysis.pages.svg import Mark, NightsFigure, nights_svg
+
+#: Quantity -> its name on the page, and the CSS variable of its points.
+_QUANTITIES = {
+    "fom": ("figure of merit", "off"),
+    "slowdown": ("slowdown", "on"),
+    "writer_rate": ("rate of the writers", "level2"),
+}
+_COUNTER_COLOUR = "level3"
+SeriesKey = tuple[str, str, str, str]
+
+
+@dataclass(frozen=True)
+class SeriesView:
+    """One watched quantity, for the template; figures are text."""
+
+    arm: str
+    quantity: str
+    unit: str
+    svg: Markup
+    night: str
+    latest: str
+    interval: str
+    verdict: str
+    #: Reference level, empty while there are too few nights, and how many nights it is made of.
+    reference: str
+    reference_nights: str
+    #: Latest against reference, with `worse` or `better`; empty without a reference.
+    change: str
+    #: The loss that is found soon: `2.1 %`, and 'a loss of 2.1 % is found within 5 nights'.
+    loss: str
+    detectable: str
+    alarm: bool
+
+
+@dataclass(frozen=True)
+class CaseView:
+    """The series of one case of a campaign."""
+
+    campaign: str
+    case: str
+    series: list[SeriesView]
+
+    @property
+    def alarms(self) -> int:
+        """Series with an open alarm."""
+        return sum(each.alarm for each in self.series)
+
+
+def case_views(history: MachineHistory, made: Sequence[MadeChange]) -> list[CaseView]:
+    """The cases of the machine, by name."""
+    if history.nights.is_empty():
+        return []
+    first, last = (date.fromisoformat(str(history.nights["night"].sort()[at])) for at in (0, -1))
+    watches = {_key(each): each for each in history.watches}
+    alarms = {_key(each) for each in open_alarms(history)}
+    marks = _made_marks(made)
+    of_case: dict[tuple[str, str], list[SeriesView]] = {}
+    for key, rows in _parts(history.nights):
+        watch = watches.get(key)
+        figure = _figure(key, rows, watch, marks.get(key[0], []))
+        view = _view(key, rows, watch, nights_svg(figure, first, last), key in alarms)
+        of_case.setdefault(key[:2], []).append(view)
+    return [CaseView(*names, series) for names, series in sorted(of_case.items())]
+
+
+def _key(each: Watch | Alarm) -> SeriesKey:
+    return each.campaign, each.case, each.arm, each.quantity
+
+
+def quantity_name(quantity: str) -> str:
+    """A quantity as the pages show it."""
+    return _QUANTITIES[quantity][0] if quantity in _QUANTITIES else quantity.removeprefix(COUNTER)
+
+
+def _parts(nights: pl.DataFrame) -> Iterator[tuple[SeriesKey, pl.DataFrame]]:
+    """The rows of each series with a value, in order of time."""
+    kept = nights.filter(pl.col("value").is_finite()).sort("started_s")
+    parts = kept.partition_by(*KEY, as_dict=True, maintain_order=True)
+    order = [*_QUANTITIES]
+    for names in sorted(parts, key=lambda key: (*key[:2], _place(str(key[3]), order), *key[2:])):
+        campaign, case, arm, quantity = map(str, names)
+        yield (campaign, case, arm, quantity), parts[names]
+
+
+def _place(quantity: str, order: Sequence[str]) -> int:
+    return order.index(quantity) if quantity in order else len(order)
+
+
+def _figure(
+    key: SeriesKey, rows: pl.DataFrame, watch: Watch | None, made: Sequence[Mark]
+) -> NightsFigure:
+    factor, _ = _scale(rows)
+    values = {
+        name: rows[name].cast(pl.Float64).fill_null(float("nan")).to_numpy() / factor
+        for name in ("value", "low", "high")
+    }
+    level = watch.level / factor if watch and watch.level is not None else None
+    changes = _changes(watch)
+    return NightsFigure(
+        days=rows["night"].to_list(),
+        values=values["value"],
+        low=values["low"],
+        high=values["high"],
+        colour=_QUANTITIES.get(key[3], ("", _COUNTER_COLOUR))[1],
+        alt=_alt(key, rows, watch, changes),
+        level=level,
+        marks=[*made, *changes],
+    )
+
+
+def _scale(rows: pl.DataFrame) -> tuple[float, str]:
+    factor, unit = numbers.scale(_middle(rows["value"]), str(rows["unit"][-1]))
+    return factor, "" if unit == "1" else unit
+
+
+def _middle(values: pl.Series) -> float | None:
+    middle = values.median()
+    return middle if isinstance(middle, float) else None
+
+
+def _changes(watch: Watch | None) -> list[Mark]:
+    """Changes of level that the watch found."""
+    return [
+        Mark(
+            date.fromisoformat(each.since),
+            "worse" if each.worse else "better",
+            f"{_percent(each.ratio)} since {each.since}",
+        )
+        for each in (watch.changes if watch else [])
+    ]
+
+
+def _made_marks(made: Sequence[MadeChange]) -> dict[str, list[Mark]]:
+    found: dict[str, dict[str, list[str]]] = {}
+    for each in made:
+        found.setdefault(each.campaign, {}).setdefault(each.night, []).append(each.name)
+    return {
+        campaign: [
+            Mark(date.fromisoformat(night), "made", f"{night}: {', '.join(names)} changed")
+            for night, names in nights.items()
+        ]
+        for campaign, nights in found.items()
+    }
+
+
+def _alt(key: SeriesKey, rows: pl.DataFrame, watch: Watch | None, changes: Sequence[Mark]) -> str:
+    latest = _shown(rows["value"][-1], rows)
+    text = (
+        f"{key[1]} {key[2]}, {quantity_name(key[3])}: {numbers.count(rows.height, 'night')}, the "
+        f"last one {latest} on {rows['night'][-1]}"
+    )
+    if watch and watch.level is not None:
+        text += f", {_against(rows, watch.level)} than the reference of {_shown(watch.level, rows)}"
+    found = "; ".join(mark.text for mark in changes) or "none"
+    return f"{text}. Changes of level: {found}."
+
+
+def _shown(value: float, rows: pl.DataFrame) -> str:
+    factor, unit = _scale(rows)
+    return f"{numbers.number(value / factor)} {unit}".rstrip()
+
+
+def _against(rows: pl.DataFrame, level: float) -> str:
+    """The last value against a level: `2.1 % worse`."""
+    ratio = rows["value"][-1] / level
+    return _percent(ratio if rows["better"][-1] == "lower" else 1 / ratio)
+
+
+def _percent(ratio: float) -> str:
+    """A ratio of times in words: `2.1 % worse`."""
+    return f"{abs(ratio - 1) * 100:.1f} % {'worse' if ratio >= 1 else 'better'}"
+
+
+def _view(
+    key: SeriesKey, rows: pl.DataFrame, watch: Watch | None, svg: Markup, alarm: bool
+) -> SeriesView:
+    last = rows.row(-1, named=True)
+    factor, unit = _scale(rows)
+    whole = last["low"] is not None and last["high"] is not None
+    reference = reference_nights = change = loss = ""
+    detectable = "too few nights for a reference"
+    if watch and watch.level is not None:
+        reference = _shown(watch.level, rows)
+        reference_nights = numbers.count(watch.baseline_nights or 0, "night")
+        change = _against(rows, watch.level)
+        loss = f"{watch.detectable * 100:.1f} %" if watch.detectable is not None else "none"
+        found = "no loss" if loss == "none" else f"a loss of {loss}"
+        detectable = f"{found} is found within {WITHIN_NIGHTS} nights"
+    ends = (last["low"], last["high"]) if whole else ()
+    return SeriesView(
+        arm=key[2],
+        quantity=quantity_name(key[3]),
+        unit=unit,
+        svg=svg,
+        night=str(last["night"]),
+        latest=_shown(last["value"], rows),
+        interval=" to ".join(numbers.number(end / factor) for end in ends),
+        verdict=last["verdict"] or "",
+        reference=reference,
+        reference_nights=reference_nights,
+        loss=loss,
+        change=change,
+        detectable=detectable,
+        alarm=alarm,
+    )

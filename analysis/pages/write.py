@@ -1,0 +1,97 @@
+"""Writes the pages, the data behind their figures, and the index of all."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, fields
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from analysis.errors import MachineError
+from analysis.pages import across
+from analysis.pages.changes import MadeChange, made_changes
+from analysis.pages.data import CalendarNight, MachineHistory, calendar_nights
+from analysis.pages.render import index_page, machine_page, state_of
+
+#: Number of the schema of index.json.
+INDEX_SCHEMA = 1
+
+
+def write_pages(output: Path, histories: Sequence[MachineHistory]) -> Path:
+    """Write the page of each machine and that over all; returns the latter's path.
+
+    Raises MachineError if a file cannot be written.
+    """
+    try:
+        for history in histories:
+            _write_machine(output / history.machine, history)
+        return _write_index(output, histories)
+    except OSError as error:
+        raise MachineError(f"{error.filename or output}: {error.strerror}") from error
+
+
+def index_document(histories: Sequence[MachineHistory]) -> dict[str, Any]:
+    """Keys: schema, machines, slowdowns, ranking, triad, rates (`docs/pages.md`)."""
+    slowdowns = across.slowdowns(histories)
+    triads = across.triads(histories)
+    facts = [*map(across.facts_of, histories), *across.published_facts()]
+    machines = [
+        asdict(state_of(history))
+        | {
+            "facts": asdict(fact),
+            "alarms": [each.as_dict() for each in history.alarms],
+            "watches": [each.as_dict() for each in history.watches],
+        }
+        for history, fact in zip(histories, facts, strict=False)
+    ]
+    return {
+        "schema": INDEX_SCHEMA,
+        "machines": machines,
+        "slowdowns": [asdict(each) for each in slowdowns],
+        "ranking": [asdict(each) for each in across.ranking(slowdowns)],
+        "triad": [asdict(each) for each in triads],
+        "rates": [asdict(each) for each in across.core_rates(facts, triads)],
+    }
+
+
+def _write_machine(folder: Path, history: MachineHistory) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    _write_table(folder / "nights", history.nights)
+    _write_table(folder / "changes", _frame(MadeChange, made_changes(history.runs)))
+    _write_table(folder / "calendar", _frame(CalendarNight, calendar_nights(history)))
+    _replace(folder / "index.html", machine_page(history))
+
+
+def _write_index(output: Path, histories: Sequence[MachineHistory]) -> Path:
+    output.mkdir(parents=True, exist_ok=True)
+    facts = [*map(across.facts_of, histories), *across.published_facts()]
+    triads = across.triads(histories)
+    _write_table(output / "machines", _frame(across.MachineFacts, facts))
+    _write_table(output / "triad", _frame(across.Triad, triads))
+    _write_table(output / "rates", _frame(across.CoreRates, across.core_rates(facts, triads)))
+    _write_table(output / "slowdowns", _frame(across.MachineSlowdown, across.slowdowns(histories)))
+    _replace(output / "index.json", json.dumps(index_document(histories), indent=1) + "\n")
+    page = output / "index.html"
+    _replace(page, index_page(histories))
+    return page
+
+
+def _frame(kind: type[Any], rows: Iterable[Any]) -> pl.DataFrame:
+    names = [each.name for each in fields(kind)]
+    table = [[getattr(row, name) for name in names] for row in rows]
+    return pl.DataFrame(table, schema=names, orient="row", infer_schema_length=None)
+
+
+def _write_table(path: Path, frame: pl.DataFrame) -> None:
+    frame.write_csv(path.with_name(f"{path.name}.csv"))
+    frame.write_parquet(path.with_name(f"{path.name}.parquet"))
+
+
+def _replace(path: Path, text: str) -> None:
+    """Readers see the old or the new file, never a part of it."""
+    partial = path.with_name(f".{path.name}.partial")
+    partial.write_text(text, encoding="utf-8")
+    partial.replace(path)

@@ -1,0 +1,66 @@
+"""Folders of runs (layout: `analysis.run`): whose they are, how large, and what they hold."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+from analysis.errors import InputError
+from analysis.trust import distrust
+
+_MISSING = (FileNotFoundError, NotADirectoryError)
+_PIECE_B = 1 << 20
+
+
+def run_folders(results: Path) -> list[Path]:
+    """Folders of runs in `results`, in order of their names; links and other folders are not.
+
+    Raises InputError if `results` is not a folder.
+    """
+    if not results.is_dir():
+        raise InputError(f"{results}: there is no such folder of runs")
+    return sorted(
+        path for path in results.iterdir() if not path.is_symlink() and (path / "run.json").exists()
+    )
+
+
+def distrust_run(run: Path) -> str | None:
+    """Why somebody else may have made a part of a run; None if it is all one's own."""
+    samples = run / "samples"
+    parts = [run, *(run / name for name in ("run.json", "counters", "provenance", "logs"))]
+    with suppress(*_MISSING):
+        parts += [samples, *samples.iterdir()]
+    for part in parts:
+        with suppress(*_MISSING):
+            if why := distrust(part):
+                return why if part == run else f"is not all your own: {part.name} {why}"
+    return None
+
+
+def sha256_of(run: Path) -> str:
+    """SHA-256 over the names and contents of the run's sample files."""
+    whole = hashlib.sha256()
+    for path in sorted((run / "samples").glob("*.jsonl")):
+        whole.update(f"{_digest(path)} {path.name}\n".encode())
+    return whole.hexdigest()
+
+
+def size_of(run: Path) -> int:
+    """Bytes of all files in the run's folder."""
+    return sum(path.lstat().st_size for path in _files(run))
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    for inside, _, names in os.walk(folder):
+        yield from (Path(inside, name) for name in names)
+
+
+def _digest(path: Path) -> str:
+    found = hashlib.sha256()
+    with path.open("rb") as file:
+        while piece := file.read(_PIECE_B):
+            found.update(piece)
+    return found.hexdigest()

@@ -1,0 +1,91 @@
+"""Tiny runs whose medians are known by hand, and stores of them. Nothing here was measured."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+from analysis.run import save_header
+from analysis.sample import Sample
+from tests.analysis.synthetic import STARTED_S, Case, asked_for, header, reject, samples, write_run
+
+#: Times under `off`, seconds: median 12.5, from 10 to 15. Under `on` each is twice as long.
+OFF_S = (12.0, 10.0, 15.0, 11.0, 14.0, 13.0)
+#: Rates of the writer under `on`, bytes per second: median 3.5e9.
+RATES_B_S = (6e9, 5e9, 4e9, 3e9, 2e9, 1e9)
+#: Cycles of rank 0 under `off`; rank 1 has ten times as many.
+CYCLES = (1e9, 2e9, 3e9, 4e9, 5e9, 6e9)
+_CASE = Case("melt", "s", "lower", 10.0, {"on": 2.0, "aa": 1.0})
+_DAY_S = 86_400.0
+
+
+def made_samples(pairs: int = 6) -> list[Sample]:
+    """A warm-up, and a rejected run of twice the time before the first `off`."""
+    found = []
+    for sample in samples(_CASE, pairs=pairs):
+        if sample.pair < 0:
+            found.append(replace(sample, fom=99.0))
+            continue
+        fom = OFF_S[sample.pair] * (2.0 if sample.arm == "on" else 1.0)
+        rate = RATES_B_S[sample.pair]
+        writers = [
+            replace(
+                each,
+                rate_alone_b_s=rate * 1.1,
+                rate_b_s=rate,
+                rate_min_b_s=rate,
+                bytes_b=rate * sample.elapsed_s,
+            )
+            for each in sample.writers
+        ]
+        whole = replace(sample, fom=fom, writers=writers)
+        if (sample.pair, sample.arm) == (0, "off"):
+            found.append(reject(replace(whole, fom=24.0), "rejected", "foreign traffic"))
+            again = "melt/0/0/off/1"
+            whole = replace(whole, key=again, attempt=1)
+        found.append(whole)
+    begun_s = found[0].start_s
+    return [replace(each, start_s=begun_s + 100 * n) for n, each in enumerate(found)]
+
+
+def made_run(folder: Path, *, day: int = 0, pairs: int = 6, machine: str = "m") -> Path:
+    """A run that started so many days later; `folder` is named like it."""
+    started_s = STARTED_S + day * _DAY_S
+    head = header(
+        run=folder.name, machine=machine, campaign="nightly", started_s=started_s,
+        finished_s=started_s + 300 if pairs == 6 else None, pairs_floor=6,
+    )  # fmt: skip
+    return write_run(folder, made_samples(pairs), head)
+
+
+def grow(run: Path, *, day: int = 0) -> Path:
+    """The run with all its pairs, and finished."""
+    found = made_samples()
+    later_s = day * _DAY_S
+    moved = [replace(each, start_s=each.start_s + later_s) for each in found]
+    lines = "".join(json.dumps(each.as_dict()) + "\n" for each in moved)
+    (run / "samples/melt.jsonl").write_text(lines)
+    started_s = STARTED_S + later_s
+    head = header(
+        run=run.name, machine="m", campaign="nightly", started_s=started_s,
+        finished_s=started_s + 300, pairs_floor=6,
+    )  # fmt: skip
+    save_header(run, asked_for(head, moved))
+    return run
+
+
+def add_cycles(run: Path) -> None:
+    """Counts of two ranks in each `off` that counts."""
+    (run / "counters").mkdir()
+    with (run / "counters/melt.jsonl").open("w") as file:
+        for sample in made_samples():
+            if sample.arm == "off" and sample.pair >= 0 and sample.outcome == "kept":
+                for rank in (0, 1):
+                    value = CYCLES[sample.pair] * (10 if rank else 1)
+                    record = {
+                        "key": sample.key, "tool": "perf_stat:memory", "rank": rank,
+                        "event": "cycles", "value": value, "unit": "count", "state": "counted",
+                        "running_share": 1.0,
+                    }  # fmt: skip
+                    file.write(json.dumps(record) + "\n")

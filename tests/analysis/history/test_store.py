@@ -1,0 +1,353 @@
+"""Writers that are killed or work at once, and files that cannot be used."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from analysis.errors import InputError
+from analysis.history import files, migrate
+from analysis.history.check import check_store
+from analysis.history.store import add_run, load_nights, load_runs, scan_samples
+from analysis.history.tables import RUNS
+from tests.analysis.history.made import grow, made_run
+
+_ADD = """
+import os, signal, sys
+from pathlib import Path
+from analysis.history import store
+left, rename = int(sys.argv[3]), Path.replace
+def replace(self, target):
+    global left
+    left -= 1
+    if left == 0:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return rename(self, target)
+Path.replace = replace
+print("ready", flush=True)
+sys.stdin.readline()
+print(store.add_run(Path(sys.argv[1]), Path(sys.argv[2])).state)
+"""
+
+
+def adder(store: Path, run: Path, killed_at: int = 0) -> subprocess.Popen[str]:
+    """A process that adds a run once it reads a line; killed before that rename."""
+    command = [sys.executable, "-c", _ADD, str(store), str(run), str(killed_at)]
+    pipe = subprocess.PIPE
+    process = subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True)
+    assert process.stdout
+    assert process.stdout.readline() == "ready\n"
+    return process
+
+
+def stored(store: Path) -> list[Path]:
+    return sorted(path for path in store.rglob("*") if path.is_file())
+
+
+def of_table(store: Path, table: str) -> Path:
+    (path,) = stored(store / table)
+    return path
+
+
+def test_two_processes_that_add_one_run_make_one_entry(tmp_path: Path) -> None:
+    store, run = tmp_path / "store", made_run(tmp_path / "monday")
+    both = [adder(store, run) for _ in range(2)]
+    for each in both:
+        assert each.stdin
+        each.stdin.write("go\n")
+        each.stdin.flush()
+    assert {each.communicate()[0].strip() for each in both} <= {"new", "known"}
+    assert [each.returncode for each in both] == [0, 0]
+    assert [len(stored(store / table)) for table in files.TABLES] == [1, 1, 1]
+    assert load_runs(store).height == 1
+    assert check_store(store, tmp_path) == []
+
+
+def test_two_processes_add_two_runs(tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    names = ("monday", "tuesday")
+    both = [adder(store, made_run(tmp_path / name, day=day)) for day, name in enumerate(names)]
+    for each in both:
+        assert each.stdin
+        each.stdin.write("go\n")
+        each.stdin.flush()
+    assert [each.communicate()[0].strip() for each in both] == ["new", "new"]
+    assert load_runs(store)["run"].to_list() == ["monday", "tuesday"]
+    assert load_nights(store).height == 8
+
+
+@pytest.mark.parametrize("renames", [1, 2, 3])
+def test_a_killed_writer_leaves_nothing_that_is_read(tmp_path: Path, renames: int) -> None:
+    """The files of an entry are renamed one by one, that of `runs` last."""
+    store, run = tmp_path / "store", made_run(tmp_path / "monday")
+    process = adder(store, run, killed_at=renames)
+    process.communicate("go\n")
+    assert process.returncode == -signal.SIGKILL
+    found = stored(store)
+    assert sum(path.name.endswith(".partial") for path in found) == 1
+    assert len(found) == renames
+    assert load_runs(store).is_empty()
+    assert load_nights(store).is_empty()
+    assert scan_samples(store).collect().is_empty()
+    assert check_store(store, tmp_path) == [f"{run}: is not in the store"]
+    assert add_run(store, run).state == "new"
+    assert check_store(store, tmp_path) == []
+
+
+def test_a_run_that_grew_replaces_its_earlier_entry(tmp_path: Path) -> None:
+    store, run = tmp_path / "store", made_run(tmp_path / "monday", pairs=3)
+    assert add_run(store, run).samples == 11
+    earlier = of_table(store, "runs")
+    text = earlier.read_bytes()
+    assert check_store(store, tmp_path) == []
+    grow(run)
+    assert check_store(store, tmp_path) == [f"{run}: differs from what the store has of it"]
+    again = add_run(store, run)
+    assert (again.state, again.samples) == ("grew", 20)
+    assert add_run(store, run).state == "known"
+    # A slow writer of the earlier samples, which comes last, changes nothing.
+    earlier.unlink()
+    earlier.write_bytes(text)
+    assert load_runs(store)["samples"].to_list() == [20]
+    medians = load_nights(store).filter(arm="off", quantity="fom")["value"]
+    assert medians.to_list() == [12.5]
+    assert scan_samples(store).collect().height == 20
+
+
+def test_an_outcome_is_added_later(tmp_path: Path) -> None:
+    store, run = tmp_path / "store", made_run(tmp_path / "monday")
+    add_run(store, run)
+    assert load_runs(store)["outcome"].to_list() == [None]
+    assert add_run(store, run, outcome="slower").state == "grew"
+    assert load_runs(store)["outcome"].to_list() == ["slower"]
+    assert add_run(store, run).state == "known"
+
+
+def test_a_run_that_lost_samples_is_refused(tmp_path: Path) -> None:
+    store, run = tmp_path / "store", grow(made_run(tmp_path / "monday", pairs=3))
+    add_run(store, run)
+    other = made_run(tmp_path / "copy" / "monday", pairs=3)
+    with pytest.raises(InputError, match=r"samples are not those .* \(11, and 20 in the store\)$"):
+        add_run(store, other)
+
+
+def test_a_run_with_faults_is_refused_in_one_line(tmp_path: Path) -> None:
+    run = made_run(tmp_path / "monday")
+    path = run / "samples/melt.jsonl"
+    path.write_text(path.read_text().replace('"workload": "melt"', '"workload": "x"', 1))
+    with pytest.raises(InputError, match=r"not to be trusted; .*melt.jsonl:\d+: field 'workload'"):
+        add_run(tmp_path / "store", run)
+    assert not (tmp_path / "store").exists()
+
+
+def test_a_run_of_somebody_else_is_refused(tmp_path: Path) -> None:
+    run = made_run(tmp_path / "monday")
+    (run / "samples").chmod(0o775)
+    with pytest.raises(InputError, match=r"samples can be written by others \(mode 775\)"):
+        add_run(tmp_path / "store", run)
+
+
+def cut(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-100])
+
+
+def tamper(path: Path) -> None:
+    text = path.read_bytes()
+    path.write_bytes(text.replace(b"monday", b"sunday"))
+    assert text != path.read_bytes()
+
+
+def give_away(path: Path) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("only root can give a file away")
+    os.chown(path, 65001, 65001)
+
+
+def link(path: Path) -> None:
+    elsewhere = path.parents[5] / "elsewhere"
+    path.rename(elsewhere)
+    path.symlink_to(elsewhere)
+
+
+_CHANGED = "its content is not what its name says: torn, or changed"
+
+
+@pytest.mark.parametrize("table", files.TABLES)
+@pytest.mark.parametrize(
+    ("spoil", "why"),
+    [
+        (cut, _CHANGED),
+        (tamper, _CHANGED),
+        (give_away, "belongs to 65001"),
+        (lambda path: path.chmod(0o664), "can be written by others (mode 664)"),
+        (link, "is a symbolic link"),
+    ],
+    ids=["torn", "tampered", "foreign", "writable", "link"],
+)
+def test_a_file_that_cannot_be_used_is_named_and_left_out(
+    tmp_path: Path, table: str, spoil: Callable[[Path], None], why: str
+) -> None:
+    store = tmp_path / "store"
+    add_run(store, made_run(tmp_path / "monday"))
+    path = of_table(store, table)
+    add_run(store, made_run(tmp_path / "tuesday", day=1))
+    spoil(path)
+    lines: list[str] = []
+    read = {
+        "runs": lambda: load_runs(store, left_out=lines.append),
+        "nights": lambda: load_nights(store, left_out=lines.append),
+        "samples": lambda: scan_samples(store, left_out=lines.append).collect(),
+    }
+    assert read[table]()["run"].unique().to_list() == ["tuesday"]
+    assert lines == [f"{path}: {why}"]
+    assert f"{path}: {why}" in check_store(store, tmp_path)
+
+
+def test_what_is_left_out_is_named_on_standard_error(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    add_run(tmp_path / "store", made_run(tmp_path / "monday"))
+    path = of_table(tmp_path / "store", "runs")
+    cut(path)
+    assert load_runs(tmp_path / "store").is_empty()
+    assert capsys.readouterr().err == f"nimc: {path}: {_CHANGED}\n"
+
+
+def test_a_file_that_is_no_entry_of_its_folder_is_named(tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    add_run(store, made_run(tmp_path / "monday"))
+    path = of_table(store, "runs")
+    other = path.parent.parent / "month=2031-01" / path.name
+    other.parent.mkdir()
+    path.rename(other)
+    (other.parent / "notes.txt").write_text("mine")
+    lines: list[str] = []
+    assert load_runs(store, left_out=lines.append).is_empty()
+    assert lines == [
+        f"{other}: must be in {path.parent}",
+        f"{other.parent / 'notes.txt'}: not a file of the store",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ({"run": ".."}, "must be a plain name, without '/' and control characters"),
+        ({"run": "a/b"}, "must be a plain name, without '/' and control characters"),
+        ({"samples": None}, "field 'samples' is null, must be a value"),
+        ({"started_s": 1e300}, "timestamp out of range for platform time_t"),
+        ({"started_s": 0.0}, "must be in STORE/runs/machine=m/campaign=nightly/month=1970-01"),
+    ],
+)
+def test_an_entry_with_impossible_values_is_named(
+    tmp_path: Path, change: dict[str, object], why: str
+) -> None:
+    store = tmp_path / "store"
+    add_run(store, made_run(tmp_path / "monday"))
+    entry = of_table(store, "runs")
+    row = pl.read_parquet(entry).to_dicts()[0] | change
+    entry.unlink()
+    frame = pl.DataFrame([row], schema=RUNS)
+    path = files.write(entry.parent, "monday", frame, {"nights": "n.parquet", "samples": ""})
+    lines: list[str] = []
+    assert load_runs(store, left_out=lines.append).is_empty()
+    assert lines == [f"{path}: {why}".replace("STORE", str(store))]
+
+
+def test_a_folder_of_somebody_else_is_named_and_not_read(tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    add_run(store, made_run(tmp_path / "monday"))
+    folder = store / "runs/machine=m"
+    folder.chmod(0o777)
+    lines: list[str] = []
+    assert load_runs(store, left_out=lines.append).is_empty()
+    assert lines == [f"{folder}: can be written by others (mode 777)"]
+
+
+def test_damaged_nights_and_lost_samples_are_made_again(tmp_path: Path) -> None:
+    store, run = tmp_path / "store", made_run(tmp_path / "monday")
+    add_run(store, run)
+    cut(of_table(store, "nights"))
+    of_table(store, "samples").unlink()
+    assert len(check_store(store, tmp_path)) == 2
+    add_run(store, run)
+    assert check_store(store, tmp_path) == []
+
+
+def test_names_that_mean_something_in_paths(tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    run = made_run(tmp_path / ".a=b %2F*", machine="..=x?")
+    add_run(store, run)
+    assert load_runs(store, machine="..=x?")["run"].to_list() == [".a=b %2F*"]
+    assert load_runs(store, machine="..").is_empty()
+    assert add_run(store, run).state == "known"
+    # As other readers of such trees take it.
+    tree = pl.scan_parquet(store / "nights/**/*.parquet", hive_partitioning=True)
+    assert tree.select("machine").collect()["machine"].unique().to_list() == ["..=x?"]
+
+
+def test_machine_and_campaign_choose(tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    for day, machine in enumerate(("east", "west")):
+        add_run(store, made_run(tmp_path / f"{machine}-{day}", day=day, machine=machine))
+    assert load_runs(store)["machine"].to_list() == ["east", "west"]
+    assert load_nights(store, machine="west")["run"].unique().to_list() == ["west-1"]
+    assert load_nights(store, campaign="weekly").is_empty()
+    assert scan_samples(store, machine="east").collect().height == 20
+
+
+def test_no_store_is_one_line(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"there is no store; 'nimc store add' makes it$"):
+        load_runs(tmp_path / "store")
+
+
+def test_a_newer_schema_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = tmp_path / "store"
+    monkeypatch.setattr(files, "SCHEMA_VERSION", 2)
+    add_run(store, made_run(tmp_path / "monday"))
+    monkeypatch.undo()
+    for read in (load_runs, load_nights, scan_samples):
+        with pytest.raises(InputError, match="its schema is 2, must be at most 1; written by a ne"):
+            read(store)
+
+
+def test_an_older_schema_is_migrated_when_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A made schema 0, whose nights had milliseconds and no verdict."""
+    store, run = tmp_path / "store", made_run(tmp_path / "monday")
+    with monkeypatch.context() as old:
+        old.setattr(files, "SCHEMA_VERSION", 0)
+        write = files.write
+
+        def as_it_was(folder: Path, name: str, frame: pl.DataFrame, more: dict[str, str]) -> Path:
+            if "nights" in folder.parts:
+                frame = frame.with_columns(started_ms=pl.col("started_s") * 1e3)
+                frame = frame.drop("started_s", "verdict")
+            return write(folder, name, frame, more)
+
+        old.setattr(files, "write", as_it_was)
+        add_run(store, run)
+    path = of_table(store, "nights")
+    lines: list[str] = []
+    assert load_nights(store, left_out=lines.append).is_empty()
+    assert lines[0].startswith(f"{path}: ")
+
+    def step(rows: pl.LazyFrame) -> pl.LazyFrame:
+        verdict = pl.lit(None, pl.String)
+        return rows.with_columns(started_s=pl.col("started_ms") / 1e3, verdict=verdict)
+
+    monkeypatch.setitem(migrate.STEPS, ("nights", 0), step)
+    add_run(store, made_run(tmp_path / "tuesday", day=1))
+    nights = load_nights(store)
+    assert nights["started_s"].unique(maintain_order=True).to_list() == [1.78e9, 1.78e9 + 86400]
+    assert nights.filter(quantity="slowdown")["verdict"].null_count() == 1
+    assert files.read(path).schema == 0
+    assert scan_samples(store).collect().height == 40

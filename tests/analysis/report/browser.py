@@ -1,0 +1,109 @@
+"""A page in a real browser: its layout, its printed sheets, and what axe-core finds in it."""
+
+from __future__ import annotations
+
+import html
+import json
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser"))), None)
+needs_chromium = pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed")
+#: Path of axe.min.js (npm package axe-core).
+AXE = os.environ.get("NIMC_AXE")
+needs_axe = pytest.mark.skipif(AXE is None, reason="NIMC_AXE does not name an axe.min.js")
+LIGHT, DARK = (f"--blink-settings=preferredColorScheme={scheme}" for scheme in (1, 0))
+
+#: Shows the page in a frame as wide as asked, opens all of its details, and writes what it finds.
+_WRAPPER = """<!doctype html><body><iframe id="frame" style="border:0;width:%dpx;height:900px">
+</iframe><pre id="found"></pre><script>
+const frame = document.getElementById("frame");
+frame.onload = () => {
+  const page = frame.contentDocument, root = page.documentElement;
+  page.querySelectorAll("details").forEach(d => d.open = true);
+  const right = node => {
+    const range = page.createRange();
+    range.selectNodeContents(node);
+    const box = node.getBoundingClientRect();
+    return Math.max(box.right, range.getBoundingClientRect().right);
+  };
+  const wide = [...page.querySelectorAll("body *")]
+    .filter(e => right(e) > root.clientWidth + 0.5 && !e.closest(".scroll")
+      && !e.querySelector(".scroll"))
+    .map(e => e.tagName + "." + (e.getAttribute("class") || "") + e.textContent.slice(0, 40));
+  document.getElementById("found").textContent = JSON.stringify({
+    details: page.querySelectorAll("details").length,
+    width: root.clientWidth, scroll: root.scrollWidth, wide,
+    ink: frame.contentWindow.getComputedStyle(page.body).color,
+    loaded: frame.contentWindow.performance.getEntriesByType("resource").map(e => e.name)
+      .filter(name => !name.startsWith("data:")),
+  });
+};
+frame.srcdoc = %s;
+</script></body>"""
+
+
+def look(tmp_path: Path, text: str, width: int, *flags: str) -> dict[str, Any]:
+    wrapper = tmp_path / "wrapper.html"
+    script = json.dumps(text).replace("</", "<\\/")
+    wrapper.write_text(_WRAPPER % (width, script), encoding="utf-8")
+    done = _chromium(tmp_path, wrapper, "--virtual-time-budget=5000", "--dump-dom", *flags)
+    match = re.search(r'<pre id="found">(.*?)</pre>', done.stdout, re.DOTALL)
+    assert match is not None
+    found: dict[str, Any] = json.loads(html.unescape(match[1]))
+    found["console"] = [line for line in done.stderr.splitlines() if "CONSOLE" in line]
+    return found
+
+
+def _chromium(tmp_path: Path, page: Path, *flags: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [
+            *(str(CHROMIUM), "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run"),
+            *("--disable-background-networking", "--hide-scrollbars", "--enable-logging=stderr"),
+            *(f"--user-data-dir={tmp_path / 'profile'}", "--window-size=1600,1200"),
+            *flags,
+            page.as_uri(),
+        ],
+        check=True,
+        capture_output=True,
+        text=True,
+        timeout=180,
+    )
+
+
+def sheets(tmp_path: Path, text: str) -> int:
+    """How many sheets of paper the page needs."""
+    page, printed = tmp_path / "printed.html", tmp_path / "printed.pdf"
+    page.write_text(text, encoding="utf-8")
+    _chromium(tmp_path, page, "--no-pdf-header-footer", f"--print-to-pdf={printed}")
+    return len(re.findall(rb"/Type */Page\b", printed.read_bytes()))
+
+
+_RUN_AXE = """<script>%s</script><script>
+document.querySelectorAll("details").forEach(d => d.open = true);
+axe.run(document).then(found => {
+  const pre = document.createElement("pre");
+  pre.id = "found";
+  pre.textContent = JSON.stringify(found.violations.map(v => ({
+    id: v.id, impact: v.impact, nodes: v.nodes.map(n => n.html.slice(0, 200)) })));
+  document.body.append(pre);
+});
+</script></body>"""
+
+
+def violations(tmp_path: Path, text: str, *flags: str) -> list[dict[str, Any]]:
+    """What axe-core finds, all sections open: `id`, `impact` and the HTML of the `nodes`."""
+    page = tmp_path / "axe.html"
+    script = _RUN_AXE % Path(str(AXE)).read_text(encoding="utf-8")
+    page.write_text(text.replace("</body>", script), encoding="utf-8")
+    done = _chromium(tmp_path, page, "--virtual-time-budget=60000", "--dump-dom", *flags)
+    match = re.search(r'<pre id="found">(.*?)</pre></body>', done.stdout, re.DOTALL)
+    assert match is not None, done.stderr
+    found: list[dict[str, Any]] = json.loads(html.unescape(match[1]))
+    return found

@@ -1,0 +1,88 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from analysis.estimate import Result
+from analysis.report.data import RunData, load_run
+from analysis.report.summary import NEXT, summary
+from analysis.report.words import control
+from analysis.verdict import Verdict
+from tests.analysis.synthetic import LAMMPS, STREAM, header, reject, samples, write_run
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> RunData:
+    found = samples(STREAM, pairs=6) + samples(LAMMPS, pairs=6)
+    found[3] = reject(found[3], "rejected", "slow")
+    return load_run(write_run(tmp_path_factory.mktemp("sum") / "run", found, header()))
+
+
+def _effect(run: RunData, **changes: object) -> Result:
+    row = next(row for row in run.results if (row.case, row.arm) == ("stream", "on"))
+    return replace(row, **changes)  # type: ignore[arg-type]
+
+
+def _said(run: RunData, *rows: Result) -> list[str]:
+    return summary(run.header, run.samples, rows)
+
+
+def test_what_was_measured_is_counted(run: RunData) -> None:
+    """A warm-up and six pairs of four treatments, of each case: twice 25 runs."""
+    (measured, _, _) = summary(run.header, run.samples, run.results)
+    assert (
+        "on 1 node of synthetic machine, 50 runs of which 1 rejected, from 2026-05-28" in measured
+    )
+
+
+def test_a_loss_is_in_node_hours_with_its_interval(run: RunData) -> None:
+    slower = {"verdict": Verdict.CONTENTION, "writer_rate_b_s": 2.5e9}
+    row = _effect(run, slowdown=1.25, slowdown_low=1.2, slowdown_high=1.3, **slower)
+    assert _said(run, row)[1] == (
+        "Lost: work of 100 node-hours takes 25.0 more (20.0 to 30.0) in stream under writes at "
+        "2.50 GB/s."
+    )
+
+
+@pytest.mark.parametrize("verdict", [v for v in NEXT if "slower" not in v and "memory" not in v])
+def test_no_other_verdict_carries_a_loss(run: RunData, verdict: Verdict) -> None:
+    row = _effect(run, verdict=verdict, margin=0.03)
+    lost = _said(run, row)[1]
+    ruled_out = "; 3 % or more is ruled out for stream" if verdict == "no effect" else ""
+    assert lost == f"Lost: no interval shows a loss of node-hours{ruled_out}."
+
+
+def test_what_the_figures_need_comes_before_what_they_show(run: RunData) -> None:
+    slower = _effect(run, verdict=Verdict.CONTENTION)
+    unstable = _effect(run, case="lammps", verdict=Verdict.BASELINE_UNSTABLE)
+    assert _said(run, slower, unstable)[2].endswith("measure again (lammps: baseline unstable).")
+
+
+def test_every_verdict_of_an_effect_has_a_next_step() -> None:
+    assert set(Verdict) - set(NEXT) == {Verdict.NOISE_FLOOR, Verdict.CONTROL}
+
+
+def test_a_run_without_samples_says_so(tmp_path: Path) -> None:
+    empty = load_run(write_run(tmp_path / "run", []))
+    assert summary(empty.header, empty.samples, []) == [
+        "Nothing was measured: the run has no samples."
+    ]
+
+
+def test_the_control_is_named_with_what_it_shows(run: RunData) -> None:
+    rows = [row for row in run.results if row.case == "lammps"]
+    (effect,) = (row for row in rows if row.role == "effect")
+    own = replace(effect, over_control=1.05, over_control_low=1.01, over_control_high=1.09)
+    others = [row for row in rows if row.role != "effect"]
+    assert control([own, *others], same_host=True) == (
+        "Control: spin, a busy process instead of the writers, in 6 pairs. In the same pairs: on "
+        "took 1.050 times as long as the control (1.010 to 1.090)."
+    )
+
+
+def test_a_control_that_was_not_run_is_said_with_why(run: RunData) -> None:
+    rows = [row for row in run.results if row.role == "effect"]
+    assert "although origin and target share a host" in control(rows, same_host=True)
+    assert "writers on other hosts" in control(rows, same_host=False)

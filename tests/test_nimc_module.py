@@ -1,0 +1,115 @@
+"""`import nimc`, and the notebook that shows it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+import nimc
+from analysis.checkout import ROOT
+from analysis.history.store import add_run
+from tests.analysis.history.made import add_cycles, made_run
+from tests.analysis.synthetic import LAMMPS, STREAM, header, reject, samples, write_run
+
+NOTEBOOK = ROOT / "docs/first-look.ipynb"
+
+
+def test_a_run_is_four_frames(tmp_path: Path) -> None:
+    run = made_run(tmp_path / "monday")
+    add_cycles(run)
+    loaded = nimc.load(str(run))
+    assert loaded.samples.height == 20
+    # Two treatments of six pairs; two ranks in six runs.
+    assert loaded.pairs.height == 12
+    assert loaded.counters.height == 12
+    figures = loaded.results.select("arm", "off_median", "on_median", "pairs", "verdict", "factors")
+    assert figures.rows() == [
+        ("on", 12.5, 25.0, 6, "control missing", "{}"),
+        ("aa", 12.5, 12.5, 6, "baseline repeatability", "{}"),
+    ]
+    for frame in (loaded.samples, loaded.pairs, loaded.results, loaded.counters):
+        named = frame.select("machine", "campaign", "run").unique()
+        assert named.rows() == [("m", "nightly", "monday")]
+    assert loaded.faults == []
+
+
+def test_several_runs_are_one_frame_each(tmp_path: Path) -> None:
+    without_effects = samples(replace(STREAM, effects={}), pairs=6)
+    runs = [
+        made_run(tmp_path / "monday"),
+        write_run(tmp_path / "plain", without_effects, header(run="plain")),
+        write_run(tmp_path / "short", samples(STREAM, pairs=4), header(run="short")),
+        write_run(tmp_path / "empty", [], header(run="empty", finished_s=None)),
+    ]
+    loaded = nimc.load(runs)
+    assert loaded.samples.group_by("run").len().sort("run").rows() == [
+        ("monday", 20),
+        ("plain", 7),
+        ("short", 17),
+    ]
+    # Four pairs have no interval, and so no slowdown.
+    shown = loaded.results.filter(arm="on").select("run", "slowdown").rows()
+    assert [(run, value is None) for run, value in shown] == [("monday", False), ("short", True)]
+
+
+def test_faults_are_refused_and_shown_if_asked(tmp_path: Path) -> None:
+    run = made_run(tmp_path / "monday")
+    path = run / "samples/melt.jsonl"
+    path.write_text(path.read_text().replace('"workload": "melt"', '"workload": "x"', 1))
+    with pytest.raises(nimc.InputError, match="not to be trusted"):
+        nimc.load(run)
+    loaded = nimc.load(run, force=True)
+    assert len(loaded.faults) == 2
+    with pytest.raises(nimc.InputError, match="an empty list"):
+        nimc.load([])
+
+
+def test_history_has_runs_nights_and_samples_of_what_can_be_used(tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    for day, name in enumerate(("monday", "tuesday")):
+        add_run(store, made_run(tmp_path / name, day=day))
+    spoilt = next((store / "runs").rglob("monday*"))
+    spoilt.chmod(0o666)
+    found = nimc.history(store, machine="m")
+    assert found.runs["run"].to_list() == ["tuesday"]
+    assert found.nights.filter(quantity="slowdown").height == 1
+    assert found.samples.select(pl.len()).collect().item() == 20
+    assert found.left_out == [f"{spoilt}: can be written by others (mode 666)"]
+    with pytest.raises(nimc.InputError, match="there is no store"):
+        nimc.history(tmp_path / "other")
+
+
+def code_cells(notebook: Path) -> list[str]:
+    document = json.loads(notebook.read_text())
+    assert (document["nbformat"], document["nbformat_minor"]) == (4, 5)
+    ids = [cell["id"] for cell in document["cells"]]
+    assert len(set(ids)) == len(ids)
+    cells = [cell for cell in document["cells"] if cell["cell_type"] == "code"]
+    assert all(cell["outputs"] == [] and cell["execution_count"] is None for cell in cells)
+    return ["".join(cell["source"]) for cell in cells]
+
+
+def test_the_notebook_runs_from_top_to_bottom(tmp_path: Path) -> None:
+    """Its code cells in order, as one program, next to a folder of results."""
+    results = tmp_path / "results"
+    found = samples(STREAM, pairs=8) + samples(LAMMPS, pairs=8)
+    later = reject(found[-1], "rejected", "foreign traffic")
+    run = write_run(results / "night", [*found[:-1], later], header(run="night", pairs_floor=6))
+    add_run(results / "store", run)
+    (results / "latest").symlink_to("night")
+    shown = "\nprint(results.height, slowdowns.height, rates.height, len(axes.lines))\n"
+    program = "import matplotlib\nmatplotlib.use('Agg')\n" + "\n".join(code_cells(NOTEBOOK)) + shown
+    command = [sys.executable, "-W", "error", "-c", program]
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    # Two cases of three treatments, each with a slowdown, and the line at 1; of each case one
+    # effect, and one treatment with writers.
+    assert done.stdout == "6 2 2 7\n"
