@@ -24,7 +24,9 @@ Wait = Callable[[Callable[[], bool]], None]
 
 
 def samples(box: Box) -> int:
-    return sum(file.read_text().count("\n") for file in box.nimc.results.glob("*/samples/*.jsonl"))
+    return sum(
+        file.read_text().count("\n") for run in box.runs() for file in run.glob("samples/*.jsonl")
+    )
 
 
 def test_a_night_measures_and_says_so(box: Box) -> None:

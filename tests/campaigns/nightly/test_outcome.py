@@ -24,7 +24,7 @@ STOPPED = MeasuredRun(143, stopped="its window ended")
             ("slower", "stream lost 10 % (and 1 more)"),
         ),
         (MeasuredRun(3), 5, [ALARM], [FAILURE], [], ("machine failed", "snap: no such binary")),
-        (MeasuredRun(3, said="scontrol: gone"), 0, [], [], [], ("machine failed", "scontrol: gone")),
+        (MeasuredRun(3, said="squeue: gone"), 0, [], [], [], ("machine failed", "squeue: gone")),
         (MeasuredRun(2, said="c.yaml:1: no"), 0, [], [], [], ("not run", "c.yaml:1: no")),
         (MeasuredRun(2, said="a sample changed"), 9, [], [], [],
          ("machine failed", "a sample changed")),
