@@ -10,9 +10,10 @@ from typing import Any
 
 import polars as pl
 
+from analysis.columns import read_samples
 from analysis.facts import known, nodes_of
 from analysis.history.tables import COUNTER, KEY, NIGHTS
-from analysis.pairs import counted
+from analysis.pairs import counted, judged
 from analysis.report.data import RunData
 from analysis.role_values import role_values
 from analysis.roles import ROLES, SHARES
@@ -22,6 +23,7 @@ from analysis.statistics.interval import median_interval
 #: Text of a block's provenance that says what was built and with what.
 _BUILT = ("compiler", "environment", "reframe", "spack", "spack_inputs")
 _WATCHED = ("baseline", "effect")
+_NAMES = ("machine", "campaign", "run")
 _OF_ARM = ["case", "arm"]
 
 
@@ -45,11 +47,13 @@ def run_row(data: RunData, sha256: str, size_b: int, outcome: str | None = None)
 
 def samples_frame(data: RunData) -> pl.DataFrame:
     """The run's samples (`pairs.judged`), each with machine, campaign and run."""
-    names = ("machine", "campaign", "run")
-    return data.samples.select(
-        *(pl.lit(getattr(data.header, name), pl.Categorical).alias(name) for name in names),
-        pl.all(),
-    )
+    names = {name: str(getattr(data.header, name)) for name in _NAMES}
+    return _of_run(data.samples, names)
+
+
+def samples_schema() -> pl.Schema:
+    """Columns of `samples_frame` and their types."""
+    return _of_run(judged(read_samples([]).frame), dict.fromkeys(_NAMES, "")).schema
 
 
 def nights_frame(data: RunData) -> pl.DataFrame:
@@ -95,8 +99,12 @@ def made(header: RunHeader, provenance: Mapping[str, Mapping[str, Any]]) -> dict
 
 
 def _named(header: RunHeader) -> dict[str, object]:
-    names = ("machine", "campaign", "run", "started_s")
-    return {name: getattr(header, name) for name in names}
+    return {name: getattr(header, name) for name in (*_NAMES, "started_s")}
+
+
+def _of_run(samples: pl.DataFrame, names: Mapping[str, str]) -> pl.DataFrame:
+    named = (pl.lit(value, pl.Categorical).alias(name) for name, value in names.items())
+    return samples.select(*named, pl.all())
 
 
 def _joined(nodes: pl.Series) -> str:

@@ -180,8 +180,8 @@ def _schema(path: Path, metadata: Mapping[str, str]) -> int:
 def _make(folder: Path) -> None:
     """Create the folder and those above it such that nobody else can write to them."""
     for each in (*reversed(folder.parents), folder):
-        with suppress(FileExistsError):
-            each.mkdir(mode=0o755)
+        if not each.is_dir():
+            each.mkdir(mode=0o755, exist_ok=True)
 
 
 def _write(path: Path, text: bytes) -> None:

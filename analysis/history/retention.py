@@ -12,7 +12,8 @@ from pathlib import Path
 
 from analysis.errors import InputError
 from analysis.history import files
-from analysis.history.entries import StoreEntry, write_entry
+from analysis.history.entries import StoreEntry, read_nights, write_entry
+from analysis.history.files import SpoiltError
 from analysis.reading import read_json
 from analysis.run import load_header
 from analysis.run_folder import distrust_run, run_folders, sha256_of, size_of
@@ -83,10 +84,17 @@ def alarmed_runs(store: Path) -> set[tuple[str, str]]:
     return found
 
 
-def unlike(entry: StoreEntry, folder: Path) -> str | None:
-    """Why the folder may not go: what the store has is not all that it holds."""
-    header = load_header(folder)
-    if (sha256_of(folder), header.finished_s) == (entry.row["sha256"], entry.row["finished_s"]):
+def lacking(stored: Stored) -> str | None:
+    """Why a run may not go: the store does not have all that history needs of it."""
+    entry, folder = stored.entry, stored.folder
+    try:
+        read_nights(entry)
+    except SpoiltError as error:
+        return str(error)
+    if folder is None:
+        return None
+    finished_s = load_header(folder).finished_s
+    if (sha256_of(folder), finished_s) == (entry.row["sha256"], entry.row["finished_s"]):
         return None
     return "differs from what the store has of it"
 

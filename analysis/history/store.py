@@ -11,9 +11,10 @@ Every file that cannot be used is left out, and named to `left_out` in one line.
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import polars as pl
 
@@ -27,10 +28,10 @@ from analysis.history.entries import (
     read_nights,
     write_entry,
 )
-from analysis.history.extract import nights_frame, run_row, samples_frame
+from analysis.history.extract import nights_frame, run_row, samples_frame, samples_schema
 from analysis.history.files import Naming, SpoiltError
 from analysis.history.migrate import migrated
-from analysis.history.tables import NIGHTS, RUNS, Outcome
+from analysis.history.tables import NIGHTS, RUNS, SCHEMA_VERSION, Outcome
 from analysis.report.data import RunData, load_run
 from analysis.run import RunHeader, load_header
 from analysis.run_folder import distrust_run, sha256_of, size_of
@@ -77,12 +78,18 @@ def add_run(store: Path, run: Path, *, outcome: Outcome | None = None) -> Added:
             f"{run}: its samples are not those that the store has of it ({data.samples.height}, and"
             f" {known.row['samples']} in the store)"
         )
+    put(store, data, row)
+    state: Literal["new", "grew"] = "grew" if known else "new"
+    return Added(header.machine, header.campaign, header.run, state, data.samples.height)
+
+
+def put(store: Path, data: RunData, row: Mapping[str, Any]) -> None:
+    """Write the three files of a run, its row of `runs` last."""
+    header = data.header
     place = files.partition(header.machine, header.campaign, header.started_s)
     nights = files.write(store / "nights" / place, header.run, nights_frame(data), {})
     samples = files.write(store / "samples" / place, header.run, samples_frame(data), {})
     write_entry(store, row, nights.name, samples.name)
-    state: Literal["new", "grew"] = "grew" if known else "new"
-    return Added(header.machine, header.campaign, header.run, state, data.samples.height)
 
 
 def load_runs(
@@ -137,11 +144,16 @@ def scan_samples(
                 left_out(str(error))
             else:
                 of_schema.setdefault(file.schema, []).append(file.path)
-    parts = [
-        migrated("samples", schema, pl.scan_parquet(paths, hive_partitioning=False, glob=False))
-        for schema, paths in sorted(of_schema.items())
-    ]
-    return pl.concat(parts) if parts else pl.LazyFrame()
+    parts = [_scan(paths, schema) for schema, paths in sorted(of_schema.items())]
+    return pl.concat(parts, how="diagonal") if parts else pl.LazyFrame(schema=samples_schema())
+
+
+def _scan(paths: list[Path], schema: int) -> pl.LazyFrame:
+    """Files of one schema; those of the present one may lack columns that were added since."""
+    present = samples_schema() if schema == SCHEMA_VERSION else None
+    added: dict[str, Any] = {"missing_columns": "insert", "extra_columns": "ignore"}
+    rows = pl.scan_parquet(paths, schema=present, hive_partitioning=False, glob=False, **added)
+    return migrated("samples", schema, rows)
 
 
 def require_store(store: Path) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import polars as pl
 
+from analysis.escape import one_line
 from analysis.pages.data import MachineHistory
 from analysis.paper import paper
 from analysis.report.published import triad
@@ -106,12 +107,12 @@ def facts_of(history: MachineHistory) -> MachineFacts:
     cores = own.get("cores") or host.get("cores")
     return MachineFacts(
         machine=history.machine,
-        cpu=str(host.get("cpu_model") or ""),
+        cpu=_text(host.get("cpu_model")),
         cores=cores if isinstance(cores, int) else None,
         memory_b=_rate(own.get("memory_b") or host.get("memory_b")),
-        kernel=str(host.get("kernel") or ""),
-        nic=str(nic.get("model") or ""),
-        processing=str(nic.get("processing") or ""),
+        kernel=_text(host.get("kernel")),
+        nic=_text(nic.get("model")),
+        processing=_text(nic.get("processing")),
         link_b_s=_rate(nic.get("link_rate_b_s")),
     )
 
@@ -261,6 +262,10 @@ def ranking(rows: Sequence[MachineSlowdown]) -> list[Rank]:
 
 def _mapping(value: Any) -> Mapping[str, Any]:
     return value if isinstance(value, Mapping) else {}
+
+
+def _text(value: Any) -> str:
+    return one_line(str(value or ""))
 
 
 def _rate(value: Any) -> float | None:

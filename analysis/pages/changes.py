@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
+from analysis.escape import one_line
 from analysis.facts import UNKNOWN
 
 
@@ -52,4 +53,4 @@ def _facts(text: str) -> dict[str, str]:
         return {}
     if not isinstance(record, dict):
         return {}
-    return {str(name): str(value) for name, value in record.items()}
+    return {one_line(str(name)): one_line(str(value)) for name, value in record.items()}

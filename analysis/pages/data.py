@@ -13,7 +13,7 @@ from analysis.history.alarm import Alarm, Watch
 
 
 @dataclass(frozen=True)
-class CalendarNight:
+class PageNight:
     """How one night ended; several nightlies of a machine may have the same night."""
 
     night: date
@@ -40,7 +40,7 @@ class MachineHistory:
     alarms: list[Alarm] = field(default_factory=list)
     watches: list[Watch] = field(default_factory=list)
     #: How nights ended, from their summaries.
-    outcomes: list[CalendarNight] = field(default_factory=list)
+    outcomes: list[PageNight] = field(default_factory=list)
     #: Facts of the latest run's header, as far as that run still exists.
     facts: Mapping[str, Any] = field(default_factory=dict)
     #: Caveats of the transports of the latest runs.
@@ -49,13 +49,13 @@ class MachineHistory:
     reports: Mapping[str, str] = field(default_factory=dict)
 
 
-def calendar_nights(history: MachineHistory) -> list[CalendarNight]:
+def calendar_nights(history: MachineHistory) -> list[PageNight]:
     """All nights of the machine with their outcome: summaries first, else what runs record."""
     known = {each.run for each in history.outcomes}
     columns = ("started_s", "campaign", "outcome", "run")
     started = pl.from_epoch(pl.col("started_s").cast(pl.Int64)).dt.date()
     rest = [
-        CalendarNight(night, campaign, outcome or RECORDED, "", run)
+        PageNight(night, campaign, outcome or RECORDED, "", run)
         for night, campaign, outcome, run in history.runs.select(started, *columns[1:]).iter_rows()
         if run not in known
     ]

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date
 
-from analysis.pages.data import RECORDED, CalendarNight
+from analysis.pages.data import RECORDED, PageNight
 
 #: Outcome -> mark and CSS class; the first one wins where a date has several nights.
 OUTCOMES = {
@@ -38,11 +38,11 @@ class Month:
     weeks: list[list[Day | None]]
 
 
-def months(nights: Sequence[CalendarNight]) -> list[Month]:
+def months(nights: Sequence[PageNight]) -> list[Month]:
     """The months from the first to the last night, the latest first."""
     if not nights:
         return []
-    of_day: dict[date, list[CalendarNight]] = {}
+    of_day: dict[date, list[PageNight]] = {}
     for each in nights:
         of_day.setdefault(each.night, []).append(each)
     first, last = min(of_day), max(of_day)
@@ -53,13 +53,13 @@ def months(nights: Sequence[CalendarNight]) -> list[Month]:
     return [_month(start, of_day) for start in reversed(starts)]
 
 
-def outcome_counts(nights: Sequence[CalendarNight]) -> dict[str, int]:
+def outcome_counts(nights: Sequence[PageNight]) -> dict[str, int]:
     """Outcome -> nights that ended so, in the order of `OUTCOMES`; only those that occur."""
     counts = {name: sum(each.outcome == name for each in nights) for name in OUTCOMES}
     return {name: count for name, count in counts.items() if count}
 
 
-def _month(start: date, of_day: dict[date, list[CalendarNight]]) -> Month:
+def _month(start: date, of_day: dict[date, list[PageNight]]) -> Month:
     weeks = [
         [_day(day, of_day.get(day, [])) if day.month == start.month else None for day in week]
         for week in calendar.Calendar().monthdatescalendar(start.year, start.month)
@@ -67,7 +67,7 @@ def _month(start: date, of_day: dict[date, list[CalendarNight]]) -> Month:
     return Month(f"{start:%B %Y}", weeks)
 
 
-def _day(day: date, nights: Sequence[CalendarNight]) -> Day:
+def _day(day: date, nights: Sequence[PageNight]) -> Day:
     ended = [each.outcome for each in nights]
     worst = next((name for name in OUTCOMES if name in ended), None)
     if worst is None:

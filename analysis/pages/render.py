@@ -14,7 +14,7 @@ from analysis.pages import across
 from analysis.pages.changes import made_changes
 from analysis.pages.data import MachineHistory, calendar_nights, open_alarms
 from analysis.pages.months import OUTCOMES, months, outcome_counts
-from analysis.pages.series import CaseView, case_views, quantity_name
+from analysis.pages.series import CaseHistory, case_views, quantity_name
 from analysis.pages.svg import Bar, Place, bars_svg, places_svg
 from analysis.report.shell import render_page
 from analysis.report.words import utc
@@ -119,7 +119,7 @@ def index_page(histories: Sequence[MachineHistory]) -> str:
     )
 
 
-def _summary(history: MachineHistory, cases: Sequence[CaseView]) -> list[str]:
+def _summary(history: MachineHistory, cases: Sequence[CaseHistory]) -> list[str]:
     """The last night, the alarms and what would be found."""
     nights = calendar_nights(history)
     if not nights:

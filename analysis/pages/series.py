@@ -50,7 +50,7 @@ class SeriesView:
 
 
 @dataclass(frozen=True)
-class CaseView:
+class CaseHistory:
     """The series of one case of a campaign."""
 
     campaign: str
@@ -63,7 +63,7 @@ class CaseView:
         return sum(each.alarm for each in self.series)
 
 
-def case_views(history: MachineHistory, made: Sequence[MadeChange]) -> list[CaseView]:
+def case_views(history: MachineHistory, made: Sequence[MadeChange]) -> list[CaseHistory]:
     """The cases of the machine, by name."""
     if history.nights.is_empty():
         return []
@@ -77,7 +77,7 @@ def case_views(history: MachineHistory, made: Sequence[MadeChange]) -> list[Case
         figure = _figure(key, rows, watch, marks.get(key[0], []))
         view = _view(key, rows, watch, nights_svg(figure, first, last), key in alarms)
         of_case.setdefault(key[:2], []).append(view)
-    return [CaseView(*names, series) for names, series in sorted(of_case.items())]
+    return [CaseHistory(*names, series) for names, series in sorted(of_case.items())]
 
 
 def _key(each: Watch | Alarm) -> SeriesKey:

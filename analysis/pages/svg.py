@@ -181,7 +181,7 @@ def _svg(parts: Sequence[str], width: float, height: float, alt: str) -> Markup:
 def _span(figure: NightsFigure) -> tuple[float, float]:
     """The values to draw: all but those far out, with some room."""
     low, middle, high = np.percentile(figure.values, [25, 50, 75])
-    reach = _FAR * (high - low) or abs(middle) * 0.01 or 1.0
+    reach = _FAR * (high - low) or np.ptp(figure.values) or abs(middle) * 0.01 or 1.0
     drawn = np.append(figure.values, figure.values if figure.level is None else figure.level)
     bottom, top = max(drawn.min(), low - reach), min(drawn.max(), high + reach)
     room = 0.08 * (top - bottom) or reach

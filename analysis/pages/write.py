@@ -13,7 +13,7 @@ import polars as pl
 from analysis.errors import MachineError
 from analysis.pages import across
 from analysis.pages.changes import MadeChange, made_changes
-from analysis.pages.data import CalendarNight, MachineHistory, calendar_nights
+from analysis.pages.data import MachineHistory, PageNight, calendar_nights
 from analysis.pages.render import index_page, machine_page, state_of
 
 #: Number of the schema of index.json.
@@ -61,7 +61,7 @@ def _write_machine(folder: Path, history: MachineHistory) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     _write_table(folder / "nights", history.nights)
     _write_table(folder / "changes", _frame(MadeChange, made_changes(history.runs)))
-    _write_table(folder / "calendar", _frame(CalendarNight, calendar_nights(history)))
+    _write_table(folder / "calendar", _frame(PageNight, calendar_nights(history)))
     _replace(folder / "index.html", machine_page(history))
 
 

@@ -15,7 +15,7 @@ from analysis.escape import visible
 from analysis.numbers import quantity
 from analysis.pairs import judged
 from analysis.run import load_header
-from analysis.run_folder import run_folders, size_of
+from analysis.run_folder import distrust_run, run_folders, size_of
 from campaigns.options import results_option
 from campaigns.text import aligned
 
@@ -54,6 +54,8 @@ def command(results: Path, as_json: bool) -> None:
 def _listed(run: Path) -> ListedRun:
     size_b = size_of(run)
     try:
+        if why := distrust_run(run):
+            raise InputError(why)
         header = load_header(run)
         samples = judged(read_run(run).frame)
     except InputError as error:

@@ -20,9 +20,9 @@ from analysis.history.retention import (
     Stored,
     give_up_samples,
     inventory,
+    lacking,
     leftovers,
     to_prune,
-    unlike,
 )
 from analysis.history.store import Added, add_run, require_store
 from analysis.numbers import count, quantity
@@ -99,7 +99,7 @@ def prune(
     require_store(store)
     entries = read_entries(store, None, None, _name)
     chosen = to_prune(inventory(store, entries, results), _limits(age, size))
-    held = {each.entry.run: why for each in chosen if (why := each.held or _unlike(each))}
+    held = {each.entry.run: why for each in chosen if (why := each.held or lacking(each))}
     going = [each for each in chosen if each.entry.run not in held]
     old = list(leftovers(store, entries, time.time()))
     for each in going if yes else ():
@@ -122,10 +122,6 @@ def _limits(age: str | None, size: str | None) -> Limits:
         None if age is None else time.time() - units.duration_s(age, "--older-than"),
         None if size is None else round(units.size_b(size, "--larger-than")),
     )
-
-
-def _unlike(each: Stored) -> str | None:
-    return unlike(each.entry, each.folder) if each.folder else None
 
 
 def _remove(store: Path, each: Stored) -> str | None:

@@ -46,6 +46,8 @@ class Site:
     #: Whether Slurm runs the jobs, and their time limit; None if unknown.
     slurm: bool = False
     time_limit_s: float | None = None
+    #: ReFrame's program.
+    reframe: str = "reframe"
 
 
 @dataclass(frozen=True)
@@ -236,7 +238,7 @@ def command(
         "run_timeout_s": campaign.run_timeout,
     }
     return [
-        *("reframe", "-C", str(site.config), f"--system={_system(site)}"),
+        *(site.reframe, "-C", str(site.config), f"--system={_system(site)}"),
         *("-c", str(site.checks / f"{entry.check}.py")),
         *("-r", "-n", f"^{entry.check}$"),
         *(f"--prefix={logs}/reframe", f"--report-file={logs}/reframe.json"),

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from analysis import checkout
 from analysis.errors import InputError
+from campaigns.host.programs import which
 from campaigns.host.settings import (
     Partitions,
     features_in_words,
@@ -58,6 +59,7 @@ def prepare(campaign_file: Path, machine_name: str, root: Path = checkout.ROOT) 
         partition=described.partition,
         slurm=not shared or partitions.use_slurm(targets),
         time_limit_s=partitions.time_limit_s(targets),
+        reframe=which("reframe") or "reframe",
     )
     return Request(campaign, absent, campaign_file.read_text(encoding="utf-8-sig"), described, site)
 

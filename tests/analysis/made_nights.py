@@ -17,7 +17,7 @@ import polars as pl
 from analysis.history.made import MACHINES, NIGHTS, QUANTITIES, SPREAD, Noise, made_values
 from analysis.history.tables import NIGHTS as NIGHT_COLUMNS
 from analysis.history.tables import RUNS as RUN_COLUMNS
-from analysis.pages.data import CalendarNight, MachineHistory
+from analysis.pages.data import MachineHistory, PageNight
 
 START = date(2025, 1, 1)
 #: The machine with a planted loss, its first night, and the loss as a share.
@@ -126,10 +126,10 @@ def _runs(machine: str, days: list[date]) -> pl.DataFrame:
     return pl.DataFrame(rows, schema=RUN_COLUMNS)
 
 
-def _outcomes(first: date, nights: int, days: list[date]) -> Iterator[CalendarNight]:
+def _outcomes(first: date, nights: int, days: list[date]) -> Iterator[PageNight]:
     for index in range(nights):
         day = first + timedelta(index)
         if day in days:
-            yield CalendarNight(day, "nightly", "measured", "480 samples", f"nightly-{day}")
+            yield PageNight(day, "nightly", "measured", "480 samples", f"nightly-{day}")
         else:
-            yield CalendarNight(day, "nightly", "not run", "no node was free")
+            yield PageNight(day, "nightly", "not run", "no node was free")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -151,6 +152,18 @@ def test_prune_leaves_what_the_store_does_not_have(nimc: Nimc, tmp_path: Path) -
     assert (results / "monday/run.json").exists()
 
 
+def test_prune_leaves_a_run_whose_nights_are_damaged(nimc: Nimc, results: Path) -> None:
+    """Its folder is all that they can be made from."""
+    at = ("--results", results)
+    nimc("store", "add", *at)
+    nights = next((results / "store/nights").rglob("tuesday*"))
+    nights.write_bytes(nights.read_bytes()[:-1])
+    out = nimc("store", "prune", *at, "--older-than", "1s", "--yes")
+    assert f"tuesday: stays: {nights}: its content is not what its name says" in out
+    left = [path.name for path in results.iterdir() if (path / "run.json").exists()]
+    assert left == ["tuesday"]
+
+
 def test_prune_leaves_a_run_in_progress(nimc: Nimc, results: Path) -> None:
     at = ("--results", results)
     nimc("store", "add", *at)
@@ -172,17 +185,21 @@ def test_prune_requires_a_limit(nimc: Nimc, results: Path) -> None:
 def test_runs_are_listed_with_their_state(nimc: Nimc, results: Path) -> None:
     made_run(results / "early", day=-1, pairs=3)
     (results / "tuesday/samples/melt.jsonl").write_text("{\n")
+    theirs = made_run(results / "theirs", day=3)
+    (theirs / "samples/melt.jsonl").unlink()
+    os.mkfifo(theirs / "samples/melt.jsonl", 0o600)
     rows = nimc.json("runs", "--results", results)["runs"]
     shown = [(row["run"], row["samples"], row["rejected"], row["state"][:10]) for row in rows]
     assert shown == [
+        ("theirs", None, None, "unreadable"),
         ("tuesday", None, None, "unreadable"),
         ("early", 11, 1, "unfinished"),
         ("monday", 20, 1, "finished"),
         ("wednesday", 20, 1, "finished"),
     ]
-    assert rows[2]["started_s"] == 1_780_000_000.0
+    assert rows[3]["started_s"] == 1_780_000_000.0
     sizes = [path.stat().st_size for path in (results / "monday").rglob("*") if path.is_file()]
-    assert rows[2]["size_b"] == sum(sizes)
+    assert rows[3]["size_b"] == sum(sizes)
     table = nimc("runs", "--results", results).splitlines()
-    assert len(table) == 5
-    assert table[3].split()[:7] == ["monday", "m", "nightly", "2026-05-28", "20:26", "20", "1"]
+    assert len(table) == 6
+    assert table[4].split()[:7] == ["monday", "m", "nightly", "2026-05-28", "20:26", "20", "1"]

@@ -20,7 +20,9 @@ from analysis.facts import known, nodes_of
 from analysis.history import files as store_files
 from analysis.history.retention import alarmed_runs
 from analysis.history.store import load_nights, load_runs
+from analysis.history.tables import RUNS
 from analysis.integrity.provenance import read_provenance
+from analysis.pages.changes import made_changes
 from analysis.report.data import load_run
 from analysis.run import load_header
 from campaigns.commands.model import load_model
@@ -138,6 +140,18 @@ def _stored(text: bytes, folder: Path) -> None:
     assert not any("\n" in line for line in lines)
 
 
+def _made(text: bytes, _: Path) -> None:
+    """What made a run, as the pages compare it with the run before."""
+    given = ("{}", text.decode(errors="replace"), '{"kernel": "5.14"}')
+    rows = [
+        dict.fromkeys(RUNS)
+        | {"started_s": float(index), "campaign": "c", "run": f"r{index}", "made": made}
+        for index, made in enumerate(given)
+    ]
+    changes = made_changes(pl.DataFrame(rows, schema=RUNS))
+    assert all(each.name.isprintable() and each.after.isprintable() for each in changes)
+
+
 def _entry_row(text: bytes) -> pl.DataFrame | None:
     """A row of any types, as far as Parquet can hold it."""
     try:
@@ -220,6 +234,7 @@ TARGETS = [
     Target("file.counters", _counts, [_COUNTERS], _INPUT),
     Target("file.run.json", _header, captures("schema_1/*/run.json"), _INPUT),
     Target("file.store", _stored, [_ENTRY], _INPUT),
+    Target("file.made", _made, [b'{"kernel": "6.1", "microcode": "0x1"}']),
     Target("file.alarm", _alarm, [_ALARM], _INPUT),
     Target("file.provenance", _provenance, captures("schema_1/*/provenance/*.json"), _INPUT),
     Target("file.run", _run, [tree(_RUN)], _INPUT, lines=True),

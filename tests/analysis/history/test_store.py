@@ -308,6 +308,28 @@ def test_no_store_is_one_line(tmp_path: Path) -> None:
         load_runs(tmp_path / "store")
 
 
+def test_samples_may_get_columns_without_a_new_schema(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An earlier version did not record the steal, and recorded what is not any more."""
+    store = tmp_path / "store"
+    with monkeypatch.context() as old:
+        write = files.write
+
+        def as_it_was(folder: Path, name: str, frame: pl.DataFrame, more: dict[str, str]) -> Path:
+            if "samples" in folder.parts:
+                frame = frame.drop("steal_share").with_columns(odd=pl.lit(1))
+            return write(folder, name, frame, more)
+
+        old.setattr(files, "write", as_it_was)
+        add_run(store, made_run(tmp_path / "monday"))
+    add_run(store, made_run(tmp_path / "tuesday", day=1))
+    samples = scan_samples(store).collect()
+    assert samples.height == 40
+    assert samples.filter(run="monday")["steal_share"].null_count() == 20
+    assert "odd" not in samples.columns
+
+
 def test_a_newer_schema_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     store = tmp_path / "store"
     monkeypatch.setattr(files, "SCHEMA_VERSION", 2)

@@ -1,0 +1,42 @@
+"""`nimc pages`: static pages of every machine's nights, and one over all machines."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+
+from analysis.escape import visible
+from analysis.history.store import to_stderr
+from analysis.pages.render import state_of
+from campaigns.options import history_options
+from campaigns.pages import make_pages
+
+
+@click.command()
+@history_options
+@click.option(
+    "--output",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Folder for the pages [default: RESULTS/pages].",
+)
+def command(results: Path, store: Path, output: Path | None, as_json: bool) -> None:
+    """Write a page for every machine of the store, and one over all machines.
+
+    OUTPUT/index.html is the page over all, OUTPUT/MACHINE/index.html that of a machine, each one
+    file with the data of its figures next to it. Nights that were not run come from the summaries
+    in RESULTS/nights.
+    """
+    page, histories = make_pages(store, results, output or results / "pages", to_stderr)
+    states = [state_of(history) for history in histories]
+    if as_json:
+        document = {"schema": 1, "page": str(page), "machines": [asdict(each) for each in states]}
+        click.echo(json.dumps(document, indent=1))
+        return
+    for each in states:
+        night = f"last night {each.last_night}, {each.outcome}" if each.last_night else "no night"
+        alarms = f"open alarms: {each.open_alarms}"
+        click.echo(visible(f"{each.machine}: {night}; {alarms}"))
+    click.echo(f"page: {page}")

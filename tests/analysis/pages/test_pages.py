@@ -1,0 +1,144 @@
+"""The written pages: their links, tables and figures, and the data next to them."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from analysis.history.alarms import survey
+from analysis.pages.data import MachineHistory
+from analysis.pages.render import index_page, machine_page
+from analysis.pages.write import write_pages
+from tests.analysis.made_nights import SHIFTED_MACHINE, emulated, made_histories
+
+
+@pytest.fixture(scope="module")
+def histories() -> list[MachineHistory]:
+    """Three machines with two workloads; the first has alarms, the last emulates."""
+    found = made_histories(nights=120, workloads=2)[:3]
+    surveyed = survey(found[0].nights, found[0].runs)
+    first = replace(found[0], alarms=surveyed.alarms, watches=surveyed.watches)
+    return [first, found[1], emulated(found[2])]
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory, histories: list[MachineHistory]) -> Path:
+    output = tmp_path_factory.mktemp("pages") / "site"
+    write_pages(output, histories)
+    return output
+
+
+def _pages(site: Path) -> list[Path]:
+    return sorted(site.rglob("*.html"))
+
+
+def test_there_is_a_page_over_all_and_one_per_machine(site: Path) -> None:
+    assert [str(page.relative_to(site)) for page in _pages(site)] == [
+        *("index.html", "machine0/index.html", "machine1/index.html", "machine2/index.html"),
+    ]
+    assert not list(site.rglob(".*"))
+
+
+def test_every_link_leads_to_a_file_or_a_section(site: Path) -> None:
+    for page in _pages(site):
+        text = page.read_text()
+        links = re.findall(r'href="([^"]*)"', text)
+        assert len(links) > 10
+        for link in links:
+            if link.startswith("#"):
+                assert text.count(f'id="{link[1:]}"') == 1
+            elif not link.startswith("data:"):
+                assert (page.parent / link).is_file(), link
+        assert re.search(r"https?://|<script|@import", text) is None
+
+
+def test_tables_have_captions_and_scopes_and_figures_say_what_they_show(site: Path) -> None:
+    for page in _pages(site):
+        text = page.read_text()
+        for table in re.findall(r"<table.*?</table>", text, re.DOTALL):
+            assert re.match(r"<table[^>]*><caption>[^<]{5,}</caption>", table)
+        assert [each for each in re.findall(r"<th\b[^>]*>", text) if "scope=" not in each] == []
+        figures = re.findall(r"<svg[^>]*>", text)
+        assert len(figures) > 2
+        assert all(re.search(r'aria-label="[^"]*\d', each) for each in figures)
+
+
+def test_every_night_of_every_quantity_is_drawn(
+    site: Path, histories: list[MachineHistory]
+) -> None:
+    """The second machine has gaps: nights that were not run have no point."""
+    for history in histories:
+        text = (site / history.machine / "index.html").read_text()
+        dots = "".join(re.findall(r'class="dots"[^>]* d="([^"]*)"', text)).count("h0")
+        far = "".join(re.findall(r'class="far"[^>]* d="([^"]*)"', text)).count("l4 4")
+        assert dots + far == history.nights.height
+
+
+def test_the_planted_loss_is_on_the_page_of_its_machine_and_in_the_list(site: Path) -> None:
+    page = (site / SHIFTED_MACHINE / "index.html").read_text()
+    (open_alarms,) = re.findall(r"<p>(Open alarms: .*?)</p>", page)
+    assert "stream off figure of merit 1.0" in open_alarms
+    assert "since 2025-12-0" in open_alarms
+    assert 'class="mark worse"' in page
+    state = re.findall(rf'<a href="{SHIFTED_MACHINE}/index.html">.*?</tr>', (
+        site / "index.html").read_text(), re.DOTALL)[0]  # fmt: skip
+    assert "stream off figure of merit" in state
+
+
+def test_emulation_is_said_on_the_page_and_wherever_machines_are_compared(site: Path) -> None:
+    assert "The RDMA on this page is emulated" in (site / "machine2" / "index.html").read_text()
+    hardware = (site / "machine0" / "index.html").read_text()
+    assert "mulated" not in re.sub(r"<style>.*</style>", "", hardware, flags=re.DOTALL)
+    index = (site / "index.html").read_text()
+    assert "Some machines on this page emulate RDMA" in index
+    assert re.search(r"machine2</a> <span class=\"emulated\">", index)
+    ranking = index[index.index('id="ranking"') : index.index('id="slowdowns"')]
+    assert "machine1" in ranking
+    assert "machine2" not in ranking
+
+
+def test_the_data_hold_what_is_drawn(site: Path, histories: list[MachineHistory]) -> None:
+    for history in histories:
+        parquet = pl.read_parquet(site / history.machine / "nights.parquet")
+        assert parquet.equals(history.nights)
+        assert pl.read_csv(site / history.machine / "nights.csv").height == parquet.height
+    gaps = pl.read_parquet(site / "machine1" / "calendar.parquet")
+    assert gaps.filter(outcome="not run").height == 120 - histories[1].runs.height > 0
+    slow = pl.read_csv(site / "slowdowns.csv")
+    assert slow.height == 3 * 2
+    published = pl.read_csv(site / "triad.csv").filter(pl.col("published"))
+    assert published.filter(machine="Westmere-800")["off_b_s"].item() == 12.9e9
+
+
+def test_the_index_has_a_schema_and_every_machine(site: Path) -> None:
+    index = json.loads((site / "index.json").read_text())
+    assert index["schema"] == 1
+    assert [each["machine"] for each in index["machines"]] == ["machine0", "machine1", "machine2"]
+    (first, *_) = index["machines"]
+    assert (site / first["page"]).is_file()
+    assert first["open_alarms"] >= 1
+    assert {"alarms", "watches", "facts"} <= set(first)
+    assert {each["machine"] for each in index["ranking"]} == {"machine0", "machine1"}
+
+
+def test_names_of_others_are_escaped(histories: list[MachineHistory]) -> None:
+    bad = "<script>alert(1)</script>"
+    nights = histories[1].nights.with_columns(case=pl.lit(bad), machine=pl.lit(bad))
+    odd = replace(histories[1], machine=bad, nights=nights)
+    assert "<script" not in machine_page(odd)
+    assert "<script" not in index_page([odd])
+
+
+def test_a_machine_that_never_ran_has_a_page(histories: list[MachineHistory]) -> None:
+    told = [each for each in histories[1].outcomes if each.outcome == "not run"]
+    empty = MachineHistory("new", histories[0].runs[:0], histories[0].nights[:0], outcomes=told)
+    text = machine_page(empty)
+    assert f"not run: {len(told)}" in text
+    assert "No slowdown was measured" in index_page([empty])
+    nothing = machine_page(MachineHistory("new", empty.runs, empty.nights))
+    assert "Nothing is known of any night." in nothing

@@ -1,0 +1,235 @@
+"""What the pages' tables say, worked out by hand."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from datetime import date, timedelta
+
+import polars as pl
+import pytest
+
+from analysis.history.alarm import Alarm, Change, Watch
+from analysis.history.tables import RUNS
+from analysis.pages import across
+from analysis.pages.across import MachineSlowdown
+from analysis.pages.changes import MadeChange, made_changes
+from analysis.pages.data import MachineHistory, PageNight, calendar_nights, open_alarms
+from analysis.pages.months import months, outcome_counts
+from analysis.pages.render import state_of
+from analysis.pages.series import case_views
+from tests.analysis.history.nights_table import night_rows, nights_table, runs_table, started_s
+
+NIGHT = date(2025, 2, 14)
+
+
+def _runs(*made: str | None, campaign: str = "nightly") -> pl.DataFrame:
+    rows = [
+        dict.fromkeys(RUNS)
+        | {"machine": "hpc", "campaign": campaign, "run": f"{campaign}{index}", "made": text,
+           "started_s": started_s(index)}
+        for index, text in enumerate(made)
+    ]  # fmt: skip
+    return pl.DataFrame(rows, schema=RUNS)
+
+
+def test_facts_that_differ_from_the_run_before_are_changes() -> None:
+    """The first night is 2025-01-06; the third run has another kernel and lost a fact."""
+    old, new = {"kernel": "5.14", "MPI": "5.0"}, {"kernel": "6.1"}
+    found = made_changes(_runs(json.dumps(old), json.dumps(old), json.dumps(new)))
+    assert found == [
+        MadeChange("2025-01-08", "nightly", "nightly2", "MPI", "5.0", "unknown"),
+        MadeChange("2025-01-08", "nightly", "nightly2", "kernel", "5.14", "6.1"),
+    ]
+
+
+def test_campaigns_are_compared_with_themselves() -> None:
+    both = pl.concat(
+        [_runs('{"a": "1"}', '{"a": "1"}'), _runs('{"a": "2"}', '{"a": "2"}', campaign="other")]
+    )
+    assert made_changes(both) == []
+
+
+@pytest.mark.parametrize("text", ["", "[", "[1]", "[" * 100_000, None])
+def test_facts_that_cannot_be_read_are_none(text: str | None) -> None:
+    assert made_changes(_runs(text, '{"a": "1"}')) == [
+        MadeChange("2025-01-07", "nightly", "nightly1", "a", "unknown", "1")
+    ]
+
+
+def test_a_month_has_its_weeks_from_monday_and_the_worst_outcome_of_a_night() -> None:
+    """February 2025 begins on a Saturday and has 28 days: five weeks."""
+    nights = [
+        PageNight(NIGHT, "a", "measured"),
+        PageNight(NIGHT, "b", "slower", "stream"),
+        PageNight(NIGHT + timedelta(1), "a", "not run", "no node was free"),
+    ]
+    (month,) = months(nights)
+    assert month.name == "February 2025"
+    assert len(month.weeks) == 5
+    assert [day.number if day else None for day in month.weeks[0]] == [None] * 5 + [1, 2]
+    friday, saturday = month.weeks[2][4:6]
+    assert friday is not None
+    assert (friday.number, friday.mark, friday.look) == (14, "S", "bad")
+    assert friday.text == "a: measured; b: slower, stream"
+    assert saturday is not None
+    assert saturday.mark == "\u2013"
+    assert outcome_counts(nights) == {"slower": 1, "not run": 1, "measured": 1}
+
+
+def test_months_without_nights_between_two_nights_are_there() -> None:
+    nights = [PageNight(date(2024, 11, 30), "a", "measured"), PageNight(NIGHT, "a", "measured")]
+    assert [month.name for month in months(nights)] == [
+        "February 2025",
+        "January 2025",
+        "December 2024",
+        "November 2024",
+    ]
+
+
+def test_a_run_without_summary_is_in_the_calendar_with_what_it_recorded() -> None:
+    runs = _runs("{}", "{}").with_columns(outcome=pl.Series([None, "slower"]))
+    told = PageNight(date(2025, 1, 6), "nightly", "measured", "by its summary", "nightly0")
+    found = calendar_nights(MachineHistory("hpc", runs, nights_table(), outcomes=[told]))
+    assert found == [told, PageNight(date(2025, 1, 7), "nightly", "slower", "", "nightly1")]
+    bare = calendar_nights(MachineHistory("hpc", runs[:1], nights_table()))
+    assert [each.outcome for each in bare] == ["recorded"]
+
+
+def _alarm(night: str, **changes: object) -> Alarm:
+    fields: dict[str, object] = {
+        **{"machine": "hpc", "campaign": "nightly", "case": "stream", "arm": "on"},
+        **{"quantity": "fom", "unit": "s", "night": night, "since": night, "run": "r", "runs": []},
+        **{"nodes": [], "ratio": 1.05, "ratio_low": 1.02, "ratio_high": 1.08, "reference": 1.0},
+        **{"detectable": 0.02, **changes},
+    }
+    return Alarm(**fields)  # type: ignore[arg-type]
+
+
+def _watch(**changes: object) -> Watch:
+    fields: dict[str, object] = {
+        **{"machine": "hpc", "campaign": "nightly", "case": "stream", "arm": "on"},
+        **{"quantity": "fom", "unit": "s", "first": "2025-01-06", "last": "2025-01-07"},
+        **{"nights": 2, "baseline_nights": 40, "level": 10.0, "spread": 0.01, "score": 0.0},
+        **{"limit": 6.0, "detectable": 0.021, "drift": 1.0, "changes": [], **changes},
+    }
+    return Watch(**fields)  # type: ignore[arg-type]
+
+
+def test_an_alarm_is_open_until_it_is_dismissed_or_the_series_got_better() -> None:
+    first, last = _alarm("2025-01-06"), _alarm("2025-02-06", ratio=1.2)
+    history = MachineHistory("hpc", _runs(), nights_table(), alarms=[last, first])
+    assert open_alarms(history) == [last]
+    assert open_alarms(replace(history, alarms=[replace(last, state="dismissed")])) == []
+    for noticed, still in (("2025-03-01", []), ("2025-01-20", [last])):
+        watch = _watch(changes=[Change("2025-01-10", noticed, 0.9)])
+        assert open_alarms(replace(history, watches=[watch])) == still
+
+
+def test_the_state_of_a_machine_is_that_of_its_last_night() -> None:
+    nights = [PageNight(NIGHT, "a", "slower", "", "run9")]
+    history = MachineHistory("hpc", _runs(), nights_table(), [_alarm("2025-02-14")], [], nights)
+    state = state_of(history)
+    assert (state.page, state.last_night, state.outcome, state.nights, state.open_alarms) == (
+        *("hpc/index.html", "2025-02-14", "slower", 1, 1),
+    )
+    assert state.worst == (
+        "stream on figure of merit 1.050 times (1.020 to 1.080) since 2025-02-14, suspected"
+    )
+
+
+@pytest.mark.parametrize(
+    ("better", "change"), [("lower", "20.0 % worse"), ("higher", "16.7 % better")]
+)
+def test_the_last_night_stands_against_the_reference(better: str, change: str) -> None:
+    """12 s against 10 s is 20 % more time; 12 against 10 of a rate is 1 / 1.2 of the time."""
+    rows = night_rows([10.0, 12.0], better=better, low=9.0, high=13.0)
+    history = MachineHistory("hpc", _runs(), nights_table(*rows), watches=[_watch()])
+    (case,) = case_views(history, [])
+    (series,) = case.series
+    assert (series.latest, series.reference, series.reference_nights, series.interval) == (
+        *("12.00 s", "10.00 s", "40 nights", "9.000 to 13.00"),
+    )
+    assert series.change == change
+    assert series.detectable == "a loss of 2.1 % is found within 5 nights"
+    assert f"the last one 12.00 s on 2025-01-07, {change} than the reference" in series.svg
+
+
+def test_a_series_without_a_reference_says_so() -> None:
+    history = MachineHistory("hpc", runs_table({}), nights_table(*night_rows([1.0])))
+    (case,) = case_views(history, [])
+    assert case.series[0].detectable == "too few nights for a reference"
+    assert case.series[0].change == ""
+
+
+def _slow(machine: str, case: str, value: float, half: float, *, emulated: bool = False):  # type: ignore[no-untyped-def]
+    ends = value / (1 + half), value * (1 + half)
+    named = ("nightly", case, "on", machine, "2025-01-06")
+    return MachineSlowdown(*named, value, *ends, "memory contention", emulated)
+
+
+def test_machines_are_ranked_by_the_mean_of_what_all_have() -> None:
+    """Means: a sqrt(1.1 * 1.3) = 1.196, b sqrt(1.2 * 1.2) = 1.2, c 2; c alone has `extra`."""
+    rows = [
+        *(_slow("a", "x", 1.1, 0.01), _slow("a", "y", 1.3, 0.01)),
+        *(_slow("b", "x", 1.2, 0.01), _slow("b", "y", 1.2, 0.01)),
+        *(_slow("c", "x", 2.0, 0.01), _slow("c", "y", 2.0, 0.01), _slow("c", "extra", 9, 0.01)),
+        *(_slow("d", "x", 1.0, 0.01, emulated=True), _slow("d", "y", 1.0, 0.01, emulated=True)),
+    ]
+    ranks = across.ranking(rows)
+    assert [(each.machine, each.first, each.last, each.cases) for each in ranks] == [
+        ("a", 1, 2, 2),
+        ("b", 1, 2, 2),
+        ("c", 3, 3, 2),
+    ]
+    assert ranks[0].value == pytest.approx((1.1 * 1.3) ** 0.5)
+    assert ranks[2].high == pytest.approx(2.02)
+
+
+def test_one_machine_or_nothing_in_common_is_no_ranking() -> None:
+    assert across.ranking([_slow("a", "x", 1.1, 0.01)]) == []
+    assert across.ranking([_slow("a", "x", 1.1, 0.01), _slow("b", "y", 1.1, 0.01)]) == []
+
+
+def test_a_slowdown_of_which_nothing_is_said_is_not_compared() -> None:
+    own = {"quantity": "slowdown", "unit": "1", "low": 1.0, "high": 1.2}
+    rows = night_rows([1.1], **own, verdict="memory contention")
+    bad = night_rows([None, 1.9], **own, verdict="baseline unstable")
+    history = MachineHistory("hpc", _runs(), nights_table(*rows, *bad))
+    assert [each.value for each in across.slowdowns([history])] == [1.1]
+
+
+def test_table_two_has_the_last_night_with_both_treatments() -> None:
+    own = {"unit": "B/s", "better": "higher"}
+    off = night_rows([100e9, 90e9, 80e9], arm="off", **own)
+    on = night_rows([50e9, 60e9], arm="on", **own)
+    slow = night_rows([2.0, 1.5], quantity="slowdown", low=1.4, high=1.6)
+    history = MachineHistory("hpc", _runs(), nights_table(*off, *on, *slow))
+    (mine, *published) = across.triads([history])
+    assert (mine.off_b_s, mine.on_b_s, mine.night, mine.slowdown) == (90e9, 60e9, "2025-01-07", 1.5)
+    assert len(published) == 11
+    assert all(each.published for each in published)
+
+
+def test_published_machines_have_all_cores_of_a_node() -> None:
+    """Two sockets of 8 cores share 73.4 GB/s; one of 4 cores has at most 16.8 GB/s; QDR 4 GB/s."""
+    facts = across.published_facts()
+    rates = {each.machine: each for each in across.core_rates(facts, across.triads([]))}
+    onload = rates["Sandy Bridge-X2-onload"]
+    assert onload.memory_core_b_s == pytest.approx(73.4e9 / 16)
+    assert onload.network_b_s == 32e9 / 8
+    assert rates["Westmere"].memory_core_b_s == pytest.approx(16.8e9 / 4)
+    assert len(rates) == 8
+
+
+def test_facts_of_a_machine_are_those_of_its_site_and_host() -> None:
+    host = {"cpu_model": "A", "cores": 8, "memory_b": 1e9, "kernel": "6"}
+    nic = {"model": "N", "processing": "onload", "link_rate_b_s": 25e9}
+    history = MachineHistory("hpc", _runs(), nights_table(), facts={"host": host})
+    bare = across.facts_of(history)
+    assert (bare.cores, bare.nic, bare.link_b_s) == (8, "", None)
+    site = {"nic": nic, "facts": {"cores": 64}}
+    full = across.facts_of(replace(history, facts={"host": host, "site": site}))
+    assert (full.cores, full.processing, full.link_b_s) == (64, "onload", 25e9)
+    odd = across.facts_of(replace(history, facts={"host": [], "site": {"nic": None}}))
+    assert odd.cores is None
