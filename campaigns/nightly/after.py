@@ -45,12 +45,11 @@ def conclude(nightly: Nightly, ended: Summary) -> Iterator[str]:
             yield f"store: {error}"
     if not nightly.store.is_dir():
         return
-    store = ["--store", str(nightly.store)]
+    where = ["--results", str(nightly.results), "--store", str(nightly.store)]
     if limits := _limits(asked.retention):
-        results = ["--results", str(nightly.results)]
-        yield from _nimc("store", "prune", *results, *store, *limits, "--yes")
+        yield from _nimc("store", "prune", *where, *limits, "--yes")
     if asked.pages:
-        yield from _nimc("pages", *store, "--output", str(ROOT / asked.pages))
+        yield from _nimc("pages", *where, "--output", str(ROOT / asked.pages))
 
 
 def _limits(retention: Retention) -> Sequence[str]:

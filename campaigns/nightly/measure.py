@@ -32,7 +32,7 @@ Limit = Callable[[], str | None]
 
 
 @dataclass(frozen=True)
-class MeasuredRun:
+class EndedRun:
     """How `nimc run` ended."""
 
     status: int
@@ -46,7 +46,7 @@ class MeasuredRun:
 
 def measure(
     campaign: Path, machine: str, results: Path, *, fresh: bool, log: Path, limit: Limit, lock: int
-) -> MeasuredRun:
+) -> EndedRun:
     """Run or resume a campaign within a limit; its messages are appended to `log`.
 
     The child keeps the machine's lock until it has ended, even if this process is killed.
@@ -72,7 +72,7 @@ def measure(
         )
         stopped = _attend(child, interrupts, limit)
         output.seek(0)
-        return MeasuredRun(child.returncode, _document(output.read()), _last(log, began), stopped)
+        return EndedRun(child.returncode, _document(output.read()), _last(log, began), stopped)
 
 
 def environment() -> dict[str, str]:

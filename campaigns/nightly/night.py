@@ -17,7 +17,7 @@ from campaigns.nightly import after, figures, summary, tell
 from campaigns.nightly.description import Nightly
 from campaigns.nightly.lock import NightLock, machine_lock
 from campaigns.nightly.maintenance import in_the_way
-from campaigns.nightly.measure import MeasuredRun, measure
+from campaigns.nightly.measure import EndedRun, measure
 from campaigns.nightly.outcome import judge_night
 from campaigns.nightly.spent import NightRuns
 from campaigns.nightly.summary import UNFINISHED, NightAlarm, NightFailure, Summary
@@ -130,9 +130,7 @@ class NightRun:
         used = replace(begun, used_node_h=runs.used_node_h())
         return self._judged(used, ended, runs.current(), runs.new_samples())
 
-    def _judged(
-        self, begun: Summary, ended: MeasuredRun, run: Path | None, samples: int
-    ) -> Summary:
+    def _judged(self, begun: Summary, ended: EndedRun, run: Path | None, samples: int) -> Summary:
         data = figures.read_run(run) if run and samples else None
         found = figures.figures_of(data) if data else []
         alarms = figures.slower_than_reference(data) if data else []
