@@ -14,7 +14,7 @@ from datetime import date, timedelta
 import numpy as np
 import polars as pl
 
-from analysis.history.made import MACHINES, NIGHTS, QUANTITIES, SPREAD, Noise, made_values
+from analysis.history.made import MACHINES, NIGHTS, QUANTITIES, SPREAD, made_values
 from analysis.history.tables import NIGHTS as NIGHT_COLUMNS
 from analysis.history.tables import RUNS as RUN_COLUMNS
 from analysis.pages.data import MachineHistory, PageNight
@@ -38,16 +38,14 @@ FACTS = {
 def made_histories(nights: int = NIGHTS, workloads: int = 12) -> list[MachineHistory]:
     """The machines, without alarms and watches."""
     return [
-        made_history(f"machine{index}", noise, nights=nights, workloads=workloads, seed=index)
-        for index, noise in enumerate(MACHINES)
+        made_history(index, nights=nights, workloads=workloads) for index in range(len(MACHINES))
     ]
 
 
-def made_history(
-    machine: str, noise: Noise, *, nights: int = NIGHTS, workloads: int = 12, seed: int = 0
-) -> MachineHistory:
-    """One machine with its last nights."""
-    values = made_values(noise, np.random.default_rng(seed))[:, -nights:]
+def made_history(index: int, *, nights: int = NIGHTS, workloads: int = 12) -> MachineHistory:
+    """One machine with its last nights; its noise is that of `MACHINES[index]`."""
+    machine = f"machine{index}"
+    values = made_values(MACHINES[index], np.random.default_rng(index))[:, -nights:]
     first = START + timedelta(NIGHTS - nights)
     measured = np.flatnonzero(~np.isnan(values[0]))
     days = [first + timedelta(int(each)) for each in measured]
