@@ -76,11 +76,7 @@ def test_as_json_it_is_one_document(
     assert document["schema"] == 1
     assert document["page"] == str(out / "index.html")
     (machine,) = document["machines"]
-<<<<<<< HEAD
-    assert (machine["machine"], machine["nights"], machine["emulated"]) == (*("m", 2, True),)
-=======
     assert (machine["machine"], machine["nights"], machine["emulated"]) == ("m", 2, True)
->>>>>>> wt-pages
 
 
 def test_what_cannot_be_read_is_named_once_and_left_out(
