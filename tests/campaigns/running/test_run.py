@@ -366,7 +366,7 @@ def test_a_full_disk_is_reported_and_the_campaign_resumes_when_there_is_room(nim
         rm results/filler; mount -o remount,size=8m results
         {sys.executable} -c 'from campaigns.cli import main; main()' run small.yaml \
             --machine localhost --results results --json > document.json; echo status $?
-        cat results/*/samples/stream.jsonl > stream.jsonl
+        cat results/small-*/samples/stream.jsonl > stream.jsonl
     """
     environment = {
         **os.environ,
