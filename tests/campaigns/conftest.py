@@ -71,8 +71,12 @@ class Nimc:
 
     def the_run(self) -> Path:
         """The one run there is."""
-        (run,) = self.results.iterdir()
+        (run,) = self.runs()
         return run
+
+    def runs(self) -> list[Path]:
+        """Folders of all runs, without the link `latest`."""
+        return [path for path in self.results.iterdir() if not path.is_symlink()]
 
     def header(self) -> dict[str, Any]:
         header: dict[str, Any] = json.loads((self.the_run() / "run.json").read_text())

@@ -53,7 +53,7 @@ def end(cluster: Cluster, name: str) -> None:
 
 
 def failures_of_sacct(folder: Path) -> int:
-    (log,) = folder.glob("results/*/logs/*/0/reframe.log")
+    (log,) = folder.glob("results/tiny-*/logs/*/0/reframe.log")
     return log.read_text().count("sacct failed")
 
 
