@@ -18,6 +18,7 @@ CASES = {
     "simulation_check": ["lammps@1", "lammps@2", "lammps@4"],
     # NUMA's 28 cells are treatments of one case now (test_omitted).
     "numa": ["numa"],
+    "nodes": ["stream"],
     # On one host: no rails, and only one node.
     "multirail": ["umt", "umt_openmp", "amg", "amg_openmp", "lulesh", "lulesh_openmp", "minife"],
     "throttling": ["stream-dram", "stream-llc", "lammps"],
