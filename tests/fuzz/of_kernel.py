@@ -7,7 +7,7 @@ from pathlib import Path
 
 from campaigns.minicluster import cgroups, namespaces
 from injection.evidence import counters
-from injection.machine import host, load, marks, node_counters, numa
+from injection.machine import free_cpus, host, load, marks, node_counters, numa
 from injection.machine.kernel_threads import KernelThreads
 from tests.fuzz.target import Target, finite, lay_out, text_of, tree
 from tests.injection import sysfs
@@ -34,6 +34,8 @@ _HOST = {
     f"{_NODE}/node0/meminfo": "Node 0 MemTotal:       16777216 kB",
     f"{_IB}/fw_ver": "20.31.1014",
     f"{_IB}/device/numa_node": "2",
+    f"{_IB}/device/msi_irqs/90": "msix",
+    "proc/irq/90/effective_affinity_list": "3",
     f"{_IB}/ports/1/state": "4: ACTIVE",
     f"{_IB}/ports/1/link_layer": "InfiniBand",
     f"{_IB}/ports/1/rate": "100 Gb/sec (4X EDR)",
@@ -71,6 +73,9 @@ _LOAD = {
     **process(1, 0, "init"),
     **process(77, 1, "work (x)", used=250, block=BLOCK),
     **process(78, 77, "work", used=10, children=3),
+    "proc/78/task/78/stat": process(78, 77, "work", used=10)["proc/78/stat"],
+    "proc/78/task/78/status": "Name:\twork\nCpus_allowed:\t3\nCpus_allowed_list:\t0-1,5",
+    f"{_CPU}/online": "0-7",
     "proc/stat": "cpu  9 0 9 9 0 1 2 3 0 0\nintr 12345",
     f"{_CPU}/cpu0/cpufreq/scaling_cur_freq": "2400000",
     "proc/cpuinfo": "processor\t: 0\ncpu MHz\t\t: 2400.1\nflags\t\t: fpu aperfmperf",
@@ -106,6 +111,7 @@ def _load(text: bytes, folder: Path) -> None:
     finite(*(load.foreign_s(first, second) or {}).values())
     finite(load.frequency_hz([0], root), load.frequency_hz([], root))
     finite(KernelThreads(root).read_s())
+    free_cpus.left_free(free_cpus.busy_cpus([77, 78], 0.1, root), root)
 
 
 def _cpus(text: bytes, _: Path) -> None:
