@@ -12,7 +12,7 @@ from typing import Any
 UNKNOWN = "unknown"
 
 
-#: Fact -> its key among a host's facts. `ddio` is not recorded: only root can read it.
+#: Fact -> its key among a host's facts. Only root can read `ddio` and `prefetchers`.
 FACTS = {
     "CPU model": "cpu_model",
     "kernel": "kernel",
@@ -23,6 +23,8 @@ FACTS = {
     "IOMMU": "iommu",
     "transparent huge pages": "transparent_huge_pages",
     "DDIO": "ddio",
+    "hardware prefetchers": "prefetchers",
+    "resctrl schemata": "resctrl",
 }
 
 

@@ -28,6 +28,7 @@ COMMANDS: dict[str, str] = {
     "simulate": "slowdown at scales beyond the machines at hand",
     "origins": "reservation of origin nodes: create, show, remove",
     "minicluster": "a Slurm cluster on this machine: up, status, down",
+    "remedy": "what an operator installs for a remedy that needs root: list, show",
     "spack": "workloads and tools built with Spack: setup, build, mirror, info",
 }
 _EXIT_CODES = (

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from analysis.processors import identity
-from injection.machine import cgroup, devices, settings
+from injection.machine import cgroup, devices, settings, tuning
 from injection.machine.kernel_text import number
 from injection.machine.kernel_text import read as _read
 
@@ -83,6 +83,11 @@ class Host:
     microcode: str | None
     iommu: str | None
     transparent_huge_pages: str | None
+    #: What operators tune (`injection.machine.tuning`); None if it cannot be read.
+    ddio: str | None
+    prefetchers: str | None
+    resctrl: str | None
+    irq_affinity: dict[str, str]
     rdma: list[devices.Device]
     interfaces: list[Interface]
 
@@ -119,6 +124,10 @@ def detect(root: Path = Path("/")) -> Host:
         microcode=settings.microcode(root),
         iommu=settings.iommu(root),
         transparent_huge_pages=settings.transparent_huge_pages(root),
+        ddio=tuning.ddio(root),
+        prefetchers=tuning.prefetchers(root),
+        resctrl=tuning.resctrl(root),
+        irq_affinity=tuning.irq_affinity(root),
         rdma=devices.detect(root / "sys"),
         interfaces=_interfaces(root / "sys/class/net"),
     )

@@ -1,8 +1,4 @@
-"""Settings and firmware of a host that change what memory contention costs, read without root.
-
-Whether a NIC writes into the last-level cache (DDIO) is not among them: the registers that say so
-are readable by root only.
-"""
+"""Settings and firmware of a host that change what memory contention costs, read without root."""
 
 from __future__ import annotations
 

@@ -133,7 +133,7 @@ def test_facts_of_the_nodes_are_compared(
     new = night(tmp_path / "b", STREAM, node={**_NODE, "hostname": "n2", **change}, seed=2)
     compared = compare_sides([old], [new])
     assert compared.differing == ([differs] if differs else [])
-    assert compared.unknown == ["DDIO"]
+    assert compared.unknown == ["DDIO", "hardware prefetchers", "resctrl schemata"]
     # The node's name and clocks differ between any two nights; of the NIC, all facts are listed.
     firmware = ["node rdma 0 firmware"] if "rdma" in change else []
     assert [each.what for each in compared.others] == firmware

@@ -1,0 +1,82 @@
+"""`nimc remedy`: what an operator installs for a remedy that needs root, and how it is reverted."""
+
+from __future__ import annotations
+
+import json
+
+import click
+
+from analysis.errors import InputError
+from campaigns.remedies.render import PARTS, Part, path_of, render, values
+from campaigns.remedies.table import ROOT_REMEDIES, RootRemedy
+from campaigns.text import aligned
+
+_SCHEMA = 1
+
+
+@click.group()
+def command() -> None:
+    """Remedies that need root. nimc sets none of them: it prints what an operator installs."""
+
+
+@command.command(name="list")
+@click.option("--json", "as_json", is_flag=True, help="One JSON document instead of a table.")
+def list_(as_json: bool) -> None:
+    """List the remedies."""
+    if as_json:
+        rows = [_facts(remedy) for remedy in ROOT_REMEDIES.values()]
+        click.echo(json.dumps({"schema": _SCHEMA, "remedies": rows}, indent=1))
+        return
+    cells = [[remedy.name, remedy.does] for remedy in ROOT_REMEDIES.values()]
+    click.echo(aligned(["remedy", "what it does"], cells))
+
+
+@command.command()
+@click.argument("name")
+@click.option(
+    "--set", "given", multiple=True, metavar="NAME=VALUE", help="A value that the scripts need."
+)
+@click.option("--part", type=click.Choice(PARTS), help="Print only this file.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON document with all parts.")
+def show(name: str, given: tuple[str, ...], part: Part | None, as_json: bool) -> None:
+    """Print prolog and epilog for Slurm, and a systemd unit that runs the epilog at boot."""
+    remedy = ROOT_REMEDIES.get(name)
+    if remedy is None:
+        raise InputError(f"{name}: no such remedy; allowed: {', '.join(ROOT_REMEDIES)}")
+    chosen = values(remedy, given)
+    if as_json:
+        parts: dict[str, object] = {each: render(remedy, chosen, each) for each in PARTS}
+        record = {"schema": _SCHEMA, **_facts(remedy), "values": chosen, **parts}
+        click.echo(json.dumps(record, indent=1))
+    elif part:
+        click.echo(render(remedy, chosen, part), nl=False)
+    else:
+        click.echo(_described(remedy, chosen))
+
+
+def _facts(remedy: RootRemedy) -> dict[str, object]:
+    return {
+        "name": remedy.name,
+        "does": remedy.does,
+        "needs": remedy.needs,
+        "price": remedy.price,
+        "trap": remedy.trap,
+        "feature": remedy.feature,
+        "parameters": {each.name: each.allowed for each in remedy.parameters},
+    }
+
+
+def _described(remedy: RootRemedy, chosen: dict[str, str]) -> str:
+    about = [
+        f"{remedy.name}: {remedy.does}",
+        f"needs: {remedy.needs}",
+        f"price: {remedy.price}",
+        f"trap: {remedy.trap}",
+        f"request: sbatch --exclusive --constraint={remedy.feature} (docs/remedies.md)",
+        *(
+            f"value: {each.name}={chosen[each.name]} (--set {each.name}=...: {each.allowed})"
+            for each in remedy.parameters
+        ),
+    ]
+    parts = [f"---- {path_of(remedy, p)} ----\n{render(remedy, chosen, p)}" for p in PARTS]
+    return "\n".join(about) + "\n\n" + "\n".join(parts)

@@ -1,0 +1,171 @@
+"""The table of remedies that need root."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from injection.machine.host import cpu_list
+
+_DEVICE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,31}")
+_HEX = re.compile(r"(0x)?([0-9a-fA-F]{1,8})")
+#: mlnx_qos takes a limit for each of eight traffic classes.
+_CLASSES = 8
+_MOST_GBIT_S = 1000
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One value that the scripts need."""
+
+    name: str
+    #: Allowed values, in words.
+    allowed: str
+    #: The value in the form that the kernel prints; raises ValueError if it is not allowed.
+    canonical: Callable[[str], str]
+    #: Used unless the operator gives another one.
+    example: str
+
+
+@dataclass(frozen=True)
+class RootRemedy:
+    """One row of the table. `shell/NAME.sh.in` has its settings."""
+
+    name: str
+    #: What it does, what it needs, its price, and its trap, one sentence or two each.
+    does: str
+    needs: str
+    price: str
+    trap: str
+    parameters: tuple[Parameter, ...]
+
+    @property
+    def feature(self) -> str:
+        """The node feature with which a job requests it."""
+        return f"nimc_{self.name}"
+
+
+def _device(text: str) -> str:
+    if not _DEVICE.fullmatch(text):
+        raise ValueError
+    return text
+
+
+def _cpus(text: str) -> str:
+    """A list of CPUs as the kernel prints it: `0,1,2,8` as `0-2,8`."""
+    cpus = sorted(set(cpu_list(text)))
+    if not cpus:
+        raise ValueError
+    runs: list[list[int]] = []
+    for cpu in cpus:
+        if runs and cpu == runs[-1][-1] + 1:
+            runs[-1].append(cpu)
+        else:
+            runs.append([cpu])
+    return ",".join(f"{run[0]}" if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs)
+
+
+def _mask(text: str) -> str:
+    """Hexadecimal without `0x` and leading zeros; its set bits must be adjacent."""
+    found = _HEX.fullmatch(text)
+    bits = int(found[2], 16) if found else 0
+    adjacent = bits // (bits & -bits) if bits else 0
+    if not bits or adjacent & (adjacent + 1):
+        raise ValueError
+    return f"{bits:x}"
+
+
+def _percent(text: str) -> str:
+    if not text.isascii() or not text.isdigit() or not 1 <= int(text) <= 100:
+        raise ValueError
+    return str(int(text))
+
+
+def _limits(text: str) -> str:
+    parts = text.split(",")
+    if len(parts) != _CLASSES or not all(part.isascii() and part.isdigit() for part in parts):
+        raise ValueError
+    if max(map(int, parts)) > _MOST_GBIT_S:
+        raise ValueError
+    return ",".join(str(int(part)) for part in parts)
+
+
+_MASK_WORDS = "adjacent cache ways as a hexadecimal mask, such as f"
+
+_TABLE = (
+    RootRemedy(
+        name="irq_affinity",
+        does="Moves the interrupts of an RDMA device to the given CPUs, for example to a core that"
+        " the application leaves free.",
+        needs="/proc/irq; interrupts that the kernel itself manages cannot be moved.",
+        price="The CPUs given, if the application does not run there.",
+        trap="irqbalance moves interrupts again: stop it, or ban them there. Writes of an offload"
+        " NIC cause no interrupts, so there is nothing to gain with one.",
+        parameters=(
+            Parameter("device", "name of an RDMA device", _device, "mlx5_0"),
+            Parameter("cpus", "CPUs such as 0-3,8", _cpus, "0"),
+        ),
+    ),
+    RootRemedy(
+        name="cat",
+        does="Restricts the application (resctrl's default group) to some ways of the last-level"
+        " cache, so that it does not share those that the NIC writes to (CAT).",
+        needs="A processor with CAT, and resctrl mounted without cdp.",
+        price="The ways that the application loses.",
+        trap="info/L3/shareable_bits shows which ways I/O uses. Processes in other resctrl groups"
+        " are not affected.",
+        parameters=(Parameter("mask", _MASK_WORDS, _mask, "f"),),
+    ),
+    RootRemedy(
+        name="mba",
+        does="Delays requests of the application's cores to memory, to the given percentage (MBA).",
+        needs="A processor with MBA, and resctrl mounted without mba_MBps.",
+        price="The application's own memory bandwidth, always.",
+        trap="It slows the application's cores, not the NIC: device writes are not limited. It"
+        " protects the network from the application, the opposite of what the application's owner"
+        " wants. The value is approximate, and rounded up to the processor's step.",
+        parameters=(Parameter("percent", "1 to 100", _percent, "100"),),
+    ),
+    RootRemedy(
+        name="io_alloc",
+        does="Gives device writes their own ways of the last-level cache (AMD, io_alloc).",
+        needs="An AMD processor with SDCIAE, a kernel with io_alloc, and resctrl mounted without"
+        " cdp.",
+        price="One resctrl group, and the ways given if applications are kept off them.",
+        trap="Whether applications share these ways depends on their own masks.",
+        parameters=(Parameter("mask", _MASK_WORDS, _mask, "f"),),
+    ),
+    RootRemedy(
+        name="mlnx_qos",
+        does="Limits the rate at which an Ethernet port of NVIDIA (Mellanox) sends, for each"
+        " traffic class.",
+        needs="mlnx_qos, on origin nodes: it limits what a node sends, not what it receives.",
+        price="Bandwidth of everything in these classes, the application's messages included.",
+        trap="lldpad may overwrite it. Limits before must be whole Gbit/s, since mlnx_qos takes no"
+        " others.",
+        parameters=(
+            Parameter("device", "name of a network interface", _device, "eth0"),
+            Parameter(
+                "limits",
+                f"{_CLASSES} whole Gbit/s such as 5,0,0,0,0,0,0,0; 0 is no limit",
+                _limits,
+                "0,0,0,0,0,0,0,0",
+            ),
+        ),
+    ),
+    RootRemedy(
+        name="ddio_ways",
+        does="Sets the ways of the last-level cache that devices write to (DDIO, register 0xC8B),"
+        " on every socket.",
+        needs="An Intel Xeon of model 85 (Skylake, Cascade Lake), rdmsr and wrmsr (msr-tools), and"
+        " a kernel that is not locked down.",
+        price="More ways for devices are fewer for applications.",
+        trap="The register is not documented by Intel. 600 is its value after a reset on processors"
+        " with 11 ways.",
+        parameters=(Parameter("mask", _MASK_WORDS, _mask, "600"),),
+    ),
+)
+
+#: Name -> remedy.
+ROOT_REMEDIES: dict[str, RootRemedy] = {remedy.name: remedy for remedy in _TABLE}
