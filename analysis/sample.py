@@ -145,6 +145,15 @@ class TimetableRecord:
 
 
 @dataclass(frozen=True)
+class DeviceBytes:
+    """Bytes that passed one device of a node during a run."""
+
+    device: str
+    received_b: int
+    sent_b: int
+
+
+@dataclass(frozen=True)
 class NodeConditions:
     """What disturbed one target node during a run, of any arm; None: cannot be read there."""
 
@@ -161,6 +170,9 @@ class NodeConditions:
     received_b_s: float | None = None
     sent_b_s: float | None = None
     counter: str | None = None
+    #: The same bytes for each rail; empty if the machine's file lists no rails, or one of them has
+    #: no counter.
+    devices: list[DeviceBytes] = field(default_factory=list)
 
 
 @dataclass(frozen=True)

@@ -6,10 +6,10 @@ import os
 from dataclasses import dataclass
 
 from analysis.sample import NodeConditions
-from injection import messages
+from injection import allocation, messages
 from injection.agent import node_name
 from injection.allocation import Allocation
-from injection.evidence import claims, disturbance
+from injection.evidence import claims, disturbance, rails
 from injection.evidence.claims import Count
 from injection.evidence.counters import DIRECTIONS, Passed
 from injection.evidence.silence import Looked
@@ -19,7 +19,7 @@ from injection.injectors.base import PASSES
 from injection.machine.node_counters import NodeCounter
 from injection.plan import BlockPlan
 from injection.pulse import Pulse
-from injection.treatment import Writes
+from injection.treatment import Treatment, Writes
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,9 @@ class Observer:
         ]
         # Writes on a shared host pass no device.
         shared = plan.origin_policy == "same_host"
-        self._devices = [] if shared else list(_devices(self._writing))
+        self._devices = [] if shared else plan.rails or list(_devices(self._writing))
+        self._rails = [] if shared else plan.rails
+        self._writers = allocation.writers_at_once(plan, nodes)
         self._roots = {node_name(): [os.getpid()]}
         self._exempt = {node_name(): [plan.owner_pid]} if plan.owner_pid else {}
         self._all = list(dict.fromkeys([*nodes.targets, *nodes.origins]))
@@ -113,6 +115,13 @@ class Observer:
                 for passed in dict.fromkeys(_at_target(writes) for writes in self._writing)
             ]
         return next((reason for reason in reasons if reason), None)
+
+    def misrouted(self, seen: Observation, treatment: Treatment) -> str | None:
+        """Which rail's bytes contradict the treatment's policies, in one line; None if none."""
+        if not self._rails:
+            return None
+        names = rails.named(treatment, self._rails, len(self._nodes.targets), self._writers)
+        return rails.misrouted(seen.conditions, names, self._rails, self._demand.rail_share)
 
     def accept(self, seen: list[NodeConditions]) -> None:
         """Remember the conditions of an accepted run."""

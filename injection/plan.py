@@ -47,6 +47,9 @@ class Demand:
     #: Bytes that pass the targets' devices although nothing writes, relative to the writers' rate
     #: alone.
     foreign_share: float | None = 0.02
+    #: Largest share of the bytes of all rails that may pass those that the rail policy does not
+    #: name; each rail that it names must pass more.
+    rail_share: float = 0.02
     #: How often a rejected run is repeated.
     retries: int = 2
     #: Time limits until writers are at speed, and for the application, seconds.
@@ -93,6 +96,8 @@ class BlockPlan:
     origin_cpus: list[int] = field(default_factory=list)
     origin_policy: OriginPolicy = "same_host"
     n_origins: int = 1
+    #: RDMA devices of a node, each of which is counted; empty if the machine's file lists none.
+    rails: list[str] = field(default_factory=list)
     #: Network interface that the agents use.
     interface: str | None = None
     #: Launcher of the agents; empty starts one on this host.

@@ -204,6 +204,8 @@ class BlockRunner:
         application.read_fom(start, self._files(run), result, self._readers)
         if fault := self.observer.fault(seen, _is_silent(run.treatment), self._alone_b_s()):
             result.fail("rejected", fault)
+        if fault := self.observer.misrouted(seen, run.treatment):
+            result.fail("rejected", fault)
         return seen
 
     def _alone_b_s(self) -> float:

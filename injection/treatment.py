@@ -70,6 +70,8 @@ class Start:
     ranks: int | None = None
     ranks_per_node: int = 1
     threads: int = 1
+    #: RDMA devices that its messages between nodes must pass; empty leaves the choice to MPI.
+    devices: list[str] = field(default_factory=list)
     #: Name of the tool that wraps every rank (`reframe_tests/tools/`), if any.
     tool: str | None = None
 

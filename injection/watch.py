@@ -10,9 +10,9 @@ import asyncio
 import os
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from injection.evidence import counters, disturbance, silence
+from injection.evidence import counters, disturbance, rails, silence
 from injection.evidence.counters import Passed, Reading
 from injection.evidence.silence import Look, Looked
 from injection.injectors.base import PASSES, Injector, Writer
@@ -104,17 +104,21 @@ class Watch:
         self._node_reader = node_reader
         self._counters = node_reader.read() if node_reader else {}
         #: Readings at the beginning; the devices come last, as close to the run as possible.
-        self.before = self._read_devices()
+        self._rails = self._read_devices()
+        self.before = rails.total(self._rails)
 
     async def end(self) -> Observed:
         """End the watch: what was seen, and where the devices' counters are."""
-        after = self._read_devices()
+        each_after = self._read_devices()
+        after = rails.total(each_after)
         gained = self._read_node()
         await self.cancel()
         self._add_load()
         conditions, busiest = disturbance.conditions(
             self._node, self._loads, self._foreign_s, self._frequencies_hz, self.before, after
         )
+        passed = rails.passed(self._devices, self._rails, each_after)
+        conditions = replace(conditions, devices=passed)
         if self._node_reader and conditions.frequency_hz:
             gained["frequency"] = NodeCounter(conditions.frequency_hz, "Hz", "gauge")
         looked = [self._looked(each) for each in self._writers]
@@ -126,10 +130,10 @@ class Watch:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    def _read_devices(self) -> tuple[Reading | None, Reading | None]:
-        """What the devices have received, and sent."""
-        received, sent = (counters.read_all(self._devices, way) for way in counters.DIRECTIONS)
-        return received, sent
+    def _read_devices(self) -> list[tuple[Reading | None, Reading | None]]:
+        """What each device has received, and sent."""
+        received, sent = counters.DIRECTIONS
+        return [(counters.read(one, received), counters.read(one, sent)) for one in self._devices]
 
     def _read_node(self) -> dict[str, NodeCounter]:
         """What the node's counters have gained."""

@@ -5,12 +5,13 @@ from reframe.core.builtins import variable
 
 from reframe_tests.binaries import BinariesMixin
 from reframe_tests.mixin import NimcMixin
+from reframe_tests.nodes import NodesMixin
 from reframe_tests.shapes import near_cube
 
 
 @rfm.simple_test
-class amg(rfm.RunOnlyRegressionTest, BinariesMixin, NimcMixin):
-    """Algebraic multigrid, problem 1, one rank per core (weak scaling)."""
+class amg(rfm.RunOnlyRegressionTest, BinariesMixin, NodesMixin, NimcMixin):
+    """Algebraic multigrid, problem 1, one rank per core or socket (weak scaling)."""
 
     descr = "AMG under RDMA writes"
     workload = "amg"
@@ -27,8 +28,9 @@ class amg(rfm.RunOnlyRegressionTest, BinariesMixin, NimcMixin):
 
     def lay_out(self):
         """A box of ranks, as close to a cube as their number allows."""
-        self.rank_a_core()
-        ranks = [str(n) for n in near_cube(self.app_cores)]
+        per_node = self.ranks_per_node()
+        self.spread(per_node)
+        ranks = [str(n) for n in near_cube(self.nodes * per_node)]
         self.executable_opts = ["-P", *ranks, "-n", *[str(self.edge)] * 3, "-problem", "1"]
 
 

@@ -16,7 +16,7 @@ from analysis import units
 from analysis.errors import InputError
 from analysis.sample import Level
 from injection.machine.machine import Machine
-from reframe_tests import numa_places, tools
+from reframe_tests import numa_places, rails, tools
 
 
 @dataclass(frozen=True)
@@ -97,6 +97,8 @@ _TABLE = (
     Factor("message", "writes", "auto, dram, or a size with its unit, such as 64KiB", _message),
     Factor("direction", "writes", "write, read", _one_of("write", "read")),
     Factor("comm_node", "writes", "numbers of NUMA nodes", _whole, _no_such_node),
+    Factor("writer_rail", "writes", rails.ALLOWED, rails.check, rails.lacking),
+    Factor("mpi_rail", "application", rails.ALLOWED, rails.check, rails.lacking),
     Factor("reserved_cores", "application", "whole numbers from 0", _whole, _too_few_cores),
     Factor("tool", "application", ", ".join(tools.NAMES), _one_of(*tools.NAMES), _no_such_tool),
     Factor(

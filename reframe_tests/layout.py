@@ -16,7 +16,7 @@ from analysis.errors import InputError
 from analysis.sample import Level
 from injection.injectors import get, writing_rate_b_s
 from injection.treatment import Start, Treatment, Writes
-from reframe_tests import foreign, slurm, tools
+from reframe_tests import foreign, rails, slurm, tools
 from reframe_tests.crossing import Crossed, cross, read_cells, read_factors
 from reframe_tests.factors import FACTORS, check_level, lacking, share_of
 
@@ -65,6 +65,10 @@ class LayoutMixin(rfm.RegressionTestPlugin):
     #: NUMA node that the writers' buffers are bound to, on both ends; -1 does not bind them.
     comm_node = variable(int, value=-1)
 
+    #: Rails that the writers use, and the application's MPI between nodes (`rails.py`).
+    writer_rail = variable(str, value=rails.DEFAULT)
+    mpi_rail = variable(str, value=rails.DEFAULT)
+
     #: The check's own variables that may change from one run to the next.
     within_block: tuple[str, ...] = ()
 
@@ -79,7 +83,7 @@ class LayoutMixin(rfm.RegressionTestPlugin):
 
     def environment(self) -> dict[str, str]:
         """What factors add to the application's environment."""
-        return {}
+        return rails.environment(self.machine, self.mpi_rail)
 
     def ranks(self, count: int, threads: int = 1) -> None:
         """`count` ranks per node, with `threads` threads each."""
@@ -211,6 +215,8 @@ class LayoutMixin(rfm.RegressionTestPlugin):
                 self.num_cpus_per_task, self.node_facts.threads_per_core
             )
         launcher = self._launcher()
+        launched = bool(launcher)
+        launcher += rails.wrapper(self.machine, self.mpi_rail)
         wrapped, tool = self._command(launcher), None
         if self.tool != tools.NONE:
             tool = tools.TOOLS[self.tool]
@@ -220,9 +226,10 @@ class LayoutMixin(rfm.RegressionTestPlugin):
             command=wrapped,
             environment=added,
             cpus=self.app_cpus,
-            ranks=self.num_tasks if self.mpi or (launcher and not self.workload) else None,
+            ranks=self.num_tasks if self.mpi or (launched and not self.workload) else None,
             ranks_per_node=self.num_tasks_per_node or self.num_tasks,
             threads=threads,
+            devices=rails.named(self.machine, self.mpi_rail),
             tool=tool.name if tool else None,
         )
 
@@ -263,15 +270,19 @@ class LayoutMixin(rfm.RegressionTestPlugin):
                 f"{self.name}.rate: {self.rate} found; {injector.name} cannot limit the rate of"
                 f" short writes (arm {arm}); allowed: full, or injector perftest"
             )
-        comm_node = site.numa_node(self.comm_node, f"{self.name}.comm_node")
+        buffer_node = site.numa_node(self.comm_node, f"{self.name}.comm_node")
+        if buffer_node is None:
+            buffer_node = self.buffer_node
+        if buffer_node is None and self.writer_rail == rails.LOCAL:
+            buffer_node = site.nic_node()
         return Writes(
             injector=injector.name,
             message_b=site.message_b(self.message),
             direction=injector.direction,
             rate_b_s=None if share is not None else writing_rate_b_s(injector, self.rate),
             rate_share=share,
-            devices=(site.device,) if site.device else (),
-            buffer_node=comm_node if comm_node is not None else self.buffer_node,
+            devices=rails.of_writers(site, self.writer_rail, buffer_node),
+            buffer_node=buffer_node,
             scheduled=self.scheduled.get(arm) if row.writing == "scheduled" else None,
         )
 

@@ -3,13 +3,15 @@
 import reframe as rfm
 from reframe.core.builtins import variable
 
+from analysis.errors import InputError
 from reframe_tests.binaries import BinariesMixin
 from reframe_tests.mixin import NimcMixin
+from reframe_tests.nodes import NodesMixin
 from reframe_tests.shapes import largest_cube
 
 
 @rfm.simple_test
-class lulesh(rfm.RunOnlyRegressionTest, BinariesMixin, NimcMixin):
+class lulesh(rfm.RunOnlyRegressionTest, BinariesMixin, NodesMixin, NimcMixin):
     """Sedov blast on a cube of ranks, with threads on the remaining cores."""
 
     descr = "LULESH under RDMA writes"
@@ -32,8 +34,14 @@ class lulesh(rfm.RunOnlyRegressionTest, BinariesMixin, NimcMixin):
 
     def lay_out(self):
         """On 16 cores 8 ranks of 2 threads, as in Groves, Grant and Arnold (2016)."""
-        count = (self.cube or largest_cube(self.app_cores)) ** 3
-        self.ranks(count, max(1, self.app_cores // count))
+        most = self.nodes * self.ranks_per_node()
+        count = (self.cube or largest_cube(most, self.nodes)) ** 3
+        if count % self.nodes:
+            raise InputError(
+                f"{self.name}.cube: {count} ranks on {self.nodes} nodes; allowed: the same number"
+                " on each node"
+            )
+        self.spread(count // self.nodes)
         self.executable_opts = ["-s", str(self.edge), "-i", str(self.iterations)]
 
 

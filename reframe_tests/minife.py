@@ -5,10 +5,11 @@ from reframe.core.builtins import variable
 
 from reframe_tests.binaries import BinariesMixin
 from reframe_tests.mixin import NimcMixin
+from reframe_tests.nodes import NodesMixin
 
 
 @rfm.simple_test
-class minife(rfm.RunOnlyRegressionTest, BinariesMixin, NimcMixin):
+class minife(rfm.RunOnlyRegressionTest, BinariesMixin, NodesMixin, NimcMixin):
     """Finite elements and conjugate gradients, one rank per core (weak scaling)."""
 
     descr = "miniFE under RDMA writes"
@@ -21,6 +22,7 @@ class minife(rfm.RunOnlyRegressionTest, BinariesMixin, NimcMixin):
     executable = "./show_after.sh"
     tags = {"single_node"}
     within_block = ("edge",)
+    threaded = False
     comparable_across_cores = True
 
     #: Elements along the edge of each core's share, if it were a cube.
@@ -28,8 +30,8 @@ class minife(rfm.RunOnlyRegressionTest, BinariesMixin, NimcMixin):
 
     def lay_out(self):
         """One cube for all ranks; reserved cores do not change it."""
-        self.rank_a_core()
-        elements = str(round(self.edge * self.sized_cores ** (1 / 3)))
+        self.spread(self.ranks_per_node())
+        elements = str(round(self.edge * (self.nodes * self.sized_cores) ** (1 / 3)))
         self.executable_opts = ["miniFE*.yaml", self.program, "-nx", elements]
         self.executable_opts += ["-verify_solution", "1"]
 

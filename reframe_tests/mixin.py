@@ -222,10 +222,12 @@ class NimcMixin(LayoutMixin):
             origin_policy=site.origins.policy,
             n_origins=site.origins.nodes,
             agent_launcher=[] if shared else slurm.agent_launcher(site.origins),
+            rails=[rail.device for rail in site.rails],
             interface=site.interface,
             demand=Demand(
                 min_share=self.min_share,
                 counter_share=site.proof.counter_share,
+                rail_share=site.proof.rail_share,
                 late_rows=site.proof.late_rows,
                 silent_s=site.proof.silent_s,
                 pause_s=site.proof.pause_s,

@@ -18,9 +18,9 @@ def near_cube(count: int) -> tuple[int, int, int]:
     return best
 
 
-def largest_cube(count: int) -> int:
-    """Edge of the largest cube of ranks that fits on `count` cores."""
+def largest_cube(count: int, nodes: int = 1) -> int:
+    """Edge of the largest cube of ranks that fits on `count` cores and divides by `nodes`; or 1."""
     edge = 1
     while (edge + 1) ** 3 <= count:
         edge += 1
-    return edge
+    return next((e for e in range(edge, 0, -1) if e**3 % nodes == 0), 1)

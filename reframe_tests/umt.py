@@ -5,11 +5,12 @@ from reframe.core.builtins import variable
 
 from reframe_tests.binaries import BinariesMixin
 from reframe_tests.mixin import NimcMixin
+from reframe_tests.nodes import NodesMixin
 
 
 @rfm.simple_test
-class umt(rfm.RunOnlyRegressionTest, BinariesMixin, NimcMixin):
-    """Radiation transport, benchmark problem 2, one rank per core (weak scaling)."""
+class umt(rfm.RunOnlyRegressionTest, BinariesMixin, NodesMixin, NimcMixin):
+    """Radiation transport, benchmark problem 2, one rank per core or socket (weak scaling)."""
 
     descr = "UMT under RDMA writes"
     workload = "umt"
@@ -27,7 +28,7 @@ class umt(rfm.RunOnlyRegressionTest, BinariesMixin, NimcMixin):
 
     def lay_out(self):
         """The same mesh for every rank."""
-        self.rank_a_core()
+        self.spread(self.ranks_per_node())
         edges = ",".join([str(self.edge)] * 3)
         self.executable_opts = ["-c", str(self.cycles), "-B", "local", "-d", edges]
         self.executable_opts += ["--benchmark_problem", "2"]

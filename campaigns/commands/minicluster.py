@@ -51,6 +51,9 @@ def command() -> None:
     "--memory", "memory_mib", default=1024, show_default=True, help="MiB of a virtual machine."
 )
 @click.option(
+    "--rails", default=1, show_default=True, help="Soft-RoCE devices of a virtual machine."
+)
+@click.option(
     "--share",
     "shares",
     multiple=True,
@@ -66,6 +69,7 @@ def up(
     numa: int,
     cores: int,
     memory_mib: int,
+    rails: int,
     shares: tuple[str, ...],
     folder: Path | None,
     as_json: bool,
@@ -74,7 +78,7 @@ def up(
     layout = ClusterLayout.of(folder or default_state())
     # A cancelled CI job sends SIGTERM: exit through the clean-up.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-    spec = Spec(fabric, nodes, origins, numa, cores, memory_mib, shares)  # type: ignore[arg-type]
+    spec = Spec(fabric, nodes, origins, numa, cores, memory_mib, rails, shares)  # type: ignore[arg-type]
     current, was_up = cluster.up(spec, layout)
     document = current.as_dict(layout) | {"was_up": was_up}
     click.echo(json.dumps(document, indent=1) if as_json else _started(layout, current, was_up))

@@ -66,6 +66,12 @@ def render(spec: Spec, cpus: int, memory_mib: int) -> str:
             "memory": f"{memory_mib}MiB",
         },
     }
+    if spec.rails > 1:
+        # MPI goes over tcp (site/minicluster/task-prolog.sh), so that rails are interfaces to it.
+        record["rails"] = [
+            {"device": f"rxe{i}", "numa_node": i % spec.numa, "mpi_device": f"eth{i}"}
+            for i in range(spec.rails)
+        ]
     if spec.fabric == "rxe":
         record["proof"] = _EMULATED_PROOF
     if spec.fabric == "veth" and cores * spec.nodes > cpus:

@@ -21,6 +21,8 @@ NETNS = Path("/run/netns")
 #: Subnets are 10.77.X.0/24. The controller is .254, this host .253.
 SUBNET = "10.77.{}"
 BRIDGE = "br0"
+#: The second rail's subnet is 10.78.X.0/24, with the same X.
+RAIL_BRIDGE = "br1"
 MTU_B = 9000
 #: How long to wait for zombies, seconds: process 1 of a container may never collect them.
 _ZOMBIES_S = 2.0
@@ -178,12 +180,19 @@ def plug_node(control: str, netns: str, index: int, subnet: str) -> None:
     )
 
 
-def plug_tap(control: str, index: int) -> None:
-    """Add a tap to the bridge, for a virtual machine in the controller's namespace."""
+def add_rail(control: str) -> None:
+    """Create the bridge of the second rail, which nothing but virtual machines can reach."""
     run(
         ["ip", "-n", control, "-batch", "-"],
-        stdin=f"tuntap add tap{index} mode tap\n"
-        f"link set tap{index} mtu {MTU_B} master {BRIDGE} up\n",
+        stdin=f"link add {RAIL_BRIDGE} mtu {MTU_B} type bridge\nlink set {RAIL_BRIDGE} up\n",
+    )
+
+
+def plug_tap(control: str, tap: str, bridge: str = BRIDGE) -> None:
+    """Add a tap to a bridge, for a virtual machine in the controller's namespace."""
+    run(
+        ["ip", "-n", control, "-batch", "-"],
+        stdin=f"tuntap add {tap} mode tap\nlink set {tap} mtu {MTU_B} master {bridge} up\n",
     )
 
 

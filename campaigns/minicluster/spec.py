@@ -31,7 +31,7 @@ class Node:
 
 @dataclass(frozen=True)
 class Spec:
-    """Checked options. `numa`, `memory_mib` and `shares` are for virtual machines only."""
+    """Checked options. `numa`, `memory_mib`, `rails` and `shares` are for virtual machines only."""
 
     fabric: Fabric
     nodes: int
@@ -41,6 +41,8 @@ class Spec:
     #: cores that each node counts as; 1 means its share of the host's.
     cores: int = 1
     memory_mib: int = 1024
+    #: Network interfaces of a virtual machine, each with a soft-RoCE device.
+    rails: int = 1
     #: Folders that virtual machines may write to, besides the checkout and the state folder.
     shares: tuple[str, ...] = ()
 
@@ -60,6 +62,13 @@ class Spec:
             raise InputError(
                 "--numa 2: cannot be combined with --fabric veth, whose nodes share the host's "
                 "memory; allowed: --fabric rxe"
+            )
+        if self.rails not in (1, 2):
+            raise InputError(f"--rails {self.rails}: allowed are 1 and 2")
+        if self.rails == 2 and self.fabric != "rxe":
+            raise InputError(
+                "--rails 2: cannot be combined with --fabric veth, which has no RDMA devices; "
+                "allowed: --fabric rxe"
             )
         if self.cores not in CORES:
             raise InputError(f"--cores {self.cores}: allowed are {', '.join(map(str, CORES))}")

@@ -61,8 +61,11 @@ def start_nodes(spec: Spec, layout: ClusterLayout, subnet: str) -> Machines:
     kernel, initramfs = images.make(layout.state / "run")
     image = Image(kernel, initramfs, choose_accelerator(layout, kernel, initramfs))
     running = {}
+    if spec.rails > 1:
+        namespaces.add_rail(layout.netns(CONTROL))
     for node in spec.members():
-        namespaces.plug_tap(layout.netns(CONTROL), node.index)
+        for rail, bridge in enumerate(_bridges(spec)):
+            namespaces.plug_tap(layout.netns(CONTROL), _tap(node, rail), bridge)
         line = command(spec, layout, node, subnet, image)
         running[node.name] = start([*_enter(layout), *line], layout.log(node.name))
     return Machines(layout, image.accelerator, running)
@@ -119,22 +122,42 @@ def command(spec: Spec, layout: ClusterLayout, node: Node, subnet: str, image: I
     """QEMU's command line for a node."""
     kernel = (
         f"{_KERNEL} {_KERNEL_TCG if image.accelerator == 'tcg' else ''} nimc_name={node.name} "
-        f"nimc_address={subnet}.{node.index}/24 nimc_state={layout.state} nimc_site={SITE}"
+        f"nimc_address={subnet}.{node.index}/24 nimc_state={layout.state} nimc_site={SITE} "
+        f"nimc_rails={spec.rails}"
     )
     filesystems = _filesystem("root", Path("/"), ",readonly=on")
     for tag, folder in shares(spec, layout).items():
         filesystems += _filesystem(tag, folder, "")
-    mac = f"52:54:00:00:00:{node.index:02x}"
     return [
         *machine(image, spec.memory_mib),
         *("-smp", f"{spec.numa * spec.cores},sockets={spec.numa},cores={spec.cores},threads=1"),
         *_numa(spec),
         *filesystems,
-        *("-netdev", f"tap,id=net,ifname=tap{node.index},script=no,downscript=no"),
-        *("-device", f"virtio-net-pci,netdev=net,host_mtu={namespaces.MTU_B},mac={mac}"),
+        *_networks(spec, node),
         *("-name", f"{layout.tag}-{node.name}", "-pidfile", str(_pidfile(layout, node.name))),
         *("-serial", "stdio", "-append", kernel),
     ]
+
+
+def _bridges(spec: Spec) -> tuple[str, ...]:
+    """The bridge of each rail."""
+    return (namespaces.BRIDGE, namespaces.RAIL_BRIDGE)[: spec.rails]
+
+
+def _tap(node: Node, rail: int) -> str:
+    return f"tap{node.index}r{rail}" if rail else f"tap{node.index}"
+
+
+def _networks(spec: Spec, node: Node) -> list[str]:
+    """A network interface for each rail, in the order of the guest's eth0 and eth1."""
+    words = []
+    for rail in range(spec.rails):
+        tap, mac = _tap(node, rail), f"52:54:00:00:{rail:02x}:{node.index:02x}"
+        words += [
+            *("-netdev", f"tap,id=net{rail},ifname={tap},script=no,downscript=no"),
+            *("-device", f"virtio-net-pci,netdev=net{rail},host_mtu={namespaces.MTU_B},mac={mac}"),
+        ]
+    return words
 
 
 def _filesystem(tag: str, folder: Path, options: str) -> list[str]:

@@ -62,11 +62,6 @@ def read(
     return None if total is None else Reading(f"net:{interface}", total, at_s=time.monotonic())
 
 
-def read_all(named: Sequence[str], passed: Passed) -> Reading | None:
-    """The sum over these devices; None if there are none, or one has no counter."""
-    return total([read(device, passed) for device in named])
-
-
 def total(readings: Sequence[Reading | None]) -> Reading | None:
     """The sum over several devices; None if there are none, or one has no counter."""
     known = [reading for reading in readings if reading is not None]

@@ -8,7 +8,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    model_validator,
+)
 
 from analysis import units
 from analysis.checkout import ROOT
@@ -70,6 +78,16 @@ class Nic(_Record):
     link_rate_b_s: _Rate = Field(alias="link_rate", gt=0)
 
 
+class Rail(_Record):
+    """One RDMA device of a node; all nodes have the same."""
+
+    device: _Word
+    #: NUMA node that it is attached to; None if unknown.
+    numa_node: Annotated[int, Field(ge=0)] | None = None
+    #: What UCX calls it, for the application's MPI; None: `DEVICE:1`.
+    mpi_device: _Word | None = None
+
+
 class Proof(_Record):
     """How well writes must be proven; the defaults are those of a block.
 
@@ -84,6 +102,8 @@ class Proof(_Record):
     silent_s: _Duration = Field(default=Demand.silent_s, alias="silent", gt=0)
     #: Longest time within a run in which the conductor may stand still.
     pause_s: _Duration = Field(default=Demand.pause_s, alias="pause", gt=0)
+    #: Largest share of the bytes of all rails on those that a rail policy does not name.
+    rail_share: Annotated[float, Field(gt=0, lt=0.5)] = Demand.rail_share
     #: How late or early a short write may start or end, seconds, and the share of the planned
     #: writing that may be missing or be beyond the plan (docs/scale.md says where both come from).
     write_tolerance_s: _Duration = Field(
@@ -117,6 +137,8 @@ class Machine(_Record):
     injector: Literal["perftest", "ucx"]
     #: RDMA device or network interface of the writers.
     device: _Word | None = None
+    #: The RDMA devices of a node in order, `nic0` first; if there are several, `device` is one.
+    rails: list[Rail] = []
     #: Network interface that the agents use, on every node.
     interface: _Word | None = None
     nic: Nic | None = None
@@ -140,6 +162,17 @@ class Machine(_Record):
     #: Path of a file whose keys override this file's, if it exists; may contain `$NAME`. It and its
     #: folder must be the user's own, or root's.
     include: str | None = None
+
+    @model_validator(mode="after")
+    def _device_is_a_rail(self) -> Machine:
+        names = [rail.device for rail in self.rails]
+        if len(set(names)) < len(names) or (names and self.device not in names):
+            there = ", ".join(names)
+            raise ValueError(
+                f"device {show(self.device)} and rails {there} found; allowed: each rail once, and"
+                " a device that is one of them"
+            )
+        return self
 
     def with_origins(self, nodes: int) -> Machine:
         """The same machine with `nodes` origin nodes per block."""

@@ -1,9 +1,9 @@
 #!/bin/sh
 # Process 1 of a virtual machine once its files are in place: network, soft-RoCE, munged, slurmd.
-# usage: guest.sh NAME ADDRESS/LENGTH STATE_FOLDER
+# usage: guest.sh NAME ADDRESS/LENGTH STATE_FOLDER RAILS
 set -eu
 
-name=$1 address=$2 state=$3
+name=$1 address=$2 state=$3 rails=$4
 export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root
 exec < /dev/null > /dev/console 2>&1
 
@@ -13,6 +13,12 @@ ip link set lo up
 ip link set eth0 mtu 9000 up
 ip address add "$address" dev eth0
 rdma link add rxe0 type rxe netdev eth0
+if [ "$rails" = 2 ]; then
+    # The same address in another subnet, on a bridge of its own.
+    ip link set eth1 mtu 9000 up
+    ip address add "10.78.${address#*.*.}" dev eth1
+    rdma link add rxe1 type rxe netdev eth1
+fi
 # shellcheck disable=SC3045 # busybox and dash both know it
 ulimit -l unlimited
 

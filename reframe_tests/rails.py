@@ -1,0 +1,126 @@
+"""Rail policies: which RDMA devices writers use, and the application's MPI between nodes.
+
+As in the multirail study: `default` leaves the choice (writers take all rails in turn), `nic0`,
+`nic1`, ... use one rail, `local` the rails of the NUMA node: for writers that of their buffers, for
+MPI that of each rank.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from analysis.checkout import ROOT
+from analysis.errors import InputError
+from analysis.sample import Level
+from injection.machine.machine import Machine, Rail
+
+DEFAULT, LOCAL = "default", "local"
+ALLOWED = "default, local, nic0, nic1, ..."
+_ONE = re.compile(r"nic([0-9])")
+
+#: Variable -> its value, for MPI over one device. Each library reads its own: UCX; PSM2 of
+#: Omni-Path, and PSM of TrueScale; verbs in Open MPI, libfabric and MVAPICH2.
+_OF_ONE = {
+    "UCX_NET_DEVICES": "{mpi_device}",
+    "HFI_UNIT": "{index}",
+    "PSM2_MULTIRAIL": "0",
+    "IPATH_UNIT": "{index}",
+    "OMPI_MCA_btl_openib_if_include": "{device}:1",
+    "FI_VERBS_DEVICE_NAME": "{device}",
+    "MV2_IBA_HCA": "{device}",
+}
+#: The script that chooses by a rank's NUMA node.
+_LOCAL_RAIL = ROOT / "reframe_tests/src/local_rail/local_rail.sh"
+
+
+def check(level: Level) -> None:
+    """Raise ValueError for a level that is not allowed."""
+    if level not in (DEFAULT, LOCAL) and not _ONE.fullmatch(str(level)):
+        raise ValueError
+
+
+def lacking(machine: Machine, level: Level) -> str | None:
+    """Why a machine does not have a policy; None if it does."""
+    one = _ONE.fullmatch(str(level))
+    count = len(machine.rails)
+    if one and int(one[1]) >= count:
+        return f"{machine.name} has {count} rails (rails in its site file)"
+    if level == LOCAL and not count:
+        return f"{machine.name} has 0 rails (rails in its site file)"
+    if level == LOCAL and any(rail.numa_node is None for rail in machine.rails):
+        return f"a rail of {machine.name} has no numa_node in its site file"
+    return None
+
+
+def of_writers(machine: Machine, policy: str, buffer_node: int | None) -> tuple[str, ...]:
+    """Devices of the writers, which take them in turn. Raises InputError."""
+    if not machine.rails:
+        _require(machine, "writer_rail", policy)
+        return (machine.device,) if machine.device else ()
+    chosen = _chosen(machine, "writer_rail", policy)
+    if policy == LOCAL and buffer_node is not None:
+        chosen = local_to(machine, buffer_node)
+    return tuple(rail.device for rail in chosen)
+
+
+def named(machine: Machine, policy: str) -> list[str]:
+    """Devices that MPI must use between nodes; empty if it chooses. Raises InputError."""
+    if policy == DEFAULT:
+        return []
+    return [rail.device for rail in _chosen(machine, "mpi_rail", policy)]
+
+
+def environment(machine: Machine, policy: str) -> dict[str, str]:
+    """Variables for MPI over one rail; none for other policies. Raises InputError."""
+    if policy in (DEFAULT, LOCAL):
+        return {}
+    return _variables(machine, _chosen(machine, "mpi_rail", policy))
+
+
+def wrapper(machine: Machine, policy: str) -> list[str]:
+    """Words before each rank's command: `local` chooses by the rank's NUMA node."""
+    if policy != LOCAL:
+        return []
+    _require(machine, "mpi_rail", policy)
+    choices = []
+    for node in range(machine.node_facts().numa_nodes):
+        values = _variables(machine, local_to(machine, node))
+        choices.append(" ".join([str(node), *(f"{name}={text}" for name, text in values.items())]))
+    return ["sh", str(_LOCAL_RAIL), *choices, "--"]
+
+
+def local_to(machine: Machine, node: int) -> list[Rail]:
+    """The rails of a NUMA node; without one, those of its socket; without one there, all."""
+    facts = machine.node_facts()
+    a_socket = max(1, facts.numa_nodes // facts.sockets)
+    known = [(rail, rail.numa_node) for rail in machine.rails if rail.numa_node is not None]
+    here = [rail for rail, at in known if at == node]
+    near = [rail for rail, at in known if at // a_socket == node // a_socket]
+    return here or near or machine.rails
+
+
+def _chosen(machine: Machine, field: str, policy: str) -> list[Rail]:
+    _require(machine, field, policy)
+    one = _ONE.fullmatch(policy)
+    return [machine.rails[int(one[1])]] if one else machine.rails
+
+
+def _require(machine: Machine, field: str, policy: str) -> None:
+    if not _ONE.fullmatch(policy) and policy not in (DEFAULT, LOCAL):
+        raise InputError(f"{field}: {policy!r} found; allowed: {ALLOWED}")
+    if reason := lacking(machine, policy):
+        raise InputError(f"{field}: {policy}: {reason}; allowed: {DEFAULT}")
+
+
+def _variables(machine: Machine, chosen: Sequence[Rail]) -> dict[str, str]:
+    """For one rail those of all libraries; of several, only UCX takes a list."""
+    ucx = ",".join(rail.mpi_device or f"{rail.device}:1" for rail in chosen)
+    if len(chosen) > 1:
+        return {"UCX_NET_DEVICES": ucx}
+    (rail,) = chosen
+    index = machine.rails.index(rail)
+    return {
+        name: text.format(mpi_device=ucx, device=rail.device, index=index)
+        for name, text in _OF_ONE.items()
+    }
