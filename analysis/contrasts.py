@@ -1,9 +1,12 @@
-"""What a level of an application's factor costs, and how much it helps; both from pairs.
+"""What a level of a factor costs, and how much it helps; both from pairs.
 
 A remedy is a level: a reserved core, a tool wrapped around the ranks. Its price is its cost
 without writes: the baseline at the level against the baseline at the first level. Its gain is its
 benefit under writes: an effect at the first level against the same effect at the level. Both
 compare runs of the same pair, and always have an interval.
+
+Of the factors of the writes, those that only move the same traffic to another place are remedies
+too. They have no price, since nothing is moved without writes.
 """
 
 from __future__ import annotations
@@ -25,6 +28,8 @@ from analysis.statistics.aligned_ranks import slowdown
 
 #: The factor of the writes that baselines have as well, at level 0.
 _RATE = "rate"
+#: Factors of the writes that move the same traffic: to buffers on a NUMA node, or to a rail.
+_PLACES = ("comm_node", "writer_rail")
 
 
 @dataclass(frozen=True)
@@ -36,7 +41,7 @@ class Contrast:
     level: Level
     #: The first level, which treatment names omit.
     reference: Level
-    #: Levels of the application's other factors that are not the first ones.
+    #: Levels of other such factors that are not the first ones.
     at: dict[str, Level]
     kind: Literal["price", "gain"]
     #: Names of the treatments at `level` and at `reference`.
@@ -86,8 +91,6 @@ def contrasts(marked: pl.DataFrame, results: Sequence[Result]) -> list[Contrast]
     found: list[Contrast] = []
     for case in kinds["case"].unique(maintain_order=True):
         treatments = _treatments(kinds.filter(pl.col("case") == case))
-        if sum(each.role == "baseline" for each in treatments) < 2:
-            continue
         floors = {
             row.baseline: (row.noise_floor_low, row.noise_floor_high)
             for row in results
@@ -120,11 +123,14 @@ def _treatments(kinds: pl.DataFrame) -> list[_Treatment]:
 
 
 def _comparisons(treatments: Sequence[_Treatment]) -> Iterator[_Comparison]:
-    """Pairs of treatments that differ in one application factor, one of them at its first level."""
-    plain = [t for t in treatments if t.role == "baseline" and LEVELS not in t.name]
-    if not plain:
+    """Pairs of treatments that differ in one factor, one of them at its first level."""
+    plain = [t for t in treatments if LEVELS not in t.name]
+    baseline = next((t.factors for t in plain if t.role == "baseline"), None)
+    if baseline is None:
         return
-    first = {name: level for name, level in plain[0].factors.items() if name != _RATE}
+    first = {name: level for name, level in baseline.items() if name != _RATE}
+    for effect in plain:
+        first |= {name: effect.factors[name] for name in _PLACES if name in effect.factors}
     known = {_identity(t.arm, t.factors): t for t in treatments}
     for factor, level in first.items():
         for treatment in treatments:

@@ -13,7 +13,7 @@ from analysis.contrasts import Contrast, contrasts
 from analysis.estimate import Result, StoppingRule, results_of
 from analysis.pairs import judged, pair_table
 from analysis.report.data import load_run
-from analysis.sample import Better, Sample
+from analysis.sample import Better, Level, Sample
 from tests.analysis.synthetic import REMEDIES, reject, remedies, samples, write_run
 
 
@@ -110,6 +110,57 @@ def test_levels_in_another_unit_are_not_compared(tmp_path: Path) -> None:
 def test_factors_of_the_writes_alone_make_no_contrast(tmp_path: Path) -> None:
     times = {"on": 2.0, "on@rate=25%": 1.5, "aa": 1.0}
     assert of(frame(tmp_path, samples(remedies(times=times), pairs=6))) == {}
+
+
+def numa_levels(name: str) -> dict[str, Level]:
+    """Levels of a treatment of `campaigns/numa.yaml` or `multirail.yaml`, from its name."""
+    words = [part.partition("=") for part in name.partition("@")[2].split(",") if part]
+    given: dict[str, Level] = {key: level for key, _, level in words}
+    found: dict[str, Level] = {"buffer": "nic", "load": "read", "workers": "nic"}
+    if not name.startswith("off"):
+        found |= {"direction": "write", "writer_rail": "nic0"}
+    return found | given
+
+
+#: Time of each placement, a multiple of that of `off`.
+PLACEMENTS = {
+    "on": 2.0,
+    "on@direction=read": 1.6,
+    "on@writer_rail=nic1": 1.25,
+    "on@direction=read,writer_rail=nic1": 1.28,
+    "off@buffer=other": 1.1,
+    "on@buffer=other": 1.32,
+    "off@workers=other": 1.2,
+    "on@workers=other": 1.6,
+}
+
+
+def test_places_of_buffers_workers_and_writes_have_price_and_gain(tmp_path: Path) -> None:
+    names = ("off", *PLACEMENTS)
+    case = replace(
+        remedies(times=PLACEMENTS),
+        factors={name: numa_levels(name) for name in names},
+        baselines={
+            name: None
+            if name.startswith("off")
+            else "off" + name[2:].partition("@dir")[0]
+            if "buffer" in name or "workers" in name
+            else "off"
+            for name in PLACEMENTS
+        },
+    )
+    found = of(frame(tmp_path, samples(case, pairs=6)))
+    assert {key: row.ratio for key, row in found.items()} == {
+        ("price", "off@buffer=other", "off"): pytest.approx(1.1),
+        ("gain", "on@buffer=other", "on"): pytest.approx(2.0 / 1.32),
+        ("price", "off@workers=other", "off"): pytest.approx(1.2),
+        ("gain", "on@workers=other", "on"): pytest.approx(2.0 / 1.6),
+        # Moving the writes costs nothing without writes; another direction is other traffic.
+        ("gain", "on@writer_rail=nic1", "on"): pytest.approx(2.0 / 1.25),
+        ("gain", "on@direction=read,writer_rail=nic1", "on@direction=read"): pytest.approx(1.25),
+    }
+    rail = found["gain", "on@writer_rail=nic1", "on"]
+    assert (rail.factor, rail.level, rail.reference) == ("writer_rail", "nic1", "nic0")
 
 
 def test_a_run_tells_them_in_its_document(tmp_path: Path) -> None:

@@ -11,6 +11,13 @@ def test_largest_cube(count, edge):
 
 
 @pytest.mark.parametrize(
+    ("count", "nodes", "edge"), [(512, 8, 8), (16, 8, 2), (100, 2, 4), (27, 2, 2), (7, 4, 1)]
+)
+def test_a_cube_has_as_many_ranks_on_each_node(count, nodes, edge):
+    assert largest_cube(count, nodes) == edge
+
+
+@pytest.mark.parametrize(
     ("count", "factors"), [(1, (1, 1)), (7, (1, 7)), (12, (3, 4)), (16, (4, 4)), (18, (3, 6))]
 )
 def test_near_square(count, factors):

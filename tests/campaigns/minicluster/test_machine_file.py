@@ -39,6 +39,15 @@ def test_a_virtual_machine_has_sockets_of_its_own_and_says_that_they_are_emulate
     assert "emulated" in caveat
 
 
+def test_two_rails_are_devices_of_numa_nodes_of_their_own(tmp_path, monkeypatch):
+    monkeypatch.setenv("NIMC_MINICLUSTER", str(tmp_path))
+    spec = Spec("rxe", nodes=3, origins=1, numa=2, rails=2)
+    (tmp_path / "machine.yaml").write_text(render(spec, cpus=2, memory_mib=512))
+    found = [(rail.device, rail.numa_node, rail.mpi_device) for rail in
+             machine.load("minicluster").rails]  # fmt: skip
+    assert found == [("rxe0", 0, "eth0"), ("rxe1", 1, "eth1")]
+
+
 def test_nodes_of_veth_that_count_more_cores_than_there_are_say_so():
     asked = Spec("veth", nodes=2, origins=1, cores=2)
     record = yaml.safe_load(render(asked, cpus=2, memory_mib=512))

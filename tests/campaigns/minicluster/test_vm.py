@@ -91,6 +91,14 @@ def test_a_machine_gets_its_name() -> None:
     assert any("ifname=tap3," in device for device in after("-netdev", words))
 
 
+def test_each_rail_has_a_network_of_its_own() -> None:
+    words = line(Spec("rxe", 3, 1, rails=2))
+    taps = [re.search(r"ifname=(\w+)", each).group(1) for each in after("-netdev", words)]  # type: ignore[union-attr]
+    assert taps == ["tap3", "tap3r1"]
+    macs = re.findall(r"mac=([0-9a-f:]+)", " ".join(after("-device", words)))
+    assert len(macs) == len(set(macs)) == 2
+
+
 def test_the_hosts_root_is_read_only_and_the_rest_is_shared() -> None:
     words = line(Spec("rxe", 3, 1, shares=("/srv/results",)))
     exports = {

@@ -1,0 +1,54 @@
+"""Checks on two nodes with two rails each: an application without messages, and one of messages."""
+
+import reframe as rfm
+from reframe.core.builtins import variable
+
+from reframe_tests.mixin import NimcMixin
+from tests.reframe_tests.slurm.probe import MELTS
+
+
+class _TwoNodes(rfm.RunOnlyRegressionTest, NimcMixin):
+    workload = "lammps"
+    sourcesdir = None
+    warmups = 0
+    pairs = 1
+    retries = 2
+    min_share = 0.001
+    foreign_cpus = steal_share = frequency_drop = None
+
+    def two_nodes(self):
+        self.num_tasks, self.num_tasks_per_node = 2, 1
+
+
+@rfm.simple_test
+class rail_writers(_TwoNodes):
+    """Sleeps, and prints what LAMMPS printed."""
+
+    executable = "sh"
+    arms = ["off", "on"]
+    factors = "writer_rail=default,nic0,nic1,local"
+    #: The second rail's NUMA node.
+    comm_node = 1
+
+    def lay_out(self):
+        self.two_nodes()
+        self.executable_opts = ["-c", f"sleep 4; cat '{MELTS[1]}'"]
+
+
+@rfm.simple_test
+class rail_messages(_TwoNodes):
+    """Exchanges messages between two ranks."""
+
+    mpi = True
+    arms = ["off"]
+    factors = "mpi_rail=default,nic0,nic1,local"
+    exchange = variable(str)
+
+    def lay_out(self):
+        self.two_nodes()
+        self.executable = self.exchange
+        self.executable_opts = ["24", str(MELTS[2])]
+
+    def _launcher(self):
+        """Ranks are bound to NUMA node 1; the cluster's Slurm binds none (task/none)."""
+        return [*super()._launcher(), "taskset", "-c", "1"]

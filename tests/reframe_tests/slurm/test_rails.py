@@ -1,0 +1,100 @@
+"""Two soft-RoCE devices per node: each policy's bytes pass the devices it names, and no other."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.campaigns.minicluster.real import ENV, Cluster, cluster_or_skip
+
+ROOT = Path(__file__).parents[3]
+BIN = Path(sys.executable).parent
+HERE = Path(__file__).parent
+#: Two targets, so two writers at a time. Rail n is on NUMA node n (emulated).
+TWO_RAILS = ("--fabric", "rxe", "--nodes", "3", "--origins", "1", "--numa", "2", "--rails", "2")
+#: Treatment -> the devices that its bytes must pass; the writers' buffers and the ranks are on
+#: NUMA node 1. Without a policy MPI takes the interface that the site's task prolog names.
+WRITERS = {
+    "on": {"rxe0", "rxe1"},
+    "on@writer_rail=nic0": {"rxe0"},
+    "on@writer_rail=nic1": {"rxe1"},
+    "on@writer_rail=local": {"rxe1"},
+}
+MESSAGES = {
+    "off": {"rxe0"},
+    "off@mpi_rail=nic0": {"rxe0"},
+    "off@mpi_rail=nic1": {"rxe1"},
+    "off@mpi_rail=local": {"rxe1"},
+}
+#: What each run moves at least: messages of 24 MiB in both directions, counted at both ends.
+MESSAGES_B = 4 * 24 * 2**20
+
+
+@pytest.fixture
+def cluster() -> Iterator[Cluster]:
+    yield from cluster_or_skip("rxe")
+
+
+def samples(cluster: Cluster, check: str, *settings: str) -> dict[str, dict]:
+    folder = cluster.state / "run" / check
+    line = [str(BIN / "reframe"), "-C", f"{ROOT}/configs/minicluster.py", "-r"]
+    line += ["-c", f"{HERE}/rail_probe.py", "-n", f"^{check}$", "--prefix", f"{folder}/reframe"]
+    line += ["-S", f"{check}.nimc_dir={folder}", *settings]
+    done = subprocess.run(
+        line,
+        env={**ENV, "NIMC_MINICLUSTER": str(cluster.state)},
+        cwd=cluster.state / "run",
+        capture_output=True,
+        text=True,
+        timeout=400,
+    )
+    path = folder / "samples" / f"{check}.jsonl"
+    assert path.exists(), done.stdout
+    found = [json.loads(text) for text in path.read_text().splitlines()]
+    return {sample["arm"]: sample for sample in found}  # the last attempt of each
+
+
+def passed_b(sample: dict) -> dict[str, int]:
+    """Device -> bytes, over all target nodes and both directions."""
+    found: dict[str, int] = {}
+    for node in sample["conditions"]:
+        for each in node["devices"]:
+            bytes_b = each["received_b"] + each["sent_b"]
+            found[each["device"]] = found.get(each["device"], 0) + bytes_b
+    return found
+
+
+def check(found: dict[str, dict], expected: dict[str, set[str]]) -> None:
+    for name, devices in expected.items():
+        sample = found[name]
+        seen = passed_b(sample)
+        print(name, sample["outcome"], seen)
+        assert sample["outcome"] == "kept", (name, sample["reason"], seen)
+        all_b = sum(seen.values())
+        assert {device for device, b in seen.items() if b > 0.02 * all_b} == devices, (name, seen)
+
+
+@pytest.mark.minicluster
+@pytest.mark.slow
+def test_each_policy_s_bytes_pass_the_devices_it_names_and_no_other(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    exchange = tmp_path / "exchange"
+    compiler = [str(BIN / "mpicc"), "-O2", "-Wall", "-Wextra", "-Werror", "-o", str(exchange)]
+    subprocess.run([*compiler, str(HERE / "exchange.c")], check=True)
+    cluster.nimc("up", *TWO_RAILS, timeout_s=300)
+    writers = samples(cluster, "rail_writers")
+    check(writers, WRITERS)
+    for name in WRITERS:
+        assert {w["proof"] for w in writers[name]["writers"]} == {"device"}
+    program = cluster.state / "run" / "exchange"
+    program.write_bytes(exchange.read_bytes())
+    program.chmod(0o755)
+    messages = samples(cluster, "rail_messages", "-S", f"rail_messages.exchange={program}")
+    check(messages, MESSAGES)
+    assert all(sum(passed_b(messages[name]).values()) > MESSAGES_B for name in MESSAGES)

@@ -1,0 +1,54 @@
+"""Ranks of checks on several nodes, from their launch lines for `example_slurm`'s 64 cores."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from analysis.checkout import ROOT
+
+BIN = Path(sys.executable).parent
+#: Check, settings -> ranks, threads, and words of the program's options.
+LAID_OUT = {
+    ("umt", "core"): (512, 1, []),
+    ("umt", "socket"): (16, 32, []),
+    ("amg", "core"): (512, 1, ["-P", "8", "8", "8"]),
+    ("amg", "socket"): (16, 32, ["-P", "1", "4", "4"]),
+    ("lulesh", "core"): (512, 1, []),
+    ("lulesh", "socket"): (8, 64, []),  # the largest cube of at most 16 ranks
+    ("minife", "core"): (512, 1, ["-nx", "800"]),  # 100 elements for each of 8 x 8 x 8 ranks
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("check", "per"), LAID_OUT)
+def test_ranks_and_threads_on_eight_nodes(tmp_path, check, per):
+    ranks, threads, options = LAID_OUT[check, per]
+    line = [str(BIN / "reframe"), "-C", f"{ROOT}/configs/example_slurm.py"]
+    line += ["--system=example_slurm", "--prefix", str(tmp_path), "--dry-run", "-n", f"^{check}$"]
+    line += ["-c", f"{ROOT}/reframe_tests/{check}.py", "-S", f"{check}.nodes=8"]
+    line += ["-S", f"{check}.rank_per={per}", "-S", f"{check}.factors=mpi_rail=nic1"]
+    done = subprocess.run(
+        line,
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+    )
+    paths = list(tmp_path.glob("stage/*/*/*/*/plan.json"))
+    assert paths, done.stdout
+    plan = json.loads(paths[0].read_text())
+    assert plan["rails"] == ["mlx5_0", "mlx5_1"]
+    for treatment in plan["treatments"]:
+        start = treatment["start"]
+        assert (start["ranks"], start["threads"]) == (ranks, threads)
+        assert start["ranks_per_node"] == ranks // 8
+        assert start["devices"] == ["mlx5_1"]
+        assert start["environment"]["UCX_NET_DEVICES"] == "mlx5_1:1"
+        assert start["environment"]["OMP_NUM_THREADS"] == str(threads)
+        words = " ".join(start["command"])
+        assert f"--ntasks={ranks}" in words
+        assert " ".join(options) in words

@@ -1,0 +1,159 @@
+"""Rail policies on a machine with two rails, and on one without."""
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from analysis.errors import InputError
+from injection.machine.machine import Machine
+from reframe_tests import factors, rails
+from tests.injection.sysfs import write
+
+SCRIPT = Path(rails.__file__).parent / "src/local_rail/local_rail.sh"
+
+
+def machine(numa_nodes=8, sockets=2, at=(3, 7), **changed) -> Machine:
+    listed = [{"device": f"mlx5_{i}", "numa_node": node} for i, node in enumerate(at)]
+    return Machine.model_validate(
+        {
+            "name": "m",
+            "description": "made",
+            "origins": {"policy": "same_job"},
+            "injector": "perftest",
+            "device": "mlx5_0",
+            "rails": listed,
+            "facts": {
+                **{"cores": 64, "sockets": sockets, "numa_nodes": numa_nodes, "nic_node": 3},
+                **{"llc": "1MiB", "memory": "1GiB"},
+            },
+            **changed,
+        }
+    )
+
+
+ONE = machine(rails=[])
+
+
+@pytest.mark.parametrize(
+    ("policy", "node", "devices"),
+    [
+        ("default", None, ("mlx5_0", "mlx5_1")),
+        ("nic0", 7, ("mlx5_0",)),
+        ("nic1", None, ("mlx5_1",)),
+        ("local", 3, ("mlx5_0",)),
+        ("local", 7, ("mlx5_1",)),
+        ("local", 5, ("mlx5_1",)),  # no rail on NUMA node 5, but one on its socket
+    ],
+)
+def test_devices_of_the_writers(policy, node, devices):
+    assert rails.of_writers(machine(), policy, node) == devices
+
+
+def test_a_machine_without_rails_writes_over_its_device():
+    assert rails.of_writers(ONE, "default", None) == ("mlx5_0",)
+    assert rails.of_writers(machine(rails=[], device=None), "default", None) == ()
+    assert rails.environment(ONE, "default") == {}
+    assert rails.named(ONE, "default") == []
+
+
+def test_mpi_over_one_rail_for_each_library():
+    found = rails.environment(machine(), "nic1")
+    assert found == {
+        "UCX_NET_DEVICES": "mlx5_1:1",
+        "HFI_UNIT": "1",
+        "PSM2_MULTIRAIL": "0",
+        "IPATH_UNIT": "1",
+        "OMPI_MCA_btl_openib_if_include": "mlx5_1:1",
+        "FI_VERBS_DEVICE_NAME": "mlx5_1",
+        "MV2_IBA_HCA": "mlx5_1",
+    }
+    assert rails.named(machine(), "nic1") == ["mlx5_1"]
+    assert rails.wrapper(machine(), "nic1") == []
+
+
+def test_what_ucx_calls_a_rail_may_be_another_device():
+    over_tcp = [{"device": "rxe0"}, {"device": "rxe1", "mpi_device": "eth1"}]
+    here = machine(device="rxe0", rails=over_tcp)
+    assert rails.environment(here, "nic1")["UCX_NET_DEVICES"] == "eth1"
+    assert rails.environment(here, "nic0")["UCX_NET_DEVICES"] == "rxe0:1"
+
+
+def test_local_ranks_choose_by_their_numa_node():
+    words = rails.wrapper(machine(numa_nodes=2, at=(0, 1)), "local")
+    assert words[:2] == ["sh", str(SCRIPT)]
+    assert [word.split()[:2] for word in words[2:4]] == [
+        ["0", "UCX_NET_DEVICES=mlx5_0:1"],
+        ["1", "UCX_NET_DEVICES=mlx5_1:1"],
+    ]
+    assert words[4:] == ["--"]
+    assert rails.environment(machine(), "local") == {}
+    both = rails.wrapper(machine(numa_nodes=1, sockets=1, at=(0, 0)), "local")
+    assert both[2:] == ["0 UCX_NET_DEVICES=mlx5_0:1,mlx5_1:1", "--"]
+
+
+@pytest.mark.parametrize(
+    ("cpus", "said"),
+    [("0-1", "rail of 0"), ("2,3", "rail of 1"), ("3-900", "rail of 1")],
+)
+def test_the_script_finds_the_node_of_a_rank(tmp_path, cpus, said):
+    done = run_rank(tmp_path, cpus)
+    assert (done.returncode, done.stdout) == (0, f"{said}: a b\n")
+
+
+def test_a_rank_that_may_run_on_two_nodes_has_no_local_rail(tmp_path):
+    done = run_rank(tmp_path, "1-2")
+    assert done.returncode == 1
+    assert "may run on the NUMA nodes 0 1 ; allowed: ranks bound to one" in done.stderr
+
+
+def run_rank(folder, cpus):
+    files = {f"sys/devices/system/cpu/cpu{cpu}/node{cpu // 2}/x": "" for cpu in range(4)}
+    write(folder, {**files, "proc/self/status": f"Name:\tsh\nCpus_allowed_list:\t{cpus}"})
+    command = ["sh", "-c", 'echo "rail of $RAIL: $*"', "app", "a", "b"]
+    return subprocess.run(
+        ["sh", str(SCRIPT), "0 RAIL=0 X=1", "1 RAIL=1 X=2", "--", *command],
+        env={"NIMC_SYSROOT": str(folder), "PATH": "/usr/bin:/bin"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize("level", ["default", "local", "nic0", "nic9"])
+def test_allowed_levels(level):
+    factors.check_level("writer_rail", level)
+
+
+@pytest.mark.parametrize("level", ["nic", "nic-1", "nic10", "both", 0, True])
+def test_levels_that_are_not_allowed(level):
+    with pytest.raises(InputError, match=r"mpi_rail: .* found; allowed: default, local, nic0"):
+        factors.check_level("mpi_rail", level)
+
+
+@pytest.mark.parametrize(
+    ("here", "level", "reason"),
+    [
+        (machine(), "nic1", None),
+        (machine(), "nic2", "m has 2 rails"),
+        (ONE, "nic0", "m has 0 rails"),
+        (ONE, "local", "m has 0 rails"),
+        (ONE, "default", None),
+        (machine(at=(None, 1)), "local", "a rail of m has no numa_node"),
+    ],
+)
+def test_policies_that_a_machine_lacks(here, level, reason):
+    found = factors.lacking(here, "mpi_rail", level)
+    assert found is None if reason is None else reason in found
+    if reason:
+        with pytest.raises(InputError, match=r"writer_rail: .*; allowed: default"):
+            rails.of_writers(here, level, None)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [{"device": None}, {"device": "mlx5_9"}, {"rails": [{"device": "mlx5_0"}] * 2}],
+)
+def test_the_device_is_one_of_the_rails(changed):
+    with pytest.raises(ValueError, match="allowed: each rail once, and a device that is one of"):
+        machine(**changed)
