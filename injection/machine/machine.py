@@ -15,7 +15,8 @@ from pydantic import (
     ConfigDict,
     Field,
     ValidationError,
-    model_validator,
+    ValidationInfo,
+    field_validator,
 )
 
 from analysis import units
@@ -163,16 +164,14 @@ class Machine(_Record):
     #: folder must be the user's own, or root's.
     include: str | None = None
 
-    @model_validator(mode="after")
-    def _device_is_a_rail(self) -> Machine:
-        names = [rail.device for rail in self.rails]
-        if len(set(names)) < len(names) or (names and self.device not in names):
-            there = ", ".join(names)
-            raise ValueError(
-                f"device {show(self.device)} and rails {there} found; allowed: each rail once, and"
-                " a device that is one of them"
-            )
-        return self
+    @field_validator("rails")
+    @classmethod
+    def _device_is_a_rail(cls, rails: list[Rail], given: ValidationInfo) -> list[Rail]:
+        names, device = [rail.device for rail in rails], given.data.get("device")
+        if len(set(names)) < len(names) or (names and device not in names):
+            found = f"{', '.join(names)} found, and device {show(device)}"
+            raise ValueError(f"{found}; allowed: each rail once, and a device that is one of them")
+        return rails
 
     def with_origins(self, nodes: int) -> Machine:
         """The same machine with `nodes` origin nodes per block."""
