@@ -87,7 +87,6 @@ class Host:
     ddio: str | None
     prefetchers: str | None
     resctrl: str | None
-    irq_affinity: dict[str, str]
     rdma: list[devices.Device]
     interfaces: list[Interface]
 
@@ -127,7 +126,6 @@ def detect(root: Path = Path("/")) -> Host:
         ddio=tuning.ddio(root),
         prefetchers=tuning.prefetchers(root),
         resctrl=tuning.resctrl(root),
-        irq_affinity=tuning.irq_affinity(root),
         rdma=devices.detect(root / "sys"),
         interfaces=_interfaces(root / "sys/class/net"),
     )

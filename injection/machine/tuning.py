@@ -45,17 +45,6 @@ def resctrl(root: Path) -> str | None:
     return " ".join(sorted(found)) or None
 
 
-def irq_affinity(root: Path) -> dict[str, str]:
-    """RDMA device -> the CPUs of its interrupts; several lists if these differ."""
-    found = {}
-    for device in sorted((root / "sys/class/infiniband").glob("*")):
-        numbers = [path.name for path in (device / "device/msi_irqs").glob("*")]
-        lists = {_read(root / f"proc/irq/{number}/smp_affinity_list") for number in numbers} - {""}
-        if lists:
-            found[device.name] = " | ".join(sorted(lists))
-    return found
-
-
 def _registers(root: Path, register: int, model: str) -> list[int]:
     """The distinct values of a register over all CPUs of that model; empty if unreadable."""
     if not identity(_read(root / "proc/cpuinfo")).startswith(model):

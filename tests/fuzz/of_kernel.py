@@ -47,8 +47,6 @@ _HOST = {
     "sys/fs/cgroup/memory.max": "1073741824",
     "proc/meminfo": "MemTotal:       67108864 kB\nMemFree:        1 kB",
     "sys/fs/resctrl/schemata": "    MB:0=100;1= 90\n    L3:0=7ff;1=0f0",
-    f"{_IB}/device/msi_irqs/125": "msix",
-    "proc/irq/125/smp_affinity_list": "0-7",
     "dev/cpu/0/msr": "\0" * 4000,
     "proc/cpuinfo": "vendor_id\t: GenuineIntel\ncpu family\t: 6\nmodel\t\t: 85\nstepping\t: 4\n"
     "processor\t: 0\nmicrocode\t: 0x1\nflags\t\t: fpu hypervisor",

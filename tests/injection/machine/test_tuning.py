@@ -50,22 +50,6 @@ def test_schemata_without_the_kernel_s_padding(tmp_path):
     assert tuning.resctrl(root) == "L3:0=7ff;1=0f0 MB:0=100;1=90"
 
 
-def test_interrupts_of_each_device(tmp_path):
-    ib = "sys/class/infiniband"
-    files = {
-        f"{ib}/mlx5_0/device/msi_irqs/125": "msix",
-        f"{ib}/mlx5_0/device/msi_irqs/126": "msix",
-        f"{ib}/mlx5_1/device/msi_irqs/127": "msix",
-        "proc/irq/125/smp_affinity_list": "0-7",
-        "proc/irq/126/smp_affinity_list": "0-7",
-        "proc/irq/127/smp_affinity_list": "8",
-        "proc/irq/99/smp_affinity_list": "1",
-    }
-    root = write(tmp_path, files)
-    assert tuning.irq_affinity(root) == {"mlx5_0": "0-7", "mlx5_1": "8"}
-
-
 def test_what_cannot_be_read_is_unknown(tmp_path):
     here = host.detect(big_host(tmp_path))
-    found = (here.ddio, here.prefetchers, here.resctrl, here.irq_affinity)
-    assert found == (None, None, None, {})
+    assert (here.ddio, here.prefetchers, here.resctrl) == (None, None, None)
