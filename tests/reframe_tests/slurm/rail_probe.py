@@ -27,8 +27,6 @@ class rail_writers(_TwoNodes):
     executable = "sh"
     arms = ["off", "on"]
     factors = "writer_rail=default,nic0,nic1,local"
-    #: The second rail's NUMA node.
-    comm_node = 1
 
     def lay_out(self):
         self.two_nodes()
@@ -48,7 +46,3 @@ class rail_messages(_TwoNodes):
         self.two_nodes()
         self.executable = self.exchange
         self.executable_opts = ["24", str(MELTS[2])]
-
-    def _launcher(self):
-        """Ranks are bound to NUMA node 1; the cluster's Slurm binds none (task/none)."""
-        return [*super()._launcher(), "taskset", "-c", "1"]

@@ -15,21 +15,21 @@ from tests.campaigns.minicluster.real import ENV, Cluster, cluster_or_skip
 ROOT = Path(__file__).parents[3]
 BIN = Path(sys.executable).parent
 HERE = Path(__file__).parent
-#: Two targets, so two writers at a time. Rail n is on NUMA node n (emulated).
-TWO_RAILS = ("--fabric", "rxe", "--nodes", "3", "--origins", "1", "--numa", "2", "--rails", "2")
-#: Treatment -> the devices that its bytes must pass; the writers' buffers and the ranks are on
-#: NUMA node 1. Without a policy MPI takes the interface that the site's task prolog names.
+#: Two targets, so two writers at a time. Both rails are on the only NUMA node.
+TWO_RAILS = ("--fabric", "rxe", "--nodes", "3", "--origins", "1", "--rails", "2")
+#: Treatment -> the devices that its bytes must pass. Without a policy MPI takes the interface that
+#: the site's task prolog names.
 WRITERS = {
     "on": {"rxe0", "rxe1"},
     "on@writer_rail=nic0": {"rxe0"},
     "on@writer_rail=nic1": {"rxe1"},
-    "on@writer_rail=local": {"rxe1"},
+    "on@writer_rail=local": {"rxe0", "rxe1"},
 }
 MESSAGES = {
     "off": {"rxe0"},
     "off@mpi_rail=nic0": {"rxe0"},
     "off@mpi_rail=nic1": {"rxe1"},
-    "off@mpi_rail=local": {"rxe1"},
+    "off@mpi_rail=local": {"rxe0", "rxe1"},
 }
 #: What each run moves at least: messages of 24 MiB in both directions, counted at both ends.
 MESSAGES_B = 4 * 24 * 2**20
