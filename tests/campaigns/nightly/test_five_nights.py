@@ -197,12 +197,26 @@ def installed(nights: Nights, cluster: Cluster, wrapper: Path) -> str:
     return "\n".join(lines) + "\n"
 
 
+def table_is_kept(nights: Nights, cluster: Cluster, other: Path) -> None:
+    """Installed twice: one entry, and the lines of others as they were."""
+    other.write_text("X=1\n7 7 7 7 * true\n")
+    cluster.slurm("scrontab", str(other))
+    for _ in range(2):
+        cluster.slurm(*NIMC, "nightly", "init", str(nights.file), "--scrontab", "--install")
+    lines = cluster.slurm("scrontab", "-l").splitlines()
+    assert lines[:3] == ["X=1", "7 7 7 7 * true", "# BEGIN nimc nightly box"]
+    assert sum("nightly run" in line for line in lines) == 1
+    jobs = cluster.slurm("squeue", "--noheader", "--format=%j")
+    assert jobs.split().count("nimc-box") == 1
+
+
 @pytest.mark.minicluster
 def test_under_scrontab(cluster: Cluster, tmp_path: Path) -> None:
     nights = Nights(tmp_path, "minicluster")
     table = tmp_path / "table"
     table.write_text(installed(nights, cluster, tmp_path / "night.sh"))
     (nights.results / "nights").mkdir(parents=True)
+    table_is_kept(nights, cluster, tmp_path / "other")
     cluster.slurm("scrontab", str(table))
 
     def allow(night: date) -> None:
