@@ -13,7 +13,7 @@ from campaigns.nightly.window import NightWindow
 
 
 @dataclass(frozen=True)
-class CalendarNight:
+class ScheduledNight:
     """One night of the calendar."""
 
     night: date
@@ -36,7 +36,7 @@ def calendar(
     *,
     running: bool,
     zone: tzinfo | None = None,
-) -> list[CalendarNight]:
+) -> list[ScheduledNight]:
     """All nights from `first` to now: the scheduled ones, and those made up for by hand.
 
     Without a summary a scheduled night was not run. Nothing is said of nights before the first
@@ -50,15 +50,15 @@ def calendar(
         if day in known:
             found.append(_told(known[day], running=running))
         elif nights[day].end_s <= now_s:
-            found.append(CalendarNight(day, "not run", "nothing was started on that night"))
+            found.append(ScheduledNight(day, "not run", "nothing was started on that night"))
         elif nights[day].start_s <= now_s:
-            found.append(CalendarNight(day, None, "has not begun"))
+            found.append(ScheduledNight(day, None, "has not begun"))
     return found
 
 
-def _told(summary: Summary, *, running: bool) -> CalendarNight:
+def _told(summary: Summary, *, running: bool) -> ScheduledNight:
     if summary.finished_s is None and running:
-        return CalendarNight(summary.night, None, "is running")
-    return CalendarNight(
+        return ScheduledNight(summary.night, None, "is running")
+    return ScheduledNight(
         summary.night, summary.outcome, summary.reason, summary.run, summary.used_node_h
     )

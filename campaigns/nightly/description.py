@@ -161,6 +161,11 @@ class Nightly:
         return ROOT / self.asked.results
 
     @property
+    def store(self) -> Path:
+        """Where `nimc store` keeps the history of these results."""
+        return self.results / "store"
+
+    @property
     def folder(self) -> Path:
         """Folder of the summaries of its nights."""
         return self.results / "nights"

@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from dataclasses import fields
 from pathlib import Path
 
 from analysis.arms import BASELINE
+from analysis.history.extract import nights_frame
 from analysis.report.data import RunData, load_run
-from analysis.statistics.interval import median_interval
 from campaigns.nightly.summary import NightAlarm, NightFigure
 
+_FIELDS = [each.name for each in fields(NightFigure)]
 
-def read_run(run: Path) -> RunData | None:
-    """The run; None while there is no sample."""
-    if not any((run / "samples").glob("*.jsonl")):
-        return None
+
+def read_run(run: Path) -> RunData:
+    """The run, with its faults if it has any: whoever stores it refuses them."""
     return load_run(run, force=True)
 
 
 def figures_of(data: RunData) -> list[NightFigure]:
-    """Figure of merit of each baseline, and slowdown of each treatment with writers."""
-    return [*_baselines(data), *_slowdowns(data)]
+    """Every quantity that is watched."""
+    return [NightFigure(**row) for row in nights_frame(data).select(_FIELDS).iter_rows(named=True)]
 
 
 def slower_than_reference(data: RunData) -> list[NightAlarm]:
@@ -30,40 +30,3 @@ def slower_than_reference(data: RunData) -> list[NightAlarm]:
         NightAlarm(case, BASELINE, "fom", "reference", f"{case}: {row.notes[0]}")
         for case, row in rows.items()
     ]
-
-
-def _baselines(data: RunData) -> Iterator[NightFigure]:
-    counts = data.samples.filter(status="counts", role="baseline")
-    for key, part in counts.group_by("case", "arm", maintain_order=True):
-        foms = part["fom"].drop_nulls().to_list()
-        if not foms:
-            continue
-        found = median_interval(foms)
-        yield NightFigure(
-            case=str(key[0]),
-            arm=str(key[1]),
-            quantity="fom",
-            unit=str(part["fom_unit"][0]),
-            better=str(part["fom_better"][0]),
-            value=float(part["fom"].median()),  # type: ignore[arg-type]
-            low=found.low if found else None,
-            high=found.high if found else None,
-            count=len(foms),
-        )
-
-
-def _slowdowns(data: RunData) -> Iterator[NightFigure]:
-    for row in data.results:
-        if row.role == "effect" and row.slowdown is not None:
-            yield NightFigure(
-                case=row.case,
-                arm=row.arm,
-                quantity="slowdown",
-                unit="1",
-                better="lower",
-                value=row.slowdown,
-                low=row.slowdown_low,
-                high=row.slowdown_high,
-                count=row.pairs,
-                verdict=str(row.verdict),
-            )

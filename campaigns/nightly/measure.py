@@ -23,12 +23,16 @@ NIMC = (sys.executable, "-c", "from campaigns.cli import main; main()")
 _LOOK_S = 5.0
 _STOP_S = 120.0
 
+#: Variables of a Slurm job, and one of them that the site sets.
+_OF_JOB = ("SLURM_", "SLURMD_", "SBATCH_")
+_OF_SITE = ("SLURM_CONF",)
+
 #: Says that it is time to stop, and why; None while it is not.
 Limit = Callable[[], str | None]
 
 
 @dataclass(frozen=True)
-class Measured:
+class EndedRun:
     """How `nimc run` ended."""
 
     status: int
@@ -42,17 +46,13 @@ class Measured:
 
 def measure(
     campaign: Path, machine: str, results: Path, *, fresh: bool, log: Path, limit: Limit, lock: int
-) -> Measured:
+) -> EndedRun:
     """Run or resume a campaign within a limit; its messages are appended to `log`.
 
     The child keeps the machine's lock until it has ended, even if this process is killed.
     """
     argv = [*NIMC, "run", str(campaign), "--machine", machine, "--results", str(results), "--json"]
     argv += ["--fresh"] if fresh else []
-    environment = {
-        **os.environ,
-        "PYTHONPATH": os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]),
-    }
     try:
         said = log.open("ab")
     except OSError as error:
@@ -64,7 +64,7 @@ def measure(
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=said,
-            env=environment,
+            env=environment(),
             cwd=ROOT,
             start_new_session=True,
             pass_fds=[lock],
@@ -72,7 +72,21 @@ def measure(
         )
         stopped = _attend(child, interrupts, limit)
         output.seek(0)
-        return Measured(child.returncode, _document(output.read()), _last(log, began), stopped)
+        return EndedRun(child.returncode, _document(output.read()), _last(log, began), stopped)
+
+
+def environment() -> dict[str, str]:
+    """The environment in which `NIMC` finds this checkout.
+
+    The night may be a Slurm job itself; the jobs that it submits do not inherit its variables.
+    """
+    path = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if name in _OF_SITE or not name.startswith(_OF_JOB)
+    }
+    return {**kept, "PYTHONPATH": os.pathsep.join(path)}
 
 
 def _attend(child: subprocess.Popen[bytes], interrupts: Interrupts, limit: Limit) -> str | None:

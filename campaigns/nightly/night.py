@@ -7,6 +7,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import date
+from itertools import chain
 from pathlib import Path
 
 from analysis.errors import InputError, MachineError, NimcError
@@ -16,10 +17,10 @@ from campaigns.nightly import after, figures, summary, tell
 from campaigns.nightly.description import Nightly
 from campaigns.nightly.lock import NightLock, machine_lock
 from campaigns.nightly.maintenance import in_the_way
-from campaigns.nightly.measure import Measured, measure
+from campaigns.nightly.measure import EndedRun, measure
 from campaigns.nightly.outcome import judge_night
 from campaigns.nightly.spent import NightRuns
-from campaigns.nightly.summary import UNFINISHED, NightFailure, Summary
+from campaigns.nightly.summary import UNFINISHED, NightAlarm, NightFailure, Summary
 from campaigns.nightly.window import Night
 from campaigns.planning.plan import Plan, plan
 from campaigns.planning.prepare import Request, prepare
@@ -129,12 +130,12 @@ class NightRun:
         used = replace(begun, used_node_h=runs.used_node_h())
         return self._judged(used, ended, runs.current(), runs.new_samples())
 
-    def _judged(self, begun: Summary, ended: Measured, run: Path | None, samples: int) -> Summary:
+    def _judged(self, begun: Summary, ended: EndedRun, run: Path | None, samples: int) -> Summary:
         data = figures.read_run(run) if run and samples else None
         found = figures.figures_of(data) if data else []
         alarms = figures.slower_than_reference(data) if data else []
         if run and data and data.header.finished_s is not None:
-            alarms += after.follow(self.nightly, run)
+            alarms += self._raised(run)
         failures = [NightFailure(**each) for each in ended.document.get("failures", [])]
         outcome, reason = judge_night(ended, samples, found, alarms, failures)
         return replace(
@@ -146,6 +147,14 @@ class NightRun:
             alarms=alarms,
             failures=failures,
         )
+
+    def _raised(self, run: Path) -> list[NightAlarm]:
+        """Alarms of the history; without it the night still has its references."""
+        try:
+            return after.raised(self.nightly, run)
+        except InputError as error:
+            self.log(f"store: {error}")
+            return []
 
     def _require_budget(self, planned: Plan, left_node_h: float) -> None:
         least = planned.as_dict()["node_hours_least"]
@@ -180,7 +189,8 @@ class NightRun:
         """Write the summary, and tell who asked; a failure to tell is reported, and no more."""
         ended = replace(ended, finished_s=self.clock_s())
         summary.write(self.path, summary.summary_text(ended))
-        for line in tell.everyone(ended, self.nightly.asked):
+        followed = after.conclude(self.nightly, ended)
+        for line in chain(followed, tell.everyone(ended, self.nightly.asked)):
             self.log(line)
         self.log(f"night {ended.night}: {ended.outcome}: {ended.reason}")
         return ended

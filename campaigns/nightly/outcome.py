@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from analysis.history.tables import Outcome
 from analysis.verdict import Verdict
-from campaigns.nightly.measure import Measured
+from campaigns.nightly.measure import EndedRun
 from campaigns.nightly.summary import NightAlarm, NightFailure, NightFigure
 
 _OPEN = {verdict.value for verdict in Verdict if verdict.is_open}
@@ -14,7 +14,7 @@ _INPUT, _FAILED = 2, 3
 
 
 def judge_night(
-    ended: Measured,
+    ended: EndedRun,
     samples: int,
     figures: Sequence[NightFigure],
     alarms: Sequence[NightAlarm],
@@ -39,7 +39,7 @@ def judge_night(
     return "measured", f"{samples} samples"
 
 
-def _failed(ended: Measured, samples: int, failures: Sequence[NightFailure]) -> tuple[Outcome, str]:
+def _failed(ended: EndedRun, samples: int, failures: Sequence[NightFailure]) -> tuple[Outcome, str]:
     if failures:
         more = f" (and {len(failures) - 1} more)" if len(failures) > 1 else ""
         return "machine failed", f"{failures[0].case}: {failures[0].reason}{more}"

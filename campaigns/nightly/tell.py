@@ -43,10 +43,9 @@ def post(url: str, text: str) -> str | None:
     """POST a JSON document; returns why that failed. The URL may be a secret: it is not named."""
     if not url.startswith(("http://", "https://")):
         return "its variable holds no http:// or https:// address"
-    request = urllib.request.Request(
-        url, data=text.encode(), headers={"Content-Type": "application/json"}, method="POST"
-    )
+    headers = {"Content-Type": "application/json"}
     try:
+        request = urllib.request.Request(url, text.encode(), headers, method="POST")
         with urllib.request.urlopen(request, timeout=_ANSWER_S):
             return None
     except (OSError, ValueError) as error:

@@ -30,6 +30,7 @@ from campaigns.minicluster import images, state
 from campaigns.minicluster.layout import ClusterLayout
 from campaigns.minicluster.spec import Spec
 from campaigns.minicluster.state import State
+from campaigns.nightly import bencher, crontab, description, junit, prometheus, summary, tell
 from campaigns.request.checks import CheckVariables
 from campaigns.request.load import load_campaign
 from campaigns.running.progress import NewSamples, RunCounter
@@ -37,6 +38,7 @@ from injection.machine import machine
 from reframe_tests.workloads import WORKLOADS
 from spack_envs.builder import build, setup
 from spack_envs.builder.layout import SpackLayout
+from tests.campaigns.nightly.made import SUMMARY
 from tests.campaigns.request.test_load import COMMON, SMALL
 from tests.fuzz.target import CAPTURES, Target, captures, finite, in_file, lay_out, text_of, tree
 
@@ -84,11 +86,23 @@ _CSV = (
 )
 
 
+def _nightly(text: bytes, folder: Path) -> None:
+    found = description.load(str(in_file("n.yaml", text, folder)))
+    _ = found.window, found.longest_s, crontab.scrontab_block(found, ["nimc"])
+
+
+def _summary(text: bytes, folder: Path) -> None:
+    found = summary.load(in_file("n-2026-11-20.json", text, folder))
+    _ = junit.xml(found), prometheus.text(found), bencher.metrics(found)
+    tell.mail(found, ["a@b"]).as_bytes()
+
+
 def _machine(text: bytes, folder: Path) -> None:
     in_file("site/m.yaml", text, folder)
     machine.load("m", folder)
 
 
+_NIGHTLIES = [path.read_bytes() for path in sorted((_ROOT / "site" / "nightly").glob("*.yaml"))]
 _MODEL = json.dumps(published.load(published.names()[0]).as_dict()).encode()
 _SWEEP = json.dumps(
     {"schema": 1, "name": "a", "cores": 16,
@@ -214,6 +228,8 @@ _INPUT = (InputError,)
 TARGETS = [
     Target("file.campaign", _campaign, _CAMPAIGNS, _INPUT, lines=True),
     Target("file.site", _machine, _SITES, _INPUT),
+    Target("file.nightly", _nightly, _NIGHTLIES, _INPUT),
+    Target("file.summary", _summary, [summary.summary_text(SUMMARY).encode()], _INPUT),
     Target("file.samples", _samples, _SAMPLES, _INPUT),
     Target("file.counters", _counts, [_COUNTERS], _INPUT),
     Target("file.run.json", _header, captures("schema_1/*/run.json"), _INPUT),

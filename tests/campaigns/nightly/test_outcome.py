@@ -2,7 +2,7 @@
 
 import pytest
 
-from campaigns.nightly.measure import Measured
+from campaigns.nightly.measure import EndedRun
 from campaigns.nightly.outcome import judge_night
 from campaigns.nightly.summary import NightAlarm, NightFailure, NightFigure
 from tests.campaigns.nightly.made import FIGURES
@@ -10,25 +10,25 @@ from tests.campaigns.nightly.made import FIGURES
 ALARM = NightAlarm("stream", "off", "fom", "history", "stream lost 10 %")
 FAILURE = NightFailure("snap", "no such binary")
 OPEN = NightFigure("snap", "on", "slowdown", "1", "lower", 1.1, 0.9, 1.3, 6, "inconclusive")
-STOPPED = Measured(143, stopped="its window ended")
+STOPPED = EndedRun(143, stopped="its window ended")
 
 
 @pytest.mark.parametrize(
     ("ended", "samples", "alarms", "failures", "figures", "expected"),
     [
-        (Measured(0), 12, [], [], FIGURES, ("measured", "12 samples")),
-        (Measured(0), 12, [], [], [*FIGURES, OPEN], ("inconclusive", "undecided: snap")),
-        (Measured(1), 12, [ALARM], [], [*FIGURES, OPEN], ("slower", "stream lost 10 %")),
+        (EndedRun(0), 12, [], [], FIGURES, ("measured", "12 samples")),
+        (EndedRun(0), 12, [], [], [*FIGURES, OPEN], ("inconclusive", "undecided: snap")),
+        (EndedRun(1), 12, [ALARM], [], [*FIGURES, OPEN], ("slower", "stream lost 10 %")),
         (
-            Measured(1), 12, [ALARM, ALARM], [], FIGURES,
+            EndedRun(1), 12, [ALARM, ALARM], [], FIGURES,
             ("slower", "stream lost 10 % (and 1 more)"),
         ),
-        (Measured(3), 5, [ALARM], [FAILURE], [], ("machine failed", "snap: no such binary")),
-        (Measured(3, said="scontrol: gone"), 0, [], [], [], ("machine failed", "scontrol: gone")),
-        (Measured(2, said="c.yaml:1: no"), 0, [], [], [], ("not run", "c.yaml:1: no")),
-        (Measured(2, said="a sample changed"), 9, [], [], [],
+        (EndedRun(3), 5, [ALARM], [FAILURE], [], ("machine failed", "snap: no such binary")),
+        (EndedRun(3, said="squeue: gone"), 0, [], [], [], ("machine failed", "squeue: gone")),
+        (EndedRun(2, said="c.yaml:1: no"), 0, [], [], [], ("not run", "c.yaml:1: no")),
+        (EndedRun(2, said="a sample changed"), 9, [], [], [],
          ("machine failed", "a sample changed")),
-        (Measured(-9, said="x"), 5, [], [], [],
+        (EndedRun(-9, said="x"), 5, [], [], [],
          ("machine failed", "nimc run was killed by signal 9 (status -9): x")),
         (STOPPED, 0, [], [], [], ("not run", "its window ended before the first run: no node was"
          " free, or none worked")),

@@ -1,0 +1,133 @@
+"""Metrics, webhook and mail of a night; none of them can fail it."""
+
+from __future__ import annotations
+
+import email
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from campaigns.nightly import tell
+from campaigns.nightly.description import NightlyRequest
+from tests.campaigns.nightly.made import SUMMARY, nightly, summary
+
+
+def asked(folder: Path, **more: str) -> NightlyRequest:
+    return nightly(folder, **more).asked
+
+
+class Hook(HTTPServer):
+    """A webhook that keeps what it gets."""
+
+    def __init__(self) -> None:
+        self.got: list[tuple[str, Any]] = []
+        self.status = 204
+        super().__init__(("127.0.0.1", 0), _Handler)
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_port}/secret"
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: Hook
+
+    def do_POST(self) -> None:
+        text = self.rfile.read(int(self.headers["Content-Length"]))
+        self.server.got.append((self.headers["Content-Type"], json.loads(text)))
+        self.send_response(self.server.status)
+        self.end_headers()
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+
+@pytest.fixture
+def hook() -> Iterator[Hook]:
+    server = Hook()
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    yield server
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+@pytest.fixture
+def sendmail(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A sendmail that keeps its arguments and its mail in a folder."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    program = folder / "sendmail"
+    program.write_text(f'#!/bin/sh\necho "$@" > {folder}/args\ncat > {folder}/mail\n')
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{folder}:/usr/bin:/bin")
+    return folder
+
+
+def test_the_webhook_gets_the_summary(
+    hook: Hook, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOOK", hook.url)
+    assert list(tell.everyone(SUMMARY, asked(tmp_path, tell="{webhook: $HOOK}"))) == []
+    assert hook.got == [("application/json", SUMMARY.as_dict())]
+
+
+def test_a_webhook_that_refuses_is_reported_without_its_address(hook: Hook, tmp_path: Path) -> None:
+    hook.status = 500
+    wish = asked(tmp_path, tell=f"{{webhook: '{hook.url}'}}")
+    (line,) = tell.everyone(SUMMARY, wish)
+    assert line == "webhook: HTTP Error 500: Internal Server Error"
+    hook.server_close()
+
+
+@pytest.mark.parametrize("url", ["$NOT_SET", "http://127.0.0.1:1/secret", "http://[secret"])
+def test_a_webhook_that_is_not_there_is_reported(url: str, tmp_path: Path) -> None:
+    (line,) = tell.everyone(SUMMARY, asked(tmp_path, tell=f"{{webhook: '{url}'}}"))
+    assert line.startswith("webhook: ")
+    assert "secret" not in line
+
+
+def test_mail_says_what_happened(sendmail: Path, tmp_path: Path) -> None:
+    wish = asked(tmp_path, tell="{mail: [ops@example.org, root]}")
+    ended = summary(reason="two\nlines\x1b[2J")
+    assert list(tell.everyone(ended, wish)) == []
+    assert (sendmail / "args").read_text().split() == ["-t", "-i"]
+    mail = email.message_from_bytes((sendmail / "mail").read_bytes())
+    assert mail["To"] == "ops@example.org, root"
+    assert mail["Subject"] == "nimc: m1, box, night 2026-11-20: slower"
+    body = str(mail.get_payload(decode=True), "utf-8")
+    assert "reason:   two\\nlines\\x1b[2J\n" in body
+    assert "used:     0.25 of 2 node-hours\n" in body
+    assert "became slower:\n  stream: slower than its reference\n" in body
+    assert "could not be measured:\n  snap: no such binary\n" in body
+
+
+def test_a_night_that_measured_sends_no_mail(sendmail: Path, tmp_path: Path) -> None:
+    wish = asked(tmp_path, tell="{mail: [ops@example.org]}")
+    assert list(tell.everyone(summary(outcome="measured"), wish)) == []
+    assert not (sendmail / "mail").exists()
+
+
+def test_mail_that_cannot_be_sent_is_reported(sendmail: Path, tmp_path: Path) -> None:
+    (sendmail / "sendmail").write_text("#!/bin/sh\necho no such user >&2\nexit 67\n")
+    wish = asked(tmp_path, tell="{mail: [ops@example.org]}")
+    assert list(tell.everyone(SUMMARY, wish)) == ["mail: no such user"]
+
+
+def test_metrics_replace_the_last_nights(tmp_path: Path) -> None:
+    folder = tmp_path / "textfile"
+    wish = asked(tmp_path, metrics=str(folder))
+    (line,) = tell.everyone(SUMMARY, wish)
+    assert line.startswith(f"metrics: {folder}/nimc_box.prom: ")  # no such folder
+    folder.mkdir()
+    for outcome in ("slower", "measured"):
+        assert list(tell.everyone(summary(outcome=outcome), wish)) == []
+    (file,) = folder.iterdir()
+    assert 'outcome="measured"} 1.0' in file.read_text()
+    assert file.stat().st_mode & 0o777 == 0o644  # node_exporter is another user
