@@ -24,9 +24,11 @@ COMMANDS: dict[str, str] = {
     "plan": "the cases, nodes, node-hours and ReFrame commands; runs nothing",
     "run": "runs or resumes a campaign, prints the table and the report's path",
     "runs": "the runs of a results folder",
+    "alarms": "what became worse, and the loss that would be found soon",
     "store": "all runs of all machines, for history: add, check, prune",
     "pages": "static pages of every machine's nights, and one over all machines",
     "nightly": "a campaign every night: init, run, status, export",
+    "sweep-nodes": "runs a single-node campaign on every node, and ranks the nodes",
     "writers": "concurrent writers from Daly's checkpoint interval",
     "model": "the contention model: fit, predict, evaluate, recommend",
     "simulate": "slowdown at scales beyond the machines at hand",
@@ -51,7 +53,7 @@ class _Commands(click.Group):
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         if name not in COMMANDS:
             return None
-        module = importlib.import_module(f"campaigns.commands.{name}")
+        module = importlib.import_module(f"campaigns.commands.{name.replace('-', '_')}")
         command: click.Command = module.command
         command.epilog = _EXIT_CODES
         return command

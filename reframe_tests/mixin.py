@@ -99,6 +99,9 @@ class NimcMixin(LayoutMixin):
     #: Time limit of one run of the application, seconds.
     run_timeout_s = variable(float, value=Demand.run_timeout_s)
 
+    #: Names of the target nodes, joined with commas, for Slurm; empty: any.
+    nodelist = variable(str, value="")
+
     #: Caveats for the samples; checks add to it.
     notes = variable(typ.List[str], value=[])
 
@@ -190,7 +193,7 @@ class NimcMixin(LayoutMixin):
         except (InputError, ValueError) as error:
             raise ReframeError(str(error)) from None
         if self.job.scheduler.registered_name != "local":
-            self.job.options += slurm.job_options(origins)
+            self.job.options += slurm.job_options(origins, self.nodelist)
             self.env_vars |= slurm.STEP_ENVIRONMENT
         if origins.policy == "same_job":
             # By default a check has all its tasks on one node.

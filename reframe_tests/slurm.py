@@ -35,13 +35,15 @@ class JobOutcome:
     reason: str | None = None
 
 
-def job_options(origins: Origins) -> list[str]:
+def job_options(origins: Origins, nodelist: str = "") -> list[str]:
     """Options in the job script: no requeue, and the component of the origins if there is one.
+
+    `nodelist` pins the targets, in the first component.
 
     Slurm copies account, QOS and time limit of the first component to the second, but not
     `--exclusive`.
     """
-    options = ["--no-requeue"]
+    options = ["--no-requeue", *([f"--nodelist={nodelist}"] if nodelist else [])]
     if origins.policy in ("hetjob", "reservation"):
         count = origins.nodes
         component = [f"--nodes={count}", f"--ntasks={count}", "--ntasks-per-node=1"]

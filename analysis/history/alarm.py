@@ -91,7 +91,7 @@ class Change:
 
 
 @dataclass(frozen=True)
-class Watch:
+class SeriesWatch:
     """One watched series as it is after its last night."""
 
     machine: str

@@ -14,18 +14,19 @@ import json
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from itertools import chain
 from pathlib import Path
 
 import numpy as np
 import polars as pl
 
-from analysis.history.alarm import Alarm, Change, Watch
+from analysis.errors import MachineError
+from analysis.history.alarm import Alarm, Change, SeriesWatch
 from analysis.history.blame import changed_facts, facts_of, worst_node
 from analysis.history.confirm import confirmed
 from analysis.history.monitor import Followed, Found, detectable, follow
 from analysis.history.series import Series, series_of
 from analysis.statistics.nights import ratio_of_nights
+from analysis.trust import require_own
 
 #: Folder of alarms in a store.
 FOLDER = "alarms"
@@ -36,7 +37,7 @@ class Survey:
     """What is known of all watched series."""
 
     alarms: list[Alarm]
-    watches: list[Watch]
+    watches: list[SeriesWatch]
 
 
 def alarms(nights: pl.DataFrame, runs: pl.DataFrame) -> list[Alarm]:
@@ -64,7 +65,7 @@ def _alarm(each: Followed, found: Found, facts: Mapping[str, Mapping[str, str]])
     series = each.series
     old = slice(min(found.baseline.first, found.since - 1), found.since)
     new = slice(found.since, found.noticed + 1)
-    before, since = (list(chain(*series.runs[part])) for part in (old, new))
+    before, since = series.runs[old], series.runs[new]
     ratio = _ratio(series, old, new)
     runs = [*before, *since]
     both = slice(old.start, new.stop)
@@ -77,7 +78,7 @@ def _alarm(each: Followed, found: Found, facts: Mapping[str, Mapping[str, str]])
         unit=series.unit,
         night=series.nights[found.noticed].isoformat(),
         since=series.nights[found.since].isoformat(),
-        run=series.runs[found.noticed][-1],
+        run=series.runs[found.noticed],
         runs=runs,
         nodes=series.nodes[found.noticed],
         ratio=ratio[0],
@@ -99,10 +100,10 @@ def _ratio(series: Series, old: slice, new: slice) -> tuple[float, float | None,
     return difference.ratio.value, difference.ratio.low, difference.ratio.high
 
 
-def _watch(each: Followed) -> Watch:
+def _watch(each: Followed) -> SeriesWatch:
     series, base = each.series, each.baseline
     nights = series.nights
-    return Watch(
+    return SeriesWatch(
         machine=series.machine,
         campaign=series.campaign,
         case=series.case,
@@ -135,10 +136,17 @@ def _change(series: Series, found: Found) -> Change:
 
 
 def save(store: Path, found: Iterable[Alarm]) -> list[Path]:
-    """Write each alarm to the store, one file each; an alarm known before is replaced."""
+    """Write each alarm to the store, one file each; an alarm known before is replaced.
+
+    Raises InputError for a folder that is somebody else's, MachineError if writing fails.
+    """
     folder = store / FOLDER
-    folder.mkdir(parents=True, exist_ok=True)
-    return [_save(folder, alarm) for alarm in found]
+    require_own(folder, FOLDER, or_root=True)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        return [_save(folder, alarm) for alarm in found]
+    except OSError as error:
+        raise MachineError(f"{folder}: {error.strerror}") from error
 
 
 def _save(folder: Path, alarm: Alarm) -> Path:
@@ -146,6 +154,10 @@ def _save(folder: Path, alarm: Alarm) -> Path:
     digest = hashlib.sha256("\0".join(named).encode()).hexdigest()[:12]
     path = folder / f"{alarm.night}-{digest}.json"
     partial = folder / f".{path.name}.{os.getpid()}"
-    partial.write_text(json.dumps(alarm.as_dict(), indent=1) + "\n", encoding="utf-8")
+    with partial.open("w", encoding="utf-8") as file:
+        json.dump(alarm.as_dict(), file, indent=1)
+        file.write("\n")
+        file.flush()
+        os.fsync(file.fileno())
     partial.replace(path)
     return path

@@ -17,16 +17,16 @@ from analysis.history.alarm import ChangedFact, NodeRatio
 
 #: Runs before a change whose facts are compared with those since.
 _BEFORE_RUNS = 7
-#: Name of the fact that is the set of nodes.
-NODES = "nodes"
+#: Columns of a run that are facts as well: its nodes, and this project's commit.
+_COLUMNS = ("nodes", "commit")
 
 
 def facts_of(runs: pl.DataFrame) -> dict[str, dict[str, str]]:
     """Run -> its recorded facts (`made` of `tables.RUNS`), with its nodes."""
     found = {}
-    for run, made, nodes in runs.select("run", "made", "nodes").iter_rows():
-        facts = json.loads(made) if made else {}
-        found[run] = {**facts, **({NODES: nodes} if nodes else {})}
+    for run, made, *others in runs.select("run", "made", *_COLUMNS).iter_rows():
+        named = zip(_COLUMNS, others, strict=True)
+        found[run] = {**json.loads(made or "{}"), **{name: text for name, text in named if text}}
     return found
 
 

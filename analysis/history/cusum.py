@@ -2,11 +2,11 @@
 
 Values are logarithms, so that differences are relative; larger is worse. The baseline of a series
 is the level and the spread of its last nights. A night's score is its distance from the level in
-spreads, clipped, so that no single night raises an alarm. The sum of the scores less an allowance,
-never below zero, is compared with the limit (Page 1954, Biometrika 41, 100-115).
+spreads, clipped, so that one bad night alone raises no alarm. The sum of the scores less an
+allowance, never below zero, is compared with the limit (Page 1954, Biometrika 41, 100-115).
 
 The limit comes from the series itself: moving blocks of its nights are drawn to make histories
-without a change (Kuensch 1989, Annals of Statistics 17, 1217-1241), each with a baseline of its own
+without a change (Künsch 1989, Annals of Statistics 17, 1217-1241), each with a baseline of its own
 from as many nights. They contain the shape of the noise, dependence between neighbouring nights,
 and the uncertainty of a baseline.
 """

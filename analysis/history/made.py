@@ -21,7 +21,7 @@ FIRST_WATCHED = 30
 
 
 @dataclass(frozen=True)
-class Noise:
+class NightNoise:
     """How the nights of a machine differ although nothing changes; sizes are in spreads."""
 
     name: str
@@ -38,15 +38,15 @@ class Noise:
 
 #: The five machines of the study.
 MACHINES = (
-    Noise("independent"),
-    Noise("gaps", gaps=0.15),
-    Noise("outliers", outliers=0.01),
-    Noise("drift", drift=0.5),
-    Noise("autocorrelated", correlation=0.2),
+    NightNoise("independent"),
+    NightNoise("gaps", gaps=0.15),
+    NightNoise("outliers", outliers=0.01),
+    NightNoise("drift", drift=0.5),
+    NightNoise("autocorrelated", correlation=0.2),
 )
 
 
-def made_values(noise: Noise, rng: np.random.Generator) -> Values:
+def made_values(noise: NightNoise, rng: np.random.Generator) -> Values:
     """A history of one machine in spreads, (series, nights); larger is worse, gaps are NaN."""
     count = WORKLOADS * len(QUANTITIES)
     steps = rng.standard_normal((count, NIGHTS))

@@ -60,7 +60,7 @@ class Followed:
     first: Baseline | None = None
     #: Sums for the worse and for the better.
     sums: tuple[float, float] = (0.0, 0.0)
-    #: Night at which the present level began, and the next night to look at.
+    #: First night of the next baselines, and the next night to look at.
     start: int = 0
     next: int = 0
 
@@ -93,11 +93,15 @@ class Followed:
             self._restart(at, worse=now[0] >= base.limit, base=base)
 
     def _restart(self, at: int, *, worse: bool, base: Baseline) -> None:
-        """Begin anew with the nights since the change."""
+        """Begin anew after this night.
+
+        The nights since the change were selected by being bad or good, so they would bias a new
+        baseline: after an improvement that is none, usual nights would look worse.
+        """
         first = max(self.start, at + 1 - _DATED_NIGHTS)
         since = first + latest_change(self.series.worse[first : at + 1])
         self.found.append(Found(at, since, worse, base))
-        self.baseline, self.sums, self.start = None, (0.0, 0.0), since
+        self.baseline, self.sums, self.start = None, (0.0, 0.0), at + 1
 
 
 def follow(series: Sequence[Series]) -> list[Followed]:
@@ -141,7 +145,7 @@ def _renew(followed: Sequence[Followed], day: int) -> None:
 
 
 def detectable(series: Series, base: Baseline) -> float | None:
-    """The loss of a series that is found soon with a baseline, as a share (`Watch`)."""
+    """The loss of a series that is found soon with a baseline, as a share (`SeriesWatch`)."""
     values = series.worse[base.first : base.end]
     spreads = cusum.detectable_spreads(values, base.limit, seed=base.end)
     return None if spreads is None else float(np.expm1(spreads * base.spread))

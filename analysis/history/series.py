@@ -29,10 +29,11 @@ class Series:
     unit: str
     better: str
     nights: list[date]
-    #: Logarithms with the sign by which larger is worse. Of several runs in a night, the median.
+    #: Logarithms with the sign by which larger is worse.
     worse: NDArray[np.float64]
-    #: The runs of each night, and the nodes of its last run.
-    runs: list[list[str]]
+    #: The run of each night, its first: others repeat it, and do not change what was seen then.
+    runs: list[str]
+    #: Target nodes of that run.
     nodes: list[list[str]]
 
     def value(self, worse: float) -> float:
@@ -57,7 +58,7 @@ def series_of(nights: pl.DataFrame) -> list[Series]:
         rows.sort("started_s")
         .with_columns(worse=pl.col("value").log() * sign)
         .group_by(*_NIGHT, "unit", "better", maintain_order=True)
-        .agg(pl.col("worse").median(), pl.col("run"), pl.col("nodes").last())
+        .agg(pl.col("worse", "run", "nodes").first())
         .sort(*_NIGHT)
     )
     groups = daily.partition_by("machine", *KEY, maintain_order=True)

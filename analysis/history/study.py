@@ -26,7 +26,7 @@ from analysis.history.made import (
     SHIFTS,
     SPREAD,
     WORKLOADS,
-    Noise,
+    NightNoise,
     Values,
     made_values,
     shifted_night,
@@ -41,10 +41,10 @@ _PATIENCE = 30
 
 
 @dataclass
-class Seen:
+class StudiedMachine:
     """What histories of one machine showed."""
 
-    noise: Noise
+    noise: NightNoise
     histories: int = 0
     false_alarms: int = 0
     #: Shift -> nights until it was found, of each series.
@@ -59,7 +59,7 @@ class Seen:
         return self.false_alarms / years, float(low) / years, float(high) / years
 
 
-def look(seen: Seen, values: Values, history: int) -> None:
+def look(seen: StudiedMachine, values: Values, history: int) -> None:
     """Add one history, (series, nights) in spreads."""
     at = shifted_night(history, 0)
     first, shifted = _START.toordinal(), _START.toordinal() + at
@@ -108,14 +108,14 @@ def _one(case: str, quantity: str, values: Values) -> Series:
         better="lower",
         nights=[_START + timedelta(int(night)) for night in measured],
         worse=SPREAD * values[measured],
-        runs=[[f"run{night}"] for night in measured],
+        runs=[f"run{night}" for night in measured],
         nodes=[["n1"] for _ in measured],
     )
 
 
-def study(histories: int) -> list[Seen]:
+def study(histories: int) -> list[StudiedMachine]:
     """What so many histories show, in turn of each machine."""
-    found = [Seen(noise) for noise in MACHINES]
+    found = [StudiedMachine(noise) for noise in MACHINES]
     for number in range(histories):
         machine, history = number % len(MACHINES), number // len(MACHINES)
         values = made_values(MACHINES[machine], np.random.default_rng([machine, history]))
@@ -123,7 +123,7 @@ def study(histories: int) -> list[Seen]:
     return found
 
 
-def table(found: Sequence[Seen]) -> Iterator[str]:
+def table(found: Sequence[StudiedMachine]) -> Iterator[str]:
     """The lines of the table, as Markdown."""
     names = [f"nights to find {shift:g} spreads (within {WITHIN_NIGHTS})" for shift in SHIFTS]
     yield _row(["nights", "histories", "false alarms a machine and year", *names])

@@ -9,7 +9,7 @@ from typing import Any
 
 import polars as pl
 
-from analysis.history.alarm import Alarm, Watch
+from analysis.history.alarm import Alarm, SeriesWatch
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class MachineHistory:
     runs: pl.DataFrame
     nights: pl.DataFrame
     alarms: list[Alarm] = field(default_factory=list)
-    watches: list[Watch] = field(default_factory=list)
+    watches: list[SeriesWatch] = field(default_factory=list)
     #: How nights ended, from their summaries.
     outcomes: list[PageNight] = field(default_factory=list)
     #: Facts of the latest run's header, as far as that run still exists.

@@ -10,7 +10,7 @@ import polars as pl
 from markupsafe import Markup
 
 from analysis import numbers
-from analysis.history.alarm import WITHIN_NIGHTS, Alarm, Watch
+from analysis.history.alarm import WITHIN_NIGHTS, Alarm, SeriesWatch
 from analysis.history.tables import COUNTER, KEY
 from analysis.pages.changes import MadeChange
 from analysis.pages.data import MachineHistory, open_alarms
@@ -80,7 +80,7 @@ def case_views(history: MachineHistory, made: Sequence[MadeChange]) -> list[Case
     return [CaseHistory(*names, series) for names, series in sorted(of_case.items())]
 
 
-def _key(each: Watch | Alarm) -> SeriesKey:
+def _key(each: SeriesWatch | Alarm) -> SeriesKey:
     return each.campaign, each.case, each.arm, each.quantity
 
 
@@ -104,7 +104,7 @@ def _place(quantity: str, order: Sequence[str]) -> int:
 
 
 def _figure(
-    key: SeriesKey, rows: pl.DataFrame, watch: Watch | None, made: Sequence[Mark]
+    key: SeriesKey, rows: pl.DataFrame, watch: SeriesWatch | None, made: Sequence[Mark]
 ) -> NightsFigure:
     factor, _ = _scale(rows)
     values = {
@@ -135,7 +135,7 @@ def _middle(values: pl.Series) -> float | None:
     return middle if isinstance(middle, float) else None
 
 
-def _changes(watch: Watch | None) -> list[Mark]:
+def _changes(watch: SeriesWatch | None) -> list[Mark]:
     """Changes of level that the watch found."""
     return [
         Mark(
@@ -160,7 +160,9 @@ def _made_marks(made: Sequence[MadeChange]) -> dict[str, list[Mark]]:
     }
 
 
-def _alt(key: SeriesKey, rows: pl.DataFrame, watch: Watch | None, changes: Sequence[Mark]) -> str:
+def _alt(
+    key: SeriesKey, rows: pl.DataFrame, watch: SeriesWatch | None, changes: Sequence[Mark]
+) -> str:
     latest = _shown(rows["value"][-1], rows)
     text = (
         f"{key[1]} {key[2]}, {quantity_name(key[3])}: {numbers.count(rows.height, 'night')}, the "
@@ -189,7 +191,7 @@ def _percent(ratio: float) -> str:
 
 
 def _view(
-    key: SeriesKey, rows: pl.DataFrame, watch: Watch | None, svg: Markup, alarm: bool
+    key: SeriesKey, rows: pl.DataFrame, watch: SeriesWatch | None, svg: Markup, alarm: bool
 ) -> SeriesView:
     last = rows.row(-1, named=True)
     factor, unit = _scale(rows)

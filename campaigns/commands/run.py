@@ -38,6 +38,9 @@ if TYPE_CHECKING:
 @results_option
 @click.option("--json", "as_json", is_flag=True, help="One JSON document instead of a table.")
 @click.option("--fresh", is_flag=True, help="Start a new run even if there is an unfinished one.")
+@click.option(
+    "--nodelist", metavar="N,N", help="Names of the target nodes, for Slurm. Default: any."
+)
 @click.option("--fail-inconclusive", is_flag=True, help="Exit with 1 if a case stays inconclusive.")
 def command(
     campaign: Path,
@@ -45,10 +48,11 @@ def command(
     results: Path,
     as_json: bool,
     fresh: bool,
+    nodelist: str | None,
     fail_inconclusive: bool,
 ) -> int:
     """Run CAMPAIGN on a machine, or resume its latest unfinished run."""
-    asked = prepare(campaign, machine)
+    asked = prepare(campaign, machine, nodelist=nodelist)
     reframe = find_reframe()
     site = asked.site
     header = new_header(asked)

@@ -48,6 +48,8 @@ class Site:
     time_limit_s: float | None = None
     #: ReFrame's program.
     reframe: str = "reframe"
+    #: Target nodes that jobs are pinned to, joined with commas; None takes any.
+    nodelist: str | None = None
 
 
 @dataclass(frozen=True)
@@ -229,6 +231,7 @@ def command(
         "arms": ",".join(campaign.arms),
         **_crossing(entry),
         **({} if seed is None else {"seed": seed}),
+        **({} if site.nodelist is None else {"nodelist": site.nodelist}),
         "injector": campaign.injector.name,
         "message": campaign.injector.message,
         "rate": campaign.injector.rate,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -39,8 +40,20 @@ class Request:
     site: Site
 
 
-def prepare(campaign_file: Path, machine_name: str, root: Path = checkout.ROOT) -> Request:
-    """Raises InputError for an unknown or invalid campaign or machine."""
+#: Names of nodes as Slurm takes them; no ranges, which name several.
+_NODELIST = re.compile(r"[A-Za-z0-9][\w.-]*(,[A-Za-z0-9][\w.-]*)*", re.ASCII)
+
+
+def prepare(
+    campaign_file: Path,
+    machine_name: str,
+    root: Path = checkout.ROOT,
+    nodelist: str | None = None,
+) -> Request:
+    """Raises InputError for an unknown or invalid campaign or machine.
+
+    `nodelist` pins the targets to these nodes.
+    """
     described = machine.load(machine_name, root)
     config = root / "configs" / f"{machine_name}.py"
     if not config.is_file():
@@ -60,8 +73,31 @@ def prepare(campaign_file: Path, machine_name: str, root: Path = checkout.ROOT) 
         slurm=not shared or partitions.use_slurm(targets),
         time_limit_s=partitions.time_limit_s(targets),
         reframe=which("reframe") or "reframe",
+        nodelist=nodelist,
     )
+    _check_nodelist(site, campaign, described)
     return Request(campaign, absent, campaign_file.read_text(encoding="utf-8-sig"), described, site)
+
+
+def _check_nodelist(site: Site, campaign: Campaign, described: machine.Machine) -> None:
+    if site.nodelist is None:
+        return
+    if not site.slurm:
+        raise InputError(f"--nodelist: machine {site.machine!r} has no Slurm; leave it out")
+    if described.origins.policy == "same_job":
+        raise InputError(
+            f"--nodelist: site/{site.machine}.yaml: origins.policy: 'same_job' found, where Slurm"
+            " chooses which nodes are targets; allowed: hetjob, reservation"
+        )
+    if not _NODELIST.fullmatch(site.nodelist):
+        raise InputError(f"--nodelist: {site.nodelist!r} found; allowed: names joined with commas")
+    given = len(set(site.nodelist.split(",")))
+    for case in campaign.cases:
+        if case.nodes != given:
+            raise InputError(
+                f"--nodelist: {given} nodes found; allowed: as many as case '{case.name}' has,"
+                f" {case.nodes}"
+            )
 
 
 def _targets(

@@ -32,7 +32,7 @@ def new_header(asked: Request) -> RunHeader:
         machine=asked.site.machine,
         started_s=started_s,
         finished_s=None,
-        digest=digest(campaign, asked.machine, here["hostname"]),
+        digest=digest(campaign, asked.machine, here["hostname"], asked.site.nodelist),
         campaign_text=asked.text,
         pairs_floor=campaign.pairs.floor,
         pairs_cap=campaign.pairs.most,
@@ -58,7 +58,7 @@ def asked_of(campaign: Campaign) -> Asked:
     )
 
 
-def digest(campaign: Campaign, machine: Machine, hostname: str) -> str:
+def digest(campaign: Campaign, machine: Machine, hostname: str, nodelist: str | None = None) -> str:
     """SHA-256 of all that must be the same for a run to be resumed.
 
     Title, description and `expect` are not included, nor are defaults: a new option of a later
@@ -73,4 +73,6 @@ def digest(campaign: Campaign, machine: Machine, hostname: str) -> str:
     what: dict[str, Any] = {"campaign": asked, "machine": site}
     if machine.origins.policy == "same_host":
         what["hostname"] = hostname
+    if nodelist is not None:
+        what["nodelist"] = nodelist
     return hashlib.sha256(json.dumps(what, sort_keys=True).encode()).hexdigest()

@@ -10,7 +10,7 @@ from typing import Any
 
 from analysis.errors import MachineError
 from analysis.report import blocks
-from campaigns.host import probes, reservation
+from campaigns.host import probes, reservation, slurm_nodes
 from campaigns.running import failure, jobs
 from injection import messages, wire
 from tests.fuzz.target import Target, lay_out, text_of, tree
@@ -22,6 +22,7 @@ _RESERVATION = (
     b"TRES=cpu=2 Users=root,ada Groups=(null) State=ACTIVE BurstBuffer=(null)\n"
 )
 _SQUEUE = b"12 /a/b\n13 /c\n"
+_SINFO = b"node1 idle\nnode2 mixed-\nnode2 mixed-\nnode3 down*\nnode4 idle~\n"
 _SYSTEMS = b"""a warning
 [
   {"name": "m", "partitions": [{"name": "p", "scheduler": "slurm"}]}
@@ -91,6 +92,7 @@ TARGETS = [
     Target("slurm.squeue", lambda text, at: jobs.working_in(at, text_of(text)), [_SQUEUE]),
     Target("slurm.reservation", lambda text, _: reservation.parse(text_of(text)), [_RESERVATION],
            (MachineError,)),
+    Target("slurm.sinfo", lambda text, _: slurm_nodes.nodes_in(text_of(text)), [_SINFO]),
     Target("reframe.systems", lambda text, _: probes.systems_in(text_of(text)), [_SYSTEMS]),
     Target("reframe.failure", _failure, [tree(_LOGS), tree(_LOGS | {"block.json": "{}"})]),
     _message("order", messages.order),

@@ -23,6 +23,14 @@ def test_origins_are_a_second_component():
     assert job_options(there)[-1].endswith(" --partition=origin --constraint=hdr -Cx")
 
 
+def test_nodes_are_pinned_in_the_component_of_the_targets():
+    assert job_options(HETJOB, "n1,n2")[:3] == [
+        "--no-requeue",
+        "--nodelist=n1,n2",
+        "#SBATCH hetjob",
+    ]
+
+
 @pytest.mark.parametrize("option", ["constraint=hdr", "--constraint hdr", "-C x\n#SBATCH -N9"])
 def test_options_of_the_origins_are_single_words(option):
     with pytest.raises(ValidationError, match=r"access\.0"):

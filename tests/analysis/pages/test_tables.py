@@ -9,7 +9,7 @@ from datetime import date, timedelta
 import polars as pl
 import pytest
 
-from analysis.history.alarm import Alarm, Change, Watch
+from analysis.history.alarm import Alarm, Change, SeriesWatch
 from analysis.history.tables import RUNS
 from analysis.pages import across
 from analysis.pages.across import MachineSlowdown
@@ -106,14 +106,14 @@ def _alarm(night: str, **changes: object) -> Alarm:
     return Alarm(**fields)  # type: ignore[arg-type]
 
 
-def _watch(**changes: object) -> Watch:
+def _watch(**changes: object) -> SeriesWatch:
     fields: dict[str, object] = {
         **{"machine": "hpc", "campaign": "nightly", "case": "stream", "arm": "on"},
         **{"quantity": "fom", "unit": "s", "first": "2025-01-06", "last": "2025-01-07"},
         **{"nights": 2, "baseline_nights": 40, "level": 10.0, "spread": 0.01, "score": 0.0},
         **{"limit": 6.0, "detectable": 0.021, "drift": 1.0, "changes": [], **changes},
     }
-    return Watch(**fields)  # type: ignore[arg-type]
+    return SeriesWatch(**fields)  # type: ignore[arg-type]
 
 
 def test_an_alarm_is_open_until_it_is_dismissed_or_the_series_got_better() -> None:

@@ -19,6 +19,7 @@ CASES = {
     # NUMA's 28 cells are treatments of one case now (test_omitted).
     "numa": ["numa"],
     "throttling": ["stream", "lammps"],
+    "nodes": ["stream"],
 }
 #: Of example_slurm: 32 cores a socket; sockets begin at the NUMA nodes 0 and 4.
 CALIBRATION = [(0, 0), (4, 4)]

@@ -1,0 +1,205 @@
+"""Alarms of made nights, their confirmation, and the watch over each series."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from analysis.history.alarm import Alarm
+from analysis.history.alarms import alarms, save, survey
+from analysis.history.confirm import REPEATS, confirmation, confirmed
+from tests.analysis.history.nights_table import START, night_rows, nights_table, runs_table
+
+_NO_RUNS = runs_table({})
+
+
+def steady(nights: int, seed: int = 27) -> np.ndarray:
+    """Times with a night-to-night spread of 1 %; with seed 27 there is no long run of bad ones."""
+    return 100 * np.exp(0.01 * np.random.default_rng(seed).standard_normal(nights))
+
+
+def day(iso: str) -> int:
+    return (np.datetime64(iso) - np.datetime64(START)).astype(int)
+
+
+def with_others(values: np.ndarray, **fields: object) -> list[dict[str, object]]:
+    """The series among steady ones, as a machine has them."""
+    others = [
+        row
+        for seed in range(1, 6)
+        for row in night_rows(steady(len(values), seed).tolist(), case=f"other{seed}")
+    ]
+    return [*night_rows(values.tolist(), **fields), *others]
+
+
+def test_a_loss_of_five_percent_is_one_alarm_within_three_nights() -> None:
+    values = steady(112)
+    values[100:] *= 1.05
+    (alarm,) = [
+        a for a in alarms(nights_table(*with_others(values)), _NO_RUNS) if a.case == "stream"
+    ]
+    assert day(alarm.since) == 100
+    assert 101 <= day(alarm.night) <= 102
+    assert alarm.run == f"run{day(alarm.night)}"
+    assert alarm.state == "suspected"
+    assert alarm.ratio == pytest.approx(1.05, abs=0.02)
+    assert alarm.ratio_low is not None
+    assert alarm.ratio_high is not None
+    assert 1 < alarm.ratio_low < 1.05 < alarm.ratio_high
+    assert alarm.reference == pytest.approx(100, rel=0.005)
+    assert {f"run{n:03}" for n in range(50, 100)} | {alarm.run} <= set(alarm.runs)
+
+
+def stream_alarms(rows: list[dict[str, object]]) -> list[Alarm]:
+    return [alarm for alarm in alarms(nights_table(*rows), _NO_RUNS) if alarm.case == "stream"]
+
+
+@pytest.mark.parametrize(("better", "worse_by"), [("lower", 1.06), ("higher", 1 / 1.06)])
+def test_only_the_worse_direction_is_an_alarm(better: str, worse_by: float) -> None:
+    for factor, count in ((worse_by, 1), (1 / worse_by, 0)):
+        values = steady(112)
+        values[100:] *= factor
+        found = survey(nights_table(*with_others(values, better=better)), _NO_RUNS)
+        assert sum(alarm.case == "stream" for alarm in found.alarms) == count
+        (watch,) = (each for each in found.watches if each.case == "stream")
+        assert [change.worse for change in watch.changes] == [bool(count)]
+
+
+def test_after_an_improvement_its_loss_is_an_alarm() -> None:
+    values = steady(200)
+    values[80:160] /= 1.05
+    (alarm,) = [
+        a for a in alarms(nights_table(*with_others(values)), _NO_RUNS) if a.case == "stream"
+    ]
+    assert day(alarm.since) == 160
+
+
+def test_a_single_bad_night_is_no_alarm() -> None:
+    values = steady(112)
+    values[100:102] = (1000.0, 100.0)  # and a usual one
+    assert not [
+        a for a in alarms(nights_table(*with_others(values)), _NO_RUNS) if a.case == "stream"
+    ]
+
+
+def test_a_later_look_finds_the_same_alarms() -> None:
+    values = steady(150)
+    values[100:] *= 1.05
+    rows = with_others(values)
+    early = [row for row in rows if row["night"] <= START + np.timedelta64(110, "D").astype(object)]
+    first = alarms(nights_table(*early), _NO_RUNS)
+    later = alarms(nights_table(*rows), _NO_RUNS)
+    assert first
+    assert [a for a in later if day(a.night) <= 110] == first
+
+
+def test_nights_without_a_run_are_not_counted_as_good_or_bad() -> None:
+    values: list[float | None] = steady(130).tolist()
+    for index in range(100, 130):
+        values[index] = None if index % 2 else values[index] * 1.05
+    rows = [*night_rows(values), *with_others(steady(130))[130:]]
+    (alarm,) = stream_alarms(rows)
+    assert day(alarm.since) == 100
+    assert day(alarm.night) in (102, 104)  # the second or third measured night
+
+
+def test_a_watch_says_what_would_be_found() -> None:
+    found = survey(nights_table(*with_others(steady(112))), _NO_RUNS)
+    (watch,) = (each for each in found.watches if each.case == "stream")
+    assert (watch.nights, watch.changes) == (112, [])
+    assert watch.level == pytest.approx(100, rel=0.005)
+    assert watch.spread == pytest.approx(0.01, rel=0.25)
+    assert watch.drift == pytest.approx(1, abs=0.005)
+    # Between two spreads, which theory needs at least, and four.
+    assert watch.detectable is not None
+    assert 0.018 <= watch.detectable <= 0.045
+
+
+def test_too_few_nights_are_not_watched() -> None:
+    values = steady(25)
+    values[20:] *= 2
+    found = survey(nights_table(*night_rows(values.tolist())), _NO_RUNS)
+    assert found.alarms == []
+    assert (found.watches[0].level, found.watches[0].detectable) == (None, None)
+
+
+def test_no_nights() -> None:
+    assert survey(nights_table(), _NO_RUNS).watches == []
+
+
+def again(night: int, values: list[float], **fields: object) -> list[dict[str, object]]:
+    """Runs of one night."""
+    row = night_rows([*[None] * night, 1.0], **fields)[0]
+    return [
+        {**row, "run": f"again{n}", "started_s": row["started_s"] + 1 + n, "value": value}
+        for n, value in enumerate(values)
+    ]
+
+
+@pytest.fixture
+def suspected():
+    values = steady(103)
+    values[100:] *= 1.05
+    rows = with_others(values)
+    (alarm,) = stream_alarms(rows)
+    return alarm
+
+
+def test_a_confirmation_asks_for_the_same_case_on_the_same_nodes(suspected) -> None:
+    assert confirmation(suspected).as_dict() == {
+        "machine": "hpc",
+        "campaign": "nightly",
+        "case": "stream",
+        "nodes": ["n1"],
+        "repeats": REPEATS,
+    }
+
+
+@pytest.mark.parametrize(
+    ("values", "state"),
+    [
+        ([105.0, 104.5, 105.5, 104.8, 105.2], "confirmed"),
+        ([100.0, 100.4, 99.6, 100.2, 99.8], "dismissed"),
+        # Mean 103 with a deviation of 4.5: Student's interval is 97.6 to 108.7.
+        ([97.0, 101.0, 103.0, 107.0, 108.0], "dismissed"),
+        ([105.0, 104.5, 105.5, 104.8], "suspected"),
+    ],
+)
+def test_confirmed_only_if_the_whole_interval_is_worse(suspected, values, state) -> None:
+    judged = confirmed(suspected, nights_table(*again(104, values)))
+    assert judged.state == state
+    assert judged.confirmed_by == ([f"again{n}" for n in range(5)] if state != "suspected" else [])
+
+
+def test_a_confirmation_in_the_same_night_counts() -> None:
+    values = steady(102)
+    values[100:] *= 1.05
+    rows = with_others(values)
+    (alarm,) = stream_alarms([*rows, *again(101, [105.0, 104.5, 105.5, 104.8, 105.2])])
+    assert (day(alarm.night), alarm.run, alarm.state) == (101, "run101", "confirmed")
+
+
+@pytest.mark.parametrize("fields", [{"nodes": "n2"}, {"case": "lammps"}, {"machine": "other"}])
+def test_runs_of_something_else_confirm_nothing(suspected, fields) -> None:
+    rows = again(104, [105.0, 104.5, 105.5, 104.8, 105.2], **fields)
+    assert confirmed(suspected, nights_table(*rows)).state == "suspected"
+
+
+def test_for_rates_lower_is_confirmed(suspected) -> None:
+    rows = again(104, [95.0, 95.5, 94.5, 95.2, 94.8], better="higher")
+    assert confirmed(suspected, nights_table(*rows)).state == "confirmed"
+
+
+def test_alarms_are_files_that_say_what_must_stay(suspected, tmp_path: Path) -> None:
+    (path,) = save(tmp_path, [suspected])
+    (again,) = save(tmp_path, [suspected])
+    assert path == again
+    assert [p.name for p in (tmp_path / "alarms").iterdir()] == [path.name]
+    record = json.loads(path.read_text())
+    assert (record["schema"], record["machine"], record["state"]) == (1, "hpc", "suspected")
+    assert record["runs"] == suspected.runs
+    assert math.isclose(record["ratio"], suspected.ratio)

@@ -1,0 +1,69 @@
+"""Ranking of nodes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from analysis.node_ranks import NodeFigures, ranked
+
+#: Six runs, in percent above the node's own level; their mean is 0 on a logarithmic scale.
+_RUNS = (0.99, 1 / 0.99, 0.995, 1 / 0.995, 0.998, 1 / 0.998)
+
+
+def node(name: str, level: float, better: str = "lower", case: str = "stream") -> NodeFigures:
+    return NodeFigures(case, name, "s", better, [level * each for each in _RUNS])
+
+
+def test_a_slow_node_is_first_and_named() -> None:
+    nodes = [node(f"n{n}", 100 + 0.1 * n) for n in range(8)]
+    rows = ranked([*nodes, node("n8", 108.0)])
+    assert (rows[0].node, rows[0].runs, rows[0].text) == ("n8", 6, "slower by 7.6%")
+    assert rows[0].value == pytest.approx(108.0, rel=1e-4)
+    # Geometric mean of the others' medians is 100.35: 108 / 100.35.
+    assert rows[0].ratio == pytest.approx(108 / 100.35, rel=1e-4)
+    assert [row.text for row in rows[1:]] == [""] * 8
+
+
+def test_for_rates_the_lowest_is_slowest() -> None:
+    nodes = [node(f"n{n}", 100 + 0.1 * n, "higher") for n in range(8)]
+    rows = ranked([*nodes, node("n8", 92.0, "higher")])
+    assert rows[0].node == "n8"
+    assert rows[0].text == "slower by 9.1%"  # 100.35 / 92 = 1.0908
+
+
+def test_p_values_are_those_of_t_tests_adjusted_over_all_nodes() -> None:
+    nodes = [node(f"n{n}", 100 + n / 10) for n in range(4)]
+    p = []
+    for n, each in enumerate(nodes):
+        others = [np.log(np.median(other.values)) for m, other in enumerate(nodes) if m != n]
+        own = np.log(each.values)
+        tests = (stats.ttest_ind(own, others, equal_var=equal) for equal in (True, False))
+        p.append(max(test.pvalue for test in tests))
+    smallest = int(np.argmin(p))
+    found = {row.node: row.p_adjusted for row in ranked(nodes)}
+    assert found[f"n{smallest}"] == pytest.approx(min(1.0, 4 * p[smallest]))
+
+
+def test_differences_within_the_margin_are_not_named() -> None:
+    rows = ranked([node("n0", 101.5), *(node(f"n{n}", 100.0) for n in range(1, 8))], margin=0.02)
+    assert rows[0].ratio == pytest.approx(1.015, rel=1e-4)
+    assert rows[0].p_adjusted is not None
+    assert rows[0].p_adjusted < 0.05
+    assert rows[0].text == ""
+
+
+def test_equal_nodes_are_rarely_named() -> None:
+    rng = np.random.default_rng(3)
+    named = 0
+    for _ in range(200):
+        values = np.exp(0.005 * rng.standard_normal((10, 6)))
+        nodes = [NodeFigures("c", f"n{n}", "s", "lower", v.tolist()) for n, v in enumerate(values)]
+        named += any(row.text for row in ranked(nodes))
+    assert named <= 21  # of 200 at 5 %: 22 or more have a probability below 0.1 %
+
+
+def test_one_node_has_nothing_to_be_compared_with() -> None:
+    (row,) = ranked([node("n0", 100.0)])
+    assert (row.ratio, row.text) == (None, "")
