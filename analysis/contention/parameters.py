@@ -115,7 +115,7 @@ def _parameters(values: Any, where: str) -> Parameters:
     return Parameters(**{name: _figure(name, values[name], where) for name in names})
 
 
-def _figure(name: str, value: Any, where: str) -> int | float | None:
+def _figure(name: str, value: Any, where: str) -> Any:
     """One parameter: a number of cores is whole; a rate is a float, which never overflows."""
     if value is None:
         return None
