@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import importlib
+import io
 import os
 import sys
 import traceback
@@ -133,7 +134,9 @@ def _run() -> int:
         click.echo("nimc: stopped by SIGINT", err=True)
         return 130
     except click.ClickException as error:
-        error.show()
+        said = io.StringIO()
+        error.show(file=said)
+        click.echo(visible(said.getvalue().rstrip("\n")), err=True)
         return 2
     except SystemExit as stop:
         return stop.code if isinstance(stop.code, int) else 3 if stop.code else 0

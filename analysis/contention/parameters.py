@@ -112,18 +112,22 @@ def _parameters(values: Any, where: str) -> Parameters:
     missing = [name for name in names if name not in values]
     if missing:
         raise InputError(f"{where}: {missing[0]} is missing (null if unknown)")
-    for name in names:
-        value = values[name]
-        number, kind = (
-            (int, "a whole number") if name.startswith("n_") else (int | float, "a number")
-        )
-        signed = name.startswith("delta_")
-        if value is not None and not (
-            isinstance(value, number)
-            and not isinstance(value, bool)
-            and abs(value) <= _MOST_FIGURE  # not NaN or infinite either
-            and (signed or value >= 0)
-        ):
-            allowed = kind if signed else f"{kind}, zero or more,"
-            raise InputError(f"{where}: {name} must be {allowed} or null, not {value!r}")
-    return Parameters(**{name: values[name] for name in names})
+    return Parameters(**{name: _figure(name, values[name], where) for name in names})
+
+
+def _figure(name: str, value: Any, where: str) -> Any:
+    """One parameter: a number of cores is whole; a rate is a float, which never overflows."""
+    if value is None:
+        return None
+    whole, signed = name.startswith("n_"), name.startswith("delta_")
+    largest = MOST if whole else _MOST_FIGURE
+    if (
+        isinstance(value, bool)
+        or not isinstance(value, int if whole else (int, float))
+        or not abs(value) <= largest  # nor NaN
+        or (value < 0 and not signed)
+    ):
+        kind = f"a whole number up to {MOST}" if whole else "a number"
+        allowed = kind if signed else f"{kind}, zero or more,"
+        raise InputError(f"{where}: {name} must be {allowed} or null, not {value!r}")
+    return int(value) if whole else float(value)

@@ -50,6 +50,18 @@ def test_debug_shows_where_it_failed(
     assert "in command" in said
 
 
+def test_words_of_the_command_line_are_shown_without_control_characters(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["nimc", "writers", "a\x1b[2J", "b\udccc"])
+    with pytest.raises(SystemExit) as stop:
+        cli.main()
+    assert stop.value.code == 2
+    said = capsys.readouterr().err
+    assert "unexpected extra arguments" in said
+    assert all(line.isprintable() for line in said.split("\n"))
+
+
 def test_a_file_is_named(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

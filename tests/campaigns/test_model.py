@@ -64,7 +64,11 @@ def test_predict_mistakes(words, text):
         ({"local": published.load("henri").as_dict()["local"] | {"alpha": "x"}}, "alpha must be"),
         (
             {"remote": published.load("henri").as_dict()["remote"] | {"n_seq_max": 3.5}},
-            "remote: n_seq_max must be a whole number, zero or more, or null, not 3.5",
+            "remote: n_seq_max must be a whole number up to 4096, zero or more, or null, not 3.5",
+        ),
+        (
+            {"local": published.load("henri").as_dict()["local"] | {"n_par_max": 10**19}},
+            "local: n_par_max must be a whole number up to 4096, zero or more, or null, not 1000",
         ),
         (
             {"local": published.load("henri").as_dict()["local"] | {"delta_r_b_s": float("inf")}},
@@ -78,6 +82,16 @@ def test_model_file_mistakes(tmp_path, change, text):
     error = run("predict", "--model", path).exception
     assert isinstance(error, InputError)
     assert text in str(error)
+
+
+def test_a_rate_may_be_a_whole_number_of_any_length(tmp_path):
+    """10^19 B/s does not fit a machine's integer; as a float it is 10^13 MB/s."""
+    path = tmp_path / "model.json"
+    local = published.load("henri").as_dict()["local"] | {"b_comm_seq_b_s": 10**19}
+    path.write_text(json.dumps(published.load("henri").as_dict() | {"local": local}))
+    done = run("predict", "--model", path, "--json")
+    points = json.loads(done.output)["placements"][0]["points"]
+    assert {point["comm_alone_mb_s"] for point in points} == {1e13}
 
 
 @pytest.fixture

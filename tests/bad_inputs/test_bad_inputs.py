@@ -1,0 +1,41 @@
+"""A few bad inputs, the same ones every time, and what counts as a wrong answer."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from tests.bad_inputs.__main__ import Answer, faults, one
+from tests.bad_inputs.kinds import KINDS, Kind
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
+def test_bad_input_gets_a_short_answer(kind: Kind, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NIMC_REFRAME", "/bin/true")
+    monkeypatch.setattr("sys.argv", [])
+    for index in range(3):
+        answer, words = one(kind, random.Random(f"{kind.name} {index}"), alone=False)
+        assert list(faults(answer)) == [], words
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        Answer(None, ""),
+        Answer(4, "nimc: x\n"),
+        Answer(2, ""),
+        Answer(2, "nimc: x\n" * 61),
+        Answer(2, "nimc: " + "x" * 3000),
+        Answer(3, "nimc: failed unexpectedly: KeyError\n"),
+        Answer(1, "Traceback (most recent call last):\n"),
+        Answer(2, "nimc: \x1b[2J\n"),
+    ],
+)
+def test_a_wrong_answer_is_seen(answer: Answer) -> None:
+    assert len(list(faults(answer))) == 1
+
+
+def test_a_right_answer_is_right() -> None:
+    assert list(faults(Answer(2, "nimc: c.yaml:3: pairs: 2 found\n"))) == []
+    assert list(faults(Answer(3, "", "no minicluster\n"))) == []
