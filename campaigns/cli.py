@@ -34,6 +34,10 @@ COMMANDS: dict[str, str] = {
     "minicluster": "a Slurm cluster on this machine: up, status, down",
     "spack": "workloads and tools built with Spack: setup, build, mirror, info",
 }
+_EXIT_CODES = (
+    "Exit codes: 0 done, 1 the measurement says no, 2 invalid usage or input, 3 the machine or a"
+    " tool failed."
+)
 #: Exit status of a program whose reader is gone: 128 + SIGPIPE.
 _BROKEN_PIPE = 141
 #: What no state of the machine explains: the path that was given is wrong.
@@ -49,6 +53,7 @@ class _Commands(click.Group):
             return None
         module = importlib.import_module(f"campaigns.commands.{name.replace('-', '_')}")
         command: click.Command = module.command
+        command.epilog = _EXIT_CODES
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -83,7 +88,11 @@ def _reader() -> Iterator[None]:
         raise click.exceptions.Exit(_BROKEN_PIPE) from None
 
 
-@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(
+    cls=_Commands,
+    epilog=_EXIT_CODES,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
 @click.option("--debug", is_flag=True, help="Show the traceback of a failure.")
 @click.version_option(package_name="nimc")
 def cli(debug: bool) -> None:  # noqa: ARG001  # `_Commands.invoke` reads it

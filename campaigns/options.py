@@ -1,4 +1,4 @@
-"""Options that several commands have, and options that cannot be combined."""
+"""Arguments and options that several commands share."""
 
 from __future__ import annotations
 
@@ -11,6 +11,23 @@ import click
 from click.core import ParameterSource
 
 from analysis.errors import InputError
+from campaigns.campaign_path import CampaignPath
+from campaigns.host.default_machine import default_machine
+
+#: A campaign: its file, or the name of one of `campaigns/`.
+campaign_argument = click.argument("campaign", type=CampaignPath())
+
+
+def machine_option(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add `--machine M` as the argument `machine`; without it, $NIMC_MACHINE or this host's."""
+    wrapped: Callable[..., Any] = click.option(
+        "--machine",
+        metavar="M",
+        envvar="NIMC_MACHINE",
+        callback=lambda _ctx, _param, value: value or default_machine(),
+        help="A file of site/ [default: $NIMC_MACHINE, else by this host's name].",
+    )(function)
+    return wrapped
 
 
 def force_option(function: Callable[..., Any]) -> Callable[..., Any]:

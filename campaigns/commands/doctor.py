@@ -10,13 +10,14 @@ import click
 
 from analysis.escape import visible
 from campaigns.host.doctor import Diagnosis, examine
+from campaigns.options import machine_option
 
 _WIDTH = 100
 _WHAT, _STATE = 24, 9
 
 
 @click.command()
-@click.option("--machine", "machine", required=True, metavar="M", help="A file of site/.")
+@machine_option
 @click.option("--json", "as_json", is_flag=True, help="One JSON document instead of a table.")
 def command(machine: str, as_json: bool) -> None:
     """Check this host: what works for machine M, and how to get what is missing.

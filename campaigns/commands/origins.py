@@ -10,9 +10,9 @@ import click
 from analysis import units
 from campaigns.host import reservation
 from campaigns.host.reservation import Reservation
+from campaigns.options import machine_option
 from injection.machine.machine import load as load_machine
 
-_machine = click.option("--machine", required=True, help="A machine of site/.")
 _json = click.option("--json", "as_json", is_flag=True, help="One JSON document.")
 
 
@@ -22,7 +22,7 @@ def command() -> None:
 
 
 @command.command()
-@_machine
+@machine_option
 @click.option("--time", "length", default="4h", show_default=True, help="Duration.")
 @click.option("--nodes", help="Node list [default: number and partition of the site file].")
 @_json
@@ -33,7 +33,7 @@ def create(machine: str, length: str, nodes: str | None, as_json: bool) -> None:
 
 
 @command.command()
-@_machine
+@machine_option
 @_json
 def show(machine: str, as_json: bool) -> int:
     """Show the reservation; exit code 3 if there is none."""
@@ -47,7 +47,7 @@ def show(machine: str, as_json: bool) -> int:
 
 
 @command.command()
-@_machine
+@machine_option
 def remove(machine: str) -> None:
     """Remove the reservation."""
     reservation.remove(load_machine(machine))

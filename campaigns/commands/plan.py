@@ -11,6 +11,7 @@ import click
 
 from analysis.numbers import NONE, number, quantity
 from analysis.sample import Level
+from campaigns.options import campaign_argument, machine_option
 from campaigns.planning.omitted import omission_lines
 from campaigns.planning.partitions import too_long
 from campaigns.planning.plan import RUN, Case, Plan, plan
@@ -33,8 +34,8 @@ _NODES_UNKNOWN = "site/{}.yaml does not give 'nodes': the number of nodes was no
 
 
 @click.command()
-@click.argument("campaign", type=click.Path(path_type=Path))
-@click.option("--machine", "machine", required=True, metavar="M", help="A file of site/.")
+@campaign_argument
+@machine_option
 @click.option("--json", "as_json", is_flag=True, help="One JSON document instead of a table.")
 def command(campaign: Path, machine: str, as_json: bool) -> None:
     """Show the cases of CAMPAIGN, their nodes and hours, and the ReFrame command of each block."""

@@ -14,7 +14,7 @@ import click
 from analysis.errors import MachineError
 from analysis.escape import visible
 from campaigns.host import reservation
-from campaigns.options import results_option
+from campaigns.options import campaign_argument, machine_option, results_option
 from campaigns.planning.omitted import omission_lines
 from campaigns.planning.partitions import too_long
 from campaigns.planning.plan import plan
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("campaign", type=click.Path(path_type=Path))
-@click.option("--machine", "machine", required=True, metavar="M", help="A file of site/.")
+@campaign_argument
+@machine_option
 @results_option
 @click.option("--json", "as_json", is_flag=True, help="One JSON document instead of a table.")
 @click.option("--fresh", is_flag=True, help="Start a new run even if there is an unfinished one.")

@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from analysis.errors import InputError
+from campaigns.options import machine_option
 from campaigns.text import aligned
 from spack_envs.builder import build as builder
 from spack_envs.builder import setup as preparer
@@ -18,7 +19,6 @@ from spack_envs.builder.layout import layout
 from spack_envs.builder.mirror import make_mirror
 from spack_envs.builder.pins import known_environments
 
-_machine = click.option("--machine", default="localhost", show_default=True, help="Which machine.")
 _root = click.option(
     "--root",
     type=click.Path(file_okay=False, path_type=Path),
@@ -40,7 +40,7 @@ def _show(document: dict[str, Any], as_json: bool, text: str) -> None:
 
 
 @command.command()
-@_machine
+@machine_option
 @_root
 @click.option(
     "--packages",
@@ -72,7 +72,7 @@ def setup(
 
 @command.command()
 @click.argument("stacks", nargs=-1, metavar="STACK...")
-@_machine
+@machine_option
 @_root
 @_jobs
 @_json
@@ -92,7 +92,7 @@ def build(
 @command.command()
 @click.argument("folder", type=click.Path(file_okay=False, path_type=Path))
 @click.argument("stacks", nargs=-1, metavar="STACK...")
-@_machine
+@machine_option
 @_root
 @_json
 def mirror(
@@ -109,7 +109,7 @@ def mirror(
 
 @command.command()
 @click.argument("stacks", nargs=-1, metavar="[STACK...]")
-@_machine
+@machine_option
 @_root
 @_json
 def info(stacks: tuple[str, ...], machine: str, root: Path | None, as_json: bool) -> None:

@@ -27,6 +27,8 @@ class ReframeSettings:
     partitions: list[dict[str, Any]] = field(default_factory=list)
     #: Its environments, as in the file.
     environs: list[dict[str, Any]] = field(default_factory=list)
+    #: Names of its hosts, as regular expressions.
+    hostnames: list[str] = field(default_factory=list)
     #: Why it cannot be read, in one line.
     fault: str | None = None
 
@@ -35,10 +37,11 @@ def settings_of(config: Path) -> ReframeSettings:
     """Run a ReFrame configuration in a separate process and return its settings."""
     code = (
         "import json, os, runpy, sys; made = runpy.run_path(sys.argv[1])['site_configuration'];"
-        "parts = made['systems'][0]['partitions'];"
+        "first = made['systems'][0]; parts = first['partitions'];"
         "environs = made.get('environments', []);"
         "[each['name'] for each in [*parts, *environs]];"
-        "print(json.dumps([{**os.environ}, parts, environs], default=str))"
+        "hosts = first.get('hostnames', []);"
+        "print(json.dumps([{**os.environ}, parts, environs, hosts], default=str))"
     )
     answer = ask([sys.executable, "-c", code, str(config)])
     with suppress(ValueError, TypeError):

@@ -48,6 +48,8 @@ class Site:
     time_limit_s: float | None = None
     #: Target nodes that jobs are pinned to, joined with commas; None takes any.
     nodelist: str | None = None
+    #: ReFrame's program.
+    reframe: str = "reframe"
 
 
 @dataclass(frozen=True)
@@ -239,7 +241,7 @@ def command(
         "run_timeout_s": campaign.run_timeout,
     }
     return [
-        *("reframe", "-C", str(site.config), f"--system={_system(site)}"),
+        *(site.reframe, "-C", str(site.config), f"--system={_system(site)}"),
         *("-c", str(site.checks / f"{entry.check}.py")),
         *("-r", "-n", f"^{entry.check}$"),
         *(f"--prefix={logs}/reframe", f"--report-file={logs}/reframe.json"),

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from analysis import checkout
 from analysis.errors import InputError
+from campaigns.host.programs import which
 from campaigns.host.settings import (
     Partitions,
     features_in_words,
@@ -72,6 +73,7 @@ def prepare(
         slurm=not shared or partitions.use_slurm(targets),
         time_limit_s=partitions.time_limit_s(targets),
         nodelist=nodelist,
+        reframe=which("reframe") or "reframe",
     )
     _check_nodelist(site, campaign, described)
     return Request(campaign, absent, campaign_file.read_text(encoding="utf-8-sig"), described, site)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -251,7 +252,11 @@ def load(name: str, root: Path = ROOT) -> Machine:
     """The machine of that name; raises InputError if its file is missing or invalid."""
     if name not in known_machines(root):
         known = ", ".join(known_machines(root)) or "none"
-        raise InputError(f"machine {name!r}: site/{name}.yaml not found; known machines: {known}")
+        near = difflib.get_close_matches(name, known_machines(root), n=1)
+        hint = f", did you mean '{near[0]}'?" if near else ""
+        raise InputError(
+            f"machine {name!r}: site/{name}.yaml not found{hint}; known machines: {known}"
+        )
     path = root / "site" / f"{name}.yaml"
     files = [site_faults.read(path)]
     if included := files[0].data.get("include"):

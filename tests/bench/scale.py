@@ -25,12 +25,12 @@ _STEPS = 1_000
 _NOISE = "exponential:2%"
 
 
-def timetable() -> None:
-    """8,192 targets, 47 writers of 1 s, one hour; there and back through JSON."""
-    targets = [f"node{i:05}" for i in range(8192)]
-    origins = [Origin(f"origin{i:02}", 1) for i in range(47)]
-    table = plan(targets, origins, 47, 1.0, 3600.0, seed=1, setup_s=0.5)
-    assert len(Timetable.from_json(table.to_json())) == 169_246
+def timetable(count: int, writers: int) -> int:
+    """How many writes of 1 s go to `count` targets in one hour; there and back through JSON."""
+    targets = [f"node{i:05}" for i in range(count)]
+    origins = [Origin(f"origin{i:02}", 1) for i in range(writers)]
+    table = plan(targets, origins, writers, 1.0, 3600.0, seed=1, setup_s=0.5)
+    return len(Timetable.from_json(table.to_json()))
 
 
 def simulation(ranks: int, noise: str) -> None:
@@ -89,7 +89,7 @@ def main() -> None:
     piece, *rest = sys.argv[1:]
     start_s, start_cpu_s = time.perf_counter(), time.process_time()
     if piece == "timetable":
-        timetable()
+        assert timetable(8192, 47) == 169_246
     else:
         simulation(int(rest[0]), rest[1])
     wall_s = time.perf_counter() - start_s

@@ -1,0 +1,109 @@
+"""How time and memory grow: each piece at two sizes, each in a process of its own. CI runs it.
+
+python -m tests.bench.growth plan 4000
+"""
+
+from __future__ import annotations
+
+import json
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.bench import BenchRow, plan, report, scale
+
+#: Times the growth of the size; 1 is linear. The larger size is four times the smaller one, so
+#: what grows with its square has 4.
+_MOST = 1.4
+#: Memory below this is the allocator's, not the data's.
+_LEAST_B = 8 << 20
+
+#: Prepares a piece of a size in a folder; what is called next is measured.
+Prepare = Callable[[int, Path], Callable[[], object]]
+
+
+def _plan(size: int, folder: Path) -> Callable[[], object]:
+    file = plan.write(folder / "big.yaml", size)
+    return lambda: plan.planned(file)
+
+
+def _report(size: int, folder: Path) -> Callable[[], object]:
+    report.write(folder / "run", size)
+    return lambda: report.make(folder / "run")
+
+
+def _timetable(size: int, _folder: Path) -> Callable[[], object]:
+    return lambda: scale.timetable(size, writers=size // 128)
+
+
+def _simulate(size: int, _folder: Path) -> Callable[[], object]:
+    return lambda: scale.simulation(size, "none")
+
+
+@dataclass(frozen=True)
+class _Piece:
+    prepare: Prepare
+    sizes: tuple[int, int]
+    unit: str
+
+
+_PIECES = {
+    "plan": _Piece(_plan, (1_000, 4_000), "cases"),
+    "report": _Piece(_report, (20_000, 80_000), "samples"),
+    "timetable": _Piece(_timetable, (1_024, 4_096), "targets"),
+    "simulate": _Piece(_simulate, (16_000, 64_000), "ranks"),
+}
+
+
+def run() -> list[BenchRow]:
+    """Growth of processor time and of memory of every piece."""
+    return [row for name, piece in _PIECES.items() for row in _rows(name, piece)]
+
+
+def _rows(name: str, piece: _Piece) -> list[BenchRow]:
+    small, large = (_cost(name, size) for size in piece.sizes)
+    times = piece.sizes[1] / piece.sizes[0]
+    command = "python -m tests.bench growth"
+    sizes = f"{name}, {piece.sizes[0]:,} to {piece.sizes[1]:,} {piece.unit}"
+    return [
+        _row(f"processor time a unit: {sizes}", large[0] / small[0] / times, command),
+        _row(f"memory a unit: {sizes}", large[1] / max(small[1], _LEAST_B) / times, command),
+    ]
+
+
+def _row(name: str, growth: float, command: str) -> BenchRow:
+    return BenchRow(name, growth, "x", f"under {_MOST:g} (linear is 1)", growth < _MOST, command)
+
+
+def _cost(name: str, size: int) -> tuple[float, float]:
+    """Seconds of processor time and bytes of memory, start-up left out."""
+    command = [sys.executable, "-m", "tests.bench.growth", name, str(size)]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    cpu_s, memory_b = json.loads(done.stdout)
+    return cpu_s, memory_b
+
+
+def main() -> None:
+    """Do one piece in this process; a tenth of its size first, so that all is loaded."""
+    name, size = sys.argv[1], int(sys.argv[2])
+    prepare = _PIECES[name].prepare
+    with tempfile.TemporaryDirectory() as folder:
+        for part, of_size in (("first", _PIECES[name].sizes[0] // 10), ("then", size)):
+            place = Path(folder) / part
+            place.mkdir()
+            work = prepare(of_size, place)
+            before_b = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+            start_s = time.process_time()
+            work()
+            cpu_s = time.process_time() - start_s
+    memory_b = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 - before_b
+    print(json.dumps([cpu_s, memory_b]))
+
+
+if __name__ == "__main__":
+    main()
