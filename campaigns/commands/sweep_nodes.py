@@ -16,7 +16,7 @@ from analysis.numbers import NONE, interval, quantity
 from analysis.report.data import load_run
 from campaigns.host.settings import settings_of, target_partitions
 from campaigns.host.slurm_nodes import SlurmNode, ask_nodes, partition_in
-from campaigns.options import results_option
+from campaigns.options import campaign_argument, machine_option, results_option
 from campaigns.planning.prepare import Request, prepare
 from campaigns.running.header import new_header
 from campaigns.running.interrupts import Interrupts, Stopped
@@ -31,8 +31,8 @@ from campaigns.text import aligned
 
 
 @click.command()
-@click.argument("campaign", type=click.Path(path_type=Path))
-@click.option("--machine", required=True, metavar="M", help="A file of site/.")
+@campaign_argument
+@machine_option
 @click.option(
     "--jobs",
     type=click.IntRange(min=1),

@@ -46,10 +46,10 @@ class Site:
     #: Whether Slurm runs the jobs, and their time limit; None if unknown.
     slurm: bool = False
     time_limit_s: float | None = None
-    #: ReFrame's program.
-    reframe: str = "reframe"
     #: Target nodes that jobs are pinned to, joined with commas; None takes any.
     nodelist: str | None = None
+    #: ReFrame's program.
+    reframe: str = "reframe"
 
 
 @dataclass(frozen=True)

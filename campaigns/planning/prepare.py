@@ -72,8 +72,8 @@ def prepare(
         partition=described.partition,
         slurm=not shared or partitions.use_slurm(targets),
         time_limit_s=partitions.time_limit_s(targets),
-        reframe=which("reframe") or "reframe",
         nodelist=nodelist,
+        reframe=which("reframe") or "reframe",
     )
     _check_nodelist(site, campaign, described)
     return Request(campaign, absent, campaign_file.read_text(encoding="utf-8-sig"), described, site)
