@@ -153,7 +153,8 @@ def test_on_one_host(tmp_path: Path) -> None:
 
     def start(night: date) -> subprocess.Popen[bytes]:
         command = [*NIMC, "nightly", "run", str(nights.file), "--night", str(night)]
-        return subprocess.Popen(command, env={**os.environ, "PYTHONPATH": str(checkout)})
+        environment = {**os.environ, "PYTHONPATH": str(checkout)}
+        return subprocess.Popen(command, env=environment, cwd=tmp_path)
 
     assert start(NIGHTS[0]).wait(280) == 0
     with (checkout / "site" / "localhost.yaml").open("a") as file:
