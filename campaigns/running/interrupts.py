@@ -13,8 +13,8 @@ from typing import Any
 _STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
-class Stopped(Exception):  # noqa: N818  # nothing went wrong
-    """The user or the system asked to stop."""
+class Stopped(BaseException):
+    """The user or the system asked to stop. No library's `except Exception` swallows it."""
 
     def __init__(self, signum: int) -> None:
         super().__init__(signal.Signals(signum).name)

@@ -73,9 +73,9 @@ def run(place: Place, begun: Begun, fault: Fault, rng: random.Random, name: str)
         runs_before = _runs(place)
         nimc = place.start("disturbed")
         victim = _victim(place, nimc, fault, moment_s, rng)
+        reported, header_before = _lines(place), _header(place)
         if not nimc.running or (fault.victim and victim is None):
             return None
-        reported, header_before = _lines(place), _header(place)
         struck_s = time.time()
         second = ACTIONS[fault.action](Hit(place, victim, rng))
         over_s = time.time()
