@@ -23,6 +23,7 @@ import pytest
 from campaigns.nightly.description import load as describe
 from campaigns.nightly.lock import machine_lock, running
 from campaigns.nightly.summary import Summary, load, path_of
+from campaigns.running.session import end_with
 from tests.campaigns.conftest import ROOT
 from tests.campaigns.minicluster.real import ENV, Cluster, cluster_or_skip
 
@@ -30,7 +31,7 @@ pytestmark = pytest.mark.slow
 
 CAMPAIGN = """\
 name: tiny
-workloads: [{check: stream, set: {iterations: 10, array_most: 64MiB}, expect: 1s}]
+workloads: [{check: stream, set: {iterations: 40, array_most: 64MiB}, expect: 1s}]
 arms: [off, aa]
 pairs: {floor: 6}
 verify: {foreign_cpus: null, steal_share: null, frequency_drop: null, foreign_share: null}
@@ -124,8 +125,10 @@ while True:
 
 @contextmanager
 def planted_loss() -> Iterator[None]:
-    """Two busy processes on a core of the application."""
-    busy = [subprocess.Popen([sys.executable, "-c", BUSY]) for _ in range(2)]
+    """Eight busy processes on a core of the application, each a scheduling group of its own."""
+    command = [sys.executable, "-c", BUSY]
+    end = end_with(os.getpid())
+    busy = [subprocess.Popen(command, start_new_session=True, preexec_fn=end) for _ in range(8)]
     try:
         yield
     finally:
