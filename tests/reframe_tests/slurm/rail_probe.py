@@ -12,7 +12,7 @@ class _TwoNodes(rfm.RunOnlyRegressionTest, NimcMixin):
     sourcesdir = None
     warmups = 0
     pairs = 1
-    retries = 2
+    retries = 0
     min_share = 0.001
     foreign_cpus = steal_share = frequency_drop = None
 
