@@ -12,23 +12,22 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import subprocess
-import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from pydantic import TypeAdapter
 
-from analysis.checkout import ROOT
 from analysis.errors import MachineError
 from analysis.reading import read_json
 from analysis.records import PlainName, validated
 from analysis.run import load_header
 from analysis.trust import require_own
+from campaigns.running.child import NIMC, python_path, stop
 from campaigns.running.interrupts import Interrupts
+from campaigns.running.session import end_with
 
 _FILE = "sweep.json"
 _TICK_S = 1.0
@@ -122,23 +121,22 @@ class NodeSweeper:
                         del running[node]
                         failed |= self._ended(node, child.returncode)
         finally:
-            _stop(running.values())
+            stop(running.values())
         return failed
 
     def _start(self, node: str) -> subprocess.Popen[bytes]:
         self.tell(f"{node}: starts")
         words = ["run", str(self.campaign_file), "--machine", self.sweep.machine]
         words += ["--results", str(self.folder / node), "--nodelist", node]
-        main = "from campaigns.cli import main; main()"
-        path = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
         with (self.folder / f"{node}.log").open("ab") as log:
             return subprocess.Popen(
-                [sys.executable, "-c", main, *words],
+                [*NIMC, *words],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
-                env={**os.environ, "PYTHONPATH": path},
+                env={**os.environ, "PYTHONPATH": python_path()},
                 start_new_session=True,  # Ctrl-C of the terminal reaches this process only
+                preexec_fn=end_with(os.getpid()),
             )
 
     def _ended(self, node: str, status: int) -> dict[str, str]:
@@ -149,12 +147,3 @@ class NodeSweeper:
         last = (log.read_text(errors="replace").strip().splitlines() or ["no output"])[-1]
         self.tell(f"{node}: failed: {last}")
         return {node: f"exit status {status}: {last.removeprefix('nimc: ')}"}
-
-
-def _stop(children: Iterable[subprocess.Popen[bytes]]) -> None:
-    """End the runs; each cancels its own job."""
-    children = list(children)
-    for child in children:
-        child.send_signal(signal.SIGTERM)
-    for child in children:
-        child.wait()

@@ -13,8 +13,8 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from analysis.checkout import ROOT
 from analysis.errors import MachineError
+from campaigns.running.child import python_path
 from campaigns.running.interrupts import Interrupts
 from injection import processes
 
@@ -52,7 +52,7 @@ def run_session(
     environment = {
         **os.environ,
         RUN_VARIABLE: str(run),
-        "PYTHONPATH": os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]),
+        "PYTHONPATH": python_path(),
     }
     interrupts.check()
     with log.open("ab") as output:
