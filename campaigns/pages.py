@@ -68,7 +68,7 @@ def _nights(
             PageNight(night, each.campaign, each.outcome, one_line(each.reason), _run(each.run))
             for night, each in sorted(known.items())
         ]
-    is_running = lock.running(folder, last.machine)
+    is_running = lock.running(folder, last.machine, name)
     nights = calendar(nightly.window, known, min(known), time.time(), running=is_running)
     return [
         PageNight(each.night, last.campaign, each.outcome, one_line(each.reason), _run(each.run))

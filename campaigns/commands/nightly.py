@@ -12,7 +12,7 @@ import click
 
 from analysis import units
 from analysis.errors import InputError
-from analysis.escape import visible
+from analysis.escape import one_line, visible
 from analysis.history.tables import Outcome
 from campaigns.nightly import (
     bencher,
@@ -82,8 +82,7 @@ def init(
     else:
         block = (crontab.cron_block if kind == "cron" else crontab.scrontab_block)(nightly, run)
         program = "crontab" if kind == "cron" else "scrontab"
-        if do_install:
-            nightly.folder.mkdir(parents=True, exist_ok=True)  # for the log
+        nightly.folder.mkdir(parents=True, exist_ok=True)  # without it, the log stops the night
         click.echo(install.table(program, block) if do_install else block, nl=do_install)
 
 
@@ -189,7 +188,7 @@ def status(name: str, since: str, as_json: bool) -> None:
             known[night] = summary.load(path)
         except InputError as error:
             _log(f"left out: {error}")
-    is_running = lock.running(nightly.folder, nightly.asked.machine)
+    is_running = lock.running(nightly.folder, nightly.asked.machine, nightly.name)
     nights = calendar.calendar(nightly.window, known, first, now_s, running=is_running)
     if as_json:
         document = {"schema": 1, "nightly": nightly.name, "machine": nightly.asked.machine}
@@ -197,7 +196,7 @@ def status(name: str, since: str, as_json: bool) -> None:
         click.echo(json.dumps(document | rows, indent=1))
         return
     cells = [
-        [str(n.night), n.outcome or "", f"{n.used_node_h:.3g}", visible(n.reason)] for n in nights
+        [str(n.night), n.outcome or "", f"{n.used_node_h:.3g}", one_line(n.reason)] for n in nights
     ]
     click.echo(aligned(["night", "outcome", "node-hours", "reason"], cells))
 

@@ -13,8 +13,9 @@ from analysis.history.alarm import Alarm
 from analysis.history.alarms import alarms, save
 from analysis.history.store import add_run, load_nights, load_runs
 from campaigns.nightly.description import Nightly, Retention
-from campaigns.nightly.measure import NIMC, environment
+from campaigns.nightly.measure import environment
 from campaigns.nightly.summary import NightAlarm, Summary
+from campaigns.running.child import NIMC
 
 #: How long old runs may take to remove, and pages to make, seconds.
 _LONGEST_S = 1800.0

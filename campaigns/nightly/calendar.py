@@ -39,16 +39,19 @@ def calendar(
 ) -> list[ScheduledNight]:
     """All nights from `first` to now: the scheduled ones, and those made up for by hand.
 
-    Without a summary a scheduled night was not run. Nothing is said of nights before the first
+    If a night is `running`, it is the one that began last of those that have not ended. Without a
+    summary a scheduled night was not run. Nothing is said of nights before the first
     summary, if there is one: the nightly may not have been installed.
     """
     first = max(first, min(known, default=first))
     today = datetime.fromtimestamp(now_s, zone).date()
     nights = {night.date: night for night in window.nights(first, today, zone)}
+    unfinished = [each for each in known.values() if each.finished_s is None]
+    last = max(unfinished, key=lambda each: each.started_s, default=None) if running else None
     found = []
     for day in sorted({*nights, *(each for each in known if each >= first)}):
         if day in known:
-            found.append(_told(known[day], running=running))
+            found.append(_told(known[day], running=known[day] is last))
         elif nights[day].end_s <= now_s:
             found.append(ScheduledNight(day, "not run", "nothing was started on that night"))
         elif nights[day].start_s <= now_s:
@@ -57,7 +60,7 @@ def calendar(
 
 
 def _told(summary: Summary, *, running: bool) -> ScheduledNight:
-    if summary.finished_s is None and running:
+    if running:
         return ScheduledNight(summary.night, None, "is running")
     return ScheduledNight(
         summary.night, summary.outcome, summary.reason, summary.run, summary.used_node_h

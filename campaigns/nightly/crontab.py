@@ -19,10 +19,11 @@ def cron_block(nightly: Nightly, command: Sequence[str]) -> str:
 def scrontab_block(nightly: Nightly, command: Sequence[str]) -> str:
     """For `scrontab`: the night itself is a small job, which submits the others."""
     minutes = nightly.longest_s // 60
+    log = str(log_file(nightly)).replace("%", "%%")  # Slurm replaces %j and others
     options = [
         f"--job-name=nimc-{nightly.name}",
         f"--time={minutes}",
-        f"--output={log_file(nightly)}",
+        f"--output={shlex.quote(log)}",
         "--open-mode=append",
         *nightly.asked.job,
     ]
@@ -44,14 +45,15 @@ def log_file(nightly: Nightly) -> Path:
 
 def merged(table: str, block: str) -> str:
     """The table with the block in place of the one with the same marks; else at its end."""
-    begin, end = block.splitlines()[0], block.splitlines()[-1]
-    lines = table.splitlines()
+    own = block.rstrip("\n").split("\n")
+    begin, end = own[0], own[-1]
+    lines = table.removesuffix("\n").split("\n") if table else []
     if begin in lines and end in lines[lines.index(begin) :]:
         first = lines.index(begin)
         last = lines.index(end, first)
-        kept = [*lines[:first], *block.splitlines(), *lines[last + 1 :]]
+        kept = [*lines[:first], *own, *lines[last + 1 :]]
     else:
-        kept = [*lines, *block.splitlines()]
+        kept = [*lines, *own]
     return "\n".join(kept) + "\n"
 
 
@@ -59,7 +61,7 @@ def _marked(nightly: Nightly, option: str, lines: Sequence[str]) -> str:
     return "\n".join(
         [
             f"# BEGIN nimc nightly {nightly.name}",
-            f"# made by 'nimc nightly init {nightly.name} {option}', which replaces these lines",
+            f"# made by 'nimc nightly init {nightly.target} {option}', which replaces these lines",
             *lines,
             f"# END nimc nightly {nightly.name}",
             "",

@@ -189,7 +189,7 @@ def load(name: str, root: Path = ROOT) -> Nightly:
     """
     is_path = name.endswith(".yaml")
     path = Path(name) if is_path else root / "site" / "nightly" / f"{name}.yaml"
-    if not _NAME.fullmatch(path.stem if is_path else name):
+    if not _NAME.fullmatch(path.stem if is_path else name) or not name.isprintable():
         raise InputError(
             f"nightly {show(name)}: invalid name; allowed: letters, digits and ._- (40 at most), or"
             " a path that ends in .yaml"

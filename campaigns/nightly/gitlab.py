@@ -25,8 +25,8 @@ def parent(nightly: Nightly, nimc: Sequence[str], *, jacamar: bool) -> str:
     options = ["--gitlab", "--child", *(["--jacamar"] if jacamar else [])]
     command = shlex.join([*nimc, "nightly", "init", nightly.target, *options])
     head = (
-        f"# Made by 'nimc nightly init {name} --gitlab'. In GitLab, add a pipeline schedule:"
-        f" {times(nightly)}\n"
+        f"# Made by 'nimc nightly init {nightly.target} --gitlab'. In GitLab, add a pipeline"
+        f" schedule: {times(nightly)}\n"
     )
     return head + _dump(
         {
@@ -102,7 +102,8 @@ def _runner(nightly: Nightly, *, jacamar: bool) -> dict[str, Any]:
     if jacamar:
         found["id_tokens"] = {"SITE_ID_TOKEN": {"aud": "$CI_SERVER_URL"}}
         if nightly.asked.job:
-            found["variables"]["SCHEDULER_PARAMETERS"] = " ".join(nightly.asked.job)
+            options = " ".join(nightly.asked.job)
+            found["variables"]["SCHEDULER_PARAMETERS"] = options.replace("$", "$$")
     return found
 
 

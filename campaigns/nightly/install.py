@@ -14,6 +14,8 @@ from campaigns.nightly.crontab import merged
 
 #: How long such a program may take, seconds.
 _ANSWER_S = 60.0
+#: Lines of others stay byte for byte, whatever their encoding.
+_ANY_BYTES = "surrogateescape"
 
 
 def table(program: str, block: str) -> str:
@@ -25,7 +27,9 @@ def table(program: str, block: str) -> str:
     if listed.returncode and "no crontab" not in listed.stderr.lower():
         raise MachineError(f"{program} -l: {_said(listed)}")
     old = listed.stdout if listed.returncode == 0 else ""
-    with tempfile.NamedTemporaryFile("w", prefix="nimc-", suffix=".cron") as file:
+    with tempfile.NamedTemporaryFile(
+        "w", prefix="nimc-", suffix=".cron", encoding="utf-8", errors=_ANY_BYTES
+    ) as file:
         file.write(merged(old, block))
         file.flush()
         done = _run([program, file.name])
@@ -59,8 +63,8 @@ def _run(command: Sequence[str]) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             command,
             capture_output=True,
-            text=True,
-            errors="replace",
+            encoding="utf-8",
+            errors=_ANY_BYTES,
             check=False,
             timeout=_ANSWER_S,
             stdin=subprocess.DEVNULL,

@@ -54,7 +54,8 @@ def _add(case: ElementTree.Element, kind: str, lines: list[str]) -> None:
 
 
 def _line(each: NightFigure) -> str:
-    interval = "" if each.low is None else f" [{each.low:.4g}, {each.high:.4g}]"
+    bounds = (each.low, each.high)
+    interval = "" if None in bounds else " [" + ", ".join(f"{end:.4g}" for end in bounds) + "]"
     verdict = f", {each.verdict}" if each.verdict else ""
     unit = "" if each.unit == "1" else f" {each.unit}"
     return f"{each.arm} {each.quantity}: {each.value:.4g}{interval}{unit}{verdict}"

@@ -16,6 +16,8 @@ from analysis.trust import require_own
 
 #: How often and how long it is tried: `running` holds it for a moment, seconds.
 _TRIES, _TRY_S = 10, 0.1
+#: Longest text on the holder.
+_HOLDER_CHARS = 200
 
 
 @dataclass(frozen=True)
@@ -38,7 +40,7 @@ def machine_lock(folder: Path, machine: str, name: str) -> Iterator[NightLock]:
         os.fchmod(handle, 0o600)
     except OSError as error:
         raise MachineError(f"{path}: {error.strerror}") from error
-    with os.fdopen(handle, "r+") as file:
+    with os.fdopen(handle, "r+", errors="replace") as file:
         try:
             got = any(_take(file) for _ in range(_TRIES))
         except OSError as error:
@@ -47,7 +49,7 @@ def machine_lock(folder: Path, machine: str, name: str) -> Iterator[NightLock]:
                 " flock)"
             ) from error
         if not got:
-            yield NightLock(None, file.read(200).strip() or "an unknown process")
+            yield NightLock(None, file.read(_HOLDER_CHARS).strip() or "an unknown process")
             return
         with suppress(OSError):  # only for messages
             file.truncate(0)
@@ -56,15 +58,20 @@ def machine_lock(folder: Path, machine: str, name: str) -> Iterator[NightLock]:
         yield NightLock(handle)
 
 
-def running(folder: Path, machine: str) -> bool:
-    """Whether a night holds a machine's lock."""
+def running(folder: Path, machine: str, name: str) -> bool:
+    """Whether a night of the nightly `name` holds a machine's lock."""
+    path = folder / f"{machine}.lock"
     try:
-        with (folder / f"{machine}.lock").open() as file:
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
+        handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError:
         return False
+    with os.fdopen(handle, errors="replace") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return file.read(_HOLDER_CHARS).startswith(f"{name}, ")
+        except OSError:
+            return False
     return False
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -14,14 +13,12 @@ from typing import Any
 
 from analysis.checkout import ROOT
 from analysis.errors import MachineError
+from campaigns.running.child import NIMC, python_path, stop
 from campaigns.running.interrupts import Interrupts
 from campaigns.running.session import end_with
 
-#: `nimc` with this Python, whatever is installed.
-NIMC = (sys.executable, "-c", "from campaigns.cli import main; main()")
-#: How often the limits are looked at, and how long `nimc run` may take to stop, seconds.
+#: How often the limits are looked at, seconds.
 _LOOK_S = 5.0
-_STOP_S = 120.0
 
 #: Variables of a Slurm job, and one of them that the site sets.
 _OF_JOB = ("SLURM_", "SLURMD_", "SBATCH_")
@@ -80,13 +77,12 @@ def environment() -> dict[str, str]:
 
     The night may be a Slurm job itself; the jobs that it submits do not inherit its variables.
     """
-    path = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
     kept = {
         name: value
         for name, value in os.environ.items()
         if name in _OF_SITE or not name.startswith(_OF_JOB)
     }
-    return {**kept, "PYTHONPATH": os.pathsep.join(path)}
+    return {**kept, "PYTHONPATH": python_path()}
 
 
 def _attend(child: subprocess.Popen[bytes], interrupts: Interrupts, limit: Limit) -> str | None:
@@ -96,12 +92,7 @@ def _attend(child: subprocess.Popen[bytes], interrupts: Interrupts, limit: Limit
         interrupts.wait(_LOOK_S)
         stopped = "stopped by a signal" if interrupts.signum is not None else limit()
     if child.poll() is None:
-        child.terminate()
-        try:
-            child.wait(_STOP_S)
-        except subprocess.TimeoutExpired:
-            child.kill()
-            child.wait()
+        stop([child])
         return stopped
     return None
 

@@ -82,7 +82,7 @@ class NightRun:
         if before or lock.holder.startswith(f"{self.nightly.name}, "):
             self.log(found.reason)  # what the running night writes stays
             return found
-        return self._end(found)
+        return self._end(found, has_lock=False)
 
     def _locked(self, lock: int, before: Summary | None) -> Summary:
         begun = self._begun()
@@ -185,11 +185,14 @@ class NightRun:
             budget_node_h=asked.budget_node_h,
         )
 
-    def _end(self, ended: Summary) -> Summary:
-        """Write the summary, and tell who asked; a failure to tell is reported, and no more."""
+    def _end(self, ended: Summary, *, has_lock: bool = True) -> Summary:
+        """Write the summary, and tell who asked; a failure to tell is reported, and no more.
+
+        Without the lock another night is measuring: removing runs and making pages is left to it.
+        """
         ended = replace(ended, finished_s=self.clock_s())
         summary.write(self.path, summary.summary_text(ended))
-        followed = after.conclude(self.nightly, ended)
+        followed = after.conclude(self.nightly, ended) if has_lock else ()
         for line in chain(followed, tell.everyone(ended, self.nightly.asked)):
             self.log(line)
         self.log(f"night {ended.night}: {ended.outcome}: {ended.reason}")

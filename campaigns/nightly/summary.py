@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from datetime import date
 from pathlib import Path
@@ -127,16 +129,23 @@ def summary_text(summary: Summary) -> str:
     return json.dumps(summary.as_dict(), indent=1) + "\n"
 
 
-def write(path: Path, text: str) -> None:
-    """Replace a file: readers see the old or the new one. Raises MachineError."""
-    partial = path.with_name(f".{path.name}.{os.getpid()}")
+def write(path: Path, text: str, mode: int | None = None) -> None:
+    """Replace a file: readers see the old or the new one. Raises MachineError.
+
+    Others may write to the folder, so the temporary name is random and must be new.
+    """
+    partial = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
     try:
-        with partial.open("w", encoding="utf-8") as file:
+        with partial.open("x", encoding="utf-8") as file:
+            if mode is not None:
+                os.fchmod(file.fileno(), mode)
             file.write(text)
             file.flush()
             os.fsync(file.fileno())
         partial.replace(path)
     except OSError as error:
+        with suppress(OSError):
+            partial.unlink()
         raise MachineError(f"{path}: {error.strerror}") from error
 
 

@@ -8,6 +8,7 @@ import subprocess
 import urllib.request
 from collections.abc import Iterator
 from email.message import EmailMessage
+from http.client import HTTPException
 
 from analysis.checkout import ROOT
 from analysis.errors import MachineError
@@ -27,9 +28,8 @@ def everyone(ended: Summary, asked: NightlyRequest) -> Iterator[str]:
     if asked.metrics:
         try:
             path = ROOT / asked.metrics / f"nimc_{ended.nightly}.prom"
-            summary.write(path, prometheus.text(ended))
-            path.chmod(0o644)
-        except (MachineError, OSError) as error:
+            summary.write(path, prometheus.text(ended), mode=0o644)
+        except MachineError as error:
             yield f"metrics: {error}"
     if asked.tell.webhook:
         url = os.path.expandvars(asked.tell.webhook)
@@ -50,6 +50,8 @@ def post(url: str, text: str) -> str | None:
             return None
     except (OSError, ValueError) as error:
         return one_line(str(error).replace(url, "URL"))
+    except HTTPException as error:  # its text may be a part of the URL
+        return f"no HTTP answer, or an invalid address ({type(error).__name__})"
 
 
 def send(ended: Summary, to: list[str]) -> str | None:
@@ -82,7 +84,7 @@ def mail(ended: Summary, to: list[str]) -> EmailMessage:
         f"reason:   {one_line(ended.reason)}",
         f"machine:  {ended.machine}",
         f"campaign: {ended.campaign}",
-        f"run:      {ended.run or 'none'}",
+        f"run:      {one_line(ended.run or 'none')}",
         f"used:     {ended.used_node_h:.3g} of {ended.budget_node_h:.3g} node-hours",
     ]
     for title, found_lines in (

@@ -1,5 +1,6 @@
 """Nights that ran and nights that did not, from the calendar alone."""
 
+from dataclasses import replace
 from datetime import date, datetime, time
 from zoneinfo import ZoneInfo
 
@@ -47,6 +48,9 @@ def test_a_killed_night_is_not_running() -> None:
     begun = summary(night=day(19), finished_s=None, outcome="machine failed", reason=UNFINISHED)
     assert look({day(19): begun}, 23, at=19, running=True) == [(19, None)]
     assert look({day(19): begun}, 12, at=20) == [(19, "machine failed")]
+    later = replace(begun, night=day(20), started_s=begun.started_s + 86400)
+    both = {day(19): begun, day(20): later}
+    assert look(both, 23, at=20, running=True) == [(19, "machine failed"), (20, None)]
 
 
 def test_a_night_made_up_for_on_a_day_off_is_listed() -> None:

@@ -107,6 +107,12 @@ def test_junit_shows_a_second_alarm_of_a_case() -> None:
     assert suite[0].findtext("failure") == "one\ntwo"
 
 
+def test_junit_shows_no_interval_with_one_end() -> None:
+    figure = NightFigure("stream", "off", "fom", "s", "lower", 2.0, 1.5, None, 6)
+    (suite,) = ElementTree.fromstring(junit.xml(summary(figures=[figure])))
+    assert suite[0].findtext("system-out") == "off fom: 2 s"
+
+
 def test_bencher_has_value_and_bounds() -> None:
     # The shape that bencher.dev documents: benchmark -> measure -> value and optional bounds.
     assert bencher.metrics(SUMMARY) == {

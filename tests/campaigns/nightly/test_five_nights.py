@@ -85,7 +85,7 @@ class Nights:
             if f"nightly\0run\0{self.file}".encode() in content(path)
         )
         os.kill(pid, signal.SIGKILL)
-        wait(lambda: not running(self.results / "nights", self.machine))
+        wait(lambda: not running(self.results / "nights", self.machine, self.file.stem))
 
     def reference(self) -> float:
         """What the first night measured without writers."""

@@ -133,12 +133,14 @@ def test_a_second_night_on_the_machine_ends_with_one_line(box: Box, wait_until: 
     first = box.start("run", str(box.file), fake="slow")
     wait_until(lambda: samples(box) >= 2)
     other = box.folder / "other.yaml"
-    shutil.copy(box.file, other)
+    other.write_text(box.file.read_text() + f"pages: {box.folder}/pages\n")
+    (box.nimc.results / "store").mkdir()
     status, _, err = box.call("run", str(other))
     assert status == 0
     assert f"another night is running on this machine: box, process {first.pid} on" in err
     mine, others = box.nights()
     assert (others.nightly, others.outcome) == ("other", "not run")
+    assert not (box.folder / "pages").exists()  # making them would disturb the first
     status, err = box.run()  # the same nightly: nothing is written over
     assert status == 0
     assert "another night is running" in err

@@ -21,7 +21,7 @@ def test_cron_gets_one_line_with_its_percent_signs_escaped(tmp_path: Path) -> No
     log = tmp_path / "results" / "nights" / "box.log"
     assert block.splitlines() == [
         "# BEGIN nimc nightly box",
-        "# made by 'nimc nightly init box --cron', which replaces these lines",
+        f"# made by 'nimc nightly init {tmp_path}/box.yaml --cron', which replaces these lines",
         "0 22 * * mon,tue,wed,thu,fri '/opt/n m/nimc' nightly run box 50\\%"
         f" >> {log} 2>&1",
         "# END nimc nightly box",
@@ -34,6 +34,16 @@ def test_scrontab_gets_options_of_a_job_that_outlasts_the_window(tmp_path: Path)
     assert "#SCRON --time=435" in lines  # seven hours and a quarter
     assert lines[-3] == "#SCRON --partition=cron"
     assert lines[-2] == "0 22 * * mon,tue,wed,thu,fri '/opt/n m/nimc' nightly run box"
+
+
+def test_scrontab_and_gitlab_replace_nothing_in_names(tmp_path: Path) -> None:
+    folder = tmp_path / "50% of j"
+    folder.mkdir()
+    found = nightly(folder, job="[--comment=$USER]")
+    log = f"'{tmp_path}/50%% of j/results/nights/box.log'"  # %j would be the job's number
+    assert f"#SCRON --output={log}" in crontab.scrontab_block(found, RUN).splitlines()
+    parent = yaml.safe_load(gitlab.parent(found, NIMC, jacamar=True))
+    assert parent["plan box"]["variables"]["SCHEDULER_PARAMETERS"] == "--comment=$$USER"
 
 
 def test_every_day_is_a_star(tmp_path: Path) -> None:
@@ -51,6 +61,8 @@ def test_only_its_own_lines_of_a_table_change() -> None:
     assert crontab.merged(mine + old + other, block) == mine + block + other
     assert crontab.merged(mine + other, block) == mine + other + block
     assert crontab.merged(crontab.merged(mine + old, block), block) == mine + block
+    odd = "# a form feed \x0c and \udce9, a byte of Latin-1\n"  # as install.table reads it
+    assert crontab.merged(odd, block) == odd + block
     torn = "# BEGIN nimc nightly a\nold\n"  # somebody removed the end: nothing is lost
     assert crontab.merged(torn + mine, block) == torn + mine + block
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import email
 import json
+import os
+import socket
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -86,11 +88,32 @@ def test_a_webhook_that_refuses_is_reported_without_its_address(hook: Hook, tmp_
     hook.server_close()
 
 
-@pytest.mark.parametrize("url", ["$NOT_SET", "http://127.0.0.1:1/secret", "http://[secret"])
+@pytest.mark.parametrize(
+    "url",
+    ["$NOT_SET", "http://127.0.0.1:1/secret", "http://[secret", "http://127.0.0.1:1/my secret"],
+)
 def test_a_webhook_that_is_not_there_is_reported(url: str, tmp_path: Path) -> None:
     (line,) = tell.everyone(SUMMARY, asked(tmp_path, tell=f"{{webhook: '{url}'}}"))
     assert line.startswith("webhook: ")
     assert "secret" not in line
+
+
+def test_a_webhook_that_does_not_speak_http_is_reported(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+
+        def answer() -> None:
+            connection, _ = server.accept()
+            with connection:
+                connection.recv(2**16)
+                connection.sendall(b"220 mail.example.org ESMTP\r\n")
+
+        thread = threading.Thread(target=answer)
+        thread.start()
+        wish = asked(tmp_path, tell=f"{{webhook: 'http://127.0.0.1:{port}/secret'}}")
+        (line,) = tell.everyone(SUMMARY, wish)
+        thread.join()
+    assert line == "webhook: no HTTP answer, or an invalid address (BadStatusLine)"
 
 
 def test_mail_says_what_happened(sendmail: Path, tmp_path: Path) -> None:
@@ -118,6 +141,19 @@ def test_mail_that_cannot_be_sent_is_reported(sendmail: Path, tmp_path: Path) ->
     (sendmail / "sendmail").write_text("#!/bin/sh\necho no such user >&2\nexit 67\n")
     wish = asked(tmp_path, tell="{mail: [ops@example.org]}")
     assert list(tell.everyone(SUMMARY, wish)) == ["mail: no such user"]
+
+
+def test_metrics_do_not_follow_a_planted_link(tmp_path: Path) -> None:
+    """Others may write to the collector's folder: the name of the temporary file is not known."""
+    folder = tmp_path / "textfile"
+    folder.mkdir()
+    mine = tmp_path / "mine"
+    mine.write_text("mine")
+    (folder / f".nimc_box.prom.{os.getpid()}").symlink_to(mine)
+    (folder / "nimc_box.prom").symlink_to(mine)
+    assert list(tell.everyone(SUMMARY, asked(tmp_path, metrics=str(folder)))) == []
+    assert mine.read_text() == "mine"
+    assert not (folder / "nimc_box.prom").is_symlink()
 
 
 def test_metrics_replace_the_last_nights(tmp_path: Path) -> None:
