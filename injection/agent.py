@@ -319,13 +319,14 @@ def main() -> None:
     """Entry point: `python -m injection.agent`."""
     processes.become_subreaper()
     signal.signal(signal.SIGTERM, lambda signum, _: sys.exit(128 + signum))  # leave nothing behind
-    with shared_memory.folder():
-        try:
-            asyncio.run(run())
-        except (OSError, wire.WireError) as error:
-            sys.exit(f"agent on {node_name()}: {error}")
-        finally:
-            processes.kill_descendants()
+    try:
+        with shared_memory.folder():
+            try:
+                asyncio.run(run())
+            finally:
+                processes.kill_descendants()
+    except (OSError, wire.WireError) as error:
+        sys.exit(f"agent on {node_name()}: {error}")
 
 
 if __name__ == "__main__":

@@ -23,12 +23,16 @@ _PREFIX = "nimc-writers-"
 
 @contextmanager
 def folder(within: Path = _SHARED_MEMORY) -> Iterator[None]:
-    """Have a folder for the writers that this process starts. Removes those of dead agents."""
-    if not within.is_dir():
+    """Have a folder for the writers that this process starts. Removes those of dead agents.
+
+    If none can be made, the writers use what they use by default; not all need shared memory.
+    """
+    _remove_abandoned(within)
+    try:
+        path, handle = _make(within)
+    except OSError:
         yield
         return
-    _remove_abandoned(within)
-    path, handle = _make(within)
     os.environ[FOLDER_VARIABLE] = str(path)
     try:
         yield

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from injection.machine.free_cpus import as_list
 from injection.machine.host import cpu_list
 
 _DEVICE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,31}")
@@ -54,16 +55,9 @@ def _device(text: str) -> str:
 
 def _cpus(text: str) -> str:
     """A list of CPUs as the kernel prints it: `0,1,2,8` as `0-2,8`."""
-    cpus = sorted(set(cpu_list(text)))
-    if not cpus:
+    if not (cpus := set(cpu_list(text))):
         raise ValueError
-    runs: list[list[int]] = []
-    for cpu in cpus:
-        if runs and cpu == runs[-1][-1] + 1:
-            runs[-1].append(cpu)
-        else:
-            runs.append([cpu])
-    return ",".join(f"{run[0]}" if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs)
+    return as_list(cpus)
 
 
 def _mask(text: str) -> str:

@@ -63,3 +63,8 @@ def test_folders_of_others_and_links_stay(tmp_path: Path) -> None:
     with folder(tmp_path):
         pass
     assert set(tmp_path.iterdir()) == before
+
+
+def test_without_room_for_a_folder_writers_have_none() -> None:
+    with folder(Path("/proc")):
+        assert FOLDER_VARIABLE not in os.environ
