@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from pathlib import Path
 
@@ -20,6 +19,7 @@ from analysis.remedies.throttling import Throttling
 from analysis.report.data import RunData, load_run
 from analysis.statistics.interval import Estimate
 from analysis.table import console
+from campaigns.document import print_document
 from campaigns.options import force_option
 from campaigns.run_path import RunPath
 
@@ -65,7 +65,7 @@ def command(
     found = {machine: advise(own, assumed) for machine, own in of_machine.items()}
     if as_json:
         documents = [advice_document(each) for each in found.values()]
-        click.echo(json.dumps({"schema": 1, "advice": documents}, indent=1))
+        print_document("advise", {"advice": documents})
         return
     terminal = console()
     for machine, advice in found.items():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from analysis.history.alarms import survey
 from analysis.history.confirm import confirmation
 from analysis.history.store import load_nights, load_runs
 from analysis.numbers import NONE, interval, quantity
+from campaigns.document import print_document
 from campaigns.options import history_options, only_with
 from campaigns.planning import references as site_references
 from campaigns.text import aligned
@@ -51,7 +51,7 @@ def command(
         _print_patch(machine or "", surveyed.watches)
         return 0
     if as_json:
-        click.echo(json.dumps(_document(surveyed.alarms, surveyed.watches), indent=1))
+        print_document("alarms", _document(surveyed.alarms, surveyed.watches))
     else:
         click.echo(visible("\n".join(_text(surveyed.alarms, surveyed.watches))))
     return int(any(_is_open(alarm, surveyed.watches) for alarm in surveyed.alarms))
@@ -72,7 +72,6 @@ def _print_patch(machine: str, watches: Iterable[SeriesWatch]) -> None:
 
 def _document(alarms: Sequence[Alarm], watches: Sequence[SeriesWatch]) -> dict[str, object]:
     return {
-        "schema": 1,
         "alarms": [each.as_dict() for each in alarms],
         "confirmations": [
             confirmation(each).as_dict() for each in alarms if each.state == "suspected"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import click
@@ -18,6 +17,7 @@ from analysis.errors import InputError
 from analysis.numbers import count, effect
 from analysis.report.data import load_run
 from analysis.table import console
+from campaigns.document import print_document
 from campaigns.options import force_option
 from campaigns.run_path import RunPath
 
@@ -66,7 +66,7 @@ def command(
     compared = compare_sides(*sides)
     page = write_page(output, compared) if output else None
     if as_json:
-        click.echo(json.dumps(compared.document(), indent=1))
+        print_document("compare", compared.document())
     else:
         _print(console(), compared)
         if page:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import textwrap
 
 import click
 
 from analysis.escape import visible
+from campaigns.document import print_document
 from campaigns.host.doctor import Diagnosis, examine
 from campaigns.options import machine_option
 
@@ -25,7 +25,10 @@ def command(machine: str, as_json: bool) -> None:
     Exits with 0 if the machine's injector and at least one workload can run, else with 3.
     """
     diagnosis = examine(machine)
-    click.echo(json.dumps(diagnosis.as_dict(), indent=1) if as_json else visible(text(diagnosis)))
+    if as_json:
+        print_document("doctor", diagnosis.as_dict())
+    else:
+        click.echo(visible(text(diagnosis)))
     if not diagnosis.ready:
         sys.exit(3)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import signal
 import sys
 from dataclasses import asdict
@@ -11,6 +10,7 @@ from typing import Any
 
 import click
 
+from campaigns.document import print_document
 from campaigns.minicluster import cluster
 from campaigns.minicluster.layout import ClusterLayout, default_state
 from campaigns.minicluster.spec import Spec
@@ -81,7 +81,10 @@ def up(
     spec = Spec(fabric, nodes, origins, numa, cores, memory_mib, rails, shares)  # type: ignore[arg-type]
     current, was_up = cluster.up(spec, layout)
     document = current.as_dict(layout) | {"was_up": was_up}
-    click.echo(json.dumps(document, indent=1) if as_json else _started(layout, current, was_up))
+    if as_json:
+        print_document("minicluster up", document)
+    else:
+        click.echo(_started(layout, current, was_up))
 
 
 def _started(layout: ClusterLayout, current: State, was_up: bool) -> str:
@@ -108,7 +111,10 @@ def status(folder: Path | None, as_json: bool) -> None:
     document: dict[str, Any] = {"healthy": found.healthy, "state": str(layout.state)}
     if found.state is not None:
         document |= asdict(found) | {"state": found.state.as_dict(layout)}
-    click.echo(json.dumps(document, indent=1) if as_json else _described(layout, found))
+    if as_json:
+        print_document("minicluster status", document)
+    else:
+        click.echo(_described(layout, found))
     if not found.healthy:
         sys.exit(3)
 
@@ -136,6 +142,6 @@ def down(folder: Path | None, as_json: bool) -> None:
     layout = ClusterLayout.of(folder or default_state())
     removed = cluster.down(layout)
     if as_json:
-        click.echo(json.dumps({"state": str(layout.state), "removed": removed}, indent=1))
+        print_document("minicluster down", {"state": str(layout.state), "removed": removed})
     else:
         click.echo(f"minicluster down: removed {', '.join(removed) or 'nothing: none was up'}")

@@ -26,6 +26,7 @@ from analysis.contention.recommend import Need, recommend
 from analysis.contention.sweep import Sweep
 from analysis.errors import InputError
 from analysis.units import rate_b_s
+from campaigns.document import print_document
 from campaigns.run_path import RunPath
 
 json_option = click.option("--json", "as_json", is_flag=True, help="One JSON document.")
@@ -71,7 +72,7 @@ def predict_command(
         if comp_node in (None, comp) and comm_node in (None, comm)
     ]
     text = "\n\n".join(tables.prediction_table(model, p) for p in predictions)
-    _say(tables.predictions_document(model, predictions), text, as_json)
+    _say("predict", tables.predictions_document(model, predictions), text, as_json)
 
 
 def _facts_options(function: Any) -> Any:
@@ -109,7 +110,7 @@ def fit_command(sweep_file: Path, facts: _Facts, output: Path | None, as_json: b
     model = fit(_load_sweep(sweep_file, facts))
     if output is not None:
         output.write_text(json.dumps(model.as_dict(), indent=1) + "\n")
-    _say(model.as_dict(), tables.fit_table(model), as_json)
+    _say("fit", model.as_dict(), tables.fit_table(model), as_json)
 
 
 @command.command("evaluate")
@@ -143,6 +144,7 @@ def evaluate_command(
     placed = by_placement(judged, measured)
     text = f"{tables.errors_table(rows, measured.notes)}\n\n{next(iter(rows))}, by placement:\n"
     _say(
+        "evaluate",
         {"sweep": measured.name, "notes": measured.notes, "folds": folds}
         | {"errors": {name: errors.as_dict() for name, errors in rows.items()}}
         | {"placements": [asdict(row) for row in placed]},
@@ -178,7 +180,7 @@ def recommend_command(
     )
     advice = recommend(model, need, comp_node)
     document = tables.recommendation_document(model, advice)
-    _say(document, tables.recommendation_table(model, advice), as_json)
+    _say("recommend", document, tables.recommendation_table(model, advice), as_json)
 
 
 @command.command("plot")
@@ -239,5 +241,8 @@ def _load_sweep(path: Path, facts: _Facts) -> Sweep:
     return sweep.load(path, facts.machine)
 
 
-def _say(document: dict[str, Any], text: str, as_json: bool) -> None:
-    click.echo(json.dumps(document, indent=1) if as_json else text)
+def _say(subcommand: str, document: dict[str, Any], text: str, as_json: bool) -> None:
+    if as_json:
+        print_document(f"model {subcommand}", document)
+    else:
+        click.echo(text)

@@ -14,6 +14,7 @@ from analysis import units
 from analysis.errors import InputError
 from analysis.escape import one_line, visible
 from analysis.history.tables import Outcome
+from campaigns.document import print_document
 from campaigns.nightly import (
     bencher,
     calendar,
@@ -131,7 +132,7 @@ def run(
     if copy:
         summary.write(copy, summary.summary_text(ended))
     if as_json:
-        click.echo(summary.summary_text(ended), nl=False)
+        print_document("nightly run", ended.as_dict())
     return _status(ended, fail_inconclusive=fail_inconclusive)
 
 
@@ -191,9 +192,9 @@ def status(name: str, since: str, as_json: bool) -> None:
     is_running = lock.running(nightly.folder, nightly.asked.machine, nightly.name)
     nights = calendar.calendar(nightly.window, known, first, now_s, running=is_running)
     if as_json:
-        document = {"schema": 1, "nightly": nightly.name, "machine": nightly.asked.machine}
-        rows = {"nights": [each.as_dict() for each in nights]}
-        click.echo(json.dumps(document | rows, indent=1))
+        found = {"nightly": nightly.name, "machine": nightly.asked.machine}
+        rows = [each.as_dict() for each in nights]
+        print_document("nightly status", {**found, "nights": rows})
         return
     cells = [
         [str(n.night), n.outcome or "", f"{n.used_node_h:.3g}", one_line(n.reason)] for n in nights

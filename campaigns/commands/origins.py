@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict
 
 import click
 
 from analysis import units
+from campaigns.document import print_document
 from campaigns.host import reservation
 from campaigns.host.reservation import Reservation
 from campaigns.options import machine_option
@@ -29,7 +29,7 @@ def command() -> None:
 def create(machine: str, length: str, nodes: str | None, as_json: bool) -> None:
     """Reserve the origin nodes for you, from now."""
     minutes = max(1, round(units.duration_s(length, "--time") / 60))
-    _print(reservation.create(load_machine(machine), minutes, nodes), as_json)
+    _print("create", reservation.create(load_machine(machine), minutes, nodes), as_json)
 
 
 @command.command()
@@ -42,7 +42,7 @@ def show(machine: str, as_json: bool) -> int:
     if found is None:
         click.echo(f"nimc: reservation {name} does not exist", err=True)
         return 3
-    _print(found, as_json)
+    _print("show", found, as_json)
     return 0
 
 
@@ -53,10 +53,10 @@ def remove(machine: str) -> None:
     reservation.remove(load_machine(machine))
 
 
-def _print(found: Reservation, as_json: bool) -> None:
+def _print(subcommand: str, found: Reservation, as_json: bool) -> None:
     if as_json:
         record = {**asdict(found), "start": str(found.start), "end": str(found.end)}
-        click.echo(json.dumps(record, indent=1))
+        print_document(f"origins {subcommand}", record)
     else:
         users = ", ".join(found.users) or "everyone"
         click.echo(

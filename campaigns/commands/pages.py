@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict
 from pathlib import Path
 
@@ -11,6 +10,7 @@ import click
 from analysis.escape import visible
 from analysis.history.store import to_stderr
 from analysis.pages.render import state_of
+from campaigns.document import print_document
 from campaigns.options import history_options
 from campaigns.pages import make_pages
 
@@ -32,8 +32,8 @@ def command(results: Path, store: Path, output: Path | None, as_json: bool) -> N
     page, histories = make_pages(store, results, output or results / "pages", to_stderr)
     states = [state_of(history) for history in histories]
     if as_json:
-        document = {"schema": 1, "page": str(page), "machines": [asdict(each) for each in states]}
-        click.echo(json.dumps(document, indent=1))
+        machines = [asdict(each) for each in states]
+        print_document("pages", {"page": str(page), "machines": machines})
         return
     for each in states:
         night = f"last night {each.last_night}, {each.outcome}" if each.last_night else "no night"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 from dataclasses import asdict
 from pathlib import Path
@@ -11,6 +10,7 @@ import click
 
 from analysis.numbers import NONE, number, quantity
 from analysis.sample import Level
+from campaigns.document import print_document
 from campaigns.options import campaign_argument, machine_option
 from campaigns.planning.omitted import omission_lines
 from campaigns.planning.partitions import too_long
@@ -50,7 +50,10 @@ def command(campaign: Path, machine: str, as_json: bool) -> None:
         "warnings": (warnings := too_long(planned, asked.site.time_limit_s)),
     }
     text = _text(planned, known, nodes, [*omission_lines(asked.absent), *warnings])
-    click.echo(json.dumps(document, indent=1) if as_json else text)
+    if as_json:
+        print_document("plan", document)
+    else:
+        click.echo(text)
 
 
 def _text(planned: Plan, known: list[Scale], nodes: int | None, remarks: list[str]) -> str:

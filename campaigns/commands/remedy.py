@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import json
-
 import click
 
 from analysis.errors import InputError
+from campaigns.document import print_document
 from campaigns.remedies.render import PARTS, Part, path_of, render, values
 from campaigns.remedies.table import ROOT_REMEDIES, RootRemedy
 from campaigns.text import aligned
-
-_SCHEMA = 1
 
 
 @click.group()
@@ -25,7 +22,7 @@ def list_(as_json: bool) -> None:
     """List the remedies."""
     if as_json:
         rows = [_facts(remedy) for remedy in ROOT_REMEDIES.values()]
-        click.echo(json.dumps({"schema": _SCHEMA, "remedies": rows}, indent=1))
+        print_document("remedy list", {"remedies": rows})
         return
     cells = [[remedy.name, remedy.does] for remedy in ROOT_REMEDIES.values()]
     click.echo(aligned(["remedy", "what it does"], cells))
@@ -46,8 +43,7 @@ def show(name: str, given: tuple[str, ...], part: Part | None, as_json: bool) ->
     chosen = values(remedy, given)
     if as_json:
         parts: dict[str, object] = {each: render(remedy, chosen, each) for each in PARTS}
-        record = {"schema": _SCHEMA, **_facts(remedy), "values": chosen, **parts}
-        click.echo(json.dumps(record, indent=1))
+        print_document("remedy show", {**_facts(remedy), "values": chosen, **parts})
     elif part:
         click.echo(render(remedy, chosen, part), nl=False)
     else:

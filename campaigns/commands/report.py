@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import click
 
 from analysis.report.make import make_reports
 from analysis.table import console, results_table
+from campaigns.document import print_document
 from campaigns.options import force_option
 from campaigns.run_path import RunPath
 
@@ -26,8 +26,7 @@ def command(runs: tuple[Path, ...], output: Path | None, as_json: bool, force: b
     """Write one self-contained HTML page a machine, and its data, from the folders of runs."""
     reports = make_reports(runs, output, force=force)
     if as_json:
-        document = {"reports": [report.document() for report in reports]}
-        click.echo(json.dumps(document, indent=1))
+        print_document("report", {"reports": [report.document() for report in reports]})
         return
     terminal = console()
     for report in reports:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 import sys
 from dataclasses import asdict
@@ -13,6 +12,7 @@ import click
 
 from analysis.errors import MachineError
 from analysis.escape import visible
+from campaigns.document import print_document
 from campaigns.host import reservation
 from campaigns.options import campaign_argument, machine_option, results_option
 from campaigns.planning.omitted import omission_lines
@@ -146,7 +146,7 @@ def _conclude(
             "failures": [asdict(failure) for failure in failures],
             "absent": [asdict(each) for each in asked.absent],
         }
-        click.echo(json.dumps(document, indent=1))
+        print_document("run", document)
     elif report:
         from analysis.table import console, results_table
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -16,6 +15,7 @@ from analysis.numbers import quantity
 from analysis.pairs import judged
 from analysis.run import load_header
 from analysis.run_folder import distrust_run, run_folders, size_of
+from campaigns.document import print_document
 from campaigns.options import results_option
 from campaigns.text import aligned
 
@@ -42,7 +42,7 @@ def command(results: Path, as_json: bool) -> None:
     """List the runs of the results folder, the oldest first."""
     rows = sorted(map(_listed, run_folders(results)), key=lambda row: row.started_s or 0.0)
     if as_json:
-        click.echo(json.dumps({"schema": 1, "runs": [asdict(row) for row in rows]}, indent=1))
+        print_document("runs", {"runs": [asdict(row) for row in rows]})
     elif rows:
         header = ["run", "machine", "campaign", "started (UTC)", "samples", "rejected", "size"]
         cells = [_cells(row) for row in rows]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import statistics
 from pathlib import Path
@@ -16,6 +15,7 @@ from analysis.simulate import noise
 from analysis.simulate.hits import rank_slowdowns
 from analysis.simulate.progress import Application
 from analysis.writers import concurrent_writers, write_length_s
+from campaigns.document import print_document
 from campaigns.options import only_with
 from campaigns.run_path import RunPath
 from campaigns.simulation.published import explain
@@ -92,7 +92,10 @@ def command(published: bool, as_json: bool, against: Path | None, **options: Any
     else:
         document = _simulated(options)
         text = _text(document["rows"])
-    click.echo(json.dumps(document, indent=1) if as_json else text)
+    if as_json:
+        print_document("simulate", document)
+    else:
+        click.echo(text)
 
 
 def _simulated(options: dict[str, Any]) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from dataclasses import asdict
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 import click
 
 from analysis.errors import InputError
+from campaigns.document import print_document
 from campaigns.options import machine_option
 from campaigns.text import aligned
 from spack_envs.builder import build as builder
@@ -35,8 +35,11 @@ def command() -> None:
     """Build workloads and tools with Spack, isolated from ~/.spack."""
 
 
-def _show(document: dict[str, Any], as_json: bool, text: str) -> None:
-    click.echo(json.dumps(document, indent=1) if as_json else text)
+def _show(subcommand: str, document: dict[str, Any], as_json: bool, text: str) -> None:
+    if as_json:
+        print_document(f"spack {subcommand}", document)
+    else:
+        click.echo(text)
 
 
 @command.command()
@@ -67,7 +70,7 @@ def setup(
     settings = preparer.setup(place, packages, machine_file, mirror)
     note = "" if settings.pinned else " (not the pinned version)"
     text = f"Spack {settings.version}{note} in {settings.spack}\nfiles in {place.root}"
-    _show({"root": str(place.root), **asdict(settings)}, as_json, text)
+    _show("setup", {"root": str(place.root), **asdict(settings)}, as_json, text)
 
 
 @command.command()
@@ -86,7 +89,7 @@ def build(
         builder.build(place, settings, name, jobs, lambda text: click.echo(text, err=True))
         for name in _demand(stacks)
     ]
-    _show_built(made, as_json)
+    _show_built("build", made, as_json)
 
 
 @command.command()
@@ -104,7 +107,7 @@ def mirror(
     names = _demand(stacks)
     made = make_mirror(place, settings, folder.resolve(), names)
     text = f"{made['mirror']}: sources and packages of {', '.join(names)}"
-    _show(made, as_json, f"{text}\nuse it: nimc spack setup --mirror {made['mirror']}")
+    _show("mirror", made, as_json, f"{text}\nuse it: nimc spack setup --mirror {made['mirror']}")
 
 
 @command.command()
@@ -116,7 +119,8 @@ def info(stacks: tuple[str, ...], machine: str, root: Path | None, as_json: bool
     """Show what is built: specs, hashes and folders of programs (--json: prefixes too)."""
     place = layout(machine, root)
     names = stacks or tuple(known_environments())
-    _show_built([found for name in names if (found := builder.read(place, name))], as_json)
+    made = [found for name in names if (found := builder.read(place, name))]
+    _show_built("info", made, as_json)
 
 
 def _demand(stacks: tuple[str, ...]) -> tuple[str, ...]:
@@ -125,7 +129,7 @@ def _demand(stacks: tuple[str, ...]) -> tuple[str, ...]:
     return stacks
 
 
-def _show_built(made: list[builder.Built], as_json: bool) -> None:
+def _show_built(subcommand: str, made: list[builder.Built], as_json: bool) -> None:
     header = ["environment", "package", "version", "hash"]
     rows = [
         [one.environment, spec["name"], spec["version"], spec["hash"][:7]]
@@ -134,4 +138,4 @@ def _show_built(made: list[builder.Built], as_json: bool) -> None:
     ]
     folders = [f"{one.environment}: {one.view}/bin" for one in made]
     table = "\n".join([aligned(header, rows), *folders]) if rows else "nothing is built"
-    _show({"environments": [one.as_dict() for one in made]}, as_json, table)
+    _show(subcommand, {"environments": [one.as_dict() for one in made]}, as_json, table)

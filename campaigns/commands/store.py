@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -27,6 +26,7 @@ from analysis.history.retention import (
 from analysis.history.store import Added, add_run, require_store
 from analysis.numbers import count, quantity
 from analysis.run_folder import run_folders
+from campaigns.document import print_document
 from campaigns.options import history_options
 from campaigns.run_path import RunPath
 from campaigns.running.folder import remove_run
@@ -55,8 +55,8 @@ def add(runs: tuple[Path, ...], results: Path, store: Path, as_json: bool) -> in
             _name(str(error))
     changed = [each for each in added if each.state != "known"]
     if as_json:
-        document = {"schema": 1, "runs": [asdict(each) for each in added], "left_out": refused}
-        click.echo(json.dumps(document, indent=1))
+        runs_added = [asdict(each) for each in added]
+        print_document("store add", {"runs": runs_added, "left_out": refused})
     else:
         for each in changed:
             click.echo(visible(f"{each.run}: {each.state}, {count(each.samples, 'sample')}"))
@@ -75,7 +75,7 @@ def check(results: Path, store: Path, as_json: bool) -> int:
     require_store(store)
     found = check_store(store, results)
     if as_json:
-        click.echo(json.dumps({"schema": 1, "found": found}, indent=1))
+        print_document("store check", {"found": found})
     else:
         for line in found:
             _name(line)
@@ -109,7 +109,7 @@ def prune(
         path.unlink(missing_ok=True)
     gone = [each for each in going if each.entry.run not in held]
     if as_json:
-        click.echo(json.dumps(_document(gone, held, old, yes), indent=1))
+        print_document("store prune", _document(gone, held, old, yes))
     else:
         _show(gone, held, old, yes)
     return 0
@@ -139,7 +139,6 @@ def _document(
     gone: Sequence[Stored], held: dict[tuple[str, str], str], old: Sequence[Path], yes: bool
 ) -> dict[str, object]:
     return {
-        "schema": 1,
         "removed": yes,
         "runs": [
             {"machine": each.entry.run[0], "run": each.entry.run[1], "size_b": each.size_b}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -14,6 +13,7 @@ from analysis.escape import visible
 from analysis.node_ranks import RankedNode, figures, ranked
 from analysis.numbers import NONE, interval, quantity
 from analysis.report.data import load_run
+from campaigns.document import print_document
 from campaigns.host.settings import settings_of, target_partitions
 from campaigns.host.slurm_nodes import SlurmNode, ask_nodes, partition_in
 from campaigns.options import campaign_argument, machine_option, results_option
@@ -123,14 +123,13 @@ def _conclude(
     rows = ranked(found, margin)
     if as_json:
         document = {
-            "schema": 1,
             "machine": sweep.machine,
             "campaign": sweep.campaign,
             "sweep": str(folder),
             "nodes": [row.as_dict() for row in rows],
             "failed": dict(failed),
         }
-        click.echo(json.dumps(document, indent=1))
+        print_document("sweep-nodes", document)
     else:
         click.echo(visible(_table(rows)))
         for node, why in failed.items():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict
 from typing import Any
 
@@ -18,6 +17,7 @@ from analysis.writers import (
     table_5,
     write_length_s,
 )
+from campaigns.document import print_document
 from campaigns.options import only_with
 from campaigns.text import aligned
 
@@ -38,7 +38,10 @@ def command(nodes: str, mtti: str, write: str, published: bool, as_json: bool) -
     if published:
         only_with("--paper", "--json")
     document, text = _table_5() if published else _rows(nodes, mtti, write)
-    click.echo(json.dumps(document, indent=1) if as_json else text)
+    if as_json:
+        print_document("writers", document)
+    else:
+        click.echo(text)
 
 
 def _rows(nodes: str, mtti: str, write: str) -> tuple[dict[str, Any], str]:

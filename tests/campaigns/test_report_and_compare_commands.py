@@ -115,7 +115,8 @@ def test_compare_as_json_and_as_a_page(
     rows = document["comparisons"]
     assert {row["metric"] for row in rows} == {"slowdown", "off", "on"}
     assert all(row["ratio_low"] <= row["ratio"] <= row["ratio_high"] for row in rows)
-    assert json.loads((tmp_path / "out" / "compare.json").read_text()) == document
+    written = json.loads((tmp_path / "out" / "compare.json").read_text())
+    assert {"schema": 1, **written} == document
     assert (tmp_path / "out" / "compare.html").exists()
 
 

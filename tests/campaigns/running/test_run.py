@@ -22,6 +22,7 @@ from campaigns.commands.run import command as run_command
 from campaigns.running.session import users_of
 from injection.machine.machine import Origins, load
 from tests.campaigns.conftest import CAMPAIGN, Nimc
+from tests.campaigns.documented import assert_documented
 
 Wait = Callable[[Callable[[], bool]], None]
 
@@ -30,6 +31,7 @@ def test_a_campaign_runs_once_and_prints_one_document(nimc: Nimc) -> None:
     status, out, err = nimc.run("--json")
     assert status == 0, err
     document = json.loads(out)
+    assert_documented("run", document)
     assert document["machine"] == "localhost"
     assert document["campaign"] == "small"
     assert Path(document["run"]) == nimc.the_run()

@@ -5,6 +5,7 @@ import pytest
 from analysis.errors import InputError
 from campaigns.cli import cli
 from campaigns.simulation import published
+from tests.campaigns.documented import assert_documented
 
 
 def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict:
@@ -84,6 +85,7 @@ def test_paper_labels_what_is_published_and_what_is_modelled(
 ) -> None:
     monkeypatch.setattr(published, "SIMULATED_S", 2.0)
     found = run(capsys, "--paper")
+    assert_documented("simulate --paper", found)
     assert found["single_node_slowdown_published"] == pytest.approx(2.0994, abs=1e-4)
     # As printed: abstract ('up to 3X') and section VII-B ('330% increase').
     assert found["slowdown_published_up_to"] == 3

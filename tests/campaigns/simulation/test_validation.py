@@ -10,6 +10,7 @@ import pytest
 from analysis.errors import InputError
 from analysis.sample import Sample, TimetableRecord, WriterRecord
 from campaigns.cli import cli
+from tests.campaigns.documented import assert_documented
 
 #: Off runs of so many seconds; 100 steps of 50 ms.
 OFF_S = 5.0
@@ -66,6 +67,7 @@ def test_scales_follow_from_the_single_node(
     run = make_run(tmp_path / "run", {1: ratios, 2: [1.5] * 6})
     cli.main(["simulate", "--against", str(run), "--json"], standalone_mode=False)
     found = json.loads(capsys.readouterr().out)
+    assert_documented("simulate --against", found)
     assert (found["single"], found["arm"]) == ("lammps@1", "daly")
     one, two = found["rows"]
     # A rank that is always written to is slowed by its slowdown, whatever the steps.
