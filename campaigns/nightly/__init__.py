@@ -1,1 +1,1 @@
-"""Campaigns that run every night: when, under which limits, how a night ended, and who is told."""
+"""Campaigns that run every night: when, under which limits, and how a night ended."""

@@ -1,4 +1,4 @@
-"""Who is told how a night ended: metrics, webhook, mail. Nothing here fails a night."""
+"""Reports how a night ended: metrics, webhook, mail. Nothing here fails a night."""
 
 from __future__ import annotations
 

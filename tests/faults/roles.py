@@ -1,4 +1,4 @@
-"""Which process of a campaign is which, told from its command line."""
+"""Which process of a campaign is which, by its command line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A mount namespace for one campaign: what it starts and leaves can be told from everything else.
+"""A mount namespace for one campaign: what it starts and leaves is known to be its own.
 
 Processes are known by the namespace, which nothing that they start can leave. /tmp, /dev/shm and
 /run/user are empty in it, so each file that is there afterwards was left.
