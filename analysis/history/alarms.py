@@ -47,13 +47,16 @@ def alarms(nights: pl.DataFrame, runs: pl.DataFrame) -> list[Alarm]:
 
 def survey(nights: pl.DataFrame, runs: pl.DataFrame) -> Survey:
     """Alarms and watched series of all machines in the tables `NIGHTS` and `RUNS`."""
-    facts = facts_of(runs)
+    facts = {
+        machine: facts_of(own)
+        for (machine,), own in runs.partition_by("machine", as_dict=True).items()
+    }
     by_machine: dict[str, list[Series]] = {}
     for each in series_of(nights):
         by_machine.setdefault(each.machine, []).append(each)
     followed = [one for series in by_machine.values() for one in follow(series)]
     found = [
-        confirmed(_alarm(each, change, facts), nights)
+        confirmed(_alarm(each, change, facts.get(each.series.machine, {})), nights)
         for each in followed
         for change in each.found
         if change.worse
