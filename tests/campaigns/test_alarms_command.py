@@ -76,6 +76,10 @@ def test_the_document(store: Store) -> None:
     assert [each["state"] for each in document["alarms"]] == ["suspected"]
     assert document["confirmations"][0]["repeats"] == 5
     assert [each["case"] for each in document["watched"]] == ["stream"]
+    text = (module.ROOT / "docs/alarms.md").read_text()
+    (alarm,), (watch,) = document["alarms"], document["watched"]
+    keys = {*document, *alarm, *document["confirmations"][0], *watch, *watch["changes"][0]}
+    assert {key for key in keys if f"`{key}`" not in text} == set()
 
 
 def test_an_empty_store(store: Store) -> None:
