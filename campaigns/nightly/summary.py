@@ -7,7 +7,6 @@ ends. So a night that was killed has the right outcome, whoever looks.
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field, replace
 from datetime import date
@@ -20,6 +19,7 @@ from analysis.errors import InputError, MachineError
 from analysis.history.tables import Outcome
 from analysis.reading import read_json
 from analysis.records import PlainName, validated
+from analysis.replacing import replace_text
 
 #: Number of the summary's schema.
 SUMMARY_SCHEMA = 1
@@ -129,13 +129,8 @@ def summary_text(summary: Summary) -> str:
 
 def write(path: Path, text: str) -> None:
     """Replace a file: readers see the old or the new one. Raises MachineError."""
-    partial = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        with partial.open("w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        partial.replace(path)
+        replace_text(path, text)
     except OSError as error:
         raise MachineError(f"{path}: {error.strerror}") from error
 
