@@ -86,6 +86,7 @@ def test_an_empty_store(store: Store) -> None:
     result = store()
     assert result.return_value == 0
     assert result.output.splitlines() == ["no alarms", "", "no nights in the store"]
+    assert "no nights of other in the store" in store("--machine", "other").output
 
 
 def test_references_are_a_patch_and_nothing_is_written(store: Store) -> None:
