@@ -51,7 +51,7 @@ from pydantic_core import from_json
 from analysis.arms import Role
 from analysis.errors import InputError
 from analysis.reading import may_be_deep, refuse_deep, refuse_long
-from analysis.sample import NAME, SCHEMA_VERSION, Better, Outcome, Sample, WriterRecord
+from analysis.sample import NAME, SCHEMA_VERSION, Better, Level, Outcome, Sample, WriterRecord
 from analysis.schema_1 import with_treatments
 
 _PIECE_B = 8 << 20
@@ -304,6 +304,11 @@ def _check(frame: pl.DataFrame, piece: _Piece) -> None:
         ),
         ("writers", pl.col("incomplete"), f"a list of objects with {', '.join(_WRITER)}"),
     ]
+    factors = frame["factors"].cast(pl.String)
+    malformed = [text for text in factors.unique() if not _are_factors(text)]
+    rules.append(
+        ("factors", pl.col("factors").cast(pl.String).is_in(malformed), "an object of levels")
+    )
     for name, broken, allowed in rules:
         rows = frame.select(broken.arg_true()).to_series()
         if len(rows):
@@ -311,6 +316,15 @@ def _check(frame: pl.DataFrame, piece: _Piece) -> None:
             value = frame[name][row]
             at = f"{piece.path}:{piece.first_line + row}"
             raise InputError(f"{at}: field '{name}' is {value!r}, must be {allowed}")
+
+
+def _are_factors(text: str) -> bool:
+    """Whether the text of `factors` maps names to levels."""
+    try:
+        found = from_json(text, allow_inf_nan=False)
+    except ValueError:
+        return False
+    return isinstance(found, dict) and all(isinstance(each, Level) for each in found.values())
 
 
 def _blame(piece: _Piece) -> None:

@@ -147,7 +147,11 @@ def _sweep(rows: Sequence[Result], pairs: pl.DataFrame) -> RateSweep:
     ).iter_rows():
         cells.setdefault((block, pair), {})[arm] = (off, rate, loss)
     # One rate gives no shape.
-    kept = {key: row for key, row in sorted(cells.items()) if len(row) > 1}
+    kept = {
+        key: row
+        for key, row in sorted(cells.items())
+        if len({rate_b_s for _, rate_b_s, _ in row.values()}) > 1
+    }
     missing = (np.nan,) * 3
     table = np.array([[row.get(name, missing) for name in names] for row in kept.values()])
     table = table.reshape(len(kept), len(names), 3)

@@ -41,6 +41,7 @@ GOVERNED = frozenset(
         "message",
         "min_share",
         "nimc_dir",
+        "nodelist",
         "only",
         "pairs",
         "rate",

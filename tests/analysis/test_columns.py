@@ -165,3 +165,14 @@ def test_optional_fields_may_be_absent(tmp_path: Path, reason: str) -> None:
     row = read_samples([_lines(tmp_path, json.dumps(record) + "\n")]).frame.row(0, named=True)
     assert (row["writers"], row["notes"], row["schema"]) == (0, [], 1)
     assert row["writer_rate_b_s"] is None
+
+
+@pytest.mark.parametrize("factors", ['"x"', "[1]", '{"rate": [1]}', '{"rate": null}'])
+def test_factors_that_are_none_are_refused(tmp_path, factors):
+    line = json.dumps(samples(STREAM, pairs=1)[0].as_dict()).replace(
+        '"factors": {}', f'"factors": {factors}'
+    )
+    path = tmp_path / "s.jsonl"
+    path.write_text(line + "\n")
+    with pytest.raises(InputError, match=r"s\.jsonl:1: field 'factors'"):
+        read_samples([path])

@@ -130,6 +130,7 @@ def test_a_suspended_process_hears_sigterm_at_once():
 @pytest.mark.skipif(
     INJECTORS["ucx"].missing() is not None, reason=f"ucx: {INJECTORS['ucx'].missing()}"
 )
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["ucx", "ucx_read"])
 def test_an_agent_holds_ucx_at_a_quarter_of_its_rate(name, tmp_path, monkeypatch):
     """Over shared memory; within a factor of two, since hosts of tests have other work as well."""

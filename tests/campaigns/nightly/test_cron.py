@@ -16,6 +16,8 @@ from campaigns.nightly.summary import load
 from tests.campaigns.conftest import ROOT
 from tests.campaigns.nightly.conftest import Box
 
+pytestmark = pytest.mark.slow
+
 #: In a mount and process namespace whose /var/spool/cron, /etc/crontab and /run are empty.
 _INSIDE = """\
 set -e

@@ -17,6 +17,8 @@ from campaigns.nightly.summary import UNFINISHED
 from tests.campaigns.conftest import CAMPAIGN, ROOT
 from tests.campaigns.nightly.conftest import Box
 
+pytestmark = pytest.mark.slow
+
 #: Takes minutes with the stand-in's fault `slow`.
 LONG = CAMPAIGN.replace("floor: 6", "floor: 600, block: 600")
 

@@ -43,7 +43,8 @@ OWN = {
 OF_THE_MIXIN = {"comm_node", "direction", "layout_cores", "warmups"}
 #: Variables that the mixin has had since.
 LATER = {
-    *("better", "core_spec", "environment", "figure", "limiter", "reserved_cores", "tool"),
+    *("better", "core_spec", "environment", "figure", "limiter", "mpi_rail", "nodes", "rank_per"),
+    *("reserved_cores", "tool", "writer_rail"),
 }
 CHECK = """\
 import reframe as rfm
