@@ -18,12 +18,16 @@ _PIECE_B = 1 << 20
 def run_folders(results: Path) -> list[Path]:
     """Folders of runs in `results`, in order of their names; links and other folders are not.
 
+    Nor are those that others have closed to this user.
+
     Raises InputError if `results` is not a folder.
     """
     if not results.is_dir():
         raise InputError(f"{results}: there is no such folder of runs")
     return sorted(
-        path for path in results.iterdir() if not path.is_symlink() and (path / "run.json").exists()
+        path
+        for path in results.iterdir()
+        if not path.is_symlink() and os.path.exists(path / "run.json")  # without an error
     )
 
 
@@ -49,8 +53,12 @@ def sha256_of(run: Path) -> str:
 
 
 def size_of(run: Path) -> int:
-    """Bytes of all files in the run's folder."""
-    return sum(path.lstat().st_size for path in _files(run))
+    """Bytes of all files in the run's folder; one that is removed in the meantime has none."""
+    found = 0
+    for path in _files(run):
+        with suppress(*_MISSING):
+            found += path.lstat().st_size
+    return found
 
 
 def _files(folder: Path) -> Iterator[Path]:

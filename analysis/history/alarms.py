@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +24,7 @@ from analysis.history.blame import changed_facts, facts_of, worst_node
 from analysis.history.confirm import confirmed
 from analysis.history.monitor import Followed, Found, detectable, follow
 from analysis.history.series import Series, series_of
+from analysis.replacing import replace_text
 from analysis.statistics.nights import ratio_of_nights
 from analysis.trust import require_own
 
@@ -47,13 +47,16 @@ def alarms(nights: pl.DataFrame, runs: pl.DataFrame) -> list[Alarm]:
 
 def survey(nights: pl.DataFrame, runs: pl.DataFrame) -> Survey:
     """Alarms and watched series of all machines in the tables `NIGHTS` and `RUNS`."""
-    facts = facts_of(runs)
+    facts = {
+        machine: facts_of(own)
+        for (machine,), own in runs.partition_by("machine", as_dict=True).items()
+    }
     by_machine: dict[str, list[Series]] = {}
     for each in series_of(nights):
         by_machine.setdefault(each.machine, []).append(each)
     followed = [one for series in by_machine.values() for one in follow(series)]
     found = [
-        confirmed(_alarm(each, change, facts), nights)
+        confirmed(_alarm(each, change, facts.get(each.series.machine, {})), nights)
         for each in followed
         for change in each.found
         if change.worse
@@ -153,11 +156,5 @@ def _save(folder: Path, alarm: Alarm) -> Path:
     named = (alarm.machine, alarm.campaign, alarm.case, alarm.arm, alarm.quantity)
     digest = hashlib.sha256("\0".join(named).encode()).hexdigest()[:12]
     path = folder / f"{alarm.night}-{digest}.json"
-    partial = folder / f".{path.name}.{os.getpid()}"
-    with partial.open("w", encoding="utf-8") as file:
-        json.dump(alarm.as_dict(), file, indent=1)
-        file.write("\n")
-        file.flush()
-        os.fsync(file.fileno())
-    partial.replace(path)
+    replace_text(path, json.dumps(alarm.as_dict(), indent=1) + "\n")
     return path

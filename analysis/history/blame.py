@@ -13,6 +13,7 @@ from statistics import median
 import numpy as np
 import polars as pl
 
+from analysis.escape import one_line
 from analysis.history.alarm import ChangedFact, NodeRatio
 
 #: Runs before a change whose facts are compared with those since.
@@ -22,12 +23,23 @@ _COLUMNS = ("nodes", "commit")
 
 
 def facts_of(runs: pl.DataFrame) -> dict[str, dict[str, str]]:
-    """Run -> its recorded facts (`made` of `tables.RUNS`), with its nodes."""
+    """Run of one machine -> its recorded facts (`made` of `tables.RUNS`), with its nodes."""
     found = {}
     for run, made, *others in runs.select("run", "made", *_COLUMNS).iter_rows():
         named = zip(_COLUMNS, others, strict=True)
-        found[run] = {**json.loads(made or "{}"), **{name: text for name, text in named if text}}
+        found[run] = {**facts_in(made), **{name: text for name, text in named if text}}
     return found
+
+
+def facts_in(made: str | None) -> dict[str, str]:
+    """The facts in `made` of a run; none if they cannot be read."""
+    try:
+        record = json.loads(made or "{}")
+    except (ValueError, RecursionError):
+        return {}
+    if not isinstance(record, dict):
+        return {}
+    return {one_line(str(name)): one_line(str(value)) for name, value in record.items()}
 
 
 def changed_facts(

@@ -52,7 +52,7 @@ def series_of(nights: pl.DataFrame) -> list[Series]:
     A quantity whose unit or better direction changed is a new series from then on: of those, the
     latest is returned.
     """
-    rows = _latest_kind(nights.filter(pl.col("value").is_finite() & (pl.col("value") > 0)))
+    rows = latest_kind(nights.filter(pl.col("value").is_finite() & (pl.col("value") > 0)))
     sign = pl.when(pl.col("better") == "higher").then(-1.0).otherwise(1.0)
     daily = (
         rows.sort("started_s")
@@ -65,7 +65,7 @@ def series_of(nights: pl.DataFrame) -> list[Series]:
     return [_series(group) for group in groups]
 
 
-def _latest_kind(rows: pl.DataFrame) -> pl.DataFrame:
+def latest_kind(rows: pl.DataFrame) -> pl.DataFrame:
     """Rows with the unit and better direction of the last night of their series."""
     last = pl.col("unit", "better").sort_by("started_s").last().over("machine", *KEY)
     kinds = rows.with_columns(last.name.prefix("last_"))

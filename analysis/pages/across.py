@@ -100,6 +100,24 @@ class Rank:
     cases: int
 
 
+@dataclass(frozen=True)
+class SideBySide:
+    """All that the page over all machines compares; of facts and triads, measured ones first."""
+
+    facts: list[MachineFacts]
+    triads: list[Triad]
+    rates: list[CoreRates]
+    slowdowns: list[MachineSlowdown]
+    ranks: list[Rank]
+
+
+def side_by_side(histories: Sequence[MachineHistory]) -> SideBySide:
+    """The machines, compared with each other and with the published ones."""
+    facts = [*map(facts_of, histories), *published_facts()]
+    rows, slowed = triads(histories), slowdowns(histories)
+    return SideBySide(facts, rows, core_rates(facts, rows), slowed, ranking(slowed))
+
+
 def facts_of(history: MachineHistory) -> MachineFacts:
     """The machine's line of Table I, from the facts of its latest run."""
     host, site = (_mapping(history.facts.get(name)) for name in ("host", "site"))
@@ -108,7 +126,7 @@ def facts_of(history: MachineHistory) -> MachineFacts:
     return MachineFacts(
         machine=history.machine,
         cpu=_text(host.get("cpu_model")),
-        cores=cores if isinstance(cores, int) else None,
+        cores=cores if isinstance(cores, int) and cores > 0 else None,
         memory_b=_rate(own.get("memory_b") or host.get("memory_b")),
         kernel=_text(host.get("kernel")),
         nic=_text(nic.get("model")),

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 
 import polars as pl
 
-from analysis.escape import one_line
 from analysis.facts import UNKNOWN
+from analysis.history.blame import facts_in
 
 
 @dataclass(frozen=True)
@@ -27,14 +26,13 @@ def made_changes(runs: pl.DataFrame) -> list[MadeChange]:
     """The changes in `runs` (`tables.RUNS`), in order of time. Facts come from the runs' `made`."""
     started = pl.from_epoch(pl.col("started_s").cast(pl.Int64)).dt.date().cast(pl.String)
     rows = runs.sort("started_s").select(started, "campaign", "run", "made").iter_rows()
-    last: dict[str, tuple[str, dict[str, str]]] = {}
+    last: dict[str, tuple[str | None, dict[str, str]]] = {}
     found = []
     for night, campaign, run, text in rows:
-        text = text or "{}"
         before = last.get(campaign)
         if before and before[0] == text:
             continue
-        facts = _facts(text)
+        facts = facts_in(text)
         last[campaign] = (text, facts)
         old = before[1] if before else facts
         found += [
@@ -43,14 +41,3 @@ def made_changes(runs: pl.DataFrame) -> list[MadeChange]:
             if old.get(name) != facts.get(name)
         ]
     return found
-
-
-def _facts(text: str) -> dict[str, str]:
-    """The facts of one run; none if they cannot be read."""
-    try:
-        record = json.loads(text)
-    except (ValueError, RecursionError):
-        return {}
-    if not isinstance(record, dict):
-        return {}
-    return {one_line(str(name)): one_line(str(value)) for name, value in record.items()}

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import date
-from typing import Any
+from typing import Any, get_args
 
 import polars as pl
 
 from analysis.history.alarm import Alarm, SeriesWatch
+from analysis.history.tables import Outcome
 
 
 @dataclass(frozen=True)
@@ -27,6 +28,7 @@ class PageNight:
 
 #: Outcome of a run that nobody judged.
 RECORDED = "recorded"
+_OUTCOMES = get_args(Outcome)
 
 
 @dataclass(frozen=True)
@@ -55,7 +57,7 @@ def calendar_nights(history: MachineHistory) -> list[PageNight]:
     columns = ("started_s", "campaign", "outcome", "run")
     started = pl.from_epoch(pl.col("started_s").cast(pl.Int64)).dt.date()
     rest = [
-        PageNight(night, campaign, outcome or RECORDED, "", run)
+        PageNight(night, campaign, outcome if outcome in _OUTCOMES else RECORDED, "", run)
         for night, campaign, outcome, run in history.runs.select(started, *columns[1:]).iter_rows()
         if run not in known
     ]

@@ -42,7 +42,8 @@ def gather(
     found = []
     for machine in sorted({*runs["machine"], *outcomes}):
         own_runs, own_nights = runs.filter(machine=machine), nights.filter(machine=machine)
-        latest = [header for run in _latest(own_runs) if (header := _header(results / run))]
+        headers = [_header(results / run) for run in _latest(own_runs)]
+        latest = [header for header in headers if header and header.machine == machine]
         reports = {
             run: quote(os.path.relpath(report, output / machine))
             for run in own_runs["run"]

@@ -94,23 +94,20 @@ def machine_page(history: MachineHistory) -> str:
 
 def index_page(histories: Sequence[MachineHistory]) -> str:
     """The page over all machines."""
-    facts = [*map(across.facts_of, histories), *across.published_facts()]
-    triads = across.triads(histories)
-    rates = across.core_rates(facts, triads)
-    slowdowns = across.slowdowns(histories)
-    drawn = {each.machine for each in rates}
+    found = across.side_by_side(histories)
+    drawn = {each.machine for each in found.rates}
     return render_page(
         PACKAGE,
         "Memory contention on all machines",
         template="index.html",
         states=[state_of(each) for each in histories],
-        ranks=across.ranking(slowdowns),
-        slowdowns=_slowdown_figures(slowdowns),
-        rates_svg=_rates_figure(rates),
-        rates=rates,
+        ranks=found.ranks,
+        slowdowns=_slowdown_figures(found.slowdowns),
+        rates_svg=_rates_figure(found.rates),
+        rates=found.rates,
         no_rates=[each.machine for each in histories if each.machine not in drawn],
-        facts=facts,
-        triads=triads,
+        facts=found.facts,
+        triads=found.triads,
         outcomes=OUTCOMES,
         meaning=MEANING,
         quantity=numbers.quantity,

@@ -11,6 +11,7 @@ from markupsafe import Markup
 
 from analysis import numbers
 from analysis.history.alarm import WITHIN_NIGHTS, Alarm, SeriesWatch
+from analysis.history.series import latest_kind
 from analysis.history.tables import COUNTER, KEY
 from analysis.pages.changes import MadeChange
 from analysis.pages.data import MachineHistory, open_alarms
@@ -90,9 +91,9 @@ def quantity_name(quantity: str) -> str:
 
 
 def _parts(nights: pl.DataFrame) -> Iterator[tuple[SeriesKey, pl.DataFrame]]:
-    """The rows of each series with a value, in order of time."""
-    kept = nights.filter(pl.col("value").is_finite()).sort("started_s")
-    parts = kept.partition_by(*KEY, as_dict=True, maintain_order=True)
+    """The rows of each series with a value in its present unit, in order of time."""
+    rows = latest_kind(nights.filter(pl.col("value").is_finite())).sort("started_s")
+    parts = rows.partition_by(*KEY, as_dict=True, maintain_order=True)
     order = [*_QUANTITIES]
     for names in sorted(parts, key=lambda key: (*key[:2], _place(str(key[3]), order), *key[2:])):
         campaign, case, arm, quantity = map(str, names)
@@ -165,8 +166,9 @@ def _alt(
 ) -> str:
     latest = _shown(rows["value"][-1], rows)
     text = (
-        f"{key[1]} {key[2]}, {quantity_name(key[3])}: {numbers.count(rows.height, 'night')}, the "
-        f"last one {latest} on {rows['night'][-1]}"
+        f"{key[1]} {key[2]}, {quantity_name(key[3])}: "
+        f"{numbers.count(rows['night'].n_unique(), 'night')}, the last one {latest} on "
+        f"{rows['night'][-1]}"
     )
     if watch and watch.level is not None:
         text += f", {_against(rows, watch.level)} than the reference of {_shown(watch.level, rows)}"

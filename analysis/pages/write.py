@@ -15,6 +15,7 @@ from analysis.pages import across
 from analysis.pages.changes import MadeChange, made_changes
 from analysis.pages.data import MachineHistory, PageNight, calendar_nights
 from analysis.pages.render import index_page, machine_page, state_of
+from analysis.replacing import replace_text
 
 #: Number of the schema of index.json.
 INDEX_SCHEMA = 1
@@ -35,9 +36,7 @@ def write_pages(output: Path, histories: Sequence[MachineHistory]) -> Path:
 
 def index_document(histories: Sequence[MachineHistory]) -> dict[str, Any]:
     """Keys: schema, machines, slowdowns, ranking, triad, rates (`docs/pages.md`)."""
-    slowdowns = across.slowdowns(histories)
-    triads = across.triads(histories)
-    facts = [*map(across.facts_of, histories), *across.published_facts()]
+    found = across.side_by_side(histories)
     machines = [
         asdict(state_of(history))
         | {
@@ -45,15 +44,15 @@ def index_document(histories: Sequence[MachineHistory]) -> dict[str, Any]:
             "alarms": [each.as_dict() for each in history.alarms],
             "watches": [each.as_dict() for each in history.watches],
         }
-        for history, fact in zip(histories, facts, strict=False)
+        for history, fact in zip(histories, found.facts, strict=False)
     ]
     return {
         "schema": INDEX_SCHEMA,
         "machines": machines,
-        "slowdowns": [asdict(each) for each in slowdowns],
-        "ranking": [asdict(each) for each in across.ranking(slowdowns)],
-        "triad": [asdict(each) for each in triads],
-        "rates": [asdict(each) for each in across.core_rates(facts, triads)],
+        "slowdowns": [asdict(each) for each in found.slowdowns],
+        "ranking": [asdict(each) for each in found.ranks],
+        "triad": [asdict(each) for each in found.triads],
+        "rates": [asdict(each) for each in found.rates],
     }
 
 
@@ -62,20 +61,19 @@ def _write_machine(folder: Path, history: MachineHistory) -> None:
     _write_table(folder / "nights", history.nights)
     _write_table(folder / "changes", _frame(MadeChange, made_changes(history.runs)))
     _write_table(folder / "calendar", _frame(PageNight, calendar_nights(history)))
-    _replace(folder / "index.html", machine_page(history))
+    replace_text(folder / "index.html", machine_page(history))
 
 
 def _write_index(output: Path, histories: Sequence[MachineHistory]) -> Path:
     output.mkdir(parents=True, exist_ok=True)
-    facts = [*map(across.facts_of, histories), *across.published_facts()]
-    triads = across.triads(histories)
-    _write_table(output / "machines", _frame(across.MachineFacts, facts))
-    _write_table(output / "triad", _frame(across.Triad, triads))
-    _write_table(output / "rates", _frame(across.CoreRates, across.core_rates(facts, triads)))
-    _write_table(output / "slowdowns", _frame(across.MachineSlowdown, across.slowdowns(histories)))
-    _replace(output / "index.json", json.dumps(index_document(histories), indent=1) + "\n")
+    found = across.side_by_side(histories)
+    _write_table(output / "machines", _frame(across.MachineFacts, found.facts))
+    _write_table(output / "triad", _frame(across.Triad, found.triads))
+    _write_table(output / "rates", _frame(across.CoreRates, found.rates))
+    _write_table(output / "slowdowns", _frame(across.MachineSlowdown, found.slowdowns))
+    replace_text(output / "index.json", json.dumps(index_document(histories), indent=1) + "\n")
     page = output / "index.html"
-    _replace(page, index_page(histories))
+    replace_text(page, index_page(histories))
     return page
 
 
@@ -88,10 +86,3 @@ def _frame(kind: type[Any], rows: Iterable[Any]) -> pl.DataFrame:
 def _write_table(path: Path, frame: pl.DataFrame) -> None:
     frame.write_csv(path.with_name(f"{path.name}.csv"))
     frame.write_parquet(path.with_name(f"{path.name}.parquet"))
-
-
-def _replace(path: Path, text: str) -> None:
-    """Readers see the old or the new file, never a part of it."""
-    partial = path.with_name(f".{path.name}.partial")
-    partial.write_text(text, encoding="utf-8")
-    partial.replace(path)

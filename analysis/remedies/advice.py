@@ -123,10 +123,11 @@ def advise(runs: Sequence[EstimatedRun], assumed: Assumed = Assumed()) -> Advice
 
 def _unstable(run: EstimatedRun, effect: RemedyEffect) -> bool:
     """Whether a baseline of the remedy differs from its own repetition."""
+    sides = ((effect.reference_case, effect.traffic), (effect.case, effect.treatment))
     return any(
         row.verdict is Verdict.BASELINE_UNSTABLE
         for row in run.results
-        if row.case == effect.case and row.arm in (effect.traffic, effect.treatment)
+        if (row.case, row.arm) in sides
     )
 
 

@@ -44,6 +44,8 @@ class RemedyEffect:
     """One remedy of one case under one traffic."""
 
     case: str
+    #: Case of the reference level; another one if each level ran in jobs of its own.
+    reference_case: str
     workload: str
     #: The treatments that write, without the remedy and with it.
     traffic: str

@@ -27,7 +27,7 @@ from analysis.statistics.interval import FEWEST
 ONLOAD_S_B = 0.05e-9
 OFFLOAD_S_B = 0.02e-9
 
-Word = Literal["offload", "onload", "cannot tell"]
+Word = Literal["offload", "onload", "inconclusive"]
 End = Literal["target", "origin"]
 _TOOLS: dict[End, str] = {"target": NODE, "origin": ORIGIN}
 _RUN = ["block", "pair"]
@@ -55,7 +55,7 @@ class Processing:
     cpu_s_b_high: float | None
     #: By the whole interval. None for origins, whose writers wait on a busy core.
     word: Word | None
-    #: Why it cannot be told, in one line; None if it can.
+    #: Why it is inconclusive, in one line; None if it is not.
     reason: str | None
     #: What the machine's file says (`nic.processing`), and whether that is what was measured; None
     #: if either is unknown.
@@ -117,7 +117,7 @@ def _estimate(
     names = sorted(set.intersection(*map(set, spent["events"]))) if len(spent) else []
     shared = bool(pairs["same_host"].any())
     word, reason = _word(low, high, names, shared=shared) if end == "target" else (None, None)
-    known = word if word != "cannot tell" else None
+    known = word if word != "inconclusive" else None
     return Processing(
         case=case,
         treatment=treatment,
@@ -154,19 +154,19 @@ def _interval(values: NDArray[np.float64]) -> Iterator[float]:
 def _word(
     low: float | None, high: float | None, names: list[str], *, shared: bool
 ) -> tuple[Word, str | None]:
-    """The word, and why it cannot be told.
+    """The word, and why it is inconclusive.
 
     Without one of the counters more time may have been spent: that leaves `onload` alone.
     """
     if shared:
-        return "cannot tell", "origin and target share a host: no interface receives"
+        return "inconclusive", "origin and target share a host: no interface receives"
     if low is None or high is None:
-        return "cannot tell", f"fewer than {FEWEST} pairs"
+        return "inconclusive", f"fewer than {FEWEST} pairs"
     if low > ONLOAD_S_B:
         return "onload", None
     if high >= OFFLOAD_S_B:
         limits = f"{OFFLOAD_S_B * _GB:g} and {ONLOAD_S_B * _GB:g} s/GB"
-        return "cannot tell", f"the interval is not below or above the limits {limits}"
+        return "inconclusive", f"the interval is not below or above the limits {limits}"
     if missing := [name for name in PROCESSING if name not in names]:
-        return "cannot tell", f"not counted on the nodes: {', '.join(missing)}"
+        return "inconclusive", f"not counted on the nodes: {', '.join(missing)}"
     return "offload", None

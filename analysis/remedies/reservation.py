@@ -134,7 +134,8 @@ def _effect(
     rates = both.select("writer_rate_b_s", "writer_rate_b_s_with").to_numpy().astype(float)
     price, gain = figures or (None, _ratio(speeds[:, 3] / speeds[:, 1]))
     return RemedyEffect(
-        case=without.case,
+        case=with_.case,
+        reference_case=without.case,
         workload=without.workload,
         traffic=without.arm,
         treatment=with_.arm,

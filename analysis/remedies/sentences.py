@@ -84,7 +84,8 @@ def _lost(advice: Advice) -> str:
     text += f"{percent(most.lost)} of its node-hours{_month(most, advice.assumed)}"
     text += f", the most of {len(found)} measured cases of traffic" if len(found) > 1 else ""
     if most.lost.low <= 0:
-        text += "; the interval holds 0, so no loss is shown"
+        text += "; the interval holds 0" if most.lost.high >= 0 else "; it gains"
+        text += ", so no loss is shown"
     return f"{text}."
 
 
@@ -148,7 +149,7 @@ def _open(advice: Advice) -> str:
     undecided = sum(times for standing, times in standings.items() if standing.is_open)
     unstable = standings[Standing.UNSTABLE]
     if not advice.remedies:
-        return "A campaign with a remedy, such as campaigns/throttling.yaml, would tell its price."
+        return "A campaign with a remedy, such as campaigns/throttling.yaml, would show its price."
     tried = f"{count(len(advice.remedies), 'case')} of a remedy under traffic"
     if not undecided and not unstable:
         return f"Nothing is open in {tried}."

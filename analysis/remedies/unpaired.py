@@ -43,7 +43,12 @@ def between_jobs(run: EstimatedRun) -> list[RemedyEffect]:
                     if row.case == first and row.arm in rows
                 ]
     emulated = emulated_cases(run.samples) if found else {}
-    return [replace(each, emulated=emulated[each.case]) for each in found]
+    return [
+        replace(
+            each, emulated=list(dict.fromkeys(emulated[each.reference_case] + emulated[each.case]))
+        )
+        for each in found
+    ]
 
 
 def _without(case: str, factor: str) -> tuple[str, Level] | None:
@@ -63,6 +68,7 @@ def _effect(
     one, other = _speeds(run, without), _speeds(run, with_)
     return RemedyEffect(
         case=with_.case,
+        reference_case=without.case,
         workload=without.workload,
         traffic=without.arm,
         treatment=with_.arm,

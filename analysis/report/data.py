@@ -21,6 +21,7 @@ from analysis.integrity.provenance import read_provenance
 from analysis.pairs import judged, pair_table
 from analysis.reference import compare_with_references
 from analysis.remedies.advice import advise
+from analysis.remedies.offload import Processing, processing
 from analysis.remedies.sentences import advice_document
 from analysis.report.blocks import UnfinishedBlock, unfinished_blocks
 from analysis.run import RunHeader, load_header
@@ -52,6 +53,13 @@ class RunData:
     #: SHA-256 -> content of the file in `provenance/`.
     provenance: dict[str, Any]
     integrity: Integrity
+
+    def processing(self) -> list[Processing]:
+        """Processor time of the traffic, if nodes counted it."""
+        site = self.header.facts.get("site")
+        nic = site.get("nic") if isinstance(site, dict) else None
+        claim = nic.get("processing") if isinstance(nic, dict) else None
+        return processing(self.samples, self.counters, claim if isinstance(claim, str) else None)
 
     def document(self) -> dict[str, Any]:
         """The run's results as every command prints them with `--json`, and the `order_effects`
@@ -111,6 +119,7 @@ def write_data(folder: Path, runs: Sequence[RunData]) -> list[Path]:
     """Writes results.json, samples.parquet and pairs.parquet of `runs` into `folder`.
 
     And counters.parquet and why.json (`analysis.why.Why` of each run), if anything was counted;
+    processing.json (`analysis.remedies.offload.Processing`), if nodes counted what it needs;
     advice.json (`analysis.remedies.advice.Advice`), if a remedy was tried.
     """
     document = {"machine": runs[0].header.machine, "runs": [run.document() for run in runs]}
@@ -129,6 +138,11 @@ def write_data(folder: Path, runs: Sequence[RunData]) -> list[Path]:
         found = {run.header.run: asdict(why(run.counters, run.samples)) for run in runs}
         files.append(folder / "why.json")
         files[-1].write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    spent = [{"run": run.header.run, **each.as_dict()} for run in runs for each in run.processing()]
+    if spent:
+        files.append(folder / "processing.json")
+        text = json.dumps({"schema": 1, "processing": spent}, indent=1)
+        files[-1].write_text(text + "\n", encoding="utf-8")
     advice = advise(runs)
     if advice.remedies:
         files.append(folder / "advice.json")

@@ -14,6 +14,7 @@ from analysis.carry_over import OrderEffect
 from analysis.caveats import emulations
 from analysis.estimate import Result
 from analysis.rejections import Kind, kinds
+from analysis.remedies.offload import Processing
 from analysis.report import words
 from analysis.report.advice import advice_view
 from analysis.report.counters import CountersView, counters_view
@@ -102,6 +103,8 @@ class RunView:
     paper_tables: PaperTables | None
     #: Remedies and sweeps of rates, if the run has any.
     remedies: RemediesView | None
+    #: Processor time of the traffic at both ends, if nodes counted it.
+    processing: list[Processing]
     #: Cells of RDMA and NUMA, if the run has any.
     numa: NumaView | None
     #: Why runs are slower, if a tool counted.
@@ -178,6 +181,7 @@ def _run_view(run: RunData, anchor: str) -> RunView:
         scaling=scaling_view(run, f"{anchor}f"),
         paper_tables=paper_tables(run, f"{anchor}n"),
         remedies=remedies_view(run, f"{anchor}m"),
+        processing=run.processing(),
         numa=numa_view(run, f"{anchor}u"),
         why=why_view(run, f"{anchor}w"),
     )

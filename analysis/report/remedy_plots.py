@@ -101,4 +101,17 @@ def bars_plot(rows: Sequence[RemedyBars], name: str) -> str:
         axes.set_xlabel("time / time off without the remedy")
         axes.tick_params(length=0)
         axes.grid(axis="x")
-        return themed_svg(figure, name, "Run times with and without traffic and each remedy")
+        return themed_svg(figure, name, f"Times relative to off without the remedy. {_said(rows)}")
+
+
+def _said(rows: Sequence[RemedyBars]) -> str:
+    """The times with their intervals, for readers who do not see the figure."""
+    names = {"on": "with traffic", "off_with": "with the remedy", "on_with": "with both"}
+    return "; ".join(
+        f"{row.label} {words} {found.value:.3f} ({found.low:.3f} to {found.high:.3f})".replace(
+            "\n", " "
+        )
+        for row in rows
+        for field, words in names.items()
+        if (found := getattr(row, field)) is not None
+    )

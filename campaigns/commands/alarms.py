@@ -53,7 +53,7 @@ def command(
     if as_json:
         print_document("alarms", _document(surveyed.alarms, surveyed.watches))
     else:
-        click.echo(visible("\n".join(_text(surveyed.alarms, surveyed.watches))))
+        click.echo(visible("\n".join(_text(surveyed.alarms, surveyed.watches, machine))))
     return int(any(_is_open(alarm, surveyed.watches) for alarm in surveyed.alarms))
 
 
@@ -82,10 +82,13 @@ def _document(alarms: Sequence[Alarm], watches: Sequence[SeriesWatch]) -> dict[s
     }
 
 
-def _text(alarms: Sequence[Alarm], watches: Sequence[SeriesWatch]) -> list[str]:
+def _text(
+    alarms: Sequence[Alarm], watches: Sequence[SeriesWatch], machine: str | None
+) -> list[str]:
     lines = [line for alarm in alarms for line in _alarm(alarm)] or ["no alarms"]
     if not watches:
-        return [*lines, "", "no nights in the store"]
+        of = f" of {machine}" if machine else ""
+        return [*lines, "", f"no nights{of} in the store"]
     header = ["machine", "campaign", "case", "arm", "quantity", "nights", "level", "spread"]
     rows = [_row(each) for each in watches]
     return [

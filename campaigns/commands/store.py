@@ -97,11 +97,15 @@ def prune(
     and those of which the store does not have everything.
     """
     require_store(store)
-    entries = read_entries(store, None, None, _name)
+    unread: list[str] = []
+    entries = read_entries(store, None, None, unread.append)
+    for line in unread:
+        _name(line)
     chosen = to_prune(inventory(store, entries, results), _limits(age, size))
     held = {each.entry.run: why for each in chosen if (why := each.held or lacking(each))}
     going = [each for each in chosen if each.entry.run not in held]
-    old = list(leftovers(store, entries, time.time()))
+    # What an entry names that cannot be read is not known.
+    old = [] if unread else list(leftovers(store, entries, time.time()))
     for each in going if yes else ():
         if why := _remove(store, each):
             held[each.entry.run] = why

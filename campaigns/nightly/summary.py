@@ -7,10 +7,7 @@ ends. So a night that was killed has the right outcome, whoever looks.
 from __future__ import annotations
 
 import json
-import os
-import secrets
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from datetime import date
 from pathlib import Path
@@ -22,6 +19,7 @@ from analysis.errors import InputError, MachineError
 from analysis.history.tables import Outcome
 from analysis.reading import read_json
 from analysis.records import PlainName, validated
+from analysis.replacing import replace_text
 
 #: Number of the summary's schema.
 SUMMARY_SCHEMA = 1
@@ -130,22 +128,10 @@ def summary_text(summary: Summary) -> str:
 
 
 def write(path: Path, text: str, mode: int | None = None) -> None:
-    """Replace a file: readers see the old or the new one. Raises MachineError.
-
-    Others may write to the folder, so the temporary name is random and must be new.
-    """
-    partial = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+    """Replace a file: readers see the old or the new one. Raises MachineError."""
     try:
-        with partial.open("x", encoding="utf-8") as file:
-            if mode is not None:
-                os.fchmod(file.fileno(), mode)
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        partial.replace(path)
+        replace_text(path, text, mode)
     except OSError as error:
-        with suppress(OSError):
-            partial.unlink()
         raise MachineError(f"{path}: {error.strerror}") from error
 
 

@@ -76,12 +76,17 @@ def test_the_document(store: Store) -> None:
     assert [each["state"] for each in document["alarms"]] == ["suspected"]
     assert document["confirmations"][0]["repeats"] == 5
     assert [each["case"] for each in document["watched"]] == ["stream"]
+    text = (module.ROOT / "docs/alarms.md").read_text()
+    (alarm,), (watch,) = document["alarms"], document["watched"]
+    keys = {*document, *alarm, *document["confirmations"][0], *watch, *watch["changes"][0]}
+    assert {key for key in keys if f"`{key}`" not in text} == set()
 
 
 def test_an_empty_store(store: Store) -> None:
     result = store()
     assert result.return_value == 0
     assert result.output.splitlines() == ["no alarms", "", "no nights in the store"]
+    assert "no nights of other in the store" in store("--machine", "other").output
 
 
 def test_references_are_a_patch_and_nothing_is_written(store: Store) -> None:

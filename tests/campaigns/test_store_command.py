@@ -164,6 +164,23 @@ def test_prune_leaves_a_run_whose_nights_are_damaged(nimc: Nimc, results: Path) 
     assert left == ["tuesday"]
 
 
+def test_prune_leaves_files_that_a_damaged_entry_may_name(nimc: Nimc, results: Path) -> None:
+    at = ("--results", results)
+    nimc("store", "add", *at)
+    entry = next((results / "store/runs").rglob("tuesday*"))
+    entry.write_bytes(entry.read_bytes()[:-1])
+    files = sorted(path for path in (results / "store").rglob("tuesday*"))
+    assert len(files) == 3
+    for path in files:
+        os.utime(path, (0, 0))
+    limit = ("--larger-than", "1TiB", "--yes")
+    assert nimc("store", "prune", *at, *limit) == "removed: 0 runs (0 B) and 0 leftover files\n"
+    assert f"nimc: {entry}: its content is not what its name says" in nimc.err
+    assert all(path.exists() for path in files)
+    entry.unlink()
+    assert "and 2 leftover files" in nimc("store", "prune", *at, *limit)
+
+
 def test_prune_leaves_a_run_in_progress(nimc: Nimc, results: Path) -> None:
     at = ("--results", results)
     nimc("store", "add", *at)

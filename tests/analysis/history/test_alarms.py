@@ -7,9 +7,10 @@ import math
 from pathlib import Path
 
 import numpy as np
+import polars as pl
 import pytest
 
-from analysis.history.alarm import Alarm
+from analysis.history.alarm import Alarm, ChangedFact
 from analysis.history.alarms import alarms, save, survey
 from analysis.history.confirm import REPEATS, confirmation, confirmed
 from tests.analysis.history.nights_table import START, night_rows, nights_table, runs_table
@@ -95,6 +96,25 @@ def test_a_later_look_finds_the_same_alarms() -> None:
     later = alarms(nights_table(*rows), _NO_RUNS)
     assert first
     assert [a for a in later if day(a.night) <= 110] == first
+
+
+def test_runs_of_another_machine_with_the_same_names_have_their_own_facts() -> None:
+    values = steady(112)
+    values[100:] *= 1.05
+    kernels = {
+        f"run{n:03}": json.dumps({"kernel": "6.1" if n > 99 else "5.14"}) for n in range(112)
+    }
+    other = runs_table(dict.fromkeys(kernels, '{"kernel": "4.18"}')).with_columns(
+        machine=pl.lit("other")
+    )
+    (alarm,) = [
+        each
+        for each in alarms(
+            nights_table(*with_others(values)), pl.concat([runs_table(kernels), other])
+        )
+        if each.case == "stream"
+    ]
+    assert alarm.changed == [ChangedFact("kernel", "5.14", "6.1")]
 
 
 def test_nights_without_a_run_are_not_counted_as_good_or_bad() -> None:

@@ -47,6 +47,11 @@ def test_facts_are_those_of_the_run_and_its_nodes() -> None:
     assert facts_of(runs) == {"a": made(nodes="n1,n2"), "b": {"nodes": "n1,n2"}}
 
 
+@pytest.mark.parametrize("text", ["[", "[1]", "[" * 100_000])
+def test_facts_that_cannot_be_read_are_none(text: str) -> None:
+    assert facts_of(runs_table({"a": text})) == {"a": {"nodes": "n1"}}
+
+
 def test_the_worst_node_against_the_median_of_the_others() -> None:
     worse = [0.0, 0.02, 0.04, 0.30, 0.32]
     nodes = [["n1"], ["n2"], ["n3"], ["n4"], ["n4"]]

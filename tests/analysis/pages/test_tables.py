@@ -94,6 +94,9 @@ def test_a_run_without_summary_is_in_the_calendar_with_what_it_recorded() -> Non
     assert found == [told, PageNight(date(2025, 1, 7), "nightly", "slower", "", "nightly1")]
     bare = calendar_nights(MachineHistory("hpc", runs[:1], nights_table()))
     assert [each.outcome for each in bare] == ["recorded"]
+    odd = runs[:1].with_columns(outcome=pl.lit("odd"))
+    (night,) = calendar_nights(MachineHistory("hpc", odd, nights_table()))
+    assert night.outcome == "recorded"
 
 
 def _alarm(night: str, **changes: object) -> Alarm:
@@ -153,6 +156,16 @@ def test_the_last_night_stands_against_the_reference(better: str, change: str) -
     assert series.change == change
     assert series.detectable == "a loss of 2.1 % is found within 5 nights"
     assert f"the last one 12.00 s on 2025-01-07, {change} than the reference" in series.svg
+
+
+def test_values_in_an_earlier_unit_are_of_another_series() -> None:
+    rows = [*night_rows([5.0, 6.0]), *night_rows([None, None, 7e9], unit="B/s", better="higher")]
+    again = {**rows[-1], "run": "again", "started_s": started_s(2) + 60}
+    (case,) = case_views(MachineHistory("hpc", _runs(), nights_table(*rows, again)), [])
+    (series,) = case.series
+    assert series.unit == "GB/s"
+    assert series.svg.count("h0") == 2
+    assert "1 night, the last one 7.000 GB/s on 2025-01-08" in series.svg
 
 
 def test_a_series_without_a_reference_says_so() -> None:

@@ -37,7 +37,8 @@ class MadeMachine:
 
 CORE, PLACE, RAILS = "reserved_cores", "buffer", "mpi_rail"
 MACHINES = (
-    # An onload card: a core takes 2.0 to 1.21 / 1.1, as in figure 6c of the study.
+    # An onload card: a core takes 2.0 to 1.21 / 1.1, as in figure 6c of Groves, Grant and
+    # Arnold (2016).
     MadeMachine("core", 2.0, 0.01, 1.0, (Remedy(CORE, 1.1, 1.8), Remedy(PLACE, 1.02, 1.0)), (CORE,),
                 clear=True),
     # An offload card: nothing is lost, so that each remedy only costs.
@@ -69,6 +70,7 @@ def effects(made: MadeMachine, pairs: int, seed: int) -> list[RemedyEffect]:
     return [
         RemedyEffect(
             case="melt",
+            reference_case="melt",
             workload="melt",
             traffic="on",
             treatment=f"on@{each.name}=1",

@@ -6,6 +6,7 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
+from analysis.checkout import ROOT
 from analysis.remedies.advice import Advice, Assumed, advise
 from analysis.remedies.sentences import advice_document, sentences, where
 from analysis.remedies.standing import Standing
@@ -132,6 +133,21 @@ def test_the_document_is_json_with_a_schema(tmp_path: Path) -> None:
     throttled = [each for each in document["remedies"] if each["factor"] == "rate"]
     assert {each["standing"] for each in throttled} == {"slower writes"}
     assert not any(each["recommended"] for each in throttled)
+
+
+def _keys(found: object) -> set[str]:
+    if isinstance(found, dict):
+        return {*found, *(key for each in found.values() for key in _keys(each))}
+    return {key for each in found for key in _keys(each)} if isinstance(found, list) else set()
+
+
+def test_every_key_is_documented(tmp_path: Path) -> None:
+    run = load_run(write_run(tmp_path / "run", swept(sweep(noise=0.05), pairs=6)))
+    document = advice_document(advise([run], Assumed(10, 0.5)))
+    assert document["next"]
+    levels = {"reserved_cores"}  # names of factors, in `at`
+    text = (ROOT / "docs/advise.md").read_text()
+    assert {key for key in _keys(document) - levels if f"`{key}`" not in text} == set()
 
 
 def test_crossings_as_text() -> None:

@@ -1,6 +1,7 @@
 """Processor time per byte of made runs: truth in seconds per GB, over a background per second."""
 
 import json
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -10,6 +11,8 @@ from analysis.columns import read_run
 from analysis.counters import read_counters
 from analysis.pairs import judged
 from analysis.remedies.offload import processing
+from analysis.report.data import load_run, write_data
+from analysis.report.page import render
 from tests.analysis.synthetic import Case, samples, write_run
 
 #: Without traffic nodes spend this share of a core on interrupts, and on kernel threads.
@@ -32,26 +35,29 @@ def rows(sample, target_s_gb, origin_s_gb, without, rng):
                 }
 
 
-def found(
-    folder, target_s_gb, origin_s_gb=0.0, *, pairs=10, claim=None, without=(), origin="origin-0"
-):
+def made_run(folder, target_s_gb, origin_s_gb=0.0, *, pairs=10, without=(), origin="origin-0"):
     case = Case(
         "melt", "s", "lower", 9.0, {"on": 2.0, "aa": 1.0}, transport="InfiniBand", origin=origin
     )
-    runs = [replace(each, nodes=["t0", "t1"]) for each in samples(case, pairs=pairs)]
+    runs = [replace(each, nodes=["synthetic-0", "t1"]) for each in samples(case, pairs=pairs)]
     run, rng = write_run(folder / "run", runs), np.random.default_rng(3)
     (run / "counters").mkdir()
     with (run / "counters/melt.jsonl").open("w") as file:
         for each in runs:
             for row in rows(each, target_s_gb, origin_s_gb, without, rng):
                 file.write(json.dumps(row) + "\n")
+    return run
+
+
+def found(*given, claim=None, **more):
+    run = made_run(*given, **more)
     marked = judged(read_run(run).frame)
     return {each.end: each for each in processing(marked, read_counters(run, marked), claim)}
 
 
 @pytest.mark.parametrize(
     ("s_gb", "word", "agrees"),
-    [(0.001, "offload", False), (0.12, "onload", True), (0.035, "cannot tell", None)],
+    [(0.001, "offload", False), (0.12, "onload", True), (0.035, "inconclusive", None)],
 )
 def test_the_word_follows_the_time_per_byte_and_is_compared_with_the_claim(
     tmp_path, s_gb, word, agrees
@@ -61,7 +67,7 @@ def test_the_word_follows_the_time_per_byte_and_is_compared_with_the_claim(
     assert row.cpu_s_b == pytest.approx(s_gb * 1e-9, rel=0.05, abs=2e-12)
     assert row.cpu_s_b_low < row.cpu_s_b < row.cpu_s_b_high
     assert (row.word, row.claim, row.agrees) == (word, "onload", agrees)
-    assert (row.reason is None) == (word != "cannot tell")
+    assert (row.reason is None) == (word != "inconclusive")
     assert row.transport == "InfiniBand"
 
 
@@ -81,14 +87,14 @@ def test_an_origin_has_its_own_time_and_no_word(tmp_path):
 
 def test_five_pairs_tell_nothing(tmp_path):
     row = found(tmp_path, 0.12, pairs=5)["target"]
-    assert (row.cpu_s_b, row.word, row.reason) == (None, "cannot tell", "fewer than 6 pairs")
+    assert (row.cpu_s_b, row.word, row.reason) == (None, "inconclusive", "fewer than 6 pairs")
 
 
 def test_without_the_kernels_threads_offload_is_not_said_but_onload_is(tmp_path):
     without = ("kernel-threads-time",)
     row = found(tmp_path, 0.001, without=without)["target"]
     assert (row.word, row.reason) == (
-        "cannot tell",
+        "inconclusive",
         "not counted on the nodes: kernel-threads-time",
     )
     assert row.counters == ["irq-time", "softirq-time", "writers-time"]
@@ -100,5 +106,22 @@ def test_onload_needs_no_complete_count(tmp_path):
 
 def test_on_one_host_no_interface_receives(tmp_path):
     row = found(tmp_path, 0.12, origin="synthetic-0", claim="offload")["target"]
-    assert (row.word, row.agrees) == ("cannot tell", None)
+    assert (row.word, row.agrees) == ("inconclusive", None)
     assert "share a host" in row.reason
+
+
+def test_the_report_shows_it_and_has_the_data(tmp_path):
+    run = load_run(made_run(tmp_path, 0.12, 0.2))
+    text = render([run])
+    section = text[text.index('id="r0receiving"') :]
+    row = re.sub(r"<[^>]+>", " ", section[section.index("<tbody>") : section.index("</tr>", 600)])
+    assert row.split()[:3] == ["melt", "on", "target"]
+    assert float(row.split()[3]) == pytest.approx(0.12, rel=0.05)
+    assert "onload" in row
+    (file,) = (each for each in write_data(tmp_path, [run]) if each.name == "processing.json")
+    document = json.loads(file.read_text())
+    assert document["schema"] == 1
+    assert [(each["end"], each["word"]) for each in document["processing"]] == [
+        ("target", "onload"),
+        ("origin", None),
+    ]

@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from analysis.remedies.advice import advise
 from analysis.remedies.effect import RemedyEffect, net
 from analysis.remedies.reservation import remedy_effects
+from analysis.remedies.standing import Standing
 from analysis.remedies.unpaired import between_jobs
 from analysis.report.data import load_run
 from analysis.sample import Better, Sample
@@ -113,3 +115,24 @@ def test_one_allocation_a_side_gives_no_interval(tmp_path: Path) -> None:
     made = [*samples(base, pairs=6), *samples(replace(base, name="stream@core_spec=1"), pairs=6)]
     (found,) = between_jobs(load_run(write_run(tmp_path / "run", made)))
     assert (found.price, found.gain, net(found, 1.0)) == (None, None, None)
+
+
+@pytest.mark.parametrize("odd", [0, 1])
+def test_both_sides_of_levels_in_different_jobs_must_be_sound(odd: int, tmp_path: Path) -> None:
+    """One level with emulated writes, or with a baseline that differs from its repetition."""
+    base = Case(
+        *("stream@core_spec=0", "s", "lower", 10.0, {"on": 2.0, "aa": 1.0}, 0.001, 0.001),
+        transport="InfiniBand",
+        origin="origin-0",
+    )
+    for name, changes in {
+        "emulated": {"transport": "soft-RoCE"},
+        "unstable": {"effects": {"on": 2.0, "aa": 1.3}},
+        "sound": {},
+    }.items():
+        cases = [base, replace(base, name="stream@core_spec=1", base=5.0)]
+        cases[odd] = replace(cases[odd], **changes)  # type: ignore[arg-type]
+        made = [each for case in cases for each in samples(case, blocks=3, pairs=6)]
+        (row,) = advise([load_run(write_run(tmp_path / name, made))]).remedies
+        assert bool(row.effect.emulated) == (name == "emulated")
+        assert (row.standing is Standing.UNSTABLE) == (name == "unstable")

@@ -35,7 +35,7 @@ def rows_of(text: str, section: str) -> list[list[str]]:
     part = text[text.index(f'id="{section}"') :]
     body = part[part.index("<tbody>") : part.index("</tbody>")]
     rows = re.findall(r"<tr.*?</tr>", body, re.DOTALL)
-    cells = [re.findall(r"<td.*?</td>", row, re.DOTALL) for row in rows]
+    cells = [re.findall(r"<t[hd].*?</t[hd]>", row, re.DOTALL) for row in rows]
     return [[" ".join(re.sub(r"<[^>]+>", " ", each).split()) for each in row] for row in cells]
 
 
