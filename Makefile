@@ -1,4 +1,4 @@
-.PHONY: campaign test test-all fuzz bench lint lock clean minicluster
+.PHONY: campaign test test-all test-long fuzz bench lint lock clean minicluster
 
 MACHINE ?= localhost
 RESULTS ?= results
@@ -14,11 +14,15 @@ campaign: $(READY)
 JOBS ?= 2
 PARALLEL = -n $(JOBS) --dist loadfile
 test: $(READY)
-	$(BIN)/python -m pytest -m "not (slow or minicluster or spack)" $(PARALLEL) $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -m "not (slow or long or minicluster or spack)" $(PARALLEL) $(PYTEST_ARGS)
 
 test-all: $(READY)
-	$(BIN)/python -m pytest -m "not (minicluster or spack)" $(PARALLEL) $(PYTEST_ARGS)
-	$(BIN)/python -m pytest -m "minicluster or spack" $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -m "not (long or minicluster or spack)" $(PARALLEL) $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -m "(minicluster or spack) and not long" $(PYTEST_ARGS)
+
+# Tests of some minutes each: five nights, faults, two rails.
+test-long: $(READY)
+	$(BIN)/python -m pytest -m long $(PYTEST_ARGS)
 
 # Every parser of outside text and membench's command line (docs/reliability.md).
 FUZZ_SECONDS ?= 3600

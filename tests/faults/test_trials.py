@@ -11,7 +11,7 @@ import pytest
 from campaigns.minicluster import needs
 from campaigns.minicluster.layout import CHECKOUT
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.long
 
 
 def make(*words: str, timeout_s: float) -> None:

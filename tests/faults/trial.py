@@ -133,7 +133,7 @@ def _with_left(place: Place, ended: Ended) -> Ended:
 
 
 def _locked(place: Place) -> Iterator[str]:
-    for path in place.sandbox.results.glob("*/lock"):
+    for path in (run / "lock" for run in _folders(place) if (run / "lock").exists()):
         with path.open() as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -141,20 +141,28 @@ def _locked(place: Place) -> Iterator[str]:
                 yield f"lock {path.name}"
 
 
+def _folders(place: Place) -> list[Path]:
+    """Folders of all runs, without the link `latest`."""
+    found = (path for path in place.sandbox.results.iterdir() if not path.is_symlink())
+    return sorted(path for path in found if path.is_dir())
+
+
 def _runs(place: Place) -> list[str]:
-    return sorted(path.name for path in place.sandbox.results.iterdir() if path.is_dir())
+    return [path.name for path in _folders(place)]
 
 
 def _lines(place: Place) -> bytes:
     """The whole lines of the samples."""
-    text = b"".join(path.read_bytes() for path in place.sandbox.results.glob("*/samples/*.jsonl"))
+    files = (path for run in _folders(place) for path in sorted(run.glob("samples/*.jsonl")))
+    text = b"".join(path.read_bytes() for path in files)
     return text[: text.rfind(b"\n") + 1]
 
 
 def _header(place: Place) -> dict[str, Any] | None:
-    for path in place.sandbox.results.glob("*/run.json"):
-        header: dict[str, Any] = json.loads(path.read_text())
-        return header
+    for path in (run / "run.json" for run in _folders(place)):
+        if path.exists():
+            header: dict[str, Any] = json.loads(path.read_text())
+            return header
     return None
 
 

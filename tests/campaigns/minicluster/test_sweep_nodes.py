@@ -32,7 +32,7 @@ def cluster() -> Iterator[Cluster]:
 
 
 @pytest.mark.minicluster
-@pytest.mark.slow
+@pytest.mark.long
 def test_every_node_is_measured_on_itself_with_one_job_at_a_time(
     cluster: Cluster, tmp_path: Path
 ) -> None:

@@ -41,7 +41,6 @@ def need_namespaces() -> None:
         pytest.skip("this host lets nobody make namespaces")
 
 
-@pytest.mark.slow
 def test_cron_starts_the_night_that_init_installs(box: Box) -> None:
     need_namespaces()
     if shutil.which("cron", path="/usr/sbin:/usr/bin") is None:

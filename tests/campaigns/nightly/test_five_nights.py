@@ -27,7 +27,7 @@ from campaigns.running.session import end_with
 from tests.campaigns.conftest import ROOT
 from tests.campaigns.minicluster.real import ENV, Cluster, cluster_or_skip
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.long
 
 CAMPAIGN = """\
 name: tiny

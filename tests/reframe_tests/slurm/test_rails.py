@@ -82,7 +82,7 @@ def check(found: dict[str, dict], expected: dict[str, set[str]]) -> None:
 
 
 @pytest.mark.minicluster
-@pytest.mark.slow
+@pytest.mark.long
 def test_each_policy_s_bytes_pass_the_devices_it_names_and_no_other(
     cluster: Cluster, tmp_path: Path
 ) -> None:
