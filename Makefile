@@ -20,7 +20,7 @@ test-all: $(READY)
 	$(BIN)/python -m pytest -m "not (long or minicluster or spack)" $(PARALLEL) $(PYTEST_ARGS)
 	$(BIN)/python -m pytest -m "(minicluster or spack) and not long" $(PYTEST_ARGS)
 
-# Tests of some minutes each: five nights, faults, two rails.
+# Tests of some minutes each: five nights, faults, two rails, a node that is switched off, and others.
 test-long: $(READY)
 	$(BIN)/python -m pytest -m long $(PYTEST_ARGS)
 

@@ -12,7 +12,7 @@ import pytest
 from tests.campaigns.minicluster.real import Cluster, cluster_or_skip
 from tests.reframe_tests.slurm.block import PROGRAMS, Block, resumed
 
-pytestmark = [pytest.mark.minicluster, pytest.mark.slow]
+pytestmark = [pytest.mark.minicluster, pytest.mark.long]
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import pytest
 
 from tests.campaigns.minicluster.real import cluster_or_skip
 
-pytestmark = [pytest.mark.minicluster, pytest.mark.slow]
+pytestmark = [pytest.mark.minicluster, pytest.mark.long]
 ROOT = Path(__file__).parents[3]
 
 
