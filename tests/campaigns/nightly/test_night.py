@@ -152,7 +152,6 @@ def test_a_second_night_on_the_machine_ends_with_one_line(box: Box, wait_until: 
     assert box.nights()[0].outcome == "inconclusive"
 
 
-@pytest.mark.slow
 @pytest.mark.long
 def test_a_night_stops_at_the_end_of_its_window(box: Box) -> None:
     # The shortest window is a minute; made up for, it ends a minute from now.
