@@ -69,7 +69,7 @@ def run(place: Place, begun: Begun, fault: Fault, rng: random.Random, name: str)
     at_once = rng.random() < 0.5
     with place.opened(name, fault.disk_b):
         if not fresh:
-            shutil.copytree(begun.results, place.sandbox.results, dirs_exist_ok=True)
+            shutil.copytree(begun.results, place.sandbox.results, symlinks=True, dirs_exist_ok=True)
         runs_before = _runs(place)
         nimc = place.start("disturbed")
         victim = _victim(place, nimc, fault, moment_s, rng)
