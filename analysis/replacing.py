@@ -6,22 +6,35 @@ import os
 import secrets
 from pathlib import Path
 
+#: Ending of the name of a file that is being written.
+PARTIAL = ".partial"
+
 
 def replace_text(path: Path, text: str, mode: int | None = None) -> None:
-    """Write `text` to disk under a temporary name next to `path`, which it then replaces.
+    """As `replace`, with text."""
+    replace(path, text.encode(), mode)
+
+
+def replace(path: Path, content: bytes, mode: int | None = None) -> None:
+    """Write `content` to disk under a temporary name next to `path`, which it then replaces.
 
     Others may write to the folder, so the temporary name is random and must be new. `mode`: its
     permissions, if not the usual ones.
     """
-    partial = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
-    with partial.open("x", encoding="utf-8") as file:
+    partial = path.with_name(f".{secrets.token_hex(8)}{PARTIAL}")
+    with partial.open("xb") as file:
         try:
             if mode is not None:
                 os.fchmod(file.fileno(), mode)
-            file.write(text)
+            file.write(content)
             file.flush()
             os.fsync(file.fileno())
             partial.replace(path)
         except BaseException:
             partial.unlink(missing_ok=True)
             raise
+    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)

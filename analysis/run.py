@@ -11,7 +11,6 @@ report/                  report.html and its data; can be rebuilt at any time
 from __future__ import annotations
 
 import json
-import os
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
@@ -21,6 +20,7 @@ from pydantic import Field, TypeAdapter
 from analysis.errors import InputError
 from analysis.reading import parsed, read_text
 from analysis.records import HeaderFacts, PlainName, validated
+from analysis.replacing import replace_text
 
 #: 2 added `margin`, `seed` and `asked`; headers of schema 1 are still read.
 SCHEMA_VERSION = 2
@@ -119,11 +119,4 @@ def load_header(run: Path) -> RunHeader:
 
 def save_header(run: Path, header: RunHeader) -> None:
     """Writes `run.json` atomically: readers see the old or the new file, never a partial one."""
-    path = run / "run.json"
-    partial = path.with_suffix(".json.partial")
-    with partial.open("w", encoding="utf-8") as file:
-        json.dump(header.as_dict(), file, indent=2)
-        file.write("\n")
-        file.flush()
-        os.fsync(file.fileno())
-    partial.replace(path)
+    replace_text(run / "run.json", json.dumps(header.as_dict(), indent=2) + "\n")

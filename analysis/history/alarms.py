@@ -73,12 +73,7 @@ def _alarm(each: Followed, found: Found, facts: Mapping[str, Mapping[str, str]])
     runs = [*before, *since]
     both = slice(old.start, new.stop)
     return Alarm(
-        machine=series.machine,
-        campaign=series.campaign,
-        case=series.case,
-        arm=series.arm,
-        quantity=series.quantity,
-        unit=series.unit,
+        **series.names(),
         night=series.nights[found.noticed].isoformat(),
         since=series.nights[found.since].isoformat(),
         run=series.runs[found.noticed],
@@ -107,12 +102,7 @@ def _watch(each: Followed) -> SeriesWatch:
     series, base = each.series, each.baseline
     nights = series.nights
     return SeriesWatch(
-        machine=series.machine,
-        campaign=series.campaign,
-        case=series.case,
-        arm=series.arm,
-        quantity=series.quantity,
-        unit=series.unit,
+        **series.names(),
         first=nights[0].isoformat(),
         last=nights[-1].isoformat(),
         nights=len(nights),

@@ -11,9 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import io
-import os
 import re
-import secrets
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
@@ -25,6 +23,7 @@ import polars as pl
 
 from analysis.errors import InputError, MachineError
 from analysis.history.tables import SCHEMA_VERSION
+from analysis.replacing import PARTIAL, replace
 from analysis.trust import distrust
 
 TABLES = ("runs", "nights", "samples")
@@ -34,7 +33,6 @@ SCHEMA = "nimc_schema"
 Naming = Callable[[str], None]
 
 _DIGITS = 16
-_PARTIAL = ".partial"
 _NAME = re.compile(r"[^/]+-([0-9a-f]{16})\.parquet")
 
 
@@ -67,7 +65,7 @@ def write(folder: Path, run: str, frame: pl.DataFrame, metadata: Mapping[str, st
     path = folder / f"{_escaped(run)}-{_digest(text)}.parquet"
     try:
         _make(folder)
-        _write(path, text)
+        replace(path, text)
     except OSError as error:
         raise MachineError(f"{path}: {error.strerror}") from error
     return path
@@ -149,7 +147,7 @@ def _matching(folder: Path, level: str) -> list[Path]:
 
 
 def _is_partial(path: Path) -> bool:
-    return path.name.startswith(".") and path.name.endswith(_PARTIAL)
+    return path.name.startswith(".") and path.name.endswith(PARTIAL)
 
 
 def _trusted(folder: Path, left_out: Naming) -> bool:
@@ -182,25 +180,6 @@ def _make(folder: Path) -> None:
     for each in (*reversed(folder.parents), folder):
         if not each.is_dir():
             each.mkdir(mode=0o755, exist_ok=True)
-
-
-def _write(path: Path, text: bytes) -> None:
-    partial = path.with_name(f".{secrets.token_hex(8)}{_PARTIAL}")
-    handle = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        partial.replace(path)
-    except BaseException:
-        partial.unlink(missing_ok=True)
-        raise
-    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
 
 
 def _first_line(error: Exception) -> str:

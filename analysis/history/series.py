@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import date
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -35,6 +36,10 @@ class Series:
     runs: list[str]
     #: Target nodes of that run.
     nodes: list[list[str]]
+
+    def names(self) -> dict[str, Any]:
+        """What is watched, as fields of the records made of it."""
+        return {name: getattr(self, name) for name in ("machine", *KEY, "unit")}
 
     def value(self, worse: float) -> float:
         """An entry of `worse` as a value in `unit`."""

@@ -102,7 +102,7 @@ class Retention(_Section):
 
 
 class Tell(_Section):
-    """Who is told how a night ended: addresses unless it measured, the URL always."""
+    """Where a night reports to: mail if its outcome is not `measured`, the webhook always."""
 
     mail: list[_Address] = []
     webhook: Annotated[str, AfterValidator(_url)] | None = None

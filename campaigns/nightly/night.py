@@ -48,7 +48,7 @@ class NightRun:
         return summary.path_of(self.nightly.folder, self.nightly.name, self.night.date)
 
     def run(self) -> Summary:
-        """Run the night, or say why not; its summary is then on disk, and who asked is told.
+        """Run the night, or report why not; write its summary, and send it by mail and webhook.
 
         Raises InputError for a description or a campaign that cannot be run, once that is written.
         """

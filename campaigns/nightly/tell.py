@@ -24,7 +24,7 @@ _SENDMAIL_PATH = "/usr/sbin:/usr/lib"
 
 
 def everyone(ended: Summary, asked: NightlyRequest) -> Iterator[str]:
-    """Tell everyone who asked; yields a line for each one who could not be told."""
+    """Send the summary by mail and webhook; yields a line for each that failed."""
     if asked.metrics:
         try:
             path = ROOT / asked.metrics / f"nimc_{ended.nightly}.prom"

@@ -23,6 +23,7 @@ from pydantic import TypeAdapter
 from analysis.errors import MachineError
 from analysis.reading import read_json
 from analysis.records import PlainName, validated
+from analysis.replacing import replace_text
 from analysis.run import load_header
 from analysis.trust import require_own
 from campaigns.running.child import NIMC, python_path, stop
@@ -77,9 +78,7 @@ def finish(folder: Path, sweep: NodeSweep) -> None:
 
 
 def _save(folder: Path, sweep: NodeSweep) -> None:
-    partial = folder / f".{_FILE}.partial"
-    partial.write_text(json.dumps(asdict(sweep), indent=1) + "\n", encoding="utf-8")
-    partial.replace(folder / _FILE)
+    replace_text(folder / _FILE, json.dumps(asdict(sweep), indent=1) + "\n")
 
 
 def finished_run(folder: Path, node: str) -> Path | None:
