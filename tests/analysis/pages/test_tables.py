@@ -137,7 +137,8 @@ def test_the_state_of_a_machine_is_that_of_its_last_night() -> None:
         *("hpc/index.html", "2025-02-14", "slower", 1, 1),
     )
     assert state.worst == (
-        "stream on figure of merit 1.050 times (1.020 to 1.080) since 2025-02-14, suspected"
+        "stream on figure of merit: worse by a factor of 1.050 (1.020 to 1.080)"
+        " since 2025-02-14, suspected"
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -72,9 +73,10 @@ def test_a_planted_run_is_refused(tmp_path: Path, header: RunHeader, part: str, 
 def test_latest_leads_to_the_run_that_was_opened_last(tmp_path: Path, header: RunHeader) -> None:
     first = make(tmp_path, header)
     assert os.readlink(tmp_path / "latest") == first.name
-    with open_run(tmp_path, header, fresh=True) as folder:
+    later = replace(header, started_s=header.started_s + 1)
+    with open_run(tmp_path, later, fresh=True) as folder:
         assert (tmp_path / "latest").resolve() == folder.path
-    make(tmp_path, header)
+    make(tmp_path, later)
     assert sorted(path.name for path in tmp_path.iterdir() if path.is_symlink()) == ["latest"]
 
 
