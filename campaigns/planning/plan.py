@@ -10,6 +10,7 @@ from typing import Any, Literal
 from analysis.arms import Role
 from analysis.sample import Level
 from campaigns.planning import sweep
+from campaigns.planning.uncollected import uncollected
 from campaigns.request.cases import treatments
 from campaigns.request.schema import Campaign, Entry, Pairs
 from injection.plan import LIMITS
@@ -117,6 +118,7 @@ class Plan:
     machine: str
     cases: list[Case]
 
+    @uncollected()
     def as_dict(self) -> dict[str, Any]:
         """The plan as in JSON, with its sums."""
         least = sum(case.nodes * case.duration_least_s for case in self.cases) / 3600
@@ -131,6 +133,7 @@ class Plan:
         }
 
 
+@uncollected()
 def plan(campaign: Campaign, site: Site, origins: Mapping[str, int] | None = None) -> Plan:
     """The cases of a campaign on a machine, in the order they are run.
 

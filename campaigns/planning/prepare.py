@@ -20,6 +20,7 @@ from campaigns.host.settings import (
 from campaigns.planning import partitions, sweep
 from campaigns.planning.omitted import Omitted, leave_out
 from campaigns.planning.plan import Site
+from campaigns.planning.uncollected import uncollected
 from campaigns.request import cases
 from campaigns.request.checks import CheckVariables, checks_in
 from campaigns.request.load import load_campaign
@@ -44,6 +45,7 @@ class Request:
 _NODELIST = re.compile(r"[A-Za-z0-9][\w.-]*(,[A-Za-z0-9][\w.-]*)*", re.ASCII)
 
 
+@uncollected()
 def prepare(
     campaign_file: Path,
     machine_name: str,

@@ -50,8 +50,9 @@ def cluster() -> Iterator[Cluster]:
 def test_foreign_writes_and_a_stopped_writer_are_seen(cluster: Cluster) -> None:
     cluster.nimc("up", "--fabric", "rxe", "--nodes", "2", "--origins", "1")
     folder = cluster.state / "run"
-    # As site files of emulated fabrics have it (campaigns/minicluster/machine_file.py).
-    emulated = {"min_share": 0.02, "counter_share": 0.5, "late_rows": 10, "pause_s": 5}
+    # As site files of emulated fabrics have it (campaigns/minicluster/machine_file.py), but for the
+    # bytes that a busy host's soft-RoCE sends again: they are not what this test is about.
+    emulated = {"min_share": 0.02, "counter_share": 20, "late_rows": 10, "pause_s": 5}
     limits = {**UNJUDGED, "foreign_share": Demand.foreign_share}
     plan = BlockPlan(
         case="melt",
