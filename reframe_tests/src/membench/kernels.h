@@ -8,7 +8,7 @@
 // Arrays have a multiple of this many doubles, so that no kernel needs a remainder loop.
 enum { GRAIN = 64 };
 
-// Factor of scale and triad, and the value that the writing kernels write.
+// Factor of scale and triad, what mix adds, and the value that the writing kernels write.
 #define FACTOR 3.0
 
 // One pass over n doubles. Returns the sum for `read`, 0 otherwise.
@@ -23,7 +23,7 @@ struct code {
     pass_fn *cached, *streaming;
 };
 
-enum { CODE_COPY, CODE_SCALE, CODE_ADD, CODE_TRIAD, CODE_READ, CODE_WRITE, CODE_COUNT };
+enum { CODE_COPY, CODE_SCALE, CODE_ADD, CODE_TRIAD, CODE_READ, CODE_WRITE, CODE_MIX, CODE_COUNT };
 
 struct kernel {
     const char *name, *formula;
@@ -41,6 +41,7 @@ static const struct kernel KERNELS[] = {
     {"triad", "a = b + s c", CODE_TRIAD, STORES_AUTO, 3, 24},
     {"read", "sum of a", CODE_READ, STORES_CACHED, 1, 8},
     {"write", "a = s", CODE_WRITE, STORES_CACHED, 1, 8},
+    {"mix", "a = a + s, in place", CODE_MIX, STORES_CACHED, 1, 16},
     {"nt_write", "a = s, past the caches", CODE_WRITE, STORES_STREAMING, 1, 8},
 };
 enum { KERNEL_COUNT = sizeof KERNELS / sizeof KERNELS[0] };

@@ -7,16 +7,19 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "work.h"
+
 // An iteration lasts at least this long, so that reading the clock costs nothing.
 static const double ITERATION_S = 2e-3;
 // Iterations that each core makes even where they outlast the duration: first and last are dropped.
 enum { ITERATIONS_MIN = 5 };
 
 struct core {
-    double *arrays[3];
+    struct work work;
     double *ends;
     size_t count, capacity;
-    long passes;
+    // Passes of an iteration, and those before the first.
+    long passes, warm_up;
     const char *fault;
 };
 
@@ -40,46 +43,33 @@ static bool pin(int cpu)
     return done;
 }
 
-// What the inputs hold: small whole numbers, so that every result is exact in any order.
-static double input(int array, size_t i)
-{
-    return array == 1 ? (double)(1 + i % 7) : (double)(2 + i % 11);
-}
-
 static const char *prepare(const struct plan *plan, int thread, struct core *core)
 {
-    const size_t n = plan->array_b / sizeof(double);
+    core->work = (struct work){
+        .kernel = plan->kernel, .pass = plan->pass, .n = plan->array_b / sizeof(double)};
     if (plan->cpus != NULL && !pin(plan->cpus[thread]))
         return "a thread could not be bound to its processor";
     for (int k = 0; k < plan->kernel->arrays; k++) {
-        core->arrays[k] = memory_map(plan->array_b, plan->node, plan->pages);
-        if (core->arrays[k] == NULL)
+        core->work.arrays[k] = memory_map(plan->array_b, plan->node, plan->pages);
+        if (core->work.arrays[k] == NULL)
             return plan->pages == PAGES_HUGE ? "no memory (are huge pages reserved?)"
                                              : "no memory, or it cannot be bound to that node";
-        // The result starts as something that no kernel makes; `read` has its input there.
-        const bool result = k == 0 && plan->kernel->code != CODE_READ;
-        for (size_t i = 0; i < n; i++)
-            core->arrays[k][i] = result ? -1.0 : input(k, i);
     }
+    work_fill(&core->work);
     core->capacity = (size_t)(plan->duration_s / ITERATION_S * 4) + 64;
     core->ends = malloc(core->capacity * sizeof *core->ends);
     return core->ends == NULL ? "no memory for the times" : NULL;
 }
 
-static double pass(const struct plan *plan, const struct core *core)
-{
-    return plan->pass(core->arrays[0], core->arrays[1], core->arrays[2],
-                      plan->array_b / sizeof(double));
-}
-
 // Passes over the arrays that last an iteration; also warms up.
-static long passes_needed(const struct plan *plan, const struct core *core)
+static long passes_needed(struct core *core)
 {
     long passes = 1;
     for (;;) {
         const double start_s = now_s();
         for (long i = 0; i < passes; i++)
-            (void)pass(plan, core);
+            work_pass(&core->work);
+        core->warm_up += passes;
         const double took_s = now_s() - start_s;
         if (took_s >= ITERATION_S)
             return passes;
@@ -88,30 +78,21 @@ static long passes_needed(const struct plan *plan, const struct core *core)
     }
 }
 
-static void iterate(const struct plan *plan, struct core *core, double until_s)
+static void iterate(struct core *core, double until_s)
 {
     do {
         for (long i = 0; i < core->passes; i++)
-            (void)pass(plan, core);
+            work_pass(&core->work);
         core->ends[core->count++] = now_s();
     } while (core->count < ITERATIONS_MIN ||
              (core->ends[core->count - 1] < until_s && core->count < core->capacity));
 }
 
-// Whether the arrays hold what the kernel's formula says.
-static bool right(const struct plan *plan, const struct core *core)
+// Whether the results are right, of as many passes as were counted.
+static bool right(const struct core *core)
 {
-    const size_t n = plan->array_b / sizeof(double);
-    double sum = 0;
-    for (size_t i = 0; i < n; i++) {
-        const double b = input(1, i), c = input(2, i);
-        const double formulas[CODE_COUNT] = {b, FACTOR * b, b + c, b + FACTOR * c,
-                                             input(0, i), FACTOR};
-        if (core->arrays[0][i] != formulas[plan->kernel->code])
-            return false;
-        sum += input(0, i);
-    }
-    return plan->kernel->code != CODE_READ || pass(plan, core) == sum;
+    return work_right(&core->work) &&
+           core->work.passes == core->warm_up + core->passes * (long)core->count;
 }
 
 static const char *rates(const struct plan *plan, const struct core *cores, struct result *result)
@@ -142,7 +123,7 @@ static const char *where(const struct plan *plan, const struct core *cores, stru
 {
     for (int i = 0; i < plan->cores; i++)
         for (int k = 0; k < plan->kernel->arrays; k++)
-            if (memory_count(cores[i].arrays[k], plan->array_b, result->pages_on_node) != 0)
+            if (memory_count(cores[i].work.arrays[k], plan->array_b, result->pages_on_node) != 0)
                 return "the kernel does not report the placement of pages (move_pages)";
     for (int node = 0; node < NODES_MAX; node++)
         if (plan->node >= 0 && node != plan->node && result->pages_on_node[node] != 0)
@@ -174,13 +155,13 @@ const char *measure(const struct plan *plan, struct result *result)
         }
 #pragma omp barrier
         if (ready) {
-            core->passes = passes_needed(plan, core);
+            core->passes = passes_needed(core);
 #pragma omp barrier
 #pragma omp single
             until_s = now_s() + plan->duration_s;
-            iterate(plan, core, until_s);
+            iterate(core, until_s);
 #pragma omp barrier
-            if (!right(plan, core))
+            if (!right(core))
                 core->fault = "wrong results";
         }
     }

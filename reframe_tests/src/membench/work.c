@@ -1,0 +1,61 @@
+#include "work.h"
+
+// What the inputs hold: small whole numbers, so that every result is exact in any order.
+static double input(int array, size_t i)
+{
+    return array == 1 ? (double)(1 + i % 7) : (double)(2 + i % 11);
+}
+
+// What no kernel makes.
+static const double SPOILT = -1.0;
+
+// What the kernel leaves in element `i` of its result after so many passes.
+static double formula(const struct work *w, size_t i)
+{
+    const double b = input(1, i), c = input(2, i);
+    switch (w->kernel->code) {
+    case CODE_COPY: return b;
+    case CODE_SCALE: return FACTOR * b;
+    case CODE_ADD: return b + c;
+    case CODE_TRIAD: return b + FACTOR * c;
+    case CODE_MIX: return input(0, i) + FACTOR * (double)w->passes;
+    default: return FACTOR;
+    }
+}
+
+void work_fill(struct work *w)
+{
+    // `read` and `mix` have their input in the array that the others write.
+    const bool result_first = w->kernel->code != CODE_READ && w->kernel->code != CODE_MIX;
+    w->sum = 0;
+    for (int k = 0; k < w->kernel->arrays; k++)
+        for (size_t i = 0; i < w->n; i++) {
+            w->arrays[k][i] = k == 0 && result_first ? SPOILT : input(k, i);
+            w->sum += k == 0 ? w->arrays[0][i] : 0;
+        }
+}
+
+void work_pass(struct work *w)
+{
+    // A prime step, so that the elements looked at are spread over the array.
+    const size_t at = (size_t)w->passes * 1000003 % w->n;
+    double *a = w->arrays[0];
+    const int code = w->kernel->code;
+    if (code == CODE_READ) {
+        a[at] += 1;
+        w->sum += 1;
+    } else if (code != CODE_MIX) {
+        a[at] = SPOILT;
+    }
+    const double sum = w->pass(a, w->arrays[1], w->arrays[2], w->n);
+    w->passes++;
+    w->skipped |= code == CODE_READ ? sum != w->sum : a[at] != formula(w, at);
+}
+
+bool work_right(const struct work *w)
+{
+    for (size_t i = 0; i < w->n && w->kernel->code != CODE_READ; i++)
+        if (w->arrays[0][i] != formula(w, i))
+            return false;
+    return !w->skipped;
+}
