@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import itertools
 import json
 import os
 import subprocess
@@ -94,7 +95,7 @@ def test_the_chain_visits_each_line_once_in_no_order(tmp_path, line_b):
     assert at == start
     assert sorted(visited) == list(range(lines))
     # Neighbours in memory are next to each other in the walk as seldom as chance has it: 2 of 1000.
-    near = sum(abs(a - b) == 1 for a, b in zip(visited, visited[1:], strict=False))
+    near = sum(abs(a - b) == 1 for a, b in itertools.pairwise(visited))
     assert near < 20
 
 
@@ -127,7 +128,7 @@ def test_transparent_huge_pages_that_are_not_had_give_no_figure(membench):
         ctypes.CDLL(None).prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0)
 
     words = ("read", "-n", 1, "-s", "4MiB", "-d", 0.05)
-    done = run(membench, *words, "--pages", "transparent", preexec_fn=forbid)  # noqa: PLW1509
+    done = run(membench, *words, "--pages", "transparent", preexec_fn=forbid)
     assert (done.returncode, "FOM" in done.stdout) == (3, False)
     assert "transparent huge pages" in done.stderr
     got = document(run(membench, *words, "-j", "-"))
