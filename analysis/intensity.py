@@ -38,7 +38,7 @@ class Intensity:
 
 
 @dataclass(frozen=True)
-class Curve:
+class IntensityCurve:
     """The levels of one treatment, by intensity."""
 
     case: str
@@ -75,7 +75,7 @@ class Curve:
         }
 
 
-def curves(results: Sequence[Result]) -> list[Curve]:
+def curves(results: Sequence[Result]) -> list[IntensityCurve]:
     """One curve for each case and treatment with at least two intensities, in their order."""
     groups: dict[tuple[str, str, tuple[tuple[str, Level], ...]], list[Result]] = {}
     for row in results:
@@ -83,7 +83,9 @@ def curves(results: Sequence[Result]) -> list[Curve]:
             at = tuple(sorted((k, v) for k, v in row.factors.items() if k != FLOPS))
             groups.setdefault((row.case, row.arm.partition(LEVELS)[0], at), []).append(row)
     return [
-        Curve(case, arm, dict(at), rows[0].margin, sorted(map(_level, rows), key=_by_intensity))
+        IntensityCurve(
+            case, arm, dict(at), rows[0].margin, sorted(map(_level, rows), key=_by_intensity)
+        )
         for (case, arm, at), rows in groups.items()
         if len(rows) > 1
     ]

@@ -37,7 +37,7 @@ Against = Literal["at the bound", "below the bound", "above the bound", "inconcl
 
 
 @dataclass(frozen=True)
-class Bound:
+class LatencyBound:
     """What the latency of a point leaves its loading cores."""
 
     #: credits x 64 B / latency x cores, with the credits of the reference; median, in B/s.
@@ -48,7 +48,7 @@ class Bound:
 
 
 @dataclass(frozen=True)
-class Point:
+class LatencyPoint:
     """All runs that count of one treatment; estimates are None below six runs."""
 
     case: str
@@ -71,7 +71,7 @@ class Point:
     #: Time of a load relative to the baseline at the same number of cores, from pairs.
     slowdown: Estimate | None
     #: None without loading cores, and for the reference itself.
-    bound: Bound | None = None
+    bound: LatencyBound | None = None
     reference: bool = False
 
     @property
@@ -85,7 +85,7 @@ class Point:
 
 
 @dataclass(frozen=True)
-class _Runs:
+class _LatencyRuns:
     """The runs of a point, one value each."""
 
     latency_s: list[float]
@@ -101,7 +101,7 @@ class _Runs:
         ]
 
 
-def points(samples: pl.DataFrame, results: Sequence[Result]) -> list[Point]:
+def points(samples: pl.DataFrame, results: Sequence[Result]) -> list[LatencyPoint]:
     """The points of a run by case, writers and loading cores, from its judged samples."""
     slowdowns = {(row.case, row.arm): _slowdown(row) for row in results}
     runs = _runs(samples)
@@ -109,11 +109,15 @@ def points(samples: pl.DataFrame, results: Sequence[Result]) -> list[Point]:
         (_point(case, arm, role, factors, each, slowdowns.get((case, arm))), each)
         for (case, arm, role, factors), each in runs.items()
     ]
-    ordered = sorted(found, key=lambda pair: _position(pair[0]))
+    slowest: dict[tuple[Role, Level], float] = {}
+    for point, _ in found:
+        key = (point.role, point.rate)
+        slowest[key] = min(point.writer_b_s, slowest.get(key, point.writer_b_s))
+    ordered = sorted(found, key=lambda pair: _position(pair[0], slowest))
     return [point for case in _cases(ordered) for point in _bounded(case)]
 
 
-def _runs(samples: pl.DataFrame) -> dict[tuple[str, str, Role, str], _Runs]:
+def _runs(samples: pl.DataFrame) -> dict[tuple[str, str, Role, str], _LatencyRuns]:
     """Case, treatment, role and levels -> its runs that count; repeated baselines are left out."""
     names = ("case", "arm", "role", "factors", "workload")
     counted = (
@@ -125,11 +129,13 @@ def _runs(samples: pl.DataFrame) -> dict[tuple[str, str, Role, str], _Runs]:
         .select(*names[:-1], "fom", "fom_extra", pl.col("writer_rate_b_s").fill_null(0.0))
         .collect()
     )
-    found: dict[tuple[str, str, Role, str], _Runs] = {}
+    found: dict[tuple[str, str, Role, str], _LatencyRuns] = {}
     for case, arm, role, factors, fom, extra, writer_b_s in counted.iter_rows():
         values: Mapping[str, float] = json.loads(extra or "{}")
         if {"load_b_s", "least_s"} <= values.keys():
-            runs = found.setdefault((case, arm, role, factors or "{}"), _Runs([], [], [], []))
+            runs = found.setdefault(
+                (case, arm, role, factors or "{}"), _LatencyRuns([], [], [], [])
+            )
             runs.latency_s.append(fom)
             runs.load_b_s.append(values["load_b_s"])
             runs.least_s.append(values["least_s"])
@@ -138,12 +144,12 @@ def _runs(samples: pl.DataFrame) -> dict[tuple[str, str, Role, str], _Runs]:
 
 
 def _point(
-    case: str, arm: str, role: Role, factors: str, runs: _Runs, slowdown: Estimate | None
-) -> Point:
+    case: str, arm: str, role: Role, factors: str, runs: _LatencyRuns, slowdown: Estimate | None
+) -> LatencyPoint:
     levels: Mapping[str, Level] = json.loads(factors)
     threads = int(levels.get(THREADS, 0))
     lines = runs.lines(threads) if threads else []
-    return Point(
+    return LatencyPoint(
         case=case,
         arm=arm,
         role=role,
@@ -167,19 +173,23 @@ def _slowdown(row: Result) -> Estimate | None:
     return Estimate(row.slowdown, row.slowdown_low, row.slowdown_high, 0.95)
 
 
-def _position(point: Point) -> tuple[str, int, str, float, int]:
+def _position(
+    point: LatencyPoint, slowest: Mapping[tuple[Role, Level], float]
+) -> tuple[str, int, str, float, int]:
     """By case; without writers, the control, writers by rate; then by loading cores."""
     order = {"baseline": 0, "control": 1}.get(point.role, 2)
     arm = point.arm.partition(LEVELS)[0]
-    return (point.case, order, arm, point.writer_b_s, point.load_threads)
+    return (point.case, order, arm, slowest[point.role, point.rate], point.load_threads)
 
 
-def _cases(found: Sequence[tuple[Point, _Runs]]) -> list[list[tuple[Point, _Runs]]]:
+def _cases(
+    found: Sequence[tuple[LatencyPoint, _LatencyRuns]],
+) -> list[list[tuple[LatencyPoint, _LatencyRuns]]]:
     names = dict.fromkeys(point.case for point, _ in found)
     return [[each for each in found if each[0].case == name] for name in names]
 
 
-def _bounded(found: Sequence[tuple[Point, _Runs]]) -> list[Point]:
+def _bounded(found: Sequence[tuple[LatencyPoint, _LatencyRuns]]) -> list[LatencyPoint]:
     """The points of a case with their bounds, by the credits of its reference."""
     alone = [each for each in found if each[0].role == "baseline" and each[0].load_threads]
     if not alone:
@@ -197,11 +207,11 @@ def _bounded(found: Sequence[tuple[Point, _Runs]]) -> list[Point]:
     return bounded
 
 
-def _bound(point: Point, runs: _Runs, credits_: Sequence[float]) -> Bound:
+def _bound(point: LatencyPoint, runs: _LatencyRuns, credits_: Sequence[float]) -> LatencyBound:
     """The ratio of rate to bound is that of the lines in flight here to the credits."""
     modelled_b_s = point.load_threads * median(credits_) * LINE_B / point.median_s
     ratio = ratio_between(runs.lines(point.load_threads), credits_)
-    return Bound(modelled_b_s, ratio, _against(ratio))
+    return LatencyBound(modelled_b_s, ratio, _against(ratio))
 
 
 def _against(ratio: Estimate | None) -> Against:

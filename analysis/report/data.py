@@ -18,8 +18,8 @@ from analysis.counters import read_counters
 from analysis.estimate import Result, StoppingRule, results_of
 from analysis.integrity.check import Integrity, check_run, refuse_faults
 from analysis.integrity.provenance import read_provenance
-from analysis.intensity import Curve, curves
-from analysis.latency import Point, points
+from analysis.intensity import IntensityCurve, curves
+from analysis.latency import LatencyPoint, points
 from analysis.pairs import judged, pair_table
 from analysis.reference import compare_with_references
 from analysis.remedies.advice import advise
@@ -72,7 +72,9 @@ class RunData:
 
 
 #: File next to the page, its key, and its rows of a run.
-_FILES: tuple[tuple[str, str, Callable[[RunData], Sequence[Processing | Point | Curve]]], ...] = (
+_FILES: tuple[
+    tuple[str, str, Callable[[RunData], Sequence[Processing | LatencyPoint | IntensityCurve]]], ...
+] = (
     ("processing", "processing", RunData.processing),
     ("latency", "points", lambda run: points(run.samples, run.results)),
     ("intensity", "curves", lambda run: curves(run.results)),
@@ -130,7 +132,7 @@ def write_data(folder: Path, runs: Sequence[RunData]) -> list[Path]:
 
     And counters.parquet and why.json (`analysis.why.Why` of each run), if anything was counted;
     processing.json (`analysis.remedies.offload.Processing`), if nodes counted what it needs;
-    latency.json (`analysis.latency.Point`) and intensity.json (`analysis.intensity.Curve`), if any;
+    latency.json (`analysis.latency.LatencyPoint`) and intensity.json (`analysis.intensity.IntensityCurve`), if any;
     advice.json (`analysis.remedies.advice.Advice`), if a remedy was tried.
     """
     document = {"machine": runs[0].header.machine, "runs": [run.document() for run in runs]}

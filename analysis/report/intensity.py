@@ -11,7 +11,7 @@ from markupsafe import Markup
 from matplotlib.figure import Figure
 
 from analysis.caveats import emulations
-from analysis.intensity import WORKLOAD, Curve, curves
+from analysis.intensity import WORKLOAD, IntensityCurve, curves
 from analysis.report.data import RunData
 from analysis.report.palette import LEVEL_COLOURS, LEVEL_MARKERS, STYLE, light, themed_svg
 
@@ -20,7 +20,7 @@ from analysis.report.palette import LEVEL_COLOURS, LEVEL_MARKERS, STYLE, light, 
 class IntensityView:
     """The section of one run."""
 
-    curves: list[Curve]
+    curves: list[IntensityCurve]
     svg: Markup
     emulated: list[str]
 
@@ -35,13 +35,13 @@ def intensity_view(run: RunData, name: str) -> IntensityView | None:
     return IntensityView(found, Markup(_plot(found, name)), emulated)
 
 
-def curve_label(curve: Curve) -> str:
+def curve_label(curve: IntensityCurve) -> str:
     """Case, treatment and the levels of its other factors."""
     levels = ", ".join(f"{name} {level}" for name, level in curve.at.items())
     return f"{curve.case} {curve.arm}" + (f" ({levels})" if levels else "")
 
 
-def harmless(curve: Curve) -> str:
+def harmless(curve: IntensityCurve) -> str:
     """From which intensity contention does not matter, in words."""
     share = f"{100 * curve.margin:g} %"
     lowest, highest = curve.levels[0].flops_per_b, curve.levels[-1].flops_per_b
@@ -55,7 +55,7 @@ def harmless(curve: Curve) -> str:
     )
 
 
-def _plot(found: Sequence[Curve], name: str) -> str:
+def _plot(found: Sequence[IntensityCurve], name: str) -> str:
     margin = 100 * found[0].margin
     with mpl.rc_context(STYLE):
         figure = Figure(figsize=(5.0, 3.4), layout="constrained")

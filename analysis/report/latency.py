@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 
 from analysis.arms import LEVELS
 from analysis.caveats import emulations
-from analysis.latency import CLOSE, LINE_B, WORKLOAD, Point, points
+from analysis.latency import CLOSE, LINE_B, WORKLOAD, LatencyPoint, points
 from analysis.report.data import RunData
 from analysis.report.palette import LEVEL_COLOURS, LEVEL_MARKERS, STYLE, light, themed_svg
 
@@ -23,9 +23,9 @@ class LatencyCase:
 
     name: str
     svg: Markup
-    points: list[Point]
+    points: list[LatencyPoint]
     #: Where the credits are measured; None if no core loaded memory without writers.
-    reference: Point | None
+    reference: LatencyPoint | None
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ def latency_view(run: RunData, name: str) -> LatencyView | None:
     )
 
 
-def writers_of(point: Point) -> str:
+def writers_of(point: LatencyPoint) -> str:
     """What the writers of a point do, in words."""
     if point.role == "baseline":
         return "no writers"
@@ -59,12 +59,12 @@ def writers_of(point: Point) -> str:
     return "control" if point.role == "control" else f"{arm}, {point.rate}"
 
 
-def _case(case: str, found: Sequence[Point], name: str) -> LatencyCase:
+def _case(case: str, found: Sequence[LatencyPoint], name: str) -> LatencyCase:
     reference = next((point for point in found if point.reference), None)
     return LatencyCase(case, Markup(_plot(found, name)), list(found), reference)
 
 
-def _plot(found: Sequence[Point], name: str) -> str:
+def _plot(found: Sequence[LatencyPoint], name: str) -> str:
     """One line per writers' rate, from no loading core to the most."""
     with mpl.rc_context(STYLE):
         figure = Figure(figsize=(5.0, 3.6), layout="constrained")
@@ -90,7 +90,7 @@ def _plot(found: Sequence[Point], name: str) -> str:
         return themed_svg(figure, name, f"Latency against traffic. {_said(found)}")
 
 
-def _said(found: Sequence[Point]) -> str:
+def _said(found: Sequence[LatencyPoint]) -> str:
     """The points, for readers who do not see the figure."""
     return "; ".join(
         f"{writers_of(point)}, {point.load_threads} cores: {1e9 * point.median_s:.0f} ns at"
