@@ -132,7 +132,8 @@ def write_data(folder: Path, runs: Sequence[RunData]) -> list[Path]:
 
     And counters.parquet and why.json (`analysis.why.Why` of each run), if anything was counted;
     processing.json (`analysis.remedies.offload.Processing`), if nodes counted what it needs;
-    latency.json (`analysis.latency.LatencyPoint`) and intensity.json (`analysis.intensity.IntensityCurve`), if any;
+    latency.json (`analysis.latency.LatencyPoint`), if latency was measured;
+    intensity.json (`analysis.intensity.IntensityCurve`), if intensities were;
     advice.json (`analysis.remedies.advice.Advice`), if a remedy was tried.
     """
     document = {"machine": runs[0].header.machine, "runs": [run.document() for run in runs]}

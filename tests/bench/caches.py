@@ -37,7 +37,7 @@ def run() -> list[BenchRow]:
     last_b = max(caches().values())
     sizes["4 x last-level cache"] = 4 * last_b
     with tempfile.TemporaryDirectory() as folder:
-        subprocess.run(["make", "-s", "-C", MEMBENCH, f"OUT={folder}"], check=True)
+        subprocess.run(["make", "-s", "-C", str(MEMBENCH), f"OUT={folder}"], check=True)
         found = least(Path(folder) / "membench", {k: ["-s", f"{v}B"] for k, v in sizes.items()})
     rows = [
         BenchRow(f"latency at {name}", 1e9 * found[name], "ns", "", None, COMMAND) for name in sizes
@@ -65,7 +65,7 @@ def least(program: Path, options: dict[str, list[str]]) -> dict[str, float]:
     order = random.Random(1)
     for _ in range(ROUNDS):
         for name in order.sample(sorted(options), len(options)):
-            words = [program, "latency", "--pages", "transparent", "-d", str(SECONDS)]
+            words = [str(program), "latency", "--pages", "transparent", "-d", str(SECONDS)]
             done = subprocess.run(
                 [*words, *options[name]], capture_output=True, text=True, check=True
             )

@@ -138,17 +138,18 @@ def test_fewer_passes_than_counted_are_found(membench_changed):
 
 
 @pytest.mark.parametrize(
-    ("setting", "told"),
+    ("check", "setting", "told"),
     [
-        ("cores=9999", "membench.cores: 9999 found; allowed: 1 to"),
-        ("node=99", "membench.node: 99 found; allowed are -1"),
+        ("membench", "cores=9999", "membench.cores: 9999 found; allowed: 1 to"),
+        ("membench", "node=99", "membench.node: 99 found; allowed are -1"),
+        ("latency", "load_threads=9999", "latency.load_threads: 9999 found; allowed: 0 to"),
     ],
 )
-def test_the_check_refuses_what_the_machine_lacks(tmp_path, setting, told):
+def test_the_check_refuses_what_the_machine_lacks(tmp_path, check, setting, told):
     reframe = [str(Path(sys.executable).parent / "reframe"), "-C", ROOT / "configs/localhost.py"]
-    options = ["-c", ROOT / "reframe_tests/membench.py", "--prefix", tmp_path, "--dry-run"]
+    options = ["-c", ROOT / f"reframe_tests/{check}.py", "--prefix", tmp_path, "--dry-run"]
     done = subprocess.run(
-        [*reframe, *options, "-n", "^membench$", "-S", f"membench.{setting}"],
+        [*reframe, *options, "-n", f"^{check}$", "-S", f"{check}.{setting}"],
         capture_output=True,
         text=True,
         timeout=120,
