@@ -75,7 +75,9 @@ def _plot(found: Sequence[LatencyPoint], name: str) -> str:
             at = [point.traffic_b_s / 1e9 for point in own]
             marker = LEVEL_MARKERS[index % len(LEVEL_MARKERS)]
             middle = [1e9 * point.median_s for point in own]
-            axes.plot(at, middle, color=colour, marker=marker, ms=5, lw=1.4, label=line)
+            axes.plot(
+                at, middle, color=colour, marker=marker, ms=5, lw=1.4, label=line, clip_on=False
+            )
             for x, point in zip(at, own, strict=True):
                 if point.latency:
                     ends = [1e9 * point.latency.low, 1e9 * point.latency.high]
