@@ -83,6 +83,14 @@ def _too_few_cores(machine: Machine, level: Level) -> str | None:
     return None
 
 
+def _too_few_in_socket(machine: Machine, level: Level) -> str | None:
+    cores = len(machine.usable_cpus()) or machine.node_facts().cores
+    in_socket = max(1, cores // machine.node_facts().sockets)
+    if isinstance(level, int) and level >= in_socket:
+        return f"a socket of {machine.name} has {in_socket} cores, of which one is measured"
+    return None
+
+
 def _no_core_spec(machine: Machine, level: Level) -> str | None:
     if level and not machine.core_spec:
         return f"core_spec of site/{machine.name}.yaml does not allow it"
@@ -130,6 +138,7 @@ _TABLE = (
     Factor(
         "core_spec", "application", "whole numbers from 0", _whole, _no_core_spec, between_jobs=True
     ),
+    Factor("load_threads", "application", "whole numbers from 0", _whole, _too_few_in_socket),
     Factor(
         "environment",
         "application",

@@ -17,7 +17,7 @@ class membench(rfm.RegressionTest, NimcMixin):
     build_system = "Make"
     executable = "./membench"
     tags = {"single_node"}
-    within_block = ("kernel", "share", "cores", "node", "duration_s")
+    within_block = ("kernel", "share", "cores", "order", "node", "duration_s")
     comparable_across_cores = True
 
     #: One of membench's kernels; that of the contention model (Denis, Jeannot and Swartvagher)
@@ -29,6 +29,9 @@ class membench(rfm.RegressionTest, NimcMixin):
 
     #: Number of computing cores; 0 uses the share.
     cores = variable(int, value=0)
+
+    #: Which cores: `compact` fills one last-level cache after the other, `spread` alternates.
+    order = variable(str, value="compact")
 
     #: NUMA node that the arrays are bound to; -1 leaves them near the cores.
     node = variable(int, value=-1)
@@ -47,6 +50,7 @@ class membench(rfm.RegressionTest, NimcMixin):
             )
         self.num_cpus_per_task = self.app_cores
         self.executable_opts = [self.kernel, "-n", str(cores), "-d", str(self.duration_s)]
+        self.executable_opts += ["--order", self.order]
         node = self.machine.numa_node(self.node, f"{self.name}.node")
         if node is not None:
             self.executable_opts += ["-m", str(node)]

@@ -11,6 +11,7 @@ from reframe_tests.fom import (
     cns,
     hpccg,
     lammps,
+    latency,
     lulesh,
     membench,
     minife,
@@ -81,6 +82,25 @@ _TABLE = [
     Workload(
         name="membench",
         title="membench",
+        fom="bandwidth while all cores are busy",
+        unit="B/s",
+        better="higher",
+        parser=membench.parse,
+        sanity="every element of the arrays, and the NUMA nodes of their pages",
+    ),
+    Workload(
+        name="latency",
+        title="membench latency: dependent loads",
+        fom="time of a load",
+        unit="s",
+        better="lower",
+        parser=latency.parse,
+        sanity="the chain is one cycle over all lines and was followed for as many loads as"
+        " counted; NUMA nodes and huge pages of the memory",
+    ),
+    Workload(
+        name="intensity",
+        title="membench intensity: a chosen number of operations per byte",
         fom="bandwidth while all cores are busy",
         unit="B/s",
         better="higher",

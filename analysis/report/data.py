@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,8 @@ from analysis.counters import read_counters
 from analysis.estimate import Result, StoppingRule, results_of
 from analysis.integrity.check import Integrity, check_run, refuse_faults
 from analysis.integrity.provenance import read_provenance
+from analysis.intensity import IntensityCurve, curves
+from analysis.latency import LatencyPoint, points
 from analysis.pairs import judged, pair_table
 from analysis.reference import compare_with_references
 from analysis.remedies.advice import advise
@@ -67,6 +69,16 @@ class RunData:
         order = [each.as_dict() for each in self.order]
         found = run_document(self.header, self.results, self.contrasts, self.integrity)
         return found | {"order_effects": order}
+
+
+#: File next to the page, its key, and its rows of a run.
+_FILES: tuple[
+    tuple[str, str, Callable[[RunData], Sequence[Processing | LatencyPoint | IntensityCurve]]], ...
+] = (
+    ("processing", "processing", RunData.processing),
+    ("latency", "points", lambda run: points(run.samples, run.results)),
+    ("intensity", "curves", lambda run: curves(run.results)),
+)
 
 
 def run_document(
@@ -120,6 +132,8 @@ def write_data(folder: Path, runs: Sequence[RunData]) -> list[Path]:
 
     And counters.parquet and why.json (`analysis.why.Why` of each run), if anything was counted;
     processing.json (`analysis.remedies.offload.Processing`), if nodes counted what it needs;
+    latency.json (`analysis.latency.LatencyPoint`), if latency was measured;
+    intensity.json (`analysis.intensity.IntensityCurve`), if intensities were;
     advice.json (`analysis.remedies.advice.Advice`), if a remedy was tried.
     """
     document = {"machine": runs[0].header.machine, "runs": [run.document() for run in runs]}
@@ -138,11 +152,12 @@ def write_data(folder: Path, runs: Sequence[RunData]) -> list[Path]:
         found = {run.header.run: asdict(why(run.counters, run.samples)) for run in runs}
         files.append(folder / "why.json")
         files[-1].write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
-    spent = [{"run": run.header.run, **each.as_dict()} for run in runs for each in run.processing()]
-    if spent:
-        files.append(folder / "processing.json")
-        text = json.dumps({"schema": 1, "processing": spent}, indent=1)
-        files[-1].write_text(text + "\n", encoding="utf-8")
+    for name, key, rows in _FILES:
+        listed = [{"run": run.header.run, **each.as_dict()} for run in runs for each in rows(run)]
+        if listed:
+            files.append(folder / f"{name}.json")
+            text = json.dumps({"schema": 1, key: listed}, indent=1)
+            files[-1].write_text(text + "\n", encoding="utf-8")
     advice = advise(runs)
     if advice.remedies:
         files.append(folder / "advice.json")

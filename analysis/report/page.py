@@ -20,6 +20,8 @@ from analysis.report.advice import advice_view
 from analysis.report.counters import CountersView, counters_view
 from analysis.report.data import RunData
 from analysis.report.factors import FactorsView, factors_view, level_text
+from analysis.report.intensity import IntensityView, curve_label, harmless, intensity_view
+from analysis.report.latency import LatencyView, latency_view, writers_of
 from analysis.report.numa import NumaView, numa_view, why
 from analysis.report.palette import variable
 from analysis.report.paper_tables import PaperTables, paper_tables, writes_as_the_paper
@@ -107,6 +109,9 @@ class RunView:
     processing: list[Processing]
     #: Cells of RDMA and NUMA, if the run has any.
     numa: NumaView | None
+    #: Latency against traffic, and loss against intensity, if the run has any.
+    latency: LatencyView | None
+    intensity: IntensityView | None
     #: Why runs are slower, if a tool counted.
     why: WhyView | None
 
@@ -150,6 +155,9 @@ def render(runs: Sequence[RunData]) -> str:
         interval=_interval,
         level_text=level_text,
         numa_why=why,
+        writers_of=writers_of,
+        curve_label=curve_label,
+        harmless=harmless,
         spread=numbers.spread,
         signed=numbers.signed,
         variable=variable,
@@ -183,6 +191,8 @@ def _run_view(run: RunData, anchor: str) -> RunView:
         remedies=remedies_view(run, f"{anchor}m"),
         processing=run.processing(),
         numa=numa_view(run, f"{anchor}u"),
+        latency=latency_view(run, f"{anchor}l"),
+        intensity=intensity_view(run, f"{anchor}i"),
         why=why_view(run, f"{anchor}w"),
     )
 

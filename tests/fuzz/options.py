@@ -14,7 +14,8 @@ _SANITIZED = ("-O1", "-g", "-std=c11", "-fopenmp", f"-I{SOURCE}",
 
 def build(folder: Path) -> Path:
     """The fuzzer, in a folder. Only membench's own code is traced."""
-    sources = [SOURCE / "options.c", SOURCE / "topology.c", *sorted(SOURCE.glob("isa*.c"))]
+    sources = [SOURCE / f"{name}.c" for name in ("options", "topology", "order")]
+    sources += sorted(SOURCE.glob("isa*.c"))
     parts = [("-fsanitize-coverage=trace-pc", sources), ("-Wall", [HERE / "options_fuzz.c"])]
     for flag, files in parts:
         subprocess.run(

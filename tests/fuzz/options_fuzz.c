@@ -22,7 +22,8 @@ struct line {
 };
 
 static const char *const TOKENS[] = {
-    "triad", "copy", "nt_write", "-n", "--cores", "--socket", "--cpu-node", "--cpus", "--free",
+    "triad", "copy", "nt_write", "latency", "intensity", "--load", "--order", "spread", "all",
+    "--flops-per-element", "-n", "--cores", "--socket", "--cpu-node", "--cpus", "--free",
     "-m", "-s", "--llc", "--pages", "--stores", "--isa", "-d", "-j", "--help", "--", "-", "",
     "0", "1", "-1", "0-3,8", "0-", "3-0", ",", "0-99999999999", "1e999", "nan", "inf", "-inf",
     "2147483648", "1e15B", "64MiB", "1e-9GiB", "0x1p10KiB", "huge", "streaming", "cached",
@@ -88,7 +89,8 @@ static void read_options(struct line *line)
     counting = true;
     if (setjmp(ended) == 0) {
         options_read(line->words + 1, given, &options);
-        if (options.cores < 1 || options.array_b == 0 || options.kernel == NULL)
+        if (options.plan.cores < 1 || options.plan.task.array_b == 0 ||
+            options.plan.task.kernel == NULL)
             abort();
     }
     counting = false;

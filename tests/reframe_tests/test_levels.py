@@ -132,3 +132,24 @@ def test_stream_and_membench_leave_the_reserved_core_alone(tmp_path):
     # Cores of one of two sockets.
     assert "-n 32" in " ".join(words(found["off"]))
     assert "-n 31" in " ".join(words(found["off@reserved_cores=2"]))
+
+
+def test_membench_spreads_its_cores_from_run_to_run(tmp_path):
+    found = treatments(tmp_path, "membench", "order=compact,spread")
+    assert " ".join(words(found["off@order=spread"])).endswith("-n 32 -d 5.0 --order spread")
+    assert words(found["off"])[-1] == "compact"
+
+
+def test_latency_has_a_load_of_its_own_cores_from_run_to_run(tmp_path):
+    found = treatments(tmp_path, "latency", "load_threads=0,31;load_kernel=read,mix", "node=1")
+    alone = "./membench latency -d 3.0 --pages transparent -m 1"
+    assert " ".join(words(found["off"])) == alone
+    loaded = found["off@load_threads=31,load_kernel=mix"]
+    assert " ".join(words(loaded)) == alone.replace(" -m", " --load mix -n 31 -m")
+
+
+def test_intensity_changes_from_run_to_run(tmp_path):
+    found = treatments(tmp_path, "intensity", "flops_per_element=2,64")
+    command = "./membench intensity -n 32 -d 3.0 --order compact --flops-per-element"
+    assert " ".join(words(found["off"])) == f"{command} 2"
+    assert " ".join(words(found["on@flops_per_element=64"])) == f"{command} 64"

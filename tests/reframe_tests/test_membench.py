@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import json
 import os
 import platform
@@ -19,31 +18,19 @@ from injection.machine.host import cpu_list
 
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "reframe_tests" / "src" / "membench"
-KERNELS = ["copy", "scale", "add", "triad", "read", "write", "nt_write"]
+KERNELS = ["copy", "scale", "add", "triad", "read", "write", "mix", "nt_write"]
 #: Bytes an element: the doubles read and written, as STREAM counts.
-ELEMENT_B = dict(zip(KERNELS, (16, 16, 24, 24, 8, 8, 8), strict=True))
-
-pytestmark = pytest.mark.skipif(
-    shutil.which("cc") is None or shutil.which("make") is None, reason="needs cc and make"
-)
-
-
-def build(target, source, out):
-    subprocess.run(["make", "-s", "-C", source, target, f"OUT={out}"], check=True, timeout=120)
+ELEMENT_B = dict(zip(KERNELS, (16, 16, 24, 24, 8, 8, 16, 8), strict=True))
 
 
 @pytest.fixture(scope="module")
-def program(tmp_path_factory):
-    out = tmp_path_factory.mktemp("membench")
-    build("all", SOURCE, out)
-    return out / "membench"
+def program(membench):
+    return membench
 
 
 @pytest.fixture(scope="module")
-def sanitized(tmp_path_factory):
-    out = tmp_path_factory.mktemp("membench-asan")
-    build("asan", SOURCE, out)
-    return out / "membench-asan"
+def sanitized(membench_sanitized):
+    return membench_sanitized
 
 
 def run(program, *words):
@@ -72,9 +59,9 @@ def test_every_kernel_on_every_instruction_set_under_sanitizers(sanitized):
     for isa in isas(sanitized):
         for kernel in KERNELS:
             for stores in ("cached", "streaming"):
-                if (kernel, stores) in {("nt_write", "cached"), ("write", "streaming")} | {
-                    ("read", "streaming")
-                }:
+                if (kernel, stores) == ("nt_write", "cached") or (
+                    kernel in ("read", "write", "mix") and stores == "streaming"
+                ):
                     continue
                 words = ("--isa", isa, "--stores", stores, "-s", "48KiB", "-d", 0.02, "-j", "-")
                 got = document(run(sanitized, kernel, "-n", 1, *words))
@@ -90,7 +77,7 @@ def test_streaming_stores_are_as_wide_as_each_instruction_set(program):
     code = subprocess.run(
         ["objdump", "-d", "--no-show-raw-insn", program], capture_output=True, text=True, check=True
     ).stdout
-    for kernel in ("copy", "scale", "add", "triad", "write"):
+    for kernel in ("copy", "scale", "add", "triad", "write", "intensity"):
         functions = re.findall(rf"<{kernel}_streaming>:\n(.*?)\n\n", code, re.DOTALL)
         widths = [
             set(re.findall(r"movntp[ds] +%(.mm)\d", body)) for body in functions if "movnt" in body
@@ -98,39 +85,71 @@ def test_streaming_stores_are_as_wide_as_each_instruction_set(program):
         assert sorted(widths, key=str) == [{"xmm"}, {"ymm"}, {"zmm"}]
 
 
-@pytest.mark.parametrize("kernel", ["triad", "read", "nt_write"])
-def test_wrong_arithmetic_is_found(tmp_path, kernel):
-    broken = {
-        "triad": ("ADD(LOAD(b + i), MUL(s, LOAD(c + i)))", "ADD(LOAD(c + i), MUL(s, LOAD(b + i)))"),
-        "read": ("sum += lanes[lane]", "sum = lanes[lane]"),
-        "nt_write": ("WRITER(write, s)", "WRITER(write, ADD(s, s))"),
-    }
-    source = tmp_path / "src"
-    shutil.copytree(SOURCE, source, ignore=shutil.ignore_patterns("membench*"))
-    text = (source / "kernels.inc").read_text()
-    assert broken[kernel][0] in text
-    (source / "kernels.inc").write_text(text.replace(*broken[kernel]))
-    subprocess.run(
-        ["make", "-s", "-C", source, "all", f"OUT={tmp_path}", "CFLAGS=-O1"], check=True, timeout=60
-    )
-    done = run(tmp_path / "membench", kernel, "-n", 1, "-s", "64KiB", "-d", 0.02)
+@pytest.fixture(scope="module")
+def wrong(membench_changed):
+    """Wrong in every kernel below."""
+    sum_ = "ADD(LOAD(b + i), MUL(s, LOAD(c + i)))"
+    changes = [
+        (sum_, sum_.replace("b", "x").replace("c", "b").replace("x", "c")),
+        ("sum += lanes[lane]", "sum = lanes[lane]"),
+        ("WRITER(write, s)", "WRITER(write, ADD(s, s))"),
+        ("ADD(LOAD(a + i), s)", "ADD(LOAD(a + i), ADD(s, s))"),
+        ("k < fmas", "k + 1 < fmas"),
+    ]
+    return membench_changed({"kernels.inc": changes})
+
+
+@pytest.fixture(scope="module")
+def skipping(membench_changed):
+    """Each third pass is not made, but counted."""
+    skip = "static int calls; if (calls++ % 3 == 2) return 0; "
+    starts = ("(void)s, (void)b,", "const VEC s = SET(UNIT);", "\n    (void)b, (void)c,")
+    return membench_changed({"kernels.inc": [(text, f"{skip}{text}") for text in starts]})
+
+
+@pytest.mark.parametrize("kernel", ["triad", "read", "nt_write", "mix", "intensity"])
+def test_wrong_arithmetic_is_found(wrong, kernel):
+    refused(run(wrong, kernel, "-n", 1, "-s", "64KiB", "-d", 0.02))
+
+
+@pytest.mark.parametrize("kernel", [*KERNELS, "intensity"])
+def test_a_skipped_pass_is_found(skipping, kernel):
+    # Large enough for one pass per iteration, and small enough for many.
+    refused(run(skipping, kernel, "-n", 1, "-s", "64KiB", "-d", 0.02))
+
+
+def refused(done, why="wrong results"):
     assert done.returncode == 3
-    assert "wrong results" in done.stderr
+    assert why in done.stderr
     assert "FOM" not in done.stdout
 
 
+def test_pages_on_another_node_are_found(membench_changed):
+    """Without --node, memory must be near its core: here another node is taken for the core's."""
+    changes = {"measure.c": [("(int)node : -1", "(int)node + 1 : -1")]}
+    program = membench_changed(changes)
+    refused(run(program, "read", "-n", 1, "-s", "64KiB", "-d", 0.02), "on another node")
+    assert run(program, "read", "--free", "-n", 1, "-s", "64KiB", "-d", 0.02).returncode == 0
+
+
+def test_fewer_passes_than_counted_are_found(membench_changed):
+    changes = {"measure.c": [("i < core->passes", "i + 1 < core->passes")]}
+    refused(run(membench_changed(changes), "copy", "-n", 1, "-s", "64KiB", "-d", 0.02))
+
+
 @pytest.mark.parametrize(
-    ("setting", "told"),
+    ("check", "setting", "told"),
     [
-        ("cores=9999", "membench.cores: 9999 found; allowed: 1 to"),
-        ("node=99", "membench.node: 99 found; allowed are -1"),
+        ("membench", "cores=9999", "membench.cores: 9999 found; allowed: 1 to"),
+        ("membench", "node=99", "membench.node: 99 found; allowed are -1"),
+        ("latency", "load_threads=9999", "latency.load_threads: 9999 found; allowed: 0 to"),
     ],
 )
-def test_the_check_refuses_what_the_machine_lacks(tmp_path, setting, told):
+def test_the_check_refuses_what_the_machine_lacks(tmp_path, check, setting, told):
     reframe = [str(Path(sys.executable).parent / "reframe"), "-C", ROOT / "configs/localhost.py"]
-    options = ["-c", ROOT / "reframe_tests/membench.py", "--prefix", tmp_path, "--dry-run"]
+    options = ["-c", ROOT / f"reframe_tests/{check}.py", "--prefix", tmp_path, "--dry-run"]
     done = subprocess.run(
-        [*reframe, *options, "-n", "^membench$", "-S", f"membench.{setting}"],
+        [*reframe, *options, "-n", f"^{check}$", "-S", f"{check}.{setting}"],
         capture_output=True,
         text=True,
         timeout=120,
@@ -222,6 +241,15 @@ def test_fits_into_the_last_level_cache(program):
     [
         ((), 2, "one kernel is needed"),
         (("fma",), 2, "no kernel fma"),
+        (("triad", "--cpus", "0,0"), 2, "processor 0 is listed twice"),
+        (("triad", "--cpus", "0-3,2"), 2, "processor 2 is listed twice"),
+        (("triad", "--order", "far"), 2, "--order far"),
+        (("triad", "--load", "read"), 2, "only latency has one, not triad"),
+        (("latency", "--load", "latency"), 2, "a kernel other than latency"),
+        (("latency", "--load", "read", "--llc"), 2, "exclude each other"),
+        (("latency", "--load", "read", "--cpus", "0"), 2, "--cores 0: 0 are there to use"),
+        (("copy", "--flops-per-element", 4), 2, "only intensity has them, not copy"),
+        (("intensity", "--flops-per-element", 3), 2, "an even number"),
         (("triad", "-n", 5000), 2, "--cores 5000: a number from 1 to 4096"),
         (("triad", "-n", 4096), 2, "are there to use"),
         (("triad", "-n", "1.5"), 2, "a whole number is needed"),
@@ -247,55 +275,3 @@ def test_json_that_cannot_be_written(program, tmp_path):
     done = run(program, "write", "-n", 1, "-s", "64KiB", "-d", 0.02, "-j", tmp_path / "no" / "x")
     assert done.returncode == 3
     assert "cannot be written" in done.stderr
-
-
-class CoreResult(ctypes.Structure):
-    _fields_ = (
-        ("rate_b_s", ctypes.c_double),
-        ("iterations", ctypes.c_long),
-        ("passes", ctypes.c_long),
-    )
-
-
-@pytest.fixture(scope="module")
-def steady(tmp_path_factory):
-    library = tmp_path_factory.mktemp("steady") / "steady.so"
-    subprocess.run(
-        ["cc", "-std=c11", "-shared", "-fPIC", SOURCE / "steady.c", "-o", library], check=True
-    )
-    function = ctypes.CDLL(str(library)).steady_rates
-    function.restype = ctypes.c_double
-
-    def call(ends, bytes_each):
-        arrays = [(ctypes.c_double * len(e))(*e) for e in ends]
-        pointers = (ctypes.POINTER(ctypes.c_double) * len(ends))(
-            *(ctypes.cast(a, ctypes.POINTER(ctypes.c_double)) for a in arrays)
-        )
-        counts = (ctypes.c_size_t * len(ends))(*map(len, ends))
-        sizes = (ctypes.c_double * len(ends))(*bytes_each)
-        results = (CoreResult * len(ends))()
-        window_s = function(len(ends), pointers, counts, sizes, results)
-        return window_s, [(r.rate_b_s, r.iterations) for r in results]
-
-    return call
-
-
-def test_steady_state_of_one_core(steady):
-    # Ends at 1, 2, 3, 4, 6 s: the first (0 to 1) and the last (4 to 6) are dropped.
-    window_s, results = steady([[1, 2, 3, 4, 6]], [10])
-    assert window_s == 3
-    assert results == [(10.0, 3)]
-
-
-def test_steady_state_of_two_cores(steady):
-    # Core A: ends 1 .. 9; core B begins late: ends 3.5, 4.5, 5.5, 6.5, 7.5. All are in from 3.5
-    # (B's first end) to 6.5 (B's last start, A's is 8). Of A, 4 to 6 lies within: two iterations
-    # of 10 bytes. Of B: 3.5 to 6.5, three of 20 bytes.
-    window_s, results = steady([[1, 2, 3, 4, 5, 6, 7, 8, 9], [3.5, 4.5, 5.5, 6.5, 7.5]], [10, 20])
-    assert window_s == 3
-    assert results == [(10.0, 2), (20.0, 3)]
-
-
-def test_no_common_time(steady):
-    assert steady([[1, 2, 3], [7, 8, 9]], [1, 1])[0] == 0
-    assert steady([[1, 2]], [1])[0] == 0

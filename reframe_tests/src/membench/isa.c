@@ -9,6 +9,9 @@ static const struct isa *const BEST_FIRST[] = {
     &isa_avx2,
     &isa_sse2,
 #endif
+#ifdef __aarch64__
+    &isa_neon,
+#endif
     &isa_portable,
 };
 

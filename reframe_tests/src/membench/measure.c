@@ -7,16 +7,22 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "work.h"
+
 // An iteration lasts at least this long, so that reading the clock costs nothing.
 static const double ITERATION_S = 2e-3;
 // Iterations that each core makes even where they outlast the duration: first and last are dropped.
 enum { ITERATIONS_MIN = 5 };
 
 struct core {
-    double *arrays[3];
+    struct work work;
+    size_t array_b;
     double *ends;
     size_t count, capacity;
-    long passes;
+    // Passes of an iteration, and those before the first.
+    long passes, warm_up;
+    // NUMA node that its pages must be on; -1 if any will do.
+    int node;
     const char *fault;
 };
 
@@ -40,46 +46,56 @@ static bool pin(int cpu)
     return done;
 }
 
-// What the inputs hold: small whole numbers, so that every result is exact in any order.
-static double input(int array, size_t i)
+static struct work work_of(const struct plan *plan, int thread)
 {
-    return array == 1 ? (double)(1 + i % 7) : (double)(2 + i % 11);
+    const struct task *task = thread < plan->cores ? &plan->task : &plan->load;
+    struct work work = {.kernel = task->kernel, .n = task->array_b / sizeof(double),
+                        .fmas = task->fmas, .line_b = topology_line_b(plan->cpus[thread])};
+    if (task->kernel->code != CODE_CHAIN) {
+        const struct code *code = &plan->isa->codes[task->kernel->code];
+        work.pass = task->stores == STORES_STREAMING ? code->streaming : code->cached;
+    }
+    return work;
+}
+
+// The node whose memory a thread must have got: the one that was asked for, or its core's own.
+static int node_of(const struct plan *plan)
+{
+    unsigned node;
+    if (plan->node >= 0 || plan->free)
+        return plan->node;
+    return getcpu(NULL, &node) == 0 && topology_has_memory((int)node) ? (int)node : -1;
 }
 
 static const char *prepare(const struct plan *plan, int thread, struct core *core)
 {
-    const size_t n = plan->array_b / sizeof(double);
-    if (plan->cpus != NULL && !pin(plan->cpus[thread]))
+    if (!plan->free && !pin(plan->cpus[thread]))
         return "a thread could not be bound to its processor";
-    for (int k = 0; k < plan->kernel->arrays; k++) {
-        core->arrays[k] = memory_map(plan->array_b, plan->node, plan->pages);
-        if (core->arrays[k] == NULL)
+    core->node = node_of(plan);
+    core->work = work_of(plan, thread);
+    core->array_b = core->work.n * sizeof(double);
+    for (int k = 0; k < core->work.kernel->arrays; k++) {
+        core->work.arrays[k] = memory_map(core->array_b, plan->node, plan->pages);
+        if (core->work.arrays[k] == NULL)
             return plan->pages == PAGES_HUGE ? "no memory (are huge pages reserved?)"
                                              : "no memory, or it cannot be bound to that node";
-        // The result starts as something that no kernel makes; `read` has its input there.
-        const bool result = k == 0 && plan->kernel->code != CODE_READ;
-        for (size_t i = 0; i < n; i++)
-            core->arrays[k][i] = result ? -1.0 : input(k, i);
     }
+    if (!work_fill(&core->work))
+        return "the chain is not one cycle over all lines";
     core->capacity = (size_t)(plan->duration_s / ITERATION_S * 4) + 64;
     core->ends = malloc(core->capacity * sizeof *core->ends);
     return core->ends == NULL ? "no memory for the times" : NULL;
 }
 
-static double pass(const struct plan *plan, const struct core *core)
-{
-    return plan->pass(core->arrays[0], core->arrays[1], core->arrays[2],
-                      plan->array_b / sizeof(double));
-}
-
 // Passes over the arrays that last an iteration; also warms up.
-static long passes_needed(const struct plan *plan, const struct core *core)
+static long passes_needed(struct core *core)
 {
     long passes = 1;
     for (;;) {
         const double start_s = now_s();
         for (long i = 0; i < passes; i++)
-            (void)pass(plan, core);
+            work_pass(&core->work);
+        core->warm_up += passes;
         const double took_s = now_s() - start_s;
         if (took_s >= ITERATION_S)
             return passes;
@@ -88,72 +104,86 @@ static long passes_needed(const struct plan *plan, const struct core *core)
     }
 }
 
-static void iterate(const struct plan *plan, struct core *core, double until_s)
+static void iterate(struct core *core, double until_s)
 {
     do {
         for (long i = 0; i < core->passes; i++)
-            (void)pass(plan, core);
+            work_pass(&core->work);
         core->ends[core->count++] = now_s();
     } while (core->count < ITERATIONS_MIN ||
              (core->ends[core->count - 1] < until_s && core->count < core->capacity));
 }
 
-// Whether the arrays hold what the kernel's formula says.
-static bool right(const struct plan *plan, const struct core *core)
+// Whether the results are right, of as many passes as were counted.
+static bool right(const struct core *core)
 {
-    const size_t n = plan->array_b / sizeof(double);
-    double sum = 0;
-    for (size_t i = 0; i < n; i++) {
-        const double b = input(1, i), c = input(2, i);
-        const double formulas[CODE_COUNT] = {b, FACTOR * b, b + c, b + FACTOR * c,
-                                             input(0, i), FACTOR};
-        if (core->arrays[0][i] != formulas[plan->kernel->code])
-            return false;
-        sum += input(0, i);
-    }
-    return plan->kernel->code != CODE_READ || pass(plan, core) == sum;
+    return work_right(&core->work) &&
+           core->work.passes == core->warm_up + core->passes * (long)core->count;
 }
 
-static const char *rates(const struct plan *plan, const struct core *cores, struct result *result)
+static const char *rates(int count, const struct core *cores, struct result *result)
 {
-    const double pass_b = (double)plan->array_b / sizeof(double) * plan->kernel->element_b;
-    double **ends = calloc((size_t)plan->cores, sizeof *ends);
-    size_t *counts = calloc((size_t)plan->cores, sizeof *counts);
-    double *bytes = calloc((size_t)plan->cores, sizeof *bytes);
-    const char *fault = ends && counts && bytes ? NULL : "no memory for the rates";
-    for (int i = 0; fault == NULL && i < plan->cores; i++) {
+    double **ends = calloc((size_t)count, sizeof *ends);
+    size_t *counts = calloc((size_t)count, sizeof *counts);
+    double *amounts = calloc((size_t)count, sizeof *amounts);
+    const char *fault = ends && counts && amounts ? NULL : "no memory for the rates";
+    for (int i = 0; fault == NULL && i < count; i++) {
         ends[i] = cores[i].ends;
         counts[i] = cores[i].count;
-        bytes[i] = pass_b * (double)cores[i].passes;
+        amounts[i] = work_amount(&cores[i].work) * (double)cores[i].passes;
         result->cores[i].passes = cores[i].passes;
     }
     if (fault == NULL) {
-        result->window_s = steady_rates(plan->cores, ends, counts, bytes, result->cores);
+        result->window_s = steady_rates(count, ends, counts, amounts, result->cores);
         if (result->window_s <= 0)
             fault = "too short: no time in which all cores were busy (increase --duration)";
     }
     free(ends);
     free(counts);
-    free(bytes);
+    free(amounts);
     return fault;
 }
 
-static const char *where(const struct plan *plan, const struct core *cores, struct result *result)
+// Counts the pages of a core's arrays by node. They must be where the core wants them.
+static const char *place(const struct core *core, struct result *result)
 {
-    for (int i = 0; i < plan->cores; i++)
-        for (int k = 0; k < plan->kernel->arrays; k++)
-            if (memory_count(cores[i].arrays[k], plan->array_b, result->pages_on_node) != 0)
-                return "the kernel does not report the placement of pages (move_pages)";
+    static long found[NODES_MAX];
     for (int node = 0; node < NODES_MAX; node++)
-        if (plan->node >= 0 && node != plan->node && result->pages_on_node[node] != 0)
-            return "pages are on another node than requested";
+        found[node] = 0;
+    for (int k = 0; k < core->work.kernel->arrays; k++)
+        if (memory_count(core->work.arrays[k], core->array_b, found) != 0)
+            return "the kernel does not report the placement of pages (move_pages)";
+    for (int node = 0; node < NODES_MAX; node++) {
+        if (core->node >= 0 && node != core->node && found[node] != 0)
+            return "pages are on another node than requested, or than their core";
+        result->pages_on_node[node] += found[node];
+    }
+    return NULL;
+}
+
+static const char *where(int count, const struct plan *plan, const struct core *cores,
+                         struct result *result)
+{
+    for (int i = 0; i < count; i++) {
+        const char *fault = place(&cores[i], result);
+        if (fault != NULL)
+            return fault;
+        for (int k = 0; k < cores[i].work.kernel->arrays; k++)
+            result->memory_b += memory_of_pages_b(cores[i].array_b, plan->pages);
+    }
+    result->huge_b = memory_huge_b();
+    // A tenth may be missing: the system makes huge pages of what it finds.
+    if (plan->pages == PAGES_TRANSPARENT && (double)result->huge_b < 0.9 * (double)result->memory_b)
+        return "less than 90 % of the memory lies in transparent huge pages (see"
+               " /sys/kernel/mm/transparent_hugepage/enabled)";
     return NULL;
 }
 
 const char *measure(const struct plan *plan, struct result *result)
 {
-    struct core *cores = calloc((size_t)plan->cores, sizeof *cores);
-    result->cores = calloc((size_t)plan->cores, sizeof *result->cores);
+    const int count = plan->cores + plan->load_cores;
+    struct core *cores = calloc((size_t)count, sizeof *cores);
+    result->cores = calloc((size_t)count, sizeof *result->cores);
     if (cores == NULL || result->cores == NULL) {
         free(cores);
         return "no memory";
@@ -161,36 +191,35 @@ const char *measure(const struct plan *plan, struct result *result)
     double until_s = 0;
     bool ready = true;
     const char *fault = NULL;
-#pragma omp parallel num_threads(plan->cores)
+#pragma omp parallel num_threads(count)
     {
         const int i = omp_get_thread_num();
         struct core *core = &cores[i];
-        core->fault = omp_get_num_threads() == plan->cores
-                          ? prepare(plan, i, core)
-                          : "fewer threads than cores (OMP_THREAD_LIMIT?)";
+        core->fault = omp_get_num_threads() == count ? prepare(plan, i, core)
+                                                     : "fewer threads than cores (OMP_THREAD_LIMIT?)";
         if (core->fault != NULL) {
 #pragma omp atomic write
             ready = false;
         }
 #pragma omp barrier
         if (ready) {
-            core->passes = passes_needed(plan, core);
+            core->passes = passes_needed(core);
 #pragma omp barrier
 #pragma omp single
             until_s = now_s() + plan->duration_s;
-            iterate(plan, core, until_s);
+            iterate(core, until_s);
 #pragma omp barrier
-            if (!right(plan, core))
+            if (!right(core))
                 core->fault = "wrong results";
         }
     }
-    for (int i = 0; fault == NULL && i < plan->cores; i++)
+    for (int i = 0; fault == NULL && i < count; i++)
         fault = cores[i].fault;
     if (fault == NULL)
-        fault = where(plan, cores, result);
+        fault = where(count, plan, cores, result);
     if (fault == NULL)
-        fault = rates(plan, cores, result);
-    for (int i = 0; i < plan->cores; i++)
+        fault = rates(count, cores, result);
+    for (int i = 0; i < count; i++)
         free(cores[i].ends);
     free(cores);
     return fault;

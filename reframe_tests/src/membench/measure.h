@@ -1,4 +1,4 @@
-// Runs a kernel on several cores at once and returns the rate while all of them were busy.
+// Runs kernels on several cores at once and returns their rates while all of them were busy.
 #ifndef MEASURE_H
 #define MEASURE_H
 
@@ -7,41 +7,57 @@
 
 #include "kernels.h"
 #include "memory.h"
+#include "topology.h"
 
-struct plan {
+// What a core runs.
+struct task {
     const struct kernel *kernel;
-    pass_fn *pass;
-    int cores;
-    // A processor for each thread; NULL does not bind threads.
-    const int *cpus;
+    enum stores stores;
     // Bytes of each array of each core: the same for any number of cores.
     size_t array_b;
+    // Repetitions of `intensity`.
+    int fmas;
+};
+
+struct plan {
+    const struct isa *isa;
+    // `task` runs on the first `cores` of `cpus`, `load` on the `load_cores` after them.
+    struct task task, load;
+    int cores, load_cores;
+    int cpus[CPUS_MAX];
+    // Threads go where the system puts them; `cpus` only says how many there may be.
+    bool free;
     int node;
     enum pages pages;
     double duration_s;
 };
 
 struct core_result {
-    // Rate, and the iterations it was taken over; passes over the arrays in an iteration.
-    double rate_b_s;
+    // Bytes, or loads of `latency`, per second, of all iterations that count and of the fastest one;
+    // how many they are, and the passes of each.
+    double rate, fastest;
     long iterations, passes;
 };
 
 struct result {
     // Length of the time in which every core was busy.
     double window_s;
+    // Those of `task`, then those of `load`.
     struct core_result *cores;
     long pages_on_node[NODES_MAX];
+    // Memory of all arrays, and how much of it lies in huge pages; -1 where the kernel says nothing.
+    size_t memory_b;
+    long huge_b;
 };
 
 // Returns NULL, or a line about what failed. `cores` of the result is allocated with malloc.
 const char *measure(const struct plan *plan, struct result *result);
 
 // Rate of each core within the window that all cores share: `ends[i]` holds the ends of the
-// iterations of core i, `counts[i]` of them, of `bytes[i]` each. The first and the last iteration
+// iterations of core i, `counts[i]` of them, of `amounts[i]` each. The first and the last iteration
 // of a core are dropped, and so is whatever does not lie within all others' kept ones. Returns the
 // length of the window, or 0 where some core has nothing left.
-double steady_rates(int cores, double *const ends[], const size_t counts[], const double bytes[],
+double steady_rates(int cores, double *const ends[], const size_t counts[], const double amounts[],
                     struct core_result results[]);
 
 #endif

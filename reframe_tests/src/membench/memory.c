@@ -2,7 +2,10 @@
 #include "memory.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -21,21 +24,29 @@ static int bind_to(void *memory, size_t size_b, int node)
     return (int)syscall(SYS_mbind, memory, size_b, POLICY_BIND, nodes, NODES_MAX + 1UL, 0U);
 }
 
+size_t memory_of_pages_b(size_t size_b, enum pages pages)
+{
+    const size_t page_b = pages == PAGES_NORMAL ? (size_t)sysconf(_SC_PAGESIZE) : HUGE_PAGE_B;
+    return (size_b + page_b - 1) / page_b * page_b;
+}
+
 void *memory_map(size_t size_b, int node, enum pages pages)
 {
     const int flags = MAP_PRIVATE | MAP_ANONYMOUS | (pages == PAGES_HUGE ? MAP_HUGETLB : 0);
-    if (pages != PAGES_NORMAL)
-        size_b = (size_b + HUGE_PAGE_B - 1) / HUGE_PAGE_B * HUGE_PAGE_B;
-    void *memory = mmap(NULL, size_b, PROT_READ | PROT_WRITE, flags, -1, 0);
-    if (memory == MAP_FAILED)
+    size_b = memory_of_pages_b(size_b, pages);
+    // More than is needed, so that a transparent huge page fits at its boundary.
+    const size_t spare_b = pages == PAGES_TRANSPARENT ? HUGE_PAGE_B : 0;
+    char *mapped = mmap(NULL, size_b + spare_b, PROT_READ | PROT_WRITE, flags, -1, 0);
+    if (mapped == MAP_FAILED)
         return NULL;
+    char *memory = mapped + (spare_b ? HUGE_PAGE_B - (uintptr_t)mapped % HUGE_PAGE_B : 0);
     // Said either way, so that a machine's default does not decide.
     const int advice = pages == PAGES_TRANSPARENT ? MADV_HUGEPAGE : MADV_NOHUGEPAGE;
     const int advised = pages == PAGES_HUGE ? 0 : madvise(memory, size_b, advice);
     if ((advised != 0 && pages == PAGES_TRANSPARENT) ||
         (node >= 0 && bind_to(memory, size_b, node) != 0)) {
         const int error = errno;
-        munmap(memory, size_b);
+        munmap(mapped, size_b + spare_b);
         errno = error;
         return NULL;
     }
@@ -62,4 +73,32 @@ int memory_count(const void *memory, size_t size_b, long counts[NODES_MAX])
         counts[nodes[i]]++;
     }
     return 0;
+}
+
+// Whether the flags of a mapping say that its pages were chosen: advised huge, advised not huge, or
+// reserved. Those are the arrays; heap and stacks are not.
+static bool chosen(const char *flags)
+{
+    return strstr(flags, " hg") != NULL || strstr(flags, " nh") != NULL ||
+           strstr(flags, " ht") != NULL;
+}
+
+long memory_huge_b(void)
+{
+    FILE *in = fopen("/proc/self/smaps", "r");
+    char row[1024];
+    long total_b = -1, mapping_b = 0, kib;
+    while (in != NULL && fgets(row, sizeof row, in) != NULL) {
+        if (sscanf(row, "AnonHugePages: %ld kB", &kib) == 1 ||
+            sscanf(row, "Private_Hugetlb: %ld kB", &kib) == 1)
+            mapping_b += kib * 1024;
+        if (strncmp(row, "VmFlags:", 8) != 0)
+            continue;
+        if (chosen(row))
+            total_b = (total_b < 0 ? 0 : total_b) + mapping_b;
+        mapping_b = 0;
+    }
+    if (in != NULL)
+        fclose(in);
+    return total_b;
 }

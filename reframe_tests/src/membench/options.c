@@ -10,21 +10,30 @@
 static const char HELP[] =
     "membench KERNEL [options]: memory bandwidth of n cores at once, each with its own arrays\n"
     "\n"
-    "  -n, --cores N       cores of the socket to use (all)\n"
-    "      --socket S      that socket (the one of the first processor this process may use)\n"
+    "  -n, --cores N       cores to use (all of the socket; one for latency)\n"
+    "      --socket S      cores of that socket, or of all (the one of the first processor that\n"
+    "                      this process may use)\n"
     "      --cpu-node M    cores of that NUMA node instead\n"
-    "      --cpus LIST     these processors instead, such as 0-3,8\n"
+    "      --cpus LIST     these processors instead, in this order, such as 0-3,8\n"
     "      --free          as many threads, left to the system instead of bound to cores\n"
+    "      --order ORDER   compact (one last-level cache after the other) or spread (each next\n"
+    "                      core on the next socket and cache); second threads of cores come last\n"
+    "      --load KERNEL   with latency: this kernel on N other cores at the same time (all)\n"
+    "      --flops-per-element F\n"
+    "                      with intensity: an even number, 2 for each repetition (2)\n"
     "  -m, --node M        NUMA node that the memory is bound to (near each core)\n"
     "  -s, --size SIZE     bytes of each array of each core, such as 64MiB (the core's arrays\n"
     "                      together four times the last-level cache)\n"
     "      --llc           arrays that fit into the last-level cache together: half of it\n"
     "      --pages KIND    normal, transparent (huge) or huge (reserved beforehand)\n"
     "      --stores KIND   cached, streaming (past the caches) or auto\n"
-    "      --isa NAME      avx512, avx2, sse2 or portable (the best that the processor has)\n"
+    "      --isa NAME      avx512, avx2, sse2, neon or portable (the best that the processor has)\n"
     "  -d, --duration S    seconds (2)\n"
     "  -j, --json FILE     the result as JSON, - for standard output\n"
     "\n";
+
+// Repetitions of `intensity`, and so half of its flops per element.
+enum { FMAS_MAX = 4096 };
 
 __attribute__((noreturn, format(printf, 1, 2))) static void refuse(const char *format, ...)
 {
@@ -78,7 +87,7 @@ static void help(void)
 {
     fputs(HELP, stdout);
     for (int i = 0; i < KERNEL_COUNT; i++)
-        printf("  %-9s %-24s %2d bytes an element\n", KERNELS[i].name, KERNELS[i].formula,
+        printf("  %-9s %-38s %2d bytes an element\n", KERNELS[i].name, KERNELS[i].formula,
                KERNELS[i].element_b);
     exit(0);
 }
@@ -92,29 +101,95 @@ static const struct kernel *kernel(const char *name)
 }
 
 // How large an array is by default, and how the results are stored, follow from the cache.
-static void settle(struct options *o, bool fits, enum stores stores)
+static void settle(struct task *task, int cores, size_t llc_b, bool fits, enum stores stores)
 {
-    const size_t llc_b = topology_llc_b(o->cpus[0]), grain_b = GRAIN * sizeof(double);
-    const size_t arrays = (size_t)o->kernel->arrays, cores = (size_t)o->cores;
+    const size_t grain_b = GRAIN * sizeof(double), arrays = (size_t)task->kernel->arrays;
     if (fits)
-        o->array_b = llc_b / 2 / arrays / cores;
-    else if (o->array_b == 0)
-        o->array_b = 4 * llc_b / arrays;
-    o->array_b = o->array_b < grain_b ? grain_b : o->array_b / grain_b * grain_b;
-    if (o->kernel->stores != STORES_AUTO && stores != STORES_AUTO && stores != o->kernel->stores)
-        refuse("--stores: %s stores as its name says", o->kernel->name);
-    o->stores = o->kernel->stores != STORES_AUTO ? o->kernel->stores : stores;
-    if (o->stores == STORES_AUTO)
-        o->stores = o->array_b * arrays * cores > llc_b ? STORES_STREAMING : STORES_CACHED;
+        task->array_b = llc_b / 2 / arrays / (size_t)cores;
+    else if (task->array_b == 0)
+        task->array_b = 4 * llc_b / arrays;
+    task->array_b = task->array_b < grain_b ? grain_b : task->array_b / grain_b * grain_b;
+    if (task->kernel->stores != STORES_AUTO)
+        stores = task->kernel->stores;
+    if (stores == STORES_AUTO)
+        stores = task->array_b * arrays * (size_t)cores > llc_b ? STORES_STREAMING : STORES_CACHED;
+    task->stores = stores;
+}
+
+// What the command line says, before it is known which processors there are.
+struct wanted {
+    const char *cpus, *isa, *load;
+    int socket, cpu_node, stores, order, cores, flops;
+    bool fits;
+};
+
+static void check(const struct plan *plan, const struct wanted *w)
+{
+    const struct kernel *kernel = plan->task.kernel;
+    if ((w->cpus != NULL) + (w->cpu_node >= 0) + (w->socket != SOCKET_FIRST) + plan->free > 1)
+        refuse("--socket, --cpu-node, --cpus and --free exclude each other");
+    if (w->fits && plan->task.array_b != 0)
+        refuse("--llc and --size exclude each other");
+    if (w->fits && w->load != NULL)
+        refuse("--llc and --load exclude each other");
+    if (w->load != NULL && kernel->code != CODE_CHAIN)
+        refuse("--load: only latency has one, not %s", kernel->name);
+    if (w->load != NULL && (plan->load.kernel->code == CODE_CHAIN ||
+                            plan->load.kernel->code == CODE_INTENSITY))
+        refuse("--load %s: a kernel other than latency and intensity is needed", w->load);
+    if (w->flops != 0 && kernel->code != CODE_INTENSITY)
+        refuse("--flops-per-element: only intensity has them, not %s", kernel->name);
+    if (w->flops % 2 != 0)
+        refuse("--flops-per-element %d: an even number is needed", w->flops);
+    if (kernel->stores != STORES_AUTO && w->stores != STORES_AUTO &&
+        w->stores != (int)kernel->stores)
+        refuse("--stores: %s stores as its name says", kernel->name);
+}
+
+// Fills the processors; returns how many cores are used where the command line does not say.
+static int find_cpus(struct plan *plan, const struct wanted *w, int *found)
+{
+    int cores;
+    if (w->cpus == NULL) {
+        *found = topology_cores(w->socket, w->cpu_node, (enum order)w->order, plan->cpus, &cores);
+        return cores;
+    }
+    *found = topology_list(w->cpus, plan->cpus);
+    if (*found < 0)
+        refuse("--cpus %s: a list such as 0-3,8 is needed", w->cpus);
+    static bool listed[CPUS_MAX];
+    memset(listed, 0, sizeof listed);
+    for (int i = 0; i < *found; i++) {
+        if (listed[plan->cpus[i]])
+            refuse("--cpus %s: processor %d is listed twice", w->cpus, plan->cpus[i]);
+        listed[plan->cpus[i]] = true;
+    }
+    return *found;
+}
+
+// Which processors do what.
+static void share_cores(struct plan *plan, const struct wanted *w)
+{
+    int found;
+    const int cores = find_cpus(plan, w, &found), first = w->load != NULL ? 1 : 0;
+    int wanted = w->cores;
+    if (wanted == 0)
+        wanted = plan->task.kernel->code == CODE_CHAIN && w->load == NULL ? 1 : cores - first;
+    if (wanted < 1 || wanted > found - first)
+        refuse("--cores %d: %d are there to use", wanted, found - first);
+    plan->cores = w->load != NULL ? 1 : wanted;
+    plan->load_cores = w->load != NULL ? wanted : 0;
 }
 
 void options_read(int argc, char **argv, struct options *o)
 {
-    enum { SOCKET = 256, CPU_NODE, CPUS, FREE, LLC, PAGES, STORES, ISA };
+    enum { SOCKET = 256, CPU_NODE, CPUS, FREE, ORDER, WITH, FLOPS, LLC, PAGES, STORES, ISA };
     static const struct option known[] = {
         {"cores", required_argument, NULL, 'n'},  {"socket", required_argument, NULL, SOCKET},
         {"cpus", required_argument, NULL, CPUS},  {"node", required_argument, NULL, 'm'},
         {"cpu-node", required_argument, NULL, CPU_NODE}, {"free", no_argument, NULL, FREE},
+        {"order", required_argument, NULL, ORDER}, {"load", required_argument, NULL, WITH},
+        {"flops-per-element", required_argument, NULL, FLOPS},
         {"size", required_argument, NULL, 's'},   {"llc", no_argument, NULL, LLC},
         {"pages", required_argument, NULL, PAGES}, {"stores", required_argument, NULL, STORES},
         {"isa", required_argument, NULL, ISA},    {"duration", required_argument, NULL, 'd'},
@@ -123,43 +198,47 @@ void options_read(int argc, char **argv, struct options *o)
     };
     static const char *const pages[] = {"normal", "transparent", "huge", NULL};
     static const char *const stores[] = {"cached", "streaming", "auto", NULL};
-    const char *cpus = NULL, *isa = NULL;
-    int socket = -1, cpu_node = -1, wanted = STORES_AUTO;
-    bool fits = false;
-    *o = (struct options){.node = -1, .duration_s = 2};
+    static const char *const orders[] = {"compact", "spread", NULL};
+    struct wanted w = {.socket = SOCKET_FIRST, .cpu_node = -1, .stores = STORES_AUTO};
+    struct plan *plan = &o->plan;
+    *o = (struct options){.plan = {.node = -1, .duration_s = 2}};
     for (int option; (option = getopt_long(argc, argv, "n:m:s:d:j:h", known, NULL)) != -1;)
         switch (option) {
-        case 'n': o->cores = integer("--cores", optarg, 1, CPUS_MAX); break;
-        case SOCKET: socket = integer("--socket", optarg, 0, CPUS_MAX); break;
-        case CPU_NODE: cpu_node = integer("--cpu-node", optarg, 0, NODES_MAX - 1); break;
-        case FREE: o->free = true; break;
-        case CPUS: cpus = optarg; break;
-        case 'm': o->node = integer("--node", optarg, 0, NODES_MAX - 1); break;
-        case 's': o->array_b = size_b(optarg); break;
-        case LLC: fits = true; break;
-        case PAGES: o->pages = (enum pages)choice("--pages", optarg, pages); break;
-        case STORES: wanted = choice("--stores", optarg, stores); break;
-        case ISA: isa = optarg; break;
-        case 'd': o->duration_s = number("--duration", optarg, 0.01, 86400); break;
+        case 'n': w.cores = integer("--cores", optarg, 1, CPUS_MAX); break;
+        case SOCKET:
+            w.socket = strcmp(optarg, "all") == 0 ? SOCKET_ALL
+                                                  : integer("--socket", optarg, 0, CPUS_MAX);
+            break;
+        case CPU_NODE: w.cpu_node = integer("--cpu-node", optarg, 0, NODES_MAX - 1); break;
+        case FREE: plan->free = true; break;
+        case CPUS: w.cpus = optarg; break;
+        case ORDER: w.order = choice("--order", optarg, orders); break;
+        case WITH: w.load = optarg; break;
+        case FLOPS: w.flops = integer("--flops-per-element", optarg, 2, 2 * FMAS_MAX); break;
+        case 'm': plan->node = integer("--node", optarg, 0, NODES_MAX - 1); break;
+        case 's': plan->task.array_b = size_b(optarg); break;
+        case LLC: w.fits = true; break;
+        case PAGES: plan->pages = (enum pages)choice("--pages", optarg, pages); break;
+        case STORES: w.stores = choice("--stores", optarg, stores); break;
+        case ISA: w.isa = optarg; break;
+        case 'd': plan->duration_s = number("--duration", optarg, 0.01, 86400); break;
         case 'j': o->json = optarg; break;
         case 'h': help(); break;
         default: exit(2);
         }
     if (optind + 1 != argc)
         refuse("one kernel is needed, see --help");
-    if ((cpus != NULL) + (cpu_node >= 0) + (socket >= 0) + o->free > 1)
-        refuse("--socket, --cpu-node, --cpus and --free exclude each other");
-    if (fits && o->array_b != 0)
-        refuse("--llc and --size exclude each other");
-    o->kernel = kernel(argv[optind]);
-    const int found = cpus ? topology_list(cpus, o->cpus) : topology_cores(socket, cpu_node, o->cpus);
-    if (found < 0)
-        refuse("--cpus %s: a list such as 0-3,8 is needed", cpus);
-    if (found == 0 || o->cores > found)
-        refuse("--cores %d: %d are there to use", o->cores, found);
-    o->cores = o->cores ? o->cores : found;
-    o->isa = isa_choose(isa);
-    if (o->isa == NULL)
-        refuse("--isa %s: not an instruction set that this processor has", isa);
-    settle(o, fits, (enum stores)wanted);
+    plan->task.kernel = kernel(argv[optind]);
+    plan->load.kernel = w.load != NULL ? kernel(w.load) : NULL;
+    check(plan, &w);
+    share_cores(plan, &w);
+    plan->isa = isa_choose(w.isa);
+    if (plan->isa == NULL)
+        refuse("--isa %s: not an instruction set that this processor has", w.isa);
+    if (plan->task.kernel->code == CODE_INTENSITY)
+        plan->task.fmas = w.flops != 0 ? w.flops / 2 : 1;
+    const size_t llc_b = topology_llc_b(plan->cpus[0]);
+    settle(&plan->task, plan->cores, llc_b, w.fits, (enum stores)w.stores);
+    if (w.load != NULL)
+        settle(&plan->load, plan->load_cores, llc_b, false, STORES_AUTO);
 }

@@ -1,6 +1,6 @@
 #include "measure.h"
 
-double steady_rates(int cores, double *const ends[], const size_t counts[], const double bytes[],
+double steady_rates(int cores, double *const ends[], const size_t counts[], const double amounts[],
                     struct core_result results[])
 {
     double from_s = 0, until_s = 0;
@@ -20,8 +20,13 @@ double steady_rates(int cores, double *const ends[], const size_t counts[], cons
         if (last < first)
             return 0;
         results[i].iterations = (long)(last - first + 1);
-        results[i].rate_b_s =
-            bytes[i] * (double)results[i].iterations / (ends[i][last] - ends[i][first - 1]);
+        results[i].fastest = 0;
+        for (size_t k = first; k <= last; k++) {
+            const double rate = amounts[i] / (ends[i][k] - ends[i][k - 1]);
+            results[i].fastest = rate > results[i].fastest ? rate : results[i].fastest;
+        }
+        results[i].rate =
+            amounts[i] * (double)results[i].iterations / (ends[i][last] - ends[i][first - 1]);
     }
     return until_s - from_s;
 }

@@ -2,9 +2,9 @@
 #include "topology.h"
 
 #include <sched.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 static const char *const CPU = "/sys/devices/system/cpu/cpu%d/%s";
 
@@ -23,31 +23,61 @@ static long cpu_number(int cpu, const char *file, long missing)
     return value;
 }
 
-// Marks the processors of a NUMA node; none where there is no such node.
-static void mark_node(int node, bool marked[CPUS_MAX])
+// Reads a list such as 0-3,8 from a file and marks its numbers. False if there is no such file.
+static bool mark(const char *path, bool marked[CPUS_MAX])
 {
     static int list[CPUS_MAX];
     static char text[1 << 16];
-    char path[64];
-    snprintf(path, sizeof path, "/sys/devices/system/node/node%d/cpulist", node);
     FILE *in = fopen(path, "r");
     if (in == NULL)
-        return;
+        return false;
     const int found = fscanf(in, "%65535s", text) == 1 ? topology_list(text, list) : 0;
     fclose(in);
     for (int i = 0; i < found; i++)
         marked[list[i]] = true;
+    return true;
 }
 
-int topology_cores(int socket, int node, int cpus[CPUS_MAX])
+// The processor's largest cache, as the number of its folder; -1 if unknown.
+static int last_cache(int cpu)
+{
+    int last = -1;
+    long largest_kib = 0;
+    for (int index = 0; index < 8; index++) {
+        char file[64];
+        snprintf(file, sizeof file, "cache/index%d/size", index);
+        // The file says for instance 32768K; the kernel always counts in KiB.
+        const long size_kib = cpu_number(cpu, file, 0);
+        if (size_kib > largest_kib) {
+            largest_kib = size_kib;
+            last = index;
+        }
+    }
+    return last;
+}
+
+// A last-level cache goes by the first of the processors that share it.
+static struct place place_of(int cpu, long package)
+{
+    char file[64];
+    snprintf(file, sizeof file, "cache/index%d/shared_cpu_list", last_cache(cpu));
+    return (struct place){.cpu = cpu, .package = package, .cache = cpu_number(cpu, file, 0)};
+}
+
+int topology_cores(int socket, int node, enum order order, int cpus[CPUS_MAX], int *cores)
 {
     static bool near[CPUS_MAX];
+    static struct place places[CPUS_MAX];
+    static long core_ids[CPUS_MAX], dies[CPUS_MAX];
     cpu_set_t *allowed = CPU_ALLOC(CPUS_MAX);
     const size_t size = CPU_ALLOC_SIZE(CPUS_MAX);
-    long cores[CPUS_MAX], dies[CPUS_MAX], packages[CPUS_MAX];
     int count = 0;
-    if (node >= 0)
-        mark_node(node, near);
+    if (node >= 0) {
+        char path[64];
+        snprintf(path, sizeof path, "/sys/devices/system/node/node%d/cpulist", node);
+        memset(near, 0, sizeof near);
+        mark(path, near);
+    }
     if (allowed == NULL || sched_getaffinity(0, size, allowed) != 0) {
         CPU_FREE(allowed);
         return 0;
@@ -56,23 +86,39 @@ int topology_cores(int socket, int node, int cpus[CPUS_MAX])
         if (!CPU_ISSET_S(cpu, size, allowed) || (node >= 0 && !near[cpu]))
             continue;
         const long package = cpu_number(cpu, "topology/physical_package_id", 0);
-        // Numbers of cores may start again in each die.
-        const long die = cpu_number(cpu, "topology/die_id", 0);
-        const long core = cpu_number(cpu, "topology/core_id", cpu);
-        if (socket < 0)
+        if (socket == SOCKET_FIRST)
             socket = (int)package;
-        bool sibling = false;
+        if (package != socket && node < 0 && socket != SOCKET_ALL)
+            continue;
+        places[count] = place_of(cpu, package);
+        core_ids[count] = cpu_number(cpu, "topology/core_id", cpu);
+        // Numbers of cores may start again in each die.
+        dies[count] = cpu_number(cpu, "topology/die_id", 0);
         for (int i = 0; i < count; i++)
-            sibling |= cores[i] == core && dies[i] == die && packages[i] == package;
-        if ((package == socket || node >= 0) && !sibling) {
-            packages[count] = package;
-            dies[count] = die;
-            cores[count] = core;
-            cpus[count++] = cpu;
-        }
+            places[count].sibling += places[i].package == package && dies[i] == dies[count] &&
+                                     core_ids[i] == core_ids[count];
+        count++;
     }
     CPU_FREE(allowed);
+    topology_sort(places, count, order);
+    *cores = 0;
+    for (int i = 0; i < count; i++) {
+        cpus[i] = places[i].cpu;
+        *cores += places[i].sibling == 0;
+    }
     return count;
+}
+
+bool topology_has_memory(int node)
+{
+    static bool marked[CPUS_MAX];
+    return !mark("/sys/devices/system/node/has_memory", marked) || marked[node];
+}
+
+size_t topology_line_b(int cpu)
+{
+    const long line_b = cpu_number(cpu, "cache/index0/coherency_line_size", 64);
+    return line_b >= 32 && line_b <= 512 ? (size_t)line_b : 64;
 }
 
 int topology_list(const char *text, int cpus[CPUS_MAX])
@@ -104,13 +150,8 @@ int topology_list(const char *text, int cpus[CPUS_MAX])
 
 size_t topology_llc_b(int cpu)
 {
-    size_t largest_b = 0;
-    for (int index = 0; index < 8; index++) {
-        char file[64];
-        snprintf(file, sizeof file, "cache/index%d/size", index);
-        // The file says for instance 32768K; the kernel always counts in KiB.
-        const size_t size_b = (size_t)cpu_number(cpu, file, 0) * 1024;
-        largest_b = size_b > largest_b ? size_b : largest_b;
-    }
-    return largest_b ? largest_b : (size_t)32 << 20;
+    char file[64];
+    snprintf(file, sizeof file, "cache/index%d/size", last_cache(cpu));
+    const size_t size_b = (size_t)cpu_number(cpu, file, 0) * 1024;
+    return size_b ? size_b : (size_t)32 << 20;
 }

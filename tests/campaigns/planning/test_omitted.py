@@ -131,6 +131,14 @@ def test_the_numa_campaign_has_every_cell_once_on_two_nodes_and_says_what_one_no
     ]
 
 
+def test_loaded_latency_leaves_a_core_to_the_one_that_measures() -> None:
+    # Two sockets of 32 cores: 32 cores that load memory would leave none.
+    asked = prepare(ROOT / "campaigns" / "loaded_latency.yaml", "example_slurm")
+    assert asked.campaign.cases[0].factors["load_threads"] == [0, 1, 2, 4, 8, 16]
+    reason = "a socket of example_slurm has 32 cores, of which one is measured"
+    assert asked.absent == [Omitted("latency", reason, "load_threads", 32)]
+
+
 def test_plan_tells_what_is_left_out(tmp_path: Path) -> None:
     path = tmp_path / "c.yaml"
     path.write_text("name: c\nworkloads: [{check: stream}]\nfactors: {comm_node: [0, 99]}\n")

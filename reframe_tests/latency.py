@@ -1,0 +1,74 @@
+"""Latency of memory, alone and next to cores that load it, with and without writers."""
+
+import reframe as rfm
+from reframe.core.builtins import variable
+
+from analysis.errors import InputError
+from reframe_tests.factors import check_level
+from reframe_tests.mixin import NimcMixin
+
+
+@rfm.simple_test
+class latency(rfm.RegressionTest, NimcMixin):
+    """Dependent loads of one core, one cache line each, in random order over more than the caches.
+
+    Latency against traffic shows why a core's bandwidth falls before the bus is full: its loads in
+    flight are limited (Vuppalapati et al., Understanding the Host Network, SIGCOMM 2024).
+    """
+
+    descr = "membench latency under RDMA writes"
+    workload = "latency"
+    sourcesdir = "src/membench"
+    build_system = "Make"
+    executable = "./membench"
+    tags = {"single_node"}
+    within_block = ("load_threads", "load_kernel", "size", "pages", "node", "duration_s")
+    comparable_across_cores = True
+
+    #: Cores of the first socket that load memory at the same time.
+    load_threads = variable(int, value=0)
+
+    #: What they do: a kernel of membench other than `latency` and `intensity`.
+    load_kernel = variable(str, value="read")
+
+    #: Memory that the loads go through, such as `512MiB`; the default, empty, is four times the
+    #: last-level cache.
+    size = variable(str, value="")
+
+    #: Pages of the memory: `transparent` (huge; no figure unless the system gives them), `huge`
+    #: (reserved beforehand) or `normal`, whose address translation adds to the latency.
+    pages = variable(str, value="transparent")
+
+    #: NUMA node that the memory is bound to; -1 leaves it near the cores.
+    node = variable(int, value=-1)
+
+    #: Length of one measurement, seconds.
+    duration_s = variable(float, value=3.0)
+
+    def lay_out(self):
+        """The first core of the first socket, and `load_threads` more of it."""
+        check_level("load_threads", self.load_threads)
+        socket_cores = max(1, self.app_cores // self.node_facts.sockets)
+        if self.load_threads >= socket_cores:
+            raise InputError(
+                f"{self.name}.load_threads: {self.load_threads} found; allowed: 0 to"
+                f" {socket_cores - 1} (a socket of {self.machine.name} has {socket_cores} for the"
+                " application)"
+            )
+        self.num_cpus_per_task = self.app_cores
+        options = ["latency", "-d", str(self.duration_s), "--pages", self.pages]
+        if self.load_threads:
+            options += ["--load", self.load_kernel, "-n", str(self.load_threads)]
+        if self.size:
+            options += ["-s", self.size]
+        node = self.machine.numa_node(self.node, f"{self.name}.node")
+        self.executable_opts = options if node is None else [*options, "-m", str(node)]
+
+
+@rfm.simple_test
+class latency_quick(latency):
+    """A short form that still shows an effect."""
+
+    tags = {"quick"}
+    duration_s = 1.0
+    pairs = 6

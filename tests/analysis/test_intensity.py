@@ -1,0 +1,132 @@
+"""Loss against intensity on chosen losses."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from analysis.estimate import Result
+from analysis.intensity import curves
+from analysis.report.data import load_run, write_data
+from analysis.report.intensity import harmless, intensity_view
+from analysis.report.page import render
+from analysis.verdict import Verdict
+from tests.analysis.synthetic import Case, header, samples, write_run
+
+#: Flops per element -> slowdown; 24 bytes are an element.
+SLOWER = {2: 1.5, 24: 1.2, 96: 1.0, 192: 1.0}
+
+
+def result(flops: int, low: float | None, high: float | None, **changes: object) -> Result:
+    middle = None if low is None or high is None else (low + high) / 2
+    fields = dict.fromkeys(("noise_floor_low", "noise_floor_high", "control_low", "control_high"))
+    row = Result(
+        case="intensity",
+        workload="intensity",
+        arm=f"on@flops_per_element={flops}",
+        pairs=6,
+        rejected=0,
+        off_median=10e9,
+        on_median=8e9,
+        unit="B/s",
+        slowdown=middle,
+        slowdown_low=low,
+        slowdown_high=high,
+        **fields,
+        writer_rate_alone_b_s=None,
+        writer_rate_b_s=None,
+        verdict=Verdict.INCONCLUSIVE,
+        rejections=[],
+        notes=[],
+        role="effect",
+        baseline=f"off@flops_per_element={flops}",
+        factors={"flops_per_element": flops, "rate": "full"},
+        better="higher",
+        margin=0.02,
+    )
+    return replace(row, **changes)
+
+
+def only(*rows: Result):
+    (curve,) = curves(rows)
+    return curve
+
+
+def test_from_where_the_whole_interval_is_within_the_margin() -> None:
+    curve = only(
+        result(96, 0.99, 1.015), result(2, 1.4, 1.6), result(24, 1.0, 1.03), result(192, 0.985, 1.0)
+    )
+    assert [level.flops_per_b for level in curve.levels] == [2 / 24, 1, 4, 8]
+    assert curve.levels[0].loss is not None
+    assert curve.levels[0].loss.value == pytest.approx(0.5)
+    assert [level.within for level in curve.levels] == [False, False, True, True]
+    assert (curve.harmless_from, curve.matters_at) == (4, 1)
+    assert harmless(curve) == "the loss is within 2 % from 4 flops per byte on; at 1 it is not"
+    assert curve.at == {"rate": "full"}
+
+
+def test_one_within_below_one_that_is_not_does_not_count() -> None:
+    curve = only(result(2, 1.0, 1.01), result(24, 1.1, 1.2), result(48, 1.0, 1.02))
+    assert curve.harmless_from == 2
+
+
+def test_the_highest_intensity_decides() -> None:
+    curve = only(result(2, 1.0, 1.01), result(24, 1.0, 1.021))
+    assert curve.harmless_from is None
+    assert harmless(curve) == "the loss is not shown to be within 2 % at 1 flops per byte"
+
+
+def test_a_speed_up_beyond_the_margin_and_too_few_pairs_are_not_within() -> None:
+    assert only(result(2, 1.0, 1.0), result(24, 0.97, 1.0)).harmless_from is None
+    assert only(result(2, 1.0, 1.0), result(24, None, None)).harmless_from is None
+
+
+def test_no_loss_anywhere() -> None:
+    curve = only(result(2, 0.99, 1.01), result(24, 1.0, 1.0))
+    assert (curve.harmless_from, curve.matters_at) == (2 / 24, None)
+    assert "from the lowest intensity on, 0.0833 flops/B" in harmless(curve)
+
+
+def test_levels_of_other_factors_and_other_workloads_are_apart() -> None:
+    slow = [result(flops, 1.0, 1.0, factors={"flops_per_element": flops, "rate": "25%"})
+            for flops in (2, 4)]  # fmt: skip
+    full = [result(flops, 1.0, 1.0) for flops in (2, 4)]
+    assert [curve.at["rate"] for curve in curves([*full, *slow])] == ["full", "25%"]
+    assert curves([replace(row, workload="stream") for row in full]) == []
+    assert curves(full[:1]) == []
+
+
+def test_the_section(tmp_path: Path) -> None:
+    factors = {f"{arm}@f={n}": {"flops_per_element": n} for n in SLOWER for arm in ("off", "on")}
+    case = Case(
+        "intensity",
+        "B/s",
+        "higher",
+        10e9,
+        {f"on@f={n}": slower for n, slower in SLOWER.items()} | {f"off@f={n}": 1 for n in SLOWER},
+        noise=0.001,
+        factors=factors | {"off": {"flops_per_element": 2}},
+        baselines={f"on@f={n}": f"off@f={n}" for n in SLOWER},
+    )
+    found = [
+        replace(each, role="baseline", baseline=None) if each.arm.startswith("off") else each
+        for each in samples(case)
+    ]
+    run = load_run(write_run(tmp_path / "run", found, header(campaign="intensity")), force=True)
+    view = intensity_view(run, "x")
+    assert view is not None
+    (curve,) = view.curves
+    assert curve.harmless_from == 4
+    text = render([run])
+    section = text[text.index('id="r0intensity"') :]
+    assert "within 2 % from 4 flops per byte on; at 1 it is not" in section
+    assert "Emulated RDMA, not RDMA hardware." in section[: section.index("</ul>")]
+    rows = re.findall(r'data-label="within the margin">(\w+)<', section)
+    assert rows == ["no", "no", "yes", "yes"]
+    (file,) = (path for path in write_data(tmp_path, [run]) if path.name == "intensity.json")
+    (row,) = json.loads(file.read_text())["curves"]
+    assert (row["harmless_from_flops_per_b"], row["matters_at_flops_per_b"]) == (4, 1)

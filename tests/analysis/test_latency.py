@@ -1,0 +1,160 @@
+"""Latency against traffic on chosen figures: every bound follows by hand."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from analysis.latency import LatencyPoint, points
+from analysis.report.data import load_run, write_data
+from analysis.report.latency import latency_view
+from analysis.report.page import render
+from analysis.sample import Sample
+from tests.analysis.synthetic import Case, header, samples, write_run
+
+NS, GB = 1e-9, 1e9
+#: Treatment -> cores that load, latency, and their total rate. At the reference, 10 GB/s of one
+#: core at 100 ns, 15.625 lines are in flight.
+MADE = {
+    "off": (0, 80, 0),
+    "off@load_threads=1": (1, 100, 10),
+    "off@load_threads=2": (2, 200, 10),
+    "on": (0, 120, 0),
+    "on@load_threads=1": (1, 125, 8),
+    "on@load_threads=2": (2, 400, 2.5),
+    "spin@load_threads=2": (2, 200, 12),
+}
+
+
+def factors(name: str) -> dict[str, object]:
+    rate = "full" if name.startswith("on") else 0
+    return {"load_threads": MADE[name][0], "rate": rate}
+
+
+def made(*, pairs: int = 6, load: float = 1.0) -> list[Sample]:
+    case = Case(
+        "latency",
+        "s",
+        "lower",
+        80 * NS,
+        {name: latency / 80 for name, (_, latency, _) in MADE.items()},
+        noise=0,
+        pair_noise=0,
+        factors={name: factors(name) for name in MADE},
+        baselines={n: f"off@{n.split('@')[1]}" for n in MADE if "@" in n and "off" not in n},
+    )
+    found = []
+    for each in samples(case, pairs=pairs):
+        extra = {"load_b_s": load * MADE[each.arm][2] * GB, "least_s": 0.9 * (each.fom or 0)}
+        role, baseline = each.role, each.baseline
+        if each.arm.startswith("off"):
+            role, baseline = "baseline", None
+        # Loading cores slow the writers as well.
+        rate_b_s = (5 - MADE[each.arm][0]) * GB
+        writers = [replace(writer, rate_b_s=rate_b_s) for writer in each.writers]
+        writers = writers if each.arm.startswith("on") else each.writers
+        kept = replace(each, fom_extra=extra, role=role, baseline=baseline, writers=writers)
+        found.append(kept)
+    return found
+
+
+def read(folder: Path, found: list[Sample]):
+    return load_run(write_run(folder / "run", found, header(campaign="loaded_latency")), force=True)
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory):
+    return read(tmp_path_factory.mktemp("latency"), made())
+
+
+@pytest.fixture(scope="module")
+def found(run) -> dict[str, LatencyPoint]:
+    return {point.arm: point for point in points(run.samples, run.results)}
+
+
+def test_points_in_the_order_of_the_table(found: dict[str, LatencyPoint]) -> None:
+    arms = ["off", "off@load_threads=1", "off@load_threads=2", "spin@load_threads=2"]
+    assert list(found) == [*arms, "on", "on@load_threads=1", "on@load_threads=2"]
+
+
+def test_traffic_is_that_of_cores_and_writers(found: dict[str, LatencyPoint]) -> None:
+    assert found["off"].traffic_b_s == 0
+    assert found["off@load_threads=2"].traffic_b_s == 10 * GB
+    assert found["on"].traffic_b_s == 5 * GB
+    assert found["on@load_threads=1"].traffic_b_s == pytest.approx((8 + 4) * GB)
+
+
+def test_latency_has_the_interval_of_its_runs(found: dict[str, LatencyPoint]) -> None:
+    point = found["on@load_threads=2"]
+    assert point.median_s == pytest.approx(400 * NS)
+    assert point.least_s == pytest.approx(360 * NS)
+    assert point.runs == 6
+    assert point.latency is not None
+    assert (point.latency.low, point.latency.high) == pytest.approx((400 * NS, 400 * NS))
+    assert point.slowdown is not None
+    assert point.slowdown.value == pytest.approx(2)
+
+
+def test_credits_are_those_of_one_core_without_writers(found: dict[str, LatencyPoint]) -> None:
+    reference = found["off@load_threads=1"]
+    assert reference.reference
+    assert reference.bound is None
+    assert reference.median_lines == pytest.approx(15.625)
+    assert [point.arm for point in found.values() if point.reference] == [reference.arm]
+    assert found["off"].bound is None
+    assert found["on"].bound is None
+
+
+@pytest.mark.parametrize(
+    ("arm", "modelled_gb_s", "ratio", "against"),
+    [
+        # Twice the cores at twice the latency: as fast as one.
+        ("off@load_threads=2", 10, 1, "at the bound"),
+        ("on@load_threads=1", 8, 1, "at the bound"),
+        ("on@load_threads=2", 5, 0.5, "below the bound"),
+        ("spin@load_threads=2", 10, 1.2, "above the bound"),
+    ],
+)
+def test_bounds_by_hand(found, arm, modelled_gb_s, ratio, against) -> None:
+    bound = found[arm].bound
+    assert bound.modelled_b_s == pytest.approx(modelled_gb_s * GB)
+    assert bound.ratio.value == pytest.approx(ratio)
+    assert bound.against == against
+
+
+def test_too_few_runs_are_inconclusive(tmp_path: Path) -> None:
+    run = read(tmp_path, made(pairs=5))
+    few = {point.arm: point for point in points(run.samples, run.results)}
+    assert few["on"].latency is None
+    bound = few["on@load_threads=2"].bound
+    assert bound is not None
+    assert (bound.ratio, bound.against) == (None, "inconclusive")
+
+
+def test_without_a_loaded_baseline_there_is_no_bound(tmp_path: Path) -> None:
+    run = read(tmp_path, [each for each in made() if "load_threads" not in each.arm])
+    assert [point.bound for point in points(run.samples, run.results)] == [None, None]
+    (case,) = latency_view(run, "x").cases
+    assert case.reference is None
+
+
+def test_the_section(run, tmp_path: Path) -> None:
+    text = render([run])
+    section = text[text.index('id="r0latency"') :]
+    assert 'href="#r0latency"' in text
+    assert "Credits: 15.6 lines in flight per core" in section
+    assert "on, full, 2 cores: 400 ns at 5.50 GB/s" in section
+    assert "Emulated RDMA, not RDMA hardware." in section[: section.index("</figure>")]
+    (file,) = (path for path in write_data(tmp_path, [run]) if path.name == "latency.json")
+    document = json.loads(file.read_text())
+    assert document["schema"] == 1
+    assert len(document["points"]) == len(MADE)
+    assert document["points"][1]["lines"]["value"] == pytest.approx(15.625)
+
+
+def test_other_runs_have_no_section(tmp_path: Path) -> None:
+    found = [replace(each, workload="stream") for each in made()]
+    assert latency_view(read(tmp_path, found), "x") is None

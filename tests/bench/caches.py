@@ -1,0 +1,77 @@
+"""membench latency at half of each cache of this host, at four times the last, and under load.
+
+python -m tests.bench caches
+
+Sizes are those of the kernel (sysfs). Each is measured in every round, in random order, and the
+least of the fastest iterations counts: what else runs can only make a load slower.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+from itertools import pairwise
+from pathlib import Path
+
+from analysis.units import size_b
+from reframe_tests.fom import latency
+from tests.bench import BenchRow
+from tests.bench.membench import MEMBENCH
+
+COMMAND = "python -m tests.bench caches"
+ROUNDS = 9
+SECONDS = 0.3
+CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
+
+
+def run() -> list[BenchRow]:
+    """Latency at each size, and how it grows from each to the next."""
+    if shutil.which("cc") is None or shutil.which("make") is None or not CACHES.exists():
+        print("skipped: caches: needs cc, make and the caches in sysfs", file=sys.stderr)
+        return []
+    sizes = {f"half of L{level}": size // 2 for level, size in caches().items()}
+    last_b = max(caches().values())
+    sizes["4 x last-level cache"] = 4 * last_b
+    with tempfile.TemporaryDirectory() as folder:
+        subprocess.run(["make", "-s", "-C", str(MEMBENCH), f"OUT={folder}"], check=True)
+        found = least(Path(folder) / "membench", {k: ["-s", f"{v}B"] for k, v in sizes.items()})
+    rows = [
+        BenchRow(f"latency at {name}", 1e9 * found[name], "ns", "", None, COMMAND) for name in sizes
+    ]
+    for (one, other), aim in zip(pairwise(sizes), (2.0, 2.0, 1.05), strict=False):
+        ratio = found[other] / found[one]
+        name = f"latency at {other} / at {one}"
+        rows.append(BenchRow(name, ratio, "", f"at least {aim}", ratio >= aim, COMMAND))
+    return rows
+
+
+def caches() -> dict[int, int]:
+    """Level -> size in bytes of the first processor's caches of data, by level."""
+    found = {}
+    for index in sorted(CACHES.glob("index*")):
+        if (index / "type").read_text().strip() != "Instruction":
+            size = (index / "size").read_text().strip()
+            found[int((index / "level").read_text())] = size_b(f"{size}iB", str(index))
+    return dict(sorted(found.items()))
+
+
+def least(program: Path, options: dict[str, list[str]]) -> dict[str, float]:
+    """Name -> least latency of all rounds, seconds."""
+    found: dict[str, list[float]] = {name: [] for name in options}
+    order = random.Random(1)
+    for _ in range(ROUNDS):
+        for name in order.sample(sorted(options), len(options)):
+            words = [str(program), "latency", "--pages", "transparent", "-d", str(SECONDS)]
+            done = subprocess.run(
+                [*words, *options[name]], capture_output=True, text=True, check=True
+            )
+            found[name].append(latency.parse(done.stdout).extra["least_s"])
+    return {name: min(values) for name, values in found.items()}
+
+
+if __name__ == "__main__":
+    print(json.dumps([row.__dict__ for row in run()], indent=1))

@@ -1,0 +1,50 @@
+"""membench, built once for the tests of a session."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+MEMBENCH = Path(__file__).parents[2] / "reframe_tests" / "src" / "membench"
+
+
+def make(target: str, out: Path, source: Path = MEMBENCH, *settings: str) -> Path:
+    """Builds membench with `make`; skips the test if there is no compiler."""
+    if shutil.which("cc") is None or shutil.which("make") is None:
+        pytest.skip("needs cc and make")
+    subprocess.run(
+        ["make", "-s", "-C", source, target, f"OUT={out}", *settings], check=True, timeout=120
+    )
+    return out / {"all": "membench", "asan": "membench-asan"}[target]
+
+
+@pytest.fixture(scope="session")
+def membench(tmp_path_factory):
+    return make("all", tmp_path_factory.mktemp("membench"))
+
+
+@pytest.fixture(scope="session")
+def membench_sanitized(tmp_path_factory):
+    return make("asan", tmp_path_factory.mktemp("membench-asan"))
+
+
+@pytest.fixture(scope="session")
+def membench_changed(tmp_path_factory):
+    """Builds membench with changes to its source: {file: [(old text, new text)]}."""
+
+    def build(changes):
+        folder = tmp_path_factory.mktemp("membench-changed")
+        source = folder / "src"
+        shutil.copytree(MEMBENCH, source, ignore=shutil.ignore_patterns("membench*"))
+        for name, pairs in changes.items():
+            text = (source / name).read_text()
+            for old, new in pairs:
+                assert old in text, (name, old)
+                text = text.replace(old, new)
+            (source / name).write_text(text)
+        return make("all", folder, source, "CFLAGS=-O0", "WARNINGS=-std=c11 -w")
+
+    return build

@@ -1,0 +1,62 @@
+"""membench for 64-bit ARM, compiled here and run by an emulator."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+
+import pytest
+
+from tests.reframe_tests.conftest import MEMBENCH
+
+CC = "aarch64-linux-gnu-gcc"
+EMULATOR = shutil.which("qemu-aarch64-static") or shutil.which("qemu-aarch64")
+KERNELS = ["copy", "scale", "add", "triad", "read", "write", "mix", "nt_write", "intensity"]
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(
+        shutil.which(CC) is None or EMULATOR is None,
+        reason=f"needs {CC} and qemu-aarch64 (Debian: gcc-aarch64-linux-gnu, qemu-user-static)",
+    ),
+]
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory):
+    out = tmp_path_factory.mktemp("membench-arm")
+    settings = [f"CC={CC}", "CFLAGS=-O3 -g -static", f"OUT={out}"]
+    subprocess.run(["make", "-s", "-C", MEMBENCH, "all", *settings], check=True, timeout=300)
+    return out / "membench"
+
+
+def disassembled(program, function):
+    code = subprocess.run(
+        ["aarch64-linux-gnu-objdump", "-d", "--no-show-raw-insn", program],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    return re.findall(rf"<{function}>:\n(.*?)\n\n", code, re.DOTALL)
+
+
+@pytest.mark.parametrize("isa", ["neon", "portable"])
+@pytest.mark.parametrize("kernel", [*KERNELS, "latency"])
+def test_results_are_right(program, kernel, isa):
+    words = [EMULATOR, program, kernel, "-n", "1", "-s", "64KiB", "-d", "0.02", "--isa", isa]
+    done = subprocess.run(map(str, words), capture_output=True, text=True, timeout=120)
+    # Results are checked first. Then the emulator, not the program, lacks the query of pages.
+    assert "does not report the placement of pages" in done.stderr
+    streams = kernel == "nt_write" and isa == "neon"
+    assert f"{isa if kernel != 'latency' else 'portable'}, " in done.stdout
+    assert ("streaming stores" in done.stdout) == streams
+
+
+def test_stores_past_the_caches_are_stnp(program):
+    for kernel in ("copy", "scale", "add", "triad", "write", "intensity"):
+        found = [body.count("\tstnp\t") for body in disassembled(program, f"{kernel}_streaming")]
+        # One function for NEON, and one in plain C.
+        assert sorted(count > 0 for count in found) == [False, True]
+        cached = disassembled(program, f"{kernel}_cached")
+        assert not any("\tstnp\t" in body for body in cached)
