@@ -37,10 +37,12 @@ model_option = click.option("--model", "model_file", type=file, help="A fitted m
 
 @dataclass(frozen=True)
 class _Facts:
-    """What was given with a sweep: facts of the machine, and NUMA node of a run's buffers."""
+    """What was given with a sweep: facts of the machine, NUMA node of a run's buffers, kernel."""
 
     machine: dict[str, int | None]
     comm_node: int | None
+    #: Level of the factor `kernel` of a run; None takes the first.
+    kernel: str | None
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -84,13 +86,16 @@ def _facts_options(function: Any) -> Any:
         numa_per_socket: int | None,
         numa_nodes: int | None,
         comm_node: int | None,
+        kernel: str | None,
         **others: Any,
     ) -> Any:
         facts = {"cores": cores, "numa_per_socket": numa_per_socket, "numa_nodes": numa_nodes}
-        return function(facts=_Facts(facts, comm_node), **others)
+        return function(facts=_Facts(facts, comm_node, kernel), **others)
 
     text = "NUMA node of the writers' buffers in a run."
     wrapped: Any = click.option("--comm-node", type=click.IntRange(min=0), help=text)(with_facts)
+    text = "Kernel of a run that varies it [default: the first]."
+    wrapped = click.option("--kernel", help=text)(wrapped)
     for name, text in (
         ("--numa-nodes", "NUMA nodes of the machine."),
         ("--numa-per-socket", "NUMA nodes of a socket."),
@@ -235,9 +240,13 @@ def load_model(platform: str | None, model_file: Path | None) -> Model:
 def _load_sweep(path: Path, facts: _Facts) -> Sweep:
     """The sweep in a file, or in the samples of a run's folder."""
     if path.is_dir():
-        return sweep.overruled(from_run.load(path, facts.comm_node), facts.machine, path)
+        return sweep.overruled(
+            from_run.load(path, facts.comm_node, facts.kernel), facts.machine, path
+        )
     if facts.comm_node is not None:
         raise InputError(f"--comm-node: {path} gives it for each point; allowed: with runs only")
+    if facts.kernel is not None:
+        raise InputError(f"--kernel: {path} is of one kernel; allowed: with runs only")
     return sweep.load(path, facts.machine)
 
 
