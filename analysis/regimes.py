@@ -21,7 +21,7 @@ import polars as pl
 from analysis.estimate import Result
 from analysis.pairs import counted
 from analysis.statistics.aligned_ranks import slowdown
-from analysis.statistics.interval import CONFIDENCE, Estimate
+from analysis.statistics.interval import Estimate, as_fields, known
 from analysis.verdict import Verdict
 
 #: The workload whose cores and kernel are known.
@@ -111,13 +111,8 @@ class RegimePoint:
     def as_dict(self) -> dict[str, Any]:
         """The point as JSON holds it: intervals as `NAME`, `NAME_low`, `NAME_high`."""
         found = asdict(self) | {"regime": str(self.regime)}
-        for name in ("application", "device"):
-            loss: Estimate | None = getattr(self, name)
-            found |= {
-                name: loss and loss.value,
-                f"{name}_low": loss and loss.low,
-                f"{name}_high": loss and loss.high,
-            }
+        for name, loss in (("application", self.application), ("device", self.device)):
+            found |= as_fields(name, loss)
         return found
 
 
@@ -181,15 +176,12 @@ def device_loss(runs: pl.DataFrame) -> tuple[Estimate | None, bool]:
     by_run = runs.height > 0 and runs["writer_rate_before_b_s"].null_count() == 0
     before = runs["writer_rate_before_b_s" if by_run else "writer_rate_alone_b_s"].to_numpy()
     during = runs["writer_rate_b_s"].to_numpy()
-    known = (before > 0) & (during > 0)
-    # As times, so that a loss is above 1.
-    return slowdown(-np.log(np.column_stack([during, before])[known])), by_run
+    rates = np.column_stack([during, before])[(before > 0) & (during > 0)]
+    return slowdown(-np.log(rates)), by_run  # as times, so that a loss is above 1
 
 
 def _application(row: Result) -> Estimate | None:
-    if row.slowdown is None or row.slowdown_low is None or row.slowdown_high is None:
-        return None
-    return Estimate(row.slowdown, row.slowdown_low, row.slowdown_high, CONFIDENCE)
+    return known(row.slowdown, row.slowdown_low, row.slowdown_high)
 
 
 def _application_loses(row: Result) -> tuple[bool | None, str]:

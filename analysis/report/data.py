@@ -20,6 +20,7 @@ from analysis.integrity.check import Integrity, check_run, refuse_faults
 from analysis.integrity.provenance import read_provenance
 from analysis.pairs import judged, pair_table
 from analysis.reference import compare_with_references
+from analysis.regimes import RegimePoint, regimes
 from analysis.remedies.advice import advise
 from analysis.remedies.offload import Processing, processing
 from analysis.remedies.sentences import advice_document
@@ -60,6 +61,10 @@ class RunData:
         nic = site.get("nic") if isinstance(site, dict) else None
         claim = nic.get("processing") if isinstance(nic, dict) else None
         return processing(self.samples, self.counters, claim if isinstance(claim, str) else None)
+
+    def regimes(self) -> list[RegimePoint]:
+        """Which side loses in each point of membench under writers."""
+        return regimes(self.samples, self.results)
 
     def document(self) -> dict[str, Any]:
         """The run's results as every command prints them with `--json`, and the `order_effects`
@@ -120,7 +125,8 @@ def write_data(folder: Path, runs: Sequence[RunData]) -> list[Path]:
 
     And counters.parquet and why.json (`analysis.why.Why` of each run), if anything was counted;
     processing.json (`analysis.remedies.offload.Processing`), if nodes counted what it needs;
-    advice.json (`analysis.remedies.advice.Advice`), if a remedy was tried.
+    advice.json (`analysis.remedies.advice.Advice`), if a remedy was tried; regimes.json
+    (`analysis.regimes.RegimePoint`), if membench ran under writers.
     """
     document = {"machine": runs[0].header.machine, "runs": [run.document() for run in runs]}
     results_file = folder / "results.json"
@@ -142,6 +148,11 @@ def write_data(folder: Path, runs: Sequence[RunData]) -> list[Path]:
     if spent:
         files.append(folder / "processing.json")
         text = json.dumps({"schema": 1, "processing": spent}, indent=1)
+        files[-1].write_text(text + "\n", encoding="utf-8")
+    points = [{"run": run.header.run, **each.as_dict()} for run in runs for each in run.regimes()]
+    if points:
+        files.append(folder / "regimes.json")
+        text = json.dumps({"schema": 1, "regimes": points}, indent=1)
         files[-1].write_text(text + "\n", encoding="utf-8")
     advice = advise(runs)
     if advice.remedies:

@@ -24,6 +24,7 @@ from analysis.report.numa import NumaView, numa_view, why
 from analysis.report.palette import variable
 from analysis.report.paper_tables import PaperTables, paper_tables, writes_as_the_paper
 from analysis.report.plots import overview_plot, ratios_plot, samples_plot
+from analysis.report.regimes import MARKS, RegimesView, regimes_view
 from analysis.report.remedies import RemediesView, remedies_view
 from analysis.report.scaling import ScalingView, scaling_view
 from analysis.report.shell import render_page
@@ -107,6 +108,8 @@ class RunView:
     processing: list[Processing]
     #: Cells of RDMA and NUMA, if the run has any.
     numa: NumaView | None
+    #: Which side loses, if membench ran under writers.
+    regimes: RegimesView | None
     #: Why runs are slower, if a tool counted.
     why: WhyView | None
 
@@ -150,6 +153,7 @@ def render(runs: Sequence[RunData]) -> str:
         interval=_interval,
         level_text=level_text,
         numa_why=why,
+        regime_mark=MARKS,
         spread=numbers.spread,
         signed=numbers.signed,
         variable=variable,
@@ -183,6 +187,7 @@ def _run_view(run: RunData, anchor: str) -> RunView:
         remedies=remedies_view(run, f"{anchor}m"),
         processing=run.processing(),
         numa=numa_view(run, f"{anchor}u"),
+        regimes=regimes_view(run, f"{anchor}g"),
         why=why_view(run, f"{anchor}w"),
     )
 

@@ -28,6 +28,7 @@ from analysis.errors import InputError
 from analysis.units import rate_b_s
 from campaigns.document import print_document
 from campaigns.run_path import RunPath
+from campaigns.text import aligned
 
 json_option = click.option("--json", "as_json", is_flag=True, help="One JSON document.")
 platform_option = click.option("--platform", help="A published machine, such as henri.")
@@ -186,6 +187,43 @@ def recommend_command(
     advice = recommend(model, need, comp_node)
     document = tables.recommendation_document(model, advice)
     _say("recommend", document, tables.recommendation_table(model, advice), as_json)
+
+
+@command.command("slowdown")
+@platform_option
+@model_option
+@click.option(
+    "--run", "runs", type=file, multiple=True, required=True, help="A run of the applications."
+)
+@click.option("--cores", type=int, help="Cores of the application on a node [default: all].")
+@click.option("--comp-node", type=int, default=0, show_default=True)
+@click.option("--comm-node", type=int, default=0, show_default=True)
+@json_option
+def slowdown_command(
+    platform: str | None,
+    model_file: Path | None,
+    runs: tuple[Path, ...],
+    cores: int | None,
+    comp_node: int,
+    comm_node: int,
+    as_json: bool,
+) -> None:
+    """Print the slowdown predicted from each application's demand, next to the measured one."""
+    from analysis.contention import slowdown  # reads runs, which takes a second to load
+    from analysis.report.data import load_run
+
+    model = load_model(platform, model_file)
+    place = slowdown.Place(model.cores if cores is None else cores, comp_node, comm_node)
+    loaded = [load_run(run) for run in runs]
+    found = slowdown.rows(loaded, model, place)
+    notes = slowdown.notes(loaded, model)
+    error = slowdown.mean_error(found)
+    document = {"platform": model.name, "notes": notes, **asdict(place), "mean_error": error}
+    document["workloads"] = [row.as_dict() for row in found]
+    mean = "" if error is None else f"\nmean error without sign: {error:.1%}"
+    reasons = (f"{row.case}: {row.reason}" for row in found if row.reason)
+    text = "\n".join([*notes, aligned(*slowdown.table(found)) + mean, *reasons])
+    _say("slowdown", document, text, as_json)
 
 
 @command.command("plot")

@@ -2,7 +2,15 @@
 
 import pytest
 
-from injection.evidence.rates import Expected, Seen, at_speed, expected, judge, rate_alone, rate_before
+from injection.evidence.rates import (
+    Expected,
+    Seen,
+    at_speed,
+    expected,
+    judge,
+    rate_alone,
+    rate_before,
+)
 
 ALONE = Expected(100.0, "its rate alone")
 
