@@ -28,7 +28,7 @@ _ALL = Estimate(1.0, 1.0, 1.0, CONFIDENCE)
 
 
 @dataclass(frozen=True)
-class Demand:
+class MemoryDemand:
     """The demand of one case."""
 
     source: Literal["counters", "membench beside it", "the measure itself"]
@@ -38,20 +38,22 @@ class Demand:
     rate_b_s: Estimate | None = None
 
 
-def demands(run: RunData, alone_b_s: float) -> dict[str, Demand | str]:
+def demands(run: RunData, alone_b_s: float) -> dict[str, MemoryDemand | str]:
     """Case -> its demand, or why it is not known.
 
     `alone_b_s`: rate of membench alone on as many cores, above 0.
     """
     counted = _counted(run)
     beside = _beside(run)
-    found: dict[str, Demand | str] = {}
+    found: dict[str, MemoryDemand | str] = {}
     for case, workload in {row.case: row.workload for row in run.results}.items():
         if workload == WORKLOAD:
-            found[case] = Demand("the measure itself", _ALL)
+            found[case] = MemoryDemand("the measure itself", _ALL)
         elif rate := counted.get(case):
             value, low, high = (each / alone_b_s for each in (rate.value, rate.low, rate.high))
-            found[case] = Demand("counters", Estimate(value, low, high, rate.confidence), rate)
+            found[case] = MemoryDemand(
+                "counters", Estimate(value, low, high, rate.confidence), rate
+            )
         else:
             found[case] = _from_neighbours(case, beside, run)
     return found
@@ -91,7 +93,7 @@ def _beside(run: RunData) -> dict[str, dict[int, Estimate]]:
 
 def _from_neighbours(
     case: str, beside: Mapping[str, Mapping[int, Estimate]], run: RunData
-) -> Demand | str:
+) -> MemoryDemand | str:
     measures: dict[int, Estimate] = {}
     for row in run.results:
         if row.workload == WORKLOAD:
@@ -103,7 +105,7 @@ def _from_neighbours(
     share = share_of(own[most], measures[most])
     if share is None:
         return f"membench itself is not shown to be slower beside membench on {most} cores"
-    return Demand("membench beside it", share)
+    return MemoryDemand("membench beside it", share)
 
 
 def share_of(own: Estimate, membench: Estimate) -> Estimate | None:

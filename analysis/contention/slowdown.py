@@ -14,7 +14,7 @@ import polars as pl
 from analysis import numbers
 from analysis.arms import LEVELS
 from analysis.caveats import emulations
-from analysis.contention.demand import Demand, demands
+from analysis.contention.demand import MemoryDemand, demands
 from analysis.contention.parameters import Model
 from analysis.contention.predict import Prediction, predict
 from analysis.errors import InputError
@@ -25,7 +25,7 @@ from analysis.statistics.interval import Estimate, as_fields, known
 
 
 @dataclass(frozen=True)
-class Place:
+class ComputingPlace:
     """Where an application computes: cores, and the NUMA nodes of its data and of the buffers."""
 
     cores: int
@@ -40,7 +40,7 @@ class SlowdownRow:
     run: str
     case: str
     workload: str
-    demand: Demand | None
+    demand: MemoryDemand | None
     predicted: Estimate | None
     measured: Estimate | None
     #: Predicted / measured - 1; None without both, and for membench, to which a model is fitted.
@@ -82,7 +82,7 @@ def slowdown_of(share: Estimate, membench: float, band: float = 0.0) -> Estimate
 
 
 def rows(
-    runs: Iterable[RunData], model: Model, place: Place, band: float = 0.0
+    runs: Iterable[RunData], model: Model, place: ComputingPlace, band: float = 0.0
 ) -> list[SlowdownRow]:
     """Predicted and measured slowdown of every case of `runs`.
 
@@ -126,7 +126,7 @@ def _row(
     run: RunData,
     case: str,
     workload: str,
-    demand: Demand | str,
+    demand: MemoryDemand | str,
     effect: Result | None,
     membench: float,
     band: float,
@@ -184,7 +184,7 @@ def table(found: Sequence[SlowdownRow]) -> tuple[list[str], list[list[str]]]:
     ]
 
 
-def _traffic(demand: Demand | None) -> str:
+def _traffic(demand: MemoryDemand | None) -> str:
     rate = demand.rate_b_s if demand else None
     return "-" if rate is None else numbers.quantity(rate.value, "B/s", 3)
 

@@ -213,7 +213,7 @@ def slowdown_command(
     from analysis.report.data import load_run
 
     model = load_model(platform, model_file)
-    place = slowdown.Place(model.cores if cores is None else cores, comp_node, comm_node)
+    place = slowdown.ComputingPlace(model.cores if cores is None else cores, comp_node, comm_node)
     loaded = [load_run(run) for run in runs]
     found = slowdown.rows(loaded, model, place)
     notes = slowdown.notes(loaded, model)

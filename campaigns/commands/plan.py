@@ -81,7 +81,7 @@ def _predicted(campaign: Campaign, model_file: Path | None, run: Path | None) ->
     from campaigns.commands.model import load_model
 
     model = load_model(None, model_file)
-    found = slowdown.rows([load_run(run)], model, slowdown.Place(model.cores))
+    found = slowdown.rows([load_run(run)], model, slowdown.ComputingPlace(model.cores))
     return predicted_pairs(campaign, found)
 
 

@@ -72,7 +72,7 @@ class Beside:
 def _busy(path: Path) -> float:
     try:
         found = json.loads(path.read_text(errors="replace"))
-        return figure(found["busy_s"]) / figure(found["elapsed_s"])
+        return figure(figure(found["busy_s"]) / figure(found["elapsed_s"]))
     except (ValueError, KeyError, TypeError, ZeroDivisionError, RecursionError):
         raise ToolError(f"{path}: not a file of {PROGRAM}, or truncated") from None
 

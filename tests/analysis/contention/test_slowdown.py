@@ -11,7 +11,7 @@ from click.testing import CliRunner, Result
 
 from analysis.contention import published
 from analysis.contention.demand import share_of
-from analysis.contention.slowdown import Place, SlowdownRow, mean_error, rows, slowdown_of
+from analysis.contention.slowdown import ComputingPlace, SlowdownRow, mean_error, rows, slowdown_of
 from analysis.errors import InputError
 from analysis.report.data import load_run
 from analysis.sample import Sample
@@ -93,7 +93,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def found(run: Path) -> dict[str, SlowdownRow]:
     henri = published.load("henri")
-    return {row.case: row for row in rows([load_run(run)], henri, Place(18))}
+    return {row.case: row for row in rows([load_run(run)], henri, ComputingPlace(18))}
 
 
 def test_predicted_and_measured_of_every_workload(found: dict[str, SlowdownRow]) -> None:
@@ -123,14 +123,16 @@ def test_membench_is_the_measure_and_has_no_error(found: dict[str, SlowdownRow])
 
 def test_a_case_without_a_demand_says_why(tmp_path: Path) -> None:
     made = case("melt", 1.02, None, "s")
-    (row,) = rows([load_run(write_run(tmp_path / "r", made))], published.load("henri"), Place(18))
+    (row,) = rows(
+        [load_run(write_run(tmp_path / "r", made))], published.load("henri"), ComputingPlace(18)
+    )
     assert (row.predicted, row.error) == (None, None)
     assert row.reason == "neither counters of memory traffic nor six pairs beside membench"
 
 
 def test_more_cores_than_the_model_has(run: Path) -> None:
     with pytest.raises(InputError, match="--cores 19: allowed: 1 to 18"):
-        rows([load_run(run)], published.load("henri"), Place(19))
+        rows([load_run(run)], published.load("henri"), ComputingPlace(19))
 
 
 def nimc(*words: object) -> Result:
