@@ -14,6 +14,7 @@ their timetable become
 | message_b | size of one write, bytes (the largest) |
 | asked_b_s | sum of the writers' requested rates; null at full rate and without writers |
 | writer_rate_alone_b_s, writer_rate_b_s | sum over the writers, bytes per second |
+| writer_rate_before_b_s | the same sum before the application started; null if unknown |
 | writer_share | lowest rate of the worst writer, as a share of its rate alone or requested rate |
 | timetable | writers active at a time under a timetable; null without one |
 | counted_alone_b_s, counted_b_s | the same as counted by the target's device; null if not counted |
@@ -241,7 +242,9 @@ def _flatten(raw: pl.DataFrame) -> pl.DataFrame:
             0.0
         )
     )
-    plausible = pl.all_horizontal(of(name).is_between(0, MOST) for name in _FIGURES)
+    plausible = pl.all_horizontal(of(name).is_between(0, MOST) for name in _FIGURES) & (
+        of("rate_before_b_s").fill_null(0.0).is_between(0, MOST)
+    )
     flat = nested.with_columns(
         pl.col(_NAMES).cast(_NAME),
         pl.col("nodes", "origin_nodes").list.join(",").cast(_NAME),
@@ -254,6 +257,9 @@ def _flatten(raw: pl.DataFrame) -> pl.DataFrame:
         ),
         writer_rate_alone_b_s=pl.when(some).then(each(of("rate_alone_b_s")).list.sum()),
         writer_rate_b_s=pl.when(some).then(each(of("rate_b_s")).list.sum()),
+        writer_rate_before_b_s=pl.when(
+            some & each(of("rate_before_b_s").is_not_null()).list.all()
+        ).then(each(of("rate_before_b_s")).list.sum()),
         writer_share=each(share).list.min(),
         writer_origins=names("origin"),
         writer_targets=names("target"),

@@ -112,6 +112,9 @@ class WriterRecord:
     #: What held it below its full rate: `agent` (bursts and pauses), or the program's `software` or
     #: `hardware` limiter; None at full rate, and in samples of older schemas.
     limited_by: str | None = None
+    #: Mean rate from its second row to the start of the application, bytes per second; None for a
+    #: control, without such a row, under a timetable, and in samples of older versions.
+    rate_before_b_s: float | None = None
 
 
 @dataclass(frozen=True)

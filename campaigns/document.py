@@ -20,6 +20,7 @@ SCHEMAS: dict[str, int] = {
     "model fit": 1,
     "model predict": 1,
     "model recommend": 1,
+    "model slowdown": 1,
     "nightly run": 1,
     "nightly status": 1,
     "origins create": 1,

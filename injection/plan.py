@@ -52,6 +52,8 @@ class Demand:
     rail_share: float = 0.02
     #: How often a rejected run is repeated.
     retries: int = 2
+    #: Rows that every writer must have reported before the application starts.
+    ready_rows: int = 1
     #: Time limits until writers are at speed, and for the application, seconds.
     ready_timeout_s: float = 30.0
     run_timeout_s: float = 3600.0

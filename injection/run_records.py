@@ -43,9 +43,12 @@ class MeasuredRun:
 
 
 def writer_record(
-    injector: Injector, writer: Writer, alone: float, seen: Judgement
+    injector: Injector, writer: Writer, alone: float, seen: Judgement, before_b_s: float | None
 ) -> WriterRecord:
-    """What one writer did in the window; `alone` is its rate without an application."""
+    """What one writer did in the window; `alone` is its rate without an application.
+
+    `before_b_s` is its rate in the same run before the application started.
+    """
     factor = 1.0 if injector.writes else 0.0
     return WriterRecord(
         injector=injector.name,
@@ -64,6 +67,7 @@ def writer_record(
         observed_share=seen.observed_share,
         unobserved_s=seen.unobserved_s,
         cpu_share=None if injector.writes else seen.rate_b_s,
+        rate_before_b_s=before_b_s if injector.writes else None,
     )
 
 

@@ -13,7 +13,7 @@ from injection.allocation import Allocation
 from injection.application import Files, RunResult
 from injection.evidence import binding, claims, proof
 from injection.evidence.claims import Count
-from injection.evidence.rates import at_speed, expected, judge
+from injection.evidence.rates import at_speed, expected, judge, rate_before
 from injection.evidence.silence import Looked
 from injection.hub import Hub, WriterState
 from injection.injectors import INJECTORS
@@ -157,7 +157,8 @@ class BlockRunner:
 
         def ready() -> bool:
             return any(state.ended for state in states) or all(
-                at_speed(
+                len(state.rows) >= demand.ready_rows
+                and at_speed(
                     state.rows, expected(rate, state.writer.rate_b_s).rate_b_s, demand.min_share
                 )
                 for state, rate in zip(states, alone, strict=True)
@@ -260,7 +261,8 @@ class BlockRunner:
             )
             if seen.reason:
                 result.fail("rejected", f"writer {state.writer.index} {seen.reason}")
-            records.append(writer_record(injector, state.writer, alone, seen))
+            before_b_s = rate_before(state.rows, result.window_s[0])
+            records.append(writer_record(injector, state.writer, alone, seen, before_b_s))
         return records
 
     def counted(self, writes: Writes, seen: Observation) -> dict[str, Count]:

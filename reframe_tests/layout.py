@@ -93,6 +93,10 @@ class LayoutMixin(rfm.RegressionTestPlugin):
     #: Whether figures of merit can be compared between numbers of cores.
     comparable_across_cores = False
 
+    #: Rows that every writer reports before the application starts: from the third on, the rate
+    #: before the run is the mean of two seconds and more.
+    ready_rows = 1
+
     #: Arm -> writers at a time, for arms of short writes; set by checks that have such arms.
     scheduled: Mapping[str, int] = {}
 

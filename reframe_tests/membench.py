@@ -19,6 +19,8 @@ class membench(rfm.RegressionTest, NimcMixin):
     tags = {"single_node"}
     within_block = ("kernel", "share", "cores", "order", "node", "duration_s")
     comparable_across_cores = True
+    #: What the writers lose is a result here, so their rate before the run is measured.
+    ready_rows = 3
 
     #: One of membench's kernels; that of the contention model (Denis, Jeannot and Swartvagher)
     #: stores past the caches.

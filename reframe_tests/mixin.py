@@ -252,6 +252,7 @@ class NimcMixin(LayoutMixin):
                 pause_s=site.proof.pause_s,
                 **{name: getattr(self, name) for name in LIMITS},
                 retries=self.retries,
+                ready_rows=self.ready_rows,
                 run_timeout_s=self.run_timeout_s,
             ),
             short=self.short,

@@ -13,24 +13,31 @@ from typing import Any
 
 import polars as pl
 
+from analysis.arms import LEVELS
 from analysis.caveats import emulations
 from analysis.columns import read_run
 from analysis.contention.sweep import Point, Sweep
 from analysis.errors import InputError
+from analysis.estimate import StoppingRule, results_of
+from analysis.pairs import judged, pair_table
+from analysis.regimes import WORKLOAD, Regime, regimes
 from analysis.run import RunHeader, load_header
 
-WORKLOAD = "membench"
+#: Factors that a point has, and the rate, of which the full one is taken.
+_OF_POINTS = {"", "rate", "comm_node", "cores", "node", "share"}
 
 
-def load(run: Path, comm_node: int | None) -> Sweep:
+def load(run: Path, comm_node: int | None, kernel: str | None = None) -> Sweep:
     """The sweep of a run folder.
 
     `comm_node` is the NUMA node of writers' buffers that no case bound; None if the machine has
-    only one, or all were bound. Raises InputError if there is nothing to read, or the placement is
-    unknown.
+    only one, or all were bound. `kernel` is a level of the factor of that name, by default the
+    first; of other factors that change the load, such as `tool`, the first levels are taken. Raises
+    InputError if there is nothing to read, or the placement is unknown.
     """
     header = load_header(run)
-    rows = _rows(read_run(run).frame)
+    samples = read_run(run).frame.filter(pl.col("workload") == WORKLOAD)
+    rows = _rows(_of_kernel(samples, kernel, run))
     if rows.is_empty():
         raise InputError(f"{run}: no sample of {WORKLOAD} that counts")
     host = _host(run, header, rows)
@@ -73,8 +80,40 @@ def load(run: Path, comm_node: int | None) -> Sweep:
         numa_per_socket=max(1, nodes // sockets),
         numa_nodes=nodes,
         points=points,
-        notes=_notes(rows),
+        notes=[*_contradictions(samples, header), *_notes(rows)],
     )
+
+
+def _of_kernel(samples: pl.DataFrame, kernel: str | None, run: Path) -> pl.DataFrame:
+    """The runs of one kernel, at the first levels of factors other than those of points."""
+    found = samples.select(pl.col("arm", "factors").cast(pl.String)).unique(maintain_order=True)
+    known = {arm: json.loads(text or "{}").get("kernel") for arm, text in found.iter_rows()}
+    if kernel is not None and kernel not in known.values():
+        levels = ", ".join(sorted({str(each) for each in known.values() if each is not None}))
+        raise InputError(f"--kernel: {kernel} was not measured in {run}; allowed: {levels or '-'}")
+
+    def wanted(arm: str) -> bool:
+        names = {level.partition("=")[0] for level in arm.partition(LEVELS)[2].split(",")}
+        others = names - _OF_POINTS
+        return not others if kernel is None else known[arm] == kernel and others <= {"kernel"}
+
+    return samples.filter(pl.col("arm").cast(pl.String).is_in([*filter(wanted, known)]))
+
+
+def _contradictions(samples: pl.DataFrame, header: RunHeader) -> list[str]:
+    """Where the model's rule does not hold that computations lose only after communications."""
+    marked = judged(samples)
+    found = regimes(marked, results_of(marked, pair_table(marked), StoppingRule.of(header)))
+    blue: dict[tuple[str, str], list[str]] = {}
+    for point in found:
+        if point.regime is Regime.BLUE:
+            blue.setdefault((point.kernel, point.direction), []).append(str(point.cores))
+    return [
+        f"blue regime: with {kernel} on {', '.join(dict.fromkeys(cores))} cores the application"
+        f" loses and {direction}s of the device do not; the equations let communications lose"
+        " first and do not describe this"
+        for (kernel, direction), cores in blue.items()
+    ]
 
 
 def _rows(samples: pl.DataFrame) -> pl.DataFrame:
@@ -83,9 +122,7 @@ def _rows(samples: pl.DataFrame) -> pl.DataFrame:
     A baseline appears once for each node of the effects paired with it. `comm_alone_b_s` and
     `comm_par_b_s` are the target device's counts if it counted both; else the writers' reports.
     """
-    kept = samples.filter(
-        (pl.col("workload") == WORKLOAD) & (pl.col("outcome") == "kept") & ~pl.col("warmup")
-    )
+    kept = samples.filter((pl.col("outcome") == "kept") & ~pl.col("warmup"))
     effects = kept.filter(
         pl.col("role") == "effect",
         pl.col("factors").cast(pl.String).str.json_path_match("$.rate").fill_null("full") == "full",

@@ -22,6 +22,7 @@ from analysis.intensity import IntensityCurve, curves
 from analysis.latency import LatencyPoint, points
 from analysis.pairs import judged, pair_table
 from analysis.reference import compare_with_references
+from analysis.regimes import RegimePoint, regimes
 from analysis.remedies.advice import advise
 from analysis.remedies.offload import Processing, processing
 from analysis.remedies.sentences import advice_document
@@ -63,6 +64,10 @@ class RunData:
         claim = nic.get("processing") if isinstance(nic, dict) else None
         return processing(self.samples, self.counters, claim if isinstance(claim, str) else None)
 
+    def regimes(self) -> list[RegimePoint]:
+        """Which side loses in each point of membench under writers."""
+        return regimes(self.samples, self.results)
+
     def document(self) -> dict[str, Any]:
         """The run's results as every command prints them with `--json`, and the `order_effects`
         (a list of `analysis.carry_over.OrderEffect`)."""
@@ -73,11 +78,17 @@ class RunData:
 
 #: File next to the page, its key, and its rows of a run.
 _FILES: tuple[
-    tuple[str, str, Callable[[RunData], Sequence[Processing | LatencyPoint | IntensityCurve]]], ...
+    tuple[
+        str,
+        str,
+        Callable[[RunData], Sequence[Processing | LatencyPoint | IntensityCurve | RegimePoint]],
+    ],
+    ...,
 ] = (
     ("processing", "processing", RunData.processing),
     ("latency", "points", lambda run: points(run.samples, run.results)),
     ("intensity", "curves", lambda run: curves(run.results)),
+    ("regimes", "regimes", RunData.regimes),
 )
 
 
@@ -134,6 +145,7 @@ def write_data(folder: Path, runs: Sequence[RunData]) -> list[Path]:
     processing.json (`analysis.remedies.offload.Processing`), if nodes counted what it needs;
     latency.json (`analysis.latency.LatencyPoint`), if latency was measured;
     intensity.json (`analysis.intensity.IntensityCurve`), if intensities were;
+    regimes.json (`analysis.regimes.RegimePoint`), if membench ran under writers;
     advice.json (`analysis.remedies.advice.Advice`), if a remedy was tried.
     """
     document = {"machine": runs[0].header.machine, "runs": [run.document() for run in runs]}

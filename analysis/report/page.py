@@ -26,6 +26,7 @@ from analysis.report.numa import NumaView, numa_view, why
 from analysis.report.palette import variable
 from analysis.report.paper_tables import PaperTables, paper_tables, writes_as_the_paper
 from analysis.report.plots import overview_plot, ratios_plot, samples_plot
+from analysis.report.regimes import MARKS, RegimesView, regimes_view
 from analysis.report.remedies import RemediesView, remedies_view
 from analysis.report.scaling import ScalingView, scaling_view
 from analysis.report.shell import render_page
@@ -112,6 +113,8 @@ class RunView:
     #: Latency against traffic, and loss against intensity, if the run has any.
     latency: LatencyView | None
     intensity: IntensityView | None
+    #: Which side loses, if membench ran under writers.
+    regimes: RegimesView | None
     #: Why runs are slower, if a tool counted.
     why: WhyView | None
 
@@ -158,6 +161,7 @@ def render(runs: Sequence[RunData]) -> str:
         writers_of=writers_of,
         curve_label=curve_label,
         harmless=harmless,
+        regime_mark=MARKS,
         spread=numbers.spread,
         signed=numbers.signed,
         variable=variable,
@@ -193,6 +197,7 @@ def _run_view(run: RunData, anchor: str) -> RunView:
         numa=numa_view(run, f"{anchor}u"),
         latency=latency_view(run, f"{anchor}l"),
         intensity=intensity_view(run, f"{anchor}i"),
+        regimes=regimes_view(run, f"{anchor}g"),
         why=why_view(run, f"{anchor}w"),
     )
 

@@ -41,6 +41,20 @@ class Estimate:
         return (self.high - self.low) / 2 / self.value
 
 
+def known(value: float | None, low: float | None, high: float | None) -> Estimate | None:
+    """The estimate of fields that are all None if there is none."""
+    if value is None or low is None or high is None:
+        return None
+    return Estimate(value, low, high, CONFIDENCE)
+
+
+def as_fields(name: str, of: Estimate | None) -> dict[str, float | None]:
+    """An estimate as `NAME`, `NAME_low`, `NAME_high`, as JSON holds it."""
+    if of is None:
+        return dict.fromkeys((name, f"{name}_low", f"{name}_high"))
+    return {name: of.value, f"{name}_low": of.low, f"{name}_high": of.high}
+
+
 def median_interval(values: Sequence[float], confidence: float = CONFIDENCE) -> Estimate | None:
     """Median of `values` with its interval; None if too few to reach `confidence`."""
     n = len(values)

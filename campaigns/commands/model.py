@@ -28,6 +28,7 @@ from analysis.errors import InputError
 from analysis.units import rate_b_s
 from campaigns.document import print_document
 from campaigns.run_path import RunPath
+from campaigns.text import aligned
 
 json_option = click.option("--json", "as_json", is_flag=True, help="One JSON document.")
 platform_option = click.option("--platform", help="A published machine, such as henri.")
@@ -37,10 +38,12 @@ model_option = click.option("--model", "model_file", type=file, help="A fitted m
 
 @dataclass(frozen=True)
 class _Facts:
-    """What was given with a sweep: facts of the machine, and NUMA node of a run's buffers."""
+    """What was given with a sweep: facts of the machine, NUMA node of a run's buffers, kernel."""
 
     machine: dict[str, int | None]
     comm_node: int | None
+    #: Level of the factor `kernel` of a run; None takes the first.
+    kernel: str | None
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -84,13 +87,16 @@ def _facts_options(function: Any) -> Any:
         numa_per_socket: int | None,
         numa_nodes: int | None,
         comm_node: int | None,
+        kernel: str | None,
         **others: Any,
     ) -> Any:
         facts = {"cores": cores, "numa_per_socket": numa_per_socket, "numa_nodes": numa_nodes}
-        return function(facts=_Facts(facts, comm_node), **others)
+        return function(facts=_Facts(facts, comm_node, kernel), **others)
 
     text = "NUMA node of the writers' buffers in a run."
     wrapped: Any = click.option("--comm-node", type=click.IntRange(min=0), help=text)(with_facts)
+    text = "Kernel of a run that varies it [default: the first]."
+    wrapped = click.option("--kernel", help=text)(wrapped)
     for name, text in (
         ("--numa-nodes", "NUMA nodes of the machine."),
         ("--numa-per-socket", "NUMA nodes of a socket."),
@@ -183,6 +189,43 @@ def recommend_command(
     _say("recommend", document, tables.recommendation_table(model, advice), as_json)
 
 
+@command.command("slowdown")
+@platform_option
+@model_option
+@click.option(
+    "--run", "runs", type=file, multiple=True, required=True, help="A run of the applications."
+)
+@click.option("--cores", type=int, help="Cores of the application on a node [default: all].")
+@click.option("--comp-node", type=int, default=0, show_default=True)
+@click.option("--comm-node", type=int, default=0, show_default=True)
+@json_option
+def slowdown_command(
+    platform: str | None,
+    model_file: Path | None,
+    runs: tuple[Path, ...],
+    cores: int | None,
+    comp_node: int,
+    comm_node: int,
+    as_json: bool,
+) -> None:
+    """Print the slowdown predicted from each application's demand, next to the measured one."""
+    from analysis.contention import slowdown  # reads runs, which takes a second to load
+    from analysis.report.data import load_run
+
+    model = load_model(platform, model_file)
+    place = slowdown.ComputingPlace(model.cores if cores is None else cores, comp_node, comm_node)
+    loaded = [load_run(run) for run in runs]
+    found = slowdown.rows(loaded, model, place)
+    notes = slowdown.notes(loaded, model)
+    error = slowdown.mean_error(found)
+    document = {"platform": model.name, "notes": notes, **asdict(place), "mean_error": error}
+    document["workloads"] = [row.as_dict() for row in found]
+    mean = "" if error is None else f"\nmean error without sign: {error:.1%}"
+    reasons = (f"{row.case}: {row.reason}" for row in found if row.reason)
+    text = "\n".join([*notes, aligned(*slowdown.table(found)) + mean, *reasons])
+    _say("slowdown", document, text, as_json)
+
+
 @command.command("plot")
 @platform_option
 @model_option
@@ -235,9 +278,13 @@ def load_model(platform: str | None, model_file: Path | None) -> Model:
 def _load_sweep(path: Path, facts: _Facts) -> Sweep:
     """The sweep in a file, or in the samples of a run's folder."""
     if path.is_dir():
-        return sweep.overruled(from_run.load(path, facts.comm_node), facts.machine, path)
+        return sweep.overruled(
+            from_run.load(path, facts.comm_node, facts.kernel), facts.machine, path
+        )
     if facts.comm_node is not None:
         raise InputError(f"--comm-node: {path} gives it for each point; allowed: with runs only")
+    if facts.kernel is not None:
+        raise InputError(f"--kernel: {path} is of one kernel; allowed: with runs only")
     return sweep.load(path, facts.machine)
 
 

@@ -8,15 +8,19 @@ from pathlib import Path
 
 import click
 
-from analysis.numbers import NONE, number, quantity
+from analysis.errors import InputError
+from analysis.numbers import NONE, effect, number, quantity
 from analysis.sample import Level
 from campaigns.document import print_document
 from campaigns.options import campaign_argument, machine_option
 from campaigns.planning.omitted import omission_lines
 from campaigns.planning.partitions import too_long
 from campaigns.planning.plan import RUN, Case, Plan, plan
+from campaigns.planning.predicted import Predicted, predicted_pairs
 from campaigns.planning.prepare import prepare
 from campaigns.planning.scales import Scale, scales
+from campaigns.request.schema import Campaign
+from campaigns.run_path import RunPath
 from campaigns.text import aligned, duration
 from reframe_tests.crossing import level_text
 
@@ -26,6 +30,7 @@ _SCALE_HEADER = [
 _SCALE_FOOT = (
     "writers: concurrent. simulated: slowdown (docs/simulate.md). pairs: needed to detect it."
 )
+_PREDICTED_HEADER = ["case", "predicted slowdown", "spread of a pair", "pairs needed"]
 _NO_WRITERS = (
     "0 writers: nothing is written, and the arm measures the same as 'aa'; docs/scale.md says from"
     " how many nodes on there are writers, and how to get more."
@@ -36,10 +41,15 @@ _NODES_UNKNOWN = "site/{}.yaml does not give 'nodes': the number of nodes was no
 @click.command()
 @campaign_argument
 @machine_option
+@click.option("--model", "model_file", type=RunPath(), help="A fitted model of the machine.")
+@click.option("--run", type=RunPath(), help="A run of its workloads, for their demand.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document instead of a table.")
-def command(campaign: Path, machine: str, as_json: bool) -> None:
+def command(
+    campaign: Path, machine: str, model_file: Path | None, run: Path | None, as_json: bool
+) -> None:
     """Show the cases of CAMPAIGN, their nodes and hours, and the ReFrame command of each block."""
     asked = prepare(campaign, machine)
+    predicted = _predicted(asked.campaign, model_file, run)
     known = scales(asked.campaign, asked.machine)
     planned = plan(asked.campaign, asked.site, {row.case: row.origin_nodes for row in known})
     nodes = asked.machine.nodes
@@ -47,13 +57,38 @@ def command(campaign: Path, machine: str, as_json: bool) -> None:
         "machine_nodes": nodes,
         "absent": [asdict(each) for each in asked.absent],
         "scales": [asdict(row) for row in known],
+        "predicted": [asdict(row) for row in predicted],
         "warnings": (warnings := too_long(planned, asked.site.time_limit_s)),
     }
-    text = _text(planned, known, nodes, [*omission_lines(asked.absent), *warnings])
+    remarks = [*omission_lines(asked.absent), *warnings]
+    if predicted:
+        remarks += ["", aligned(_PREDICTED_HEADER, list(map(_prediction, predicted)))]
+    text = _text(planned, known, nodes, remarks)
     if as_json:
         print_document("plan", document)
     else:
         click.echo(text)
+
+
+def _predicted(campaign: Campaign, model_file: Path | None, run: Path | None) -> list[Predicted]:
+    """Pairs needed for predicted slowdowns; nothing without a model and a run."""
+    if model_file is None and run is None:
+        return []
+    if model_file is None or run is None:
+        raise InputError("--model, --run: only one found; allowed: both, or neither")
+    from analysis.contention import slowdown  # reads runs, which takes a second to load
+    from analysis.report.data import load_run
+    from campaigns.commands.model import load_model
+
+    model = load_model(None, model_file)
+    found = slowdown.rows([load_run(run)], model, slowdown.ComputingPlace(model.cores))
+    return predicted_pairs(campaign, found)
+
+
+def _prediction(row: Predicted) -> list[str]:
+    ends = effect(row.slowdown, row.slowdown_low, row.slowdown_high)
+    pairs = NONE if row.pairs_needed is None else str(row.pairs_needed)
+    return [row.case, " ".join(ends), number(row.spread, 2), pairs]
 
 
 def _text(planned: Plan, known: list[Scale], nodes: int | None, remarks: list[str]) -> str:

@@ -33,21 +33,33 @@ def _cases(entry: Entry, machine: Machine) -> list[Entry]:
     assert entry.sweep is not None
     return [
         entry.at(f"n{n}-c{comp}-m{comm}", {"cores": n, "node": comp, "comm_node": comm})
-        for comp, comm in placements(machine, calibration=entry.sweep.placements == "calibration")
-        for n in range(1, socket_cores(machine) + 1)
+        for comp, comm in placements(machine, entry.sweep.placements)
+        for n in numbers_of_cores(socket_cores(machine), entry.sweep.cores)
     ]
 
 
-def placements(machine: Machine, *, calibration: bool) -> list[tuple[int, int]]:
-    """Pairs of NUMA nodes: both on the first node of a socket, of the first two sockets; or all.
+def numbers_of_cores(most: int, asked: str) -> list[int]:
+    """Numbers of cores up to `most`: every one, or `doubled`: 1, 2, 4 and so on, and `most`."""
+    if asked != "doubled":
+        return list(range(1, most + 1))
+    return [*(1 << power for power in range((most - 1).bit_length())), most]
+
+
+def placements(machine: Machine, asked: str) -> list[tuple[int, int]]:
+    """Pairs of NUMA nodes: `all`; `calibration`: both on the first node of a socket, of the first
+    two sockets; `local`: of the first socket only.
 
     Those two always come first, so that a run that is stopped can still be fitted.
     """
     facts = machine.node_facts()
     per_socket = max(1, facts.numa_nodes // facts.sockets)
     first = [(node, node) for node in (0, per_socket) if node < facts.numa_nodes]
+    if asked == "local":
+        return first[:1]
     nodes = range(facts.numa_nodes)
-    return first if calibration else list(dict.fromkeys([*first, *product(nodes, nodes)]))
+    return (
+        first if asked == "calibration" else list(dict.fromkeys([*first, *product(nodes, nodes)]))
+    )
 
 
 def socket_cores(machine: Machine) -> int:

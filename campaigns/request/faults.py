@@ -97,8 +97,10 @@ def _sweep_faults(
     if not check.settable >= SWEPT:
         text = f"'{entry.check}' has no variables {', '.join(sorted(SWEPT))}; allowed: none"
         yield _at(marked, where, text)
-    if cases.factors_of(campaign, entry):
-        yield _at(marked, where, "cannot be combined with factors; allowed: one of the two")
+    for name in cases.factors_of(campaign, entry):
+        if name in SWEPT or not check.changes_within(name):
+            text = f"cannot be combined with the factor '{name}'; allowed: factors that change"
+            yield _at(marked, where, f"{text} within a block, but {', '.join(sorted(SWEPT))}")
     for name in sorted(SWEPT & entry.set.keys()):
         text = "cannot be combined with 'sweep'; allowed: one of the two"
         yield _at(marked, (*place, "set", name), text)

@@ -120,12 +120,14 @@ class _Part(BaseModel):
 class SweepRequest(_Part):
     """Cases of the contention model: numbers of computing cores, on placements of data."""
 
-    cores: Literal["all", "few"] = Field(
+    cores: Literal["all", "doubled", "few"] = Field(
         default="few",
-        description="all, or few: the ends, and between them where the models so far disagree",
+        description="all; doubled: 1, 2, 4 and so on, and all of the socket; or few: the ends, and"
+        " between them where the models so far disagree",
     )
-    placements: Literal["calibration", "all"] = Field(
-        default="calibration", description="calibration, or all pairs of NUMA nodes"
+    placements: Literal["local", "calibration", "all"] = Field(
+        default="calibration",
+        description="local: the first NUMA node; calibration; or all pairs of NUMA nodes",
     )
 
 

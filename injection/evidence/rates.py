@@ -59,6 +59,18 @@ def rate_alone(rows: list[Seen]) -> float:
     return median(row.rate_b_s for row in rows[1:])
 
 
+def rate_before(rows: list[Seen], start_s: float) -> float | None:
+    """The writer's mean rate before the application started, without the first row, which ramps up.
+
+    None if no other row ended by `start_s`.
+    """
+    early = [row for row in rows[1:] if row.end_s <= start_s]
+    spans_s = [row.end_s - row.start_s for row in early]
+    if not sum(spans_s):
+        return None
+    return sum(row.rate_b_s * span for row, span in zip(early, spans_s, strict=True)) / sum(spans_s)
+
+
 def at_speed(rows: list[Seen], expected_b_s: float, min_share: float) -> bool:
     """Whether the latest row reaches the rate at which a window may start."""
     return bool(rows) and rows[-1].rate_b_s > 0 and rows[-1].rate_b_s >= min_share * expected_b_s

@@ -46,7 +46,7 @@ def test_a_reserved_core_on_which_the_application_may_run_is_noted(cores, free, 
 )
 def test_a_record_says_what_limited_the_writer(name, asked_b_s, limiter, stored):
     writer = Writer(0, "o", "t", "10.1.0.2", 20001, 65536, asked_b_s, limiter=limiter)
-    record = writer_record(INJECTORS[name], writer, 4.4e8, SEEN)
+    record = writer_record(INJECTORS[name], writer, 4.4e8, SEEN, 4.2e8)
     assert (record.limited_by, record.asked_b_s, record.rate_b_s) == (stored, asked_b_s, 4e8)
 
 

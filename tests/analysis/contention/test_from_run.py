@@ -197,3 +197,27 @@ def test_unbound_arrays_have_no_place(tmp_path):
 def test_no_samples(tmp_path):
     with pytest.raises(InputError, match="no sample of membench that counts"):
         load(write(tmp_path, [sample("off", 0, 5e9, 1, outcome="no_fom")]), None)
+
+
+def of_kernel(kernel, arm, fom, name):
+    """A run of a case that varies the kernel; `read` is its first level."""
+    one = sample(arm, 0, fom, 1, node=0)
+    levels = {} if kernel == "read" else {"kernel": kernel}
+    text = ",".join(f"{factor}={level}" for factor, level in levels.items())
+    full = f"{arm}@{text}" if text else arm
+    role = {"off": "baseline", "on": "effect"}[arm]
+    baseline = None if role == "baseline" else f"off@{text}" if text else "off"
+    factors = {"kernel": kernel, "rate": "full" if arm == "on" else 0}
+    of = {"role": role, "baseline": baseline, "factors": factors, "arm": full}
+    return replace(one, key=name, **of)
+
+
+def test_of_several_kernels_one_is_read(tmp_path):
+    foms = {("read", "off"): 9e9, ("read", "on"): 8e9, ("copy", "off"): 5e9, ("copy", "on"): 3e9}
+    samples = [of_kernel(*of, fom, f"{of}") for of, fom in foms.items()]
+    run = write(tmp_path, samples)
+    for kernel, rates in ((None, (9e9, 8e9)), ("read", (9e9, 8e9)), ("copy", (5e9, 3e9))):
+        (point,) = load(run, None, kernel).points
+        assert (point.comp_alone_b_s, point.comp_par_b_s) == rates
+    with pytest.raises(InputError, match=r"mix was not measured in .*; allowed: copy, read"):
+        load(run, None, "mix")

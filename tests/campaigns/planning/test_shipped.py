@@ -24,10 +24,13 @@ CASES = {
     "throttling": ["stream-dram", "stream-llc", "lammps"],
     "throttling_quick": ["stream"],
     "core_reservation": ["stream-dram", "stream-llc", "lammps"],
+    "slowdown": ["membench", "stream", "hpccg", "lammps"],
+    "slowdown_quick": ["membench", "stream", "hpccg", "lammps"],
     "core_reservation_quick": ["stream-dram", "stream-llc", "lammps"],
 }
 #: Campaigns that need several nodes.
 OF_CLUSTERS = {"core_reservation_scaling": [f"lammps@{n}" for n in (4, 16, 32)]}
+SWEEPS = ("contention_model", "contention_emulated", "regimes", "regimes_quick")
 #: Of example_slurm: 32 cores a socket; sockets begin at the NUMA nodes 0 and 4.
 CALIBRATION = [(0, 0), (4, 4)]
 
@@ -50,11 +53,14 @@ def test_cases_of_sweeps() -> None:
     expected = {f"sweep@n{n}-c{i}-m{j}" for n in range(1, 33) for i in range(8) for j in range(8)}
     assert len(found) == len(expected)
     assert set(found) == expected
+    for name in ("regimes", "regimes_quick"):
+        numbers = (1, 2, 4, 8, 16, 32)
+        assert cases_of(name, "example_slurm") == [f"regimes@n{n}-c0-m0" for n in numbers]
 
 
 def test_every_campaign_is_recorded() -> None:
     shipped = {path.stem for path in (ROOT / "campaigns").glob("*.yaml")}
-    assert shipped == {*CASES, "contention_model", "contention_emulated", *OF_CLUSTERS}
+    assert shipped == {*CASES, *SWEEPS, *OF_CLUSTERS}
 
 
 @pytest.mark.parametrize("name", OF_CLUSTERS)

@@ -61,6 +61,7 @@ def test_each_number_of_cores_on_both_calibrated_placements() -> None:
         ({"sockets": 1, "numa_nodes": 1}, "calibration", [(0, 0)]),
         # Two NUMA nodes a socket: the remote one is the second socket's first (section 3).
         ({"numa_nodes": 4}, "calibration", [(0, 0), (2, 2)]),
+        ({"numa_nodes": 4}, "local", [(0, 0)]),
         ({}, "all", [(0, 0), (1, 1), (0, 1), (1, 0)]),
     ],
 )
@@ -68,6 +69,16 @@ def test_placements(facts: dict[str, int], asked: str, expected: list[tuple[int,
     cases = sweep.expand(campaign(placements=asked), machine(**facts)).cases
     found = [(case.set["node"], case.set["comm_node"]) for case in cases]
     assert list(dict.fromkeys(found)) == expected
+
+
+@pytest.mark.parametrize(
+    ("cores", "expected"), [(1, [1]), (2, [1, 2]), (4, [1, 2, 4]), (7, [1, 2, 4, 7])]
+)
+def test_doubled_numbers_of_cores_end_with_all(cores: int, expected: list[int]) -> None:
+    asked = campaign(cores="doubled", placements="local")
+    cases = sweep.expand(asked, machine(cores=cores, sockets=1, numa_nodes=1)).cases
+    assert [case.set["cores"] for case in cases] == expected
+    assert not any(case.adaptive for case in cases)
 
 
 def test_a_plan_says_what_may_be_left_out() -> None:
@@ -94,8 +105,14 @@ def test_a_plan_says_what_may_be_left_out() -> None:
             "{check: membench, sweep: {}, set: {node: 1}}",
             r"set.node: cannot be combined with 'sweep'",
         ),
-        ("{check: membench, sweep: {}, factors: {rate: [25%, full]}}", "sweep: cannot be combined"),
-        ("{check: membench, sweep: {cores: some}}", "cores: 'some' found; allowed: all, or few"),
+        (
+            "{check: membench, sweep: {}, factors: {comm_node: [0, 1]}}",
+            "sweep: cannot be combined with the factor 'comm_node'",
+        ),
+        (
+            "{check: membench, sweep: {cores: some}}",
+            "cores: 'some' found; allowed: all; doubled: 1, 2, 4",
+        ),
     ],
 )
 def test_mistakes(tmp_path: Path, entry: str, text: str) -> None:

@@ -2,7 +2,15 @@
 
 import pytest
 
-from injection.evidence.rates import Expected, Seen, at_speed, expected, judge, rate_alone
+from injection.evidence.rates import (
+    Expected,
+    Seen,
+    at_speed,
+    expected,
+    judge,
+    rate_alone,
+    rate_before,
+)
 
 ALONE = Expected(100.0, "its rate alone")
 
@@ -57,6 +65,12 @@ def test_a_zero_rate_is_refused_even_where_any_share_is_allowed():
 
 def test_rate_alone_leaves_out_the_first_row_which_ramps_up():
     assert rate_alone(rows(5, 100, 90, 110)) == 100
+
+
+def test_the_rate_before_is_that_of_whole_rows_after_the_first():
+    seen = [Seen(0, 1, 5), Seen(1, 2, 100), Seen(2, 4, 70), Seen(4, 5, 10)]
+    assert rate_before(seen, 4.5) == pytest.approx((100 + 2 * 70) / 3)
+    assert rate_before(seen, 1.5) is None
 
 
 def test_at_speed_looks_at_the_latest_row():

@@ -1,0 +1,193 @@
+"""The slowdown of an application under writers, predicted from its demand and a machine's model."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from analysis import numbers
+from analysis.arms import LEVELS
+from analysis.caveats import emulations
+from analysis.contention.demand import MemoryDemand, demands
+from analysis.contention.parameters import Model
+from analysis.contention.predict import Prediction, predict
+from analysis.errors import InputError
+from analysis.estimate import Result
+from analysis.regimes import WORKLOAD
+from analysis.report.data import RunData
+from analysis.statistics.interval import Estimate, as_fields, known
+
+
+@dataclass(frozen=True)
+class ComputingPlace:
+    """Where an application computes: cores, and the NUMA nodes of its data and of the buffers."""
+
+    cores: int
+    comp_node: int = 0
+    comm_node: int = 0
+
+
+@dataclass(frozen=True)
+class SlowdownRow:
+    """One case of a run: what is predicted, and what was measured."""
+
+    run: str
+    case: str
+    workload: str
+    demand: MemoryDemand | None
+    predicted: Estimate | None
+    measured: Estimate | None
+    #: Predicted / measured - 1; None without both, and for membench, to which a model is fitted.
+    error: float | None
+    #: Standard deviation of the logarithm of the ratio of two baseline runs; None below two.
+    spread: float | None
+    #: Why nothing is predicted; empty otherwise.
+    reason: str
+
+    def as_dict(self) -> dict[str, Any]:
+        """The row as JSON holds it: an estimate as `NAME`, `NAME_low`, `NAME_high`."""
+        demand = self.demand
+        return {
+            "run": self.run,
+            "case": self.case,
+            "workload": self.workload,
+            "source": demand.source if demand else None,
+            **as_fields("demand_b_s", demand.rate_b_s if demand else None),
+            **as_fields("share", demand.share if demand else None),
+            **as_fields("predicted", self.predicted),
+            **as_fields("measured", self.measured),
+            "error": self.error,
+            "spread": self.spread,
+            "reason": self.reason,
+        }
+
+
+def slowdown_of(share: Estimate, membench: float, band: float = 0.0) -> Estimate:
+    """1 + share (membench - 1): the slowdown of the share of the time that needs bandwidth.
+
+    `membench` is the slowdown of membench under the same writers; `band` is its relative error,
+    0.05 for 5 %. By default the interval is that of the share alone.
+    """
+    ends = [
+        1 + each * (membench * (1 + off) - 1)
+        for each, off in product((share.low, share.high), (-band, band))
+    ]
+    return Estimate(1 + share.value * (membench - 1), min(ends), max(ends), share.confidence)
+
+
+def rows(
+    runs: Iterable[RunData], model: Model, place: ComputingPlace, band: float = 0.0
+) -> list[SlowdownRow]:
+    """Predicted and measured slowdown of every case of `runs`.
+
+    `band` is the model's relative error (`slowdown_of`). Raises InputError if the model cannot
+    predict the place.
+    """
+    if not 1 <= place.cores <= model.cores:
+        raise InputError(f"--cores {place.cores}: allowed: 1 to {model.cores} ({model.name})")
+    alone, together = _rates(predict(model, place.comp_node, place.comm_node), place.cores)
+    if not (alone > 0 and together > 0):
+        raise InputError(
+            f"{model.name}: nothing is predicted for {place.cores} cores with data on node"
+            f" {place.comp_node} and buffers on {place.comm_node}"
+        )
+    return [row for run in runs for row in _of_run(run, alone, alone / together, band)]
+
+
+def _rates(predicted: Prediction, cores: int) -> tuple[float, float]:
+    """Rate of computations alone, and with communications."""
+    return float(predicted.comp_alone_b_s[cores - 1]), float(predicted.comp_par_b_s[cores - 1])
+
+
+def _of_run(run: RunData, alone_b_s: float, membench: float, band: float) -> list[SlowdownRow]:
+    found = demands(run, alone_b_s)
+    effects = {row.case: row for row in run.results if _is_plain(row)}
+    workloads = {row.case: row.workload for row in run.results}
+    return [
+        _row(run, case, workloads[case], demand, effects.get(case), membench, band)
+        for case, demand in found.items()
+    ]
+
+
+def _is_plain(row: Result) -> bool:
+    """Whether it is the effect of writes at full rate, all other levels the first."""
+    names = {level.partition("=")[0] for level in row.arm.partition(LEVELS)[2].split(",")}
+    full = row.factors.get("rate", "full") == "full"
+    return row.role == "effect" and row.direction != "read" and full and names <= {"", "rate"}
+
+
+def _row(
+    run: RunData,
+    case: str,
+    workload: str,
+    demand: MemoryDemand | str,
+    effect: Result | None,
+    membench: float,
+    band: float,
+) -> SlowdownRow:
+    found = None if isinstance(demand, str) else demand
+    predicted = slowdown_of(found.share, membench, band) if found else None
+    measured = None
+    if effect:
+        measured = known(effect.slowdown, effect.slowdown_low, effect.slowdown_high)
+    error = None
+    if predicted and measured and workload != WORKLOAD:
+        error = predicted.value / measured.value - 1
+    reason = demand if isinstance(demand, str) else ""
+    spread = _spread(run.pairs, case)
+    return SlowdownRow(
+        run.header.run, case, workload, found, predicted, measured, error, spread, reason
+    )
+
+
+def _spread(pairs: pl.DataFrame, case: str) -> float | None:
+    own = pairs.filter(
+        pl.col("case").cast(pl.String) == case, pl.col("arm").cast(pl.String) == "aa"
+    )
+    return float(np.log(own["ratio"].to_numpy()).std(ddof=1)) if own.height > 1 else None
+
+
+def notes(runs: Iterable[RunData], model: Model) -> list[str]:
+    """Caveats of the model and of the transports of the runs, each once."""
+    over = [
+        str(name) for run in runs for name in run.samples["transport"].unique(maintain_order=True)
+    ]
+    return list(dict.fromkeys([*model.notes, *emulations(over)]))
+
+
+def mean_error(found: Sequence[SlowdownRow]) -> float | None:
+    """Mean of the errors' absolute values; None without one."""
+    errors = [abs(row.error) for row in found if row.error is not None]
+    return math.fsum(errors) / len(errors) if errors else None
+
+
+def table(found: Sequence[SlowdownRow]) -> tuple[list[str], list[list[str]]]:
+    """Header and cells of the table that people read."""
+    header = ["case", "share of the time", "traffic", "from", "predicted", "measured", "error"]
+    return header, [
+        [
+            row.case,
+            _text(row.demand.share if row.demand else None),
+            _traffic(row.demand),
+            row.demand.source if row.demand else "-",
+            _text(row.predicted),
+            _text(row.measured),
+            "-" if row.error is None else f"{row.error:+.1%}",
+        ]
+        for row in found
+    ]
+
+
+def _traffic(demand: MemoryDemand | None) -> str:
+    rate = demand.rate_b_s if demand else None
+    return "-" if rate is None else numbers.quantity(rate.value, "B/s", 3)
+
+
+def _text(of: Estimate | None) -> str:
+    return "-" if of is None else " ".join(numbers.effect(of.value, of.low, of.high))

@@ -1,0 +1,80 @@
+"""membench on other cores beside the application: how much of its time needs memory bandwidth.
+
+The level `membench:2` keeps the last two cores of each node busy with streaming stores while the
+application runs. The application must leave these cores free (`reserved_cores`, or the origin's
+core of a shared host). The price of the level is the slowdown beside so many cores
+(docs/contention-model.md).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from reframe_tests.tools.base import (
+    FOLDER,
+    LOCAL_RANK,
+    RANK,
+    CounterRow,
+    Tool,
+    ToolError,
+    figure,
+    node_files,
+)
+
+PROGRAM = "membench"
+#: Numbers of cores beside the application, a level each.
+_CORES = (1, 2, 4, 8)
+_SCRIPT = Path(__file__).with_name("beside_start.py")
+#: Arguments: Python, script, folder, cores, application. Other ranks of the node only run it.
+_START = (
+    f'[ "{LOCAL_RANK}" = 0 ] || {{ shift 4; exec "$@"; }}; python=$1 script=$2 folder=$3; shift 3;'
+    f' exec "$python" -S "$script" "$folder/rank-{RANK}.json" "$@"'
+)
+
+
+class Beside:
+    """See `base.Tool`; `cores` is their number beside the application."""
+
+    def __init__(self, cores: int) -> None:
+        self.name = f"{PROGRAM}:{cores}"
+        self._cores = cores
+
+    def wrap(self, launcher: Sequence[str], application: Sequence[str]) -> list[str]:
+        """See the interface."""
+        start = [sys.executable, str(_SCRIPT), FOLDER, str(self._cores)]
+        return [*launcher, "sh", "-c", _START, self.name, *start, *application]
+
+    def environment(self) -> dict[str, str]:
+        """Nothing."""
+        return {}
+
+    def parse(self, folder: Path, ranks: int) -> list[CounterRow]:
+        """The cores that membench kept busy while the application ran, one row per node."""
+        return [
+            CounterRow(rank, "membench-cores", _busy(path), "1")
+            for rank, path in node_files(folder, ranks).items()
+        ]
+
+    def missing(self) -> str | None:
+        """See the interface."""
+        if shutil.which(PROGRAM) is None:
+            return "no membench on PATH (make -C reframe_tests/src/membench)"
+        if (os.cpu_count() or 1) <= self._cores:
+            return f"{os.cpu_count()} processors leave none for the application"
+        return None
+
+
+def _busy(path: Path) -> float:
+    try:
+        found = json.loads(path.read_text(errors="replace"))
+        return figure(figure(found["busy_s"]) / figure(found["elapsed_s"]))
+    except (ValueError, KeyError, TypeError, ZeroDivisionError, RecursionError):
+        raise ToolError(f"{path}: not a file of {PROGRAM}, or truncated") from None
+
+
+TOOLS: tuple[Tool, ...] = tuple(Beside(cores) for cores in _CORES)
