@@ -2,26 +2,16 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 import numpy as np
 import pytest
 
 from analysis.contention import improved, published
 from analysis.contention.evaluate import cross_validate, evaluate
 from analysis.contention.fit import fit
-from analysis.contention.improved import soft_minimum
 from analysis.contention.predict import predict
+from analysis.contention.shape import soft_minimum
 from analysis.contention.sweep import Point, Sweep
 from analysis.contention.synthetic import sweep
-
-
-def seed_fitter(measured):
-    return partial(predict, fit(measured))
-
-
-def improved_fitter(measured):
-    return improved.fit(measured).predict
 
 
 def rounded_machine(seed, noise=0.005):
@@ -46,8 +36,8 @@ def rounded_machine(seed, noise=0.005):
 
 def test_wins_where_the_stated_limits_show():
     machine = rounded_machine(0)
-    old = cross_validate(seed_fitter, machine, folds=4)
-    new = cross_validate(improved_fitter, machine, folds=4)
+    old = cross_validate(fit, machine, folds=4)
+    new = cross_validate(improved.fit, machine, folds=4)
     assert new.comm_all < old.comm_all
     assert new.comp_all < old.comp_all
 
@@ -55,8 +45,8 @@ def test_wins_where_the_stated_limits_show():
 def test_costs_little_on_a_machine_that_is_as_the_seed_says():
     truth = published.load("henri")
     measured = sweep(truth, 5, 0.01)
-    old = evaluate(seed_fitter(measured), measured)
-    new = evaluate(improved_fitter(measured), measured)
+    old = evaluate(fit(measured), measured)
+    new = evaluate(improved.fit(measured), measured)
     assert new.comm_all < old.comm_all + 0.3
     assert new.comp_all < old.comp_all + 0.3
 
@@ -71,7 +61,7 @@ def test_network_rate_of_each_node():
     ]
     machine = Sweep("four nodes", 4, 2, 4, points)
     assert predict(fit(machine), 0, 3).comm_par_b_s == pytest.approx([5e9] * 4)
-    assert improved.fit(machine).predict(0, 3).comm_par_b_s == pytest.approx([8e9] * 4)
+    assert predict(improved.fit(machine), 0, 3).comm_par_b_s == pytest.approx([8e9] * 4)
 
 
 def test_soft_minimum():
