@@ -9,7 +9,6 @@ from analysis.contention import improved, published
 from analysis.contention.evaluate import cross_validate, evaluate
 from analysis.contention.fit import fit
 from analysis.contention.predict import predict
-from analysis.contention.shape import soft_minimum
 from analysis.contention.sweep import Point, Sweep
 from analysis.contention.synthetic import sweep
 
@@ -62,10 +61,3 @@ def test_network_rate_of_each_node():
     machine = Sweep("four nodes", 4, 2, 4, points)
     assert predict(fit(machine), 0, 3).comm_par_b_s == pytest.approx([5e9] * 4)
     assert predict(improved.fit(machine), 0, 3).comm_par_b_s == pytest.approx([8e9] * 4)
-
-
-def test_soft_minimum():
-    # k = 2: (3^-2 + 4^-2)^(-1/2) = 12 / 5
-    a, b = np.array([3.0, 3.0, 0.0]), np.array([4.0, np.inf, 2.0])
-    assert soft_minimum(a, b, 0.5) == pytest.approx([2.4, 3.0, 0.0])
-    assert soft_minimum(a, b, 0.0) == pytest.approx([3.0, 3.0, 0.0])
