@@ -76,7 +76,7 @@ def from_dict(document: Any, source: str) -> Model:
                 )
                 for node, rate in dict(document.get("comm_alone_b_s") or {}).items()
             },
-            groups=_groups(document.get("groups"), f"{source}: groups"),
+            groups=_groups(document.get("groups"), document["cores"], f"{source}: groups"),
             bands={
                 name: _bands(bands, f"{source}: bands: {name}")
                 for name, bands in _named(document, "bands", (*_SIDES, "others"), source)
@@ -152,7 +152,7 @@ def _shape(values: Any, where: str) -> Shape:
     )
 
 
-def _groups(values: Any, where: str) -> Groups | None:
+def _groups(values: Any, cores: int, where: str) -> Groups | None:
     if values is None:
         return None
     if not isinstance(values, dict):
@@ -162,8 +162,10 @@ def _groups(values: Any, where: str) -> Groups | None:
             f"{where}: order: must be {' or '.join(ORDERS)}, not {values.get('order')!r}"
         )
     size, count = (_count(values.get(key), f"{where}: {key}") for key in ("size", "count"))
-    if size * count > MOST:
-        raise InputError(f"{where}: must have at most {MOST} cores, not {size} x {count}")
+    if not cores <= size * count <= MOST:
+        raise InputError(
+            f"{where}: must have {cores} to {MOST} cores together, not {size} x {count}"
+        )
     return Groups(size, count, values["order"], bool(values.get("in_step", False)))
 
 

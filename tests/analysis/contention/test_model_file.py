@@ -69,7 +69,7 @@ def test_files_of_schema_1_predict_as_before(tmp_path):
         ({"groups": {"order": "spread", "size": 0, "count": 1}}, "groups: size: must be a whole"),
         (
             {"groups": {"order": "spread", "size": 4096, "count": 2}},
-            "groups: must have at most 4096 cores, not 4096 x 2",
+            "groups: must have 18 to 4096 cores together, not 4096 x 2",
         ),
         ({"bands": {"local": {"held_out": "luck"}}}, "held_out: must be 'placements' or 'numbers"),
         (
