@@ -8,6 +8,7 @@ import pytest
 from analysis.contention import improved, published
 from analysis.contention.evaluate import cross_validate, evaluate
 from analysis.contention.fit import fit
+from analysis.contention.kinds import calibrated
 from analysis.contention.predict import predict
 from analysis.contention.sweep import Point, Sweep
 from analysis.contention.synthetic import sweep
@@ -61,3 +62,34 @@ def test_network_rate_of_each_node():
     machine = Sweep("four nodes", 4, 2, 4, points)
     assert predict(fit(machine), 0, 3).comm_par_b_s == pytest.approx([5e9] * 4)
     assert predict(improved.fit(machine), 0, 3).comm_par_b_s == pytest.approx([8e9] * 4)
+
+
+def machine_of_groups(in_step):
+    """Two groups of eight cores, 6 GB/s a core and 30 GB/s a group, and a network of 12 GB/s.
+
+    They share 50 GB/s. Communications give way first, down to half of their rate. Noise of 1 %.
+    """
+    rng = np.random.default_rng(0)
+    points = []
+    for n in range(1, 17):
+        busy = [min(n, 8), max(n - 8, 0)]
+        rates = [min(6.0 * k, 30.0) for k in busy]
+        wanted = sum(rates)
+        if in_step:
+            wanted = n * min(rate / k for rate, k in zip(rates, busy, strict=True) if k)
+        comm = max(min(12.0, 50.0 - wanted), 6.0)
+        seen = np.array([min(wanted, 50.0), 12.0, min(wanted, 50.0 - comm), comm])
+        seen *= 1e9 * (1 + 0.01 * rng.standard_normal(4))
+        points.append(Point(n, 0, 0, *(float(rate) for rate in seen)))
+    return Sweep("groups", 16, 1, 1, points, groups=8)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("in_step", [False, True])
+def test_groups_next_to_a_network(in_step):
+    sweep_of_groups = machine_of_groups(in_step)
+    found = calibrated("improved", sweep_of_groups, folds=4)
+    assert found.model.groups is not None
+    assert found.model.groups.in_step == in_step
+    assert found.error < 0.03
+    assert calibrated("paper", sweep_of_groups, folds=4).error > 2 * found.error
