@@ -126,7 +126,7 @@ def _flat(p: Parameters, c: Curves) -> Parameters:
 def _refine(p: Parameters, c: Curves, groups: Groups | None) -> tuple[Parameters, Shape]:
     """Least squares of all continuous parameters, for several positions of the loss.
 
-    Each variable is scaled to about 1; the shape's are told from the parameters by their names.
+    Each variable, of the parameters or of the shape, is scaled to about 1.
     """
     names = paper_fit.free(p, c.last)
     scale = {name: abs(float(getattr(p, name))) or _top(p, c) / c.last for name in names}

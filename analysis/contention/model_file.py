@@ -64,7 +64,10 @@ def from_dict(document: Any, source: str) -> Model:
                 str(k): _count(v, f"{source}: reach: {k}")
                 for k, v in dict(document.get("reach", {})).items()
             },
-            unidentified=dict(document.get("unidentified", {})),
+            unidentified={
+                str(side): {str(name): str(why) for name, why in dict(reasons).items()}
+                for side, reasons in dict(document.get("unidentified", {})).items()
+            },
             notes=[str(note) for note in document.get("notes") or []],
             shapes={
                 side: None if shape is None else _shape(shape, f"{source}: shapes: {side}")

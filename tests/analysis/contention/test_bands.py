@@ -76,11 +76,11 @@ def test_equations_that_do_not_describe_a_machine():
     ]
     blue = Sweep("blue", 9, 1, 1, points)
     found = calibrated("paper", blue, folds=2).model
-    told = [note for note in found.notes if note.startswith("these equations do not describe")]
+    notes = [note for note in found.notes if note.startswith("these equations do not describe")]
     # One rate of a core cannot be both: whatever lies between is off by a fifth and more on one
     # side, sqrt(1 / 0.6) - 1 = 29 % at best on both.
-    assert told[0].startswith("these equations do not describe this machine: computations (local)")
-    assert not any("communications" in note for note in told)
+    assert notes[0].startswith("these equations do not describe this machine: computations (local)")
+    assert not any("communications" in note for note in notes)
     assert misfits(calibrated("paper", exact, folds=2).model.bands) == []
 
 

@@ -61,6 +61,7 @@ def test_files_of_schema_1_predict_as_before(tmp_path):
         ({"schema": 3}, "must be 1 to 2"),
         ({"kind": "better"}, "kind: must be paper or improved, not 'better'"),
         ({"shapes": {"middle": None}}, "shapes: must be local, remote, not 'middle'"),
+        ({"unidentified": {"local": "unknown"}}, "m.json"),
         ({"shapes": {"local": 3}}, "shapes: local: must be a mapping or null"),
         ({"shapes": {"local": {"softness": 2}}}, "softness: must be a number from 0 to 1, not 2"),
         ({"comm_alone_b_s": {"a": 1}}, "comm_alone_b_s: must have NUMA nodes as keys, not 'a'"),
