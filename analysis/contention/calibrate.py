@@ -14,9 +14,9 @@ from itertools import pairwise
 import numpy as np
 
 from analysis.contention.curves import Array, curves, deviation
+from analysis.contention.equations import alone, shared
 from analysis.contention.fit import contenders
 from analysis.contention.parameters import Parameters
-from analysis.contention.predict import alone, shared
 from analysis.contention.sweep import Point
 
 #: Models whose information criterion exceeds the best one by more than this are ignored.

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from analysis.contention.equations import alone, shared
 from analysis.contention.parameters import Parameters
-from analysis.contention.predict import alone, shared
 from analysis.contention.sweep import Point
 
 Array = NDArray[np.float64]

@@ -16,9 +16,9 @@ from scipy.optimize import least_squares
 
 from analysis.contention.candidates import candidates, knee
 from analysis.contention.curves import HUBER, Array, Curves, bounded, curves, residuals, spread
+from analysis.contention.equations import alone
 from analysis.contention.parameters import Model, Parameters
-from analysis.contention.predict import alone
-from analysis.contention.sweep import Sweep
+from analysis.contention.sweep import Point, Sweep
 from analysis.errors import InputError
 
 #: Number of first guesses that are refined.
@@ -50,21 +50,20 @@ ALONE = ("b_comp_seq_b_s", "b_comm_seq_b_s", "t_seq_max_b_s")
 def fit(sweep: Sweep) -> Model:
     """The model of a sweep: local from node 0, remote from the first node of another socket.
 
-    Raises InputError if no point has both sides running on node 0.
+    Where no communications were measured, it predicts computations alone. Raises InputError if
+    there is nothing to fit on node 0.
     """
-    local, unknown = fit_placement(
-        curves(sweep.at(0, 0)), f"{sweep.name}: comp_node 0, comm_node 0"
-    )
+    local, unknown = fit_placement(sweep.at(0, 0), f"{sweep.name}: comp_node 0, comm_node 0")
     unidentified = {"local": unknown}
     remote = None
     node = sweep.numa_per_socket
     if sweep.numa_nodes <= node:
         unidentified["remote"] = {"all": "the machine has no NUMA node on another socket"}
-    elif not any(None not in (p.comp_par_b_s, p.comm_par_b_s) for p in sweep.at(node, node)):
+    elif not _fits(sweep.at(node, node)):
         unidentified["remote"] = {"all": f"no point has both sides on node {node}"}
     else:
         remote, unidentified["remote"] = fit_placement(
-            curves(sweep.at(node, node)), f"{sweep.name}: comp_node {node}, comm_node {node}"
+            sweep.at(node, node), f"{sweep.name}: comp_node {node}, comm_node {node}"
         )
     nodes = {"local": 0} | ({} if remote is None else {"remote": node})
     reach = {name: max(p.n for p in sweep.at(at, at)) for name, at in nodes.items()}
@@ -82,13 +81,22 @@ def fit(sweep: Sweep) -> Model:
     )
 
 
-def fit_placement(c: Curves, where: str) -> tuple[Parameters, dict[str, str]]:
+def _fits(points: list[Point]) -> bool:
+    """Whether a point has both sides, or communications were measured nowhere at all."""
+    if any(None not in (p.comp_par_b_s, p.comm_par_b_s) for p in points):
+        return True
+    silent = all(p.comm_par_b_s is None and p.comm_alone_b_s is None for p in points)
+    return silent and any(p.comp_alone_b_s for p in points)
+
+
+def fit_placement(points: list[Point], where: str) -> tuple[Parameters, dict[str, str]]:
     """Parameters of one placement and, for each that is None, the reason.
 
-    Raises InputError, naming `where`, if no point has both sides running.
+    Raises InputError, naming `where`, if there is nothing to fit.
     """
-    if not np.isfinite(c.comp_par + c.comm_par).any():
+    if not _fits(points):
         raise InputError(f"{where}: no point has comp_par_b_s and comm_par_b_s: nothing to fit")
+    c = curves(points)
     return _known_only(contenders(c, POLISHED)[0][0], c)
 
 

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import fields
-from functools import partial
 
 from markupsafe import Markup
 
 from analysis.contention.evaluate import Errors, evaluate
-from analysis.contention.parameters import Model, Parameters
+from analysis.contention.parameters import Model, Parameters, Shape
 from analysis.contention.plots import ALONE, COMM, COMP, grid_plot, stacked_plot
 from analysis.contention.predict import placements, predict
 from analysis.contention.sweep import Sweep
-from analysis.contention.tables import parameter_cell
+from analysis.contention.tables import bands_line, parameter_cell, shape_cell
 from analysis.report.shell import render_page
 
 
@@ -34,7 +33,7 @@ def render(model: Model, sweep: Sweep | None) -> str:
         )
         for node in nodes
     ]
-    errors = None if sweep is None else evaluate(partial(predict, model), sweep)
+    errors = None if sweep is None else evaluate(model, sweep)
     names = [field.name for field in fields(Errors)]
     return render_page(
         "analysis.contention",
@@ -46,7 +45,9 @@ def render(model: Model, sweep: Sweep | None) -> str:
         measured=bool(points),
         errors=[] if errors is None else [("this model", _cells(errors, names))],
         error_names=[name.replace("_", " ") for name in names],
-        parameters=[_row(model, field.name) for field in fields(Parameters)],
+        parameters=[_row(model, field.name) for field in fields(Parameters)]
+        + [_shape_row(model, field.name) for field in fields(Shape) if model.shapes],
+        bands=[(where, bands_line(bands)) for where, bands in model.bands.items()],
         comp=COMP,
         comm=COMM,
         alone=ALONE,
@@ -63,3 +64,9 @@ def _row(model: Model, name: str) -> tuple[str, str, str, str]:
     unit = {"n": "cores", "a": ""}.get(name[0], unit)
     local, remote = parameter_cell(model.local, name), parameter_cell(model.remote, name)
     return name.removesuffix("_b_s"), local, remote, unit
+
+
+def _shape_row(model: Model, name: str) -> tuple[str, str, str, str]:
+    units = {"softness": "", "loss_from": "cores", "loss_to": "cores", "group_b_s": "MB/s"}
+    local, remote = (shape_cell(model.shapes.get(at), name) for at in ("local", "remote"))
+    return name.removesuffix("_b_s"), local, remote, units.get(name, "MB/s per core")

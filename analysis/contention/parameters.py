@@ -1,20 +1,20 @@
-"""The model of a machine: ten parameters for each of two placements.
+"""The model of a machine: ten parameters for each of two placements, and what a kind adds to them.
 
-Names follow section 3.1 of the paper, with the unit appended; all rates are bytes per second. A
-parameter that a sweep does not determine is None; `predict` documents the consequences.
+Names of the ten follow section 3.1 of the paper, with the unit appended; all rates are bytes per
+second. A parameter that a sweep does not determine is None; `predict` documents the consequences.
+Every kind of model is this one record, so that all are saved, predicted with, drawn, recommended
+from and compared in one way.
 """
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from analysis.errors import InputError
-
-#: Most cores per socket, or NUMA nodes, that a model file may have.
-MOST = 4096
-#: No rate of a machine is larger, bytes per second.
-_MOST_FIGURE = 1e30
+#: Kinds of models: the paper's equations, and those that remove limits stated there.
+KINDS = ("paper", "improved")
+#: Number of the model file's schema; files of schema 1 are models of the first kind without bands.
+SCHEMA = 2
 
 
 @dataclass(frozen=True)
@@ -40,6 +40,58 @@ class Parameters:
 
 
 @dataclass(frozen=True)
+class Shape:
+    """What the improved model adds to the ten parameters of a placement."""
+
+    #: How round the knee is where demand meets the capacity; 0 is sharp.
+    softness: float
+    #: Numbers of cores at which the loss of communications begins and ends.
+    loss_from: float
+    loss_to: float
+    #: Capacity of a group of cores, one of them computing, and how much of it each further one
+    #: costs, bytes per second; None if groups have no capacity of their own.
+    group_b_s: float | None = None
+    group_loss_b_s: float = 0.0
+
+
+@dataclass(frozen=True)
+class Groups:
+    """Groups of cores with a capacity of their own (CCD, SNC domain), and how cores fill them."""
+
+    #: Cores of a group, and groups of the socket.
+    size: int
+    count: int
+    #: `compact`: one group after the other; `spread`: each group in turn.
+    order: str
+    #: Whether cores with as much work each wait for one another, as in a parallel loop or an MPI
+    #: application, so that the fullest group paces all.
+    in_step: bool = False
+
+
+@dataclass(frozen=True)
+class Band:
+    """How far measurements that the fit had not seen were from their predictions."""
+
+    #: Nine in ten of them are within this part of the prediction, on either side.
+    width: float
+    #: Mean of the relative differences.
+    mean: float
+    #: Number of measurements.
+    points: int
+
+
+@dataclass(frozen=True)
+class Bands:
+    """The bands of placements that are predicted alike; None for a rate that was not measured."""
+
+    #: What the fit had not seen: `placements` or `numbers of cores`.
+    held_out: str
+    comp_par: Band | None
+    comm_par: Band | None
+    comp_alone: Band | None
+
+
+@dataclass(frozen=True)
 class Model:
     """A machine: its two calibrated placements and the topology that combines them."""
 
@@ -53,6 +105,8 @@ class Model:
     local: Parameters
     #: None if no node on another socket exists or was measured.
     remote: Parameters | None
+    #: Which equations the parameters are for, one of KINDS.
+    kind: str = KINDS[0]
     #: True for a set from the literature.
     published: bool = False
     #: Placement -> largest number of cores measured there, if below `cores`; nothing is predicted
@@ -62,72 +116,30 @@ class Model:
     unidentified: dict[str, dict[str, str]] = field(default_factory=dict)
     #: Caveats of the sweep, to show with every figure made from the model.
     notes: list[str] = field(default_factory=list)
+    #: `local` and `remote` -> what the improved model adds; None: the paper's equations only.
+    shapes: dict[str, Shape | None] = field(default_factory=dict)
+    #: Improved model: NUMA node -> rate of communications alone with their data there, bytes per
+    #: second.
+    comm_alone_b_s: dict[int, float] = field(default_factory=dict)
+    #: Improved model: None if the cores share one capacity only.
+    groups: Groups | None = None
+    #: `local`, `remote` and `others` (placements) -> error bands; empty if nothing was held out.
+    bands: dict[str, Bands] = field(default_factory=dict)
 
     def as_dict(self) -> dict[str, Any]:
         """The model as written to its file."""
-        return {"schema": 1} | asdict(self)
+        return {"schema": SCHEMA} | asdict(self)
 
     def calibrated_nodes(self) -> tuple[int, ...]:
         """The NUMA nodes on which both streams lay when the parameters were measured."""
         return (0,) if self.remote is None else (0, self.numa_per_socket)
 
+    def calibration(self, node: int) -> str:
+        """`local` or `remote`: which parameters a NUMA node's placements are predicted with."""
+        return "local" if node < self.numa_per_socket or self.remote is None else "remote"
 
-def from_dict(document: Any, source: str) -> Model:
-    """Inverse of `Model.as_dict`; `source` names the file in errors."""
-    if not isinstance(document, dict) or document.get("schema") != 1:
-        raise InputError(f"{source}: not a model file (`schema` must be 1)")
-    try:
-        remote = document["remote"]
-        return Model(
-            name=str(document["name"]),
-            cores=_count(document["cores"], f"{source}: cores"),
-            numa_per_socket=_count(document["numa_per_socket"], f"{source}: numa_per_socket"),
-            numa_nodes=_count(document["numa_nodes"], f"{source}: numa_nodes"),
-            local=_parameters(document["local"], f"{source}: local"),
-            remote=None if remote is None else _parameters(remote, f"{source}: remote"),
-            published=bool(document.get("published", False)),
-            reach={
-                str(k): _count(v, f"{source}: reach: {k}")
-                for k, v in dict(document.get("reach", {})).items()
-            },
-            unidentified=dict(document.get("unidentified", {})),
-            notes=[str(note) for note in document.get("notes") or []],
-        )
-    except KeyError as error:
-        raise InputError(f"{source}: field {error.args[0]} is missing") from None
-    except (TypeError, ValueError) as error:
-        raise InputError(f"{source}: {error}") from None
-
-
-def _count(value: Any, where: str) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= MOST:
-        raise InputError(f"{where}: must be a whole number from 1 to {MOST}, not {value!r}")
-    return value
-
-
-def _parameters(values: Any, where: str) -> Parameters:
-    if not isinstance(values, dict):
-        raise InputError(f"{where}: must be a mapping of the ten parameters")
-    names = [f.name for f in fields(Parameters)]
-    missing = [name for name in names if name not in values]
-    if missing:
-        raise InputError(f"{where}: {missing[0]} is missing (null if unknown)")
-    return Parameters(**{name: _figure(name, values[name], where) for name in names})
-
-
-def _figure(name: str, value: Any, where: str) -> Any:
-    """One parameter: a number of cores is whole; a rate is a float, which never overflows."""
-    if value is None:
-        return None
-    whole, signed = name.startswith("n_"), name.startswith("delta_")
-    largest = MOST if whole else _MOST_FIGURE
-    if (
-        isinstance(value, bool)
-        or not isinstance(value, int if whole else (int, float))
-        or not abs(value) <= largest  # nor NaN
-        or (value < 0 and not signed)
-    ):
-        kind = f"a whole number up to {MOST}" if whole else "a number"
-        allowed = kind if signed else f"{kind}, zero or more,"
-        raise InputError(f"{where}: {name} must be {allowed} or null, not {value!r}")
-    return int(value) if whole else float(value)
+    def bands_at(self, comp_node: int, comm_node: int) -> Bands | None:
+        """The error bands of a placement."""
+        if comp_node == comm_node and comp_node in self.calibrated_nodes():
+            return self.bands.get(self.calibration(comp_node))
+        return self.bands.get("others")

@@ -11,6 +11,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
+from analysis.contention.equations import Rates
+from analysis.contention.parameters import Band
 from analysis.contention.predict import Prediction
 from analysis.contention.sweep import Point
 from analysis.report.palette import STYLE, light, themed_svg
@@ -52,8 +54,8 @@ def grid_plot(
 ) -> str:
     """All placements: one column per node of computations, one row per node of communications.
 
-    Lines are predictions; filled points are measured with both sides running, hollow ones alone.
-    The titles of calibrated placements are bold.
+    Lines are predictions, with their error bands. Filled points are measured with both sides
+    running, hollow ones alone. The titles of calibrated placements are bold.
     """
     by_place: dict[tuple[int, int], list[Point]] = {}
     for point in points:
@@ -82,6 +84,8 @@ def grid_plot(
 
 
 def _placement(axes: Axes, p: Prediction, points: Sequence[Point]) -> None:
+    _band(axes, p, p.comp_par_b_s, p.band("comp_par"), light(COMP))
+    _band(axes, p, p.comm_par_b_s, p.band("comm_par"), light(COMM))
     axes.plot(p.n, p.comp_par_b_s / _GB, color=light(COMP), lw=1.6)
     axes.plot(p.n, p.comm_par_b_s / _GB, color=light(COMM), lw=1.6)
     axes.plot(p.n, p.comp_alone_b_s / _GB, color=light(COMP), lw=0.9, ls=":")
@@ -91,6 +95,12 @@ def _placement(axes: Axes, p: Prediction, points: Sequence[Point]) -> None:
     _dots(axes, points, "comp_alone_b_s", light(COMP), "s", hollow=True)
     _dots(axes, points, "comm_alone_b_s", light(COMM), "o", hollow=True)
     _finish(axes, p.n)
+
+
+def _band(axes: Axes, p: Prediction, rates: Rates, band: Band | None, colour: str) -> None:
+    if band is not None:
+        low, high = rates * (1 - band.width) / _GB, rates * (1 + band.width) / _GB
+        axes.fill_between(p.n, np.maximum(low, 0), high, color=colour, alpha=0.2, lw=0)
 
 
 def _dots(

@@ -15,8 +15,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from analysis.contention.parameters import Model, Parameters
-from analysis.contention.predict import Prediction, alone, placements, predict, side, total
+from analysis.contention.equations import alone, total
+from analysis.contention.parameters import Band, Model, Parameters, Shape
+from analysis.contention.predict import Prediction, placements, predict, side
 from analysis.errors import InputError
 
 #: Choices within this much of the best count as equal; the one with the fewest cores wins.
@@ -49,9 +50,12 @@ class Choice:
     comm_b_s: float
     #: Time of a step, relative to one in which all demands are met.
     slowdown: float
+    #: The same at both ends of the model's error bands; as `slowdown` if it has none.
+    slowdown_low: float
+    slowdown_high: float
     #: Extra time of a step, relative to the shortest (0.2: a fifth longer).
     cost: float = 0.0
-    #: Whether that is too little to tell from the shortest.
+    #: Whether that is too little to tell from the shortest: within EQUAL, or the bands overlap.
     tied: bool = False
 
 
@@ -80,11 +84,7 @@ def recommend(model: Model, need: Need, comp_node: int = 0) -> Recommendation:
     _within("--per-core", need.per_core_b_s, [p.b_comp_seq_b_s for p in sides])
     if need.traffic_b_s != 0:
         _within("--traffic", need.traffic_b_s, [p.b_comm_seq_b_s for p in sides])
-    asked = replace(
-        model,
-        local=_lowered(model.local, need),
-        remote=None if model.remote is None else _lowered(model.remote, need),
-    )
+    asked = _asked(model, need)
     reference = max(p.b_comm_seq_b_s or 0.0 for p in (asked.local, asked.remote) if p)
     nodes = [comm for comp, comm in placements(asked) if comp == comp_node]
     choices = [
@@ -96,20 +96,22 @@ def recommend(model: Model, need: Need, comp_node: int = 0) -> Recommendation:
     ]
     if not choices:
         raise InputError(f"--comp-node {comp_node}: nothing can be predicted for it")
-    shortest = min(choice.slowdown for choice in choices)
+    shortest = min(choices, key=lambda choice: choice.slowdown)
 
     def cost(choice: Choice) -> Choice:
-        longer = choice.slowdown / shortest - 1
-        return replace(choice, cost=longer, tied=longer <= EQUAL)
+        longer = choice.slowdown / shortest.slowdown - 1
+        overlap = choice.slowdown_low <= shortest.slowdown_high
+        return replace(choice, cost=longer, tied=longer <= EQUAL or overlap)
 
     best = cost(_best(choices))
 
+    at = asked.calibration(comp_node)
     by_node = [[c for c in choices if c.comm_node == node] for node in nodes]
     return Recommendation(
         best=best,
         placements=sorted((cost(_best(group)) for group in by_node if group), key=lambda c: c.cost),
         cores=[cost(c) for c in choices if c.comm_node == best.comm_node],
-        notes=_artefacts(side(asked, comp_node), need),
+        notes=[] if asked.shapes.get(at) else _artefacts(side(asked, comp_node), need),
     )
 
 
@@ -137,6 +139,42 @@ def _within(option: str, asked_b_s: float | None, reached_b_s: list[float | None
         )
 
 
+def _asked(model: Model, need: Need) -> Model:
+    """The model with the need's demand in place of the calibration's."""
+    sides = {"local": model.local, "remote": model.remote or model.local}
+    shapes = {
+        name: shape and _shape(shape, sides[name], need) for name, shape in model.shapes.items()
+    }
+    alone_b_s = {
+        node: rate if need.traffic_b_s is None else min(rate, need.traffic_b_s)
+        for node, rate in model.comm_alone_b_s.items()
+    }
+    return replace(
+        model,
+        local=_lowered(model.local, need),
+        remote=model.remote and _lowered(model.remote, need),
+        shapes=shapes,
+        comm_alone_b_s=alone_b_s,
+    )
+
+
+def _shape(shape: Shape, p: Parameters, need: Need) -> Shape:
+    """The loss of communications as it is with the need's demand.
+
+    It depends on what all cores want together, so cores that want less move it. Less traffic
+    receives what it wants until no more than that is left.
+    """
+    cores = 1.0
+    if need.per_core_b_s is not None and p.b_comp_seq_b_s is not None:
+        cores = max(1.0, p.b_comp_seq_b_s / need.per_core_b_s)
+    begin, end = shape.loss_from * cores, shape.loss_to * cores
+    lost = 1 - (p.alpha or 0.0)
+    if need.traffic_b_s is not None and p.b_comm_seq_b_s and lost > 0:
+        unwanted = max(0.0, 1 - need.traffic_b_s / p.b_comm_seq_b_s)
+        begin += (end - begin) * min(1.0, unwanted / lost)
+    return replace(shape, loss_from=begin, loss_to=end)
+
+
 def _lowered(p: Parameters, need: Need) -> Parameters:
     comp, comm, alpha = p.b_comp_seq_b_s, p.b_comm_seq_b_s, p.alpha
     if need.per_core_b_s is not None and comp is not None:
@@ -155,6 +193,9 @@ def _monotone(model: Model, asked: Model, comp_node: int, comm_node: int) -> Pre
     demand with which one core fewer does. The most of all demands up to the model's is taken.
     """
     p = predict(asked, comp_node, comm_node)
+    at = asked.calibration(comp_node) if comp_node == comm_node else "local"
+    if asked.shapes.get(at):
+        return p  # the improved model has no such jump
     received = p.comm_par_b_s
     for demand in _steps(model, asked, comp_node, comm_node):
         more = replace(
@@ -189,18 +230,39 @@ def _choices(
 ) -> list[Choice]:
     """All numbers of cores on one placement that can be predicted."""
     per_core = float(p.comp_alone_b_s[0])
+    comp_width = _width(p.band("comp_par"))
+    comm_width = _width(p.band("comm_par"))
     found = []
+
+    def slowdown(comp: float, comm: float) -> float:
+        computing = need.cores * per_core / comp
+        communicating = traffic_b_s / comm if traffic_b_s else 0.0
+        return max(1.0, computing, communicating)
+
     for n in range(1, need.cores + 1):
         # With less traffic than calibrated, more is left than computations alone can take.
         comp = min(float(p.comp_par_b_s[n - 1]), float(p.comp_alone_b_s[n - 1]))
         comm = float(p.comm_par_b_s[n - 1])
         if np.isnan(comp) or np.isnan(comm) or comp <= 0 or (comm <= 0 < traffic_b_s):
             continue
-        computing = need.cores * per_core / comp
-        communicating = traffic_b_s / comm if traffic_b_s else 0.0
-        slowdown = max(1.0, computing, communicating)
-        found.append(Choice(n, comp_node, comm_node, comp, comm, slowdown))
+        found.append(
+            Choice(
+                n,
+                comp_node,
+                comm_node,
+                comp,
+                comm,
+                slowdown(comp, comm),
+                slowdown(comp * (1 + comp_width), comm * (1 + comm_width)),
+                slowdown(comp * (1 - comp_width), comm * (1 - comm_width)),
+            )
+        )
     return found
+
+
+def _width(band: Band | None) -> float:
+    """The band's width, below 1 so that the rate at its low end is positive."""
+    return 0.0 if band is None else min(band.width, 0.99)
 
 
 def _best(choices: list[Choice]) -> Choice:

@@ -15,7 +15,7 @@ from analysis import numbers
 from analysis.arms import LEVELS
 from analysis.caveats import emulations
 from analysis.contention.demand import MemoryDemand, demands
-from analysis.contention.parameters import Model
+from analysis.contention.parameters import Bands, Model
 from analysis.contention.predict import Prediction, predict
 from analysis.errors import InputError
 from analysis.estimate import Result
@@ -81,13 +81,11 @@ def slowdown_of(share: Estimate, membench: float, band: float = 0.0) -> Estimate
     return Estimate(1 + share.value * (membench - 1), min(ends), max(ends), share.confidence)
 
 
-def rows(
-    runs: Iterable[RunData], model: Model, place: ComputingPlace, band: float = 0.0
-) -> list[SlowdownRow]:
+def rows(runs: Iterable[RunData], model: Model, place: ComputingPlace) -> list[SlowdownRow]:
     """Predicted and measured slowdown of every case of `runs`.
 
-    `band` is the model's relative error (`slowdown_of`). Raises InputError if the model cannot
-    predict the place.
+    The model's error bands widen the interval, if it has any. Raises InputError if the model
+    cannot predict the place.
     """
     if not 1 <= place.cores <= model.cores:
         raise InputError(f"--cores {place.cores}: allowed: 1 to {model.cores} ({model.name})")
@@ -97,7 +95,14 @@ def rows(
             f"{model.name}: nothing is predicted for {place.cores} cores with data on node"
             f" {place.comp_node} and buffers on {place.comm_node}"
         )
+    band = _band(model.bands_at(place.comp_node, place.comm_node))
     return [row for run in runs for row in _of_run(run, alone, alone / together, band)]
+
+
+def _band(bands: Bands | None) -> float:
+    """Relative error of a ratio of two rates: the sum of theirs; 0 without bands."""
+    both = (bands.comp_alone, bands.comp_par) if bands else ()
+    return sum(each.width for each in both if each)
 
 
 def _rates(predicted: Prediction, cores: int) -> tuple[float, float]:

@@ -1,8 +1,9 @@
 """Sweeps: measured rates over the number of computing cores, and the files that hold them.
 
-JSON: `schema` 1, `name`, `cores`, `numa_per_socket`, `numa_nodes`, `notes`, and `points`, each with
-the fields of `Point`. CSV: a header of those fields and one line per point; the machine's facts are
-then given as options. An empty cell, null or a missing field is a rate that was not measured.
+JSON: `schema` 1, `name`, `cores`, `numa_per_socket`, `numa_nodes`, `groups`, `order`, `notes`, and
+`points`, each with the fields of `Point`. CSV: a header of those fields and one line per point; the
+machine's facts are then given as options. An empty cell, null or a missing field is a rate that was
+not measured.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ from typing import Any
 
 from analysis.errors import InputError
 
+#: How the computing cores fill the groups: one after the other, or each in turn.
+ORDERS = ("compact", "spread")
 RATES = ("comp_alone_b_s", "comm_alone_b_s", "comp_par_b_s", "comm_par_b_s")
 
 
@@ -46,6 +49,11 @@ class Sweep:
     points: list[Point]
     #: Caveats to show with every figure made from the sweep (`NUMA nodes are emulated ...`).
     notes: list[str] = field(default_factory=list)
+    #: Cores of a group with a capacity of its own (CCD, SNC domain), a divisor of `cores`; None if
+    #: not stated.
+    groups: int | None = None
+    #: One of ORDERS.
+    order: str = ORDERS[0]
 
     def as_dict(self) -> dict[str, Any]:
         """The sweep as written to its JSON file."""
@@ -61,12 +69,12 @@ class Sweep:
         return sorted({(p.comp_node, p.comm_node) for p in self.points})
 
 
-def load(path: Path, facts: dict[str, int | None] | None = None) -> Sweep:
+def load(path: Path, facts: dict[str, Any] | None = None) -> Sweep:
     """The sweep in a JSON or CSV file.
 
-    `facts` (`cores`, `numa_per_socket`, `numa_nodes`) override those of the file. By default the
-    socket has as many cores as the largest n and one NUMA node, and the machine as many nodes as
-    the points name. Raises InputError with file and field.
+    `facts` (`cores`, `numa_per_socket`, `numa_nodes`, `groups`, `order`) override those of the
+    file. By default the socket has as many cores as the largest n and one NUMA node, and the
+    machine as many nodes as the points name. Raises InputError with file and field.
     """
     try:
         text = path.read_text()
@@ -100,23 +108,31 @@ def load(path: Path, facts: dict[str, int | None] | None = None) -> Sweep:
     }
     said = {
         name: _integer(document[name], f"{path}: {name}", 1)
-        for name in defaults
+        for name in (*defaults, "groups")
         if document.get(name) is not None
     }
+    order = document.get("order") or ORDERS[0]
+    if order not in ORDERS:
+        raise InputError(f"{path}: order: must be {' or '.join(ORDERS)}, not {order!r}")
     found = Sweep(
         name=str(document.get("name") or path.stem),
         points=points,
         notes=[str(note) for note in notes],
+        order=order,
         **(defaults | said),
     )
     return overruled(found, facts or {}, path)
 
 
-def overruled(sweep: Sweep, facts: dict[str, int | None], path: Path) -> Sweep:
+def overruled(sweep: Sweep, facts: dict[str, Any], path: Path) -> Sweep:
     """The sweep with those `facts` of `load` that are not None. Raises InputError if its points
     exceed them."""
     given = {name: value for name, value in facts.items() if value is not None}
-    sweep = replace(sweep, **given)  # type: ignore[arg-type]
+    sweep = replace(sweep, **given)
+    if sweep.groups is not None and sweep.cores % sweep.groups:
+        raise InputError(
+            f"{path}: groups: {sweep.groups} cores must divide the socket's {sweep.cores}"
+        )
     for i, p in enumerate(sweep.points):
         if p.n > sweep.cores:
             raise InputError(

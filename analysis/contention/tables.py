@@ -7,16 +7,18 @@ from typing import Any
 
 import numpy as np
 
+from analysis.contention.bands import COVERAGE, RATES
 from analysis.contention.evaluate import Errors, PlacementErrors
-from analysis.contention.parameters import Model, Parameters
+from analysis.contention.parameters import Band, Bands, Model, Parameters, Shape
 from analysis.contention.predict import Prediction
-from analysis.contention.recommend import Choice, Recommendation
+from analysis.contention.recommend import EQUAL, Choice, Recommendation
 
 
 def predictions_document(model: Model, predictions: list[Prediction]) -> dict[str, Any]:
     """`nimc model predict --json`: rates in MB/s (10^6 bytes per second), as published."""
     return {
         "platform": model.name,
+        "kind": model.kind,
         "published": model.published,
         "notes": model.notes,
         "cores": model.cores,
@@ -25,6 +27,7 @@ def predictions_document(model: Model, predictions: list[Prediction]) -> dict[st
             {
                 "comp_node": p.comp_node,
                 "comm_node": p.comm_node,
+                "bands": None if p.bands is None else asdict(p.bands),
                 "points": [
                     {
                         "n": int(p.n[i]),
@@ -42,30 +45,67 @@ def predictions_document(model: Model, predictions: list[Prediction]) -> dict[st
 
 
 def prediction_table(model: Model, p: Prediction) -> str:
-    """One placement, one line per number of cores."""
-    origin = "published" if model.published else "fitted"
+    """One placement, one line per number of cores; rates with their bands, if it has some."""
+    origin = "published" if model.published else f"{model.kind} model, fitted"
     lines = [
         *model.notes,
         f"{model.name} ({origin}), computations on node {p.comp_node}, "
         f"communications on node {p.comm_node}, MB/s (10^6 bytes per second)",
-        "   n  comp together     comp alone  comm together     comm alone",
     ]
-    columns = (p.comp_par_b_s, p.comp_alone_b_s, p.comm_par_b_s, p.comm_alone_b_s)
+    columns = [
+        ("comp together", p.comp_par_b_s, p.band("comp_par")),
+        ("comp alone", p.comp_alone_b_s, p.band("comp_alone")),
+        ("comm together", p.comm_par_b_s, p.band("comm_par")),
+        ("comm alone", p.comm_alone_b_s, None),
+    ]
+    if p.bands is not None:
+        lines.append(bands_line(p.bands))
+    lines.append("   n" + "".join(_padded(name, band) for name, _, band in columns))
     for i, n in enumerate(p.n):
-        cells = (_mb_s(column[i]) for column in columns)
-        lines.append(f"{n:4d}" + "".join(f"{_cell(cell):>15}" for cell in cells))
+        cells = (_padded(_cell(_mb_s(rates[i])), band, rates[i]) for _, rates, band in columns)
+        lines.append(f"{n:4d}" + "".join(cells))
     return "\n".join(lines)
+
+
+def bands_line(bands: Bands) -> str:
+    """What the bands are, in words."""
+    found = {words: getattr(bands, rate) for rate, words in RATES.items()}
+    parts = [
+        f"{words} {100 * band.width:.1f} % ({band.points})"
+        for words, band in found.items()
+        if band is not None
+    ]
+    return (
+        f"within +- of the prediction are {COVERAGE:.0%} of the measurements held out"
+        f" ({bands.held_out}): {', '.join(parts)}"
+    )
+
+
+def _padded(text: str, band: Band | None, rate_b_s: float = np.nan) -> str:
+    """A cell of 15 characters, and 10 for the band of a column that has one."""
+    if band is None:
+        return f"{text:>15}"
+    width = _mb_s(rate_b_s * band.width)
+    return f"{text:>15}{'' if width is None else f' +-{width:.1f}':<10}"
 
 
 def fit_table(model: Model) -> str:
     """The parameters, MB/s, and why some are unknown."""
     sides = [("local", model.local), ("remote", model.remote)]
-    lines = [*model.notes, f"{model.name}, rates in MB/s (10^6 bytes per second)"]
+    lines = [
+        *model.notes,
+        f"{model.name}, {model.kind} model, rates in MB/s (10^6 bytes per second)",
+    ]
     lines.append(f"{'':16}" + "".join(f"{name:>12}" for name, _ in sides))
     for field in fields(Parameters):
         cells = (parameter_cell(p, field.name) for _, p in sides)
         label = field.name.removesuffix("_b_s")
         lines.append(f"{label:16}" + "".join(f"{cell:>12}" for cell in cells))
+    for field in fields(Shape) if model.shapes else ():
+        cells = (shape_cell(model.shapes.get(name), field.name) for name, _ in sides)
+        label = field.name.removesuffix("_b_s")
+        lines.append(f"{label:16}" + "".join(f"{cell:>12}" for cell in cells))
+    lines += [f"{placement}: {bands_line(bands)}" for placement, bands in model.bands.items()]
     for placement, reasons in model.unidentified.items():
         lines += [f"{placement} {name}: {why}" for name, why in reasons.items()]
     return "\n".join(lines)
@@ -79,6 +119,14 @@ def parameter_cell(p: Parameters | None, name: str) -> str:
     if name.startswith("n_"):
         return str(value)
     return f"{value:.3f}" if name == "alpha" else f"{value / 1e6:.1f}"
+
+
+def shape_cell(shape: Shape | None, name: str) -> str:
+    """What the improved model adds, as text: rates in MB/s, `none` without a shape."""
+    value = None if shape is None else getattr(shape, name)
+    if value is None:
+        return "none"
+    return f"{value / 1e6:.1f}" if name.endswith("_b_s") else f"{value:.3f}"
 
 
 def errors_table(rows: dict[str, Errors], notes: list[str]) -> str:
@@ -111,6 +159,7 @@ def recommendation_document(model: Model, r: Recommendation) -> dict[str, Any]:
     """`nimc model recommend --json`; rates in bytes per second."""
     return {
         "platform": model.name,
+        "kind": model.kind,
         "notes": [*model.notes, *r.notes],
         "best": asdict(r.best),
         "placements": [asdict(c) for c in r.placements],
@@ -126,7 +175,7 @@ def recommendation_table(model: Model, r: Recommendation) -> str:
         *r.notes,
         f"{model.name}: compute with {_cores(best.n)}, put communication buffers on NUMA node "
         f"{best.comm_node} (computations' data on node {best.comp_node})",
-        f"a step takes {best.slowdown:.2f} times as long as without memory limits",
+        f"a step takes {best.slowdown:.2f} times as long as without memory limits{_range(best)}",
         "",
         "a step with buffers elsewhere, each with its best number of cores:",
         *(_choice_line(c) for c in r.placements),
@@ -139,8 +188,18 @@ def recommendation_table(model: Model, r: Recommendation) -> str:
 
 def _choice_line(c: Choice) -> str:
     rates = f"{c.comp_b_s / 1e9:7.2f} GB/s computing, {c.comm_b_s / 1e9:6.2f} GB/s received"
-    longer = "no longer (within 1 %)" if c.tied else f"{100 * c.cost:.1f} % longer"
+    longer = f"{100 * c.cost:.1f} % longer"
+    if c.cost <= EQUAL:
+        longer = f"no longer (within {EQUAL:.0%})"
+    elif c.tied:
+        longer += ", tied (error bands overlap)"
     return f"  {_cores(c.n):>8}, buffers on node {c.comm_node}: {rates}, {longer}"
+
+
+def _range(c: Choice) -> str:
+    if c.slowdown_low == c.slowdown_high:
+        return ""
+    return f" ({c.slowdown_low:.2f} to {c.slowdown_high:.2f} in the error bands)"
 
 
 def _mb_s(rate_b_s: float) -> float | None:

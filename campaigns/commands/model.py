@@ -3,27 +3,19 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
-from functools import partial, wraps
+from dataclasses import asdict, dataclass, replace
+from functools import wraps
 from pathlib import Path
 from typing import Any
 
 import click
 
-from analysis.contention import from_run, improved, parameters, published, sweep, tables
-from analysis.contention.evaluate import (
-    Errors,
-    Fitter,
-    Predictor,
-    by_placement,
-    cross_validate,
-    evaluate,
-)
-from analysis.contention.fit import fit
-from analysis.contention.parameters import Model
+from analysis.contention import from_run, kinds, model_file, published, sweep, tables
+from analysis.contention.evaluate import Errors, by_placement, errors, evaluate
+from analysis.contention.parameters import KINDS, Model
 from analysis.contention.predict import check_node, placements, predict
 from analysis.contention.recommend import Need, recommend
-from analysis.contention.sweep import Sweep
+from analysis.contention.sweep import ORDERS, Sweep
 from analysis.errors import InputError
 from analysis.units import rate_b_s
 from campaigns.document import print_document
@@ -33,14 +25,21 @@ from campaigns.text import aligned
 json_option = click.option("--json", "as_json", is_flag=True, help="One JSON document.")
 platform_option = click.option("--platform", help="A published machine, such as henri.")
 file = RunPath()
-model_option = click.option("--model", "model_file", type=file, help="A fitted model.")
+model_option = click.option("--model", "model_path", type=file, help="A fitted model.")
+folds_option = click.option(
+    "--folds",
+    type=click.IntRange(min=2),
+    default=kinds.FOLDS,
+    show_default=True,
+    help="Groups into which numbers of cores are split, to be held out in turn.",
+)
 
 
 @dataclass(frozen=True)
 class _Facts:
     """What was given with a sweep: facts of the machine, NUMA node of a run's buffers, kernel."""
 
-    machine: dict[str, int | None]
+    machine: dict[str, Any]
     comm_node: int | None
     #: Level of the factor `kernel` of a run; None takes the first.
     kernel: str | None
@@ -56,16 +55,20 @@ def command() -> None:
 @model_option
 @click.option("--comp-node", type=int, help="NUMA node of the computation's data.")
 @click.option("--comm-node", type=int, help="NUMA node of the communication's data.")
+@click.option("--order", type=click.Choice(ORDERS), help="Fill groups of cores in this order.")
 @json_option
 def predict_command(
     platform: str | None,
-    model_file: Path | None,
+    model_path: Path | None,
     comp_node: int | None,
     comm_node: int | None,
+    order: str | None,
     as_json: bool,
 ) -> None:
     """Print rates for every number of computing cores, for one placement or all; JSON in MB/s."""
-    model = load_model(platform, model_file)
+    model = load_model(platform, model_path)
+    if order is not None:
+        model = _in_order(model, order)
     for option, node in (("--comp-node", comp_node), ("--comm-node", comm_node)):
         if node is not None:
             check_node(model, node, option)
@@ -86,18 +89,29 @@ def _facts_options(function: Any) -> Any:
         cores: int | None,
         numa_per_socket: int | None,
         numa_nodes: int | None,
+        groups: int | None,
+        order: str | None,
         comm_node: int | None,
         kernel: str | None,
         **others: Any,
     ) -> Any:
-        facts = {"cores": cores, "numa_per_socket": numa_per_socket, "numa_nodes": numa_nodes}
+        facts = {
+            "cores": cores,
+            "numa_per_socket": numa_per_socket,
+            "numa_nodes": numa_nodes,
+            "groups": groups,
+            "order": order,
+        }
         return function(facts=_Facts(facts, comm_node, kernel), **others)
 
     text = "NUMA node of the writers' buffers in a run."
     wrapped: Any = click.option("--comm-node", type=click.IntRange(min=0), help=text)(with_facts)
     text = "Kernel of a run that varies it [default: the first]."
     wrapped = click.option("--kernel", help=text)(wrapped)
+    text = "How the computing cores fill groups: one after the other, or each in turn."
+    wrapped = click.option("--order", type=click.Choice(ORDERS), help=text)(wrapped)
     for name, text in (
+        ("--groups", "Cores of a group that may have a capacity of its own (CCD, SNC domain)."),
         ("--numa-nodes", "NUMA nodes of the machine."),
         ("--numa-per-socket", "NUMA nodes of a socket."),
         ("--cores", "Cores of a socket."),
@@ -109,11 +123,21 @@ def _facts_options(function: Any) -> Any:
 @command.command("fit")
 @click.argument("sweep_file", type=file)
 @_facts_options
+@click.option(
+    "--kind",
+    type=click.Choice(KINDS),
+    default=KINDS[0],
+    show_default=True,
+    help="The paper's equations, or those that remove limits stated there.",
+)
+@folds_option
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="File for the model.")
 @json_option
-def fit_command(sweep_file: Path, facts: _Facts, output: Path | None, as_json: bool) -> None:
-    """Fit the ten parameters of each calibrated placement to a sweep (JSON, CSV, or a run)."""
-    model = fit(_load_sweep(sweep_file, facts))
+def fit_command(
+    sweep_file: Path, facts: _Facts, kind: str, folds: int, output: Path | None, as_json: bool
+) -> None:
+    """Fit a model with its error bands to a sweep (JSON, CSV, or a run)."""
+    model = kinds.calibrated(kind, _load_sweep(sweep_file, facts), folds).model
     if output is not None:
         output.write_text(json.dumps(model.as_dict(), indent=1) + "\n")
     _say("fit", model.as_dict(), tables.fit_table(model), as_json)
@@ -124,35 +148,43 @@ def fit_command(sweep_file: Path, facts: _Facts, output: Path | None, as_json: b
 @_facts_options
 @platform_option
 @model_option
-@click.option("--folds", type=click.IntRange(min=2), default=8, show_default=True)
+@folds_option
 @json_option
 def evaluate_command(
     sweep_file: Path,
     facts: _Facts,
     platform: str | None,
-    model_file: Path | None,
+    model_path: Path | None,
     folds: int,
     as_json: bool,
 ) -> None:
     """Print errors on a sweep: of a given model, or of both models fitted and cross-validated."""
     measured = _load_sweep(sweep_file, facts)
-    if platform is not None or model_file is not None:
-        judged: Predictor = partial(predict, load_model(platform, model_file))
+    notes = measured.notes
+    if platform is not None or model_path is not None:
+        judged = load_model(platform, model_path)
         rows = {"given model": evaluate(judged, measured)}
         if platform is not None:
             rows["published, Table 2"] = Errors(**published.errors_percent(platform))
     else:
+        found = {kind: kinds.calibrated(kind, measured, folds) for kind in KINDS}
+        judged = found[KINDS[0]].model
         rows = {}
-        judged = _published_model(measured)
-        for name, fitter in FITTERS.items():
-            rows[name] = evaluate(fitter(measured), measured)
-            rows[f"{name}, held out"] = cross_validate(fitter, measured, folds)
+        for kind, each in found.items():
+            rows[kind] = evaluate(each.model, measured)
+            rows[f"{kind}, cores held out"] = errors(each.without_cores)
+            if each.without_placements:
+                rows[f"{kind}, placements held out"] = errors(each.without_placements)
+            notes = [
+                *notes,
+                *(f"{kind}: {n}" for n in each.model.notes if n not in measured.notes),
+            ]
     placed = by_placement(judged, measured)
-    text = f"{tables.errors_table(rows, measured.notes)}\n\n{next(iter(rows))}, by placement:\n"
+    text = f"{tables.errors_table(rows, notes)}\n\n{next(iter(rows))}, by placement:\n"
     _say(
         "evaluate",
-        {"sweep": measured.name, "notes": measured.notes, "folds": folds}
-        | {"errors": {name: errors.as_dict() for name, errors in rows.items()}}
+        {"sweep": measured.name, "notes": notes, "folds": folds}
+        | {"errors": {name: row.as_dict() for name, row in rows.items()}}
         | {"placements": [asdict(row) for row in placed]},
         text + tables.placement_errors_table(placed),
         as_json,
@@ -169,7 +201,7 @@ def evaluate_command(
 @json_option
 def recommend_command(
     platform: str | None,
-    model_file: Path | None,
+    model_path: Path | None,
     cores: int | None,
     per_core: str | None,
     traffic: str | None,
@@ -177,7 +209,7 @@ def recommend_command(
     as_json: bool,
 ) -> None:
     """Recommend a number of cores and a NUMA node for buffers, and show what others would cost."""
-    model = load_model(platform, model_file)
+    model = load_model(platform, model_path)
     check_node(model, comp_node, "--comp-node")
     need = Need(
         cores=model.cores if cores is None else cores,
@@ -201,7 +233,7 @@ def recommend_command(
 @json_option
 def slowdown_command(
     platform: str | None,
-    model_file: Path | None,
+    model_path: Path | None,
     runs: tuple[Path, ...],
     cores: int | None,
     comp_node: int,
@@ -212,7 +244,7 @@ def slowdown_command(
     from analysis.contention import slowdown  # reads runs, which takes a second to load
     from analysis.report.data import load_run
 
-    model = load_model(platform, model_file)
+    model = load_model(platform, model_path)
     place = slowdown.ComputingPlace(model.cores if cores is None else cores, comp_node, comm_node)
     loaded = [load_run(run) for run in runs]
     found = slowdown.rows(loaded, model, place)
@@ -234,7 +266,7 @@ def slowdown_command(
 @click.option("-o", "--output", type=click.Path(path_type=Path), required=True, help="HTML file.")
 def plot_command(
     platform: str | None,
-    model_file: Path | None,
+    model_path: Path | None,
     sweep_file: Path | None,
     facts: _Facts,
     output: Path,
@@ -242,36 +274,32 @@ def plot_command(
     """Write a self-contained page: stacked bandwidth, grid of placements, parameters, errors."""
     from analysis.contention import page  # matplotlib takes a second to load
 
-    model = load_model(platform, model_file)
+    model = load_model(platform, model_path)
     measured = None if sweep_file is None else _load_sweep(sweep_file, facts)
     output.write_text(page.render(model, measured), encoding="utf-8")
     click.echo(str(output))
 
 
-def _published_model(measured: Sweep) -> Predictor:
-    return partial(predict, fit(measured))
+def _in_order(model: Model, order: str) -> Model:
+    """The model with its groups of cores filled in another order than measured."""
+    if model.groups is None:
+        raise InputError(
+            f"--order {order}: {model.name} has one capacity; allowed with a model that has one"
+            " for each group of cores"
+        )
+    if order == model.groups.order:
+        return model
+    note = f"measured {model.groups.order}, predicted {order}: the error bands are of the measured"
+    groups = replace(model.groups, order=order)
+    return replace(model, groups=groups, notes=[*model.notes, note])
 
 
-def _improved_model(measured: Sweep) -> Predictor:
-    return improved.fit(measured).predict
-
-
-#: Models that are evaluated side by side; the first is the default.
-FITTERS: dict[str, Fitter] = {"published": _published_model, "improved": _improved_model}
-
-
-def load_model(platform: str | None, model_file: Path | None) -> Model:
+def load_model(platform: str | None, model_path: Path | None) -> Model:
     """The published model of that name, or the one in the file; exactly one must be given."""
-    if platform is not None and model_file is None:
+    if platform is not None and model_path is None:
         return published.load(platform)
-    if model_file is not None and platform is None:
-        try:
-            document = json.loads(model_file.read_text())
-        except OSError as error:
-            raise InputError(f"{model_file}: {error.strerror}") from None
-        except (ValueError, RecursionError) as error:
-            raise InputError(f"{model_file}: not JSON ({error})") from None
-        return parameters.from_dict(document, str(model_file))
+    if model_path is not None and platform is None:
+        return model_file.load(model_path)
     raise InputError("give --platform NAME or --model FILE (one of them)")
 
 

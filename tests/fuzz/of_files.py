@@ -38,6 +38,7 @@ from injection.machine import machine
 from reframe_tests.workloads import WORKLOADS
 from spack_envs.builder import build, setup
 from spack_envs.builder.layout import SpackLayout
+from tests.analysis.contention.test_model_file import IMPROVED
 from tests.campaigns.nightly.made import SUMMARY
 from tests.campaigns.request.test_load import COMMON, SMALL
 from tests.fuzz.target import CAPTURES, Target, captures, finite, in_file, lay_out, text_of, tree
@@ -104,6 +105,7 @@ def _machine(text: bytes, folder: Path) -> None:
 
 _NIGHTLIES = [path.read_bytes() for path in sorted((_ROOT / "site" / "nightly").glob("*.yaml"))]
 _MODEL = json.dumps(published.load(published.names()[0]).as_dict()).encode()
+_IMPROVED = json.dumps(IMPROVED.as_dict()).encode()
 _SWEEP = json.dumps(
     {"schema": 1, "name": "a", "cores": 16,
      "points": [{"n": 1, "comp_node": 0, "comm_node": 0, "comp_alone_b_s": 5e9,
@@ -240,7 +242,7 @@ TARGETS = [
     Target("file.run", _run, [tree(_RUN)], _INPUT, lines=True),
     _sweep("sweep.json", _SWEEP),
     _sweep("sweep.csv", _CSV),
-    Target("file.model", _model, [_MODEL], _INPUT),
+    Target("file.model", _model, [_MODEL, _IMPROVED], _INPUT),
     Target("file.minicluster", _state, [_STATE]),
     Target("file.spack", _spack, [_SETTINGS.encode(), _BUILT.encode()], _INPUT),
     Target("file.boot image", lambda image, _: images.payload(image), [_IMAGE], (MachineError,)),

@@ -3,19 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-from functools import partial
 
 import pytest
 
 from analysis.contention import published
 from analysis.contention.evaluate import by_placement, cross_validate, evaluate
 from analysis.contention.fit import fit
-from analysis.contention.predict import predict
 from analysis.contention.synthetic import sweep
-
-
-def seed_fitter(measured):
-    return partial(predict, fit(measured))
 
 
 def scaled(point, comp, comm):
@@ -34,7 +28,7 @@ def test_errors_by_hand():
         scaled(p, 1 / 1.1 if p.comp_node == p.comm_node else 1 / 1.2, 1 / 1.05)
         for p in exact.points
     ]
-    errors = evaluate(partial(predict, model), dataclasses.replace(exact, points=points))
+    errors = evaluate(model, dataclasses.replace(exact, points=points))
     assert errors.comp_samples == pytest.approx(10)
     assert errors.comp_nonsamples == pytest.approx(20)
     assert errors.comp_all == pytest.approx(15)
@@ -53,7 +47,7 @@ def test_errors_of_each_placement():
         else dataclasses.replace(p, comp_par_b_s=None)
         for p in exact.points
     ]
-    rows = by_placement(partial(predict, model), dataclasses.replace(exact, points=points))
+    rows = by_placement(model, dataclasses.replace(exact, points=points))
     assert [(row.comp_node, row.comm_node, row.sample) for row in rows] == [
         (0, 0, True),
         (0, 1, False),
@@ -75,7 +69,7 @@ def test_samples_are_the_calibrated_nodes_only():
         scaled(p, 1, 1 / 1.029 if (p.comp_node, p.comm_node) in sample else 1 / 1.038)
         for p in exact.points
     ]
-    errors = evaluate(partial(predict, model), dataclasses.replace(exact, points=points))
+    errors = evaluate(model, dataclasses.replace(exact, points=points))
     assert errors.comm_samples == pytest.approx(2.90)
     assert errors.comm_nonsamples == pytest.approx(3.80)
     assert errors.comm_all == pytest.approx(3.6875)
@@ -85,7 +79,7 @@ def test_points_without_a_rate_do_not_count():
     model = published.load("henri")
     exact = sweep(model, 0, 0.0, [(0, 0)])
     points = [dataclasses.replace(p, comp_par_b_s=None, comm_par_b_s=0.0) for p in exact.points]
-    errors = evaluate(partial(predict, model), dataclasses.replace(exact, points=points))
+    errors = evaluate(model, dataclasses.replace(exact, points=points))
     assert errors.comp_all is None
     assert errors.comm_all is None
     assert errors.average is None
@@ -94,13 +88,13 @@ def test_points_without_a_rate_do_not_count():
 def test_placements_that_the_model_does_not_know_have_no_errors():
     # A sweep without the remote calibration gives a model of the first socket only.
     exact = sweep(published.load("henri"), 0, 0.0, [(0, 0), (0, 1), (1, 0)])
-    rows = by_placement(seed_fitter(exact), exact)
+    rows = by_placement(fit(exact), exact)
     assert [(row.comm_percent is None, row.comp_percent is None) for row in rows] == [
         (False, False),
         (True, True),
         (True, True),
     ]
-    errors = evaluate(seed_fitter(exact), exact)
+    errors = evaluate(fit(exact), exact)
     assert errors.comm_nonsamples is None
     assert errors.comm_all == pytest.approx(errors.comm_samples)
 
@@ -109,7 +103,7 @@ def test_cross_validation_where_the_remote_side_is_held_out():
     # On node 1 only n = 9 was measured: the fit that has not seen it knows no remote side.
     exact = sweep(published.load("henri"), 0, 0.0, [(0, 0), (1, 1)])
     thin = [p for p in exact.points if p.comp_node == 0 or p.n == 9]
-    errors = cross_validate(seed_fitter, dataclasses.replace(exact, points=thin), folds=2)
+    errors = cross_validate(fit, dataclasses.replace(exact, points=thin), folds=2)
     assert errors.comp_all is not None
 
 
@@ -121,7 +115,7 @@ def test_cross_validation_sees_what_the_fit_has_not():
         exact,
         points=[scaled(p, 0.5, 1) if (p.n, p.comp_node) == (9, 0) else p for p in exact.points],
     )
-    errors = cross_validate(seed_fitter, spoilt, folds=8)
+    errors = cross_validate(fit, spoilt, folds=8)
     # 16 inner numbers of cores on two placements; one of 32 is off by |0.5 - 1| / 0.5 = 100 %.
     assert errors.comp_samples == pytest.approx(100 / 32, abs=0.3)
     assert errors.comm_samples < 0.5

@@ -2,26 +2,16 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 import numpy as np
 import pytest
 
 from analysis.contention import improved, published
 from analysis.contention.evaluate import cross_validate, evaluate
 from analysis.contention.fit import fit
-from analysis.contention.improved import soft_minimum
+from analysis.contention.kinds import calibrated
 from analysis.contention.predict import predict
 from analysis.contention.sweep import Point, Sweep
 from analysis.contention.synthetic import sweep
-
-
-def seed_fitter(measured):
-    return partial(predict, fit(measured))
-
-
-def improved_fitter(measured):
-    return improved.fit(measured).predict
 
 
 def rounded_machine(seed, noise=0.005):
@@ -46,8 +36,8 @@ def rounded_machine(seed, noise=0.005):
 
 def test_wins_where_the_stated_limits_show():
     machine = rounded_machine(0)
-    old = cross_validate(seed_fitter, machine, folds=4)
-    new = cross_validate(improved_fitter, machine, folds=4)
+    old = cross_validate(fit, machine, folds=4)
+    new = cross_validate(improved.fit, machine, folds=4)
     assert new.comm_all < old.comm_all
     assert new.comp_all < old.comp_all
 
@@ -55,8 +45,8 @@ def test_wins_where_the_stated_limits_show():
 def test_costs_little_on_a_machine_that_is_as_the_seed_says():
     truth = published.load("henri")
     measured = sweep(truth, 5, 0.01)
-    old = evaluate(seed_fitter(measured), measured)
-    new = evaluate(improved_fitter(measured), measured)
+    old = evaluate(fit(measured), measured)
+    new = evaluate(improved.fit(measured), measured)
     assert new.comm_all < old.comm_all + 0.3
     assert new.comp_all < old.comp_all + 0.3
 
@@ -71,11 +61,35 @@ def test_network_rate_of_each_node():
     ]
     machine = Sweep("four nodes", 4, 2, 4, points)
     assert predict(fit(machine), 0, 3).comm_par_b_s == pytest.approx([5e9] * 4)
-    assert improved.fit(machine).predict(0, 3).comm_par_b_s == pytest.approx([8e9] * 4)
+    assert predict(improved.fit(machine), 0, 3).comm_par_b_s == pytest.approx([8e9] * 4)
 
 
-def test_soft_minimum():
-    # k = 2: (3^-2 + 4^-2)^(-1/2) = 12 / 5
-    a, b = np.array([3.0, 3.0, 0.0]), np.array([4.0, np.inf, 2.0])
-    assert soft_minimum(a, b, 0.5) == pytest.approx([2.4, 3.0, 0.0])
-    assert soft_minimum(a, b, 0.0) == pytest.approx([3.0, 3.0, 0.0])
+def machine_of_groups(in_step):
+    """Two groups of eight cores, 6 GB/s a core and 30 GB/s a group, and a network of 12 GB/s.
+
+    They share 50 GB/s. Communications give way first, down to half of their rate. Noise of 1 %.
+    """
+    rng = np.random.default_rng(0)
+    points = []
+    for n in range(1, 17):
+        busy = [min(n, 8), max(n - 8, 0)]
+        rates = [min(6.0 * k, 30.0) for k in busy]
+        wanted = sum(rates)
+        if in_step:
+            wanted = n * min(rate / k for rate, k in zip(rates, busy, strict=True) if k)
+        comm = max(min(12.0, 50.0 - wanted), 6.0)
+        seen = np.array([min(wanted, 50.0), 12.0, min(wanted, 50.0 - comm), comm])
+        seen *= 1e9 * (1 + 0.01 * rng.standard_normal(4))
+        points.append(Point(n, 0, 0, *(float(rate) for rate in seen)))
+    return Sweep("groups", 16, 1, 1, points, groups=8)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("in_step", [False, True])
+def test_groups_next_to_a_network(in_step):
+    sweep_of_groups = machine_of_groups(in_step)
+    found = calibrated("improved", sweep_of_groups, folds=4)
+    assert found.model.groups is not None
+    assert found.model.groups.in_step == in_step
+    assert found.error < 0.03
+    assert calibrated("paper", sweep_of_groups, folds=4).error > 2 * found.error

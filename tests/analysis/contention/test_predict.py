@@ -12,8 +12,9 @@ import numpy as np
 import pytest
 
 from analysis.contention import published
+from analysis.contention.equations import shared
 from analysis.contention.parameters import Parameters
-from analysis.contention.predict import placements, predict, shared
+from analysis.contention.predict import placements, predict
 from analysis.errors import InputError
 
 # henri, node 0 and 0: aC = 0.915 * 11481.1 = 10505.2065, one core between the maxima, so that

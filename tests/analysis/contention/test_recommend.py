@@ -6,8 +6,10 @@ import dataclasses
 
 import pytest
 
-from analysis.contention import published
+from analysis.contention import improved, published
+from analysis.contention.parameters import Band, Bands, Shape
 from analysis.contention.recommend import Need, recommend
+from analysis.contention.synthetic import sweep
 from analysis.errors import InputError
 
 
@@ -107,3 +109,57 @@ def test_a_need_that_was_never_reached_is_refused_not_cut_down(need, text):
 def test_too_many_cores():
     with pytest.raises(InputError, match="--cores 19: must be 1 to 18"):
         recommend(published.load("henri"), Need(cores=19))
+
+
+def test_choices_whose_bands_overlap_are_tied():
+    # As above: 17 cores with buffers on node 1 take 1.1048, and 14 with buffers on node 0
+    # 80197.2 / 62375.6 = 1.2857. Bands of 5 % leave a gap, 1.1048 / 0.95 = 1.163 and
+    # 1.2857 / 1.05 = 1.2245; those of 10 % overlap, 1.2276 and 1.1688.
+    for width, tied in ((0.05, False), (0.10, True)):
+        band = Band(width, width / 2, 16)
+        bands = dict.fromkeys(("local", "remote", "others"), Bands("placements", band, band, band))
+        model = dataclasses.replace(published.load("henri"), bands=bands)
+        advice = recommend(model, Need(cores=18))
+        best = advice.best
+        # The recommendation does not depend on the bands.
+        assert (best.n, best.comm_node) == (17, 1)
+        assert best.slowdown_low == pytest.approx(80197.2 / 72589.9 / (1 + width))
+        assert best.slowdown_high == pytest.approx(80197.2 / 72589.9 / (1 - width))
+        other = next(c for c in advice.placements if c.comm_node == 0)
+        assert other.tied is tied
+
+
+def test_the_improved_model_with_less_demand():
+    # Loss of communications from 10 to 14 cores of 4455.4 MB/s each, down to 0.6: cores with half
+    # of that demand lose from 20 on, which 18 are not. Traffic of 0.8 is in the middle of the loss.
+    henri = published.load("henri")
+    model = dataclasses.replace(
+        henri,
+        kind="improved",
+        numa_nodes=1,
+        local=dataclasses.replace(henri.local, alpha=0.6),
+        remote=None,
+        shapes={"local": Shape(0.0, 10.0, 14.0)},
+        comm_alone_b_s={0: 11481.1e6},
+    )
+
+    def received(**need):
+        choices = recommend(model, Need(cores=18, **need)).cores
+        return {c.n: c.comm_b_s / 11481.1e6 for c in choices}
+
+    assert [received()[n] for n in (10, 12, 14, 18)] == pytest.approx([1, 0.8, 0.6, 0.6])
+    half = 4455.4e6 / 2
+    assert [received(per_core_b_s=half)[n] for n in (10, 18)] == pytest.approx([1, 1])
+    less = received(traffic_b_s=0.8 * 11481.1e6)
+    assert [less[n] for n in (10, 12, 13, 14)] == pytest.approx([0.8, 0.8, 0.7, 0.6])
+
+
+def test_less_demand_never_leaves_less_with_the_improved_model():
+    truth = dataclasses.replace(published.load("dahu"), remote=None, numa_nodes=1)
+    model = improved.fit(sweep(truth, 2, 0.02))
+    received: dict[int, float] = {}
+    for part in (1.0, 0.95, 0.9, 0.8, 0.7, 0.5, 0.3):
+        demand = part * model.local.b_comp_seq_b_s
+        more = {c.n: c.comm_b_s for c in recommend(model, Need(16, per_core_b_s=demand)).cores}
+        assert all(more[n] >= received.get(n, 0.0) * (1 - 1e-9) for n in more), part
+        received = more

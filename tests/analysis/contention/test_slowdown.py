@@ -11,6 +11,7 @@ from click.testing import CliRunner, Result
 
 from analysis.contention import published
 from analysis.contention.demand import share_of
+from analysis.contention.parameters import Band, Bands
 from analysis.contention.slowdown import ComputingPlace, SlowdownRow, mean_error, rows, slowdown_of
 from analysis.errors import InputError
 from analysis.report.data import load_run
@@ -128,6 +129,23 @@ def test_a_case_without_a_demand_says_why(tmp_path: Path) -> None:
     )
     assert (row.predicted, row.error) == (None, None)
     assert row.reason == "neither counters of memory traffic nor six pairs beside membench"
+
+
+def test_the_bands_of_the_model_widen_the_interval(
+    run: Path, found: dict[str, SlowdownRow]
+) -> None:
+    """3 % of computations alone and 2 % of computations with writers: 5 % of their ratio."""
+    widths = {"comp_alone": 0.03, "comp_par": 0.02}
+    bands = {rate: Band(width, width / 2, 9) for rate, width in widths.items()}
+    henri = published.load("henri")
+    banded = replace(henri, bands={"local": Bands("numbers of cores", comm_par=None, **bands)})
+    for row in rows([load_run(run)], banded, ComputingPlace(18)):
+        before = found[row.case]
+        assert row.demand is not None and row.predicted is not None and before.predicted is not None
+        share = row.demand.share
+        assert row.predicted.value == before.predicted.value
+        assert row.predicted.high == pytest.approx(1 + share.high * (MEMBENCH * 1.05 - 1))
+        assert row.predicted.low == pytest.approx(1 + share.low * (MEMBENCH * 0.95 - 1))
 
 
 def test_more_cores_than_the_model_has(run: Path) -> None:

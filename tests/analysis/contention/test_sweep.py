@@ -11,6 +11,9 @@ from analysis.errors import InputError
 
 POINTS = [Point(1, 0, 0, 5e9, 4e9, 5e9, 4e9), Point(2, 1, 1, 1e10, None, 9e9, 3.5e9)]
 
+#: One point, as JSON has it.
+POINT = [{"n": 2, "comp_node": 0, "comm_node": 0}]
+
 
 def test_csv_and_json_agree(tmp_path):
     (tmp_path / "a.csv").write_text(
@@ -72,6 +75,15 @@ def test_mistakes_csv(tmp_path, text, message):
         (
             {"schema": 1, "cores": "x", "points": [{"n": 2, "comp_node": 1, "comm_node": 0}]},
             "cores",
+        ),
+        ({"schema": 1, "groups": 0, "points": POINT}, "groups: must be a whole number of at least"),
+        (
+            {"schema": 1, "cores": 6, "groups": 4, "points": POINT},
+            "groups: 4 cores must divide the socket's 6",
+        ),
+        (
+            {"schema": 1, "order": "random", "points": POINT},
+            "order: must be compact or spread, not 'random'",
         ),
     ],
 )
