@@ -14,13 +14,13 @@ from campaigns.host import node_job
 from campaigns.host.node_job import NodeRequest
 from campaigns.host.programs import ask
 from campaigns.new_machine import module_text, slurm_text
-from campaigns.new_machine.found import Found, access
+from campaigns.new_machine.cluster_facts import ClusterFacts, access
 from injection.machine import host
 
 _SCONTROL = ("scontrol", "--oneliner", "show")
 
 
-def learn(wait_s: float | None, tell: Callable[[str], None]) -> Found:
+def learn(wait_s: float | None, tell: Callable[[str], None]) -> ClusterFacts:
     """All that can be known. The job waits and runs `wait_s` at most; None submits nothing.
 
     Raises MachineError without a Slurm that answers, Stopped after a signal.
@@ -40,7 +40,7 @@ def learn(wait_s: float | None, tell: Callable[[str], None]) -> Found:
     return replace(asked, looked=looked)
 
 
-def _slurm() -> Found:
+def _slurm() -> ClusterFacts:
     """What needs no job."""
     partitions = slurm_text.chosen(slurm_text.partitions(_required([*_SCONTROL, "partition"])))
     if not partitions:
@@ -52,7 +52,7 @@ def _slurm() -> Found:
     accounts = ask([*assoc, "assoc", f"user={user}", "format=account"])
     system, modules = _modules(os.environ)
     here = host.detect()
-    return Found(
+    return ClusterFacts(
         host=socket.gethostname(),
         processor=here.processor,
         partitions=partitions,

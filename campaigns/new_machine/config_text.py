@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from string import Template
 
 from analysis.escape import one_line
-from campaigns.new_machine.found import Found, access
+from campaigns.new_machine.cluster_facts import ClusterFacts, access
 from campaigns.new_machine.module_text import suggested
 from campaigns.new_machine.slurm_text import SlurmPartition
 
@@ -87,7 +87,7 @@ _ENVIRONMENT = Template("""\
 },""")
 
 
-def config_text(name: str, found: Found) -> str:
+def config_text(name: str, found: ClusterFacts) -> str:
     """The file. It needs no edit to be valid."""
     made = environments(found)
     names = [each for each in ("spack", "modules", "wheels") if each in made]
@@ -109,7 +109,7 @@ def host_pattern(host: str) -> str:
     return re.sub(r"[0-9]+", lambda _: r"\d+", re.escape(short)) + r"\b"
 
 
-def _partition(partition: SlurmPartition, found: Found, environs: Sequence[str]) -> str:
+def _partition(partition: SlurmPartition, found: ClusterFacts, environs: Sequence[str]) -> str:
     direct = set(_PMI.values()) & set(found.mpi)
     listed = ", ".join(found.mpi) or "nothing"
     limit_s = partition.limit_s
@@ -127,7 +127,7 @@ def _partition(partition: SlurmPartition, found: Found, environs: Sequence[str])
     )
 
 
-def _access_source(partition: SlurmPartition, found: Found) -> str:
+def _access_source(partition: SlurmPartition, found: ClusterFacts) -> str:
     whole = "whole nodes only" if partition.whole_nodes else "no --exclusive by itself"
     if not found.accounts:
         return f"{whole}; sacctmgr shows no account: if one is required, --account=NAME"
@@ -145,7 +145,7 @@ def _limit(seconds: int) -> str:
     return "".join([*parts, f"{rest_s}s" if rest_s else ""]) or "0s"
 
 
-def environments(found: Found) -> dict[str, str]:
+def environments(found: ClusterFacts) -> dict[str, str]:
     """Name -> text. `modules` only if a module provides a workload."""
     chosen = suggested(found.modules)
     source = "Built by `nimc spack build`, once `nimc spack setup` was run."
@@ -188,7 +188,7 @@ def pmi(module: str, offered: Sequence[str]) -> str:
     return wanted if wanted in offered else ""
 
 
-def _without_modules(found: Found) -> list[str]:
+def _without_modules(found: ClusterFacts) -> list[str]:
     """A comment in the place of the environment `modules`."""
     chosen = suggested(found.modules)
     if "workload" in chosen:
@@ -206,7 +206,7 @@ def _without_modules(found: Found) -> list[str]:
     ]
 
 
-def _other_processor(found: Found) -> str:
+def _other_processor(found: ClusterFacts) -> str:
     """A note if nodes have another processor than this host, where sources are compiled."""
     others = {node["host"]["processor"]: node["host"]["cpu_model"] for node in found.nodes}
     different = [model for kind, model in others.items() if kind != found.processor]

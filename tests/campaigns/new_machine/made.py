@@ -7,7 +7,7 @@ from typing import Any
 
 from campaigns.host.node_job import JobLook
 from campaigns.new_machine import slurm_text
-from campaigns.new_machine.found import Found
+from campaigns.new_machine.cluster_facts import ClusterFacts
 from tests.fuzz.target import CAPTURES
 
 SLURM = CAPTURES / "slurm"
@@ -54,11 +54,11 @@ def node(name: str, devices: list[dict[str, Any]], **changes: Any) -> dict[str, 
 FAST = [rdma("mlx5_0", 200, 1), rdma("mlx5_1", 200, 3), rdma("mlx5_bond", 25, 0)]
 
 
-def found(**changes: Any) -> Found:
+def found(**changes: Any) -> ClusterFacts:
     """The cluster of the captured outputs, whose nodes have two rails."""
     nodes = (SLURM / "nodes.txt").read_text()
     partitions = slurm_text.chosen(slurm_text.partitions((SLURM / "partitions.txt").read_text()))
-    made = Found(
+    made = ClusterFacts(
         host="login12.example",
         processor="Example-1-2-3",
         partitions=partitions,

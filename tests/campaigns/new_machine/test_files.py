@@ -12,21 +12,21 @@ import pytest
 
 from campaigns.host.default_machine import matching
 from campaigns.host.node_job import JobLook
+from campaigns.new_machine.cluster_facts import ClusterFacts, access
 from campaigns.new_machine.config_text import config_text, host_pattern, pmi
-from campaigns.new_machine.found import Found, access
 from campaigns.new_machine.site_text import entries, site_text, unknown
 from campaigns.new_machine.slurm_text import SlurmAccount
 from injection.machine import machine
 from tests.campaigns.new_machine.made import FAST, found, node, rdma
 
 
-def site(tmp_path: Path, seen: Found) -> machine.Machine:
+def site(tmp_path: Path, seen: ClusterFacts) -> machine.Machine:
     (tmp_path / "site").mkdir()
     (tmp_path / "site" / "box.yaml").write_text(site_text(seen))
     return machine.load("box", tmp_path)
 
 
-def config(tmp_path: Path, seen: Found) -> dict[str, Any]:
+def config(tmp_path: Path, seen: ClusterFacts) -> dict[str, Any]:
     path = tmp_path / "box.py"
     path.write_text(config_text("box", seen))
     made: dict[str, Any] = runpy.run_path(str(path))["site_configuration"]

@@ -16,7 +16,7 @@ _INNER = ("docker", "podman", "cni", "virbr", "lxc", "br-", "veth", "tun", "tap"
 
 
 @dataclass(frozen=True)
-class Found:
+class ClusterFacts:
     """What Slurm, this host and a job said."""
 
     #: Name and processor of this host, from where jobs are submitted.
