@@ -16,8 +16,9 @@ from pathlib import Path
 
 import pytest
 
-from campaigns.minicluster import containers, namespaces, needs
+from campaigns.minicluster import containers, needs
 from campaigns.minicluster.layout import SITE
+from campaigns.minicluster.shell import run
 from tests.campaigns.minicluster.real import ENV, Cluster
 
 INTERFACE = "hsn0"
@@ -88,7 +89,7 @@ def unprepare(cluster: Cluster) -> None:
 
 def _rename_interface(netns: str) -> None:
     commands = ("link set eth0 down", f"link set eth0 name {INTERFACE}", f"link set {INTERFACE} up")
-    namespaces.run(["ip", "-n", netns, "-batch", "-"], stdin="\n".join([*commands, ""]))
+    run(["ip", "-n", netns, "-batch", "-"], stdin="\n".join([*commands, ""]))
 
 
 def login_shell(cluster: Cluster, checkout: Path) -> dict[str, str]:
