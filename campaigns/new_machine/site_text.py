@@ -161,29 +161,29 @@ def _facts(found: ClusterFacts) -> SiteEntry:
     shape, count = shapes[0]
     others = sum(number for _, number in shapes[1:])
     mixed = f"; {others} nodes of {found.target.name} differ from {count}" if others else ""
-    facts: dict[str, object] = {
-        "cores": shape.sockets * shape.cores_per_socket,
-        "threads_per_core": shape.threads_per_core,
-        "sockets": shape.sockets,
-    }
-    memory_mib = shape.memory_mib
-    if not found.nodes:
-        values = {**facts, "numa_nodes": "N", "llc": "512MiB", "memory": f"{memory_mib}MiB"}
-        flow = "{" + ", ".join(f"{key}: {value}" for key, value in values.items()) + "}"
-        source = f"scontrol show node{mixed}; NUMA nodes and last-level caches: lscpu there"
+    slurm = f"scontrol show node{mixed}"
+    memory_b = shape.memory_mib * 2**20
+    if not found.nodes or not found.nodes[0]["host"]["llc_total_b"]:
+        flow = (
+            f"{{cores: {shape.cores}, threads_per_core: {shape.cpus_per_core},"
+            f" sockets: {shape.sockets}, numa_nodes: N, llc: 512MiB, memory: {_size(memory_b)}}}"
+        )
+        source = f"{slurm}; for NUMA nodes and the last-level caches of all sockets: lscpu there"
         return SiteEntry("facts", None, source, flow)
-    node = found.nodes[0]
-    host = node["host"]
-    facts |= {"cores": host["cores"], "sockets": host["sockets"]}
-    facts["numa_nodes"] = max(1, sum(bool(each["cpus"]) for each in host["numa_nodes"]))
+    host = found.nodes[0]["host"]
+    facts: dict[str, object] = {
+        "cores": host["cores"],
+        "threads_per_core": shape.cpus_per_core,
+        "sockets": host["sockets"],
+        "numa_nodes": max(1, sum(bool(each["cpus"]) for each in host["numa_nodes"])),
+    }
     rdma = devices(found.nodes)
     if rdma and rdma[0].numa_node is not None:
         facts["nic_node"] = rdma[0].numa_node
     facts["llc"] = _size(host["llc_total_b"])
-    facts["memory"] = _size(min(host["memory_b"], memory_mib * 2**20))
-    source = (
-        f"/sys and /proc of {node['node']}; threads_per_core, memory: scontrol show node{mixed}"
-    )
+    facts["memory"] = _size(min(host["memory_b"], memory_b))
+    where = found.nodes[0]["node"]
+    source = f"/sys and /proc of {where}; threads_per_core and at most this memory: {slurm}"
     return SiteEntry(
         "facts", "".join(f"\n  {key}: {value}" for key, value in facts.items()), source
     )
@@ -192,9 +192,9 @@ def _facts(found: ClusterFacts) -> SiteEntry:
 def _size(size_b: int) -> str:
     """In the largest unit that gives a whole number."""
     for unit, factor in (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10)):
-        if size_b and size_b % factor == 0:
+        if size_b % factor == 0:
             return f"{size_b // factor}{unit}"
-    return f"{max(size_b, 1)}B"
+    return f"{size_b}B"
 
 
 def _scalar(text: str) -> str:

@@ -36,8 +36,19 @@ class NodeShape:
 
     sockets: int
     cores_per_socket: int
-    threads_per_core: int
+    #: What Slurm counts: hardware threads or cores.
+    cpus: int
     memory_mib: int
+
+    @property
+    def cores(self) -> int:
+        """Cores of the node."""
+        return self.sockets * self.cores_per_socket
+
+    @property
+    def cpus_per_core(self) -> int:
+        """Hardware threads that Slurm counts as CPUs of a core."""
+        return max(1, self.cpus // self.cores)
 
 
 @dataclass(frozen=True)
@@ -84,7 +95,7 @@ def shapes(text: str, partition: str) -> list[tuple[NodeShape, int]]:
     counts: Counter[NodeShape] = Counter()
     for fields in map(_fields, text.splitlines()):
         if partition in fields.get("Partitions", "").split(","):
-            names = ("Sockets", "CoresPerSocket", "ThreadsPerCore", "RealMemory")
+            names = ("Sockets", "CoresPerSocket", "CPUTot", "RealMemory")
             numbers = [_number(fields.get(name, "")) for name in names]
             if all(numbers):
                 counts[NodeShape(*numbers)] += 1

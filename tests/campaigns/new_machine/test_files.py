@@ -83,6 +83,14 @@ def test_without_a_job_the_file_is_valid_too(tmp_path: Path) -> None:
     assert "not tried, since no job was wanted" in site_text(seen)
 
 
+def test_caches_that_a_node_does_not_report_are_not_invented(tmp_path: Path) -> None:
+    blind = node("n1", FAST)
+    blind["host"]["llc_total_b"] = 0
+    seen = found(looked=JobLook("7", None, [blind, node("n2", FAST)]))
+    assert site(tmp_path, seen).facts is None
+    assert unknown(entries(seen)) == ["nic", "node_mtti", "facts"]
+
+
 def test_where_hetjobs_are_refused_origins_are_of_the_same_job(tmp_path: Path) -> None:
     seen = found(hetjob_refused="0: batch takes\nno \x1b[31mheterogeneous jobs")
     assert site(tmp_path, seen).origins.policy == "same_job"

@@ -45,12 +45,18 @@ def test_time_limits(text: str, seconds: int | None) -> None:
 def test_shapes_of_nodes_the_most_frequent_first() -> None:
     nodes = read("nodes.txt")
     # Three nodes of two sockets with one core each; debug has two of them.
-    shape = NodeShape(sockets=2, cores_per_socket=1, threads_per_core=1, memory_mib=6026)
+    shape = NodeShape(sockets=2, cores_per_socket=1, cpus=2, memory_mib=6026)
     assert slurm_text.shapes(nodes, "batch") == [(shape, 3)]
     assert slurm_text.shapes(nodes, "debug") == [(shape, 2)]
     other = nodes.replace("RealMemory=6026", "RealMemory=1024", 1)
     assert [count for _, count in slurm_text.shapes(other, "batch")] == [2, 1]
     assert slurm_text.shapes(nodes, "deb") == []
+
+
+def test_threads_count_as_slurm_counts_them() -> None:
+    # Two threads a core, of which slurm.conf counts both or one.
+    assert NodeShape(sockets=2, cores_per_socket=8, cpus=32, memory_mib=1).cpus_per_core == 2
+    assert NodeShape(sockets=2, cores_per_socket=8, cpus=16, memory_mib=1).cpus_per_core == 1
 
 
 def test_settings() -> None:
