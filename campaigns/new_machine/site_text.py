@@ -172,7 +172,8 @@ def _facts(found: ClusterFacts) -> SiteEntry:
         return SiteEntry("facts", None, source, flow)
     host = found.nodes[0]["host"]
     facts: dict[str, object] = {
-        "cores": host["cores"],
+        # Slurm may keep cores from jobs.
+        "cores": min(host["cores"], shape.cores),
         "threads_per_core": shape.cpus_per_core,
         "sockets": host["sockets"],
         "numa_nodes": max(1, sum(bool(each["cpus"]) for each in host["numa_nodes"])),
@@ -183,7 +184,7 @@ def _facts(found: ClusterFacts) -> SiteEntry:
     facts["llc"] = _size(host["llc_total_b"])
     facts["memory"] = _size(min(host["memory_b"], memory_b))
     where = found.nodes[0]["node"]
-    source = f"/sys and /proc of {where}; threads_per_core and at most this memory: {slurm}"
+    source = f"/sys, /proc of {where}; threads_per_core, and the most of cores and memory: {slurm}"
     return SiteEntry(
         "facts", "".join(f"\n  {key}: {value}" for key, value in facts.items()), source
     )

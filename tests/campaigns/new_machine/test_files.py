@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import runpy
 import socket
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -73,7 +74,7 @@ def test_lines_to_fill_in_are_valid_once_they_are_no_comments(tmp_path: Path) ->
     (tmp_path / "site" / "box.yaml").write_text(text)
     made = machine.load("box", tmp_path)
     assert made.facts is not None
-    assert (made.facts.cores, made.facts.memory_b) == (2, 6026 * 2**20)
+    assert (made.facts.cores, made.facts.memory_b) == (64, 6026 * 2**20)
     assert made.nic is not None
 
 
@@ -81,6 +82,15 @@ def test_without_a_job_the_file_is_valid_too(tmp_path: Path) -> None:
     seen = found(looked=JobLook(None, "no job was submitted"), hetjob_asked=False)
     assert site(tmp_path, seen).device is None
     assert "not tried, since no job was wanted" in site_text(seen)
+
+
+def test_cores_that_slurm_keeps_from_jobs_do_not_count(tmp_path: Path) -> None:
+    seen = found()
+    (shape, count), *_ = seen.shapes["batch"]
+    less = replace(seen, shapes={"batch": [(replace(shape, cores_per_socket=30), count)]})
+    facts = site(tmp_path, less).facts
+    assert facts is not None
+    assert facts.cores == 60
 
 
 def test_caches_that_a_node_does_not_report_are_not_invented(tmp_path: Path) -> None:

@@ -76,6 +76,9 @@ def unprepare(cluster: Cluster) -> None:
     conf = cluster.layout.slurm_conf
     text = re.sub(r"^PartitionName=.*\n?", "", conf.read_text(), flags=re.MULTILINE)
     text = re.sub(r"^TaskProlog=.*$", f"TaskProlog={prolog}", text, flags=re.MULTILINE)
+    # Each node has its share of this host's cores.
+    share = max(1, (os.cpu_count() or 1) // len(NODES))
+    text = re.sub(r"\bCPUs=[0-9]+", f"CPUs={share}", text)
     for node in NODES:
         _rename_interface(cluster.layout.netns(node))
         containers.enter(cluster.layout, node, ["mount", "-t", "tmpfs", "tmp", "/tmp"])
