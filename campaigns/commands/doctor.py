@@ -32,7 +32,7 @@ def command(machine: str, in_job: bool, wait_s: float, results: Path, as_json: b
     Exits with 0 if the machine's injector and at least one workload can run, else with 3.
     """
     with exit_when_stopped():
-        of_nodes = examine_in_job(machine, results, wait_s) if in_job else []
+        of_nodes = examine_in_job(machine, results, wait_s, _tell) if in_job else []
     diagnosis = examine(machine).extended(of_nodes)
     if as_json:
         print_document("doctor", diagnosis.as_dict())
@@ -40,6 +40,11 @@ def command(machine: str, in_job: bool, wait_s: float, results: Path, as_json: b
         click.echo(visible(text(diagnosis)))
     if not diagnosis.ready:
         sys.exit(3)
+
+
+def _tell(line: str) -> None:
+    """Progress, which is no part of the document."""
+    click.echo(f"nimc: {visible(line)}", err=True)
 
 
 def text(diagnosis: Diagnosis) -> str:

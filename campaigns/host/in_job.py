@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from campaigns.host import node_job
 from campaigns.host.node_job import JobLook, NodeRequest
 from campaigns.host.probes import Finding
 from campaigns.host.settings import settings_of, target_partitions
+from campaigns.text import duration
 from injection.machine import machine
 from injection.machine.machine import Machine, Origins
 
@@ -26,8 +27,10 @@ _SHARED = "keep it on a file system that all nodes mount"
 _PARTITION, _JOB, _HETJOB = "partition {}", "job on nodes", "heterogeneous job"
 
 
-def examine(name: str, results: Path, wait_s: float, root: Path = ROOT) -> list[Finding]:
-    """Ask Slurm, then look at the nodes in a job.
+def examine(
+    name: str, results: Path, wait_s: float, tell: Callable[[str], None], root: Path = ROOT
+) -> list[Finding]:
+    """Ask Slurm, then look at the nodes in a job, which is told before it is submitted.
 
     Raises InputError for a machine without Slurm, Stopped after a signal; the job is gone then.
     """
@@ -44,7 +47,7 @@ def examine(name: str, results: Path, wait_s: float, root: Path = ROOT) -> list[
         )
     os.environ.update(settings.environment)  # as ReFrame, which runs the file (SLURM_CONF)
     try:
-        return _asked(parts) + _in_job(site, targets[0], results.absolute(), wait_s)
+        return _asked(parts) + _in_job(site, targets[0], results.absolute(), wait_s, tell)
     except MachineError as error:
         return [Finding(_JOB, "missing", str(error), "see 'slurm' above", needed=True)]
 
@@ -59,7 +62,13 @@ def _asked(partitions: Sequence[Mapping[str, Any]]) -> list[Finding]:
     return found
 
 
-def _in_job(site: Machine, part: Mapping[str, Any], results: Path, wait_s: float) -> list[Finding]:
+def _in_job(
+    site: Machine,
+    part: Mapping[str, Any],
+    results: Path,
+    wait_s: float,
+    tell: Callable[[str], None],
+) -> list[Finding]:
     request = NodeRequest(
         access=part.get("access", []),
         origins=site.origins,
@@ -72,6 +81,7 @@ def _in_job(site: Machine, part: Mapping[str, Any], results: Path, wait_s: float
         found.append(hetjob(site.origins, why))
         if why:
             return found
+    tell(f"submits a job of {request.tasks} nodes; waits up to {duration(wait_s)}")
     with _existing(results):
         looked = node_job.look(request, results, wait_s)
     return found + findings(looked, request, site)
@@ -201,7 +211,7 @@ def device(looked: JobLook, site: Machine) -> list[Finding]:
     for name in wanted:
         rates = {node["node"]: device_rate(node["host"], name) for node in looked.nodes}
         lost = [node for node, rate in rates.items() if rate is None]
-        what = f"device {name} on nodes"
+        what = f"{name} on nodes"
         if lost:
             there = sorted({each for node in looked.nodes for each in devices_of(node["host"])})
             detail = f"{', '.join(lost)}: no {name}; found: {', '.join(there) or 'none'}"
@@ -239,7 +249,7 @@ def _gbit_s(record: Mapping[str, Any]) -> str:
 
 def injector(looked: JobLook, site: Machine) -> Finding:
     """Whether every node has the program of the writers."""
-    what = f"injector {site.injector} on nodes"
+    what = f"{site.injector} on nodes"
     lost = {n["node"]: n["injectors"][site.injector] for n in looked.nodes}
     why = {node: text for node, text in lost.items() if text}
     if not why:

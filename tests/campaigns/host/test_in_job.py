@@ -51,8 +51,8 @@ def test_nodes_that_have_everything() -> None:
         "shared folders": "ok",
         "locks": "ok",
         "interface on nodes": "ok",
-        "device mlx5_0 on nodes": "ok",
-        "injector perftest on nodes": "ok",
+        "mlx5_0 on nodes": "ok",
+        "perftest on nodes": "ok",
     }
 
 
@@ -62,10 +62,10 @@ def test_nodes_that_have_everything() -> None:
         ({"lock": "unseen"}, "locks"),
         ({"lock": "late"}, "locks"),
         ({"addresses": {"hsn0": None, "eno1": "10.0.0.2"}}, "interface on nodes"),
-        ({"host": {"rdma": [], "interfaces": []}}, "device mlx5_0 on nodes"),
+        ({"host": {"rdma": [], "interfaces": []}}, "mlx5_0 on nodes"),
         (
             {"injectors": {"perftest": "ib_write_bw is missing: dnf install perftest"}},
-            "injector perftest on nodes",
+            "perftest on nodes",
         ),
     ],
 )
@@ -107,8 +107,8 @@ def test_rails_are_looked_for_each() -> None:
     rails = [{"device": "mlx5_0"}, {"device": "mlx5_1"}]
     only = [each for each in FAST if each["name"] == "mlx5_0"]
     found = states(job(node("n1", FAST), node("n2", only)), rails=rails)
-    assert found["device mlx5_0 on nodes"] == "ok"
-    assert found["device mlx5_1 on nodes"] == "missing"
+    assert found["mlx5_0 on nodes"] == "ok"
+    assert found["mlx5_1 on nodes"] == "missing"
 
 
 def test_the_script_has_both_components_of_a_heterogeneous_job() -> None:
@@ -159,4 +159,4 @@ def test_tasks_see_the_lock_of_the_first(tmp_path: Path) -> None:
 
 def test_a_machine_without_slurm_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"--in-job: configs/localhost\.py has no partition of"):
-        in_job.examine("localhost", tmp_path, 1.0)
+        in_job.examine("localhost", tmp_path, 1.0, print)

@@ -43,7 +43,7 @@ def test_a_step_of_both_components_looks_at_target_and_origin(
         "partition compute",
         "shared folders",
         "interface on nodes",
-        "device eth0 on nodes",
+        "eth0 on nodes",
     ):
         assert found[what]["state"] == "ok"
     assert not list(tmp_path.rglob(f"{PREFIX}*"))
