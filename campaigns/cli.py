@@ -19,6 +19,7 @@ from analysis.escape import visible
 
 #: Subcommand -> one line of help. Each is a module of `campaigns.commands`, loaded when called.
 COMMANDS: dict[str, str] = {
+    "init": "both files of a new machine, filled from what can be asked",
     "doctor": "what works on this host, and how to get what is missing",
     "report": "one self-contained HTML page a machine, and its data",
     "compare": "nights against reference nights, or two machines, side by side",

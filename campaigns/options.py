@@ -11,6 +11,7 @@ import click
 from click.core import ParameterSource
 
 from analysis.errors import InputError
+from analysis.units import duration_s
 from campaigns.campaign_path import CampaignPath
 from campaigns.host.default_machine import default_machine
 
@@ -47,6 +48,19 @@ def results_option(function: Callable[..., Any]) -> Callable[..., Any]:
         help="Folder for runs.",
     )
     wrapped: Callable[..., Any] = option(function)
+    return wrapped
+
+
+def wait_option(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add `--wait`, how long a job that looks at nodes may take, as the argument `wait_s`."""
+    wrapped: Callable[..., Any] = click.option(
+        "--wait",
+        "wait_s",
+        default="10min",
+        show_default=True,
+        callback=lambda _ctx, _param, value: duration_s(value, "--wait"),
+        help="How long the job may wait and run; it is cancelled then.",
+    )(function)
     return wrapped
 
 

@@ -17,8 +17,8 @@ BIN = Path(sys.executable).parent
 site_configuration = {
     "systems": [
         {
-            # Same as the name of the file in site/ and as --machine.
-            "name": "example_slurm",
+            # The name of this file, of the file in site/, and of --machine.
+            "name": Path(__file__).stem,
             "descr": "two partitions, origins in a heterogeneous job",
             # Host names of the login nodes, as regular expressions.
             "hostnames": [r"login\d+\.example", r"login\d+"],
@@ -74,7 +74,7 @@ site_configuration = {
             "features": ["spack"],
             # Interface between srun and the application's MPI: pmix for Open MPI.
             "env_vars": [["SLURM_MPI_TYPE", "pmix"]],
-            "target_systems": ["example_slurm"],
+            "target_systems": ["*"],
         },
         {
             # Modules of the centre.
@@ -84,7 +84,7 @@ site_configuration = {
             "cxx": "g++",
             "ftn": "gfortran",
             "features": ["modules"],
-            "target_systems": ["example_slurm"],
+            "target_systems": ["*"],
         },
         {
             # Wheels, MPICH included: work anywhere, but not over the fast network.
@@ -94,7 +94,7 @@ site_configuration = {
             "ftn": "",
             "features": ["wheels"],
             "env_vars": [["SLURM_MPI_TYPE", "pmi2"]],
-            "target_systems": ["example_slurm"],
+            "target_systems": ["*"],
         },
     ],
     # The end of a job is noticed at most ten seconds late.

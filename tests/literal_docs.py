@@ -7,6 +7,8 @@ A page says what to write in two kinds of lines, each followed by one fenced blo
 
 ANCHOR is a whole line without its indentation, and occurs once. The number of lines is that of the
 block, and is checked. Fragments are fenced as `text`: the formatter would unindent `python`.
+
+Commands to be run one after the other are fenced as `sh`.
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ _STEP = re.compile(
     r" \((?P<count>\d+) lines?\):\n\n```\w*\n(?P<text>.*?)^```$",
     re.MULTILINE | re.DOTALL,
 )
+_COMMANDS = re.compile(r"^```sh\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 #: What a check, a campaign or an injector needs of a checkout.
 _FOLDERS = ("analysis", "campaigns", "configs", "injection", "reframe_tests", "site", "spack_envs")
 
@@ -51,6 +54,13 @@ def steps(page: Path) -> list[Step]:
     for step in found:
         assert step.count == len(step.text.splitlines()), f"{page.name}: {step.path}: lines"
     return found
+
+
+def commands(page: Path) -> list[str]:
+    """The lines of all blocks fenced as `sh`. Raises AssertionError if there is none."""
+    lines = [line for block in _COMMANDS.findall(page.read_text()) for line in block.splitlines()]
+    assert lines, f"{page.name} has no commands"
+    return lines
 
 
 def copy_of_checkout(folder: Path) -> Path:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import sys
 import textwrap
+from pathlib import Path
 
 import click
 
 from analysis.escape import visible
 from campaigns.document import print_document
 from campaigns.host.doctor import Diagnosis, examine
-from campaigns.options import machine_option
+from campaigns.host.in_job import examine as examine_in_job
+from campaigns.options import machine_option, results_option, wait_option
+from campaigns.running.interrupts import exit_when_stopped
 
 _WIDTH = 100
 _WHAT, _STATE = 24, 9
@@ -18,19 +21,30 @@ _WHAT, _STATE = 24, 9
 
 @click.command()
 @machine_option
+@click.option("--in-job", "in_job", is_flag=True, help="Look at nodes too, in a job of a minute.")
+@wait_option
+@results_option
 @click.option("--json", "as_json", is_flag=True, help="One JSON document instead of a table.")
-def command(machine: str, as_json: bool) -> None:
+def command(machine: str, in_job: bool, wait_s: float, results: Path, as_json: bool) -> None:
     """Check this host: what works for machine M, and how to get what is missing.
 
+    With --in-job, Slurm is asked what it accepts, and a job looks at target and origin nodes.
     Exits with 0 if the machine's injector and at least one workload can run, else with 3.
     """
-    diagnosis = examine(machine)
+    with exit_when_stopped():
+        of_nodes = examine_in_job(machine, results, wait_s, _tell) if in_job else []
+    diagnosis = examine(machine).extended(of_nodes)
     if as_json:
         print_document("doctor", diagnosis.as_dict())
     else:
         click.echo(visible(text(diagnosis)))
     if not diagnosis.ready:
         sys.exit(3)
+
+
+def _tell(line: str) -> None:
+    """Progress, which is no part of the document."""
+    click.echo(f"nimc: {visible(line)}", err=True)
 
 
 def text(diagnosis: Diagnosis) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +30,12 @@ class Diagnosis:
         record = asdict(self)
         ready = record.pop("ready")
         return record | {"verdict": "ready" if ready else "not ready"}
+
+    def extended(self, more: list[Finding]) -> Diagnosis:
+        """The diagnosis with further findings."""
+        findings = [*self.findings, *more]
+        why = obstacle(findings)
+        return replace(self, findings=findings, why=why, ready=not why)
 
 
 def examine(name: str, root: Path = checkout.ROOT) -> Diagnosis:

@@ -88,7 +88,7 @@ def reframe_config(name: str, root: Path) -> tuple[Finding, list[dict[str, Any]]
     what = f"configs/{name}.py"
     path = root / "configs" / f"{name}.py"
     if not path.is_file():
-        remedy = "copy configs/example_slurm.py, see docs/add-a-machine.md"
+        remedy = "nimc init NAME writes both files, see docs/add-a-machine.md"
         return Finding(what, "missing", "no such file", remedy, needed=True), []
     try:
         reframe = find_reframe()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import select
 import signal
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from types import FrameType, TracebackType
@@ -19,6 +20,16 @@ class Stopped(BaseException):
     def __init__(self, signum: int) -> None:
         super().__init__(signal.Signals(signum).name)
         self.signum = signum
+
+
+@contextmanager
+def exit_when_stopped() -> Iterator[None]:
+    """Within this context Stopped, after the clean-up, ends the process as a signal would."""
+    try:
+        yield
+    except Stopped as stop:
+        print(f"nimc: stopped by {stop}; no job is left", file=sys.stderr)
+        raise SystemExit(128 + stop.signum) from None
 
 
 @contextmanager

@@ -300,7 +300,7 @@ def load(name: str, root: Path = ROOT) -> Machine:
         if extra.exists():
             files.append(site_faults.read(extra))
     try:
-        machine = Machine.model_validate({**files[0].data, **files[-1].data})
+        machine = Machine.model_validate({"name": name, **files[0].data, **files[-1].data})
     except ValidationError as error:
         raise InputError(site_faults.first(files, error, Machine)) from None
     if machine.name != name:

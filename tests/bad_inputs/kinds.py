@@ -49,7 +49,7 @@ _LINES = [
     b"--debug\nwriters\n-h",
 ]
 #: Words of a damaged command line that are refused before it is called: it could do something.
-_NEVER = {"create", "remove", "up", "down", "build", "setup", "mirror", "--debug"}
+_NEVER = {"init", "create", "remove", "up", "down", "build", "setup", "mirror", "--debug"}
 
 
 @dataclass(frozen=True)

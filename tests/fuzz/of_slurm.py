@@ -10,10 +10,11 @@ from typing import Any
 
 from analysis.errors import MachineError
 from analysis.report import blocks
-from campaigns.host import probes, reservation, slurm_nodes
+from campaigns.host import node_job, probes, reservation, slurm_nodes
+from campaigns.new_machine import module_text, slurm_text
 from campaigns.running import failure, jobs
 from injection import messages, wire
-from tests.fuzz.target import Target, lay_out, text_of, tree
+from tests.fuzz.target import Target, captures, lay_out, text_of, tree
 from tests.injection.test_messages import ORDERS, REPORTS
 
 _RESERVATION = (
@@ -51,6 +52,14 @@ def _failure(text: bytes, folder: Path) -> None:
         assert said is None or "\n" not in said
     failure.is_done(logs)
     blocks.unfinished_blocks(folder)
+
+
+def _shapes(text: bytes, _: Path) -> None:
+    slurm_text.shapes(text_of(text), "batch")
+
+
+def _modules(text: bytes, _: Path) -> None:
+    module_text.suggested(module_text.modules_in(text_of(text)))
 
 
 def _message(name: str, decode: Callable[[Any], object]) -> Target:
@@ -93,6 +102,19 @@ TARGETS = [
     Target("slurm.reservation", lambda text, _: reservation.parse(text_of(text)), [_RESERVATION],
            (MachineError,)),
     Target("slurm.sinfo", lambda text, _: slurm_nodes.nodes_in(text_of(text)), [_SINFO]),
+    Target("slurm.partitions",
+           lambda text, _: slurm_text.chosen(slurm_text.partitions(text_of(text))),
+           captures("slurm/partitions.txt")),
+    Target("slurm.shapes", _shapes, captures("slurm/nodes.txt")),
+    Target("slurm.settings", lambda text, _: slurm_text.settings(text_of(text)),
+           captures("slurm/config.txt")),
+    Target("slurm.mpi types", lambda text, _: slurm_text.mpi_types(text_of(text)),
+           captures("slurm/mpi_list.txt")),
+    Target("slurm.accounts", lambda text, _: slurm_text.accounts(text_of(text), "bench"),
+           [b"bench\nphysics\n"]),
+    Target("slurm.seen", lambda text, _: node_job.said_by_nodes(text_of(text)),
+           [b"seen n1 /a\nsrun: error: x\nseen n2 /a b\n"]),
+    Target("modules.avail", _modules, captures("modules/*.txt")),
     Target("reframe.systems", lambda text, _: probes.systems_in(text_of(text)), [_SYSTEMS]),
     Target("reframe.failure", _failure, [tree(_LOGS), tree(_LOGS | {"block.json": "{}"})]),
     _message("order", messages.order),

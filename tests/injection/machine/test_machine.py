@@ -70,7 +70,7 @@ def test_an_included_file_that_others_could_write_is_refused(tmp_path, monkeypat
             "policy: none",
             ":4: origins.policy: 'none' found; allowed: 'same_host',",
         ),
-        ("name: box", "nam: box", ":2: name: missing"),
+        ("name: box", "nam: box", ":2: nam: unknown key; allowed: name, "),
         ("name: box", "name: sun", ":2: name: 'sun' found; allowed: the file's, 'box'"),
         ("memory: 64GiB", "memory: 64G", ":8: facts.memory: '64G' "),
         ("memory: 64GiB", "memory: true", ":8: facts.memory: 'True' "),

@@ -1,0 +1,85 @@
+"""Asks Slurm, the modules system and a short job about a new machine."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+from analysis.checkout import ROOT
+from analysis.errors import MachineError
+from analysis.trust import user_name
+from campaigns.host import node_job
+from campaigns.host.node_job import NodeRequest
+from campaigns.host.programs import ask
+from campaigns.new_machine import module_text, slurm_text
+from campaigns.new_machine.cluster_facts import ClusterFacts, access
+from injection.machine import host
+
+_SCONTROL = ("scontrol", "--oneliner", "show")
+
+
+def learn(wait_s: float | None, tell: Callable[[str], None]) -> ClusterFacts:
+    """All that can be known. The job waits and runs `wait_s` at most; None submits nothing.
+
+    Raises MachineError without a Slurm that answers, Stopped after a signal.
+    """
+    asked = _slurm()
+    if wait_s is None:
+        return asked
+    target = access(asked.target, asked.accounts)
+    if asked.target.nodes > 1:
+        tell(f"asks Slurm for a heterogeneous job in {asked.target.name}")
+        why = node_job.refusal(NodeRequest(target, asked.origins))
+        asked = replace(asked, hetjob_refused=why, hetjob_asked=True)
+    request = NodeRequest(target, asked.origins)
+    tell(f"submits a job of {request.tasks} nodes to {asked.target.name}")
+    looked = node_job.look(request, ROOT, wait_s)
+    tell(node_job.outcome(looked, request))
+    return replace(asked, looked=looked)
+
+
+def _slurm() -> ClusterFacts:
+    """What needs no job."""
+    partitions = slurm_text.chosen(slurm_text.partitions(_required([*_SCONTROL, "partition"])))
+    if not partitions:
+        raise MachineError("scontrol show partition: no partition that is up and has nodes")
+    nodes = _required([*_SCONTROL, "node"])
+    user = user_name(os.geteuid())
+    assoc = ["sacctmgr", "--noheader", "--parsable2", "show"]
+    default = ask([*assoc, "user", user, "format=defaultaccount"])
+    accounts = ask([*assoc, "assoc", f"user={user}", "format=account"])
+    system, modules = _modules(os.environ)
+    here = host.detect()
+    return ClusterFacts(
+        host=socket.gethostname(),
+        processor=here.processor,
+        partitions=partitions,
+        shapes={each.name: slurm_text.shapes(nodes, each.name) for each in partitions},
+        settings=slurm_text.settings(_required(["scontrol", "show", "config"])),
+        mpi=slurm_text.mpi_types(ask(["srun", "--mpi=list"]).text),
+        accounts=slurm_text.accounts(accounts.text, default.text) if accounts.ok else [],
+        modules_system=system,
+        modules=modules,
+    )
+
+
+def _modules(environment: Mapping[str, str]) -> tuple[str, Sequence[str]]:
+    """ReFrame's name of the modules system, and the default module of each name."""
+    for variable, name in (("LMOD_CMD", "lmod"), ("MODULES_CMD", "tmod4")):
+        if program := environment.get(variable):
+            interpreter = [] if os.access(program, os.X_OK) else ["tclsh"]
+            answer = ask([*interpreter, program, "bash", "--terse", "--default", "avail"])
+            return name, module_text.modules_in(answer.text)
+    return "nomod", []
+
+
+def _required(command: Sequence[str]) -> str:
+    answer = ask(command)
+    if not answer.ok:
+        raise MachineError(
+            f"{' '.join(command)}: {answer.last}; without Slurm, copy configs/localhost.py and"
+            " site/localhost.yaml"
+        )
+    return answer.text

@@ -1,0 +1,50 @@
+"""`nimc init` as it is called."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from analysis.errors import InputError, MachineError
+from campaigns.commands import init
+from tests.campaigns.new_machine.made import found
+
+
+@pytest.fixture
+def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    for name in ("site", "configs"):
+        (tmp_path / name).mkdir()
+    monkeypatch.setattr(init, "ROOT", tmp_path)
+    monkeypatch.setattr(init, "learn", lambda _wait_s, _tell: found())
+    return tmp_path
+
+
+def test_both_files_are_written_and_never_again(root: Path) -> None:
+    done = CliRunner().invoke(init.command, ["box"])
+    assert done.exit_code == 0, done.exception
+    site = root / "site" / "box.yaml"
+    text = site.read_text()
+    assert (root / "configs" / "box.py").exists()
+    assert "to fill in, if wanted: nic, node_mtti" in done.output
+    again = CliRunner().invoke(init.command, ["box"])
+    assert isinstance(again.exception, InputError)
+    assert f"{site}: exists" in str(again.exception)
+    assert site.read_text() == text
+
+
+@pytest.mark.parametrize("name", ["Box", "../x", "a-b", "9x", "", "a" * 41])
+def test_a_name_must_be_one_of_a_module(root: Path, name: str) -> None:
+    done = CliRunner().invoke(init.command, [name])
+    assert isinstance(done.exception, InputError)
+    assert not list(root.glob("*/*"))
+
+
+def test_without_slurm_one_line_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(init, "ROOT", tmp_path)
+    done = CliRunner().invoke(init.command, ["box", "--no-job"])
+    assert isinstance(done.exception, MachineError)
+    assert str(done.exception).startswith("scontrol --oneliner show partition: ")
+    assert "\n" not in str(done.exception)
