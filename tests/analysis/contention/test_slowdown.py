@@ -141,7 +141,9 @@ def test_the_bands_of_the_model_widen_the_interval(
     banded = replace(henri, bands={"local": Bands("numbers of cores", comm_par=None, **bands)})
     for row in rows([load_run(run)], banded, ComputingPlace(18)):
         before = found[row.case]
-        assert row.demand is not None and row.predicted is not None and before.predicted is not None
+        assert row.demand is not None
+        assert row.predicted is not None
+        assert before.predicted is not None
         share = row.demand.share
         assert row.predicted.value == before.predicted.value
         assert row.predicted.high == pytest.approx(1 + share.high * (MEMBENCH * 1.05 - 1))
