@@ -94,7 +94,7 @@ def test_every_workload_and_tool_is_built_somewhere():
     # The MPI is the machine's where it has one, so no environment demands a version of it.
     common = yaml.safe_load((FOLDER / "common.yaml").read_text())["packages"]
     assert common["mpi"]["require"] == ["openmpi"]
-    assert "fabrics=ucx" in common["openmpi"]["prefer"][0]
+    assert "fabrics=ucx" in common["openmpi"]["require"][0]
 
 
 def test_openspeedshop_may_build_what_setup_takes_from_the_machine():
@@ -114,8 +114,10 @@ def test_common_names_what_exists():
     common = yaml.safe_load((FOLDER / "common.yaml").read_text())
     assert common["packages"].keys() - {"all", "mpi"} <= BUILTIN.keys()
     for package in ("openmpi", "ucx"):
-        for preference in common["packages"][package]["prefer"]:
-            check_spec(package + preference)
+        (version,), (variants,) = (
+            common["packages"][package][key] for key in ("prefer", "require")
+        )
+        check_spec(f"{package}{version} {variants}")
 
 
 def test_own_repository():

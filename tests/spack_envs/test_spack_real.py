@@ -39,7 +39,7 @@ def prepare(root, mirror=None):
     place = layout("test", root)
     machine_file = path_of("NIMC_TEST_MACHINE_FILE")
     mirror = mirror or os.environ.get("NIMC_TEST_MIRROR")
-    return place, setup.setup(place, path_of("NIMC_TEST_PACKAGES"), machine_file, mirror)
+    return place, setup.setup(place, path_of("NIMC_TEST_PACKAGES"), machine_file, mirror, print)
 
 
 @pytest.fixture(scope="module")
