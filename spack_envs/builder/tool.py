@@ -53,8 +53,8 @@ def require_clingo() -> None:
     """Raise MachineError if this Python lacks Spack's solver."""
     if importlib.util.find_spec("clingo") is None:
         raise MachineError(
-            f"{sys.executable} has no clingo, Spack's solver: install it from"
-            " requirements.lock (make test does), or pip install 'nimc[spack]'"
+            f"{sys.executable} has no clingo, Spack's solver: 'sh scripts/setup.sh spack' installs"
+            " it (make test does, too)"
         )
 
 
