@@ -19,7 +19,7 @@ from analysis.errors import InputError, MachineError
 from spack_envs.builder import pins as pinned
 from spack_envs.builder.layout import SpackLayout
 from spack_envs.builder.network import lacking
-from spack_envs.builder.setup import SpackSettings, check_machine_file, recipes
+from spack_envs.builder.setup import SpackSettings, packages_in, recipes
 from spack_envs.builder.tool import locked, spack
 
 #: Packages that provide MPI and its launcher.
@@ -78,8 +78,6 @@ def build(
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "spack.yaml").write_text(text)
         machine_path = _machine_file(layout, settings)
-        if machine_path.is_file():
-            check_machine_file(machine_path, "machine file")
         say(f"{name}: concretizing, which takes a minute or two (log: {layout.log(name)})")
         root, here = Path(settings.spack), ("-e", str(folder))
         started = time.monotonic()
@@ -132,6 +130,11 @@ def placed(layout: SpackLayout, settings: SpackSettings, name: str) -> str:
         machine_path = str(pinned.ENVIRONMENTS / "machines" / "$NIMC_MACHINE.yaml")
         text = text.replace(machine_path, settings.machine_file)
     document = yaml.safe_load(text.replace("$NIMC_MACHINE", layout.machine))
+    packages = document["spack"].setdefault("packages", {})
+    own = _packages(_machine_file(layout, settings))
+    for package, rule in _packages(pinned.ENVIRONMENTS / "network.yaml").items():
+        if package not in own:
+            packages[package] = {**packages.get(package, {}), **rule}
     builtin = settings.packages or recipes(layout, pinned.load().of(name))
     document["spack"]["repos"]["builtin"] = str(builtin)
     return yaml.safe_dump(document, sort_keys=False)
@@ -159,6 +162,11 @@ def _machine_file(layout: SpackLayout, settings: SpackSettings) -> Path:
     """The machine's own packages; the file may be absent."""
     default = pinned.ENVIRONMENTS / "machines" / f"{layout.machine}.yaml"
     return Path(settings.machine_file or default)
+
+
+def _packages(path: Path) -> dict[str, Any]:
+    """What a file says of packages, by name; nothing of a file that is not there."""
+    return packages_in(path, "machine file") if path.is_file() else {}
 
 
 class _Progress:

@@ -8,6 +8,7 @@ import shutil
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import yaml
 from pydantic import TypeAdapter
@@ -130,7 +131,7 @@ def _check(packages: Path | None, machine_file: Path | None, mirror: str | None)
             " repos/spack_repo/builtin of a copy of the recipes"
         )
     if machine_file:
-        check_machine_file(machine_file, "--machine-file")
+        packages_in(machine_file, "--machine-file")
     scheme, colon, rest = (mirror or "").partition("://")
     if mirror and not colon:
         raise InputError(f"--mirror: {mirror!r} is no URL; allowed: file:///FOLDER, https://...")
@@ -138,8 +139,8 @@ def _check(packages: Path | None, machine_file: Path | None, mirror: str | None)
         raise InputError(f"--mirror: {rest} is not a folder; 'nimc spack mirror' makes one")
 
 
-def check_machine_file(path: Path, field: str) -> None:
-    """Raise InputError unless the file is a section `packages` that names packages."""
+def packages_in(path: Path, field: str) -> dict[str, Any]:
+    """The packages in a file, by name. Raises InputError unless that is what it has."""
     try:
         content = yaml.safe_load(path.read_text())
     except (OSError, ValueError, yaml.YAMLError, RecursionError) as error:
@@ -152,6 +153,7 @@ def check_machine_file(path: Path, field: str) -> None:
             f"{field}: {path} has no section 'packages'; allowed: 'packages:' with a mapping for"
             " each package (docs/spack.md)"
         )
+    return packages
 
 
 def _searched(layout: SpackLayout, settings: SpackSettings) -> bool:

@@ -122,7 +122,6 @@ def test_an_mpi_without_a_machine_file_has_the_fast_network(ready):
 def test_a_machine_file_that_takes_the_network_away_stops_the_build(ready, tmp_path):
     place, settings = ready
     none = tmp_path / "none.yaml"
-    # Two colons: instead of what common.yaml requires.
-    none.write_text("packages: {openmpi: {'require:': ['fabrics=none schedulers=none']}}\n")
+    none.write_text("packages: {openmpi: {require: ['fabrics=none schedulers=none']}}\n")
     with pytest.raises(MachineError, match=r"openmpi@\S+ without a fast network \(fabrics=none\)"):
         build(place, replace(settings, machine_file=str(none)), "proxyapps", 2, print)
