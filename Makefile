@@ -3,7 +3,11 @@
 MACHINE ?= localhost
 RESULTS ?= results
 READY = .venv/.ready
+DEV = .venv/.dev
 BIN = .venv/bin
+# What is installed besides the base (docs/dependencies.md): `make NIMC_EXTRAS=` on a machine with
+# workloads and injectors of its own.
+NIMC_EXTRAS ?= wheels ucx
 
 # The quick campaign on this machine, and its report.
 campaign: $(READY)
@@ -13,20 +17,20 @@ campaign: $(READY)
 # takes long, and what needs Slurm or Spack, one by one.
 JOBS ?= 2
 PARALLEL = -n $(JOBS) --dist loadfile
-test: $(READY)
+test: $(DEV)
 	$(BIN)/python -m pytest -m "not (slow or long or minicluster or spack)" $(PARALLEL) $(PYTEST_ARGS)
 
-test-all: $(READY)
+test-all: $(DEV)
 	$(BIN)/python -m pytest -m "not (long or minicluster or spack)" $(PARALLEL) $(PYTEST_ARGS)
 	$(BIN)/python -m pytest -m "(minicluster or spack) and not long" $(PYTEST_ARGS)
 
 # Tests of some minutes each: five nights, faults, two rails, a node that is switched off, and others.
-test-long: $(READY)
+test-long: $(DEV)
 	$(BIN)/python -m pytest -m long $(PYTEST_ARGS)
 
 # Every parser of outside text and membench's command line (docs/reliability.md).
 FUZZ_SECONDS ?= 3600
-fuzz: $(READY)
+fuzz: $(DEV)
 	$(BIN)/python -m tests.fuzz --seconds $(FUZZ_SECONDS)
 
 # STREAM and LAMMPS with real writers on a minicluster (as root): FABRIC=veth or rxe.
@@ -34,22 +38,27 @@ FABRIC ?= veth
 minicluster: $(READY)
 	sh site/minicluster/try.sh $(FABRIC)
 
-bench: $(READY)
+bench: $(DEV)
 	$(BIN)/python -m tests.bench
 
-lint: $(READY)
+lint: $(DEV)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	git ls-files '*.sh' .ci/run | xargs $(BIN)/shellcheck
 
-# Pins every dependency but those of the extra pandas, with hashes; the index's URL is not written to the file.
+# Pins every dependency, with hashes; UPGRADE=1 takes newer versions.
 lock:
-	uv pip compile --universal --python-version 3.10 --generate-hashes --extra wheels --extra spack --extra dev \
-	    --no-emit-index-url --no-emit-find-links --quiet -o requirements.lock pyproject.toml
+	UPGRADE=$(UPGRADE) sh scripts/lock.sh
 
-$(READY): requirements.lock pyproject.toml scripts/setup.sh
-	@PYTHON="$(PYTHON)" sh scripts/setup.sh
+LOCKS = $(wildcard requirements/*.lock)
+$(READY): $(LOCKS) pyproject.toml scripts/setup.sh
+	@PYTHON="$(PYTHON)" sh scripts/setup.sh $(NIMC_EXTRAS)
+
+# What tests, checks and benchmarks need.
+$(DEV): $(READY)
+	@PYTHON="$(PYTHON)" sh scripts/setup.sh wheels ucx spack dev
+	@touch $(DEV)
 
 clean:
 	rm -rf .venv build *.egg-info output stage perflogs

@@ -112,6 +112,14 @@ _REQUIRED = _required(Sample)
 _WRITER = _required(WriterRecord)
 #: Figures of every writer, and shares of a timetable.
 _FIGURES = ("message_b", "rate_alone_b_s", "rate_b_s", "rate_min_b_s", "bytes_b")
+#: Columns with the distinct names in a field of the writers.
+_WRITER_NAMES = {
+    "injector": "injector",
+    "transport": "transport",
+    "writer_origins": "origin",
+    "writer_targets": "target",
+    "proof": "proof",
+}
 _SHARES = ("missing_share", "excess_share", "allowed_share")
 #: No figure in SI units is larger, or smaller and not 0.
 MOST = 1e30
@@ -212,81 +220,93 @@ def _columns(piece: _Piece) -> pl.DataFrame:
 
 
 def _flatten(raw: pl.DataFrame) -> pl.DataFrame:
-    writers = pl.col("writers")
-
-    def of(name: str) -> pl.Expr:
-        return pl.element().struct.field(name)
-
-    def each(expr: pl.Expr) -> pl.Expr:
-        return writers.list.eval(expr)
-
-    def names(name: str) -> pl.Expr:
-        return each(of(name).unique(maintain_order=True)).list.join("+").cast(_NAME)
-
-    def at_nodes(name: str) -> pl.Expr:
-        return pl.col("conditions").list.eval(of(name))
-
-    nested = raw.with_columns(
+    """One row per sample, with a column for each figure of what is nested in it."""
+    columns = raw.with_columns(
         pl.col(name).str.json_decode(type_)
         for name, type_ in _NESTED.items()
         if raw.schema[name] == _TEXT
-    ).with_columns(
+    ).with_row_index("row")
+    writers = _of_writers(_each(columns, "writers"))
+    nodes = _of_nodes(_each(columns, "conditions"))
+    timetable = pl.col("timetable").struct
+    flat = columns.drop("writers", "conditions").with_columns(
         pl.col("schema").fill_null(1),
-        pl.col("notes", "writers", "conditions").fill_null([]),
-        pl.col("factors").fill_null("{}"),
-    )
-    some = writers.list.len() > 0
-    incomplete = pl.any_horizontal(of(name).is_null() for name in _WRITER)
-    share = pl.when(of("message_b") > 0).then(
-        (of("rate_min_b_s") / pl.min_horizontal(of("rate_alone_b_s"), of("asked_b_s"))).fill_nan(
-            0.0
-        )
-    )
-    plausible = pl.all_horizontal(of(name).is_between(0, MOST) for name in _FIGURES) & (
-        of("rate_before_b_s").fill_null(0.0).is_between(0, MOST)
-    )
-    flat = nested.with_columns(
-        pl.col(_NAMES).cast(_NAME),
+        pl.col("factors").fill_null("{}").cast(_NAME),
+        pl.col(name for name in _NAMES if name != "factors").cast(_NAME),
         pl.col("nodes", "origin_nodes").list.join(",").cast(_NAME),
-        pl.col("notes").list.eval(pl.element().cast(_NAME)),
-        injector=names("injector"),
-        transport=names("transport"),
-        message_b=each(of("message_b")).list.max(),
-        asked_b_s=pl.when(some & each(of("asked_b_s").is_not_null()).list.all()).then(
-            each(of("asked_b_s")).list.sum()
-        ),
-        writer_rate_alone_b_s=pl.when(some).then(each(of("rate_alone_b_s")).list.sum()),
-        writer_rate_b_s=pl.when(some).then(each(of("rate_b_s")).list.sum()),
-        writer_rate_before_b_s=pl.when(
-            some & each(of("rate_before_b_s").is_not_null()).list.all()
-        ).then(each(of("rate_before_b_s")).list.sum()),
-        writer_share=each(share).list.min(),
-        writer_origins=names("origin"),
-        writer_targets=names("target"),
-        writer_message_b=each(of("message_b")).list.min(),
-        writer_bytes_b=each(of("bytes_b")).list.min(),
-        writer_figures=each(plausible).list.all(),
-        timetable=pl.col("timetable").struct.field("writers"),
-        **{name: pl.col("timetable").struct.field(name) for name in _SHARES},
-        counted_alone_b_s=each(of("counted_alone_b_s")).list.max(),
-        counted_b_s=each(of("counted_b") / of("counted_s")).list.max(),
-        comm_node=each(of("buffer_node")).list.max(),
-        direction=pl.when(some)
-        .then(each(of("direction").drop_nulls().first()).list.first())
-        .cast(_NAME),
-        own_binding=each(of("own_binding")).list.first().cast(_NAME),
-        target_on_node_share=each(of("target_on_node_share")).list.min(),
-        target_pinned_b=each(of("target_pinned_b")).list.min(),
-        same_host=each(of("origin") == of("target")).list.any(),
-        observed_share=each(of("observed_share")).list.min(),
-        unobserved_s=each(of("unobserved_s")).list.max(),
-        proof=names("proof"),
-        foreign_cpus=at_nodes("foreign_cpus").list.max(),
-        steal_share=at_nodes("steal_share").list.max(),
-        frequency_hz=at_nodes("frequency_hz").list.min(),
-        incomplete=each(incomplete).list.any(),
+        pl.col("notes").fill_null([]).cast(pl.List(_NAME)),
+        timetable=timetable.field("writers"),
+        **{name: timetable.field(name) for name in _SHARES},
     )
-    return flat.with_columns(writers.list.len()).drop("conditions")
+    for part in (writers, nodes):
+        flat = flat.join(part, on="row", how="left", maintain_order="left")
+    return flat.drop("row").with_columns(
+        pl.col(*_WRITER_NAMES).fill_null(""),
+        pl.col("writers").fill_null(0),
+        pl.col("writer_figures").fill_null(value=True),
+        pl.col("same_host", "incomplete").fill_null(value=False),
+    )
+
+
+def _each(columns: pl.DataFrame, name: str) -> pl.DataFrame:
+    """The records in the lists of a column, with the sample's `row`."""
+    some = columns.select("row", name).filter(pl.col(name).list.len() > 0)
+    return some.explode(name).unnest(name)
+
+
+def _of_writers(writers: pl.DataFrame) -> pl.DataFrame:
+    """One row per sample that has writers."""
+    col = pl.col
+    one_each = writers["row"].n_unique() == writers.height
+
+    def names(name: str) -> pl.Expr:
+        found = col(name).drop_nulls()
+        return found.first() if one_each else found.unique(maintain_order=True).str.join("+")
+
+    limit = pl.min_horizontal("rate_alone_b_s", "asked_b_s")
+    share = (col("rate_min_b_s") / limit).fill_nan(0.0)
+    each = writers.with_columns(
+        share=pl.when(col("message_b") > 0).then(share),
+        plausible=pl.all_horizontal(col(name).is_between(0, MOST) for name in _FIGURES)
+        & col("rate_before_b_s").fill_null(0.0).is_between(0, MOST),
+        incomplete=pl.any_horizontal(col(name).is_null() for name in _WRITER),
+        counted=col("counted_b") / col("counted_s"),
+        within=col("origin") == col("target"),
+    )
+    found = each.group_by("row", maintain_order=True).agg(
+        writers=pl.len(),
+        **{column: names(name) for column, name in _WRITER_NAMES.items()},
+        message_b=col("message_b").max(),
+        asked_b_s=pl.when(col("asked_b_s").is_not_null().all()).then(col("asked_b_s").sum()),
+        writer_rate_alone_b_s=col("rate_alone_b_s").sum(),
+        writer_rate_b_s=col("rate_b_s").sum(),
+        writer_rate_before_b_s=pl.when(col("rate_before_b_s").is_not_null().all()).then(
+            col("rate_before_b_s").sum()
+        ),
+        writer_share=col("share").min(),
+        writer_message_b=col("message_b").min(),
+        writer_bytes_b=col("bytes_b").min(),
+        writer_figures=col("plausible").all(),
+        counted_alone_b_s=col("counted_alone_b_s").max(),
+        counted_b_s=col("counted").max(),
+        comm_node=col("buffer_node").max(),
+        direction=col("direction").drop_nulls().first(),
+        own_binding=col("own_binding").first(),
+        target_on_node_share=col("target_on_node_share").min(),
+        target_pinned_b=col("target_pinned_b").min(),
+        same_host=col("within").any(),
+        observed_share=col("observed_share").min(),
+        unobserved_s=col("unobserved_s").max(),
+        incomplete=col("incomplete").any(),
+    )
+    return found.with_columns(col(*_WRITER_NAMES, "direction", "own_binding").cast(_NAME))
+
+
+def _of_nodes(nodes: pl.DataFrame) -> pl.DataFrame:
+    """One row per sample with conditions: those of the worst node."""
+    return nodes.group_by("row", maintain_order=True).agg(
+        pl.col("foreign_cpus", "steal_share").max(), pl.col("frequency_hz").min()
+    )
 
 
 def _check(frame: pl.DataFrame, piece: _Piece) -> None:

@@ -1,5 +1,6 @@
 #!/bin/sh
-# Makes .venv from requirements.lock. Prints one line for what is missing, with the package to install.
+# Makes .venv: requirements/base.lock, and the extras named as arguments (docs/dependencies.md).
+# Prints one line for what is missing, with the package to install.
 set -eu
 
 need() { # need WHAT DEBIAN RHEL
@@ -26,6 +27,13 @@ rm -f "$venv/.ready"
 [ -x "$venv/bin/python" ] || "$python" -m venv "$venv"
 PIP_DISABLE_PIP_VERSION_CHECK=1
 export PIP_DISABLE_PIP_VERSION_CHECK
-"$venv/bin/python" -m pip install --quiet --require-hashes --only-binary=:all: -r requirements.lock
+for name in base "$@"; do
+    [ -f "requirements/$name.lock" ] || {
+        echo "setup: no extra '$name': allowed are wheels, ucx, spack, dev" >&2
+        exit 2
+    }
+    "$venv/bin/python" -m pip install --quiet --require-hashes --only-binary=:all: --no-deps \
+        -r "requirements/$name.lock"
+done
 "$venv/bin/python" -m pip install --quiet --no-deps --no-build-isolation --editable .
 touch "$venv/.ready"

@@ -35,6 +35,10 @@ def command() -> None:
     """Build workloads and tools with Spack, isolated from ~/.spack."""
 
 
+def _say(text: str) -> None:
+    click.echo(text, err=True)
+
+
 def _show(subcommand: str, document: dict[str, Any], as_json: bool, text: str) -> None:
     if as_json:
         print_document(f"spack {subcommand}", document)
@@ -67,7 +71,7 @@ def setup(
 ) -> None:
     """Use the installed Spack (SPACK_ROOT, PATH) or clone the pinned one; find compilers."""
     place = layout(machine, root)
-    settings = preparer.setup(place, packages, machine_file, mirror)
+    settings = preparer.setup(place, packages, machine_file, mirror, _say)
     note = "" if settings.pinned else " (not the pinned version)"
     text = f"Spack {settings.version}{note} in {settings.spack}\nfiles in {place.root}"
     _show("setup", {"root": str(place.root), **asdict(settings)}, as_json, text)
@@ -85,10 +89,7 @@ def build(
     """Build environments; those that are up to date are skipped."""
     place = layout(machine, root)
     settings = preparer.load(place)
-    made = [
-        builder.build(place, settings, name, jobs, lambda text: click.echo(text, err=True))
-        for name in _demand(stacks)
-    ]
+    made = [builder.build(place, settings, name, jobs, _say) for name in _demand(stacks)]
     _show_built("build", made, as_json)
 
 

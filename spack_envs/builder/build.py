@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import shutil
 import time
 from collections.abc import Callable, Iterable
@@ -12,11 +13,13 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from pydantic import TypeAdapter
 
 from analysis.errors import InputError, MachineError
 from spack_envs.builder import pins as pinned
 from spack_envs.builder.layout import SpackLayout
-from spack_envs.builder.setup import SpackSettings, recipes
+from spack_envs.builder.network import lacking
+from spack_envs.builder.setup import SpackSettings, packages_in, recipes
 from spack_envs.builder.tool import locked, spack
 
 #: Packages that provide MPI and its launcher.
@@ -50,6 +53,9 @@ class Built:
         return asdict(self)
 
 
+_BUILT = TypeAdapter(Built)
+
+
 def build(
     layout: SpackLayout, settings: SpackSettings, name: str, jobs: int, say: Callable[[str], None]
 ) -> Built:
@@ -60,25 +66,34 @@ def build(
     with locked(layout.lock(name)):
         text = placed(layout, settings, name)
         digest = digest_of(layout, settings, name, text)
-        found = read(layout, name)
+        try:
+            found = read(layout, name)
+        except InputError as error:
+            say(str(error))
+            found = None
         if found and found.digest == digest and found.is_there():
             say(f"{name}: up to date")
             return found
         folder = layout.environment(name)
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "spack.yaml").write_text(text)
-        say(f"{name}: concretizing")
+        machine_path = _machine_file(layout, settings)
+        say(f"{name}: concretizing, which takes a minute or two (log: {layout.log(name)})")
         root, here = Path(settings.spack), ("-e", str(folder))
         started = time.monotonic()
         if (committed := _committed_lock(layout, name)).is_file():
+            _lock(committed)
             shutil.copyfile(committed, folder / "spack.lock")
             _check_lock(layout, root, folder, name)
-        elif not _concretized_from(folder, digest):
+        elif not _concretized_from(folder, digest, say):
             spack(layout, root, *here, "concretize", "--force", log=name)
             (folder / "chosen").write_text(digest)
+        if why := lacking(_chosen(folder), machine_path):
+            raise MachineError(f"{name}: {why}")
         concretized = time.monotonic()
-        say(f"{name}: building (log: {layout.log(name)})")
-        spack(layout, root, *here, "install", "-j", str(jobs), "--fail-fast", log=name)
+        say(f"{name}: building")
+        install = ("install", "-j", str(jobs), "--fail-fast")
+        spack(layout, root, *here, *install, log=name, watch=_Progress(name, say))
         installed = time.monotonic()
         rows = _installed(layout, root, folder, name)
         built = Built(
@@ -97,11 +112,14 @@ def build(
 
 
 def read(layout: SpackLayout, name: str) -> Built | None:
-    """The last build; None if there is none, or a version with other fields wrote it."""
+    """The last build, if there is one. Raises InputError if its record cannot be read."""
+    path = layout.stamp(name)
     try:
-        return Built(**json.loads(layout.stamp(name).read_text()))
-    except (FileNotFoundError, TypeError, ValueError, RecursionError):
+        return _BUILT.validate_json(path.read_bytes())
+    except FileNotFoundError:
         return None
+    except ValueError:
+        raise InputError(f"{path}: not what nimc spack build writes: build again") from None
 
 
 def placed(layout: SpackLayout, settings: SpackSettings, name: str) -> str:
@@ -112,6 +130,11 @@ def placed(layout: SpackLayout, settings: SpackSettings, name: str) -> str:
         machine_path = str(pinned.ENVIRONMENTS / "machines" / "$NIMC_MACHINE.yaml")
         text = text.replace(machine_path, settings.machine_file)
     document = yaml.safe_load(text.replace("$NIMC_MACHINE", layout.machine))
+    packages = document["spack"].setdefault("packages", {})
+    own = _packages(_machine_file(layout, settings))
+    for package, rule in _packages(pinned.ENVIRONMENTS / "network.yaml").items():
+        if package not in own:
+            packages[package] = {**packages.get(package, {}), **rule}
     builtin = settings.packages or recipes(layout, pinned.load().of(name))
     document["spack"]["repos"]["builtin"] = str(builtin)
     return yaml.safe_dump(document, sort_keys=False)
@@ -121,14 +144,13 @@ def digest_of(layout: SpackLayout, settings: SpackSettings, name: str, text: str
     """SHA-256 of everything that the build depends on."""
     repo = (pinned.ENVIRONMENTS / "repo").rglob("*")
     sources = sorted(path for path in repo if path.is_file() and path.suffix != ".pyc")
-    machine = settings.machine_file or pinned.ENVIRONMENTS / "machines" / f"{layout.machine}.yaml"
     files: Iterable[Path] = [
         *sources,
         pinned.ENVIRONMENTS / "common.yaml",
         pinned.ENVIRONMENTS / "pins.yaml",
         layout.config / "packages.yaml",
         _committed_lock(layout, name),
-        Path(machine),
+        _machine_file(layout, settings),
     ]
     total = hashlib.sha256(f"{settings.spack}\n{settings.version}\n{text}".encode())
     for path in files:
@@ -136,8 +158,43 @@ def digest_of(layout: SpackLayout, settings: SpackSettings, name: str, text: str
     return total.hexdigest()
 
 
-def _concretized_from(folder: Path, digest: str) -> bool:
-    """Whether an earlier build that failed was concretized from the same inputs."""
+def _machine_file(layout: SpackLayout, settings: SpackSettings) -> Path:
+    """The machine's own packages; the file may be absent."""
+    default = pinned.ENVIRONMENTS / "machines" / f"{layout.machine}.yaml"
+    return Path(settings.machine_file or default)
+
+
+def _packages(path: Path) -> dict[str, Any]:
+    """What a file says of packages, by name; nothing of a file that is not there."""
+    return packages_in(path, "machine file") if path.is_file() else {}
+
+
+class _Progress:
+    """Says which package is being built: what Spack prints as it begins one."""
+
+    _BEGUN = re.compile(r"==> Installing (\S+)-\w{32} (\[\d+/\d+\])")
+
+    def __init__(self, name: str, say: Callable[[str], None]) -> None:
+        self._name, self._say = name, say
+
+    def __call__(self, line: str) -> None:
+        if begun := self._BEGUN.match(line):
+            self._say(f"{self._name}: {begun[1]} {begun[2]}")
+
+
+def _concretized_from(folder: Path, digest: str, say: Callable[[str], None]) -> bool:
+    """Whether an earlier build that failed was concretized from the same inputs.
+
+    Removes a lock that was cut off: Spack cannot use such an environment, not even to replace it.
+    """
+    path = folder / "spack.lock"
+    try:
+        _lock(path)
+    except MachineError as error:
+        if path.exists():
+            say(f"{str(error).removesuffix(': remove it')}: removed")
+            path.unlink()
+        return False
     chosen = folder / "chosen"
     return chosen.is_file() and chosen.read_text() == digest
 
@@ -169,4 +226,20 @@ def _installed(layout: SpackLayout, root: Path, folder: Path, name: str) -> list
 
 
 def _root_hashes(folder: Path) -> set[str]:
-    return {entry["hash"] for entry in json.loads((folder / "spack.lock").read_text())["roots"]}
+    return {entry["hash"] for entry in _lock(folder / "spack.lock")["roots"]}
+
+
+def _chosen(folder: Path) -> list[dict[str, Any]]:
+    """Every concrete spec of the environment's lock."""
+    return list(_lock(folder / "spack.lock").get("concrete_specs", {}).values())
+
+
+def _lock(path: Path) -> dict[str, Any]:
+    """A lock. Raises MachineError if it cannot be read."""
+    try:
+        content = json.loads(path.read_text())
+        if not all(isinstance(entry["hash"], str) for entry in content["roots"]):
+            raise TypeError
+    except (KeyError, OSError, TypeError, ValueError, RecursionError) as error:
+        raise MachineError(f"{path}: not a lock of Spack's ({error}): remove it") from None
+    return dict(content)

@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 import os
 import shutil
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import yaml
+from pydantic import TypeAdapter
 
 from analysis.errors import InputError, MachineError
 from spack_envs.builder import pins as pinned
@@ -44,6 +47,9 @@ class SpackSettings:
     mirror: str | None
 
 
+_SETTINGS = TypeAdapter(SpackSettings)
+
+
 def load(layout: SpackLayout) -> SpackSettings:
     """The settings; raises InputError if there are none."""
     if not layout.settings.is_file():
@@ -51,8 +57,8 @@ def load(layout: SpackLayout) -> SpackSettings:
             f"Spack is not set up for {layout.machine}: nimc spack setup --machine {layout.machine}"
         )
     try:
-        return SpackSettings(**json.loads(layout.settings.read_text()))
-    except (TypeError, ValueError, RecursionError):
+        return _SETTINGS.validate_json(layout.settings.read_bytes())
+    except ValueError:
         raise InputError(
             f"{layout.settings}: not what nimc spack setup writes: run it again"
         ) from None
@@ -70,29 +76,36 @@ def find_spack() -> Path | None:
 
 
 def setup(
-    layout: SpackLayout, packages: Path | None, machine_file: Path | None, mirror: str | None
+    layout: SpackLayout,
+    packages: Path | None,
+    machine_file: Path | None,
+    mirror: str | None,
+    say: Callable[[str], None],
 ) -> SpackSettings:
-    """Set up Spack: clones, configuration, compilers and build tools."""
+    """Set up Spack: clones, configuration, compilers and build tools.
+
+    Raises InputError for recipes, a machine file or a mirror that cannot be used.
+    """
     require_clingo()
+    _check(packages, machine_file, mirror)
     pins = pinned.load()
     with locked(layout.lock("setup")):
         root = find_spack()
         if root is None:
             source = pins.pins["default"].spack
             root = layout.clone("spack", source.commit)
+            say(f"cloning Spack {source.tag}")
             clone(source.git, source.tag, source.commit, root)
         if packages is None:
             for pin in pins.pins.values():
                 source = pin.packages
                 path = layout.clone("packages", source.commit)
+                say(f"cloning the recipes {source.tag}")
                 clone(source.git, source.tag, source.commit, path)
         write_config(layout, mirror, packages or recipes(layout, pins.pins["default"]))
         version = spack(layout, root, "--version", log="setup").split()[0]
         if tuple(int(part) for part in version.split(".")[:2]) < _OLDEST:
             raise MachineError(f"{root}: Spack {version} is too old, 1.0 or newer is needed")
-        # The settings are written last: without them, an earlier search may be incomplete.
-        if not (layout.settings.is_file() and (layout.config / "packages.yaml").is_file()):
-            _find_externals(layout, root)
         settings = SpackSettings(
             spack=str(root),
             version=version,
@@ -101,8 +114,59 @@ def setup(
             machine_file=str(machine_file.resolve()) if machine_file else None,
             mirror=mirror,
         )
+        if not _searched(layout, settings):
+            layout.settings.unlink(missing_ok=True)
+            say(f"searching for compilers and build tools (log: {layout.log('setup')})")
+            _find_externals(layout, root)
+        # Written last: without settings, an earlier search may be incomplete.
         layout.settings.write_text(json.dumps(asdict(settings), indent=1) + "\n")
     return settings
+
+
+def _check(packages: Path | None, machine_file: Path | None, mirror: str | None) -> None:
+    """Raise InputError for what a build would fail with, or silently ignore, hours later."""
+    if packages and not (packages / "repo.yaml").is_file():
+        raise InputError(
+            f"--packages: {packages} has no repo.yaml; allowed: the folder"
+            " repos/spack_repo/builtin of a copy of the recipes"
+        )
+    if machine_file:
+        packages_in(machine_file, "--machine-file")
+    scheme, colon, rest = (mirror or "").partition("://")
+    if mirror and not colon:
+        raise InputError(f"--mirror: {mirror!r} is no URL; allowed: file:///FOLDER, https://...")
+    if scheme == "file" and not Path(rest).is_dir():
+        raise InputError(f"--mirror: {rest} is not a folder; 'nimc spack mirror' makes one")
+
+
+def packages_in(path: Path, field: str) -> dict[str, Any]:
+    """The packages in a file, by name. Raises InputError unless that is what it has."""
+    try:
+        content = yaml.safe_load(path.read_text())
+    except (OSError, ValueError, yaml.YAMLError, RecursionError) as error:
+        raise InputError(f"{field}: {path}: {' '.join(str(error).split())}") from None
+    packages = content.get("packages") if isinstance(content, dict) else None
+    if not isinstance(packages, dict) or not all(
+        isinstance(each, dict) for each in packages.values()
+    ):
+        raise InputError(
+            f"{field}: {path} has no section 'packages'; allowed: 'packages:' with a mapping for"
+            " each package (docs/spack.md)"
+        )
+    return packages
+
+
+def _searched(layout: SpackLayout, settings: SpackSettings) -> bool:
+    """Whether compilers and build tools were searched with this Spack and these recipes."""
+    if not (layout.config / "packages.yaml").is_file():
+        return False
+    try:
+        before = load(layout)
+    except InputError:
+        return False
+    return (before.spack, before.version, before.packages) == (
+        *(settings.spack, settings.version, settings.packages),
+    )
 
 
 def _find_externals(layout: SpackLayout, root: Path) -> None:

@@ -9,7 +9,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -53,13 +53,22 @@ def require_clingo() -> None:
     """Raise MachineError if this Python lacks Spack's solver."""
     if importlib.util.find_spec("clingo") is None:
         raise MachineError(
-            f"{sys.executable} has no clingo, Spack's solver: install it from"
-            " requirements.lock (make test does), or pip install 'nimc[spack]'"
+            f"{sys.executable} has no clingo, Spack's solver: 'sh scripts/setup.sh spack' installs"
+            " it (make test does, too)"
         )
 
 
-def spack(layout: SpackLayout, root: Path, *words: str, log: str) -> str:
-    """Standard output of a Spack command, also logged as it runs. MachineError if it fails."""
+def spack(
+    layout: SpackLayout,
+    root: Path,
+    *words: str,
+    log: str,
+    watch: Callable[[str], None] | None = None,
+) -> str:
+    """Standard output of a Spack command, also logged as it runs. MachineError if it fails.
+
+    `watch` is called with each line as it is printed.
+    """
     path = layout.log(log)
     path.parent.mkdir(parents=True, exist_ok=True)
     command = [str(root / "bin" / "spack"), "--color", "never", *words]
@@ -75,6 +84,8 @@ def spack(layout: SpackLayout, root: Path, *words: str, log: str) -> str:
             assert process.stdout
             for line in process.stdout:
                 printed.append(line)
+                if watch:
+                    watch(line)
                 file.write(line)
                 file.flush()
     if process.returncode != 0:

@@ -37,7 +37,7 @@ def _rows(folder: Path, name: str) -> list[BenchRow]:
     def ready(root: str, mirror: str | None) -> tuple[SpackLayout, setup.SpackSettings]:
         place = layout("bench", folder / root)
         packages, machine = path_of("NIMC_TEST_PACKAGES"), path_of("NIMC_TEST_MACHINE_FILE")
-        return place, setup.setup(place, packages, machine, mirror)
+        return place, setup.setup(place, packages, machine, mirror, print)
 
     place, settings = ready("fresh", os.environ.get("NIMC_TEST_MIRROR"))
     fresh = build(place, settings, name, os.cpu_count() or 1, print)

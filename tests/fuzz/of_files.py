@@ -8,6 +8,7 @@ import lzma
 import re
 import shutil
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import polars as pl
@@ -212,7 +213,8 @@ def _state(text: bytes, folder: Path) -> None:
 def _spack(text: bytes, folder: Path) -> None:
     layout = SpackLayout(folder, "m")
     in_file(str(layout.stamp("coral").relative_to(folder)), text, folder)
-    build.read(layout, "coral")
+    with suppress(InputError):
+        build.read(layout, "coral")
     in_file(str(layout.settings.relative_to(folder)), text, folder)
     setup.load(layout)
 

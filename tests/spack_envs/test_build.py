@@ -10,6 +10,7 @@ import re
 import shutil
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -48,6 +49,7 @@ esac
 @pytest.fixture
 def spack_root(tmp_path, monkeypatch):
     root = tmp_path / "spack"
+    (tmp_path / "repo.yaml").write_text("repo: {}\n")
     (root / "bin").mkdir(parents=True)
     (root / "bin" / "spack").write_text(FAKE)
     (root / "bin" / "spack").chmod(0o755)
@@ -58,7 +60,7 @@ def spack_root(tmp_path, monkeypatch):
 @pytest.fixture
 def ready(spack_root, tmp_path):
     place = layout("here", tmp_path / "state")
-    settings = setup.setup(place, tmp_path, None, None)
+    settings = setup.setup(place, tmp_path, None, None, print)
     (spack_root / "calls").unlink()
     return place, settings
 
@@ -72,7 +74,7 @@ def test_setup_takes_the_spack_at_hand_and_isolates_it(spack_root, tmp_path, mon
     monkeypatch.setenv("SPACK_ENV", "/of/the/user")
     monkeypatch.setenv("SPACK_DISABLE_LOCAL_CONFIG", "1")
     place = layout("here", tmp_path / "state")
-    settings = setup.setup(place, tmp_path, None, "file:///mirror")
+    settings = setup.setup(place, tmp_path, None, f"file://{tmp_path}", print)
     assert (settings.spack, settings.version, settings.pinned) == (str(spack_root), "1.1.0", True)
     seen = dict(line.split("=", 1) for line in (spack_root / "environment").read_text().split())
     assert seen.keys() == {
@@ -94,17 +96,54 @@ def test_setup_takes_the_spack_at_hand_and_isolates_it(spack_root, tmp_path, mon
     repos = yaml.safe_load((place.config / "repos.yaml").read_text())
     assert repos["repos"] == {"builtin": str(tmp_path)}
     mirrors = yaml.safe_load((place.config / "mirrors.yaml").read_text())
-    assert mirrors["mirrors"]["nimc"]["url"] == "file:///mirror"
+    assert mirrors["mirrors"]["nimc"]["url"] == f"file://{tmp_path}"
 
 
 def test_a_search_that_was_cut_off_is_made_again(spack_root, tmp_path):
     place = layout("here", tmp_path / "state")
     place.config.mkdir(parents=True)
     (place.config / "packages.yaml").write_text("packages: {}\n")
-    setup.setup(place, tmp_path, None, None)
-    setup.setup(place, tmp_path, None, None)
+    setup.setup(place, tmp_path, None, None, print)
+    setup.setup(place, tmp_path, None, None, print)
     finds = [call for call in calls(spack_root) if "external find" in call]
     assert len(finds) == 2  # what is never built, and what may be: once each
+
+
+def test_other_recipes_make_setup_search_again(spack_root, tmp_path):
+    place, other = layout("here", tmp_path / "state"), tmp_path / "other"
+    other.mkdir()
+    (other / "repo.yaml").touch()
+    place.config.mkdir(parents=True)
+    (place.config / "packages.yaml").write_text("packages: {}\n")
+    for packages in (tmp_path, tmp_path, other):
+        setup.setup(place, packages, None, None, print)
+    finds = [call for call in calls(spack_root) if "compiler find" in call]
+    assert len(finds) == 2
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "words"),
+    [
+        ("packages", None, r"--packages: .*/empty has no repo\.yaml; allowed: the folder repos/"),
+        ("machine", "", r"--machine-file: .*/m\.yaml has no section 'packages'; allowed"),
+        ("machine", "packages: [openmpi]", r"--machine-file: .*/m\.yaml has no section 'packages'"),
+        ("machine", "packages: {openmpi: 4}", r"a mapping for each package"),
+        ("machine", "packages: {", r"--machine-file: .*/m\.yaml: while parsing a flow node"),
+        ("mirror", "/srv/mirror", r"--mirror: '/srv/mirror' is no URL; allowed: file:///FOLDER"),
+        ("mirror", "file:///not/there", r"--mirror: /not/there is not a folder"),
+    ],
+)
+def test_setup_refuses_what_a_build_could_not_use(spack_root, tmp_path, name, text, words):
+    given = {"packages": tmp_path, "machine": None, "mirror": None}
+    if name == "machine":
+        (tmp_path / "m.yaml").write_text(text)
+        text = tmp_path / "m.yaml"
+    given[name] = text or tmp_path / "empty"
+    place = layout("here", tmp_path / "state")
+    with pytest.raises(InputError, match=words):
+        setup.setup(place, given["packages"], given["machine"], given["mirror"], print)
+    assert not place.settings.exists()
+    assert calls(spack_root) == []
 
 
 def test_builds_do_not_see_the_wheels_of_this_python(tmp_path):
@@ -131,7 +170,7 @@ def test_setup_refuses_an_old_spack_and_an_empty_root(spack_root, tmp_path, monk
     text = FAKE.replace("1.1.0", "0.23.1")
     (spack_root / "bin" / "spack").write_text(text)
     with pytest.raises(MachineError, match=r"0\.23\.1 is too old"):
-        setup.setup(layout("here", tmp_path / "state"), tmp_path, None, None)
+        setup.setup(layout("here", tmp_path / "state"), tmp_path, None, None, print)
     monkeypatch.setenv("SPACK_ROOT", str(tmp_path / "nothing"))
     with pytest.raises(InputError, match="SPACK_ROOT"):
         setup.find_spack()
@@ -164,6 +203,63 @@ def test_build_starts_again_where_inputs_or_prefixes_changed(spack_root, ready, 
     place.stamp("stream").write_text(json.dumps(stamp))
     build(place, settings, "stream", 1, print)
     assert len(calls(spack_root)) == 3 * first - 1  # the versions were chosen already
+
+
+def chosen(root, *specs):
+    """Spack's choice from now on, as in a lock."""
+    lock = {"roots": [{"hash": "aaa", "spec": "stream"}], "concrete_specs": dict(enumerate(specs))}
+    (root / "lock").write_text(json.dumps(lock))
+    script = (root / "bin" / "spack").read_text()
+    old = """echo '{"roots": [{"hash": "aaa", "spec": "stream"}]}'"""
+    (root / "bin" / "spack").write_text(script.replace(old, 'cat "$here/lock"'))
+
+
+def test_an_mpi_without_the_fast_network_is_not_built(spack_root, ready):
+    place, settings = ready
+    plain = {"name": "openmpi", "version": "4.1.8", "parameters": {"fabrics": "none"}}
+    chosen(spack_root, plain)
+    with pytest.raises(MachineError, match=r"openmpi@4\.1\.8 without a fast network") as error:
+        build(place, settings, "stream", 1, print)
+    assert str(pins.ENVIRONMENTS / "machines" / "here.yaml") in str(error.value)
+    assert not [call for call in calls(spack_root) if " install " in call]
+    chosen(spack_root, {**plain, "external": {"path": "/usr"}})
+    (place.environment("stream") / "chosen").unlink()
+    assert build(place, settings, "stream", 1, print).specs
+
+
+def test_a_build_says_which_package_it_is_at(spack_root, ready):
+    place, settings = ready
+    script = (spack_root / "bin" / "spack").read_text()
+    line = f"==> Installing umt-5.3.0-{'a' * 32} [2/7]"
+    (spack_root / "bin" / "spack").write_text(script.replace("==> Installing stream", line))
+    said = []
+    build(place, settings, "stream", 1, said.append)
+    assert said[1:3] == ["stream: building", "stream: umt-5.3.0 [2/7]"]
+
+
+@pytest.mark.parametrize("cut", ['{"roots": [{"ha', "[]"])
+def test_a_lock_that_was_cut_off_is_made_again(ready, cut):
+    place, settings = ready
+    build(place, settings, "stream", 1, print)
+    lock, said = place.environment("stream") / "spack.lock", []
+    lock.write_text(cut)
+    place.stamp("stream").unlink()
+    build(place, settings, "stream", 1, said.append)
+    assert [line for line in said if str(lock) in line and line.endswith("removed")]
+    assert json.loads(lock.read_text())["roots"]
+
+
+@pytest.mark.parametrize("text", ["", '{"specs": [1]}'])
+def test_a_record_that_cannot_be_read_is_named_and_made_again(ready, monkeypatch, tmp_path, text):
+    place, settings = ready
+    built, said = build(place, settings, "stream", 1, print), []
+    place.stamp("stream").write_text(text)
+    monkeypatch.setenv("NIMC_SPACK_DIR", str(tmp_path / "state"))
+    shown = CliRunner().invoke(command, ["info", "--machine", "here"])
+    assert str(shown.exception).startswith(f"{place.stamp('stream')}: not what nimc spack build")
+    again = build(place, settings, "stream", 1, said.append)
+    assert again.specs == built.specs
+    assert str(place.stamp("stream")) in said[0]
 
 
 def test_a_failure_is_one_line_with_the_log(spack_root, ready):
@@ -204,6 +300,20 @@ def test_placed_environment_stands_anywhere(ready, tmp_path):
     assert "$" not in json.dumps(content)
 
 
+@pytest.mark.parametrize("named", [[], ["openmpi"], ["openmpi", "ucx"], ["mpi"]])
+def test_the_network_is_required_of_what_the_machine_does_not_name(ready, tmp_path, named):
+    place, settings = ready
+    file = tmp_path / "m.yaml"
+    file.write_text(yaml.safe_dump({"packages": {name: {"buildable": False} for name in named}}))
+    settings = replace(settings, machine_file=str(file))
+    packages = yaml.safe_load(placed(place, settings, "tools"))["spack"]["packages"]
+    assert packages.keys() == {"openmpi", "ucx"} - set(named)
+    assert all("require" in rule for rule in packages.values())
+    # What an environment says of its packages stays.
+    kept = yaml.safe_load(placed(place, settings, "openspeedshop"))["spack"]["packages"]
+    assert kept["flex"] == {"buildable": True}
+
+
 def test_digest_follows_every_input(ready):
     place, settings = ready
     text = placed(place, settings, "stream")
@@ -237,6 +347,12 @@ def test_a_committed_lock_is_taken_and_decides_what_is_built(spack_root, ready, 
     locked.write_text(locked.read_text().replace("committed", "moved on"))
     build(place, settings, "stream", 1, print)
     assert json.loads(Path(built.lock).read_text())["note"] == "moved on"
+
+
+def test_a_committed_lock_that_cannot_be_read_is_named(ready, locked):
+    locked.write_text('{"roots": [')
+    with pytest.raises(MachineError, match=r"here/stream\.lock: not a lock of Spack's"):
+        build(*ready, "stream", 1, print)
 
 
 def test_a_committed_lock_of_another_choice_is_refused(ready, locked):

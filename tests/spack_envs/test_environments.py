@@ -94,7 +94,7 @@ def test_every_workload_and_tool_is_built_somewhere():
     # The MPI is the machine's where it has one, so no environment demands a version of it.
     common = yaml.safe_load((FOLDER / "common.yaml").read_text())["packages"]
     assert common["mpi"]["require"] == ["openmpi"]
-    assert "fabrics=ucx" in common["openmpi"]["prefer"][0]
+    assert common["openmpi"] == {"prefer": ["@5.0.8"]}
 
 
 def test_openspeedshop_may_build_what_setup_takes_from_the_machine():
@@ -113,9 +113,11 @@ def test_openspeedshop_breaks_no_other():
 def test_common_names_what_exists():
     common = yaml.safe_load((FOLDER / "common.yaml").read_text())
     assert common["packages"].keys() - {"all", "mpi"} <= BUILTIN.keys()
-    for package in ("openmpi", "ucx"):
-        for preference in common["packages"][package]["prefer"]:
-            check_spec(package + preference)
+    network = yaml.safe_load((FOLDER / "network.yaml").read_text())["packages"]
+    assert network.keys() == {"openmpi", "ucx"}
+    for package, rule in network.items():
+        (version,), (variants,) = common["packages"][package]["prefer"], rule["require"]
+        check_spec(f"{package}{version} {variants}")
 
 
 def test_own_repository():

@@ -10,16 +10,19 @@ import json
 import os
 import shutil
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from analysis.errors import MachineError
 from reframe_tests.fom.base import FomError
 from reframe_tests.workloads import WORKLOADS
 from spack_envs.builder import pins, setup, tool
 from spack_envs.builder.build import build, placed
 from spack_envs.builder.layout import layout
 from spack_envs.builder.mirror import make_mirror
+from spack_envs.builder.network import lacking
 
 pytestmark = [
     pytest.mark.spack,
@@ -39,7 +42,7 @@ def prepare(root, mirror=None):
     place = layout("test", root)
     machine_file = path_of("NIMC_TEST_MACHINE_FILE")
     mirror = mirror or os.environ.get("NIMC_TEST_MIRROR")
-    return place, setup.setup(place, path_of("NIMC_TEST_PACKAGES"), machine_file, mirror)
+    return place, setup.setup(place, path_of("NIMC_TEST_PACKAGES"), machine_file, mirror, print)
 
 
 @pytest.fixture(scope="module")
@@ -50,6 +53,16 @@ def ready(tmp_path_factory):
 @pytest.fixture(scope="module")
 def proxyapps(ready):
     return build(*ready, "proxyapps", 2, print)
+
+
+def concretized(place, settings, stack, folder):
+    """The concrete specs of an environment that is not built."""
+    folder.mkdir(parents=True)
+    (folder / "spack.yaml").write_text(placed(place, settings, stack))
+    tool.spack(place, Path(settings.spack), "-e", str(folder), "concretize", log="concretize")
+    lock = json.loads((folder / "spack.lock").read_text())
+    assert lock["roots"]
+    return list(lock["concrete_specs"].values())
 
 
 RUNS = [
@@ -88,12 +101,27 @@ def test_build_cache_serves_a_second_store(ready, tmp_path):
 @pytest.mark.parametrize("stack", sorted(set(pins.known_environments()) - {"proxyapps"}))
 def test_every_environment_concretizes(ready, stack):
     place, settings = ready
-    folder = place.root / "only-concretized" / stack
-    folder.mkdir(parents=True)
-    (folder / "spack.yaml").write_text(placed(place, settings, stack))
-    tool.spack(place, Path(settings.spack), "-e", str(folder), "concretize", log="concretize")
-    lock = json.loads((folder / "spack.lock").read_text())
-    assert lock["roots"]
-    for spec in lock["concrete_specs"].values():
+    for spec in concretized(place, settings, stack, place.root / "only-concretized" / stack):
         if spec["name"] == "ucx":  # a preference that cannot be met is dropped without a word
             assert all(spec["parameters"][name] for name in ("verbs", "rc", "mlx5_dv", "rdmacm"))
+
+
+def test_an_mpi_without_a_machine_file_has_the_fast_network(ready):
+    place, settings = ready
+    alone = replace(settings, machine_file=None)
+    specs = concretized(place, alone, "proxyapps", place.root / "only-concretized" / "alone")
+    (mpi,) = (spec for spec in specs if spec["name"] == "openmpi")
+    (ucx,) = (spec for spec in specs if spec["name"] == "ucx")
+    assert "external" not in mpi
+    assert mpi["parameters"]["fabrics"] == ["ucx"]
+    assert ucx["parameters"]["verbs"] is True
+    assert ucx["parameters"]["rc"] is True
+    assert lacking(specs, Path("m.yaml")) is None
+
+
+def test_a_machine_file_that_takes_the_network_away_stops_the_build(ready, tmp_path):
+    place, settings = ready
+    none = tmp_path / "none.yaml"
+    none.write_text("packages: {openmpi: {require: ['fabrics=none schedulers=none']}}\n")
+    with pytest.raises(MachineError, match=r"openmpi@\S+ without a fast network \(fabrics=none\)"):
+        build(place, replace(settings, machine_file=str(none)), "proxyapps", 2, print)

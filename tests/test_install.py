@@ -1,0 +1,78 @@
+"""How the checkout is installed: set-up's lock files, and no wheel."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+
+import pytest
+
+from analysis.checkout import ROOT
+
+PROJECT = (ROOT / "pyproject.toml").read_text()
+LOCKS = {path.stem: path.read_text() for path in (ROOT / "requirements").glob("*.lock")}
+
+
+def names(text: str) -> set[str]:
+    return {name.lower().replace("_", "-") for name in re.findall(r"^([\w.-]+)==", text, re.M)}
+
+
+def asked(section: str) -> set[str]:
+    """Packages in a list of pyproject.toml; Python 3.10 has no reader of TOML."""
+    (items,) = re.findall(rf"^{section} = \[(.*?)\]$", PROJECT, re.M | re.S)
+    return {name.lower() for name in re.findall(r'"([\w.-]+)[=><]', items)}
+
+
+@pytest.mark.parametrize("extra", ["wheels", "ucx", "spack", "dev"])
+def test_an_extra_adds_what_the_base_lacks(extra):
+    assert asked(extra) <= names(LOCKS[extra])
+    assert not names(LOCKS[extra]) & names(LOCKS["base"])
+
+
+def test_the_base_is_what_a_measurement_needs():
+    assert asked("dependencies") | asked("editable") <= names(LOCKS["base"])
+    others = set().union(*(asked(extra) for extra in ("wheels", "ucx", "spack", "dev", "pandas")))
+    assert not names(LOCKS["base"]) & others
+
+
+@pytest.mark.parametrize("name", sorted(LOCKS))
+def test_every_pin_has_hashes_and_no_address(name):
+    pins = re.split(r"^(?=[\w.-]+==)", LOCKS[name], flags=re.M)[1:]
+    assert pins
+    assert all("--hash=sha256:" in pin for pin in pins)
+    assert "://" not in LOCKS[name]
+
+
+def test_setup_refuses_an_extra_that_does_not_exist(tmp_path):
+    (tmp_path / "requirements").mkdir()
+    (tmp_path / "requirements" / "base.lock").touch()
+    # A stand-in for Python, whose pip takes everything.
+    python = tmp_path / "python"
+    python.write_text("#!/bin/sh\nexit 0\n")
+    python.chmod(0o755)
+    (tmp_path / ".venv" / "bin").mkdir(parents=True)
+    (tmp_path / ".venv" / "bin" / "python").symlink_to(python)
+    done = subprocess.run(
+        ["sh", str(ROOT / "scripts" / "setup.sh"), "wheel"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 2
+    assert done.stderr == "setup: no extra 'wheel': allowed are wheels, ucx, spack, dev\n"
+    assert not (tmp_path / ".venv" / ".ready").exists()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("what", ["build_wheel", "build_sdist"])
+def test_a_wheel_is_refused_in_one_line(tmp_path, what):
+    call = f"import editable_only; editable_only.{what}({str(tmp_path)!r})"
+    done = subprocess.run(
+        [sys.executable, "-c", call], cwd=ROOT / "scripts", capture_output=True, text=True
+    )
+    assert done.returncode == 1
+    assert done.stderr.count("\n") == 1
+    assert "is not built as a wheel: clone it and run 'make campaign'" in done.stderr
+    assert list(tmp_path.iterdir()) == []
+    assert 'build-backend = "editable_only"\nbackend-path = ["scripts"]' in PROJECT
