@@ -118,6 +118,8 @@ class NightlyRequest(_Section):
     budget_node_h: float = Field(alias="budget", gt=0)
     #: An unfinished run that is older is not resumed.
     fresh_after_s: _Duration = Field(default=20 * units.SECONDS["h"], alias="fresh_after")
+    #: Whether cases that raise an alarm are run again in the same night.
+    confirm: bool = True
     results: _Path = Path("results")
     retention: Retention = Retention()
     #: Folders of the pages and of node_exporter's textfile collector; None: none are written.

@@ -227,7 +227,6 @@ def test_under_scrontab(cluster: Cluster, tmp_path: Path) -> None:
     nights = Nights(tmp_path, "minicluster")
     table = tmp_path / "table"
     table.write_text(installed(nights, cluster, tmp_path / "night.sh"))
-    (nights.results / "nights").mkdir(parents=True)
     table_is_kept(nights, cluster, tmp_path / "other")
     cluster.slurm("scrontab", str(table))
 
