@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 from collections.abc import Callable
@@ -156,6 +157,13 @@ class Nightly:
         """How a command names it: by name, or by path if it is not in the checkout."""
         own = ROOT / "site" / "nightly" / self.marked.path.name
         return self.name if own == self.marked.path else str(self.marked.path.absolute())
+
+    @property
+    def unique_name(self) -> str:
+        """Its name, with a hash of its path if it is not in the checkout."""
+        if self.target == self.name:
+            return self.name
+        return f"{self.name}-{hashlib.sha256(self.target.encode()).hexdigest()[:8]}"
 
     @property
     def results(self) -> Path:

@@ -216,7 +216,7 @@ def table_is_kept(nights: Nights, cluster: Cluster, other: Path) -> None:
     for _ in range(2):
         cluster.slurm(*NIMC, "nightly", "init", str(nights.file), "--scrontab", "--install")
     lines = cluster.slurm("scrontab", "-l").splitlines()
-    assert lines[:3] == ["X=1", "7 7 7 7 * true", "# BEGIN nimc nightly box"]
+    assert lines[:3] == ["X=1", "7 7 7 7 * true", f"# BEGIN nimc nightly {nights.file}"]
     assert sum("nightly run" in line for line in lines) == 1
     jobs = cluster.slurm("squeue", "--noheader", "--format=%j")
     assert jobs.split().count("nimc-box") == 1
