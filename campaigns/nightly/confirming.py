@@ -90,9 +90,7 @@ class NightRepeats:
         return None
 
 
-def too_much(
-    run: Path, nodes: Mapping[str, int], left_s: float, left_node_h: float
-) -> str | None:
+def too_much(run: Path, nodes: Mapping[str, int], left_s: float, left_node_h: float) -> str | None:
     """Why repeats of the cases of a run are too much; None if they fit.
 
     `nodes` are the cases, with the nodes of their blocks. A repeat takes as long as the run did.

@@ -41,6 +41,12 @@ class EndedRun:
     #: Why it was stopped; None if it ended by itself.
     stopped: str | None = None
 
+    @property
+    def concluded(self) -> Path | None:
+        """The run that it completed; the samples may be those of a night that was killed."""
+        whole = self.status in (0, 1) and self.document.get("results")
+        return Path(self.document["run"]) if whole else None
+
 
 def measure(nightly: Nightly, *options: str, log: Path, limit: Limit, lock: int) -> EndedRun:
     """Run or resume the campaign within a limit; its messages are appended to `log`.

@@ -132,7 +132,8 @@ class NightRun:
             lock=lock,
             clock_s=self.clock_s,
         )
-        judged = self._judged(begun, ended, runs.current(), runs.new_samples(), repeats)
+        run = runs.current() or ended.concluded
+        judged = self._judged(begun, ended, run, runs.new_samples(), repeats)
         return replace(judged, used_node_h=used_node_h + repeats.used_node_h)
 
     def _judged(
@@ -143,7 +144,7 @@ class NightRun:
         samples: int,
         repeats: NightRepeats,
     ) -> Summary:
-        data = figures.read_run(run) if run and samples else None
+        data = figures.read_run(run) if run else None
         found = figures.figures_of(data) if data else []
         alarms = figures.slower_than_reference(data) if data else []
         if run and data and data.header.finished_s is not None:
@@ -154,7 +155,7 @@ class NightRun:
             begun,
             outcome=outcome,
             reason=reason,
-            run=str(run) if run and samples else None,
+            run=str(run) if run else None,
             figures=found,
             alarms=alarms,
             failures=failures,

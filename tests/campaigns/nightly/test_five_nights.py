@@ -209,6 +209,13 @@ def installed(nights: Nights, cluster: Cluster, wrapper: Path) -> str:
     return "\n".join(lines) + "\n"
 
 
+def cancel_blocks(cluster: Cluster) -> None:
+    """What a killed night leaves in the queue, but not the entry of scrontab."""
+    jobs = (line.split() for line in cluster.slurm("squeue", "-h", "-o", "%i %j").splitlines())
+    if left := [number for number, name in jobs if name != "nimc-box"]:
+        cluster.slurm("scancel", *left)
+
+
 def table_is_kept(nights: Nights, cluster: Cluster, other: Path) -> None:
     """Installed twice: one entry, and the lines of others as they were."""
     other.write_text("X=1\n7 7 7 7 * true\n")
@@ -245,6 +252,7 @@ def test_under_scrontab(cluster: Cluster, tmp_path: Path) -> None:
     allow(NIGHTS[1])
     wait(lambda: nights.samples() >= before + 3)
     nights.kill()
+    cancel_blocks(cluster)  # else the block ends, and nothing is left to measure
     busy = cluster.slurm("sbatch", "--parsable", "--partition=compute", "--wrap=sleep 900").strip()
     nights.describe("00:01")
     run(NIGHTS[2])
