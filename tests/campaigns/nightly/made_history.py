@@ -11,40 +11,51 @@ from typing import Any
 
 import numpy as np
 
-from analysis.history.store import add_run
+from analysis.history.alarms import survey
+from analysis.history.store import add_run, load_nights, load_runs
 
 DAY_S = 86_400.0
-#: Nights before the present one, the last of which has the loss; night-to-night spread.
-NIGHTS = 60
+#: Steady nights: a baseline needs 30, and may be two weeks old. Their night-to-night spread.
+STEADY = 46
 SPREAD = 0.02
+#: Most that one night adds to a sum (docs/alarms.md).
+NIGHT = 2.0
+#: The last of the made nights, days ago, with the loss.
+LOSSY = (4, 3, 2, 1)
 
 
-def make_history(store: Path, run: Path, *, loss: float) -> int:
-    """Put `run` back by a day, with so many times its figures, and steady nights before it.
+def make_history(store: Path, run: Path, *, loss: float) -> None:
+    """Replace a run by steady nights, and so many with `loss` that one more raises an alarm.
 
-    All are in the results folder and the store, and `run` itself is gone. Returns their number.
+    `loss` is what the figure of merit of `off` is multiplied by. All nights are in the store.
     """
     rng = np.random.default_rng(14)
-    made = [
-        _again(run, days, math.exp(SPREAD * rng.standard_normal()), rng)
-        for days in range(NIGHTS, 1, -1)
-    ]
-    made.append(_again(run, 1, loss, rng))
+    for days in range(LOSSY[0] + STEADY, LOSSY[0], -1):
+        _add(store, _again(run, days, math.exp(SPREAD * rng.standard_normal()), rng))
+    for days in LOSSY:
+        _add(store, _again(run, days, loss, rng))
+        found = survey(load_nights(store), load_runs(store))
+        assert found.alarms == []
+        sums = [each for each in found.watches if (each.arm, each.quantity) == ("off", "fom")]
+        if sums[0].score + NIGHT >= sums[0].limit:  # type: ignore[operator]
+            break
     shutil.rmtree(run)
-    for each in made:
-        assert add_run(store, each).state == "new"
-    return len(made)
+
+
+def _add(store: Path, run: Path) -> None:
+    assert add_run(store, run).state == "new"
 
 
 def _again(run: Path, days: int, factor: float, rng: np.random.Generator) -> Path:
     """The run so many days before now, its figures multiplied; each sample varies by 1 %."""
-    earlier_s = time.time() - days * DAY_S - read(run / "run.json")["started_s"]
-    new = run.parent / f"{run.name.rsplit('-', 2)[0]}-made-{days}"
-    shutil.copytree(run, new, ignore=shutil.ignore_patterns("logs", "report", "lock"))
     header = read(run / "run.json")
-    for moment in ("started_s", "finished_s"):
-        header[moment] += earlier_s
-    (new / "run.json").write_text(json.dumps({**header, "run": new.name, "seed": None}))
+    earlier_s = time.time() - days * DAY_S - header["started_s"]
+    new = run.parent / f"{header['campaign']}-{header['machine']}-made-{days}"
+    shutil.copytree(run, new, ignore=shutil.ignore_patterns("logs", "report", "lock"))
+    moved = {moment: header[moment] + earlier_s for moment in ("started_s", "finished_s")}
+    # Without a seed, since the order of the runs is that of the recorded one.
+    made = {**header, **moved, "run": new.name, "seed": None}
+    (new / "run.json").write_text(json.dumps(made))
     for file in (new / "samples").glob("*.jsonl"):
         samples = [json.loads(line) for line in file.read_text().splitlines()]
         for each in samples:
