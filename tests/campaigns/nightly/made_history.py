@@ -31,7 +31,7 @@ def make_history(store: Path, run: Path, *, loss: float) -> None:
     """
     rng = np.random.default_rng(14)
     for days in range(LOSSY[0] + STEADY, LOSSY[0], -1):
-        _add(store, _again(run, days, math.exp(SPREAD * rng.standard_normal()), rng))
+        _add(store, _again(run, days, _steady(days), rng))
     for days in LOSSY:
         _add(store, _again(run, days, loss, rng))
         found = survey(load_nights(store), load_runs(store))
@@ -40,6 +40,15 @@ def make_history(store: Path, run: Path, *, loss: float) -> None:
         if sums[0].score + NIGHT >= sums[0].limit:  # type: ignore[operator]
             break
     shutil.rmtree(run)
+
+
+def _steady(days: int) -> float:
+    """What a steady night's figures are multiplied by; bad nights do not follow each other.
+
+    Fractional parts of multiples of the golden ratio: uniform, and far from their neighbours.
+    """
+    uniform = days * (math.sqrt(5) - 1) / 2 % 1 - 0.5
+    return math.exp(SPREAD * math.sqrt(12) * uniform)
 
 
 def _add(store: Path, run: Path) -> None:
