@@ -2,7 +2,8 @@
 
 Old and new nights cannot be paired: the old state of the machine is gone. What can be excluded is
 that a few unlucky allocations or nights made the alarm. So the case is run again `REPEATS` times,
-each in an allocation of its own, on the nodes of the night that raised the alarm. It is confirmed
+each in an allocation of its own, on the nodes of the night that raised the alarm: runs of one night
+begin within `series.NIGHT_S`, and the dates of two may differ. It is confirmed
 if the 95 % interval of these runs lies wholly on the worse side of the median of the old nights,
 and dismissed otherwise. How single nights differ is not in that interval: a night that is
 disturbed as a whole confirms what a quiet one would not.
@@ -17,6 +18,7 @@ import numpy as np
 import polars as pl
 
 from analysis.history.alarm import Alarm
+from analysis.history.series import NIGHT_S
 from analysis.history.tables import KEY
 from analysis.statistics.nights import mean_of_nights
 
@@ -52,7 +54,9 @@ def confirmed(alarm: Alarm, nights: pl.DataFrame) -> Alarm:
     Without such a night it stays suspected.
     """
     rows = _again(alarm, nights)
-    for night in rows.partition_by("night", maintain_order=True):
+    started_s = pl.col("started_s")
+    for first_s in rows["started_s"]:
+        night = rows.filter(started_s.is_between(first_s, first_s + NIGHT_S, closed="left"))
         if len(night) >= REPEATS:
             estimate = mean_of_nights(night["value"].to_list())
             assert estimate is not None

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from analysis.history.tables import KEY
 
-_NIGHT = ("machine", *KEY, "night")
+#: The runs of one night begin within so many seconds.
+NIGHT_S = 12 * 3600.0
 
 
 @dataclass(frozen=True)
@@ -33,6 +34,7 @@ class Series:
     #: Logarithms with the sign by which larger is worse.
     worse: NDArray[np.float64]
     #: The run of each night, its first: others repeat it, and do not change what was seen then.
+    #: A run that begins within `NIGHT_S` of it belongs to the same night, also after midnight.
     runs: list[str]
     #: Target nodes of that run.
     nodes: list[list[str]]
@@ -59,15 +61,22 @@ def series_of(nights: pl.DataFrame) -> list[Series]:
     """
     rows = latest_kind(nights.filter(pl.col("value").is_finite() & (pl.col("value") > 0)))
     sign = pl.when(pl.col("better") == "higher").then(-1.0).otherwise(1.0)
-    daily = (
-        rows.sort("started_s")
-        .with_columns(worse=pl.col("value").log() * sign)
-        .group_by(*_NIGHT, "unit", "better", maintain_order=True)
-        .agg(pl.col("worse", "run", "nodes").first())
-        .sort(*_NIGHT)
-    )
-    groups = daily.partition_by("machine", *KEY, maintain_order=True)
-    return [_series(group) for group in groups]
+    named = ("machine", *KEY)
+    ordered = rows.with_columns(worse=pl.col("value").log() * sign).sort(*named, "started_s")
+    groups = ordered.partition_by(*named, maintain_order=True)
+    return [_series(_first_of_nights(group)) for group in groups]
+
+
+def _first_of_nights(rows: pl.DataFrame) -> pl.DataFrame:
+    """The first run of each night, of one series in order of time."""
+    first: list[int] = []
+    last: date | None = None
+    began_s = -NIGHT_S
+    for at, (night, started_s) in enumerate(rows.select("night", "started_s").iter_rows()):
+        if night != last and started_s - began_s >= NIGHT_S:
+            first.append(at)
+            last, began_s = night, started_s
+    return rows[first]
 
 
 def latest_kind(rows: pl.DataFrame) -> pl.DataFrame:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -114,8 +115,10 @@ def _alarm(alarm: Alarm) -> list[str]:
         )
     if alarm.state == "suspected":
         asked = confirmation(alarm)
-        on = f" on {','.join(asked.nodes)}" if asked.nodes else ""
-        lines.append(f"  to confirm: {asked.repeats} runs of {asked.case} in one night{on}")
+        words = ["run", asked.campaign, "--machine", asked.machine, "--case", asked.case, "--fresh"]
+        words += ["--nodelist", ",".join(asked.nodes)] if asked.nodes else []
+        command = shlex.join(["nimc", *words])
+        lines.append(f"  to confirm, {asked.repeats} times in one night: {command}")
     return lines
 
 

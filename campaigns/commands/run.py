@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 @click.option(
     "--nodelist", metavar="N,N", help="Names of the target nodes, for Slurm. Default: any."
 )
+@click.option("--case", "cases", multiple=True, help="Only this case. May be repeated.")
 @click.option("--fail-inconclusive", is_flag=True, help="Exit with 1 if a case stays inconclusive.")
 def command(
     campaign: Path,
@@ -49,10 +50,11 @@ def command(
     as_json: bool,
     fresh: bool,
     nodelist: str | None,
+    cases: tuple[str, ...],
     fail_inconclusive: bool,
 ) -> int:
     """Run CAMPAIGN on a machine, or resume its latest unfinished run."""
-    asked = prepare(campaign, machine, nodelist=nodelist)
+    asked = prepare(campaign, machine, nodelist=nodelist, only=cases)
     reframe = find_reframe()
     site = asked.site
     header = new_header(asked)

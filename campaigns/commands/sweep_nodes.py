@@ -18,6 +18,7 @@ from campaigns.host.settings import settings_of, target_partitions
 from campaigns.host.slurm_nodes import SlurmNode, ask_nodes, partition_in
 from campaigns.options import campaign_argument, machine_option, results_option
 from campaigns.planning.prepare import Request, prepare
+from campaigns.running.folder import locked
 from campaigns.running.header import new_header
 from campaigns.running.interrupts import Interrupts, Stopped
 from campaigns.running.node_sweep import (
@@ -26,6 +27,7 @@ from campaigns.running.node_sweep import (
     finish,
     finished_run,
     open_sweep,
+    save_sweep,
 )
 from campaigns.text import aligned
 
@@ -65,20 +67,23 @@ def command(
     if not used:
         raise InputError(f"machine {machine!r}: no usable node: {_states(listed) or 'none listed'}")
     sweep = NodeSweep(asked.campaign.name, machine, new_header(asked).digest, used, time.time())
-    folder, sweep = open_sweep(results.absolute(), sweep, fresh=fresh)
+    among = [each.name for each in listed]
+    folder, sweep = open_sweep(results.absolute(), sweep, among, fresh=fresh)
     _log(f"{folder}: {len(sweep.nodes)} nodes")
     if unusable := [each for each in listed if not each.usable]:
         _log(f"not usable: {_states(unusable)}")
-    try:
-        with Interrupts() as interrupts:
-            failed = NodeSweeper(
-                folder, sweep, campaign.absolute(), jobs, interrupts, _log
-            ).run_all()
-    except Stopped as stop:
-        _log(f"stopped by {stop}; the same command resumes")
-        return 128 + stop.signum
-    if not failed:
-        finish(folder, sweep)
+    with locked(folder):
+        save_sweep(folder, sweep)
+        try:
+            with Interrupts() as interrupts:
+                failed = NodeSweeper(
+                    folder, sweep, campaign.absolute(), jobs, interrupts, _log
+                ).run_all()
+        except Stopped as stop:
+            _log(f"stopped by {stop}; the same command resumes")
+            return 128 + stop.signum
+        if not failed:
+            finish(folder, sweep)
     return _conclude(folder, sweep, failed, asked.campaign.margin, as_json)
 
 

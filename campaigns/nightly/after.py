@@ -21,19 +21,22 @@ from campaigns.running.child import NIMC
 _LONGEST_S = 1800.0
 
 
-def raised(nightly: Nightly, run: Path) -> list[NightAlarm]:
-    """Add the run to the store, and return the alarms that it raises on the machine's history.
+def raised(nightly: Nightly, run: Path) -> list[Alarm]:
+    """Add the run to the store, and return the alarms that it raised on the machine's history.
 
-    Raises InputError for a run that the store does not take.
+    Their states follow from all runs of the store. Raises InputError for a run that the store does
+    not take.
     """
     added = add_run(nightly.store, run)
     tables = [load(nightly.store, machine=added.machine) for load in (load_nights, load_runs)]
     found = alarms(*tables)
     save(nightly.store, found)
-    of_run = [each for each in found if each.run == added.run and each.state != "dismissed"]
-    return [
-        NightAlarm(each.case, each.arm, each.quantity, "history", _text(each)) for each in of_run
-    ]
+    return [each for each in found if (each.campaign, each.run) == (added.campaign, added.run)]
+
+
+def night_alarm(alarm: Alarm) -> NightAlarm:
+    """An alarm as the night's summary has it."""
+    return NightAlarm(alarm.case, alarm.arm, alarm.quantity, "history", alarm_text(alarm))
 
 
 def conclude(nightly: Nightly, ended: Summary) -> Iterator[str]:
@@ -80,7 +83,8 @@ def _nimc(*words: str) -> Iterator[str]:
         yield f"nimc {words[0]}: {said[-1].removeprefix('nimc: ')}"
 
 
-def _text(alarm: Alarm) -> str:
+def alarm_text(alarm: Alarm) -> str:
+    """An alarm in one line."""
     loss = f"{(alarm.ratio - 1) * 100:.2g} % worse than the machine's history"
     if alarm.ratio_low is not None and alarm.ratio_high is not None:
         low, high = ((each - 1) * 100 for each in (alarm.ratio_low, alarm.ratio_high))

@@ -60,10 +60,10 @@ def merged(table: str, block: str) -> str:
 def _marked(nightly: Nightly, option: str, lines: Sequence[str]) -> str:
     return "\n".join(
         [
-            f"# BEGIN nimc nightly {nightly.name}",
+            f"# BEGIN nimc nightly {nightly.target}",
             f"# made by 'nimc nightly init {nightly.target} {option}', which replaces these lines",
             *lines,
-            f"# END nimc nightly {nightly.name}",
+            f"# END nimc nightly {nightly.target}",
             "",
         ]
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 from collections.abc import Callable
@@ -118,6 +119,8 @@ class NightlyRequest(_Section):
     budget_node_h: float = Field(alias="budget", gt=0)
     #: An unfinished run that is older is not resumed.
     fresh_after_s: _Duration = Field(default=20 * units.SECONDS["h"], alias="fresh_after")
+    #: Whether cases that raise an alarm are run again in the same night.
+    confirm: bool = True
     results: _Path = Path("results")
     retention: Retention = Retention()
     #: Folders of the pages and of node_exporter's textfile collector; None: none are written.
@@ -154,6 +157,13 @@ class Nightly:
         """How a command names it: by name, or by path if it is not in the checkout."""
         own = ROOT / "site" / "nightly" / self.marked.path.name
         return self.name if own == self.marked.path else str(self.marked.path.absolute())
+
+    @property
+    def unique_name(self) -> str:
+        """Its name, with a hash of its path if it is not in the checkout."""
+        if self.target == self.name:
+            return self.name
+        return f"{self.name}-{hashlib.sha256(self.target.encode()).hexdigest()[:8]}"
 
     @property
     def results(self) -> Path:

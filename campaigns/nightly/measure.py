@@ -13,6 +13,7 @@ from typing import Any
 
 from analysis.checkout import ROOT
 from analysis.errors import MachineError
+from campaigns.nightly.description import Nightly
 from campaigns.running.child import NIMC, python_path, stop
 from campaigns.running.interrupts import Interrupts
 from campaigns.running.session import end_with
@@ -40,16 +41,20 @@ class EndedRun:
     #: Why it was stopped; None if it ended by itself.
     stopped: str | None = None
 
+    @property
+    def concluded(self) -> Path | None:
+        """The run that it completed; the samples may be those of a night that was killed."""
+        whole = self.status in (0, 1) and self.document.get("results")
+        return Path(self.document["run"]) if whole else None
 
-def measure(
-    campaign: Path, machine: str, results: Path, *, fresh: bool, log: Path, limit: Limit, lock: int
-) -> EndedRun:
-    """Run or resume a campaign within a limit; its messages are appended to `log`.
+
+def measure(nightly: Nightly, *options: str, log: Path, limit: Limit, lock: int) -> EndedRun:
+    """Run or resume the campaign within a limit; its messages are appended to `log`.
 
     The child keeps the machine's lock until it has ended, even if this process is killed.
     """
-    argv = [*NIMC, "run", str(campaign), "--machine", machine, "--results", str(results), "--json"]
-    argv += ["--fresh"] if fresh else []
+    argv = [*NIMC, "run", str(nightly.campaign), "--machine", nightly.asked.machine]
+    argv += ["--results", str(nightly.results), "--json", *options]
     try:
         said = log.open("ab")
     except OSError as error:

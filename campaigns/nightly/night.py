@@ -14,6 +14,7 @@ from analysis.errors import InputError, MachineError, NimcError
 from analysis.history.tables import Outcome
 from campaigns.host import reservation
 from campaigns.nightly import after, figures, summary, tell
+from campaigns.nightly.confirming import NightRepeats
 from campaigns.nightly.description import Nightly
 from campaigns.nightly.lock import NightLock, machine_lock
 from campaigns.nightly.maintenance import in_the_way
@@ -118,43 +119,66 @@ class NightRun:
                 return "its window ended"
             return None if runs.used_node_h() < begun.budget_node_h else "its budget was used up"
 
-        ended = measure(
-            self.nightly.campaign,
-            asked.site.machine,
-            self.nightly.results,
-            fresh=fresh,
-            log=self.path.with_suffix(".log"),
-            limit=limit,
+        log = self.path.with_suffix(".log")
+        options = ["--fresh"] if fresh else []
+        ended = measure(self.nightly, *options, log=log, limit=limit, lock=lock)
+        used_node_h = runs.used_node_h()
+        repeats = NightRepeats(
+            self.nightly,
+            slurm=asked.site.slurm,
+            end_s=self.night.end_s,
+            left_node_h=begun.budget_node_h - used_node_h,
+            log=log,
             lock=lock,
+            clock_s=self.clock_s,
         )
-        used = replace(begun, used_node_h=runs.used_node_h())
-        return self._judged(used, ended, runs.current(), runs.new_samples())
+        run = runs.current() or ended.concluded
+        judged = self._judged(begun, ended, run, runs.new_samples(), repeats)
+        return replace(judged, used_node_h=used_node_h + repeats.used_node_h)
 
-    def _judged(self, begun: Summary, ended: EndedRun, run: Path | None, samples: int) -> Summary:
-        data = figures.read_run(run) if run and samples else None
+    def _judged(
+        self,
+        begun: Summary,
+        ended: EndedRun,
+        run: Path | None,
+        samples: int,
+        repeats: NightRepeats,
+    ) -> Summary:
+        data = figures.read_run(run) if run else None
         found = figures.figures_of(data) if data else []
         alarms = figures.slower_than_reference(data) if data else []
         if run and data and data.header.finished_s is not None:
-            alarms += self._raised(run)
+            alarms += self._raised(run, repeats)
         failures = [NightFailure(**each) for each in ended.document.get("failures", [])]
         outcome, reason = judge_night(ended, samples, found, alarms, failures)
         return replace(
             begun,
             outcome=outcome,
             reason=reason,
-            run=str(run) if run and samples else None,
+            run=str(run) if run else None,
             figures=found,
             alarms=alarms,
             failures=failures,
         )
 
-    def _raised(self, run: Path) -> list[NightAlarm]:
-        """Alarms of the history; without it the night still has its references."""
+    def _raised(self, run: Path, repeats: NightRepeats) -> list[NightAlarm]:
+        """Alarms of the history, confirmed if that is possible; those dismissed are left out.
+
+        Without a history the night still has its references.
+        """
         try:
-            return after.raised(self.nightly, run)
+            found = after.raised(self.nightly, run)
+            suspected = [each for each in found if each.state == "suspected"]
+            if self.nightly.asked.confirm and suspected:
+                for line in repeats.repeat(run, suspected):
+                    self.log(line)
+                found = after.raised(self.nightly, run)
         except InputError as error:
             self.log(f"store: {error}")
             return []
+        for each in found:
+            self.log(f"alarm: {after.alarm_text(each)}")
+        return [after.night_alarm(each) for each in found if each.state != "dismissed"]
 
     def _require_budget(self, planned: Plan, left_node_h: float) -> None:
         least = planned.as_dict()["node_hours_least"]

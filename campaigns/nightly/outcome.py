@@ -36,7 +36,7 @@ def judge_night(
     undecided = list(dict.fromkeys(each.case for each in figures if each.verdict in _OPEN))
     if undecided:
         return "inconclusive", f"undecided: {', '.join(undecided)}"
-    return "measured", f"{samples} samples"
+    return "measured", f"{samples} samples" if samples else "the night before had taken all samples"
 
 
 def _failed(ended: EndedRun, samples: int, failures: Sequence[NightFailure]) -> tuple[Outcome, str]:

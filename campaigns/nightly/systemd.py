@@ -11,7 +11,7 @@ def units(nightly: Nightly, command: Sequence[str]) -> dict[str, str]:
     """File name -> text."""
     asked = nightly.asked.window
     days = ",".join(day.capitalize() for day in asked.days)
-    name = f"nimc-{nightly.name}"
+    name = f"nimc-{nightly.unique_name}"
     return {
         f"{name}.service": (
             "[Unit]\n"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -51,10 +51,11 @@ def prepare(
     machine_name: str,
     root: Path = checkout.ROOT,
     nodelist: str | None = None,
+    only: Sequence[str] = (),
 ) -> Request:
     """Raises InputError for an unknown or invalid campaign or machine.
 
-    `nodelist` pins the targets to these nodes.
+    `nodelist` pins the targets to these nodes; `only` these cases are run, if any is named.
     """
     described = machine.load(machine_name, root)
     config = root / "configs" / f"{machine_name}.py"
@@ -65,6 +66,7 @@ def prepare(
     checks = checks_in(folder)
     loaded = cases.expand(load_campaign(campaign_file, checks, described), checks, same_host=shared)
     campaign, absent = leave_out(sweep.expand(loaded, described), described)
+    campaign = _chosen(campaign, only)
     targets = _targets(config, described, {each.check for each in campaign.cases}, checks)
     site = Site(
         machine=machine_name,
@@ -79,6 +81,16 @@ def prepare(
     )
     _check_nodelist(site, campaign, described)
     return Request(campaign, absent, campaign_file.read_text(encoding="utf-8-sig"), described, site)
+
+
+def _chosen(campaign: Campaign, only: Sequence[str]) -> Campaign:
+    """The campaign with these of its cases; without a name, with all."""
+    known = [case.name for case in campaign.cases]
+    for name in only:
+        if name not in known:
+            raise InputError(f"--case: {name!r} found; allowed: {', '.join(known)}")
+    cases = [case for case in campaign.cases if case.name in only]
+    return campaign.model_copy(update={"workloads": cases}) if cases else campaign
 
 
 def _check_nodelist(site: Site, campaign: Campaign, described: machine.Machine) -> None:

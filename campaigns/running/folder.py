@@ -64,7 +64,7 @@ def open_run(
         raise MachineError(f"{results}: {error.strerror}") from error
     found = None if fresh else find_unfinished(results, header.digest)
     path = found or _create(results, header.run)
-    with _locked(path):
+    with locked(path):
         link_latest(path)
         if found:
             if slurm:
@@ -134,7 +134,8 @@ def _create(results: Path, name: str) -> Path:
 
 
 @contextmanager
-def _locked(path: Path) -> Iterator[None]:
+def locked(path: Path) -> Iterator[None]:
+    """Lock a folder until the context ends. Raises InputError if another process has the lock."""
     try:
         # Nobody else can open it, so a stranger cannot hold it.
         handle = os.open(path / "lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
@@ -197,7 +198,7 @@ def remove_run(run: Path) -> None:
 
     Raises InputError if the run is in progress, and MachineError if its folder cannot be removed.
     """
-    with _locked(run):
+    with locked(run):
         try:
             run.rename(run.with_name(f"{_REMOVED}{run.name}"))
             for path in run.parent.glob(f"{_REMOVED}*"):

@@ -5,7 +5,7 @@ RESULTS/CAMPAIGN-MACHINE-nodes-STARTED/
     NODE/            results folder of the node's run
     NODE.log         what `nimc run` printed
 
-A stopped sweep continues with the nodes that are missing.
+A stopped sweep continues with the nodes that are missing. One process runs it at a time.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import json
 import os
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
@@ -52,32 +52,41 @@ class NodeSweep:
 _SWEEP = TypeAdapter(NodeSweep)
 
 
-def open_sweep(results: Path, asked: NodeSweep, *, fresh: bool) -> tuple[Path, NodeSweep]:
-    """The latest sweep of the same campaign and machine if it is unfinished, else a new one."""
+def open_sweep(
+    results: Path, asked: NodeSweep, among: Collection[str], *, fresh: bool
+) -> tuple[Path, NodeSweep]:
+    """The latest sweep of the same campaign and machine if it can be resumed, else a new one.
+
+    It is resumed if it is unfinished and all its nodes are `among` those that may be swept; nodes
+    that are asked for and that it lacks are added.
+    """
     named = f"{asked.campaign}-{asked.machine}-nodes"
     found = [] if fresh else sorted(results.glob(f"{named}-*/{_FILE}"))
     for path in found[-1:]:
         for own in (path.parent, path):
             require_own(own, "sweep")
         known: NodeSweep = validated(_SWEEP, read_json(path), path)
-        if known.digest == asked.digest and known.finished_s is None:
-            return path.parent, known
+        unfinished = known.digest == asked.digest and known.finished_s is None
+        if unfinished and set(known.nodes) <= set(among):
+            new = [node for node in asked.nodes if node not in known.nodes]
+            return path.parent, replace(known, nodes=[*known.nodes, *new])
     stamp = time.strftime("%Y%m%d-%H%M%S", time.gmtime(asked.started_s))
     folder = results / f"{named}-{stamp}"
     try:
         folder.mkdir(parents=True)
     except OSError as error:
         raise MachineError(f"{folder}: {error.strerror}") from error
-    _save(folder, asked)
+    save_sweep(folder, asked)
     return folder, asked
 
 
 def finish(folder: Path, sweep: NodeSweep) -> None:
     """Mark the sweep complete."""
-    _save(folder, replace(sweep, finished_s=time.time()))
+    save_sweep(folder, replace(sweep, finished_s=time.time()))
 
 
-def _save(folder: Path, sweep: NodeSweep) -> None:
+def save_sweep(folder: Path, sweep: NodeSweep) -> None:
+    """Replace `sweep.json`."""
     replace_text(folder / _FILE, json.dumps(asdict(sweep), indent=1) + "\n")
 
 

@@ -100,12 +100,17 @@ class Nimc:
 
 @pytest.fixture
 def nimc(tmp_path: Path) -> Nimc:
-    fake = tmp_path / "reframe"
+    return nimc_in(tmp_path)
+
+
+def nimc_in(folder: Path) -> Nimc:
+    """The small campaign and the stand-in for ReFrame in a folder."""
+    fake = folder / "reframe"
     script = Path(__file__).with_name("fake_reframe.py")
     fake.write_text(f'#!/bin/sh\nexec {sys.executable} {script} "$@"\n')
     fake.chmod(0o755)
-    (tmp_path / "small.yaml").write_text(CAMPAIGN)
-    return Nimc(tmp_path)
+    (folder / "small.yaml").write_text(CAMPAIGN)
+    return Nimc(folder)
 
 
 @pytest.fixture

@@ -3,7 +3,8 @@
 What it does wrong is asked for in FAKE, words with commas between: `slow` takes its time, `fail`
 ends with status 1 and a report, `die` says a line and ends, `reject` keeps no run of the arm `on`,
 `torn` leaves half a line and is gone, `child` leaves a process behind, `deaf` ignores SIGTERM,
-`none` runs nothing, `wide` varies the figures of runs at half the rate.
+`none` runs nothing, `wide` varies the figures of runs at half the rate, `loss=N` halves all figures
+while the results folder has at most N runs.
 """
 
 from __future__ import annotations
@@ -59,6 +60,7 @@ def measure(settings: dict[str, str]) -> None:
     )
     store.append(replace(crossed(settings, treatments[0], -1), warmup=True))
     named = {each.name: each for each in treatments}
+    share = 0.5 if is_lossy(settings) else 1.0
     baselines = {each.name: each.baseline for each in treatments}
     tries = int(settings["retries"]) + 1
     for pair in range(int(settings["pairs"])):
@@ -69,6 +71,7 @@ def measure(settings: dict[str, str]) -> None:
             if "slow" in FAULTS:
                 time.sleep(0.05)
             made = replace(crossed(settings, named[name], pair), position=position)
+            made = replace(made, fom=made.fom * share if made.fom else None)
             for attempt in range(1 if made.outcome == "kept" else tries):
                 key = f"{made.key[:-1]}{attempt}"
                 store.append(replace(made, key=key, attempt=attempt, start_s=time.time()))
@@ -77,6 +80,14 @@ def measure(settings: dict[str, str]) -> None:
             with path.open("ab") as file:
                 file.write(b'{"key": "half')
             os.kill(os.getpid(), signal.SIGKILL)
+
+
+def is_lossy(settings: dict[str, str]) -> bool:
+    """Whether the fault `loss=N` holds for this run."""
+    most = [int(fault.removeprefix("loss=")) for fault in FAULTS if fault.startswith("loss=")]
+    runs = Path(settings["nimc_dir"]).absolute().parent.glob("[!.]*/run.json")
+    folders = {file.parent.resolve() for file in runs}  # `latest` is a link
+    return bool(most) and len(folders) <= most[0]
 
 
 def crossed(settings: dict[str, str], each: Crossed, pair: int) -> Sample:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from datetime import timedelta
 from pathlib import Path
 
 import numpy as np
@@ -201,6 +202,20 @@ def test_a_confirmation_in_the_same_night_counts() -> None:
     rows = with_others(values)
     (alarm,) = stream_alarms([*rows, *again(101, [105.0, 104.5, 105.5, 104.8, 105.2])])
     assert (day(alarm.night), alarm.run, alarm.state) == (101, "run101", "confirmed")
+
+
+@pytest.mark.parametrize(("hours", "state"), [(2.9, "confirmed"), (3.1, "suspected")])
+def test_a_confirmation_may_cross_midnight_and_takes_half_a_day(suspected, hours, state) -> None:
+    rows = again(104, [105.0, 104.5, 105.5, 104.8, 105.2])
+    spaced = [
+        {
+            **row,
+            "started_s": row["started_s"] + n * hours * 3600,
+            "night": row["night"] + timedelta(n // 2),
+        }
+        for n, row in enumerate(rows)
+    ]
+    assert confirmed(suspected, nights_table(*spaced)).state == state
 
 
 @pytest.mark.parametrize("fields", [{"nodes": "n2"}, {"case": "lammps"}, {"machine": "other"}])

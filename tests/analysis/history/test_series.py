@@ -37,6 +37,19 @@ def test_of_several_runs_in_a_night_the_first_counts() -> None:
     assert series.runs == ["run000"]
 
 
+def test_repeats_after_midnight_belong_to_the_night_before() -> None:
+    rows = night_rows([1.0, 2.0, 3.0])
+    late_s = 20 * 3600  # the nights begin at 22:00, and the repeats at 1:00
+    nights = [{**row, "started_s": row["started_s"] + late_s} for row in rows]
+    repeats = [
+        {**row, "run": "again", "started_s": row["started_s"] + 3 * 3600 - 86400, "value": 9.0}
+        for row in nights[1:]
+    ]
+    (series,) = series_of(nights_table(*nights, *repeats))
+    assert series.runs == ["run000", "run001", "run002"]
+    assert [night.day for night in series.nights] == [6, 7, 8]
+
+
 @pytest.mark.parametrize("value", [0.0, -1.0, math.nan, math.inf])
 def test_values_without_a_logarithm_are_left_out(value: float) -> None:
     (series,) = series_of(nights_table(*night_rows([1.0, value, 2.0])))

@@ -2,7 +2,8 @@
 
 One is killed, one finds no free node (or, on one host, the machine busy), and the last runs beside
 busy processes that take its processors. Five nights are too few for alarms on the history: the
-loss is found by the site's reference, which is what the first night measured.
+loss is found by the site's reference, which is what the first night measured. An alarm on the
+history needs made nights before the real ones.
 """
 
 from __future__ import annotations
@@ -20,12 +21,15 @@ from pathlib import Path
 
 import pytest
 
+from analysis.history.alarms import alarms
+from analysis.history.store import load_nights, load_runs
 from campaigns.nightly.description import load as describe
 from campaigns.nightly.lock import machine_lock, running
 from campaigns.nightly.summary import Summary, load, path_of
 from campaigns.running.session import end_with
 from tests.campaigns.conftest import ROOT
 from tests.campaigns.minicluster.real import ENV, Cluster, cluster_or_skip
+from tests.campaigns.nightly.made_history import make_history
 
 pytestmark = pytest.mark.long
 
@@ -176,6 +180,37 @@ def test_on_one_host(tmp_path: Path) -> None:
     check(nights)
 
 
+def test_an_alarm_on_a_made_history_is_confirmed_by_real_runs(tmp_path: Path) -> None:
+    """The history is made from the first night; the last night is real, beside busy processes."""
+    nights = Nights(tmp_path, "localhost")
+    with nights.file.open("a") as file:
+        file.write(f"pages: {tmp_path}/pages\n")
+
+    def run(night: date) -> int:
+        command = [*NIMC, "nightly", "run", str(nights.file), "--night", str(night)]
+        return subprocess.run(command, env=ENV, cwd=tmp_path, check=False).returncode
+
+    assert run(NIGHTS[0]) == 0
+    first = nights.summary(NIGHTS[0])
+    assert first
+    assert first.run
+    shutil.rmtree(nights.results / "store")
+    make_history(nights.results / "store", Path(first.run), loss=0.5)
+    with planted_loss():
+        assert run(NIGHTS[4]) == 1
+    found = nights.summary(NIGHTS[4])
+    assert found
+    assert found.outcome == "slower"
+    states = {
+        (alarm.arm, alarm.quantity, alarm.state)
+        for alarm in alarms(*(read(nights.results / "store") for read in (load_nights, load_runs)))
+    }
+    assert ("off", "fom", "confirmed") in states
+    assert ("off", "fom", "history") in {(a.arm, a.quantity, a.source) for a in found.alarms}
+    page = (tmp_path / "pages" / "localhost" / "index.html").read_text()
+    assert '<span class="verdict bad">confirmed</span>' in page
+
+
 @pytest.fixture
 def cluster() -> Iterator[Cluster]:
     if shutil.which("scrontab") is None:
@@ -209,6 +244,13 @@ def installed(nights: Nights, cluster: Cluster, wrapper: Path) -> str:
     return "\n".join(lines) + "\n"
 
 
+def cancel_blocks(cluster: Cluster) -> None:
+    """What a killed night leaves in the queue, but not the entry of scrontab."""
+    jobs = (line.split() for line in cluster.slurm("squeue", "-h", "-o", "%i %j").splitlines())
+    if left := [number for number, name in jobs if name != "nimc-box"]:
+        cluster.slurm("scancel", *left)
+
+
 def table_is_kept(nights: Nights, cluster: Cluster, other: Path) -> None:
     """Installed twice: one entry, and the lines of others as they were."""
     other.write_text("X=1\n7 7 7 7 * true\n")
@@ -216,7 +258,7 @@ def table_is_kept(nights: Nights, cluster: Cluster, other: Path) -> None:
     for _ in range(2):
         cluster.slurm(*NIMC, "nightly", "init", str(nights.file), "--scrontab", "--install")
     lines = cluster.slurm("scrontab", "-l").splitlines()
-    assert lines[:3] == ["X=1", "7 7 7 7 * true", "# BEGIN nimc nightly box"]
+    assert lines[:3] == ["X=1", "7 7 7 7 * true", f"# BEGIN nimc nightly {nights.file}"]
     assert sum("nightly run" in line for line in lines) == 1
     jobs = cluster.slurm("squeue", "--noheader", "--format=%j")
     assert jobs.split().count("nimc-box") == 1
@@ -227,7 +269,6 @@ def test_under_scrontab(cluster: Cluster, tmp_path: Path) -> None:
     nights = Nights(tmp_path, "minicluster")
     table = tmp_path / "table"
     table.write_text(installed(nights, cluster, tmp_path / "night.sh"))
-    (nights.results / "nights").mkdir(parents=True)
     table_is_kept(nights, cluster, tmp_path / "other")
     cluster.slurm("scrontab", str(table))
 
@@ -246,6 +287,7 @@ def test_under_scrontab(cluster: Cluster, tmp_path: Path) -> None:
     allow(NIGHTS[1])
     wait(lambda: nights.samples() >= before + 3)
     nights.kill()
+    cancel_blocks(cluster)  # else the block ends, and nothing is left to measure
     busy = cluster.slurm("sbatch", "--parsable", "--partition=compute", "--wrap=sleep 900").strip()
     nights.describe("00:01")
     run(NIGHTS[2])

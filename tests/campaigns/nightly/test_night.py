@@ -81,6 +81,19 @@ def test_a_killed_night_is_known_and_the_next_one_resumes(box: Box, wait_until: 
     ]
 
 
+def test_the_next_night_concludes_a_run_whose_last_block_outlived_its_night(box: Box) -> None:
+    """Killed with its Slurm job, a night leaves the job of a block, which measures to its end."""
+    assert box.nimc.run()[0] == 0
+    (run,) = (each for each in box.runs() if not each.is_symlink())
+    header = json.loads((run / "run.json").read_text())
+    (run / "run.json").write_text(json.dumps({**header, "finished_s": None}))
+    status, err = box.run()
+    assert status == 0, err
+    night = box.night()
+    assert (night.outcome, night.run) == ("measured", str(run))
+    assert ("off", "fom", 1e10) in {(each.arm, each.quantity, each.value) for each in night.figures}
+
+
 def holds_lock(box: Box) -> bool:
     """Whether any process has the lock's file open: `nimc run` keeps it until it has ended."""
     lock = box.nimc.results / "nights" / "localhost.lock"

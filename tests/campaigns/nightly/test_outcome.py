@@ -17,6 +17,7 @@ STOPPED = EndedRun(143, stopped="its window ended")
     ("ended", "samples", "alarms", "failures", "figures", "expected"),
     [
         (EndedRun(0), 12, [], [], FIGURES, ("measured", "12 samples")),
+        (EndedRun(0), 0, [], [], FIGURES, ("measured", "the night before had taken all samples")),
         (EndedRun(0), 12, [], [], [*FIGURES, OPEN], ("inconclusive", "undecided: snap")),
         (EndedRun(1), 12, [ALARM], [], [*FIGURES, OPEN], ("slower", "stream lost 10 %")),
         (

@@ -20,11 +20,11 @@ def test_cron_gets_one_line_with_its_percent_signs_escaped(tmp_path: Path) -> No
     block = crontab.cron_block(nightly(tmp_path), [*RUN, "50%"])
     log = tmp_path / "results" / "nights" / "box.log"
     assert block.splitlines() == [
-        "# BEGIN nimc nightly box",
+        f"# BEGIN nimc nightly {tmp_path}/box.yaml",
         f"# made by 'nimc nightly init {tmp_path}/box.yaml --cron', which replaces these lines",
         "0 22 * * mon,tue,wed,thu,fri '/opt/n m/nimc' nightly run box 50\\%"
         f" >> {log} 2>&1",
-        "# END nimc nightly box",
+        f"# END nimc nightly {tmp_path}/box.yaml",
     ]  # fmt: skip
 
 
@@ -67,6 +67,18 @@ def test_only_its_own_lines_of_a_table_change() -> None:
     assert crontab.merged(torn + mine, block) == torn + mine + block
 
 
+def test_nightlies_of_one_name_in_two_folders_are_installed_beside_each_other(
+    tmp_path: Path,
+) -> None:
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+    found = [nightly(tmp_path / name) for name in ("a", "b")]
+    first, second = (crontab.cron_block(each, RUN) for each in found)
+    assert crontab.merged(first, second) == first + second
+    units = [set(systemd.units(each, RUN)) for each in found]
+    assert not units[0] & units[1]
+
+
 def test_systemd_accepts_the_units(tmp_path: Path) -> None:
     if shutil.which("systemd-analyze") is None:
         pytest.skip("no systemd-analyze")
@@ -75,7 +87,9 @@ def test_systemd_accepts_the_units(tmp_path: Path) -> None:
     program.write_text("#!/bin/sh\n")
     program.chmod(0o755)
     texts = systemd.units(nightly(tmp_path), [str(program), "nightly", "run", "box"])
-    assert list(texts) == ["nimc-box.service", "nimc-box.timer"]
+    service, timer = texts
+    assert (service.partition("-")[0], service.rpartition(".")[2]) == ("nimc", "service")
+    assert timer == service.replace(".service", ".timer")
     for name, text in texts.items():
         (tmp_path / name).write_text(text)
     files = [str(tmp_path / name) for name in texts]
@@ -83,7 +97,7 @@ def test_systemd_accepts_the_units(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert "nimc-box" not in done.stderr
     spoilt = tmp_path / "nimc-bad.timer"
-    spoilt.write_text(texts["nimc-box.timer"].replace("22:00:00", "26:00:00"))
+    spoilt.write_text(texts[timer].replace("22:00:00", "26:00:00"))
     bad = subprocess.run(["systemd-analyze", "verify", spoilt], capture_output=True, text=True)
     assert "nimc-bad" in bad.stderr  # it would have said so
 

@@ -1,4 +1,4 @@
-"""Runs that are pinned to nodes."""
+"""Runs that are pinned to nodes, and runs of some cases."""
 
 from __future__ import annotations
 
@@ -56,3 +56,11 @@ def test_nodes_of_one_job_cannot_be_pinned(tmp_path: Path) -> None:
     (tmp_path / "site/example_slurm.yaml").write_text(changed)
     with pytest.raises(InputError, match="same_job"):
         prepare(QUICK, "example_slurm", tmp_path, nodelist="n1")
+
+
+def test_only_some_cases_are_another_run() -> None:
+    some = prepare(QUICK, "example_slurm", only=["lammps"])
+    assert [case.case for case in plan(some.campaign, some.site).cases] == ["lammps"]
+    assert new_header(some).digest != new_header(prepare(QUICK, "example_slurm")).digest
+    with pytest.raises(InputError, match="--case: 'amg' found; allowed: stream, lammps"):
+        prepare(QUICK, "example_slurm", only=["amg"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from dataclasses import replace
@@ -11,6 +12,7 @@ import pytest
 
 from analysis.errors import InputError
 from analysis.run import save_header
+from campaigns.running.folder import locked
 from campaigns.running.interrupts import Interrupts
 from campaigns.running.node_sweep import NodeSweep, NodeSweeper, finish, finished_run, open_sweep
 from tests.analysis.synthetic import header
@@ -64,21 +66,37 @@ def test_a_failed_node_is_named_and_tried_again(tmp_path: Path) -> None:
 
 
 def test_an_unfinished_sweep_is_resumed_and_a_finished_one_is_not(tmp_path: Path) -> None:
-    folder, _ = open_sweep(tmp_path, SWEEP, fresh=False)
-    later = replace(SWEEP, started_s=1.76e9, nodes=["n1"])
-    resumed, known = open_sweep(tmp_path, later, fresh=False)
-    assert (resumed, known.nodes) == (folder, SWEEP.nodes)
-    assert open_sweep(tmp_path, replace(later, digest="other"), fresh=False)[0] != folder
-    new, _ = open_sweep(tmp_path, replace(later, started_s=1.77e9), fresh=True)
+    folder, _ = open_sweep(tmp_path, SWEEP, SWEEP.nodes, fresh=False)
+    later = replace(SWEEP, started_s=1.76e9)
+    resumed, known = open_sweep(tmp_path, later, SWEEP.nodes, fresh=False)
+    assert (resumed, known) == (folder, SWEEP)
+    other = replace(later, digest="other")
+    assert open_sweep(tmp_path, other, SWEEP.nodes, fresh=False)[0] != folder
+    new, _ = open_sweep(tmp_path, replace(later, started_s=1.77e9), SWEEP.nodes, fresh=True)
     finish(new, later)
-    assert open_sweep(tmp_path, replace(later, started_s=1.78e9), fresh=False)[0] not in (
-        folder,
-        new,
-    )
+    last = replace(later, started_s=1.78e9)
+    assert open_sweep(tmp_path, last, SWEEP.nodes, fresh=False)[0] not in (folder, new)
+
+
+def test_a_resumed_sweep_has_the_nodes_that_are_asked_for(tmp_path: Path) -> None:
+    folder, _ = open_sweep(tmp_path, SWEEP, SWEEP.nodes, fresh=False)
+    # n5 is down now, n6 is new: n5 was asked for before, and is asked for again.
+    more = replace(SWEEP, nodes=["n1", "n2", "n3", "n4", "n6"], started_s=1.76e9)
+    resumed, known = open_sweep(tmp_path, more, [*SWEEP.nodes, "n6"], fresh=False)
+    assert (resumed, known.nodes) == (folder, ["n1", "n2", "n3", "n4", "n5", "n6"])
+    # Only n1 is asked for: the others of the old sweep are not run.
+    one = replace(SWEEP, nodes=["n1"], started_s=1.77e9)
+    new, known = open_sweep(tmp_path, one, ["n1"], fresh=False)
+    assert (new != folder, known.nodes) == (True, ["n1"])
+
+
+def test_two_processes_do_not_sweep_at_once(tmp_path: Path) -> None:
+    with locked(tmp_path), pytest.raises(InputError, match=f"process {os.getpid()}"):
+        locked(tmp_path).__enter__()
 
 
 def test_a_broken_file_of_a_sweep_is_named(tmp_path: Path) -> None:
-    folder, _ = open_sweep(tmp_path, SWEEP, fresh=False)
+    folder, _ = open_sweep(tmp_path, SWEEP, SWEEP.nodes, fresh=False)
     (folder / "sweep.json").write_text('{"campaign": "../x"}')
     with pytest.raises(InputError, match=r"sweep\.json"):
-        open_sweep(tmp_path, SWEEP, fresh=False)
+        open_sweep(tmp_path, SWEEP, SWEEP.nodes, fresh=False)
