@@ -82,7 +82,7 @@ def test_every_night_of_every_quantity_is_drawn(
 def test_the_planted_loss_is_on_the_page_of_its_machine_and_in_the_list(site: Path) -> None:
     page = (site / SHIFTED_MACHINE / "index.html").read_text()
     (open_alarms,) = re.findall(r"<p>(Open alarms: .*?)</p>", page)
-    assert "stream off figure of merit 1.0" in open_alarms
+    assert "stream off figure of merit: worse by a factor of 1.0" in open_alarms
     assert "since 2025-12-0" in open_alarms
     assert 'class="mark worse"' in page
     state = re.findall(rf'<a href="{SHIFTED_MACHINE}/index.html">.*?</tr>', (
