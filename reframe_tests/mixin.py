@@ -12,9 +12,8 @@ import os
 import secrets
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import polars as pl
 import reframe as rfm
 import reframe.utility.sanity as sn
 import reframe.utility.typecheck as typ
@@ -26,11 +25,7 @@ from reframe.core.runtime import valid_sysenv_comb
 
 from analysis import checkout
 from analysis.arms import ARMS, BASELINE, standard_arms
-from analysis.columns import read_samples
 from analysis.errors import InputError
-from analysis.estimate import Result, results
-from analysis.pairs import pairless
-from analysis.reference import bounds
 from injection.machine import machine, versions
 from injection.plan import LIMITS, BlockPlan, Demand, ShortWrites
 from injection.treatment import Treatment
@@ -38,6 +33,13 @@ from reframe_tests import foreign, slurm
 from reframe_tests.factors import check_level, lacking
 from reframe_tests.layout import LayoutMixin
 from reframe_tests.workloads import WORKLOADS
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from analysis.estimate import Result
+
+# What reads samples starts slowly, and is imported where a block has ended.
 
 #: A note on samples of jobs with cores left to the system.
 UNPAIRED = (
@@ -301,6 +303,8 @@ class NimcMixin(LayoutMixin):
             foreign.read_block(self._own, self.run_dir, self.case, self.block_logs)
         if told.name != "done":
             raise SanityError(f"{told.name}: {told.reason}")
+        from analysis.pairs import pairless
+
         for arm, reason in pairless(self._block_samples(), self.treated).items():
             raise SanityError(f"no pair of '{arm}' counts: {reason}")
         return True
@@ -316,6 +320,8 @@ class NimcMixin(LayoutMixin):
         """Report medians, slowdown with its interval, the writers' rate, and rejected runs."""
         if self.is_dry_run():
             return
+        from analysis.estimate import results
+
         for row in results(self._block_samples()):
             self._show(f"off_{row.arm}", row.off_median, row.unit)
             self._expect(f"off_{row.arm}", row)
@@ -326,6 +332,8 @@ class NimcMixin(LayoutMixin):
             self._show(f"rejected_{row.arm}", row.rejected, "runs")
 
     def _block_samples(self) -> pl.DataFrame:
+        from analysis.columns import read_samples
+
         path = self.run_dir / "samples" / f"{self.case or self.name}.jsonl"
         return read_samples([path]).frame.filter(block=self.block)
 
@@ -333,6 +341,8 @@ class NimcMixin(LayoutMixin):
         """The machine's reference for the baseline at first levels, as one of ReFrame."""
         known = self.machine.references.get(row.case) if row.baseline == BASELINE else None
         if known is not None:
+            from analysis.reference import bounds
+
             low, high = bounds(row.better, self.machine.reference_tolerance)
             expected = self.reference.get("*", {})
             self.reference = {"*": {**expected, name: (known, low, high, row.unit)}}

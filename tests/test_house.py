@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import collections
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -23,8 +24,12 @@ def sources(floor: str) -> list[Path]:
 
 
 def imported(path: Path) -> set[str]:
+    return names_of(ast.walk(ast.parse(path.read_text())))
+
+
+def names_of(nodes: Iterable[ast.AST]) -> set[str]:
     names = set()
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in nodes:
         if isinstance(node, ast.Import):
             names |= {each.name for each in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
@@ -83,3 +88,14 @@ def test_no_two_classes_have_one_name() -> None:
                 if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                     where[node.name].append(str(path.relative_to(ROOT)))
     assert not {name: paths for name, paths in where.items() if len(paths) > 1}
+
+
+def test_what_starts_slowly_is_loaded_where_it_is_called() -> None:
+    slow = {
+        f"{path.relative_to(ROOT)} imports {name}"
+        for floor in FLOORS
+        for path in sources(floor)
+        for name in names_of(ast.parse(path.read_text()).body)
+        if name.startswith("scipy.stats")
+    }
+    assert not slow, "scipy.stats takes a second to import; scipy.special has most of its functions"

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from datetime import date, timedelta
 
 import numpy as np
-from scipy import stats
+from scipy import special
 
 from analysis.history.alarm import WITHIN_NIGHTS
 from analysis.history.made import (
@@ -54,8 +54,8 @@ class StudiedMachine:
     def rate(self) -> tuple[float, float, float]:
         """False alarms a year with the 95 % interval of a Poisson count (Garwood 1936)."""
         years = self.histories * (NIGHTS - FIRST_WATCHED) / NIGHTS
-        low = stats.chi2.ppf(0.025, 2 * self.false_alarms) / 2 if self.false_alarms else 0.0
-        high = stats.chi2.ppf(0.975, 2 * self.false_alarms + 2) / 2
+        low = special.gammaincinv(self.false_alarms, 0.025) if self.false_alarms else 0.0
+        high = special.gammaincinv(self.false_alarms + 1, 0.975)
         return self.false_alarms / years, float(low) / years, float(high) / years
 
 

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 
 import polars as pl
-from scipy import stats
+from scipy import special
 
 from analysis.statistics.interval import CONFIDENCE, FEWEST, Estimate
 
@@ -75,4 +75,4 @@ def pair_node_hours(samples: pl.DataFrame, case: str) -> float:
 
 
 def _normal(share: float) -> float:
-    return float(stats.norm.ppf(share))
+    return float(special.ndtri(share))

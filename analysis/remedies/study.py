@@ -15,7 +15,7 @@ import sys
 from collections.abc import Callable, Iterator
 
 import numpy as np
-from scipy import stats
+from scipy import special
 
 from analysis.remedies.throttling import slopes
 from analysis.statistics.aligned_ranks import shifts
@@ -43,7 +43,7 @@ def _pooled(loss: Values, rng: np.random.Generator) -> Values:  # noqa: ARG001
     flat, x = loss.reshape(len(loss), -1), np.tile(RATES, loss.shape[1])
     slope = flat @ x / (x @ x)
     sd = np.sqrt(((flat - slope[:, None] * x) ** 2).sum(axis=1) / (len(x) - 1))
-    half = stats.t.ppf((1 + CONFIDENCE) / 2, len(x) - 1) * sd / np.sqrt(x @ x)
+    half = special.stdtrit(len(x) - 1, (1 + CONFIDENCE) / 2) * sd / np.sqrt(x @ x)
     return np.stack([slope - half, slope + half])
 
 

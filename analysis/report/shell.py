@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import cache
 from importlib.resources import files
 from typing import Any
 
@@ -21,7 +22,18 @@ def render_page(
     **values: Any,
 ) -> str:
     """Renders a template of `package`, which extends `shell.html`, with `values`."""
-    environment = jinja2.Environment(
+    environment = _environment(package)
+    environment.filters |= filters
+    css = files("analysis.report").joinpath("page.css").read_text(encoding="utf-8")
+    return environment.get_template(template).render(
+        title=title, css=Markup(css), light=css_variables(0), dark=css_variables(1), **values
+    )
+
+
+@cache
+def _environment(package: str) -> jinja2.Environment:
+    """Templates of `package`, each compiled once."""
+    return jinja2.Environment(
         loader=jinja2.ChoiceLoader(
             [jinja2.PackageLoader(name, "") for name in (package, "analysis.report")]
         ),
@@ -29,9 +41,4 @@ def render_page(
         trim_blocks=True,
         lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
-    )
-    environment.filters |= filters
-    css = files("analysis.report").joinpath("page.css").read_text(encoding="utf-8")
-    return environment.get_template(template).render(
-        title=title, css=Markup(css), light=css_variables(0), dark=css_variables(1), **values
     )

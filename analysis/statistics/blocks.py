@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
+from scipy import special
 
 from analysis.statistics.interval import CONFIDENCE
 
@@ -32,7 +32,7 @@ def next_allocation(blocks: Sequence[NDArray[np.float64]]) -> tuple[float, float
         return None
     shifts = np.concatenate(list(_hodges_lehmann(filled)))
     blocks_n = len(shifts)
-    quantile = stats.t.ppf((1 + CONFIDENCE) / 2, blocks_n - 1)
+    quantile = special.stdtrit(blocks_n - 1, (1 + CONFIDENCE) / 2)
     half = quantile * shifts.std(ddof=1) * np.sqrt(1 + 1 / blocks_n)
     low, high = np.exp(shifts.mean() + np.array([-half, half]))
     return float(low), float(high)

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import stats
+from scipy import special
 
 from analysis.statistics.interval import CONFIDENCE
 
@@ -58,7 +58,7 @@ def of_r(r: float, points: int, confidence: float = CONFIDENCE) -> Correlation:
     if abs(r) == 1:
         return Correlation(r, r, r, 0.0, points)
     t = r * math.sqrt((points - 2) / (1 - r * r))
-    half = float(stats.norm.ppf((1 + confidence) / 2)) / math.sqrt(points - 3)
+    half = float(special.ndtri((1 + confidence) / 2)) / math.sqrt(points - 3)
     z = math.atanh(r)
-    p = 2 * float(stats.t.sf(abs(t), points - 2))
+    p = 2 * float(special.stdtr(points - 2, -abs(t)))
     return Correlation(r, math.tanh(z - half), math.tanh(z + half), p, points)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
-from scipy import stats
+from scipy import special
 
 CONFIDENCE = 0.95
 #: Fewest values with an interval at 95 %: 1 - 2/2^n >= 0.95.
@@ -74,14 +74,14 @@ def median_interval(values: Sequence[float], confidence: float = CONFIDENCE) -> 
 def order_rank(n: int, confidence: float = CONFIDENCE) -> int | None:
     """The k of the interval [k-th smallest, k-th largest] of `n` values; None if there is none.
 
-    `binom.ppf(q)` is the smallest k with P(B <= k) >= q. If P(B <= k) equals q, k + 1 would be
-    valid as well; k errs on the wide side.
+    It is the smallest k with P(B <= k) >= q, the tail. If P(B <= k) equals q, k + 1 would be valid
+    as well; k errs on the wide side.
     """
     tail = (1 - confidence) / 2
-    rank = int(stats.binom.ppf(tail, n, 0.5))
+    rank = int(np.searchsorted(special.bdtr(np.arange(n + 1), n, 0.5), tail))
     return rank if rank >= 1 else None
 
 
 @cache
 def _coverage(n: int, rank: int) -> float:
-    return 1 - 2 * float(stats.binom.cdf(rank - 1, n, 0.5))
+    return 1 - 2 * float(special.bdtr(rank - 1, n, 0.5))

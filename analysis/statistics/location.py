@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
+from scipy import special
 
 from analysis.statistics.aligned_ranks import MOST_PAIRS, score, shifts
 from analysis.statistics.interval import CONFIDENCE, FEWEST, Estimate
@@ -60,10 +60,12 @@ def centres(values: Values) -> Values:
 
 def p_value(values: Values) -> float:
     """Two-sided p value of 'the centre is zero': the larger of signed ranks' and Student's."""
+    from scipy import stats  # takes most of a second
+
     if len(values) < FEWEST or not np.any(values):
         return 1.0
     mean, error, _ = _student(values)
-    student = 2 * stats.t.sf(abs(mean) / error, len(values) - 1) if error > 0 else 0.0
+    student = 2 * special.stdtr(len(values) - 1, -abs(mean) / error) if error > 0 else 0.0
     return max(float(stats.wilcoxon(few(values)).pvalue), float(student))
 
 
@@ -99,7 +101,7 @@ def _signs(values: Values) -> Values:
     """-1 or 1 where the centre is shown to be below or above zero, 0 where it is not shown."""
     ranks = score(_against_zero(values))
     mean, error, quantile = _student(values)
-    shown = (np.abs(ranks) > stats.norm.ppf(_TAIL)) & (np.abs(mean) > quantile * error)
+    shown = (np.abs(ranks) > special.ndtri(_TAIL)) & (np.abs(mean) > quantile * error)
     return np.asarray(np.where(shown & (np.sign(ranks) == np.sign(mean)), np.sign(mean), 0))
 
 
@@ -107,7 +109,7 @@ def _student(values: Values) -> tuple[Values, Values, float]:
     """Mean, its standard error and the quantile of Student's t, over the last axis."""
     pairs = values.shape[-1]
     error = values.std(axis=-1, ddof=1) / np.sqrt(pairs)
-    return values.mean(axis=-1), error, float(stats.t.ppf(_TAIL, pairs - 1))
+    return values.mean(axis=-1), error, float(special.stdtrit(pairs - 1, _TAIL))
 
 
 def _against_zero(values: Values) -> Values:

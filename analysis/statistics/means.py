@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Literal
 
 import numpy as np
-from scipy import stats
 
 
 def mean(values: Sequence[float], better: Literal["lower", "higher"]) -> float:
@@ -18,4 +17,5 @@ def mean(values: Sequence[float], better: Literal["lower", "higher"]) -> float:
     """
     if not len(values):
         raise ValueError("a mean needs at least one value")
-    return float(stats.hmean(values)) if better == "higher" else float(np.mean(values))
+    array = np.asarray(values, dtype=float)
+    return float(1 / np.mean(1 / array) if better == "higher" else np.mean(array))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from scipy import stats
+from scipy import special
 
 from analysis.errors import InputError
 from analysis.statistics.interval import CONFIDENCE, FEWEST
@@ -34,7 +34,7 @@ def pairs_needed(
     sd = sd_log_ratio * _POOLED
     # Student's t instead of the normal quantile stands for the discreteness of few ranks.
     for pairs in range(FEWEST, most + 1):
-        quantile = float(stats.t.ppf((1 + confidence) / 2, pairs - 1))
+        quantile = float(special.stdtrit(pairs - 1, (1 + confidence) / 2))
         if quantile * sd * math.sqrt(_RANKS / pairs) <= asked:
             return pairs
     return None

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
+from scipy import special
 
 from analysis.statistics.interval import CONFIDENCE, FEWEST, Estimate
 
@@ -51,7 +51,7 @@ def _below(m: int, n: int) -> NDArray[np.float64]:
     """P(U < d) for d = 1 ... m n, where U is the rank-sum statistic of sets of m and n values."""
     if m * n > _EXACT_PRODUCT:
         sd = np.sqrt(m * n * (m + n + 1) / 12)
-        return np.asarray(stats.norm.cdf((np.arange(m * n) + 0.5 - m * n / 2) / sd))
+        return np.asarray(special.ndtr((np.arange(m * n) + 0.5 - m * n / 2) / sd))
     # Orders with U = u are the coefficients of prod (1 - q^(m+i)) / (1 - q^i), i = 1 ... n.
     orders = np.zeros(m * n + 1, dtype=object)
     orders[0] = 1

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from scipy import stats
+from scipy import special
 
 
 @dataclass(frozen=True)
@@ -59,5 +59,5 @@ def worst_rank(growths: Sequence[Mapping[int, float]]) -> WorstRank | None:
         median_growth=median(median(pair.values()) for pair in growths),
         times=times,
         pairs=pairs,
-        p=min(1.0, len(ranks) * float(stats.binom.sf(times - 1, pairs, 1 / len(ranks)))),
+        p=min(1.0, len(ranks) * float(special.bdtrc(times - 1, pairs, 1 / len(ranks)))),
     )

@@ -44,8 +44,14 @@ class Nimc:
     def results(self) -> Path:
         return self.folder / "results"
 
-    def start(self, *options: str, fake: str = "", **more: Any) -> subprocess.Popen[str]:
-        """Start `nimc run` on the small campaign with ReFrame's stand-in (`fake`: its faults)."""
+    def start(
+        self, *options: str, fake: str = "", figures: bool = False, **more: Any
+    ) -> subprocess.Popen[str]:
+        """Start `nimc run` on the small campaign with ReFrame's stand-in (`fake`: its faults).
+
+        With `figures`, the page of its report is the real one.
+        """
+        nimc = "campaigns.cli" if figures else "tests.campaigns.nimc_without_figures"
         argv = ["run", "small.yaml", "--machine", "localhost", "--results", "results", *options]
         environment = {
             **os.environ,
@@ -54,7 +60,7 @@ class Nimc:
             "FAKE": fake,
         }
         return subprocess.Popen(
-            [sys.executable, "-c", "from campaigns.cli import main; main()", *argv],
+            [sys.executable, "-c", f"from {nimc} import main; main()", *argv],
             cwd=self.folder,
             env=environment,
             stdout=subprocess.PIPE,

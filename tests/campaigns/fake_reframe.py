@@ -1,10 +1,10 @@
 """Stands in for ReFrame: appends the samples that a session of the asked block would leave.
 
-What it does wrong is asked for in FAKE, words with commas between: `slow` takes its time, `fail`
-ends with status 1 and a report, `die` says a line and ends, `reject` keeps no run of the arm `on`,
-`torn` leaves half a line and is gone, `child` leaves a process behind, `deaf` ignores SIGTERM,
-`none` runs nothing, `wide` varies the figures of runs at half the rate, `loss=N` halves all figures
-while the results folder has at most N runs.
+What it does wrong is asked for in FAKE, words with commas between: `slow` takes its time, `held`
+waits after its warm-up until it is ended, `fail` ends with status 1 and a report, `die` says a line
+and ends, `reject` keeps no run of the arm `on`, `torn` leaves half a line and is gone, `child`
+leaves a process behind, `deaf` ignores SIGTERM, `none` runs nothing, `wide` varies the figures of
+runs at half the rate, `loss=N` halves all figures while the results folder has at most N runs.
 """
 
 from __future__ import annotations
@@ -59,6 +59,8 @@ def measure(settings: dict[str, str]) -> None:
         read_cells(settings.get("only", ""), "only"),
     )
     store.append(replace(crossed(settings, treatments[0], -1), warmup=True))
+    while "held" in FAULTS:
+        time.sleep(1)
     named = {each.name: each for each in treatments}
     share = 0.5 if is_lossy(settings) else 1.0
     baselines = {each.name: each.baseline for each in treatments}

@@ -3,13 +3,28 @@
 from __future__ import annotations
 
 import os
-import subprocess
+import signal
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.campaigns.conftest import ROOT
+from campaigns.cli import main
+
+
+@pytest.fixture(autouse=True)
+def _end() -> Iterator[None]:
+    """Ends what reads a pipe for ever."""
+
+    def late(*_: object) -> None:
+        raise TimeoutError("reads without end")
+
+    before = signal.signal(signal.SIGALRM, late)
+    signal.alarm(60)
+    yield
+    signal.alarm(0)
+    signal.signal(signal.SIGALRM, before)
 
 
 @pytest.mark.parametrize("command", ["report", "compare"])
@@ -23,20 +38,22 @@ from tests.campaigns.conftest import ROOT
         ("a\udcffb", "a\\udcffb: does not exist"),
     ],
 )
-def test_one_line_and_code_two(tmp_path: Path, command: str, run: str, expected: str) -> None:
+def test_one_line_and_code_two(
+    tmp_path: Path,
+    command: str,
+    run: str,
+    expected: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     (tmp_path / "loop").symlink_to("loop")
     (tmp_path / "piped/samples").mkdir(parents=True)
     (tmp_path / "piped/run.json").write_text("{}")
     os.mkfifo(tmp_path / "piped/samples/x.jsonl")
     (tmp_path / "headless").mkdir()
     os.mkfifo(tmp_path / "headless/run.json")
-    done = subprocess.run(
-        [sys.executable, "-c", "from campaigns.cli import main; main()", command, run, run],
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert (done.returncode, done.stderr) == (2, f"nimc: {expected}\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", ["nimc", command, run, run])
+    with pytest.raises(SystemExit) as stop:
+        main()
+    assert (stop.value.code, capsys.readouterr().err) == (2, f"nimc: {expected}\n")

@@ -176,11 +176,13 @@ def context_switches() -> int:
     return int(next(line for line in lines if line.startswith("ctxt ")).split()[1])
 
 
-def test_a_conductor_that_stood_still_accepts_no_run(block):
+def test_a_conductor_that_stood_still_accepts_no_run(block, tmp_path):
     """Of a suspended job neither the time nor the writers' rows can be trusted."""
-    run = block(command=["sh", "-c", f"sleep 1; cat '{MELT}'"])
+    gate = tmp_path / "gate"
+    run = block(command=["sh", "-c", f"until test -e '{gate}'; do sleep 0.1; done; cat '{MELT}'"])
     run.wait_until(lambda: (run.run_dir / "logs/melt/0/0-off-0.out").exists(), 60)
     stop_for(run.processes(), 3.0)  # conductor, agent and application
+    gate.touch()
     assert run.finish() == 0, run.err
     (sample,) = run.samples()
     assert sample["outcome"] == "rejected"

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from analysis.errors import InputError
@@ -60,11 +60,22 @@ def lines_of_force(run: Path) -> int:
     return 0
 
 
-@settings(
-    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=12, deadline=None)
 @given(st.data())
 def test_an_edit_is_told_or_harmless(sound: tuple[Path, dict[str, str], Any], data: Any) -> None:
+    check_an_edit(sound, data)
+
+
+@pytest.mark.slow
+@settings(max_examples=60, deadline=None)
+@given(st.data())
+def test_more_edits_are_told_or_harmless(
+    sound: tuple[Path, dict[str, str], Any], data: Any
+) -> None:
+    check_an_edit(sound, data)
+
+
+def check_an_edit(sound: tuple[Path, dict[str, str], Any], data: Any) -> None:
     run, files, before = sound
     for path, text in files.items():
         Path(path).write_text(text)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from matplotlib.figure import Figure
 
 from analysis.errors import InputError
 from analysis.report.data import load_run
@@ -163,6 +164,10 @@ SAMPLES: dict[str, tuple[Callable[[list[Json]], Any], str]] = {
 }
 
 
+#: Axes that have to hold these are at the ends of what floating point can hold.
+HARD_TO_DRAW = {"a denormal figure", "a figure beyond all"}
+
+
 @pytest.fixture
 def run(tmp_path: Path) -> Path:
     return sound_run(tmp_path)
@@ -182,7 +187,11 @@ def test_the_run_is_sound_before(run: Path) -> None:
 
 
 @pytest.mark.parametrize("edit", SAMPLES)
-def test_an_edit_of_samples_is_refused_and_shown_marked(run: Path, edit: str) -> None:
+def test_an_edit_of_samples_is_refused_and_shown_marked(
+    run: Path, edit: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The figures are laid out, not drawn, which takes most of the time."""
+    monkeypatch.setattr(Figure, "savefig", lambda _, out, **__: out.write(b"<svg></svg>"))
     change, words = SAMPLES[edit]
     edit_samples(run, "stream", change)
     text = refused(run)
@@ -194,6 +203,19 @@ def test_an_edit_of_samples_is_refused_and_shown_marked(run: Path, edit: str) ->
     assert "not to be trusted" in page
     (document,) = json.loads(report.data[0].read_text())["runs"]
     assert any(words in line for line in document["integrity_faults"])
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        pytest.param(edit, marks=() if edit in HARD_TO_DRAW else pytest.mark.slow)
+        for edit in SAMPLES
+    ],
+)
+def test_the_figures_of_an_edited_run_are_drawn(run: Path, edit: str) -> None:
+    edit_samples(run, "stream", SAMPLES[edit][0])
+    (report,) = make_reports([run], force=True)
+    assert "<path" in report.page.read_text()
 
 
 @pytest.mark.parametrize(

@@ -62,23 +62,26 @@ def test_the_page_of_a_model_fits_a_narrow_window(tmp_path: Path) -> None:
     assert found["console"] == []
 
 
-@pytest.mark.parametrize("width", [390, 900])
-def test_effects_by_factor_fit_the_window(tmp_path: Path, width: int) -> None:
+def fits(tmp_path: Path, text: str) -> None:
+    """In a narrow and a wide window: nothing is wider, loaded or reported."""
+    for width in (390, 900):
+        found = look(tmp_path, text, width)
+        assert (width, found["wide"], found["loaded"], found["console"]) == (width, [], [], [])
+        assert found["scroll"] <= width
+
+
+def test_effects_by_factor_fit_the_window(tmp_path: Path) -> None:
     found = throttled(samples(sweep(noise=0.01), pairs=6))
     text = page.render([load_run(write_run(tmp_path / "run", found))])
-    seen = look(tmp_path, text, width)
-    assert (seen["wide"], seen["console"]) == ([], [])
+    fits(tmp_path, text)
 
 
-@pytest.mark.parametrize("width", [390, 900])
-def test_the_cells_of_rdma_and_numa_fit_the_window(tmp_path: Path, width: int) -> None:
+def test_the_cells_of_rdma_and_numa_fit_the_window(tmp_path: Path) -> None:
     run = run_of(tmp_path, TWO_NODES)
-    found = look(tmp_path, page.render([load_run(run, force=True)]), width)
-    assert (found["wide"], found["console"]) == ([], [])
+    fits(tmp_path, page.render([load_run(run, force=True)]))
 
 
-@pytest.mark.parametrize("width", [390, 900])
-def test_a_comparison_fits_the_window(tmp_path: Path, width: int) -> None:
+def test_a_comparison_fits_the_window(tmp_path: Path) -> None:
     long_name = replace(LAMMPS, name="lammps_with_quite_a_long_name@8192")
     node = {"cpu_model": "x" * 70, "kernel": "5.14.0-427.13.1.el9_4.x86_64"}
     sides = [
@@ -88,25 +91,19 @@ def test_a_comparison_fits_the_window(tmp_path: Path, width: int) -> None:
         ]
         for name in ("before", "after")
     ]
-    found = look(tmp_path, compare_page.render(compare_sides(*sides)), width)
-    assert (found["wide"], found["loaded"], found["console"]) == ([], [], [])
-    assert found["scroll"] <= width
+    fits(tmp_path, compare_page.render(compare_sides(*sides)))
 
 
-@pytest.mark.parametrize("width", [390, 900])
-def test_why_fits_the_window(tmp_path: Path, width: int) -> None:
+def test_why_fits_the_window(tmp_path: Path) -> None:
     run = made(tmp_path, CASES, processor="GenuineIntel-6-85-7")
-    found = look(tmp_path, page.render([load_run(run)]), width)
-    assert (found["wide"], found["console"]) == ([], [])
+    fits(tmp_path, page.render([load_run(run)]))
 
 
-@pytest.mark.parametrize("width", [390, 900])
-def test_counters_of_nodes_fit_the_window(tmp_path: Path, width: int) -> None:
+def test_counters_of_nodes_fit_the_window(tmp_path: Path) -> None:
     times = {"on@rate=25%": 1.5, "on": 2.0, "off@tool=p": 1.05, "on@tool=p": 2.1}
     absent = {"ethtool": "the program ethtool, and a driver with these counters (mlx5)"}
     run = with_nodes(tmp_path, samples(remedies(times=times), pairs=8), absent)
-    found = look(tmp_path, page.render([load_run(run)]), width)
-    assert (found["wide"], found["console"]) == ([], [])
+    fits(tmp_path, page.render([load_run(run)]))
 
 
 def test_ink_follows_the_colour_scheme(tmp_path: Path, text: str) -> None:

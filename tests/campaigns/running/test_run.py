@@ -28,14 +28,14 @@ Wait = Callable[[Callable[[], bool]], None]
 
 
 def test_a_campaign_runs_once_and_prints_one_document(nimc: Nimc) -> None:
-    status, out, err = nimc.run("--json")
+    status, out, err = nimc.run("--json", figures=True)
     assert status == 0, err
     document = json.loads(out)
     assert_documented("run", document)
     assert document["machine"] == "localhost"
     assert document["campaign"] == "small"
     assert Path(document["run"]) == nimc.the_run()
-    assert Path(document["report"]).is_file()
+    assert "<svg" in Path(document["report"]).read_text()
     assert document["failures"] == []
     rows = {(row["case"], row["arm"]): row for row in document["results"]}
     assert set(rows) == {("stream", "on"), ("stream", "aa")}
@@ -215,7 +215,7 @@ def test_killed_at_any_moment_it_ends_complete_with_no_sample_twice(
 def test_a_signal_leaves_no_process_and_says_how_to_resume(
     nimc: Nimc, wait_until: Wait, signum: signal.Signals, status: int
 ) -> None:
-    process = nimc.start("--fresh", fake="slow,child")
+    process = nimc.start("--fresh", fake="held,child")
     wait_until(lambda: nimc.results.exists() and len(list(nimc.results.glob("*/samples/*"))) > 0)
     process.send_signal(signum)
     _, err = process.communicate(timeout=120)
@@ -241,7 +241,7 @@ def test_a_run_whose_folder_is_gone_is_named(nimc: Nimc, wait_until: Wait) -> No
 
 
 def test_a_second_signal_ends_even_what_does_not_listen(nimc: Nimc, wait_until: Wait) -> None:
-    process = nimc.start(fake="slow,deaf")
+    process = nimc.start(fake="held,deaf")
     wait_until(lambda: nimc.results.exists() and len(list(nimc.results.glob("*/samples/*"))) > 0)
     process.terminate()
     time.sleep(0.3)
@@ -252,7 +252,7 @@ def test_a_second_signal_ends_even_what_does_not_listen(nimc: Nimc, wait_until: 
 
 
 def test_when_nimc_itself_is_killed_its_session_ends_too(nimc: Nimc, wait_until: Wait) -> None:
-    process = nimc.start(fake="slow")
+    process = nimc.start(fake="held")
     wait_until(lambda: nimc.results.exists() and len(list(nimc.results.glob("*/samples/*"))) > 0)
     process.kill()
     process.communicate()
@@ -280,7 +280,7 @@ def children_of_nobody(nimc: Nimc) -> list[int]:
 
 
 def test_two_at_once_do_not_share_a_run(nimc: Nimc, wait_until: Wait) -> None:
-    first = nimc.start(fake="slow")
+    first = nimc.start(fake="held")
     wait_until(lambda: nimc.results.exists() and len(list(nimc.results.glob("*/samples/*"))) > 0)
     status, out, err = nimc.run()
     assert (status, out) == (2, "")

@@ -14,7 +14,7 @@ from tests.campaigns.conftest import Nimc
 def test_a_signal_during_the_report_says_how_to_make_it(
     nimc: Nimc, wait_until: Callable[[Callable[[], bool]], None], signum: int, status: int
 ) -> None:
-    process = nimc.start()
+    process = nimc.start(fake="page")
 
     def complete() -> bool:
         headers = list(nimc.results.glob("*/run.json"))
