@@ -5,7 +5,9 @@
 #include <omp.h>
 #include <sched.h>
 #include <stdlib.h>
+#include <sys/syscall.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "work.h"
 
@@ -64,7 +66,10 @@ static int node_of(const struct plan *plan)
     unsigned node;
     if (plan->node >= 0 || plan->free)
         return plan->node;
-    return getcpu(NULL, &node) == 0 && topology_has_memory((int)node) ? (int)node : -1;
+    // The C library has a function for it since glibc 2.29 only.
+    if (syscall(SYS_getcpu, NULL, &node, NULL) != 0 || !topology_has_memory((int)node))
+        return -1;
+    return (int)node;
 }
 
 static const char *prepare(const struct plan *plan, int thread, struct core *core)
