@@ -126,7 +126,7 @@ def refused(done, why="wrong results"):
 
 def test_pages_on_another_node_are_found(membench_changed):
     """Without --node, memory must be near its core: here another node is taken for the core's."""
-    changes = {"measure.c": [("(int)node : -1", "(int)node + 1 : -1")]}
+    changes = {"measure.c": [("node != core->node &&", "node == core->node &&")]}
     program = membench_changed(changes)
     refused(run(program, "read", "-n", 1, "-s", "64KiB", "-d", 0.02), "on another node")
     assert run(program, "read", "--free", "-n", 1, "-s", "64KiB", "-d", 0.02).returncode == 0
@@ -247,7 +247,7 @@ def test_fits_into_the_last_level_cache(program):
         (("triad", "--load", "read"), 2, "only latency has one, not triad"),
         (("latency", "--load", "latency"), 2, "a kernel other than latency"),
         (("latency", "--load", "read", "--llc"), 2, "exclude each other"),
-        (("latency", "--load", "read", "--cpus", "0"), 2, "--cores 0: 0 are there to use"),
+        (("latency", "--load", "read", "--cpus", "0"), 2, "--load read: no core is left for it"),
         (("copy", "--flops-per-element", 4), 2, "only intensity has them, not copy"),
         (("intensity", "--flops-per-element", 3), 2, "an even number"),
         (("triad", "-n", 5000), 2, "--cores 5000: a number from 1 to 4096"),

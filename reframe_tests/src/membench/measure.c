@@ -5,7 +5,9 @@
 #include <omp.h>
 #include <sched.h>
 #include <stdlib.h>
+#include <sys/syscall.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "work.h"
 
@@ -21,7 +23,7 @@ struct core {
     size_t count, capacity;
     // Passes of an iteration, and those before the first.
     long passes, warm_up;
-    // NUMA node that its pages must be on; -1 if any will do.
+    // NUMA node that its pages must be on, if that node has memory; -1 if any will do.
     int node;
     const char *fault;
 };
@@ -58,13 +60,14 @@ static struct work work_of(const struct plan *plan, int thread)
     return work;
 }
 
-// The node whose memory a thread must have got: the one that was asked for, or its core's own.
+// The node whose memory a thread must get: the one that was asked for, or its core's own.
 static int node_of(const struct plan *plan)
 {
     unsigned node;
     if (plan->node >= 0 || plan->free)
         return plan->node;
-    return getcpu(NULL, &node) == 0 && topology_has_memory((int)node) ? (int)node : -1;
+    // The C library has a function for it since glibc 2.29 only.
+    return syscall(SYS_getcpu, NULL, &node, NULL) == 0 ? (int)node : -1;
 }
 
 static const char *prepare(const struct plan *plan, int thread, struct core *core)
@@ -153,8 +156,9 @@ static const char *place(const struct core *core, struct result *result)
     for (int k = 0; k < core->work.kernel->arrays; k++)
         if (memory_count(core->work.arrays[k], core->array_b, found) != 0)
             return "the kernel does not report the placement of pages (move_pages)";
+    const bool any = core->node < 0 || !topology_has_memory(core->node);
     for (int node = 0; node < NODES_MAX; node++) {
-        if (core->node >= 0 && node != core->node && found[node] != 0)
+        if (!any && node != core->node && found[node] != 0)
             return "pages are on another node than requested, or than their core";
         result->pages_on_node[node] += found[node];
     }

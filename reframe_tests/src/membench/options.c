@@ -175,6 +175,8 @@ static void share_cores(struct plan *plan, const struct wanted *w)
     int wanted = w->cores;
     if (wanted == 0)
         wanted = plan->task.kernel->code == CODE_CHAIN && w->load == NULL ? 1 : cores - first;
+    if (w->load != NULL && found < 2)
+        refuse("--load %s: no core is left for it", w->load);
     if (wanted < 1 || wanted > found - first)
         refuse("--cores %d: %d are there to use", wanted, found - first);
     plan->cores = w->load != NULL ? 1 : wanted;
