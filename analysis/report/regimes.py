@@ -11,6 +11,7 @@ from markupsafe import Markup
 from matplotlib.figure import Figure
 
 from analysis.caveats import emulations
+from analysis.numbers import count
 from analysis.regimes import MEANING, Regime, RegimePoint
 from analysis.report.data import RunData
 from analysis.report.palette import STYLE, light, themed_svg
@@ -95,5 +96,5 @@ def _map(points: Sequence[RegimePoint], name: str) -> str:
         axes.set_xlabel("cores of the application")
         axes.tick_params(length=0)
         axes.grid()
-        said = "; ".join(f"{label(p)}, {p.cores} cores: {p.regime}" for p in points)
+        said = "; ".join(f"{label(p)}, {count(p.cores, 'core')}: {p.regime}" for p in points)
         return themed_svg(figure, name, f"Map of regimes. {said}")

@@ -32,7 +32,9 @@ def demand(**changes):
 @needs_ucx
 @pytest.mark.slow
 def test_a_pair_of_all_arms(block):
-    run = block(arms=["off", "on", "spin", "aa"], warmups=1, writes={"buffer_node": 0})
+    arms = ["off", "on", "spin", "aa"]
+    asked = demand(ready_rows=3)
+    run = block(arms=arms, warmups=1, writes={"buffer_node": 0}, demand=asked)
     assert run.finish() == 0, run.err
     samples = {sample["arm"]: sample for sample in run.samples() if not sample["warmup"]}
     assert sorted(samples) == ["aa", "off", "on", "spin"]
@@ -40,6 +42,8 @@ def test_a_pair_of_all_arms(block):
     assert {sample["fom"] for sample in samples.values()} == {1.12089}  # as the capture says
     (writer,) = samples["on"]["writers"]
     assert writer["rate_alone_b_s"] > 1e8  # one core copies at gigabytes a second
+    assert writer["rate_before_b_s"] > 1e8  # of the two rows after the first, of a second each
+    assert min(sample["lead_in_s"] for sample in samples.values()) > 2.0
     assert writer["bytes_b"] == pytest.approx(
         writer["rate_b_s"] * samples["on"]["elapsed_s"], rel=1e-6
     )
