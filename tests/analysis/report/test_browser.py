@@ -28,6 +28,7 @@ from tests.analysis.report.test_factors import sweep, throttled
 from tests.analysis.report.test_node_counters import made as with_nodes
 from tests.analysis.report.test_why import made
 from tests.analysis.synthetic import LAMMPS, STREAM, header, reject, remedies, samples, write_run
+from tests.analysis.test_latency import made as latencies
 from tests.analysis.test_numa import TWO_NODES, run_of
 
 pytestmark = [pytest.mark.browser, needs_chromium]
@@ -74,6 +75,13 @@ def test_effects_by_factor_fit_the_window(tmp_path: Path, width: int) -> None:
 def test_the_cells_of_rdma_and_numa_fit_the_window(tmp_path: Path, width: int) -> None:
     run = run_of(tmp_path, TWO_NODES)
     found = look(tmp_path, page.render([load_run(run, force=True)]), width)
+    assert (found["wide"], found["console"]) == ([], [])
+
+
+@pytest.mark.parametrize("width", [390, 900])
+def test_latency_against_traffic_fits_the_window(tmp_path: Path, width: int) -> None:
+    run = load_run(write_run(tmp_path / "run", latencies()), force=True)
+    found = look(tmp_path, page.render([run]), width)
     assert (found["wide"], found["console"]) == ([], [])
 
 
