@@ -28,6 +28,7 @@ from tests.analysis.report.test_factors import sweep, throttled
 from tests.analysis.report.test_node_counters import made as with_nodes
 from tests.analysis.report.test_why import made
 from tests.analysis.synthetic import LAMMPS, STREAM, header, reject, remedies, samples, write_run
+from tests.analysis.test_latency import made as latencies
 from tests.analysis.test_numa import TWO_NODES, run_of
 
 pytestmark = [pytest.mark.browser, needs_chromium]
@@ -79,6 +80,11 @@ def test_effects_by_factor_fit_the_window(tmp_path: Path) -> None:
 def test_the_cells_of_rdma_and_numa_fit_the_window(tmp_path: Path) -> None:
     run = run_of(tmp_path, TWO_NODES)
     fits(tmp_path, page.render([load_run(run, force=True)]))
+
+
+def test_latency_against_traffic_fits_the_window(tmp_path: Path) -> None:
+    run = load_run(write_run(tmp_path / "run", latencies()), force=True)
+    fits(tmp_path, page.render([run]))
 
 
 def test_a_comparison_fits_the_window(tmp_path: Path) -> None:
