@@ -37,7 +37,8 @@ def main(file: str, cores: str, application: list[str]) -> int:
         try:
             _wait_for_arrays(beside, len(cpus))
             before_s, start_s = _cpu_s(beside.pid), time.monotonic()
-            status = subprocess.call(application)
+            # MPI launchers speak with a rank over descriptors that it inherits.
+            status = subprocess.call(application, close_fds=False)
             busy_s, elapsed_s = _cpu_s(beside.pid) - before_s, time.monotonic() - start_s
             if beside.poll() is None:
                 Path(file).write_text(json.dumps({"busy_s": busy_s, "elapsed_s": elapsed_s}))

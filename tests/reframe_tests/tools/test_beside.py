@@ -27,7 +27,11 @@ needs_two = pytest.mark.skipif(len(CPUS) < 2, reason="needs a core beside the ap
 
 
 def start(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, cpus: set[int], *application: str
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    cpus: set[int],
+    *application: str,
+    fds: tuple[int, ...] = (),
 ) -> subprocess.CompletedProcess[str]:
     program = folder / "bin" / "membench"
     program.parent.mkdir(exist_ok=True)
@@ -41,6 +45,7 @@ def start(
         capture_output=True,
         text=True,
         timeout=60,
+        pass_fds=fds,
         preexec_fn=lambda: os.sched_setaffinity(0, cpus),
     )
 
@@ -70,6 +75,18 @@ def test_the_status_of_the_application_survives(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, end: str, status: int
 ) -> None:
     assert start(tmp_path, monkeypatch, {CPUS[0]}, "sh", "-c", end).returncode == status
+
+
+@needs_two
+def test_descriptors_of_an_mpi_launcher_are_passed_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held, given = os.pipe()
+    says = [sys.executable, "-c", f"import os; os.write({given}, b'rank')"]
+    done = start(tmp_path, monkeypatch, {CPUS[0]}, *says, fds=(given,))
+    os.close(given)
+    assert (done.returncode, os.read(held, 9)) == (0, b"rank")
+    os.close(held)
 
 
 def test_a_core_of_the_application_is_refused(
