@@ -250,8 +250,8 @@ def _flatten(raw: pl.DataFrame) -> pl.DataFrame:
 
 def _each(columns: pl.DataFrame, name: str) -> pl.DataFrame:
     """The records in the lists of a column, with the sample's `row`."""
-    some = columns.select("row", name).filter(pl.col(name).list.len() > 0)
-    return some.explode(name).unnest(name)
+    each = columns.select("row", name).explode(name, empty_as_null=False, keep_nulls=False)
+    return each.unnest(name)
 
 
 def _of_writers(writers: pl.DataFrame) -> pl.DataFrame:
