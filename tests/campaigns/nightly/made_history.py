@@ -47,6 +47,8 @@ def _steady(days: int) -> float:
 
     Fractional parts of multiples of the golden ratio: uniform, and far from their neighbours.
     """
+    if days == LOSSY[0] + 1:
+        return math.exp(2 * SPREAD)  # the sum is zero before the loss
     uniform = days * (math.sqrt(5) - 1) / 2 % 1 - 0.5
     return math.exp(SPREAD * math.sqrt(12) * uniform)
 
