@@ -26,10 +26,11 @@ from analysis.contention.recommend import Need, recommend
 from analysis.contention.sweep import Sweep
 from analysis.errors import InputError
 from analysis.units import rate_b_s
-from campaigns.document import print_document
+from campaigns.document import Form, print_document
+from campaigns.options import form_options, json_option, output_option
 from campaigns.run_path import RunPath
+from campaigns.text import wrapped
 
-json_option = click.option("--json", "as_json", is_flag=True, help="One JSON document.")
 platform_option = click.option("--platform", help="A published machine, such as henri.")
 file = RunPath()
 model_option = click.option("--model", "model_file", type=file, help="A fitted model.")
@@ -53,13 +54,13 @@ def command() -> None:
 @model_option
 @click.option("--comp-node", type=int, help="NUMA node of the computation's data.")
 @click.option("--comm-node", type=int, help="NUMA node of the communication's data.")
-@json_option
+@form_options
 def predict_command(
     platform: str | None,
     model_file: Path | None,
     comp_node: int | None,
     comm_node: int | None,
-    as_json: bool,
+    form: Form | None,
 ) -> None:
     """Print rates for every number of computing cores, for one placement or all; JSON in MB/s."""
     model = load_model(platform, model_file)
@@ -72,7 +73,7 @@ def predict_command(
         if comp_node in (None, comp) and comm_node in (None, comm)
     ]
     text = "\n\n".join(tables.prediction_table(model, p) for p in predictions)
-    _say("predict", tables.predictions_document(model, predictions), text, as_json)
+    _say("predict", tables.predictions_document(model, predictions), text, form)
 
 
 def _facts_options(function: Any) -> Any:
@@ -103,14 +104,14 @@ def _facts_options(function: Any) -> Any:
 @command.command("fit")
 @click.argument("sweep_file", type=file)
 @_facts_options
-@click.option("-o", "--output", type=click.Path(path_type=Path), help="File for the model.")
+@output_option("File for the model.")
 @json_option
 def fit_command(sweep_file: Path, facts: _Facts, output: Path | None, as_json: bool) -> None:
     """Fit the ten parameters of each calibrated placement to a sweep (JSON, CSV, or a run)."""
     model = fit(_load_sweep(sweep_file, facts))
     if output is not None:
         output.write_text(json.dumps(model.as_dict(), indent=1) + "\n")
-    _say("fit", model.as_dict(), tables.fit_table(model), as_json)
+    _say("fit", model.as_dict(), tables.fit_table(model), "json" if as_json else None)
 
 
 @command.command("evaluate")
@@ -119,14 +120,14 @@ def fit_command(sweep_file: Path, facts: _Facts, output: Path | None, as_json: b
 @platform_option
 @model_option
 @click.option("--folds", type=click.IntRange(min=2), default=8, show_default=True)
-@json_option
+@form_options
 def evaluate_command(
     sweep_file: Path,
     facts: _Facts,
     platform: str | None,
     model_file: Path | None,
     folds: int,
-    as_json: bool,
+    form: Form | None,
 ) -> None:
     """Print errors on a sweep: of a given model, or of both models fitted and cross-validated."""
     measured = _load_sweep(sweep_file, facts)
@@ -149,7 +150,7 @@ def evaluate_command(
         | {"errors": {name: errors.as_dict() for name, errors in rows.items()}}
         | {"placements": [asdict(row) for row in placed]},
         text + tables.placement_errors_table(placed),
-        as_json,
+        form,
     )
 
 
@@ -160,7 +161,7 @@ def evaluate_command(
 @click.option("--per-core", help="Memory bandwidth used by a core, such as 3GB/s.")
 @click.option("--traffic", help="Incoming traffic, such as 10GB/s.")
 @click.option("--comp-node", type=int, default=0, show_default=True)
-@json_option
+@form_options
 def recommend_command(
     platform: str | None,
     model_file: Path | None,
@@ -168,7 +169,7 @@ def recommend_command(
     per_core: str | None,
     traffic: str | None,
     comp_node: int,
-    as_json: bool,
+    form: Form | None,
 ) -> None:
     """Recommend a number of cores and a NUMA node for buffers, and show what others would cost."""
     model = load_model(platform, model_file)
@@ -180,7 +181,7 @@ def recommend_command(
     )
     advice = recommend(model, need, comp_node)
     document = tables.recommendation_document(model, advice)
-    _say("recommend", document, tables.recommendation_table(model, advice), as_json)
+    _say("recommend", document, tables.recommendation_table(model, advice), form)
 
 
 @command.command("plot")
@@ -188,7 +189,7 @@ def recommend_command(
 @model_option
 @click.option("--sweep", "sweep_file", type=file, help="Measurements to draw as well.")
 @_facts_options
-@click.option("-o", "--output", type=click.Path(path_type=Path), required=True, help="HTML file.")
+@output_option("HTML file.", required=True)
 def plot_command(
     platform: str | None,
     model_file: Path | None,
@@ -241,8 +242,8 @@ def _load_sweep(path: Path, facts: _Facts) -> Sweep:
     return sweep.load(path, facts.machine)
 
 
-def _say(subcommand: str, document: dict[str, Any], text: str, as_json: bool) -> None:
-    if as_json:
-        print_document(f"model {subcommand}", document)
+def _say(subcommand: str, document: dict[str, Any], text: str, form: Form | None) -> None:
+    if form:
+        print_document(f"model {subcommand}", document, form)
     else:
-        click.echo(text)
+        click.echo(wrapped(text))

@@ -10,14 +10,16 @@ import click
 
 from analysis.numbers import NONE, number, quantity
 from analysis.sample import Level
-from campaigns.document import print_document
-from campaigns.options import campaign_argument, machine_option
+from campaigns.document import Form, print_document
+from campaigns.host.matrix import Matrix
+from campaigns.host.matrix_table import matrix_table
+from campaigns.options import campaign_argument, form_options, machine_option
 from campaigns.planning.omitted import omission_lines
 from campaigns.planning.partitions import too_long
 from campaigns.planning.plan import RUN, Case, Plan, plan
 from campaigns.planning.prepare import prepare
 from campaigns.planning.scales import Scale, scales
-from campaigns.text import aligned, duration
+from campaigns.text import aligned, duration, wrapped
 from reframe_tests.crossing import level_text
 
 _SCALE_HEADER = [
@@ -36,39 +38,48 @@ _NODES_UNKNOWN = "site/{}.yaml does not give 'nodes': the number of nodes was no
 @click.command()
 @campaign_argument
 @machine_option
-@click.option("--json", "as_json", is_flag=True, help="One JSON document instead of a table.")
-def command(campaign: Path, machine: str, as_json: bool) -> None:
+@form_options
+def command(campaign: Path, machine: str, form: Form | None) -> None:
     """Show the cases of CAMPAIGN, their nodes and hours, and the ReFrame command of each block."""
     asked = prepare(campaign, machine)
     known = scales(asked.campaign, asked.machine)
     planned = plan(asked.campaign, asked.site, {row.case: row.origin_nodes for row in known})
     nodes = asked.machine.nodes
+    where = asked.matrix()
     document = planned.as_dict() | {
         "machine_nodes": nodes,
         "absent": [asdict(each) for each in asked.absent],
         "scales": [asdict(row) for row in known],
-        "warnings": (warnings := too_long(planned, asked.site.time_limit_s)),
+        "warnings": [*(long := too_long(planned, asked.site.time_limit_s)), *where.lines()],
+        "matrix": where.as_dicts(),
     }
-    text = _text(planned, known, nodes, [*omission_lines(asked.absent), *warnings])
-    if as_json:
-        print_document("plan", document)
+    remarks = [*omission_lines(asked.absent), *long]
+    text = _text(planned, known, nodes, where, remarks)
+    if form:
+        print_document("plan", document, form)
     else:
         click.echo(text)
 
 
-def _text(planned: Plan, known: list[Scale], nodes: int | None, remarks: list[str]) -> str:
+def _text(
+    planned: Plan, known: list[Scale], nodes: int | None, where: Matrix, remarks: list[str]
+) -> str:
     sums = planned.as_dict()
     header = ["case", "targets", "origins", "pairs", "blocks", "duration", "node-hours"]
     total = ["total", "", "", "", "", *_span(sums["duration_least_s"], sums["duration_most_s"])]
     total.append(_hours(sums["node_hours_least"], sums["node_hours_most"]))
     table = aligned(header, [*map(_row, planned.cases), total])
-    parts = [table, *_factors(planned.cases), *remarks, ""]
+    lines = [*_factors(planned.cases), *remarks]
+    parts = [table, *map(wrapped, lines), "", "What runs where:", "", matrix_table(where)]
+    if where.nowhere:
+        parts.append(wrapped(f"cannot run here: {', '.join(where.nowhere)}"))
+    parts.append("")
     if known:
-        parts += [aligned(_SCALE_HEADER, list(map(_scale, known))), _SCALE_FOOT]
+        parts += [aligned(_SCALE_HEADER, list(map(_scale, known))), wrapped(_SCALE_FOOT)]
         if any(row.writers == 0 for row in known):
-            parts.append(_NO_WRITERS)
+            parts.append(wrapped(_NO_WRITERS))
         if nodes is None:
-            parts.append(_NODES_UNKNOWN.format(planned.machine))
+            parts.append(wrapped(_NODES_UNKNOWN.format(planned.machine)))
         parts.append("")
     parts.append(f"ReFrame's commands ({RUN} is the folder of the run):")
     for case in planned.cases:
@@ -77,7 +88,7 @@ def _text(planned: Plan, known: list[Scale], nodes: int | None, remarks: list[st
             parts.append(f"\n# {case.case}, block {block.block}: {block.pairs} pairs")
             parts.append(_shell(block.command))
         if not always:
-            parts.append(f"\n# {case.case}: only if the models of the other cases disagree")
+            parts.append(f"\n# {case.case}: only if models of the other cases disagree")
         elif more := len(case.blocks) - len(always):
             parts.append(f"# and up to {more} more, until the interval is narrow enough")
     return "\n".join(parts)

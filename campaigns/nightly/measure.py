@@ -42,14 +42,22 @@ class EndedRun:
 
 
 def measure(
-    campaign: Path, machine: str, results: Path, *, fresh: bool, log: Path, limit: Limit, lock: int
+    campaign: Path,
+    machine: str,
+    results: Path,
+    *,
+    fresh: bool,
+    log: Path,
+    limit: Limit,
+    lock: int,
+    verbose: bool = False,
 ) -> EndedRun:
     """Run or resume a campaign within a limit; its messages are appended to `log`.
 
     The child keeps the machine's lock until it has ended, even if this process is killed.
     """
     argv = [*NIMC, "run", str(campaign), "--machine", machine, "--results", str(results), "--json"]
-    argv += ["--fresh"] if fresh else []
+    argv += [*(["--fresh"] if fresh else []), *(["--verbose"] if verbose else [])]
     try:
         said = log.open("ab")
     except OSError as error:

@@ -41,6 +41,8 @@ class NightRun:
     night: Night
     log: Callable[[str], None]
     clock_s: Callable[[], float] = time.time
+    #: Whether the log of `nimc run` has a line for every run.
+    verbose: bool = False
 
     @property
     def path(self) -> Path:
@@ -126,6 +128,7 @@ class NightRun:
             log=self.path.with_suffix(".log"),
             limit=limit,
             lock=lock,
+            verbose=self.verbose,
         )
         used = replace(begun, used_node_h=runs.used_node_h())
         return self._judged(used, ended, runs.current(), runs.new_samples())
