@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 #: Columns of a terminal that every table fits.
 WIDTH = 80
 _GAP = "  "
 _INDENT = "  "
+_BREAK = " \\"
 
 
 def duration(seconds: float) -> str:
@@ -62,11 +63,25 @@ def _greedy(widths: Sequence[int], width: int) -> list[list[int]]:
 
 def _lines(cells: Sequence[str], widths: Sequence[int], first: int, width: int) -> list[str]:
     indent = _INDENT if first else ""
-    if len(cells) == 1 and (first or widths[0] > width):
+    if len(cells) == 1 and len(indent) + widths[0] > width:
         text = indent + cells[0]
         return textwrap.wrap(text, width, subsequent_indent=_INDENT) or ([] if first else [""])
     padded = (cell.rjust(each) for cell, each in zip(cells, widths, strict=True))
     return [(indent + _GAP.join(padded)).rstrip()]
+
+
+def broken(words: Iterable[str], width: int = WIDTH) -> str:
+    """A shell command in lines of at most `width` columns, each but the last with a backslash.
+
+    Words that are longer stand alone in their line.
+    """
+    lines: list[str] = []
+    for word in words:
+        if lines and len(lines[-1]) + 1 + len(word) + len(_BREAK) <= width:
+            lines[-1] += f" {word}"
+        else:
+            lines.append(f"{_INDENT if lines else ''}{word}")
+    return f"{_BREAK}\n".join(lines)
 
 
 def wrapped(text: str, width: int = WIDTH) -> str:

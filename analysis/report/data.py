@@ -28,6 +28,9 @@ from analysis.run import RunHeader, load_header
 from analysis.schema_1 import with_numa_factors
 from analysis.why import why
 
+#: Of the JSON files next to a report, raised if a key goes or changes its meaning.
+SCHEMA = 1
+
 
 @dataclass(frozen=True)
 class RunData:
@@ -122,7 +125,11 @@ def write_data(folder: Path, runs: Sequence[RunData]) -> list[Path]:
     processing.json (`analysis.remedies.offload.Processing`), if nodes counted what it needs;
     advice.json (`analysis.remedies.advice.Advice`), if a remedy was tried.
     """
-    document = {"machine": runs[0].header.machine, "runs": [run.document() for run in runs]}
+    document = {
+        "schema": SCHEMA,
+        "machine": runs[0].header.machine,
+        "runs": [run.document() for run in runs],
+    }
     results_file = folder / "results.json"
     results_file.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
     files = [results_file]
@@ -137,14 +144,16 @@ def write_data(folder: Path, runs: Sequence[RunData]) -> list[Path]:
     if counted:
         found = {run.header.run: asdict(why(run.counters, run.samples)) for run in runs}
         files.append(folder / "why.json")
-        files[-1].write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+        text = json.dumps({"schema": SCHEMA, "runs": found}, indent=1)
+        files[-1].write_text(text + "\n", encoding="utf-8")
     spent = [{"run": run.header.run, **each.as_dict()} for run in runs for each in run.processing()]
     if spent:
         files.append(folder / "processing.json")
-        text = json.dumps({"schema": 1, "processing": spent}, indent=1)
+        text = json.dumps({"schema": SCHEMA, "processing": spent}, indent=1)
         files[-1].write_text(text + "\n", encoding="utf-8")
     advice = advise(runs)
     if advice.remedies:
         files.append(folder / "advice.json")
-        files[-1].write_text(json.dumps(advice_document(advice), indent=1) + "\n", encoding="utf-8")
+        text = json.dumps({"schema": SCHEMA, **advice_document(advice)}, indent=1)
+        files[-1].write_text(text + "\n", encoding="utf-8")
     return files

@@ -19,7 +19,7 @@ from campaigns.planning.partitions import too_long
 from campaigns.planning.plan import RUN, Case, Plan, plan
 from campaigns.planning.prepare import prepare
 from campaigns.planning.scales import Scale, scales
-from campaigns.text import aligned, duration, wrapped
+from campaigns.text import aligned, broken, duration, wrapped
 from reframe_tests.crossing import level_text
 
 _SCALE_HEADER = [
@@ -145,8 +145,9 @@ def _scale(row: Scale) -> list[str]:
 
 
 def _shell(words: list[str]) -> str:
-    """A command line to paste; `RUN` remains a shell variable."""
-    return " ".join(f'"{word}"' if RUN in word else shlex.quote(word) for word in words)
+    """A command line to paste, broken to 80 columns; `RUN` remains a shell variable."""
+    quoted = (f'"{word}"' if RUN in word else shlex.quote(word) for word in words)
+    return broken(quoted)
 
 
 def _count(least: int, most: int) -> str:

@@ -11,7 +11,7 @@ import click
 
 from analysis.errors import InputError
 from campaigns.document import Form, print_document
-from campaigns.options import form_options, machine_option
+from campaigns.options import form_options, json_option, machine_option
 from campaigns.text import aligned, wrapped
 from spack_envs.builder import build as builder
 from spack_envs.builder import setup as preparer
@@ -55,21 +55,21 @@ def _show(subcommand: str, document: dict[str, Any], form: Form | None, text: st
     help="Externals of this machine [default: spack_envs/machines/MACHINE.yaml, if it exists].",
 )
 @click.option("--mirror", help="URL of a mirror made by 'nimc spack mirror'.")
-@form_options
+@json_option
 def setup(
     machine: str,
     root: Path | None,
     packages: Path | None,
     machine_file: Path | None,
     mirror: str | None,
-    form: Form | None,
+    as_json: bool,
 ) -> None:
     """Use the installed Spack (SPACK_ROOT, PATH) or clone the pinned one; find compilers."""
     place = layout(machine, root)
     settings = preparer.setup(place, packages, machine_file, mirror)
     note = "" if settings.pinned else " (not the pinned version)"
     text = f"Spack {settings.version}{note} in {settings.spack}\nfiles in {place.root}"
-    _show("setup", {"root": str(place.root), **asdict(settings)}, form, text)
+    _show("setup", {"root": str(place.root), **asdict(settings)}, "json" if as_json else None, text)
 
 
 @command.command()
@@ -96,9 +96,9 @@ def build(
 @click.argument("stacks", nargs=-1, metavar="STACK...")
 @machine_option
 @_root
-@form_options
+@json_option
 def mirror(
-    folder: Path, stacks: tuple[str, ...], machine: str, root: Path | None, form: Form | None
+    folder: Path, stacks: tuple[str, ...], machine: str, root: Path | None, as_json: bool
 ) -> None:
     """Copy sources and built packages of environments to FOLDER."""
     place = layout(machine, root)
@@ -106,7 +106,8 @@ def mirror(
     names = _demand(stacks)
     made = make_mirror(place, settings, folder.resolve(), names)
     text = f"{made['mirror']}: sources and packages of {', '.join(names)}"
-    _show("mirror", made, form, f"{text}\nuse it: nimc spack setup --mirror {made['mirror']}")
+    text += f"\nuse it: nimc spack setup --mirror {made['mirror']}"
+    _show("mirror", made, "json" if as_json else None, text)
 
 
 @command.command()
