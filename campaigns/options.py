@@ -10,15 +10,22 @@ from typing import Any, Literal
 import click
 from click.core import ParameterSource
 
+from analysis.checkout import ROOT
 from analysis.errors import InputError
 from campaigns.campaign_path import CampaignPath
 from campaigns.host.default_machine import default_machine
+from injection.machine.machine import known_machines
 
 #: What a command that measures prints while it does.
 Progress = Literal["quiet", "normal", "verbose"]
 
 #: A campaign: its file, or the name of one of `campaigns/`.
 campaign_argument = click.argument("campaign", type=CampaignPath())
+
+
+def _machines(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
+    """Names of machines that begin so, for the shell's completion."""
+    return [name for name in known_machines(ROOT) if name.startswith(incomplete)]
 
 
 def machine_option(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -28,6 +35,7 @@ def machine_option(function: Callable[..., Any]) -> Callable[..., Any]:
         metavar="M",
         envvar="NIMC_MACHINE",
         callback=lambda _ctx, _param, value: value or default_machine(),
+        shell_complete=_machines,
         help="A file of site/ [default: $NIMC_MACHINE, else by this host's name].",
     )(function)
     return wrapped

@@ -34,8 +34,8 @@ Programs come from the machine's ReFrame environment. With the feature `spack` t
 `nimc spack` (docs/spack.md). Otherwise the program must be on PATH, from modules or wheels, or the
 check is skipped with a message.
 
-`stream`, `membench` and `numa` are always compiled where they run, in an environment with the
-feature `wheels`. STREAM's arrays are static and sized by the last-level caches of the node, so one
+`stream`, `membench` and `numa` are always compiled, in any environment that names a C compiler
+(`cc` is not empty). STREAM's arrays are static and sized by the last-level caches of the node, so one
 binary from Spack or a module cannot serve all machines.
 """
 
