@@ -28,6 +28,8 @@ _SCALE_HEADER = [
 _SCALE_FOOT = (
     "writers: concurrent. simulated: slowdown (docs/simulate.md). pairs: needed to detect it."
 )
+#: ReFrame's options that stay in one line with their value.
+_WITH_VALUE = ("-C", "-c", "-n", "-S")
 _NO_WRITERS = (
     "0 writers: nothing is written, and the arm measures the same as 'aa'; docs/scale.md says from"
     " how many nodes on there are writers, and how to get more."
@@ -146,8 +148,14 @@ def _scale(row: Scale) -> list[str]:
 
 def _shell(words: list[str]) -> str:
     """A command line to paste, broken to 80 columns; `RUN` remains a shell variable."""
-    quoted = (f'"{word}"' if RUN in word else shlex.quote(word) for word in words)
-    return broken(quoted)
+    parts: list[str] = []
+    for before, word in zip(["", *words], words, strict=False):
+        quoted = f'"{word}"' if RUN in word else shlex.quote(word)
+        if before in _WITH_VALUE:
+            parts[-1] += f" {quoted}"
+        else:
+            parts.append(quoted)
+    return broken(parts)
 
 
 def _count(least: int, most: int) -> str:

@@ -53,8 +53,8 @@ def leave_out(campaign: Campaign, machine: Machine) -> tuple[Campaign, list[Omit
 
 def _keep(campaign: Campaign, case: Entry, machine: Machine) -> tuple[Entry | None, list[Omitted]]:
     """A case with the levels that the machine has; None if none is left."""
-    if reason := _too_large(campaign, case, machine):
-        return None, [Omitted(case.name, reason)]
+    if too_large := _too_large(campaign, case, machine):
+        return None, [Omitted(case.name, too_large)]
     for name, level in case.between.items():
         if reason := lacking(machine, name, level):
             return None, [Omitted(case.name, reason)]
