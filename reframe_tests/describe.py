@@ -35,8 +35,8 @@ Programs come from the machine's ReFrame environment. With the feature `spack` t
 check is skipped with a message.
 
 `stream`, `membench` and `numa` are always compiled, in any environment that names a C compiler
-(`cc` is not empty). STREAM's arrays are static and sized by the last-level caches of the node, so one
-binary from Spack or a module cannot serve all machines.
+(`cc` is not empty). STREAM's arrays are static and sized by the last-level caches of the node, so
+one binary from Spack or a module cannot serve all machines.
 """
 
 
