@@ -46,7 +46,7 @@ def _note(records: list[dict[str, Any]]) -> str | None:
     differ = [
         name
         for name in names
-        if len({json.dumps(record.get(name), sort_keys=True) for record in records}) > 1
+        if len({json.dumps(each, sort_keys=True) for each in _values(records, name)}) > 1
     ]
     of_blocks = [known(nodes_of(record)) for record in records]
     # A fact that a block does not report is unknown there, which is no difference.
@@ -54,3 +54,20 @@ def _note(records: list[dict[str, Any]]) -> str | None:
     if not differ:
         return None
     return f"provenance differs between blocks: {', '.join(differ)}"
+
+
+def _values(records: Iterable[Mapping[str, Any]], name: str) -> list[Any]:
+    """What is compared: a program by its content, since each block compiles it elsewhere.
+
+    Earlier versions recorded neither program nor modules, which is no difference.
+    """
+    found = [record.get(name) for record in records]
+    if name not in ("program", "modules"):
+        return found
+    return [
+        {key: value for key, value in each.items() if key != "path"}
+        if isinstance(each, Mapping)
+        else each
+        for each in found
+        if each is not None
+    ]

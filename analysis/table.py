@@ -1,7 +1,8 @@
-"""The results as a table for terminals; fits 100 columns."""
+"""The results as a table for terminals; fits 80 columns."""
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Sequence
 
 from rich.console import Console, ConsoleOptions, Group, RenderableType
@@ -18,7 +19,10 @@ from analysis.rejections import kinds
 from analysis.verdict import Verdict, phrase
 
 #: Columns of text that the table needs.
-WIDTH = 100
+WIDTH = 80
+_HEADER = ["workload", "off", "on", "slowdown", "baseline\nrepeated", "control", "GB/s\nwritten"]
+#: Most characters of a line in the first column.
+_NAME = 16
 #: Most reasons for rejections shown.
 _REASONS = 8
 _STYLE: dict[Verdict, str] = {
@@ -44,7 +48,7 @@ class _PlainConsole(Console):
 
 
 def console() -> Console:
-    """The console for tables: as wide as the terminal, 100 columns into a file or pipe."""
+    """The console for tables: as wide as the terminal, 80 columns into a file or pipe."""
     terminal = _PlainConsole()
     return terminal if terminal.is_terminal else _PlainConsole(WIDTH)
 
@@ -58,22 +62,40 @@ def results_table(rows: Sequence[Result], contrasts: Sequence[Contrast] = ()) ->
     shown = [row for row in rows if row.role == "effect" or row.case not in effects]
     if not shown:
         return Text("no result: only the arm 'off' was run")
-    table = _table()
-    table.add_column("workload", overflow="fold", min_width=8, max_width=12)
-    for name in ("off", "on", "slowdown", "baseline\nrepeated", "control", "GB/s written"):
-        table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("accepted\nrejected", justify="right", no_wrap=True)
-    table.add_column("verdict", max_width=16)
-    for row in shown:
-        table.add_row(*_cells(row))
-    return Group(table, *_below(shown), *_prices(contrasts))
+    blocks = [[cell.split("\n") for cell in cells] for cells in (_HEADER, *map(_cells, shown))]
+    widths = [max(len(line) for block in blocks for line in block[i]) for i in range(len(_HEADER))]
+    lines = [_line(line, widths, style="bold") for line in _aligned_at_end(blocks[0])]
+    for block, row in zip(blocks[1:], shown, strict=True):
+        lines += [_line(line, widths) for line in itertools.zip_longest(*block, fillvalue="")]
+        lines.append(_verdict(row))
+    return Group(*lines, *_below(shown), *_prices(contrasts))
+
+
+def _aligned_at_end(block: list[list[str]]) -> list[tuple[str, ...]]:
+    """Lines of the header: shorter cells at the bottom."""
+    reversed_lines = itertools.zip_longest(*(cell[::-1] for cell in block), fillvalue="")
+    return list(reversed_lines)[::-1]
+
+
+def _line(cells: Sequence[str], widths: Sequence[int], style: str = "") -> Text:
+    """One line of text: the first cell to the left, figures to the right."""
+    first, *others = zip(cells, widths, strict=True)
+    padded = [first[0].ljust(first[1]), *(cell.rjust(width) for cell, width in others)]
+    return Text("  ".join(padded).rstrip(), style=style, no_wrap=True, overflow="ignore")
+
+
+def _verdict(row: Result) -> Text:
+    said = Text(f"  {phrase(row.verdict, row.margin)}", style=_STYLE.get(row.verdict, "yellow"))
+    rejected = f", {row.rejected} rejected" if row.rejected else ""
+    return said.append(f"; {row.pairs} pairs{rejected}", style="dim")
 
 
 def _table() -> Table:
     return Table(box=None, padding=(0, 1, 0, 0), header_style="bold", collapse_padding=True)
 
 
-def _cells(row: Result) -> list[RenderableType]:
+def _cells(row: Result) -> list[str]:
+    """Text of each column, of one or more lines."""
     divisor, unit = scale(row.off_median, row.unit)
 
     def fom(value: float | None) -> str:
@@ -82,22 +104,25 @@ def _cells(row: Result) -> list[RenderableType]:
     arm, _, suffix = row.arm.partition(LEVELS)
     name = row.case if arm == "on" else f"{row.case} {arm}"
     levels = [level.partition("=") for level in suffix.split(",") if level]
-    named = [name, *(f"{factor.replace('_', ' ')} {at}" for factor, _, at in levels)]
-    writers = ""
+    named = [name, *(f"{factor.replace('_', ' ')} {at}" for factor, _, at in levels), unit]
+    writers = NONE
     if row.writer_rate_b_s is not None and row.writer_rate_alone_b_s is not None:
         alone, during = row.writer_rate_alone_b_s / 1e9, row.writer_rate_b_s / 1e9
         writers = f"{number(alone, 3)} alone \n{number(during, 3)} during"
     return [
-        Text("\n".join(named)).append(f"\n{unit}", style="dim"),
+        "\n".join(part for line in named for part in _folded(visible(line))),
         fom(row.off_median),
         fom(row.on_median),
         "\n".join(effect(row.slowdown, row.slowdown_low, row.slowdown_high)),
         "\n" + interval(row.noise_floor_low, row.noise_floor_high),
         "\n" + interval(row.control_low, row.control_high),
-        writers or NONE,
-        f"{row.pairs}\n{row.rejected}",
-        Text(phrase(row.verdict, row.margin), style=_STYLE.get(row.verdict, "yellow")),
+        writers,
     ]
+
+
+def _folded(text: str) -> list[str]:
+    """Lines of at most `_NAME` characters, cut anywhere."""
+    return [text[at : at + _NAME] for at in range(0, len(text), _NAME)]
 
 
 def _prices(contrasts: Sequence[Contrast]) -> list[RenderableType]:

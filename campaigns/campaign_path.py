@@ -6,6 +6,7 @@ import difflib
 from pathlib import Path
 
 import click
+from click.shell_completion import CompletionItem
 
 from analysis.checkout import ROOT
 from analysis.errors import InputError
@@ -25,7 +26,7 @@ class CampaignPath(click.ParamType[Path]):
         path = Path(value)
         if path.suffix or "/" in str(value):
             return path
-        known = {file.stem: file for file in sorted(_FOLDER.glob("*.yaml"))}
+        known = _known()
         if path.name in known:
             return known[path.name]
         near = difflib.get_close_matches(path.name, known, n=1)
@@ -33,3 +34,14 @@ class CampaignPath(click.ParamType[Path]):
         raise InputError(
             f"unknown campaign '{value}'{hint}; allowed: a path, or one of {', '.join(known)}"
         )
+
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
+        """Names that begin so, and files."""
+        names = [CompletionItem(name) for name in _known() if name.startswith(incomplete)]
+        return [*names, CompletionItem(incomplete, type="file")]
+
+
+def _known() -> dict[str, Path]:
+    return {file.stem: file for file in sorted(_FOLDER.glob("*.yaml"))}

@@ -1,11 +1,20 @@
-"""The JSON documents that commands print, each with the number of its schema (docs/json.md)."""
+"""The JSON documents that commands print, each with the number of its schema (docs/json.md).
+
+The list in a document that is its table can be printed as CSV instead.
+"""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from typing import Literal
 
 import click
+
+from campaigns.csv_rows import csv_text
+
+#: How a command prints its figures, if not as text.
+Form = Literal["json", "csv"]
 
 #: Command -> number of its document's schema, raised if a key goes or changes its meaning.
 SCHEMAS: dict[str, int] = {
@@ -45,6 +54,35 @@ SCHEMAS: dict[str, int] = {
 }
 
 
-def print_document(command: str, document: Mapping[str, object]) -> None:
-    """Print a command's document, its schema first."""
-    click.echo(json.dumps({"schema": SCHEMAS[command], **document}, indent=1))
+#: Command -> where its document has the rows of its table: names of keys, the outer one first. The
+#: first that is there is taken, since options change a document.
+TABLES: dict[str, tuple[tuple[str, ...], ...]] = {
+    "advise": (("advice", "remedies"),),
+    "alarms": (("watched",),),
+    "compare": (("comparisons",),),
+    "doctor": (("findings",),),
+    "model evaluate": (("placements",),),
+    "model predict": (("placements", "points"),),
+    "model recommend": (("placements",),),
+    "model slowdown": (("workloads",),),
+    "nightly status": (("nights",),),
+    "plan": (("cases",),),
+    "remedy list": (("remedies",),),
+    "report": (("reports", "runs", "results"),),
+    "run": (("results",),),
+    "runs": (("runs",),),
+    "simulate": (("rows",),),
+    "spack build": (("environments", "specs"),),
+    "spack info": (("environments", "specs"),),
+    "sweep-nodes": (("nodes",),),
+    "writers": (("rows",), ("columns",)),
+}
+
+
+def print_document(command: str, document: Mapping[str, object], form: Form = "json") -> None:
+    """Print a command's document, its schema first; or its table as CSV."""
+    if form == "csv":
+        path = next((each for each in TABLES[command] if each[0] in document), TABLES[command][0])
+        click.echo(csv_text(document, path), nl=False)
+    else:
+        click.echo(json.dumps({"schema": SCHEMAS[command], **document}, indent=1))

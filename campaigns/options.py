@@ -5,18 +5,28 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import click
 from click.core import ParameterSource
 
+from analysis.checkout import ROOT
 from analysis.errors import InputError
 from analysis.units import duration_s
 from campaigns.campaign_path import CampaignPath
 from campaigns.host.default_machine import default_machine
+from injection.machine.machine import known_machines
+
+#: What a command that measures prints while it does.
+Progress = Literal["quiet", "normal", "verbose"]
 
 #: A campaign: its file, or the name of one of `campaigns/`.
 campaign_argument = click.argument("campaign", type=CampaignPath())
+
+
+def _machines(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
+    """Names of machines that begin so, for the shell's completion."""
+    return [name for name in known_machines(ROOT) if name.startswith(incomplete)]
 
 
 def machine_option(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -26,6 +36,7 @@ def machine_option(function: Callable[..., Any]) -> Callable[..., Any]:
         metavar="M",
         envvar="NIMC_MACHINE",
         callback=lambda _ctx, _param, value: value or default_machine(),
+        shell_complete=_machines,
         help="A file of site/ [default: $NIMC_MACHINE, else by this host's name].",
     )(function)
     return wrapped
@@ -36,6 +47,46 @@ def force_option(function: Callable[..., Any]) -> Callable[..., Any]:
     text = "Show runs that have integrity faults as well; everything made of them is marked."
     wrapped: Callable[..., Any] = click.option("--force", is_flag=True, help=text)(function)
     return wrapped
+
+
+def json_option(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add `--json` as the argument `as_json`."""
+    text = "One JSON document instead of text."
+    wrapped: Callable[..., Any] = click.option("--json", "as_json", is_flag=True, help=text)(
+        function
+    )
+    return wrapped
+
+
+def form_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add `--json` and `--csv` as the argument `form` (`campaigns.document.Form`, or None)."""
+    texts = {"json": "One JSON document instead of text.", "csv": "The table as CSV."}
+    for name, text in reversed(texts.items()):
+        option = click.option(f"--{name}", "form", flag_value=name, default=None, help=text)
+        function = option(function)
+    return function
+
+
+def progress_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add `-q` and `-v` as the argument `progress`."""
+    texts = {
+        "quiet": "Errors and results only, no progress.",
+        "verbose": "Also a line for every run, and where its logs are.",
+    }
+    for name, text in reversed(texts.items()):
+        option = click.option(
+            f"-{name[0]}", f"--{name}", "progress", flag_value=name, default="normal", help=text
+        )
+        function = option(function)
+    return function
+
+
+def output_option(
+    text: str, *, folder: bool = False, required: bool = False
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """`--output`, and `-o`: where to write, as the argument `output`."""
+    kind = click.Path(path_type=Path, file_okay=not folder, dir_okay=folder)
+    return click.option("-o", "--output", type=kind, required=required, help=text)
 
 
 def results_option(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -65,7 +116,7 @@ def wait_option(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def history_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Add `--results`, `--store` and `--json`: arguments `results`, `store` and `as_json`."""
+    """Add `--results` and `--store`: arguments `results` and `store`."""
 
     @functools.wraps(function)
     def with_store(results: Path, store: Path | None, **given: Any) -> Any:
@@ -76,9 +127,7 @@ def history_options(function: Callable[..., Any]) -> Callable[..., Any]:
         type=click.Path(path_type=Path),
         help="Folder of the store [default: RESULTS/store].",
     )
-    text = "One JSON document instead of text."
-    as_json = click.option("--json", "as_json", is_flag=True, help=text)
-    return results_option(at(as_json(with_store)))
+    return results_option(at(with_store))
 
 
 def only_with(mode: str, *allowed: str) -> None:

@@ -37,8 +37,9 @@ site_configuration = {
         },
         {
             "name": "spack",
-            "cc": "cc",
-            "cxx": "c++",
+            # Spack has its own compilers; checks that compile use the environment `wheels`.
+            "cc": "",
+            "cxx": "",
             "ftn": "",
             "features": ["spack"],
             "target_systems": ["*"],

@@ -18,8 +18,8 @@ from injection.treatment import Start
 
 #: Placeholder in a command for the folder that a tool writes to.
 _COUNTERS = "{counters}"
-#: How much of a program's error output is quoted, characters.
-_QUOTE = 200
+#: How much of a program's first and of its last line is quoted, characters.
+_FIRST, _LAST = 120, 200
 
 
 @dataclass
@@ -106,8 +106,24 @@ async def run(
         result.elapsed_s = time.monotonic() - began_s
         code = await processes.stop(process)
     if result.outcome == "kept" and code != 0:
-        text = files.err.read_text(errors="replace").strip()
-        result.fail("application_failed", f"exit status {code}: {' '.join(text.split())[-_QUOTE:]}")
+        said = quoted(files.err.read_text(errors="replace"))
+        said = said or quoted(files.out.read_text(errors="replace"))
+        result.fail("application_failed", f"exit status {code}: {said or 'it printed nothing'}")
+
+
+def quoted(text: str) -> str:
+    """The first and the last line that have words: what went wrong is in one of them."""
+    lines = [" ".join(line.split()) for line in text.split("\n") if any(map(str.isalnum, line))]
+    if not lines:
+        return ""
+    if len(lines) == 1:
+        return _cut(lines[0], _FIRST + _LAST)
+    between = " ... " if len(lines) > 2 else " / "
+    return _cut(lines[0], _FIRST) + between + _cut(lines[-1], _LAST)
+
+
+def _cut(line: str, most: int) -> str:
+    return line if len(line) <= most else f"{line[: most - 3]}..."
 
 
 async def _until_end(

@@ -19,15 +19,18 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from analysis.sample import Sample
 from injection import allocation, processes, wire
+from injection.agent import node_name
 from injection.allocation import Allocation, AllocationError
 from injection.evidence.rates import rate_alone
 from injection.hub import AgentGoneError, Hub, HubError
 from injection.injectors import INJECTORS
-from injection.machine import versions
+from injection.machine import modules, versions
 from injection.machine.load import BLOCK_VARIABLE
+from injection.machine.program import program_facts
 from injection.plan import BlockPlan
 from injection.readers import Readers
 from injection.run_records import Run
@@ -39,6 +42,9 @@ from injection.treatment import Writes
 _AGENTS_TIMEOUT_S = 120.0
 #: Number of rows, after the first, from which a writer's rate alone is computed.
 _ALONE_ROWS = 3
+_NO_MODULE = (
+    "'module' is not a command in the job's shell: set BASH_ENV, or use_login_shell in configs/"
+)
 #: File in the block's logs: samples whose figures of merit the check has yet to read.
 UNREAD = "unread.jsonl"
 #: How often the owner process is checked, seconds.
@@ -67,6 +73,7 @@ async def conduct(plan: BlockPlan, logs: Path, readers: Readers) -> None:
     samples = logs / UNREAD if readers.fom is None else None
     store = Store(Path(plan.nimc_dir), plan.case, samples)
     nodes = allocation.resolve(plan)
+    _require_modules(plan)
     programs = versions.detect()
     secret = wire.new_secret()
     hub = Hub(secret, len(nodes.nodes))
@@ -79,6 +86,8 @@ async def conduct(plan: BlockPlan, logs: Path, readers: Readers) -> None:
             {
                 **plan.provenance,
                 "programs": programs,
+                "program": _program(plan),
+                "modules": modules.loaded(os.environ),
                 "nodes": hub.facts,
                 "clock_offsets_s": hub.clock_offsets_s,
             }
@@ -96,6 +105,22 @@ async def conduct(plan: BlockPlan, logs: Path, readers: Readers) -> None:
             with suppress(asyncio.TimeoutError):
                 await asyncio.wait_for(agent.wait(), processes.GRACE_S)
             await processes.stop(agent)
+
+
+def _require_modules(plan: BlockPlan) -> None:
+    """Raise AllocationError if a module is not loaded: another program might run in its place."""
+    if missing := modules.not_loaded(plan.modules, os.environ):
+        loaded = ", ".join(modules.loaded(os.environ)) or "none"
+        shell = "" if modules.is_defined(os.environ) else f"; {_NO_MODULE}"
+        raise AllocationError(
+            f"module {', '.join(missing)} is not loaded on {node_name()}; loaded: {loaded}{shell}"
+        )
+
+
+def _program(plan: BlockPlan) -> dict[str, Any] | None:
+    if plan.program is None:
+        return None
+    return program_facts(plan.program, os.environ, Path.cwd())
 
 
 async def _killed(agents: list[asyncio.subprocess.Process]) -> str:

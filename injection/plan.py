@@ -112,6 +112,10 @@ class BlockPlan:
     #: Caveats to put on every sample, and facts to put into its provenance.
     notes: list[str] = field(default_factory=list)
     provenance: dict[str, Any] = field(default_factory=dict)
+    #: The application's program, to be found and described on the first node; None for none.
+    program: str | None = None
+    #: Modules that the job requests: without one of them nothing is run.
+    modules: list[str] = field(default_factory=list)
     #: Process whose end stops the block (ReFrame, if it runs jobs itself).
     owner_pid: int | None = None
 

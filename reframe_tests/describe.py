@@ -34,9 +34,9 @@ Programs come from the machine's ReFrame environment. With the feature `spack` t
 `nimc spack` (docs/spack.md). Otherwise the program must be on PATH, from modules or wheels, or the
 check is skipped with a message.
 
-`stream`, `membench`, `latency`, `intensity` and `numa` are always compiled where they run, in an
-environment with the feature `wheels`. STREAM's arrays are static and sized by the last-level caches
-of the node, so one binary from Spack or a module cannot serve all machines.
+`stream`, `membench`, `latency`, `intensity` and `numa` are always compiled, in any environment that
+names a C compiler (`cc` is not empty). STREAM's arrays are static and sized by the last-level
+caches of the node, so one binary from Spack or a module cannot serve all machines.
 """
 
 

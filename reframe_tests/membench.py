@@ -4,11 +4,12 @@ import reframe as rfm
 from reframe.core.builtins import variable
 
 from analysis.errors import InputError
+from reframe_tests.compiled import CompiledMixin
 from reframe_tests.mixin import NimcMixin
 
 
 @rfm.simple_test
-class membench(rfm.RegressionTest, NimcMixin):
+class membench(rfm.RegressionTest, CompiledMixin, NimcMixin):
     """Memory bandwidth of some cores of a socket, each with its own arrays (weak scaling)."""
 
     descr = "membench under RDMA writes"

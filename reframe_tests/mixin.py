@@ -32,6 +32,7 @@ from injection.treatment import Treatment
 from reframe_tests import foreign, slurm
 from reframe_tests.factors import check_level, lacking
 from reframe_tests.layout import LayoutMixin
+from reframe_tests.requested_modules import requested_modules
 from reframe_tests.workloads import WORKLOADS
 
 if TYPE_CHECKING:
@@ -61,7 +62,7 @@ class NimcMixin(LayoutMixin):
     better = variable(str, value="")
 
     #: Environments of a check that names none.
-    wanted_environs = ("+wheels",)
+    wanted_environs = ("*",)
 
     #: Whether the application is started with the partition's MPI launcher.
     mpi = variable(bool, value=False)
@@ -260,6 +261,8 @@ class NimcMixin(LayoutMixin):
             short=self.short,
             notes=[*site.caveats, *self.notes],
             provenance=self._provenance(treatments),
+            program=self.executable,
+            modules=requested_modules(self),
             owner_pid=os.getpid() if self.job.scheduler.registered_name == "local" else None,
         )
 

@@ -9,6 +9,7 @@ import reframe as rfm
 from reframe.core.builtins import variable
 
 from reframe_tests import numa_places
+from reframe_tests.compiled import CompiledMixin
 from reframe_tests.factors import check_level
 from reframe_tests.mixin import NimcMixin
 
@@ -20,7 +21,7 @@ _SLEEP = (
 
 
 @rfm.simple_test
-class numa(rfm.RegressionTest, NimcMixin):
+class numa(rfm.RegressionTest, CompiledMixin, NimcMixin):
     """membench on one NUMA node's cores, with its memory on the node of the writers' buffers."""
 
     descr = "workers under RDMA, by NUMA node"

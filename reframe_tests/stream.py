@@ -9,6 +9,7 @@ from reframe.core.builtins import run_after, run_before, variable
 from reframe.core.exceptions import ReframeError
 
 from analysis.units import size_b
+from reframe_tests.compiled import CompiledMixin
 from reframe_tests.mixin import NimcMixin
 
 #: STREAM 5.10, the official source, as the ReFrame wheel installs it.
@@ -22,7 +23,7 @@ _SMALL_MODEL_B = 2**31 - 2**26
 
 
 @rfm.simple_test
-class stream(rfm.RegressionTest, NimcMixin):
+class stream(rfm.RegressionTest, CompiledMixin, NimcMixin):
     """Official STREAM at full size, one OpenMP thread per core, first touch."""
 
     descr = "STREAM triad under RDMA writes"

@@ -130,15 +130,14 @@ def shape_cell(shape: Shape | None, name: str) -> str:
 
 
 def errors_table(rows: dict[str, Errors], notes: list[str]) -> str:
-    """Rows of Table 2 of the paper, percent, below the caveats of the measurements."""
+    """Columns are rows of Table 2 of the paper, percent, below the caveats of the measurements."""
     names = [field.name for field in fields(Errors)]
     lines = [*notes, "mean absolute percentage error, %"]
-    lines.append(f"{'':28}" + "".join(f"{name.replace('_', ' '):>17}" for name in names))
-    for label, errors in rows.items():
-        cells = (getattr(errors, name) for name in names)
-        lines.append(
-            f"{label:28}" + "".join(f"{'-' if c is None else f'{c:.2f}':>17}" for c in cells)
-        )
+    lines.append("  ".join([" " * 15, *rows]))
+    for name in names:
+        found = ((label, getattr(errors, name)) for label, errors in rows.items())
+        cells = [("-" if c is None else f"{c:.2f}").rjust(len(label)) for label, c in found]
+        lines.append("  ".join([f"{name.replace('_', ' '):15}", *cells]))
     return "\n".join(lines)
 
 

@@ -90,12 +90,30 @@ def made(header: RunHeader, provenance: Mapping[str, Mapping[str, Any]]) -> dict
         for name in _BUILT:
             if isinstance(record.get(name), str):
                 found.setdefault(name.replace("_", " "), []).append(record[name])
+        for name, value in _of_program(record).items():
+            found.setdefault(name, []).append(value)
         programs = record.get("programs")
         for name, version in programs.items() if isinstance(programs, dict) else ():
             found.setdefault(f"program {name}", []).append(str(version))
     for name, version in header.versions.items():
         found.setdefault(f"version {name}", []).append(version)
     return {name: " | ".join(sorted(set(values))) for name, values in found.items() if values}
+
+
+def _of_program(record: Mapping[str, Any]) -> dict[str, str]:
+    """The application's program and modules, as a block's first node saw them."""
+    program, modules = record.get("program"), record.get("modules")
+    found = {}
+    if isinstance(program, Mapping):
+        name = program.get("name")
+        facts = {key: program.get(key) for key in ("sha256", "mpi")}
+        compilers = program.get("compilers")
+        if isinstance(compilers, list):
+            facts["compilers"] = ", ".join(map(str, compilers))
+        found = {f"{name} {key}": str(value) for key, value in facts.items() if value}
+    if isinstance(modules, list) and modules:
+        found["modules"] = " ".join(map(str, modules))
+    return found
 
 
 def _named(header: RunHeader) -> dict[str, object]:

@@ -31,6 +31,9 @@ from analysis.run import RunHeader, load_header
 from analysis.schema_1 import with_numa_factors
 from analysis.why import why
 
+#: Of the JSON files next to a report, raised if a key goes or changes its meaning.
+SCHEMA = 1
+
 
 @dataclass(frozen=True)
 class RunData:
@@ -148,7 +151,11 @@ def write_data(folder: Path, runs: Sequence[RunData]) -> list[Path]:
     regimes.json (`analysis.regimes.RegimePoint`), if membench ran under writers;
     advice.json (`analysis.remedies.advice.Advice`), if a remedy was tried.
     """
-    document = {"machine": runs[0].header.machine, "runs": [run.document() for run in runs]}
+    document = {
+        "schema": SCHEMA,
+        "machine": runs[0].header.machine,
+        "runs": [run.document() for run in runs],
+    }
     results_file = folder / "results.json"
     results_file.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
     files = [results_file]
@@ -163,15 +170,17 @@ def write_data(folder: Path, runs: Sequence[RunData]) -> list[Path]:
     if counted:
         found = {run.header.run: asdict(why(run.counters, run.samples)) for run in runs}
         files.append(folder / "why.json")
-        files[-1].write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+        text = json.dumps({"schema": SCHEMA, "runs": found}, indent=1)
+        files[-1].write_text(text + "\n", encoding="utf-8")
     for name, key, rows in _FILES:
         listed = [{"run": run.header.run, **each.as_dict()} for run in runs for each in rows(run)]
         if listed:
             files.append(folder / f"{name}.json")
-            text = json.dumps({"schema": 1, key: listed}, indent=1)
+            text = json.dumps({"schema": SCHEMA, key: listed}, indent=1)
             files[-1].write_text(text + "\n", encoding="utf-8")
     advice = advise(runs)
     if advice.remedies:
         files.append(folder / "advice.json")
-        files[-1].write_text(json.dumps(advice_document(advice), indent=1) + "\n", encoding="utf-8")
+        text = json.dumps({"schema": SCHEMA, **advice_document(advice)}, indent=1)
+        files[-1].write_text(text + "\n", encoding="utf-8")
     return files

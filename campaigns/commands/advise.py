@@ -19,8 +19,8 @@ from analysis.remedies.throttling import Throttling
 from analysis.report.data import RunData, load_run
 from analysis.statistics.interval import Estimate
 from analysis.table import console
-from campaigns.document import print_document
-from campaigns.options import force_option
+from campaigns.document import Form, print_document
+from campaigns.options import force_option, form_options
 from campaigns.run_path import RunPath
 
 _STYLE = {Standing.BETTER: "green", Standing.WORSE: "red"}
@@ -40,13 +40,13 @@ _STYLE = {Standing.BETTER: "green", Standing.WORSE: "red"}
     metavar="SHARE",
     help="Share of time with traffic as measured, above 0. [default: all the time]",
 )
-@click.option("--json", "as_json", is_flag=True, help="One JSON document instead of tables.")
+@form_options
 @force_option
 def command(
     runs: tuple[Path, ...],
     nodes: int | None,
     traffic_share: float | None,
-    as_json: bool,
+    form: Form | None,
     force: bool,
 ) -> None:
     """Say which remedy is worth its price on the machines of RUN..., and what is not decided.
@@ -63,9 +63,9 @@ def command(
         of_machine.setdefault(run.header.machine, []).append(run)
     assumed = Assumed(nodes, traffic_share)
     found = {machine: advise(own, assumed) for machine, own in of_machine.items()}
-    if as_json:
+    if form:
         documents = [advice_document(each) for each in found.values()]
-        print_document("advise", {"advice": documents})
+        print_document("advise", {"advice": documents}, form)
         return
     terminal = console()
     for machine, advice in found.items():

@@ -16,10 +16,10 @@ from analysis.history.alarms import survey
 from analysis.history.confirm import confirmation
 from analysis.history.store import load_nights, load_runs
 from analysis.numbers import NONE, interval, quantity
-from campaigns.document import print_document
-from campaigns.options import history_options, only_with
+from campaigns.document import Form, print_document
+from campaigns.options import form_options, history_options, only_with
 from campaigns.planning import references as site_references
-from campaigns.text import aligned
+from campaigns.text import aligned, wrapped
 from injection.machine import machine as machines
 
 
@@ -31,12 +31,13 @@ from injection.machine import machine as machines
     help="Print a patch of site/M.yaml with references from the nights; writes nothing.",
 )
 @history_options
+@form_options
 def command(
     results: Path,  # noqa: ARG001  # where the store is by default
     store: Path,
     machine: str | None,
     references: bool,
-    as_json: bool,
+    form: Form | None,
 ) -> int:
     """Show alarms, and the loss that each watched series would show within 5 nights.
 
@@ -51,10 +52,10 @@ def command(
     if references:
         _print_patch(machine or "", surveyed.watches)
         return 0
-    if as_json:
-        print_document("alarms", _document(surveyed.alarms, surveyed.watches))
+    if form:
+        print_document("alarms", _document(surveyed.alarms, surveyed.watches), form)
     else:
-        click.echo(visible("\n".join(_text(surveyed.alarms, surveyed.watches, machine))))
+        click.echo(wrapped(visible("\n".join(_text(surveyed.alarms, surveyed.watches, machine)))))
     return int(any(_is_open(alarm, surveyed.watches) for alarm in surveyed.alarms))
 
 

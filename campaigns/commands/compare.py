@@ -17,8 +17,8 @@ from analysis.errors import InputError
 from analysis.numbers import count, effect
 from analysis.report.data import load_run
 from analysis.table import console
-from campaigns.document import print_document
-from campaigns.options import force_option
+from campaigns.document import Form, print_document
+from campaigns.options import force_option, form_options, output_option
 from campaigns.run_path import RunPath
 
 _RUN = RunPath()
@@ -34,20 +34,16 @@ _RUN = RunPath()
     metavar="RUN",
     help="A night of the reference; once for each. Without it, the first of two RUNs.",
 )
-@click.option(
-    "--output",
-    type=click.Path(path_type=Path, file_okay=False),
-    help="Folder for a page, compare.html, and its data, compare.json.",
-)
+@output_option("Folder for a page, compare.html, and its data, compare.json.", folder=True)
 @click.option("--fail", is_flag=True, help="Exit with 1 if a figure is worse; not for two nights.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON document instead of tables.")
+@form_options
 @force_option
 def command(
     runs: tuple[Path, ...],
     references: tuple[Path, ...],
     output: Path | None,
     fail: bool,
-    as_json: bool,
+    form: Form | None,
     force: bool,
 ) -> int:
     """Compare nights with reference nights: slowdowns and times, and what differs between them.
@@ -65,8 +61,8 @@ def command(
     sides = ([load_run(path, force=force) for path in side] for side in (references, runs))
     compared = compare_sides(*sides)
     page = write_page(output, compared) if output else None
-    if as_json:
-        print_document("compare", compared.document())
+    if form:
+        print_document("compare", compared.document(), form)
     else:
         _print(console(), compared)
         if page:

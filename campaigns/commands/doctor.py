@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import sys
 import textwrap
 from pathlib import Path
@@ -9,14 +10,15 @@ from pathlib import Path
 import click
 
 from analysis.escape import visible
-from campaigns.document import print_document
+from campaigns.document import Form, print_document
 from campaigns.host.doctor import Diagnosis, examine
 from campaigns.host.in_job import examine as examine_in_job
-from campaigns.options import machine_option, results_option, wait_option
+from campaigns.host.matrix_table import matrix_table
+from campaigns.options import form_options, machine_option, results_option, wait_option
 from campaigns.running.interrupts import exit_when_stopped
+from campaigns.text import WIDTH, wrapped
 
-_WIDTH = 100
-_WHAT, _STATE = 24, 9
+_WHAT, _STATE = 26, 9
 
 
 @click.command()
@@ -24,8 +26,8 @@ _WHAT, _STATE = 24, 9
 @click.option("--in-job", "in_job", is_flag=True, help="Look at nodes too, in a job of a minute.")
 @wait_option
 @results_option
-@click.option("--json", "as_json", is_flag=True, help="One JSON document instead of a table.")
-def command(machine: str, in_job: bool, wait_s: float, results: Path, as_json: bool) -> None:
+@form_options
+def command(machine: str, in_job: bool, wait_s: float, results: Path, form: Form | None) -> None:
     """Check this host: what works for machine M, and how to get what is missing.
 
     With --in-job, Slurm is asked what it accepts, and a job looks at target and origin nodes.
@@ -34,8 +36,8 @@ def command(machine: str, in_job: bool, wait_s: float, results: Path, as_json: b
     with exit_when_stopped():
         of_nodes = examine_in_job(machine, results, wait_s, _tell) if in_job else []
     diagnosis = examine(machine).extended(of_nodes)
-    if as_json:
-        print_document("doctor", diagnosis.as_dict())
+    if form:
+        print_document("doctor", diagnosis.as_dict(), form)
     else:
         click.echo(visible(text(diagnosis)))
     if not diagnosis.ready:
@@ -48,15 +50,20 @@ def _tell(line: str) -> None:
 
 
 def text(diagnosis: Diagnosis) -> str:
-    """The findings as a table, the verdict last."""
+    """The findings as a table in 80 columns, then what runs where, the verdict last."""
     lines = []
     for found in diagnosis.findings:
         detail = found.detail + (f" -> {found.remedy}" if found.remedy else "")
-        rows = textwrap.wrap(detail, _WIDTH - _WHAT - _STATE, break_on_hyphens=False) or [""]
-        lines.append(f"{found.what:<{_WHAT}} {found.state:<{_STATE - 1}}{rows[0]}")
-        lines += [" " * (_WHAT + _STATE) + row for row in rows[1:]]
+        what = textwrap.wrap(found.what, _WHAT - 1, break_on_hyphens=False)
+        room = WIDTH - _WHAT - _STATE
+        rows = textwrap.wrap(detail, room, break_on_hyphens=False) or [""]
+        states = [found.state]
+        for name, state, row in itertools.zip_longest(what, states, rows, fillvalue=""):
+            lines.append(f"{name:<{_WHAT}}{state:<{_STATE}}{row}".rstrip())
+    if diagnosis.matrix.cells:
+        lines += ["", "What runs where:", "", matrix_table(diagnosis.matrix)]
     if diagnosis.why:
-        lines.append(f"\n{diagnosis.machine} is not ready: {diagnosis.why}")
+        lines.append(f"\n{wrapped(f'{diagnosis.machine} is not ready: {diagnosis.why}')}")
     else:
         lines.append(f"\n{diagnosis.machine} is ready")
     return "\n".join(lines)

@@ -18,11 +18,11 @@ from analysis.contention.recommend import Need, recommend
 from analysis.contention.sweep import ORDERS, Sweep
 from analysis.errors import InputError
 from analysis.units import rate_b_s
-from campaigns.document import print_document
+from campaigns.document import Form, print_document
+from campaigns.options import form_options, json_option, output_option
 from campaigns.run_path import RunPath
-from campaigns.text import aligned
+from campaigns.text import aligned, wrapped
 
-json_option = click.option("--json", "as_json", is_flag=True, help="One JSON document.")
 platform_option = click.option("--platform", help="A published machine, such as henri.")
 file = RunPath()
 model_option = click.option("--model", "model_path", type=file, help="A fitted model.")
@@ -56,14 +56,14 @@ def command() -> None:
 @click.option("--comp-node", type=int, help="NUMA node of the computation's data.")
 @click.option("--comm-node", type=int, help="NUMA node of the communication's data.")
 @click.option("--order", type=click.Choice(ORDERS), help="Fill groups of cores in this order.")
-@json_option
+@form_options
 def predict_command(
     platform: str | None,
     model_path: Path | None,
     comp_node: int | None,
     comm_node: int | None,
     order: str | None,
-    as_json: bool,
+    form: Form | None,
 ) -> None:
     """Print rates for every number of computing cores, for one placement or all; JSON in MB/s."""
     model = load_model(platform, model_path)
@@ -78,7 +78,7 @@ def predict_command(
         if comp_node in (None, comp) and comm_node in (None, comm)
     ]
     text = "\n\n".join(tables.prediction_table(model, p) for p in predictions)
-    _say("predict", tables.predictions_document(model, predictions), text, as_json)
+    _say("predict", tables.predictions_document(model, predictions), text, form)
 
 
 def _facts_options(function: Any) -> Any:
@@ -131,7 +131,7 @@ def _facts_options(function: Any) -> Any:
     help="The paper's equations, or those that remove limits stated there.",
 )
 @folds_option
-@click.option("-o", "--output", type=click.Path(path_type=Path), help="File for the model.")
+@output_option("File for the model.")
 @json_option
 def fit_command(
     sweep_file: Path, facts: _Facts, kind: str, folds: int, output: Path | None, as_json: bool
@@ -140,7 +140,7 @@ def fit_command(
     model = kinds.calibrated(kind, _load_sweep(sweep_file, facts), folds).model
     if output is not None:
         output.write_text(json.dumps(model.as_dict(), indent=1) + "\n")
-    _say("fit", model.as_dict(), tables.fit_table(model), as_json)
+    _say("fit", model.as_dict(), tables.fit_table(model), "json" if as_json else None)
 
 
 @command.command("evaluate")
@@ -149,14 +149,14 @@ def fit_command(
 @platform_option
 @model_option
 @folds_option
-@json_option
+@form_options
 def evaluate_command(
     sweep_file: Path,
     facts: _Facts,
     platform: str | None,
     model_path: Path | None,
     folds: int,
-    as_json: bool,
+    form: Form | None,
 ) -> None:
     """Print errors on a sweep: of a given model, or of both models fitted and cross-validated."""
     measured = _load_sweep(sweep_file, facts)
@@ -187,7 +187,7 @@ def evaluate_command(
         | {"errors": {name: row.as_dict() for name, row in rows.items()}}
         | {"placements": [asdict(row) for row in placed]},
         text + tables.placement_errors_table(placed),
-        as_json,
+        form,
     )
 
 
@@ -198,7 +198,7 @@ def evaluate_command(
 @click.option("--per-core", help="Memory bandwidth used by a core, such as 3GB/s.")
 @click.option("--traffic", help="Incoming traffic, such as 10GB/s.")
 @click.option("--comp-node", type=int, default=0, show_default=True)
-@json_option
+@form_options
 def recommend_command(
     platform: str | None,
     model_path: Path | None,
@@ -206,7 +206,7 @@ def recommend_command(
     per_core: str | None,
     traffic: str | None,
     comp_node: int,
-    as_json: bool,
+    form: Form | None,
 ) -> None:
     """Recommend a number of cores and a NUMA node for buffers, and show what others would cost."""
     model = load_model(platform, model_path)
@@ -218,7 +218,7 @@ def recommend_command(
     )
     advice = recommend(model, need, comp_node)
     document = tables.recommendation_document(model, advice)
-    _say("recommend", document, tables.recommendation_table(model, advice), as_json)
+    _say("recommend", document, tables.recommendation_table(model, advice), form)
 
 
 @command.command("slowdown")
@@ -230,7 +230,7 @@ def recommend_command(
 @click.option("--cores", type=int, help="Cores of the application on a node [default: all].")
 @click.option("--comp-node", type=int, default=0, show_default=True)
 @click.option("--comm-node", type=int, default=0, show_default=True)
-@json_option
+@form_options
 def slowdown_command(
     platform: str | None,
     model_path: Path | None,
@@ -238,7 +238,7 @@ def slowdown_command(
     cores: int | None,
     comp_node: int,
     comm_node: int,
-    as_json: bool,
+    form: Form | None,
 ) -> None:
     """Print the slowdown predicted from each application's demand, next to the measured one."""
     from analysis.contention import slowdown  # reads runs, which takes a second to load
@@ -255,7 +255,7 @@ def slowdown_command(
     mean = "" if error is None else f"\nmean error without sign: {error:.1%}"
     reasons = (f"{row.case}: {row.reason}" for row in found if row.reason)
     text = "\n".join([*notes, aligned(*slowdown.table(found)) + mean, *reasons])
-    _say("slowdown", document, text, as_json)
+    _say("slowdown", document, text, form)
 
 
 @command.command("plot")
@@ -263,7 +263,7 @@ def slowdown_command(
 @model_option
 @click.option("--sweep", "sweep_file", type=file, help="Measurements to draw as well.")
 @_facts_options
-@click.option("-o", "--output", type=click.Path(path_type=Path), required=True, help="HTML file.")
+@output_option("HTML file.", required=True)
 def plot_command(
     platform: str | None,
     model_path: Path | None,
@@ -316,8 +316,8 @@ def _load_sweep(path: Path, facts: _Facts) -> Sweep:
     return sweep.load(path, facts.machine)
 
 
-def _say(subcommand: str, document: dict[str, Any], text: str, as_json: bool) -> None:
-    if as_json:
-        print_document(f"model {subcommand}", document)
+def _say(subcommand: str, document: dict[str, Any], text: str, form: Form | None) -> None:
+    if form:
+        print_document(f"model {subcommand}", document, form)
     else:
-        click.echo(text)
+        click.echo(wrapped(text))

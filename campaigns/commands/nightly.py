@@ -14,7 +14,7 @@ from analysis import units
 from analysis.errors import InputError
 from analysis.escape import one_line, visible
 from analysis.history.tables import Outcome
-from campaigns.document import print_document
+from campaigns.document import Form, print_document
 from campaigns.nightly import (
     bencher,
     calendar,
@@ -31,6 +31,7 @@ from campaigns.nightly import (
 from campaigns.nightly.description import Nightly
 from campaigns.nightly.night import NightRun, night_of
 from campaigns.nightly.summary import Summary
+from campaigns.options import Progress, form_options, json_option, output_option, progress_options
 from campaigns.text import aligned
 
 #: Exit status of a night. One that was not run is no failure: its summary says why.
@@ -60,22 +61,22 @@ def command() -> None:
 @click.option("--jacamar", is_flag=True, help="For --gitlab: runners are Jacamar's.")
 @click.option("--child", is_flag=True, help="For --gitlab: the child pipeline of one night.")
 @click.option("--install", "do_install", is_flag=True, help="Install it instead of printing it.")
-@click.option("--file", type=click.Path(path_type=Path), help="For --gitlab --install: where.")
+@output_option("File for --gitlab --install.")
 def init(
-    name: str, kind: str | None, jacamar: bool, child: bool, do_install: bool, file: Path | None
+    name: str, kind: str | None, jacamar: bool, child: bool, do_install: bool, output: Path | None
 ) -> None:
     """Print what starts the nights of NAME, or install it."""
     if kind is None:
         raise InputError("init: no scheduler given; allowed: --scrontab --cron --systemd --gitlab")
-    if kind != "gitlab" and (jacamar or child or file):
-        raise InputError("--jacamar, --child, --file: only with --gitlab")
-    if kind == "gitlab" and do_install != (file is not None):
-        raise InputError("--gitlab: --install and --file PATH must be given together")
+    if kind != "gitlab" and (jacamar or child or output):
+        raise InputError("--jacamar, --child, --output: only with --gitlab")
+    if kind == "gitlab" and do_install != (output is not None):
+        raise InputError("--gitlab: --install and --output PATH must be given together")
     nightly = description.load(name)
     nimc = [str(Path(sys.executable).parent / "nimc")]
     run = [*nimc, "nightly", "run", nightly.target]
     if kind == "gitlab":
-        _gitlab(nightly, nimc, jacamar=jacamar, child=child, file=file)
+        _gitlab(nightly, nimc, jacamar=jacamar, child=child, file=output)
     elif kind == "systemd":
         texts = systemd.units(nightly, run)
         listed = "\n".join(f"# {each}\n{text}" for each, text in texts.items())
@@ -114,9 +115,15 @@ def _gitlab(
     "--summary", "copy", type=click.Path(path_type=Path), help="Write the summary here as well."
 )
 @click.option("--fail-inconclusive", is_flag=True, help="Exit with 1 if it was inconclusive.")
-@click.option("--json", "as_json", is_flag=True, help="Print the summary.")
+@json_option
+@progress_options
 def run(
-    name: str, night: datetime | None, copy: Path | None, fail_inconclusive: bool, as_json: bool
+    name: str,
+    night: datetime | None,
+    copy: Path | None,
+    fail_inconclusive: bool,
+    as_json: bool,
+    progress: Progress,
 ) -> int:
     """Run this night of NAME.
 
@@ -128,7 +135,8 @@ def run(
     if found is None:
         _log("not run: it is not the time of a scheduled night; --night DATE makes up for one")
         return EXIT["not run"]
-    ended = NightRun(nightly, found, _log).run()
+    log = _silent if progress == "quiet" else _log
+    ended = NightRun(nightly, found, log, verbose=progress == "verbose").run()
     if copy:
         summary.write(copy, summary.summary_text(ended))
     if as_json:
@@ -177,8 +185,8 @@ def _case_status(found: Summary) -> int:
 @command.command()
 @click.argument("name")
 @click.option("--since", default="30d", show_default=True, help="How far back.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON document instead of a table.")
-def status(name: str, since: str, as_json: bool) -> None:
+@form_options
+def status(name: str, since: str, form: Form | None) -> None:
     """Show the calendar of NAME: each scheduled night, and how it ended."""
     nightly = description.load(name)
     now_s = time.time()
@@ -191,10 +199,10 @@ def status(name: str, since: str, as_json: bool) -> None:
             _log(f"left out: {error}")
     is_running = lock.running(nightly.folder, nightly.asked.machine, nightly.name)
     nights = calendar.calendar(nightly.window, known, first, now_s, running=is_running)
-    if as_json:
+    if form:
         found = {"nightly": nightly.name, "machine": nightly.asked.machine}
         rows = [each.as_dict() for each in nights]
-        print_document("nightly status", {**found, "nights": rows})
+        print_document("nightly status", {**found, "nights": rows}, form)
         return
     cells = [
         [str(n.night), n.outcome or "", f"{n.used_node_h:.3g}", one_line(n.reason)] for n in nights
@@ -204,6 +212,10 @@ def status(name: str, since: str, as_json: bool) -> None:
 
 def _days(since: str) -> timedelta:
     return timedelta(days=min(units.duration_s(since, "--since") / 86400, 36525))
+
+
+def _silent(text: str) -> None:
+    """Print nothing: the summary has it all."""
 
 
 def _log(text: str) -> None:

@@ -11,17 +11,14 @@ from analysis.escape import visible
 from analysis.history.store import to_stderr
 from analysis.pages.render import state_of
 from campaigns.document import print_document
-from campaigns.options import history_options
+from campaigns.options import history_options, json_option, output_option
 from campaigns.pages import make_pages
 
 
 @click.command()
 @history_options
-@click.option(
-    "--output",
-    type=click.Path(path_type=Path, file_okay=False),
-    help="Folder for the pages [default: RESULTS/pages].",
-)
+@json_option
+@output_option("Folder for the pages [default: RESULTS/pages].", folder=True)
 def command(results: Path, store: Path, output: Path | None, as_json: bool) -> None:
     """Write a page for every machine of the store, and one over all machines.
 

@@ -11,8 +11,10 @@ import click
 from analysis.errors import InputError
 from analysis.numbers import NONE, effect, number, quantity
 from analysis.sample import Level
-from campaigns.document import print_document
-from campaigns.options import campaign_argument, machine_option
+from campaigns.document import Form, print_document
+from campaigns.host.matrix import Matrix
+from campaigns.host.matrix_table import matrix_table
+from campaigns.options import campaign_argument, form_options, machine_option
 from campaigns.planning.omitted import omission_lines
 from campaigns.planning.partitions import too_long
 from campaigns.planning.plan import RUN, Case, Plan, plan
@@ -21,7 +23,7 @@ from campaigns.planning.prepare import prepare
 from campaigns.planning.scales import Scale, scales
 from campaigns.request.schema import Campaign
 from campaigns.run_path import RunPath
-from campaigns.text import aligned, duration
+from campaigns.text import aligned, broken, duration, wrapped
 from reframe_tests.crossing import level_text
 
 _SCALE_HEADER = [
@@ -31,6 +33,8 @@ _SCALE_FOOT = (
     "writers: concurrent. simulated: slowdown (docs/simulate.md). pairs: needed to detect it."
 )
 _PREDICTED_HEADER = ["case", "predicted slowdown", "spread of a pair", "pairs needed"]
+#: ReFrame's options that stay in one line with their value.
+_WITH_VALUE = ("-C", "-c", "-n", "-S")
 _NO_WRITERS = (
     "0 writers: nothing is written, and the arm measures the same as 'aa'; docs/scale.md says from"
     " how many nodes on there are writers, and how to get more."
@@ -43,9 +47,9 @@ _NODES_UNKNOWN = "site/{}.yaml does not give 'nodes': the number of nodes was no
 @machine_option
 @click.option("--model", "model_file", type=RunPath(), help="A fitted model of the machine.")
 @click.option("--run", type=RunPath(), help="A run of its workloads, for their demand.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON document instead of a table.")
+@form_options
 def command(
-    campaign: Path, machine: str, model_file: Path | None, run: Path | None, as_json: bool
+    campaign: Path, machine: str, model_file: Path | None, run: Path | None, form: Form | None
 ) -> None:
     """Show the cases of CAMPAIGN, their nodes and hours, and the ReFrame command of each block."""
     asked = prepare(campaign, machine)
@@ -53,19 +57,21 @@ def command(
     known = scales(asked.campaign, asked.machine)
     planned = plan(asked.campaign, asked.site, {row.case: row.origin_nodes for row in known})
     nodes = asked.machine.nodes
+    where = asked.matrix()
     document = planned.as_dict() | {
         "machine_nodes": nodes,
         "absent": [asdict(each) for each in asked.absent],
         "scales": [asdict(row) for row in known],
         "predicted": [asdict(row) for row in predicted],
-        "warnings": (warnings := too_long(planned, asked.site.time_limit_s)),
+        "warnings": [*(long := too_long(planned, asked.site.time_limit_s)), *where.lines()],
+        "matrix": where.as_dicts(),
     }
-    remarks = [*omission_lines(asked.absent), *warnings]
+    remarks = [*omission_lines(asked.absent), *long]
     if predicted:
         remarks += ["", aligned(_PREDICTED_HEADER, list(map(_prediction, predicted)))]
-    text = _text(planned, known, nodes, remarks)
-    if as_json:
-        print_document("plan", document)
+    text = _text(planned, known, nodes, where, remarks)
+    if form:
+        print_document("plan", document, form)
     else:
         click.echo(text)
 
@@ -91,19 +97,25 @@ def _prediction(row: Predicted) -> list[str]:
     return [row.case, " ".join(ends), number(row.spread, 2), pairs]
 
 
-def _text(planned: Plan, known: list[Scale], nodes: int | None, remarks: list[str]) -> str:
+def _text(
+    planned: Plan, known: list[Scale], nodes: int | None, where: Matrix, remarks: list[str]
+) -> str:
     sums = planned.as_dict()
     header = ["case", "targets", "origins", "pairs", "blocks", "duration", "node-hours"]
     total = ["total", "", "", "", "", *_span(sums["duration_least_s"], sums["duration_most_s"])]
     total.append(_hours(sums["node_hours_least"], sums["node_hours_most"]))
     table = aligned(header, [*map(_row, planned.cases), total])
-    parts = [table, *_factors(planned.cases), *remarks, ""]
+    lines = [*_factors(planned.cases), *remarks]
+    parts = [table, *map(wrapped, lines), "", "What runs where:", "", matrix_table(where)]
+    if where.nowhere:
+        parts.append(wrapped(f"cannot run here: {', '.join(where.nowhere)}"))
+    parts.append("")
     if known:
-        parts += [aligned(_SCALE_HEADER, list(map(_scale, known))), _SCALE_FOOT]
+        parts += [aligned(_SCALE_HEADER, list(map(_scale, known))), wrapped(_SCALE_FOOT)]
         if any(row.writers == 0 for row in known):
-            parts.append(_NO_WRITERS)
+            parts.append(wrapped(_NO_WRITERS))
         if nodes is None:
-            parts.append(_NODES_UNKNOWN.format(planned.machine))
+            parts.append(wrapped(_NODES_UNKNOWN.format(planned.machine)))
         parts.append("")
     parts.append(f"ReFrame's commands ({RUN} is the folder of the run):")
     for case in planned.cases:
@@ -112,7 +124,7 @@ def _text(planned: Plan, known: list[Scale], nodes: int | None, remarks: list[st
             parts.append(f"\n# {case.case}, block {block.block}: {block.pairs} pairs")
             parts.append(_shell(block.command))
         if not always:
-            parts.append(f"\n# {case.case}: only if the models of the other cases disagree")
+            parts.append(f"\n# {case.case}: only if models of the other cases disagree")
         elif more := len(case.blocks) - len(always):
             parts.append(f"# and up to {more} more, until the interval is narrow enough")
     return "\n".join(parts)
@@ -169,8 +181,15 @@ def _scale(row: Scale) -> list[str]:
 
 
 def _shell(words: list[str]) -> str:
-    """A command line to paste; `RUN` remains a shell variable."""
-    return " ".join(f'"{word}"' if RUN in word else shlex.quote(word) for word in words)
+    """A command line to paste, broken to 80 columns; `RUN` remains a shell variable."""
+    parts: list[str] = []
+    for before, word in zip(["", *words], words, strict=False):
+        quoted = f'"{word}"' if RUN in word else shlex.quote(word)
+        if before in _WITH_VALUE:
+            parts[-1] += f" {quoted}"
+        else:
+            parts.append(quoted)
+    return broken(parts)
 
 
 def _count(least: int, most: int) -> str:

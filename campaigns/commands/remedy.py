@@ -5,7 +5,8 @@ from __future__ import annotations
 import click
 
 from analysis.errors import InputError
-from campaigns.document import print_document
+from campaigns.document import Form, print_document
+from campaigns.options import form_options, json_option
 from campaigns.remedies.render import PARTS, Part, path_of, render, values
 from campaigns.remedies.table import ROOT_REMEDIES, RootRemedy
 from campaigns.text import aligned
@@ -17,12 +18,12 @@ def command() -> None:
 
 
 @command.command(name="list")
-@click.option("--json", "as_json", is_flag=True, help="One JSON document instead of a table.")
-def list_(as_json: bool) -> None:
+@form_options
+def list_(form: Form | None) -> None:
     """List the remedies."""
-    if as_json:
+    if form:
         rows = [_facts(remedy) for remedy in ROOT_REMEDIES.values()]
-        print_document("remedy list", {"remedies": rows})
+        print_document("remedy list", {"remedies": rows}, form)
         return
     cells = [[remedy.name, remedy.does] for remedy in ROOT_REMEDIES.values()]
     click.echo(aligned(["remedy", "what it does"], cells))
@@ -34,7 +35,7 @@ def list_(as_json: bool) -> None:
     "--set", "given", multiple=True, metavar="NAME=VALUE", help="A value that the scripts need."
 )
 @click.option("--part", type=click.Choice(PARTS), help="Print only this file.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON document with all parts.")
+@json_option
 def show(name: str, given: tuple[str, ...], part: Part | None, as_json: bool) -> None:
     """Print prolog and epilog for Slurm, and a systemd unit that runs the epilog at boot."""
     remedy = ROOT_REMEDIES.get(name)

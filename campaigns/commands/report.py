@@ -8,25 +8,21 @@ import click
 
 from analysis.report.make import make_reports
 from analysis.table import console, results_table
-from campaigns.document import print_document
-from campaigns.options import force_option
+from campaigns.document import Form, print_document
+from campaigns.options import force_option, form_options, output_option
 from campaigns.run_path import RunPath
 
 
 @click.command()
 @click.argument("runs", nargs=-1, required=True, type=RunPath(), metavar="RUN...")
-@click.option(
-    "--output",
-    type=click.Path(path_type=Path, file_okay=False),
-    help="Folder to write to [default, for one run: RUN/report].",
-)
-@click.option("--json", "as_json", is_flag=True, help="One JSON document instead of tables.")
+@output_option("Folder to write to [default, for one run: RUN/report].", folder=True)
+@form_options
 @force_option
-def command(runs: tuple[Path, ...], output: Path | None, as_json: bool, force: bool) -> None:
+def command(runs: tuple[Path, ...], output: Path | None, form: Form | None, force: bool) -> None:
     """Write one self-contained HTML page a machine, and its data, from the folders of runs."""
     reports = make_reports(runs, output, force=force)
-    if as_json:
-        print_document("report", {"reports": [report.document() for report in reports]})
+    if form:
+        print_document("report", {"reports": [report.document() for report in reports]}, form)
         return
     terminal = console()
     for report in reports:

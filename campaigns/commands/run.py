@@ -12,9 +12,16 @@ import click
 
 from analysis.errors import MachineError
 from analysis.escape import visible
-from campaigns.document import print_document
+from campaigns.document import Form, print_document
 from campaigns.host import reservation
-from campaigns.options import campaign_argument, machine_option, results_option
+from campaigns.options import (
+    Progress,
+    campaign_argument,
+    form_options,
+    machine_option,
+    progress_options,
+    results_option,
+)
 from campaigns.planning.omitted import omission_lines
 from campaigns.planning.partitions import too_long
 from campaigns.planning.plan import plan
@@ -36,7 +43,8 @@ if TYPE_CHECKING:
 @campaign_argument
 @machine_option
 @results_option
-@click.option("--json", "as_json", is_flag=True, help="One JSON document instead of a table.")
+@form_options
+@progress_options
 @click.option("--fresh", is_flag=True, help="Start a new run even if there is an unfinished one.")
 @click.option(
     "--nodelist", metavar="N,N", help="Names of the target nodes, for Slurm. Default: any."
@@ -47,7 +55,8 @@ def command(
     campaign: Path,
     machine: str,
     results: Path,
-    as_json: bool,
+    form: Form | None,
+    progress: Progress,
     fresh: bool,
     nodelist: str | None,
     cases: tuple[str, ...],
@@ -55,25 +64,26 @@ def command(
 ) -> int:
     """Run CAMPAIGN on a machine, or resume its latest unfinished run."""
     asked = prepare(campaign, machine, nodelist=nodelist, only=cases)
+    remark = _silent if progress == "quiet" else _log
     reframe = find_reframe()
     site = asked.site
     header = new_header(asked)
     with open_run(results, header, fresh=fresh, slurm=site.slurm) as folder:
         other = None if folder.resumed or fresh else find_other(folder.path.parent, header)
         if other:
-            _log(f"does not resume {other}: campaign, machine file or host changed")
+            remark(f"does not resume {other}: campaign, machine file or host changed")
         foreign = [] if folder.resumed or fresh else foreign_runs(folder.path.parent, header)
         if foreign:
             more = f" (nor {len(foreign) - 1} more)" if len(foreign) > 1 else ""
-            _log(f"does not resume {foreign[-1]}{more}")
-        _log(f"{'resumes' if folder.resumed else 'starts'} {folder.path}")
+            remark(f"does not resume {foreign[-1]}{more}")
+        remark(f"{'resumes' if folder.resumed else 'starts'} {folder.path}")
         long = too_long(plan(asked.campaign, site), site.time_limit_s)
         if header.commit is None:
-            _log("git does not give the commit of this project: samples will not record it")
-        for line in [*omission_lines(asked.absent), *long]:
-            _log(line)
+            remark("git does not give the commit of this project: samples will not record it")
+        for line in [*omission_lines(asked.absent), *long, *asked.matrix().lines()]:
+            remark(line)
         try:
-            failures = _measure(asked, folder, reframe)
+            failures = _measure(asked, folder, reframe, progress)
         except Stopped as stop:
             _log(f"stopped by {stop}; {_how_to_resume()}")
             return 128 + stop.signum
@@ -86,7 +96,7 @@ def command(
             with stopped_at_once():
                 if not failures:
                     folder.finish()
-                return _conclude(asked, folder, failures, as_json, fail_inconclusive)
+                return _conclude(asked, folder, failures, form, fail_inconclusive)
         except Stopped as stop:
             _log(f"stopped by {stop}; {_how_to_report(folder)}")
             return 128 + stop.signum
@@ -105,8 +115,8 @@ def _how_to_report(folder: RunFolder) -> str:
     return f"the samples are complete; for the report: {report}"
 
 
-def _measure(asked: Request, folder: RunFolder, reframe: str) -> list[Failure]:
-    shown = display()
+def _measure(asked: Request, folder: RunFolder, reframe: str, progress: Progress) -> list[Failure]:
+    shown = display(progress)
     try:
         with Interrupts() as interrupts:
             # A run that an earlier version began has the campaign's own seed.
@@ -126,7 +136,7 @@ def _conclude(
     asked: Request,
     folder: RunFolder,
     failures: list[Failure],
-    as_json: bool,
+    form: Form | None,
     fail_inconclusive: bool,
 ) -> int:
     """Make the report, print the results, and return the exit status."""
@@ -136,7 +146,7 @@ def _conclude(
     faults = report.runs[0].integrity.lines() if report else []
     for line in faults:
         _log(line)
-    if as_json:
+    if form:
         document = {
             "machine": folder.header.machine,
             "campaign": folder.header.campaign,
@@ -148,7 +158,7 @@ def _conclude(
             "failures": [asdict(failure) for failure in failures],
             "absent": [asdict(each) for each in asked.absent],
         }
-        print_document("run", document)
+        print_document("run", document, form)
     elif report:
         from analysis.table import console, results_table
 
@@ -178,6 +188,10 @@ def _report(run: Path) -> Report | None:
         what = error.strerror if isinstance(error, OSError) else " ".join(str(error).split())
         raise MachineError(f"{run}/report: {what}; the samples are saved") from error
     return report
+
+
+def _silent(text: str) -> None:
+    """Print nothing."""
 
 
 def _log(text: str) -> None:

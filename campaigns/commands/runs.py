@@ -15,8 +15,8 @@ from analysis.numbers import quantity
 from analysis.pairs import judged
 from analysis.run import load_header
 from analysis.run_folder import distrust_run, run_folders, size_of
-from campaigns.document import print_document
-from campaigns.options import results_option
+from campaigns.document import Form, print_document
+from campaigns.options import form_options, results_option
 from campaigns.text import aligned
 
 
@@ -37,12 +37,12 @@ class ListedRun:
 
 @click.command()
 @results_option
-@click.option("--json", "as_json", is_flag=True, help="One JSON document instead of a table.")
-def command(results: Path, as_json: bool) -> None:
+@form_options
+def command(results: Path, form: Form | None) -> None:
     """List the runs of the results folder, the oldest first."""
     rows = sorted(map(_listed, run_folders(results)), key=lambda row: row.started_s or 0.0)
-    if as_json:
-        print_document("runs", {"runs": [asdict(row) for row in rows]})
+    if form:
+        print_document("runs", {"runs": [asdict(row) for row in rows]}, form)
     elif rows:
         header = ["run", "machine", "campaign", "started (UTC)", "samples", "rejected", "size"]
         cells = [_cells(row) for row in rows]

@@ -15,13 +15,13 @@ from analysis.simulate import noise
 from analysis.simulate.hits import rank_slowdowns
 from analysis.simulate.progress import Application
 from analysis.writers import concurrent_writers, write_length_s
-from campaigns.document import print_document
-from campaigns.options import only_with
+from campaigns.document import Form, print_document
+from campaigns.options import form_options, only_with
 from campaigns.run_path import RunPath
 from campaigns.simulation.published import explain
 from campaigns.simulation.simulate import run
 from campaigns.simulation.validation import compare_scales
-from campaigns.text import aligned
+from campaigns.text import aligned, wrapped
 from injection.timetable import POLICIES
 
 
@@ -78,24 +78,24 @@ from injection.timetable import POLICIES
     help="Compare a run's scales with a simulation from its single node.",
 )
 @click.option("--paper", "published", is_flag=True, help="What the published figures explain.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON document instead of a table.")
-def command(published: bool, as_json: bool, against: Path | None, **options: Any) -> None:
+@form_options
+def command(published: bool, form: Form | None, against: Path | None, **options: Any) -> None:
     """Simulate the slowdown of a synchronised application from that of a single node."""
     if published:
-        only_with("--paper", "--seed", "--json")
+        only_with("--paper", "--seed", "--json", "--csv")
         document = explain(options["seed"])
         text = _published_text(document)
     elif against:
-        only_with("--against", "--halo", "--periodic", "--json")
+        only_with("--against", "--halo", "--periodic", "--json", "--csv")
         document = compare_scales(against, options["halo"], options["periodic"])
         text = _against_text(document)
     else:
         document = _simulated(options)
         text = _text(document["rows"])
-    if as_json:
-        print_document("simulate", document)
+    if form:
+        print_document("simulate", document, form)
     else:
-        click.echo(text)
+        click.echo(wrapped(text))
 
 
 def _simulated(options: dict[str, Any]) -> dict[str, Any]:

@@ -10,9 +10,9 @@ from typing import Any
 import click
 
 from analysis.errors import InputError
-from campaigns.document import print_document
-from campaigns.options import machine_option
-from campaigns.text import aligned
+from campaigns.document import Form, print_document
+from campaigns.options import form_options, json_option, machine_option
+from campaigns.text import aligned, wrapped
 from spack_envs.builder import build as builder
 from spack_envs.builder import setup as preparer
 from spack_envs.builder.layout import layout
@@ -24,7 +24,6 @@ _root = click.option(
     type=click.Path(file_okay=False, path_type=Path),
     help="Folder for Spack's files [default: $NIMC_SPACK_DIR, else the user's cache].",
 )
-_json = click.option("--json", "as_json", is_flag=True, help="One JSON document.")
 _jobs = click.option(
     "-j", "--jobs", default=len(os.sched_getaffinity(0)), help="Processes [default: all cores]."
 )
@@ -39,11 +38,11 @@ def _say(text: str) -> None:
     click.echo(text, err=True)
 
 
-def _show(subcommand: str, document: dict[str, Any], as_json: bool, text: str) -> None:
-    if as_json:
-        print_document(f"spack {subcommand}", document)
+def _show(subcommand: str, document: dict[str, Any], form: Form | None, text: str) -> None:
+    if form:
+        print_document(f"spack {subcommand}", document, form)
     else:
-        click.echo(text)
+        click.echo(wrapped(text))
 
 
 @command.command()
@@ -60,7 +59,7 @@ def _show(subcommand: str, document: dict[str, Any], as_json: bool, text: str) -
     help="Externals of this machine [default: spack_envs/machines/MACHINE.yaml, if it exists].",
 )
 @click.option("--mirror", help="URL of a mirror made by 'nimc spack mirror'.")
-@_json
+@json_option
 def setup(
     machine: str,
     root: Path | None,
@@ -74,7 +73,7 @@ def setup(
     settings = preparer.setup(place, packages, machine_file, mirror, _say)
     note = "" if settings.pinned else " (not the pinned version)"
     text = f"Spack {settings.version}{note} in {settings.spack}\nfiles in {place.root}"
-    _show("setup", {"root": str(place.root), **asdict(settings)}, as_json, text)
+    _show("setup", {"root": str(place.root), **asdict(settings)}, "json" if as_json else None, text)
 
 
 @command.command()
@@ -82,15 +81,15 @@ def setup(
 @machine_option
 @_root
 @_jobs
-@_json
+@form_options
 def build(
-    stacks: tuple[str, ...], machine: str, root: Path | None, jobs: int, as_json: bool
+    stacks: tuple[str, ...], machine: str, root: Path | None, jobs: int, form: Form | None
 ) -> None:
     """Build environments; those that are up to date are skipped."""
     place = layout(machine, root)
     settings = preparer.load(place)
     made = [builder.build(place, settings, name, jobs, _say) for name in _demand(stacks)]
-    _show_built("build", made, as_json)
+    _show_built("build", made, form)
 
 
 @command.command()
@@ -98,7 +97,7 @@ def build(
 @click.argument("stacks", nargs=-1, metavar="STACK...")
 @machine_option
 @_root
-@_json
+@json_option
 def mirror(
     folder: Path, stacks: tuple[str, ...], machine: str, root: Path | None, as_json: bool
 ) -> None:
@@ -108,20 +107,21 @@ def mirror(
     names = _demand(stacks)
     made = make_mirror(place, settings, folder.resolve(), names)
     text = f"{made['mirror']}: sources and packages of {', '.join(names)}"
-    _show("mirror", made, as_json, f"{text}\nuse it: nimc spack setup --mirror {made['mirror']}")
+    text += f"\nuse it: nimc spack setup --mirror {made['mirror']}"
+    _show("mirror", made, "json" if as_json else None, text)
 
 
 @command.command()
 @click.argument("stacks", nargs=-1, metavar="[STACK...]")
 @machine_option
 @_root
-@_json
-def info(stacks: tuple[str, ...], machine: str, root: Path | None, as_json: bool) -> None:
+@form_options
+def info(stacks: tuple[str, ...], machine: str, root: Path | None, form: Form | None) -> None:
     """Show what is built: specs, hashes and folders of programs (--json: prefixes too)."""
     place = layout(machine, root)
     names = stacks or tuple(known_environments())
     made = [found for name in names if (found := builder.read(place, name))]
-    _show_built("info", made, as_json)
+    _show_built("info", made, form)
 
 
 def _demand(stacks: tuple[str, ...]) -> tuple[str, ...]:
@@ -130,7 +130,7 @@ def _demand(stacks: tuple[str, ...]) -> tuple[str, ...]:
     return stacks
 
 
-def _show_built(subcommand: str, made: list[builder.Built], as_json: bool) -> None:
+def _show_built(subcommand: str, made: list[builder.Built], form: Form | None) -> None:
     header = ["environment", "package", "version", "hash"]
     rows = [
         [one.environment, spec["name"], spec["version"], spec["hash"][:7]]
@@ -139,4 +139,4 @@ def _show_built(subcommand: str, made: list[builder.Built], as_json: bool) -> No
     ]
     folders = [f"{one.environment}: {one.view}/bin" for one in made]
     table = "\n".join([aligned(header, rows), *folders]) if rows else "nothing is built"
-    _show(subcommand, {"environments": [one.as_dict() for one in made]}, as_json, table)
+    _show(subcommand, {"environments": [one.as_dict() for one in made]}, form, table)

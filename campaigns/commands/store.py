@@ -27,7 +27,7 @@ from analysis.history.store import Added, add_run, require_store
 from analysis.numbers import count, quantity
 from analysis.run_folder import run_folders
 from campaigns.document import print_document
-from campaigns.options import history_options
+from campaigns.options import history_options, json_option
 from campaigns.run_path import RunPath
 from campaigns.running.folder import remove_run
 
@@ -40,6 +40,7 @@ def command() -> None:
 @command.command()
 @click.argument("runs", nargs=-1, type=RunPath(), metavar="[RUN]...")
 @history_options
+@json_option
 def add(runs: tuple[Path, ...], results: Path, store: Path, as_json: bool) -> int:
     """Add each RUN, or all runs of the results folder, that is new or grew.
 
@@ -67,6 +68,7 @@ def add(runs: tuple[Path, ...], results: Path, store: Path, as_json: bool) -> in
 
 @command.command()
 @history_options
+@json_option
 def check(results: Path, store: Path, as_json: bool) -> int:
     """Verify every file of the store, and that each run of the results folder is in it.
 
@@ -85,6 +87,7 @@ def check(results: Path, store: Path, as_json: bool) -> int:
 
 @command.command()
 @history_options
+@json_option
 @click.option("--older-than", "age", metavar="TIME", help="Runs that started longer ago: 400d.")
 @click.option("--larger-than", "size", metavar="SIZE", help="The oldest runs beyond: 50GiB.")
 @click.option("--yes", is_flag=True, help="Remove them; without it they are only shown.")

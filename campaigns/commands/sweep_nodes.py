@@ -13,10 +13,17 @@ from analysis.escape import visible
 from analysis.node_ranks import RankedNode, figures, ranked
 from analysis.numbers import NONE, interval, quantity
 from analysis.report.data import load_run
-from campaigns.document import print_document
+from campaigns.document import Form, print_document
 from campaigns.host.settings import settings_of, target_partitions
 from campaigns.host.slurm_nodes import SlurmNode, ask_nodes, partition_in
-from campaigns.options import campaign_argument, machine_option, results_option
+from campaigns.options import (
+    Progress,
+    campaign_argument,
+    form_options,
+    machine_option,
+    progress_options,
+    results_option,
+)
 from campaigns.planning.prepare import Request, prepare
 from campaigns.running.folder import locked
 from campaigns.running.header import new_header
@@ -45,7 +52,8 @@ from campaigns.text import aligned
 @click.option("--nodes", metavar="N,N", help="Only these. Default: all usable of the partition.")
 @results_option
 @click.option("--fresh", is_flag=True, help="Start a new sweep even if there is an unfinished one.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON document instead of a table.")
+@form_options
+@progress_options
 def command(
     campaign: Path,
     machine: str,
@@ -53,7 +61,8 @@ def command(
     nodes: str | None,
     results: Path,
     fresh: bool,
-    as_json: bool,
+    form: Form | None,
+    progress: Progress,
 ) -> int:
     """Run CAMPAIGN, whose cases have one node each, on every node, and rank the nodes.
 
@@ -69,22 +78,24 @@ def command(
     sweep = NodeSweep(asked.campaign.name, machine, new_header(asked).digest, used, time.time())
     among = [each.name for each in listed]
     folder, sweep = open_sweep(results.absolute(), sweep, among, fresh=fresh)
-    _log(f"{folder}: {len(sweep.nodes)} nodes")
+    remark = _silent if progress == "quiet" else _log
+    remark(f"{folder}: {len(sweep.nodes)} nodes")
     if unusable := [each for each in listed if not each.usable]:
-        _log(f"not usable: {_states(unusable)}")
+        remark(f"not usable: {_states(unusable)}")
     with locked(folder):
         save_sweep(folder, sweep)
         try:
             with Interrupts() as interrupts:
+                verbose = progress == "verbose"
                 failed = NodeSweeper(
-                    folder, sweep, campaign.absolute(), jobs, interrupts, _log
+                    folder, sweep, campaign.absolute(), jobs, interrupts, remark, verbose=verbose
                 ).run_all()
         except Stopped as stop:
             _log(f"stopped by {stop}; the same command resumes")
             return 128 + stop.signum
         if not failed:
             finish(folder, sweep)
-    return _conclude(folder, sweep, failed, asked.campaign.margin, as_json)
+    return _conclude(folder, sweep, failed, asked.campaign.margin, form)
 
 
 def _check(asked: Request) -> None:
@@ -120,13 +131,13 @@ def _states(nodes: Sequence[SlurmNode]) -> str:
 
 
 def _conclude(
-    folder: Path, sweep: NodeSweep, failed: Mapping[str, str], margin: float, as_json: bool
+    folder: Path, sweep: NodeSweep, failed: Mapping[str, str], margin: float, form: Form | None
 ) -> int:
     runs = {node: finished_run(folder, node) for node in sweep.nodes}
     measured = {node: run for node, run in runs.items() if run is not None}
     found = [each for node, run in measured.items() for each in figures(node, load_run(run))]
     rows = ranked(found, margin)
-    if as_json:
+    if form:
         document = {
             "machine": sweep.machine,
             "campaign": sweep.campaign,
@@ -134,7 +145,7 @@ def _conclude(
             "nodes": [row.as_dict() for row in rows],
             "failed": dict(failed),
         }
-        print_document("sweep-nodes", document)
+        print_document("sweep-nodes", document, form)
     else:
         click.echo(visible(_table(rows)))
         for node, why in failed.items():
@@ -155,6 +166,10 @@ def _cells(row: RankedNode) -> list[str]:
     bounds = interval(row.ratio_low, row.ratio_high)
     value = quantity(row.value, row.unit)
     return [row.case, row.node, str(row.runs), value, ratio, bounds, p, row.text]
+
+
+def _silent(text: str) -> None:
+    """Print nothing; nodes that could not be measured are listed at the end."""
 
 
 def _log(text: str) -> None:

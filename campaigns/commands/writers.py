@@ -17,9 +17,9 @@ from analysis.writers import (
     table_5,
     write_length_s,
 )
-from campaigns.document import print_document
-from campaigns.options import only_with
-from campaigns.text import aligned
+from campaigns.document import Form, print_document
+from campaigns.options import form_options, only_with
+from campaigns.text import aligned, wrapped
 
 
 @click.command()
@@ -32,16 +32,16 @@ from campaigns.text import aligned
     help="Length of one write: 1s, or '46k messages of 64KiB at 3.2GB/s'.",
 )
 @click.option("--paper", "published", is_flag=True, help="Table V, published and computed.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON document instead of a table.")
-def command(nodes: str, mtti: str, write: str, published: bool, as_json: bool) -> None:
+@form_options
+def command(nodes: str, mtti: str, write: str, published: bool, form: Form | None) -> None:
     """Compute concurrent writers of nodes that checkpoint uncoordinated at Daly's interval."""
     if published:
-        only_with("--paper", "--json")
+        only_with("--paper", "--json", "--csv")
     document, text = _table_5() if published else _rows(nodes, mtti, write)
-    if as_json:
-        print_document("writers", document)
+    if form:
+        print_document("writers", document, form)
     else:
-        click.echo(text)
+        click.echo(wrapped(text))
 
 
 def _rows(nodes: str, mtti: str, write: str) -> tuple[dict[str, Any], str]:

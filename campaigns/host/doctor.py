@@ -7,9 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from analysis import checkout
-from analysis.errors import InputError
+from analysis.errors import InputError, NimcError
 from campaigns.host import counting, probes
+from campaigns.host.matrix import Matrix, matrix
 from campaigns.host.probes import Finding
+from campaigns.host.settings import settings_of
+from campaigns.request.checks import checks_in
 from injection.machine import host, machine
 
 
@@ -24,12 +27,17 @@ class Diagnosis:
     findings: list[Finding]
     #: Facts of the host (`injection.machine.host`).
     host: dict[str, Any]
+    #: What runs where, in every partition; empty if the settings or the checks cannot be read.
+    matrix: Matrix
 
     def as_dict(self) -> dict[str, Any]:
         """The diagnosis as in JSON."""
         record = asdict(self)
         ready = record.pop("ready")
-        return record | {"verdict": "ready" if ready else "not ready"}
+        return record | {
+            "verdict": "ready" if ready else "not ready",
+            "matrix": self.matrix.as_dicts(),
+        }
 
     def extended(self, more: list[Finding]) -> Diagnosis:
         """The diagnosis with further findings."""
@@ -58,11 +66,14 @@ def examine(name: str, root: Path = checkout.ROOT) -> Diagnosis:
     if site is not None:
         findings += [probes.cores(site), probes.memory(site), *probes.writes(site)]
         findings += [*probes.origins(site), *probes.targets(site, partitions)]
-    if site is not None and (checks := root / "reframe_tests").is_dir():
-        findings += probes.environments(site, root / "configs" / f"{name}.py", checks)
+    config_file = root / "configs" / f"{name}.py"
+    cells, faults = _matrix(name, config_file, root / "reframe_tests")
+    findings += faults
+    targets = [c for c in cells.cells if not site or site.partition in (None, c.partition)]
+    findings += probes.environments(Matrix(targets), config_file)
     findings += probes.sharing(partitions)
     with_slurm = any(part["scheduler"] in ("slurm", "squeue") for part in partitions)
-    findings += probes.slurm(root / "configs" / f"{name}.py", needed=with_slurm)
+    findings += probes.slurm(config_file, needed=with_slurm)
     findings += [launcher, probes.mpi_compiler(), probes.fortran_compiler()]
     findings += probes.workloads(compiler, launcher)
     findings += probes.rdma(here)
@@ -70,7 +81,26 @@ def examine(name: str, root: Path = checkout.ROOT) -> Diagnosis:
     findings += [*counting.counters(), *counting.tools()]
     findings += [probes.spack(), *probes.minicluster()]
     why = obstacle(findings)
-    return Diagnosis(name, not why, why, findings, here.as_dict())
+    return Diagnosis(name, not why, why, findings, here.as_dict(), cells)
+
+
+def _matrix(name: str, config: Path, folder: Path) -> tuple[Matrix, list[Finding]]:
+    """What runs where in all partitions; a fault of the settings or the checks is a finding."""
+    settings = settings_of(config)
+    if not settings.partitions or not folder.is_dir():
+        return Matrix(), []
+    faults = []
+    if settings.fault:
+        where = f"line {settings.fault_line}: " if settings.fault_line else ""
+        text = f"{where}{settings.fault}"
+        faults.append(Finding(f"configs/{name}.py", "missing", text, "fix the file", needed=True))
+    try:
+        return matrix(checks_in(folder), settings, name, None), faults
+    except NimcError as error:
+        return Matrix(), [
+            *faults,
+            Finding("checks", "missing", str(error), "fix the check", needed=True),
+        ]
 
 
 def known_machines(root: Path) -> list[str]:

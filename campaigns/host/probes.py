@@ -15,10 +15,10 @@ from typing import Any, Literal
 
 from analysis.errors import InputError, NimcError
 from campaigns.host import reservation
+from campaigns.host.matrix import Matrix
 from campaigns.host.programs import ask, which
-from campaigns.host.settings import features_in_words, settings_of, target_partitions, unsupported
+from campaigns.host.settings import settings_of
 from campaigns.minicluster import needs
-from campaigns.request.checks import checks_in
 from campaigns.running.session import find_reframe
 from injection.injectors import INJECTORS
 from injection.machine import machine, versions
@@ -183,21 +183,17 @@ def targets(site: machine.Machine, partitions: Sequence[Mapping[str, Any]]) -> l
     return [Finding("targets", "missing", detail, "remove it from access", needed=True)]
 
 
-def environments(site: machine.Machine, config: Path, checks: Path) -> list[Finding]:
-    """Checks that no environment of the targets' partitions can run."""
-    settings = settings_of(config)
-    try:
-        needs = {name: check.environs for name, check in checks_in(checks).items()}
-    except NimcError as error:
-        return [Finding("checks", "missing", str(error), "fix the check", needed=True)]
-    targets = target_partitions(settings.partitions, site.partition)
-    lacking = unsupported(needs, targets, settings.environs)
-    if not (targets and lacking):
+def environments(cells: Matrix, config: Path) -> list[Finding]:
+    """Workloads that can run nowhere; the matrix has the reasons."""
+    workloads = {cell.workload for cell in cells.cells}
+    nowhere = cells.nowhere
+    if not nowhere:
         return []
-    state: Literal["limited", "missing"] = "missing" if len(lacking) == len(needs) else "limited"
-    wanted = sorted({features_in_words(needs[name]) for name in lacking})
-    remedy = f"an environment with features: {', '.join(wanted)}"
-    return [Finding("environments", state, f"none can run {_some(lacking)}", remedy, needed=True)]
+    state: Literal["limited", "missing"] = "limited"
+    if len(nowhere) == len(workloads):
+        state = "missing"
+    remedy = f"see the matrix below, then correct {config.name} or get what is missing"
+    return [Finding("environments", state, f"none can run {_some(list(nowhere))}", remedy, True)]
 
 
 def sharing(partitions: Sequence[Mapping[str, Any]]) -> list[Finding]:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from campaigns.host.config_keys import key_fault
 from campaigns.host.programs import ask
 
 Partitions = Sequence[Mapping[str, Any]]
@@ -29,8 +30,11 @@ class ReframeSettings:
     environs: list[dict[str, Any]] = field(default_factory=list)
     #: Names of its hosts, as regular expressions.
     hostnames: list[str] = field(default_factory=list)
-    #: Why it cannot be read, in one line.
+    #: Name of its first system.
+    system: str = ""
+    #: What is wrong with it, in one line, and the line of the file if that is known.
     fault: str | None = None
+    fault_line: int | None = None
 
 
 def settings_of(config: Path) -> ReframeSettings:
@@ -38,16 +42,30 @@ def settings_of(config: Path) -> ReframeSettings:
     code = (
         "import json, os, runpy, sys; made = runpy.run_path(sys.argv[1])['site_configuration'];"
         "first = made['systems'][0]; parts = first['partitions'];"
-        "environs = made.get('environments', []);"
-        "[each['name'] for each in [*parts, *environs]];"
-        "hosts = first.get('hostnames', []);"
-        "print(json.dumps([{**os.environ}, parts, environs, hosts], default=str))"
+        "environs = made.setdefault('environments', []);"
+        "[each['name'] for each in [first, *parts, *environs]];"
+        "print(json.dumps([{**os.environ}, made], default=str))"
     )
     answer = ask([sys.executable, "-c", code, str(config)])
     with suppress(ValueError, TypeError):
         if answer.ok:
-            return ReframeSettings(*json.loads(answer.text))
-    return ReframeSettings(dict(os.environ), fault=answer.last)
+            environment, made = json.loads(answer.text)
+            first = made["systems"][0]
+            line, fault = key_fault(config, made) or (None, None)
+            return ReframeSettings(
+                environment,
+                first["partitions"],
+                made["environments"],
+                first.get("hostnames", []),
+                first["name"],
+                fault,
+                line,
+            )
+    lines = re.findall(rf'File "{re.escape(str(config))}", line (\d+)', answer.text)
+    fault = f"cannot be read: {answer.last}"
+    return ReframeSettings(
+        dict(os.environ), fault=fault, fault_line=int(lines[-1]) if lines else None
+    )
 
 
 def target_partitions(partitions: Partitions, name: str | None) -> Partitions:
@@ -55,31 +73,6 @@ def target_partitions(partitions: Partitions, name: str | None) -> Partitions:
     return [part for part in partitions if name in (None, part.get("name"))]
 
 
-def unsupported(
-    needs: Mapping[str, Sequence[str]],
-    partitions: Partitions,
-    environs: Sequence[Mapping[str, Any]],
-) -> list[str]:
-    """Checks of which no environment of any of the partitions has what they need.
-
-    `needs`: check -> features, `+NAME`, of which one is enough. A condition of another form is not
-    judged.
-    """
-    usable = {name for part in partitions for name in part.get("environs", [])}
-    found = {
-        f"+{feature}"
-        for environ in environs
-        if environ.get("name") in usable
-        for feature in environ.get("features", [])
-    }
-    return [
-        check
-        for check, features in needs.items()
-        if all(re.fullmatch(r"\+[\w-]+", feature) for feature in features)
-        and not found.intersection(features)
-    ]
-
-
 def features_in_words(needed: Sequence[str]) -> str:
     """`wheels or spack` of `+wheels` and `+spack`."""
-    return " or ".join(feature.lstrip("+") for feature in needed)
+    return " or ".join(feature.removeprefix("+") for feature in needed)

@@ -34,6 +34,7 @@ class NightRepeats:
     log: Path
     lock: int
     clock_s: Callable[[], float] = time.time
+    verbose: bool = False
     used_node_h: float = 0.0
 
     def repeat(self, run: Path, alarms: Sequence[Alarm]) -> Iterator[str]:
@@ -79,7 +80,14 @@ class NightRepeats:
                 return "its window ended"
             return None if self.used_node_h < self.left_node_h else "its budget was used up"
 
-        ended = measure(self.nightly, *options, log=self.log, limit=limit, lock=self.lock)
+        ended = measure(
+            self.nightly,
+            *options,
+            log=self.log,
+            limit=limit,
+            lock=self.lock,
+            verbose=self.verbose,
+        )
         limit()
         if ended.stopped or ended.status not in (0, 1):
             return ended.stopped or ended.said

@@ -48,13 +48,16 @@ class EndedRun:
         return Path(self.document["run"]) if whole else None
 
 
-def measure(nightly: Nightly, *options: str, log: Path, limit: Limit, lock: int) -> EndedRun:
+def measure(
+    nightly: Nightly, *options: str, log: Path, limit: Limit, lock: int, verbose: bool = False
+) -> EndedRun:
     """Run or resume the campaign within a limit; its messages are appended to `log`.
 
     The child keeps the machine's lock until it has ended, even if this process is killed.
     """
     argv = [*NIMC, "run", str(nightly.campaign), "--machine", nightly.asked.machine]
     argv += ["--results", str(nightly.results), "--json", *options]
+    argv += ["--verbose"] if verbose else []
     try:
         said = log.open("ab")
     except OSError as error:

@@ -42,6 +42,8 @@ class NightRun:
     night: Night
     log: Callable[[str], None]
     clock_s: Callable[[], float] = time.time
+    #: Whether the log of `nimc run` has a line for every run.
+    verbose: bool = False
 
     @property
     def path(self) -> Path:
@@ -121,7 +123,9 @@ class NightRun:
 
         log = self.path.with_suffix(".log")
         options = ["--fresh"] if fresh else []
-        ended = measure(self.nightly, *options, log=log, limit=limit, lock=lock)
+        ended = measure(
+            self.nightly, *options, log=log, limit=limit, lock=lock, verbose=self.verbose
+        )
         used_node_h = runs.used_node_h()
         repeats = NightRepeats(
             self.nightly,
@@ -131,6 +135,7 @@ class NightRun:
             log=log,
             lock=lock,
             clock_s=self.clock_s,
+            verbose=self.verbose,
         )
         run = runs.current() or ended.concluded
         judged = self._judged(begun, ended, run, runs.new_samples(), repeats)

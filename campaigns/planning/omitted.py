@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from analysis.errors import InputError
 from analysis.sample import Level
 from campaigns.request import cases
+from campaigns.request.nodes import nodes_taken
 from campaigns.request.schema import Campaign, Entry
 from injection.machine.machine import Machine
 from reframe_tests.crossing import level_text
@@ -41,7 +42,7 @@ def leave_out(campaign: Campaign, machine: Machine) -> tuple[Campaign, list[Omit
     left: list[Entry] = []
     absent: list[Omitted] = []
     for case in campaign.cases:
-        kept, reasons = _keep(campaign.arms, case, machine)
+        kept, reasons = _keep(campaign, case, machine)
         left += [kept] if kept else []
         absent += reasons
     if not left:
@@ -50,8 +51,10 @@ def leave_out(campaign: Campaign, machine: Machine) -> tuple[Campaign, list[Omit
     return campaign.model_copy(update={"workloads": left}) if absent else campaign, absent
 
 
-def _keep(arms: Sequence[str], case: Entry, machine: Machine) -> tuple[Entry | None, list[Omitted]]:
+def _keep(campaign: Campaign, case: Entry, machine: Machine) -> tuple[Entry | None, list[Omitted]]:
     """A case with the levels that the machine has; None if none is left."""
+    if too_large := _too_large(campaign, case, machine):
+        return None, [Omitted(case.name, too_large)]
     for name, level in case.between.items():
         if reason := lacking(machine, name, level):
             return None, [Omitted(case.name, reason)]
@@ -63,9 +66,16 @@ def _keep(arms: Sequence[str], case: Entry, machine: Machine) -> tuple[Entry | N
         for name, levels in case.factors.items()
     }
     kept = case.but({"factors": factors})
-    if all(factors.values()) and _has_treatments(arms, kept):
+    if all(factors.values()) and _has_treatments(campaign.arms, kept):
         return kept, absent
     return None, [Omitted(case.name, absent[0].reason)]
+
+
+def _too_large(campaign: Campaign, case: Entry, machine: Machine) -> str:
+    """Why the machine has too few nodes for a case; empty if it has enough, or if it is unknown."""
+    if machine.nodes is None or nodes_taken(campaign, case, machine) <= machine.nodes:
+        return ""
+    return f"more nodes with its origins than the {machine.nodes} of site/{machine.name}.yaml"
 
 
 def _lacking_levels(case: Entry, machine: Machine) -> list[Omitted]:

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from analysis import checkout
 from analysis.errors import InputError
+from campaigns.host.config_keys import line_of
+from campaigns.host.matrix import Matrix, matrix
+from campaigns.host.places import needed, places_of, without_place
 from campaigns.host.programs import which
-from campaigns.host.settings import (
-    Partitions,
-    features_in_words,
-    settings_of,
-    target_partitions,
-    unsupported,
-)
+from campaigns.host.settings import Partitions, ReframeSettings, settings_of, target_partitions
 from campaigns.planning import partitions, sweep
 from campaigns.planning.omitted import Omitted, leave_out
 from campaigns.planning.plan import Site
@@ -24,8 +21,9 @@ from campaigns.planning.uncollected import uncollected
 from campaigns.request import cases
 from campaigns.request.checks import CheckVariables, checks_in
 from campaigns.request.load import load_campaign
+from campaigns.request.nodes import nodes_taken
 from campaigns.request.schema import Campaign
-from injection.machine import machine
+from injection.machine import machine, marked_yaml
 
 
 @dataclass(frozen=True)
@@ -39,6 +37,18 @@ class Request:
     text: str
     machine: machine.Machine
     site: Site
+    #: What ReFrame's configuration says, and the variables of the campaign's checks.
+    settings: ReframeSettings
+    checks: dict[str, CheckVariables]
+
+    def matrix(self) -> Matrix:
+        """What of the campaign runs where in the targets' partitions; asks this host and Slurm."""
+        nodes: dict[str, int] = {}
+        apart = self.machine.origins.policy == "same_job"
+        for case in self.campaign.cases:
+            taken = nodes_taken(self.campaign, case, self.machine) if apart else case.nodes
+            nodes[case.check] = max(taken, nodes.get(case.check, 1))
+        return matrix(self.checks, self.settings, self.site.machine, self.site.partition, nodes)
 
 
 #: Names of nodes as Slurm takes them; no ranges, which name several.
@@ -67,7 +77,9 @@ def prepare(
     loaded = cases.expand(load_campaign(campaign_file, checks, described), checks, same_host=shared)
     campaign, absent = leave_out(sweep.expand(loaded, described), described)
     campaign = _chosen(campaign, only)
-    targets = _targets(config, described, {each.check for each in campaign.cases}, checks)
+    used = {name: checks[name] for name in sorted({each.check for each in campaign.cases})}
+    settings = settings_of(config)
+    targets = _targets(config, settings, described, used, root)
     site = Site(
         machine=machine_name,
         config=config,
@@ -80,7 +92,8 @@ def prepare(
         reframe=which("reframe") or "reframe",
     )
     _check_nodelist(site, campaign, described)
-    return Request(campaign, absent, campaign_file.read_text(encoding="utf-8-sig"), described, site)
+    text = campaign_file.read_text(encoding="utf-8-sig")
+    return Request(campaign, absent, text, described, site, settings, used)
 
 
 def _chosen(campaign: Campaign, only: Sequence[str]) -> Campaign:
@@ -116,26 +129,39 @@ def _check_nodelist(site: Site, campaign: Campaign, described: machine.Machine) 
 
 def _targets(
     config: Path,
+    settings: ReframeSettings,
     described: machine.Machine,
-    asked: Iterable[str],
     checks: Mapping[str, CheckVariables],
+    root: Path,
 ) -> Partitions:
     """Partitions of the targets. Raises InputError if they cannot run each of the checks."""
-    settings = settings_of(config)
     if settings.fault:
-        raise InputError(f"{config}: cannot be read: {settings.fault}")
+        line = f":{settings.fault_line}" if settings.fault_line else ""
+        raise InputError(f"{config}{line}: {settings.fault}")
+    _check_system(config, settings, described.name)
     targets = target_partitions(settings.partitions, described.partition)
     if not targets:
+        file = root / "site" / f"{described.name}.yaml"
         names = ", ".join(str(part.get("name")) for part in settings.partitions)
         raise InputError(
-            f"site/{described.name}.yaml: partition: {described.partition!r} found; allowed: a"
-            f" partition of {config}: {names}"
+            f"site/{described.name}.yaml:{marked_yaml.load(file).line(('partition',))}: partition:"
+            f" {described.partition!r} found; allowed: a partition of {config}: {names}"
         )
-    needs = {name: checks[name].environs for name in sorted(asked)}
-    for name in unsupported(needs, targets, settings.environs):
+    places = places_of(settings, targets, described.name)
+    for name in without_place(checks, places):
+        first = str(targets[0].get("name"))
         raise InputError(
-            f"{config}: environs: none of partition"
-            f" {', '.join(str(part.get('name')) for part in targets)} has a feature that '{name}'"
-            f" needs; allowed: an environment with features: {features_in_words(needs[name])}"
+            f"{config}:{line_of(config, first)}: environs: none of partition"
+            f" {', '.join(str(part.get('name')) for part in targets)} can run '{name}'; allowed:"
+            f" an environment with {needed(checks[name])}"
         )
     return targets
+
+
+def _check_system(config: Path, settings: ReframeSettings, name: str) -> None:
+    """Raise InputError if the configuration is of another system: ReFrame would not find ours."""
+    if settings.system != name:
+        raise InputError(
+            f"{config}:{line_of(config, settings.system)}: systems: name: {settings.system!r}"
+            f" found; allowed: the name of the file, {name!r}"
+        )

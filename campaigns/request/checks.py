@@ -106,8 +106,12 @@ class CheckVariables:
     comparable_across_cores: bool = False
     #: Variable -> its type.
     types: Mapping[str, VariableType] = field(default_factory=dict)
-    #: Features of ReFrame's environments, `+NAME`, of which any one is enough.
+    #: Conditions on ReFrame's environments, such as `+FEATURE`, of which any one is enough.
     environs: tuple[str, ...] = ()
+    #: The program that must be found; None if the check compiles its own or uses none.
+    program: str | None = None
+    #: Whether it compiles its sources.
+    compiles: bool = False
 
     @cached_property
     def settable(self) -> frozenset[str]:
@@ -186,6 +190,8 @@ def _read(answer: Mapping[str, Any]) -> dict[str, CheckVariables]:
             bool(each["comparable_across_cores"]),
             {key: VariableType(*kind) for key, kind in each["variables"].items()},
             tuple(each["environs"]),
+            each["program"],
+            bool(each["compiles"]),
         )
         for name, each in answer.items()
     }

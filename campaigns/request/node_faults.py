@@ -17,7 +17,10 @@ from injection.machine.marked_yaml import Marked, Place
 def node_faults(
     marked: Marked, campaign: Campaign, checks: Mapping[str, CheckVariables], machine: Machine
 ) -> Iterator[Fault]:
-    """The first such case of each entry of a campaign that is valid otherwise."""
+    """The smallest case of each entry that has none that fits, in a campaign valid otherwise.
+
+    Of an entry with some that fit, `campaigns.planning.omitted` leaves out the others.
+    """
     for index, entry in enumerate(campaign.workloads):
         place: Place = ("workloads", index)
         where: Place = (*place, "set", "nodes") if "nodes" in entry.set else place
@@ -32,7 +35,7 @@ def node_faults(
             yield marked.line((*place, "set")), f"{dotted((*place, 'set'))}: {error}"
             continue
         most = machine.nodes
-        first = next((nodes for nodes in taken if most and taken[nodes] > most), None)
-        if first is not None:
+        first = min(taken, default=0)
+        if most and taken and all(each > most for each in taken.values()):
             text = f"{dotted(where)}: {first} found, {taken[first]} nodes with its origins"
             yield marked.line(where), f"{text}; allowed: {most} (nodes of site/{machine.name}.yaml)"

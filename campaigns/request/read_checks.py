@@ -36,6 +36,8 @@ def main(folder: Path) -> None:
                 "within_block": list(getattr(check, "within_block", ())),
                 "comparable_across_cores": bool(getattr(check, "comparable_across_cores", False)),
                 "environs": _environs(check),
+                "program": _program(check),
+                "compiles": not issubclass(check, rfm.RunOnlyRegressionTest),
             }
     print(json.dumps(found))
 
@@ -60,6 +62,12 @@ def _environs(check: Any) -> list[str]:
     variable = check._rfm_var_space.vars["valid_prog_environs"]
     named = variable.default_value if variable.is_defined() else None
     return list(named or check.wanted_environs)
+
+
+def _program(check: Any) -> str | None:
+    """The program of a check that finds one (`reframe_tests.binaries`)."""
+    variable = check._rfm_var_space.vars.get("program")
+    return variable.default_value if variable is not None and variable.is_defined() else None
 
 
 if __name__ == "__main__":

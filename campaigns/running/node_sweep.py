@@ -108,6 +108,8 @@ class NodeSweeper:
     jobs: int
     interrupts: Interrupts
     tell: Callable[[str], None]
+    #: Whether a node's log has a line for every run, and where it is, is said.
+    verbose: bool = False
 
     def run_all(self) -> dict[str, str]:
         """Node -> why it could not be measured. Raises Stopped on a signal.
@@ -133,9 +135,10 @@ class NodeSweeper:
         return failed
 
     def _start(self, node: str) -> subprocess.Popen[bytes]:
-        self.tell(f"{node}: starts")
+        self.tell(f"{node}: starts" + (f"; log {self.folder / node}.log" if self.verbose else ""))
         words = ["run", str(self.campaign_file), "--machine", self.sweep.machine]
         words += ["--results", str(self.folder / node), "--nodelist", node]
+        words += ["--verbose"] if self.verbose else []
         with (self.folder / f"{node}.log").open("ab") as log:
             return subprocess.Popen(
                 [*NIMC, *words],

@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from analysis.escape import visible
+from analysis.numbers import quantity
+from campaigns.options import Progress
 from campaigns.text import duration
 
 #: How often a plain line is printed, seconds.
@@ -77,6 +79,9 @@ class Display(Protocol):
     def tell(self, text: str) -> None:
         """Print a line that stays."""
 
+    def detail(self, text: str) -> None:
+        """Print a line that only verbose output has."""
+
     def close(self) -> None:
         """Remove what would be out of date."""
 
@@ -99,8 +104,26 @@ class PlainDisplay:
         """Print a line."""
         print(f"nimc: {visible(text)}", file=sys.stderr, flush=True)
 
+    def detail(self, text: str) -> None:
+        """Only verbose output has it."""
+
     def close(self) -> None:
         """Nothing to remove."""
+
+
+class QuietDisplay(PlainDisplay):
+    """Errors only."""
+
+    def show(self, what: str, counter: RunCounter, now_s: float) -> None:
+        """No progress."""
+
+
+class VerboseDisplay(PlainDisplay):
+    """Lines for a log file, with one for every run."""
+
+    def detail(self, text: str) -> None:
+        """Print a line."""
+        self.tell(text)
 
 
 class TerminalDisplay:
@@ -135,13 +158,18 @@ class TerminalDisplay:
         """Print a line above the bar."""
         self._progress.console.print(f"nimc: {visible(text)}", markup=False, highlight=False)
 
+    def detail(self, text: str) -> None:
+        """Only verbose output has it."""
+
     def close(self) -> None:
         """Remove the bar and restore the cursor."""
         self._progress.stop()
 
 
-def display() -> Display:
-    """A bar on a terminal, lines elsewhere."""
+def display(progress: Progress = "normal") -> Display:
+    """A bar on a terminal, lines elsewhere; always lines if verbose."""
+    if progress != "normal":
+        return QuietDisplay() if progress == "quiet" else VerboseDisplay()
     return TerminalDisplay() if sys.stderr.isatty() else PlainDisplay()
 
 
@@ -151,6 +179,16 @@ def _words(what: str, counter: RunCounter, now_s: float) -> str:
         f"{what}: {counter.done} of {counter.block_runs} runs{rejected}, "
         f"about {duration(counter.left_s(now_s))} left"
     )
+
+
+def run_line(sample: Mapping[str, Any]) -> str:
+    """A run in one line: its key, and its figure of merit or why it was rejected."""
+    if sample["outcome"] != "kept":
+        return f"{sample['key']} {sample['outcome']}: {sample.get('reason')}"
+    warmup = " (warm-up)" if sample.get("warmup") else ""
+    fom = sample.get("fom")
+    figure = "no figure" if fom is None else quantity(fom, sample["fom_unit"])
+    return f"{sample['key']} {figure}{warmup}"
 
 
 def clock_s() -> float:

@@ -17,7 +17,7 @@ from campaigns.running.case_state import CaseState, case_state
 from campaigns.running.failure import is_done, why_failed
 from campaigns.running.folder import require_folder
 from campaigns.running.interrupts import Interrupts
-from campaigns.running.progress import Display, NewSamples, RunCounter, clock_s
+from campaigns.running.progress import Display, NewSamples, RunCounter, clock_s, run_line
 from campaigns.running.session import run_session
 from campaigns.running.slurm_watch import SilentError, SlurmWatch
 from injection import processes
@@ -125,12 +125,14 @@ class CampaignRunner:
             now_s = clock_s()
             for sample in samples.new():
                 counter.add(sample, now_s)
+                self.display.detail(run_line(sample))
             self.display.show(f"{entry.name}, block {block}", counter, now_s)
             if self.slurm:
                 self.slurm.look(now_s, finished=is_done(logs))
 
         tick()
         log = logs / "reframe.log"
+        self.display.detail(f"{entry.name}, block {block}: ReFrame's output is in {log}")
         status = None
         try:
             status = run_session([self.reframe, *arguments], self.run, log, self.interrupts, tick)

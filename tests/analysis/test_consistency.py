@@ -15,11 +15,14 @@ _NODE = {
     "governor": "performance",
     "rdma": [{"name": "mlx5_0", "firmware": "20.31"}],
 }
+_PROGRAM = {"name": "./stream", "path": "/logs/0/stream", "sha256": "aa"}
 _FIRST = {
     "commit": "abc",
     "reframe": "4",
     "nodes": {"a": _NODE},
     "clock_offsets_s": {"a": 1e-6},
+    "program": _PROGRAM,
+    "modules": ["gcc/13"],
 }
 _WORDS = "provenance differs between blocks: "
 
@@ -48,7 +51,11 @@ _WORDS = "provenance differs between blocks: "
         ({**_FIRST, "nodes": {"a": {**_NODE, "microcode": "0x2"}}}, []),
         ({**_FIRST, "nodes": {"a": 1, "b": {"rdma": 3}}}, []),
         ({**_FIRST, "commit": "def"}, [f"{_WORDS}commit"]),
-        # As blocks of before a fact was kept.
+        # Each block compiles the program in its own folder; its content is compared.
+        ({**_FIRST, "program": {**_PROGRAM, "path": "/logs/1/stream"}}, []),
+        ({**_FIRST, "program": {**_PROGRAM, "sha256": "bb"}}, [f"{_WORDS}program"]),
+        ({**_FIRST, "modules": ["gcc/14"]}, [f"{_WORDS}modules"]),
+        # As blocks of before a fact was kept; of programs and modules, nothing is known.
         (
             {"commit": "abc+", "nodes": {"a": _NODE}},
             [f"{_WORDS}commit, reframe"],

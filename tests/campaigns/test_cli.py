@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import subprocess
 import sys
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import click
 import pytest
+from click.shell_completion import BashComplete
 
 from campaigns import cli
 from tests.campaigns.conftest import ROOT
@@ -172,3 +174,38 @@ def test_measurements_that_no_parser_takes_are_named(
     said = capsys.readouterr().err
     assert stop.value.code == 2
     assert said.startswith(f"nimc: {tmp_path / name}: not ")
+
+
+@pytest.mark.parametrize(
+    ("typed", "expected"),
+    [
+        ("nimc sweep", {"sweep-nodes"}),
+        ("nimc nightly sta", {"status"}),
+        ("nimc plan throt", {"throttling", "throttling_quick"}),
+        ("nimc plan quick --machine examp", {"example_slurm"}),
+        ("nimc run quick --qui", {"--quiet"}),
+    ],
+)
+def test_the_shell_completes_commands_options_campaigns_and_machines(
+    typed: str, expected: set[str]
+) -> None:
+    words = typed.split()
+    completion = BashComplete(cli.cli, {}, "nimc", "_NIMC_COMPLETE")
+    found = completion.get_completions(words[1:-1], words[-1])
+    assert {item.value for item in found if item.type == "plain"} == expected
+
+
+def test_options_are_spelt_in_one_way() -> None:
+    """Where to write is `--output`, how to print `--json` and `--csv`, how much `-q` and `-v`."""
+    short: dict[str, set[str]] = {}
+    for name in cli.COMMANDS:
+        command = importlib.import_module(f"campaigns.commands.{name.replace('-', '_')}").command
+        for each in command.commands.values() if isinstance(command, click.Group) else [command]:
+            for parameter in each.params:
+                long = [text for text in parameter.opts if text.startswith("--")]
+                for text in parameter.opts:
+                    if text[:2] != "--" and long:
+                        short.setdefault(text, set()).update(long)
+    assert short == {
+        "-j": {"--jobs"}, "-o": {"--output"}, "-q": {"--quiet"}, "-v": {"--verbose"},
+    }  # fmt: skip

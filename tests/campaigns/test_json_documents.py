@@ -143,7 +143,7 @@ def test_those_of_slurm(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
         origins._print(name.split()[1], found, as_json=True)
         assert_documented(name, printed(capsys))
     nodes = NodeSweep("nodes", "m", "abc", [], 1.75e9)
-    assert sweep_nodes._conclude(tmp_path, nodes, {"n1": "no such node"}, 0.02, as_json=True) == 3
+    assert sweep_nodes._conclude(tmp_path, nodes, {"n1": "no such node"}, 0.02, "json") == 3
     assert_documented("sweep-nodes", printed(capsys))
 
 
@@ -152,7 +152,7 @@ def test_those_of_spack(
 ) -> None:
     at = ("--root", tmp_path)
     assert_documented("spack info", call("spack", "info", *at))
-    spack._show_built("build", [], as_json=True)
+    spack._show_built("build", [], "json")
     assert_documented("spack build", printed(capsys))
     settings = SpackSettings("/s", "1.0", True, None, None, None)
     monkeypatch.setattr(spack.preparer, "setup", lambda *_: settings)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
+import io
+import struct
 from pathlib import Path
 
 from campaigns.minicluster import cgroups, namespaces
 from injection.evidence import counters
 from injection.machine import free_cpus, host, load, marks, node_counters, numa
 from injection.machine.kernel_threads import KernelThreads
+from injection.machine.program import compilers_in, mpi_library
 from tests.fuzz.target import Target, finite, lay_out, text_of, tree
 from tests.injection import sysfs
 from tests.injection.machine.test_load import BLOCK, process
@@ -20,6 +23,23 @@ _CPU, _NODE, _IB = (
     "sys/devices/system/node",
     "sys/class/infiniband/mlx5_0",
 )
+_LDD = b"\tlibm.so.6 => /lib/libm.so.6 (0x1)\n\tlibmpi.so.40 => /opt/libmpi.so.40 (0x2)\n"
+_NAMES = b"\0.comment\0.shstrtab\0"
+_COMMENT = b"GCC: (Debian 12.2.0-14) 12.2.0\0"
+
+
+def _elf() -> bytes:
+    """A program of two sections: names, and what the compiler wrote."""
+    at = 64 + len(_NAMES)
+    table = at + len(_COMMENT)
+    header = b"\x7fELF\x02\x01".ljust(40, b"\0") + struct.pack("<Q", table)
+    header = header.ljust(58, b"\0") + struct.pack("<HHH", 64, 2, 0)
+    entries = [(10, 64, len(_NAMES)), (1, at, len(_COMMENT))]
+    packed = [struct.pack("<I20xQQ", *entry).ljust(64, b"\0") for entry in entries]
+    return header + _NAMES + _COMMENT + b"".join(packed)
+
+
+_ELF = _elf()
 _HOST = {
     f"{_CPU}/online": "0",
     f"{_CPU}/cpu0/topology/physical_package_id": "0",
@@ -126,6 +146,8 @@ TARGETS = [
     Target("kernel.host", _host, [tree(_HOST)]),
     Target("kernel.counters", _node, [tree(_COUNTERS)]),
     Target("kernel.load", _load, [tree(_LOAD)]),
+    Target("elf.comment", lambda text, _: compilers_in(io.BytesIO(text)), [_ELF]),
+    Target("ldd.mpi", lambda text, _: mpi_library(text_of(text)), [_LDD]),
     Target("kernel.cpu list", _cpus, [b"0-3,8"], (ValueError,)),
     Target("kernel.numa_maps", lambda text, _: numa.read_maps(text_of(text).splitlines(), 1),
            [_NUMA_MAPS]),

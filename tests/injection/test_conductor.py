@@ -1,7 +1,9 @@
 """The conductor for real, on this host: every way in which a block can end."""
 
+import hashlib
 import json
 import os
+import shutil
 import signal
 import time
 from pathlib import Path
@@ -338,3 +340,27 @@ def test_an_arm_without_writers_runs_with_none_and_says_so(block):
     assert sample["writers"] == []
     assert sample["timetable"]["writers"] == sample["timetable"]["planned"] == 0
     assert "daly: 0 writers at a time on 1 nodes; ran without writers" in sample["notes"]
+
+
+def test_a_module_that_is_missing_fails_by_name_before_any_run(block, monkeypatch):
+    """With `melt` on PATH, another program of that name was measured in its place."""
+    monkeypatch.setenv("LOADEDMODULES", "gcc/13.2.0")
+    run = block(modules=["gcc/13", "hpccg/9.9"])
+    assert run.finish() == 3
+    assert run.samples() == []
+    assert run.state()["state"] == "machine_failed"
+    reason = run.state()["reason"]
+    assert reason.startswith("module hpccg/9.9 is not loaded on ")
+    assert "; loaded: gcc/13.2.0" in reason
+
+
+def test_provenance_names_the_program_and_the_modules(block, monkeypatch):
+    monkeypatch.setenv("LOADEDMODULES", "gcc/13.2.0:openmpi/5.0.8")
+    run = block(command=["cat", str(MELT)], program="cat", modules=["openmpi"])
+    assert run.finish() == 0, run.err
+    (record,) = (run.run_dir / "provenance").glob("*.json")
+    found = json.loads(record.read_text())
+    assert found["modules"] == ["gcc/13.2.0", "openmpi/5.0.8"]
+    cat = os.path.realpath(shutil.which("cat"))
+    assert (found["program"]["name"], found["program"]["path"]) == ("cat", cat)
+    assert found["program"]["sha256"] == hashlib.sha256(Path(cat).read_bytes()).hexdigest()

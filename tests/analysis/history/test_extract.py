@@ -94,3 +94,20 @@ def test_what_made_a_run_is_flat_and_names_each_value_once() -> None:
         "program mpirun": "5.0",
         "version nimc": "1",
     }
+
+
+def test_program_and_modules_are_among_what_made_a_run() -> None:
+    program = {
+        "name": "lmp",
+        "path": "/a/lmp",
+        "sha256": "aa",
+        "compilers": ["GCC: 12"],
+        "mpi": None,
+    }
+    record = {"program": program, "modules": ["gcc/13", "openmpi/5"]}
+    found = made(header(), {"x": record, "y": {"program": 7, "modules": "no"}})
+    assert {name: value for name, value in found.items() if "lmp" in name or name == "modules"} == {
+        "lmp sha256": "aa",
+        "lmp compilers": "GCC: 12",
+        "modules": "gcc/13 openmpi/5",
+    }

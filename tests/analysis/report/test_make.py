@@ -29,7 +29,7 @@ def test_data_beside_the_page_holds_every_sample_and_result(tmp_path: Path) -> N
     assert set(table["status"]) == {"counts", "warm-up"}
     assert pl.read_parquet(folder / "pairs.parquet").height == 2 * 6 * 3
     document = json.loads((folder / "results.json").read_text())
-    assert document["machine"] == "synthetic machine"
+    assert (document["schema"], document["machine"]) == (1, "synthetic machine")
     assert document["runs"] == [load_run(run).document()]
     keys = ["machine", "campaign", "run", "results", "contrasts"]
     keys += ["integrity_faults", "order_effects"]

@@ -222,7 +222,9 @@ def test_a_run_without_tools_has_no_section(tmp_path):
 def test_the_figures_lie_beside_the_page(tmp_path):
     (report,) = make_reports([made(tmp_path)])
     (file,) = (path for path in report.data if path.name == "why.json")
-    (found,) = json.loads(file.read_text()).values()
+    document = json.loads(file.read_text())
+    assert document["schema"] == 1
+    (found,) = document["runs"].values()
     assert set(found) == {"changes", "links", "losses", "without"}
     (stalls,) = (row for row in found["changes"] if row["role"] == "memory stalls")
     assert stalls["ratio"]["low"] > 1

@@ -171,9 +171,9 @@ def test_the_plan_tells_which_factors_change_within_a_block(tmp_path: Path) -> N
     text = CliRunner().invoke(plan_command, words).output
     assert (
         "change within a block: rate 0, 50%, full (3 runs a pair): stream@iterations=10,"
-        " stream@iterations=20\n"
-        "a case for each level: iterations: stream@iterations=10, stream@iterations=20\n"
-    ) in text
+        " stream@iterations=20"
+        " a case for each level: iterations: stream@iterations=10, stream@iterations=20"
+    ) in " ".join(text.split())
     document = json.loads(CliRunner().invoke(plan_command, [*words, "--json"]).output)
     case = document["cases"][1]
     assert case["factors_within"] == {"rate": [0, "50%", "full"]}
@@ -237,7 +237,8 @@ def test_a_table_for_people_names_each_case_once_and_the_run_as_a_variable() -> 
     )
     assert outcome.exit_code == 0
     lines = outcome.output.splitlines()
-    assert lines[1].split()[:4] == ["stream", "1", "same", "host"]
+    (stream,) = (line for line in lines if line.split()[:1] == ["stream"] and "same" in line)
+    assert stream.split()[:4] == ["stream", "1", "same", "host"]
     assert f'-S "stream.nimc_dir={RUN}"' in outcome.output
 
 

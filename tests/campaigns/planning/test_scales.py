@@ -111,15 +111,26 @@ def test_the_command_shows_them(tmp_path: Path) -> None:
     assert "site/localhost.yaml does not give 'nodes'" in text
 
 
-def test_scales_beyond_the_machine_are_refused(tmp_path: Path) -> None:
-    path = write(tmp_path, TEXT.replace("[4, 512, 8192]", "[4, 62, 63, 64, 8192]"))
-    done = CliRunner().invoke(command, [str(path), "--machine", "example_slurm"])
+def test_scales_beyond_the_machine_are_left_out_with_the_reason(tmp_path: Path) -> None:
     # One origin where no writer is ever active; 64 nodes in its file.
+    path = write(tmp_path, TEXT.replace("[4, 512, 8192]", "[4, 62, 63, 64, 8192]"))
+    words = [str(path), "--machine", "example_slurm", "--json"]
+    document = json.loads(CliRunner().invoke(command, words).stdout)
+    assert [case["case"] for case in document["cases"]] == ["melt@4", "melt@62", "melt@63"]
+    assert [(each["case"], each["reason"]) for each in document["absent"]] == [
+        (name, "more nodes with its origins than the 64 of site/example_slurm.yaml")
+        for name in ("melt@64", "melt@8192")
+    ]
+
+
+def test_a_campaign_of_which_no_scale_fits_is_refused(tmp_path: Path) -> None:
+    path = write(tmp_path, TEXT.replace("[4, 512, 8192]", "[64, 8192]"))
+    done = CliRunner().invoke(command, [str(path), "--machine", "example_slurm"])
     assert str(done.exception) == (
         f"{path}:6: workloads[0].factors.nodes: 64 found, 65 nodes with its origins; allowed: 64"
         " (nodes of site/example_slurm.yaml)"
     )
-    path.write_text(path.read_text().replace(", 64, 8192]", "]"))
+    path.write_text(path.read_text().replace("[64, 8192]", "[4, 63]"))
     done = CliRunner().invoke(command, [str(path), "--machine", "example_slurm", "--json"])
     assert json.loads(done.stdout)["machine_nodes"] == 64
 

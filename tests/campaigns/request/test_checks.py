@@ -88,6 +88,8 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
             "within_block": [],
             "comparable_across_cores": True,
             "environs": ["+wheels"],
+            "program": "melt",
+            "compiles": False,
         }
         return {"melt": each}
 
@@ -132,7 +134,7 @@ def test_variables_are_inherited(tmp_path: Path) -> None:
     assert found["heir"].changes_within("rate")
     assert found["heir"].types["inherited"] == VariableType("int", 1)
     assert found["heir"].types["own"] == VariableType("str")
-    assert found["heir"].environs == ("+wheels",)  # of the mixin
+    assert found["heir"].environs == ("*",)  # of the mixin
 
 
 @pytest.mark.parametrize(
@@ -158,7 +160,7 @@ def test_reframe_is_asked_once_until_a_check_changes(
     made = folder(tmp_path, melt="x = 1\n")
     types = {"steps": VariableType("int", 100), "rate": VariableType("str")}
     expected = {
-        "melt": CheckVariables(frozenset(types), frozenset(), True, types, ("+wheels",)),
+        "melt": CheckVariables(frozenset(types), frozenset(), True, types, ("+wheels",), "melt"),
     }
     assert checks_in(made) == expected
     assert checks_in(made) == expected

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from campaigns.running.progress import NewSamples, PlainDisplay, RunCounter
+from campaigns.running.progress import NewSamples, PlainDisplay, RunCounter, run_line
+from campaigns.running.progress import display as make_display
 from campaigns.text import duration
 
 KEPT = {"outcome": "kept"}
@@ -83,3 +84,26 @@ def test_plain_lines_come_at_a_block_and_twice_a_minute(capsys: pytest.CaptureFi
 )
 def test_durations_in_words(seconds: float, words: str) -> None:
     assert duration(seconds) == words
+
+
+def test_quiet_shows_errors_only_and_verbose_every_run(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    kept = {"outcome": "kept", "key": "melt/0/1", "fom": 2.5e9, "fom_unit": "B/s"}
+    lost = {"outcome": "rejected", "key": "melt/0/2", "reason": "the node was busy"}
+    shown = {}
+    for progress in ("quiet", "normal", "verbose"):
+        display = PlainDisplay() if progress == "normal" else make_display(progress)
+        display.show("melt, block 0", counter(), 1000.0)
+        for sample in (kept, {**kept, "key": "melt/0/-1", "warmup": True}, lost):
+            display.detail(run_line(sample))
+        display.tell("an error")
+        shown[progress] = capsys.readouterr().err.splitlines()
+    assert shown["quiet"] == ["nimc: an error"]
+    assert len(shown["normal"]) == 2
+    assert shown["verbose"][1:] == [
+        "nimc: melt/0/1 2.500 GB/s",
+        "nimc: melt/0/-1 2.500 GB/s (warm-up)",
+        "nimc: melt/0/2 rejected: the node was busy",
+        "nimc: an error",
+    ]

@@ -51,6 +51,18 @@ def test_a_campaign_runs_once_and_prints_one_document(nimc: Nimc) -> None:
     assert nimc.header()["campaign_text"] == CAMPAIGN
 
 
+def test_quiet_prints_the_results_alone_and_verbose_each_run(nimc: Nimc) -> None:
+    status, out, err = nimc.run("--quiet")
+    assert (status, err) == (0, "")
+    assert max(map(len, out.partition("\nsamples: ")[0].splitlines())) <= 80
+    status, _, err = nimc.run("-v", "--fresh")
+    assert status == 0
+    assert len(nimc.runs()) == 2
+    lines = [line for line in err.splitlines() if "GB/s" in line]
+    assert len(lines) == 6 * 3 + 1  # three arms in six pairs, and a warm-up
+    assert "stream, block 0: ReFrame's output is in " in err
+
+
 FACTORS = """\
 name: small
 workloads:

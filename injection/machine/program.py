@@ -1,0 +1,117 @@
+"""The application's program on this host: where it is, what it is, and what built it.
+
+Standard library only: it is asked on the first node of the allocation.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shutil
+import struct
+import subprocess
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, BinaryIO
+
+_MPI = re.compile(r"lib(?:p?mpi|mpich|mpi_\w+|mpifort)(?:-\w+)?\.so")
+_CHUNK_B = 2**20
+#: No section of names or of compilers is larger in a sane program, bytes.
+_SECTION_B = 2**20
+_TIMEOUT_S = 60
+_ELF64_LITTLE = b"\x7fELF\x02\x01"
+
+
+def program_facts(name: str, environment: Mapping[str, str], folder: Path) -> dict[str, Any]:
+    """`name`, `path`, `sha256`, `compilers` and `mpi` of a program; None for what is unknown.
+
+    `compilers` are those that the program itself names; `mpi` is the library that it is linked to.
+    """
+    at = name if os.path.isabs(name) or "/" not in name else str(folder / name)
+    found = shutil.which(at, path=environment.get("PATH"))
+    path = os.path.realpath(found) if found else None
+    facts: dict[str, Any] = {"name": name, "path": path}
+    facts |= {"sha256": None, "compilers": [], "mpi": None}
+    with suppress(OSError):
+        if path:
+            with open(path, "rb") as file:
+                facts["sha256"] = _sha256(file)
+                facts["compilers"] = compilers_in(file)
+            facts["mpi"] = mpi_library(_linked(path, environment))
+    return facts
+
+
+def _sha256(file: BinaryIO) -> str:
+    found = hashlib.sha256()
+    while part := file.read(_CHUNK_B):
+        found.update(part)
+    return found.hexdigest()
+
+
+def compilers_in(file: BinaryIO) -> list[str]:
+    """What compilers wrote into the section `.comment` of an ELF program, each once.
+
+    `GCC: (Debian 12.2.0-14) 12.2.0`; empty if it is no such program, or was stripped of it.
+    """
+    try:
+        text = _section(file, b".comment")
+    except (struct.error, ValueError, OverflowError):  # no sane ELF program
+        return []
+    lines = (line.decode("utf-8", "replace") for line in text.split(b"\0"))
+    return list(dict.fromkeys(line for line in lines if line.strip()))
+
+
+def _section(file: BinaryIO, name: bytes) -> bytes:
+    """Content of a section. Raises struct.error, ValueError or OverflowError (ELF-64 only)."""
+    file.seek(0)
+    header = file.read(64)
+    if not header.startswith(_ELF64_LITTLE):
+        return b""
+    (table,) = struct.unpack_from("<Q", header, 40)
+    entry_b, count, names_at = struct.unpack_from("<HHH", header, 58)
+    entries = []
+    for index in range(count):
+        file.seek(table + index * entry_b)
+        entry = file.read(64)
+        (named,) = struct.unpack_from("<I", entry)
+        entries.append((named, *struct.unpack_from("<QQ", entry, 24)))
+    if names_at >= len(entries):
+        return b""
+    names = _content(file, *entries[names_at][1:])
+    for named, offset, size_b in entries:
+        if names[named:].partition(b"\0")[0] == name:
+            return _content(file, offset, size_b)
+    return b""
+
+
+def _content(file: BinaryIO, offset: int, size_b: int) -> bytes:
+    file.seek(offset)
+    return file.read(min(size_b, _SECTION_B))
+
+
+def mpi_library(ldd_output: str) -> str | None:
+    """The MPI library in the lines of `ldd`, without links; None if there is none."""
+    for line in ldd_output.splitlines():
+        name, arrow, target = line.strip().partition(" => ")
+        path = target.partition(" (")[0]
+        if arrow and _MPI.match(name) and path.startswith("/"):
+            return os.path.realpath(path)
+    return None
+
+
+def _linked(path: str, environment: Mapping[str, str]) -> str:
+    with suppress(OSError, subprocess.SubprocessError):
+        done = subprocess.run(
+            ["ldd", path],
+            check=False,
+            env=dict(environment),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=_TIMEOUT_S,
+        )
+        return done.stdout
+    return ""

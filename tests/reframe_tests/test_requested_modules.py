@@ -1,0 +1,72 @@
+"""Modules of a real Lmod: loaded in the job, or the block fails by name and measures nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from analysis.checkout import ROOT
+from tests.undisturbed import SETTINGS
+
+LMOD = Path("/usr/share/lmod/lmod")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not LMOD.is_dir(), reason=f"no Lmod in {LMOD}"),
+]
+
+
+@pytest.mark.parametrize(("module", "runs"), [("hpccg/1.0", 1), ("hpccg/9.9", 0)])
+def test_another_program_of_that_name_is_not_measured(
+    tmp_path: Path, module: str, runs: int
+) -> None:
+    """`test_HPCCG` is on PATH as well."""
+    program = tmp_path / "bin" / "test_HPCCG"
+    program.parent.mkdir()
+    program.write_text(f"#!/bin/sh\ncat {ROOT}/tests/captures/hpccg/n1.txt\n")
+    program.chmod(0o755)
+    file = tmp_path / "modulefiles/hpccg/1.0.lua"
+    file.parent.mkdir(parents=True)
+    file.write_text(f'prepend_path("PATH", "{program.parent}")\n')
+    settings = (ROOT / "configs/localhost.py").read_text()
+    (tmp_path / "modules.py").write_text(
+        settings.replace('"launcher": "mpiexec"', '"launcher": "local"')
+        .replace('"nomod"', '"lmod"')
+        .replace('"environs": ["wheels", "spack"]', '"environs": ["spack"]')
+        .replace('"features": ["spack"]', f'"features": ["modules"], "modules": ["{module}"]')
+    )
+    reframe = [str(Path(sys.executable).parent / "reframe"), "-C", f"{tmp_path}/modules.py"]
+    check = ["-c", f"{ROOT}/reframe_tests/hpccg.py", "-n", "^hpccg_quick$"]
+    given = ("arms=off", "pairs=1", "warmups=0", "layout_cores=1", f"nimc_dir={tmp_path}/run")
+    for each in (*given, *SETTINGS):
+        check += ["-S", f"hpccg_quick.{each}"]
+    done = subprocess.run(
+        [*reframe, *check, "--prefix", str(tmp_path), "-r"],
+        env={
+            **os.environ,
+            "PATH": f"{program.parent}:{os.environ['PATH']}",
+            "PYTHONPATH": str(ROOT),
+            "LMOD_CMD": str(LMOD / "libexec/lmod"),
+            "BASH_ENV": str(LMOD / "init/bash"),
+            "MODULEPATH": str(tmp_path / "modulefiles"),
+            "LOADEDMODULES": "",
+        },
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    samples = tmp_path / "run/samples/hpccg_quick.jsonl"
+    text = samples.read_text() if samples.exists() else ""
+    assert len(text.splitlines()) == runs, done.stdout
+    if not runs:
+        assert "module hpccg/9.9 is not loaded on " in done.stdout
+        return
+    (record,) = (tmp_path / "run/provenance").glob("*.json")
+    found = json.loads(record.read_text())
+    assert found["modules"] == ["hpccg/1.0"]
+    assert found["program"]["path"] == str(program)
