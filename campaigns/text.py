@@ -65,7 +65,7 @@ def _lines(cells: Sequence[str], widths: Sequence[int], first: int, width: int) 
     indent = _INDENT if first else ""
     if len(cells) == 1 and len(indent) + widths[0] > width:
         text = indent + cells[0]
-        return textwrap.wrap(text, width, subsequent_indent=_INDENT) or ([] if first else [""])
+        return _wrapped_line(text, width) if cells[0] else ([] if first else [""])
     padded = (cell.rjust(each) for cell, each in zip(cells, widths, strict=True))
     return [(indent + _GAP.join(padded)).rstrip()]
 

@@ -55,7 +55,7 @@ def test_an_alarm_of_the_last_night_is_exit_code_1(store: Store) -> None:
     assert result.return_value == 1
     first, *rest = result.output.splitlines()
     assert first.startswith("2025-03-28 suspected: hpc: stream off fom (nightly) worse by the")
-    assert first.endswith("since 2025-03-27")
+    assert rest[0].endswith("since 2025-03-27")
     assert "  changed at the same time: kernel: 5 -> 6" in rest
     again = "nimc run nightly --machine hpc --case stream --fresh --nodelist n1"
     assert f"  to confirm, 5 times in one night: {again}" in rest

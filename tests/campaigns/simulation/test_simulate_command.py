@@ -107,7 +107,7 @@ def test_paper_labels_what_is_published_and_what_is_modelled(
         for row in found["rows"]
     )
     cli.main(["simulate", "--paper"], standalone_mode=False)
-    text = capsys.readouterr().out
+    text = " ".join(capsys.readouterr().out.split())
     assert "Published: LAMMPS slowed 2.10 times on one node; on 8192 ranks" in text
     assert "up to 3 times, also printed as an increase of 330 %" in text
     assert "the mean of 10 runs, those at scale the minimum of 5 runs" in text
