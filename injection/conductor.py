@@ -202,8 +202,10 @@ async def _measure_alone(
     runner.counted_alone[writes] = runner.counted(writes, await runner.observer.end())
     stopping_s = time.monotonic()
     await hub.stop()
-    # Between two runs, the first one's writers report a last row and stop; then the second's start.
-    runner.lead_in.expect(ramp_s + injector.row_s + time.monotonic() - stopping_s)
+    # Between two runs, the first one's writers report a last row and stop; then the second's start
+    # and report all the rows that they must, of which the ramp has one.
+    rows_s = plan.demand.ready_rows * injector.row_s
+    runner.lead_in.expect(ramp_s + rows_s + time.monotonic() - stopping_s)
     for state in states:
         who = f"writer {state.writer.index} ({writes.injector}, {state.writer.origin})"
         if state.ended:
