@@ -98,7 +98,9 @@ def test_from_a_clone_to_a_report(cluster: Cluster) -> None:
             assert _left(shell) == ""
             _stop_in_job(shell)
     (run,) = (folder / "nimc" / "results").glob("quick-*")
-    assert (run / "report.html").stat().st_size > 10_000
+    report = run / "report" / "report.html"
+    assert f"report:  {report}" in said["nimc run quick"]
+    assert report.stat().st_size > 10_000
     samples = (run / "samples" / "stream.jsonl").read_text().splitlines()
     nodes = {json.loads(line)["arm"] for line in samples}
     assert {"off", "on"} <= nodes

@@ -16,9 +16,10 @@ from pathlib import Path
 
 import pytest
 
-from campaigns.minicluster import containers, needs
+from campaigns.minicluster import containers, daemons, needs
 from campaigns.minicluster.layout import SITE
-from campaigns.minicluster.shell import run
+from campaigns.minicluster.shell import run, wait_for
+from campaigns.minicluster.spec import Node
 from tests.campaigns.minicluster.real import ENV, Cluster
 
 INTERFACE = "hsn0"
@@ -83,7 +84,13 @@ def unprepare(cluster: Cluster) -> None:
         _rename_interface(cluster.layout.netns(node))
         containers.enter(cluster.layout, node, ["mount", "-t", "tmpfs", "tmp", "/tmp"])
     conf.write_text(text + _PARTITIONS)
+    # Other nodes need another slurmctld; slurmd takes the rest from `reconfigure`.
+    cluster.slurm("scontrol", "shutdown", "slurmctld")
+    wait_for("the end of slurmctld", lambda: not cluster.processes("slurmctld"), 30, conf)
+    daemons.start_controller(cluster.layout)
     cluster.slurm("scontrol", "reconfigure")
+    members = [Node(name, "target", number) for number, name in enumerate(NODES, 1)]
+    daemons.wait_idle(cluster.layout, members, 60.0, lambda: None)
     for name, lua in _MODULES.items():
         path = cluster.state / "modules" / f"{name}.lua"
         path.parent.mkdir(parents=True, exist_ok=True)
