@@ -13,7 +13,8 @@ from typing import Any
 from analysis.arms import LEVELS
 from analysis.estimate import Result
 from analysis.sample import Level
-from analysis.statistics.interval import Estimate
+from analysis.statistics.interval import Estimate, known
+from analysis.verdict import Verdict
 
 WORKLOAD = "intensity"
 FLOPS = "flops_per_element"
@@ -35,6 +36,8 @@ class Intensity:
     pairs: int
     #: Whether the whole interval of the loss lies within the margin.
     within: bool
+    #: Why nothing is said of the loss; empty otherwise.
+    reason: str
 
 
 @dataclass(frozen=True)
@@ -98,9 +101,14 @@ def _by_intensity(level: Intensity) -> float:
 def _level(row: Result) -> Intensity:
     loss = control = None
     within = False
-    if row.slowdown is not None and row.slowdown_low is not None and row.slowdown_high is not None:
-        loss = Estimate(row.slowdown - 1, row.slowdown_low - 1, row.slowdown_high - 1, 0.95)
-        within = 1 - row.margin <= row.slowdown_low and row.slowdown_high <= 1 + row.margin
+    reason = str(row.verdict) if row.verdict.is_not_compared else ""
+    if slowdown := known(row.slowdown, row.slowdown_low, row.slowdown_high):
+        low, high = slowdown.low - 1, slowdown.high - 1
+        loss = Estimate(slowdown.value - 1, low, high, slowdown.confidence)
+        inside = 1 - row.margin <= slowdown.low and slowdown.high <= 1 + row.margin
+        within = inside and not reason
+    else:
+        reason = reason or str(Verdict.TOO_FEW_PAIRS)
     if row.control_low is not None and row.control_high is not None:
         control = (row.control_low - 1, row.control_high - 1)
     return Intensity(
@@ -111,4 +119,5 @@ def _level(row: Result) -> Intensity:
         on_b_s=row.on_median,
         pairs=row.pairs,
         within=within,
+        reason=reason,
     )

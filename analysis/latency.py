@@ -23,7 +23,7 @@ import polars as pl
 from analysis.arms import LEVELS, Role
 from analysis.estimate import Result
 from analysis.sample import Level
-from analysis.statistics.interval import Estimate, median_interval
+from analysis.statistics.interval import Estimate, known, median_interval
 from analysis.statistics.two_samples import ratio_between
 
 WORKLOAD = "latency"
@@ -103,7 +103,10 @@ class _LatencyRuns:
 
 def points(samples: pl.DataFrame, results: Sequence[Result]) -> list[LatencyPoint]:
     """The points of a run by case, writers and loading cores, from its judged samples."""
-    slowdowns = {(row.case, row.arm): _slowdown(row) for row in results}
+    slowdowns = {
+        (row.case, row.arm): known(row.slowdown, row.slowdown_low, row.slowdown_high)
+        for row in results
+    }
     runs = _runs(samples)
     found = [
         (_point(case, arm, role, factors, each, slowdowns.get((case, arm))), each)
@@ -165,12 +168,6 @@ def _point(
         runs=len(runs.latency_s),
         slowdown=slowdown,
     )
-
-
-def _slowdown(row: Result) -> Estimate | None:
-    if row.slowdown is None or row.slowdown_low is None or row.slowdown_high is None:
-        return None
-    return Estimate(row.slowdown, row.slowdown_low, row.slowdown_high, 0.95)
 
 
 def _position(
