@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from analysis.arms import LEVELS
+from analysis.columns import MOST
 from analysis.estimate import Result
 from analysis.sample import Level
 from analysis.statistics.interval import Estimate, known
@@ -82,7 +83,7 @@ def curves(results: Sequence[Result]) -> list[IntensityCurve]:
     """One curve for each case and treatment with at least two intensities, in their order."""
     groups: dict[tuple[str, str, tuple[tuple[str, Level], ...]], list[Result]] = {}
     for row in results:
-        if row.workload == WORKLOAD and row.role == "effect" and FLOPS in row.factors:
+        if row.workload == WORKLOAD and row.role == "effect" and _flops(row):
             at = tuple(sorted((k, v) for k, v in row.factors.items() if k != FLOPS))
             groups.setdefault((row.case, row.arm.partition(LEVELS)[0], at), []).append(row)
     return [
@@ -92,6 +93,12 @@ def curves(results: Sequence[Result]) -> list[IntensityCurve]:
         for (case, arm, at), rows in groups.items()
         if len(rows) > 1
     ]
+
+
+def _flops(row: Result) -> float:
+    """Flops per element; 0 without that level, or if it is no number."""
+    flops = row.factors.get(FLOPS)
+    return float(flops) if isinstance(flops, int | float) and 0 < flops <= MOST else 0.0
 
 
 def _by_intensity(level: Intensity) -> float:
@@ -112,7 +119,7 @@ def _level(row: Result) -> Intensity:
     if row.control_low is not None and row.control_high is not None:
         control = (row.control_low - 1, row.control_high - 1)
     return Intensity(
-        flops_per_b=float(row.factors[FLOPS]) / ELEMENT_B,
+        flops_per_b=_flops(row) / ELEMENT_B,
         loss=loss,
         control=control,
         off_b_s=row.off_median,

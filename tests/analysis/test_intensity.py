@@ -96,6 +96,13 @@ def test_nothing_is_harmless_that_was_not_compared(verdict: Verdict) -> None:
     assert curve.harmless_from is None
 
 
+@pytest.mark.parametrize("level", ["many", "4", 0, -2, 10**400])
+def test_a_level_that_is_no_number_above_zero_is_left_out(level: object) -> None:
+    odd = result(4, 1.0, 1.0, factors={"flops_per_element": level, "rate": "full"})
+    curve = only(result(2, 1.0, 1.0), odd, result(24, 1.0, 1.0))
+    assert [each.flops_per_b for each in curve.levels] == [2 / 24, 1]
+
+
 def test_no_loss_anywhere() -> None:
     curve = only(result(2, 0.99, 1.01), result(24, 1.0, 1.0))
     assert (curve.harmless_from, curve.matters_at) == (2 / 24, None)
