@@ -13,7 +13,6 @@ import polars as pl
 
 from analysis import numbers
 from analysis.arms import LEVELS
-from analysis.caveats import emulations
 from analysis.contention.bands import COVERAGE
 from analysis.contention.demand import MemoryDemand, demands
 from analysis.contention.parameters import Bands, Model
@@ -182,10 +181,8 @@ def _spread(pairs: pl.DataFrame, case: str) -> float | None:
 
 def notes(runs: Iterable[RunData], model: Model) -> list[str]:
     """Caveats of the model and of the transports of the runs, each once."""
-    over = [
-        str(name) for run in runs for name in run.samples["transport"].unique(maintain_order=True)
-    ]
-    return list(dict.fromkeys([*model.notes, *emulations(over)]))
+    emulated = (text for run in runs for text in run.emulated())
+    return list(dict.fromkeys([*model.notes, *emulated]))
 
 
 def mean_error(found: Sequence[SlowdownRow]) -> float | None:

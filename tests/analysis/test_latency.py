@@ -152,6 +152,8 @@ def test_the_section(run, tmp_path: Path) -> None:
     document = json.loads(file.read_text())
     assert document["schema"] == 1
     assert len(document["points"]) == len(MADE)
+    assert all("shared memory" in text for row in document["points"] for text in row["emulated"])
+    assert document["points"][0]["emulated"]
     assert document["points"][1]["lines"]["value"] == pytest.approx(15.625)
 
 
