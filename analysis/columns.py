@@ -123,6 +123,8 @@ _WRITER_NAMES = {
 _SHARES = ("missing_share", "excess_share", "allowed_share")
 #: No figure in SI units is larger, or smaller and not 0.
 MOST = 1e30
+#: JSON text of an object of numbers.
+_NUMBERS = r'^\{(\s*"([^"\\]|\\.)*"\s*:\s*-?[0-9][0-9.eE+-]*\s*,?)*\s*\}$'
 _SCHEMA_RULE = f"at most {SCHEMA_VERSION}; written by a newer nimc, use that version"
 _SAMPLE = pydantic.TypeAdapter(Sample)
 
@@ -328,6 +330,7 @@ def _check(frame: pl.DataFrame, piece: _Piece) -> None:
             (pl.col("outcome").cast(pl.String) == "kept") & ~(pl.col("fom") > 0).fill_null(False),
             "a number above 0 if the outcome is 'kept'",
         ),
+        ("fom_extra", ~pl.col("fom_extra").str.contains(_NUMBERS), "an object of numbers"),
         ("writers", pl.col("incomplete"), f"a list of objects with {', '.join(_WRITER)}"),
     ]
     factors = frame["factors"].cast(pl.String)

@@ -11,9 +11,11 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from analysis.arms import LEVELS
+from analysis.columns import MOST
 from analysis.estimate import Result
 from analysis.sample import Level
-from analysis.statistics.interval import Estimate
+from analysis.statistics.interval import Estimate, known
+from analysis.verdict import Verdict
 
 WORKLOAD = "intensity"
 FLOPS = "flops_per_element"
@@ -35,6 +37,8 @@ class Intensity:
     pairs: int
     #: Whether the whole interval of the loss lies within the margin.
     within: bool
+    #: Why nothing is said of the loss; empty otherwise.
+    reason: str
 
 
 @dataclass(frozen=True)
@@ -79,7 +83,7 @@ def curves(results: Sequence[Result]) -> list[IntensityCurve]:
     """One curve for each case and treatment with at least two intensities, in their order."""
     groups: dict[tuple[str, str, tuple[tuple[str, Level], ...]], list[Result]] = {}
     for row in results:
-        if row.workload == WORKLOAD and row.role == "effect" and FLOPS in row.factors:
+        if row.workload == WORKLOAD and row.role == "effect" and _flops(row):
             at = tuple(sorted((k, v) for k, v in row.factors.items() if k != FLOPS))
             groups.setdefault((row.case, row.arm.partition(LEVELS)[0], at), []).append(row)
     return [
@@ -91,6 +95,12 @@ def curves(results: Sequence[Result]) -> list[IntensityCurve]:
     ]
 
 
+def _flops(row: Result) -> float:
+    """Flops per element; 0 without that level, or if it is no number."""
+    flops = row.factors.get(FLOPS)
+    return float(flops) if isinstance(flops, int | float) and 0 < flops <= MOST else 0.0
+
+
 def _by_intensity(level: Intensity) -> float:
     return level.flops_per_b
 
@@ -98,17 +108,23 @@ def _by_intensity(level: Intensity) -> float:
 def _level(row: Result) -> Intensity:
     loss = control = None
     within = False
-    if row.slowdown is not None and row.slowdown_low is not None and row.slowdown_high is not None:
-        loss = Estimate(row.slowdown - 1, row.slowdown_low - 1, row.slowdown_high - 1, 0.95)
-        within = 1 - row.margin <= row.slowdown_low and row.slowdown_high <= 1 + row.margin
+    reason = str(row.verdict) if row.verdict.is_not_compared else ""
+    if slowdown := known(row.slowdown, row.slowdown_low, row.slowdown_high):
+        low, high = slowdown.low - 1, slowdown.high - 1
+        loss = Estimate(slowdown.value - 1, low, high, slowdown.confidence)
+        inside = 1 - row.margin <= slowdown.low and slowdown.high <= 1 + row.margin
+        within = inside and not reason
+    else:
+        reason = reason or str(Verdict.TOO_FEW_PAIRS)
     if row.control_low is not None and row.control_high is not None:
         control = (row.control_low - 1, row.control_high - 1)
     return Intensity(
-        flops_per_b=float(row.factors[FLOPS]) / ELEMENT_B,
+        flops_per_b=_flops(row) / ELEMENT_B,
         loss=loss,
         control=control,
         off_b_s=row.off_median,
         on_b_s=row.on_median,
         pairs=row.pairs,
         within=within,
+        reason=reason,
     )

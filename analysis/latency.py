@@ -23,12 +23,14 @@ import polars as pl
 from analysis.arms import LEVELS, Role
 from analysis.estimate import Result
 from analysis.sample import Level
-from analysis.statistics.interval import Estimate, median_interval
+from analysis.statistics.interval import Estimate, known, median_interval
 from analysis.statistics.two_samples import ratio_between
 
 WORKLOAD = "latency"
 THREADS, RATE = "load_threads", "rate"
 LINE_B = 64
+#: No node has more cores.
+MOST_THREADS = 4096
 #: At the bound: the whole interval of measured / modelled is this close to 1.
 CLOSE = 0.1
 
@@ -103,7 +105,10 @@ class _LatencyRuns:
 
 def points(samples: pl.DataFrame, results: Sequence[Result]) -> list[LatencyPoint]:
     """The points of a run by case, writers and loading cores, from its judged samples."""
-    slowdowns = {(row.case, row.arm): _slowdown(row) for row in results}
+    slowdowns = {
+        (row.case, row.arm): known(row.slowdown, row.slowdown_low, row.slowdown_high)
+        for row in results
+    }
     runs = _runs(samples)
     found = [
         (_point(case, arm, role, factors, each, slowdowns.get((case, arm))), each)
@@ -118,7 +123,10 @@ def points(samples: pl.DataFrame, results: Sequence[Result]) -> list[LatencyPoin
 
 
 def _runs(samples: pl.DataFrame) -> dict[tuple[str, str, Role, str], _LatencyRuns]:
-    """Case, treatment, role and levels -> its runs that count; repeated baselines are left out."""
+    """Case, treatment, role and levels -> its runs that count and have all figures.
+
+    Repeated baselines are left out.
+    """
     names = ("case", "arm", "role", "factors", "workload")
     counted = (
         samples.lazy()
@@ -132,22 +140,30 @@ def _runs(samples: pl.DataFrame) -> dict[tuple[str, str, Role, str], _LatencyRun
     found: dict[tuple[str, str, Role, str], _LatencyRuns] = {}
     for case, arm, role, factors, fom, extra, writer_b_s in counted.iter_rows():
         values: Mapping[str, float] = json.loads(extra or "{}")
-        if {"load_b_s", "least_s"} <= values.keys():
+        load_b_s, least_s = values.get("load_b_s", -1.0), values.get("least_s", 0.0)
+        threads = _threads(json.loads(factors or "{}"))
+        if threads is not None and least_s > 0 and (load_b_s > 0 or load_b_s == threads == 0):
             runs = found.setdefault(
                 (case, arm, role, factors or "{}"), _LatencyRuns([], [], [], [])
             )
             runs.latency_s.append(fom)
-            runs.load_b_s.append(values["load_b_s"])
-            runs.least_s.append(values["least_s"])
+            runs.load_b_s.append(load_b_s)
+            runs.least_s.append(least_s)
             runs.writer_b_s.append(writer_b_s)
     return found
+
+
+def _threads(levels: Mapping[str, Level]) -> int | None:
+    """Number of loading cores; None if the level is no such number."""
+    threads = levels.get(THREADS, 0)
+    return threads if isinstance(threads, int) and 0 <= threads <= MOST_THREADS else None
 
 
 def _point(
     case: str, arm: str, role: Role, factors: str, runs: _LatencyRuns, slowdown: Estimate | None
 ) -> LatencyPoint:
     levels: Mapping[str, Level] = json.loads(factors)
-    threads = int(levels.get(THREADS, 0))
+    threads = _threads(levels) or 0
     lines = runs.lines(threads) if threads else []
     return LatencyPoint(
         case=case,
@@ -165,12 +181,6 @@ def _point(
         runs=len(runs.latency_s),
         slowdown=slowdown,
     )
-
-
-def _slowdown(row: Result) -> Estimate | None:
-    if row.slowdown is None or row.slowdown_low is None or row.slowdown_high is None:
-        return None
-    return Estimate(row.slowdown, row.slowdown_low, row.slowdown_high, 0.95)
 
 
 def _position(

@@ -55,13 +55,7 @@ _OF_LOSSES = {
     (False, True): Regime.NETWORK,
     (False, False): Regime.NONE,
 }
-#: Verdicts that leave open what the application loses, and those that leave open why it does.
-_NOT_COMPARED = (
-    Verdict.TOO_FEW_PAIRS,
-    Verdict.NO_WRITES,
-    Verdict.NO_NOISE_FLOOR,
-    Verdict.BASELINE_UNSTABLE,
-)
+#: Verdicts that leave open why the application loses.
 _NOT_MEMORY = (Verdict.NO_CONTROL, Verdict.NOT_ABOVE_CONTROL)
 _ACROSS = "the interval reaches across the margin"
 
@@ -189,7 +183,7 @@ def _application_loses(row: Result) -> tuple[bool | None, str]:
 
     As for verdicts, a loss must exceed that of the repeated baseline and that of the control.
     """
-    if row.verdict in _NOT_COMPARED:
+    if row.verdict.is_not_compared:
         return None, str(row.verdict)
     effect = _application(row)
     lost = loses(effect, row.margin)

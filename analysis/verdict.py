@@ -32,6 +32,16 @@ class Verdict(str, Enum):
         """Whether the campaign's question is undecided."""
         return self in (Verdict.TOO_FEW_PAIRS, Verdict.INCONCLUSIVE)
 
+    @property
+    def is_not_compared(self) -> bool:
+        """Whether the runs allow no statement on the effect, not even that there is none."""
+        return self in (
+            Verdict.TOO_FEW_PAIRS,
+            Verdict.NO_WRITES,
+            Verdict.NO_NOISE_FLOOR,
+            Verdict.BASELINE_UNSTABLE,
+        )
+
 
 #: Verdict -> its meaning, in the order in which they are decided.
 MEANING: dict[Verdict, str] = {

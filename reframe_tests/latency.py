@@ -4,12 +4,13 @@ import reframe as rfm
 from reframe.core.builtins import variable
 
 from analysis.errors import InputError
+from reframe_tests.compiled import CompiledMixin
 from reframe_tests.factors import check_level
 from reframe_tests.mixin import NimcMixin
 
 
 @rfm.simple_test
-class latency(rfm.RegressionTest, NimcMixin):
+class latency(rfm.RegressionTest, CompiledMixin, NimcMixin):
     """Dependent loads of one core, one cache line each, in random order over more than the caches.
 
     Latency against traffic shows why a core's bandwidth falls before the bus is full: its loads in

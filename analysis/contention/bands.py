@@ -17,6 +17,8 @@ from analysis.contention.sweep import Sweep
 
 #: Part of the measurements that a band is made to hold.
 COVERAGE = 0.9
+#: Fewest measurements whose largest deviation makes such a band.
+FEWEST = 9
 #: Mean relative deviation beyond which the equations do not describe a machine. The largest
 #: published mean is 0.11 (billy, communications).
 BOUND = 0.15

@@ -9,6 +9,7 @@ divided by that of membench in the same run.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
@@ -85,9 +86,9 @@ def _beside(run: RunData) -> dict[str, dict[int, Estimate]]:
     for each in run.contrasts:
         plain = (each.kind, each.factor, each.at) == ("price", "tool", {})
         slower = known(each.ratio, each.ratio_low, each.ratio_high)
-        level = str(each.level)
-        if plain and slower and level.startswith(_BESIDE):
-            found.setdefault(each.case, {})[int(level.removeprefix(_BESIDE))] = slower
+        beside = re.fullmatch(rf"{_BESIDE}([0-9]{{1,4}})", str(each.level))
+        if plain and slower and beside:
+            found.setdefault(each.case, {})[int(beside[1])] = slower
     return found
 
 

@@ -7,6 +7,7 @@ which the paper's table leaves out, stand next to them.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 
@@ -55,7 +56,10 @@ class PlacementErrors:
 
 @dataclass(frozen=True)
 class Deviation:
-    """Predicted over measured rates of a point; None if one is unknown or nothing was measured."""
+    """Predicted over measured rates of a point; None if one is unknown or both are zero.
+
+    Infinite if zero was measured only: no error in percent, but off by all of the prediction.
+    """
 
     at: tuple[int, int]
     sample: bool
@@ -164,14 +168,14 @@ def _predicted(model: Model, at: tuple[int, int]) -> Prediction | None:
 
 
 def _ratio(actual: float | None, predicted: float) -> float | None:
-    if not actual or np.isnan(predicted):
+    if actual is None or np.isnan(predicted) or actual == predicted == 0:
         return None
-    return predicted / actual
+    return predicted / actual if actual else math.inf
 
 
 def _percent(ratios: list[float | None]) -> float | None:
     """Mean absolute percentage error."""
-    known = [abs(1 - ratio) for ratio in ratios if ratio is not None]
+    known = [abs(1 - ratio) for ratio in ratios if ratio is not None and math.isfinite(ratio)]
     return 100 * float(np.mean(known)) if known else None
 
 

@@ -21,13 +21,11 @@ from analysis.contention.parameters import (
     Parameters,
     Shape,
 )
-from analysis.contention.sweep import ORDERS
+from analysis.contention.sweep import MOST_B_S, ORDERS
 from analysis.errors import InputError
 
 #: Most cores per socket, or NUMA nodes, that a model file may have.
 MOST = 4096
-#: No rate of a machine is larger, bytes per second.
-_MOST_FIGURE = 1e30
 _SIDES = ("local", "remote")
 
 
@@ -48,6 +46,7 @@ def from_dict(document: Any, source: str) -> Model:
         raise InputError(f"{source}: not a model file (`schema` must be 1 to {SCHEMA})")
     try:
         remote = document["remote"]
+        unidentified = dict(_items(document, "unidentified", source))
         kind = KINDS[0] if document["schema"] == 1 else document["kind"]
         if kind not in KINDS:
             raise InputError(f"{source}: kind: must be {' or '.join(KINDS)}, not {kind!r}")
@@ -62,13 +61,13 @@ def from_dict(document: Any, source: str) -> Model:
             published=bool(document.get("published", False)),
             reach={
                 str(k): _count(v, f"{source}: reach: {k}")
-                for k, v in dict(document.get("reach", {})).items()
+                for k, v in _items(document, "reach", source)
             },
             unidentified={
-                str(side): {str(name): str(why) for name, why in dict(reasons).items()}
-                for side, reasons in dict(document.get("unidentified", {})).items()
+                side: {name: str(why) for name, why in _items(unidentified, side, source)}
+                for side in unidentified
             },
-            notes=[str(note) for note in document.get("notes") or []],
+            notes=_notes(document.get("notes"), f"{source}: notes"),
             shapes={
                 side: None if shape is None else _shape(shape, f"{source}: shapes: {side}")
                 for side, shape in _named(document, "shapes", _SIDES, source)
@@ -77,7 +76,7 @@ def from_dict(document: Any, source: str) -> Model:
                 _node(node, f"{source}: comm_alone_b_s"): _rate(
                     rate, f"{source}: comm_alone_b_s: {node}"
                 )
-                for node, rate in dict(document.get("comm_alone_b_s") or {}).items()
+                for node, rate in _items(document, "comm_alone_b_s", source)
             },
             groups=_groups(document.get("groups"), document["cores"], f"{source}: groups"),
             bands={
@@ -116,7 +115,7 @@ def _figure(name: str, value: Any, where: str) -> Any:
     if value is None:
         return None
     whole, signed = name.startswith("n_"), name.startswith("delta_")
-    largest = MOST if whole else _MOST_FIGURE
+    largest = MOST if whole else MOST_B_S
     if (
         isinstance(value, bool)
         or not isinstance(value, int if whole else (int, float))
@@ -133,12 +132,24 @@ def _named(
     document: dict[str, Any], field: str, names: tuple[str, ...], source: str
 ) -> list[tuple[str, Any]]:
     """The items of an optional mapping with these keys only."""
-    found = dict(document.get(field) or {})
-    if unknown := set(found) - set(names):
-        raise InputError(
-            f"{source}: {field}: must be {', '.join(names)}, not {min(map(str, unknown))!r}"
-        )
+    found = _items(document, field, source)
+    if unknown := {name for name, _ in found} - set(names):
+        raise InputError(f"{source}: {field}: must be {', '.join(names)}, not {min(unknown)!r}")
+    return found
+
+
+def _items(document: dict[str, Any], field: str, source: str) -> list[tuple[str, Any]]:
+    """The items of an optional mapping."""
+    found = document.get(field) or {}
+    if not isinstance(found, dict):
+        raise InputError(f"{source}: {field}: must be a mapping, not {found!r}")
     return list(found.items())
+
+
+def _notes(values: Any, where: str) -> list[str]:
+    if not isinstance(values or [], list):
+        raise InputError(f"{where}: must be a list of texts, not {values!r}")
+    return [str(note) for note in values or []]
 
 
 def _shape(values: Any, where: str) -> Shape:
@@ -151,7 +162,7 @@ def _shape(values: Any, where: str) -> Shape:
         loss_from=_number(values.get("loss_from"), f"{where}: loss_from", 0.0, 2 * MOST),
         loss_to=_number(values.get("loss_to"), f"{where}: loss_to", 0.0, 4 * MOST),
         group_b_s=None if group is None else _rate(group, f"{where}: group_b_s"),
-        group_loss_b_s=_number(loss, f"{where}: group_loss_b_s", -_MOST_FIGURE, _MOST_FIGURE),
+        group_loss_b_s=_number(loss, f"{where}: group_loss_b_s", -MOST_B_S, MOST_B_S),
     )
 
 
@@ -201,7 +212,7 @@ def _node(key: Any, where: str) -> int:
 
 
 def _rate(value: Any, where: str) -> float:
-    return _number(value, where, 0.0, _MOST_FIGURE)
+    return _number(value, where, 0.0, MOST_B_S)
 
 
 def _number(value: Any, where: str, least: float, most: float) -> float:

@@ -13,7 +13,7 @@ import polars as pl
 
 from analysis import numbers
 from analysis.arms import LEVELS
-from analysis.caveats import emulations
+from analysis.contention.bands import COVERAGE
 from analysis.contention.demand import MemoryDemand, demands
 from analysis.contention.parameters import Bands, Model
 from analysis.contention.predict import Prediction, predict
@@ -68,24 +68,47 @@ class SlowdownRow:
         }
 
 
-def slowdown_of(share: Estimate, membench: float, band: float = 0.0) -> Estimate:
+def slowdown_of(share: Estimate, membench: Estimate) -> Estimate:
     """1 + share (membench - 1): the slowdown of the share of the time that needs bandwidth.
 
-    `membench` is the slowdown of membench under the same writers; `band` is its relative error,
-    0.05 for 5 %. By default the interval is that of the share alone.
+    `membench` is the slowdown of membench under the same writers. The interval follows from the
+    ends of both, and its confidence from that both hold. A time ratio is not below 0.
     """
+
+    def slowdown(share: float, membench: float) -> float:
+        return max(0.0, 1 + share * (membench - 1))
+
     ends = [
-        1 + each * (membench * (1 + off) - 1)
-        for each, off in product((share.low, share.high), (-band, band))
+        slowdown(*each) for each in product((share.low, share.high), (membench.low, membench.high))
     ]
-    return Estimate(1 + share.value * (membench - 1), min(ends), max(ends), share.confidence)
+    middle = slowdown(share.value, membench.value)
+    return Estimate(middle, min(ends), max(ends), share.confidence + membench.confidence - 1)
+
+
+def of_membench(alone_b_s: float, together_b_s: float, bands: Bands | None) -> Estimate | None:
+    """The slowdown of membench by the predicted rates, each anywhere in its band.
+
+    Without a band a rate is taken as exact. None if a band reaches down to a rate of 0 with
+    writers, so that the slowdown has no upper end.
+    """
+    both = (bands.comp_alone, bands.comp_par) if bands else (None, None)
+    alone, together = (band.width if band else 0.0 for band in both)
+    if together >= 1:
+        return None
+    value = alone_b_s / together_b_s
+    return Estimate(
+        value,
+        value * max(0.0, 1 - alone) / (1 + together),
+        value * (1 + alone) / (1 - together),
+        1 - (1 - COVERAGE) * sum(band is not None for band in both),
+    )
 
 
 def rows(runs: Iterable[RunData], model: Model, place: ComputingPlace) -> list[SlowdownRow]:
     """Predicted and measured slowdown of every case of `runs`.
 
     The model's error bands widen the interval, if it has any. Raises InputError if the model
-    cannot predict the place.
+    cannot predict the place, or its bands leave the slowdown of membench open.
     """
     if not 1 <= place.cores <= model.cores:
         raise InputError(f"--cores {place.cores}: allowed: 1 to {model.cores} ({model.name})")
@@ -95,14 +118,13 @@ def rows(runs: Iterable[RunData], model: Model, place: ComputingPlace) -> list[S
             f"{model.name}: nothing is predicted for {place.cores} cores with data on node"
             f" {place.comp_node} and buffers on {place.comm_node}"
         )
-    band = _band(model.bands_at(place.comp_node, place.comm_node))
-    return [row for run in runs for row in _of_run(run, alone, alone / together, band)]
-
-
-def _band(bands: Bands | None) -> float:
-    """Relative error of a ratio of two rates: the sum of theirs; 0 without bands."""
-    both = (bands.comp_alone, bands.comp_par) if bands else ()
-    return sum(each.width for each in both if each)
+    membench = of_membench(alone, together, model.bands_at(place.comp_node, place.comm_node))
+    if membench is None:
+        raise InputError(
+            f"{model.name}: error band of computations with communications: must be below 100 % to"
+            " predict a slowdown"
+        )
+    return [row for run in runs for row in _of_run(run, alone, membench)]
 
 
 def _rates(predicted: Prediction, cores: int) -> tuple[float, float]:
@@ -110,12 +132,12 @@ def _rates(predicted: Prediction, cores: int) -> tuple[float, float]:
     return float(predicted.comp_alone_b_s[cores - 1]), float(predicted.comp_par_b_s[cores - 1])
 
 
-def _of_run(run: RunData, alone_b_s: float, membench: float, band: float) -> list[SlowdownRow]:
+def _of_run(run: RunData, alone_b_s: float, membench: Estimate) -> list[SlowdownRow]:
     found = demands(run, alone_b_s)
     effects = {row.case: row for row in run.results if _is_plain(row)}
     workloads = {row.case: row.workload for row in run.results}
     return [
-        _row(run, case, workloads[case], demand, effects.get(case), membench, band)
+        _row(run, case, workloads[case], demand, effects.get(case), membench)
         for case, demand in found.items()
     ]
 
@@ -133,11 +155,10 @@ def _row(
     workload: str,
     demand: MemoryDemand | str,
     effect: Result | None,
-    membench: float,
-    band: float,
+    membench: Estimate,
 ) -> SlowdownRow:
     found = None if isinstance(demand, str) else demand
-    predicted = slowdown_of(found.share, membench, band) if found else None
+    predicted = slowdown_of(found.share, membench) if found else None
     measured = None
     if effect:
         measured = known(effect.slowdown, effect.slowdown_low, effect.slowdown_high)
@@ -160,10 +181,8 @@ def _spread(pairs: pl.DataFrame, case: str) -> float | None:
 
 def notes(runs: Iterable[RunData], model: Model) -> list[str]:
     """Caveats of the model and of the transports of the runs, each once."""
-    over = [
-        str(name) for run in runs for name in run.samples["transport"].unique(maintain_order=True)
-    ]
-    return list(dict.fromkeys([*model.notes, *emulations(over)]))
+    emulated = (text for run in runs for text in run.emulated())
+    return list(dict.fromkeys([*model.notes, *emulated]))
 
 
 def mean_error(found: Sequence[SlowdownRow]) -> float | None:

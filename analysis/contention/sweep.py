@@ -19,6 +19,8 @@ from analysis.errors import InputError
 
 #: How the computing cores fill the groups: one after the other, or each in turn.
 ORDERS = ("compact", "spread")
+#: No rate of a machine is larger, bytes per second.
+MOST_B_S = 1e30
 RATES = ("comp_alone_b_s", "comm_alone_b_s", "comp_par_b_s", "comm_par_b_s")
 
 
@@ -178,6 +180,6 @@ def _rate(value: Any, where: str) -> float | None:
         rate = float(value)
     except (TypeError, ValueError, OverflowError):
         rate = math.nan
-    if not (math.isfinite(rate) and rate >= 0):
-        raise InputError(f"{where}: must be bytes per second, zero or more, not {value!r}")
+    if not 0 <= rate <= MOST_B_S:  # nor NaN
+        raise InputError(f"{where}: must be 0 to {MOST_B_S:g} bytes per second, not {value!r}")
     return rate

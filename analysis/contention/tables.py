@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from analysis.contention.bands import COVERAGE, RATES
+from analysis.contention.bands import COVERAGE, FEWEST, RATES
 from analysis.contention.evaluate import Errors, PlacementErrors
 from analysis.contention.parameters import Band, Bands, Model, Parameters, Shape
 from analysis.contention.predict import Prediction
@@ -71,7 +71,7 @@ def bands_line(bands: Bands) -> str:
     """What the bands are, in words."""
     found = {words: getattr(bands, rate) for rate, words in RATES.items()}
     parts = [
-        f"{words} {100 * band.width:.1f} % ({band.points})"
+        f"{words} {100 * band.width:.1f} % ({_points(band)})"
         for words, band in found.items()
         if band is not None
     ]
@@ -79,6 +79,11 @@ def bands_line(bands: Bands) -> str:
         f"within +- of the prediction are {COVERAGE:.0%} of the measurements held out"
         f" ({bands.held_out}): {', '.join(parts)}"
     )
+
+
+def _points(band: Band) -> str:
+    few = f", too few for {COVERAGE:.0%}: the largest" if band.points < FEWEST else ""
+    return f"{band.points}{few}"
 
 
 def _padded(text: str, band: Band | None, rate_b_s: float = np.nan) -> str:

@@ -11,6 +11,7 @@ from typing import Any
 import polars as pl
 
 from analysis.carry_over import OrderEffect, order_effects, with_notes
+from analysis.caveats import emulations
 from analysis.columns import read_run
 from analysis.consistency import note_provenance_changes
 from analysis.contrasts import Contrast, contrasts
@@ -66,6 +67,11 @@ class RunData:
         nic = site.get("nic") if isinstance(site, dict) else None
         claim = nic.get("processing") if isinstance(nic, dict) else None
         return processing(self.samples, self.counters, claim if isinstance(claim, str) else None)
+
+    def emulated(self) -> list[str]:
+        """Caveats of the transports of all writers; empty for RDMA hardware."""
+        names = self.samples["transport"].unique(maintain_order=True)
+        return emulations([str(name) for name in names])
 
     def regimes(self) -> list[RegimePoint]:
         """Which side loses in each point of membench under writers."""
@@ -149,6 +155,7 @@ def write_data(folder: Path, runs: Sequence[RunData]) -> list[Path]:
     latency.json (`analysis.latency.LatencyPoint`), if latency was measured;
     intensity.json (`analysis.intensity.IntensityCurve`), if intensities were;
     regimes.json (`analysis.regimes.RegimePoint`), if membench ran under writers;
+    each row of these four with `run` and `emulated` (caveats of the run's transports);
     advice.json (`analysis.remedies.advice.Advice`), if a remedy was tried.
     """
     document = {
@@ -173,7 +180,11 @@ def write_data(folder: Path, runs: Sequence[RunData]) -> list[Path]:
         text = json.dumps({"schema": SCHEMA, "runs": found}, indent=1)
         files[-1].write_text(text + "\n", encoding="utf-8")
     for name, key, rows in _FILES:
-        listed = [{"run": run.header.run, **each.as_dict()} for run in runs for each in rows(run)]
+        listed = [
+            {"run": run.header.run, "emulated": run.emulated(), **each.as_dict()}
+            for run in runs
+            for each in rows(run)
+        ]
         if listed:
             files.append(folder / f"{name}.json")
             text = json.dumps({"schema": SCHEMA, key: listed}, indent=1)

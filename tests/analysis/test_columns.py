@@ -176,3 +176,12 @@ def test_factors_that_are_none_are_refused(tmp_path, factors):
     path.write_text(line + "\n")
     with pytest.raises(InputError, match=r"s\.jsonl:1: field 'factors'"):
         read_samples([path])
+
+
+@pytest.mark.parametrize(
+    "extra", ['"x"', "[1]", '{"cores": "4"}', '{"cores": null}', '{"cores": [4]}', '{"c": true}']
+)
+def test_figures_that_are_no_numbers_are_refused(tmp_path, extra):
+    path = _lines(tmp_path, _record(fom_extra=json.loads(extra)))
+    with pytest.raises(InputError, match=r"jsonl:1: field 'fom_extra' is .*an object of numbers"):
+        read_samples([path])

@@ -85,6 +85,24 @@ def test_a_speed_up_beyond_the_margin_and_too_few_pairs_are_not_within() -> None
     assert only(result(2, 1.0, 1.0), result(24, None, None)).harmless_from is None
 
 
+@pytest.mark.parametrize(
+    "verdict",
+    [Verdict.NO_WRITES, Verdict.NO_NOISE_FLOOR, Verdict.BASELINE_UNSTABLE, Verdict.TOO_FEW_PAIRS],
+)
+def test_nothing_is_harmless_that_was_not_compared(verdict: Verdict) -> None:
+    """Without writes, or on a baseline that does not repeat itself, no loss shows nothing."""
+    curve = only(result(2, 1.0, 1.01), result(24, 1.0, 1.01, verdict=verdict))
+    assert (curve.levels[1].within, curve.levels[1].reason) == (False, str(verdict))
+    assert curve.harmless_from is None
+
+
+@pytest.mark.parametrize("level", ["many", "4", 0, -2, 10**400])
+def test_a_level_that_is_no_number_above_zero_is_left_out(level: object) -> None:
+    odd = result(4, 1.0, 1.0, factors={"flops_per_element": level, "rate": "full"})
+    curve = only(result(2, 1.0, 1.0), odd, result(24, 1.0, 1.0))
+    assert [each.flops_per_b for each in curve.levels] == [2 / 24, 1]
+
+
 def test_no_loss_anywhere() -> None:
     curve = only(result(2, 0.99, 1.01), result(24, 1.0, 1.0))
     assert (curve.harmless_from, curve.matters_at) == (2 / 24, None)
@@ -101,20 +119,22 @@ def test_levels_of_other_factors_and_other_workloads_are_apart() -> None:
 
 
 def test_the_section(tmp_path: Path) -> None:
-    factors = {f"{arm}@f={n}": {"flops_per_element": n} for n in SLOWER for arm in ("off", "on")}
+    arms = ("off", "on", "aa")
+    factors = {f"{arm}@f={n}": {"flops_per_element": n} for n in SLOWER for arm in arms}
     case = Case(
         "intensity",
         "B/s",
         "higher",
         10e9,
-        {f"on@f={n}": slower for n, slower in SLOWER.items()} | {f"off@f={n}": 1 for n in SLOWER},
+        {f"on@f={n}": slower for n, slower in SLOWER.items()}
+        | {f"{arm}@f={n}": 1 for n in SLOWER for arm in ("off", "aa")},
         noise=0.001,
         factors=factors | {"off": {"flops_per_element": 2}},
-        baselines={f"on@f={n}": f"off@f={n}" for n in SLOWER},
+        baselines={f"{arm}@f={n}": f"off@f={n}" for n in SLOWER for arm in ("on", "aa")},
     )
     found = [
         replace(each, role="baseline", baseline=None) if each.arm.startswith("off") else each
-        for each in samples(case)
+        for each in samples(case, seed=2)  # its repeated baselines agree
     ]
     run = load_run(write_run(tmp_path / "run", found, header(campaign="intensity")), force=True)
     view = intensity_view(run, "x")

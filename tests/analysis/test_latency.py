@@ -152,9 +152,29 @@ def test_the_section(run, tmp_path: Path) -> None:
     document = json.loads(file.read_text())
     assert document["schema"] == 1
     assert len(document["points"]) == len(MADE)
+    assert all("shared memory" in text for row in document["points"] for text in row["emulated"])
+    assert document["points"][0]["emulated"]
     assert document["points"][1]["lines"]["value"] == pytest.approx(15.625)
 
 
 def test_other_runs_have_no_section(tmp_path: Path) -> None:
     found = [replace(each, workload="stream") for each in made()]
     assert latency_view(read(tmp_path, found), "x") is None
+
+
+@pytest.mark.parametrize("level", ["many", -1, 1.5, 10**30])
+def test_a_level_that_is_no_number_of_cores_is_left_out(tmp_path: Path, level: object) -> None:
+    found = [
+        replace(each, factors={**each.factors, "load_threads": level})
+        if each.arm == "on@load_threads=2"
+        else each
+        for each in made()
+    ]
+    run = read(tmp_path, found)
+    assert "on@load_threads=2" not in {point.arm for point in points(run.samples, run.results)}
+
+
+def test_runs_whose_loading_cores_moved_nothing_are_left_out(tmp_path: Path) -> None:
+    """No lines were in flight, so that no ratio to the bound exists."""
+    run = read(tmp_path, made(load=0.0))
+    assert {point.load_threads for point in points(run.samples, run.results)} == {0}

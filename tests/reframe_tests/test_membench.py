@@ -256,6 +256,7 @@ def test_fits_into_the_last_level_cache(program):
         (("triad", "--cpus", "3-1"), 2, "a list such as 0-3,8"),
         (("triad", "--free", "--cpu-node", 0), 2, "exclude each other"),
         (("triad", "--cpu-node", 1000), 2, "0 are there to use"),
+        (("triad", "-s", "0.5B"), 2, "a size such as"),
         (("triad", "-s", "64MB"), 2, "a size such as"),
         (("triad", "-s", "1MiB", "--llc"), 2, "exclude each other"),
         (("triad", "--isa", "mmx"), 2, "not an instruction set"),

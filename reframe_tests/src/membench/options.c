@@ -78,7 +78,7 @@ static size_t size_b(const char *text)
     char *end;
     const double value = strtod(text, &end);
     for (int i = 0; end != text && i < 4; i++)
-        if (strcmp(end, units[i]) == 0 && value > 0 && value * (1 << 10 * i) <= 1e15)
+        if (strcmp(end, units[i]) == 0 && value * (1 << 10 * i) >= 1 && value * (1 << 10 * i) <= 1e15)
             return (size_t)(value * (1 << 10 * i));
     refuse("--size %s: a size such as 512KiB, 64MiB or 1GiB is needed", text);
 }

@@ -72,6 +72,7 @@ int topology_cores(int socket, int node, enum order order, int cpus[CPUS_MAX], i
     cpu_set_t *allowed = CPU_ALLOC(CPUS_MAX);
     const size_t size = CPU_ALLOC_SIZE(CPUS_MAX);
     int count = 0;
+    *cores = 0;
     if (node >= 0) {
         char path[64];
         snprintf(path, sizeof path, "/sys/devices/system/node/node%d/cpulist", node);
@@ -101,7 +102,6 @@ int topology_cores(int socket, int node, enum order order, int cpus[CPUS_MAX], i
     }
     CPU_FREE(allowed);
     topology_sort(places, count, order);
-    *cores = 0;
     for (int i = 0; i < count; i++) {
         cpus[i] = places[i].cpu;
         *cores += places[i].sibling == 0;

@@ -9,11 +9,12 @@ import pytest
 
 from analysis.contention import fit, improved, published
 from analysis.contention.bands import CORES, PLACEMENTS, bands, misfits
-from analysis.contention.evaluate import Deviation, without_placements
+from analysis.contention.evaluate import Deviation, errors, without_cores, without_placements
 from analysis.contention.kinds import calibrated
 from analysis.contention.predict import placements, predict
-from analysis.contention.sweep import Sweep
+from analysis.contention.sweep import Point, Sweep
 from analysis.contention.synthetic import sweep
+from analysis.contention.tables import bands_line
 
 TWO_NODES = Sweep("two", 18, 1, 2, [])
 
@@ -51,6 +52,28 @@ def test_placements_held_out_count_for_others():
 
 def test_a_rate_predicted_as_zero_has_a_finite_band():
     assert bands([local(0.0)], [], TWO_NODES)["local"].comp_par.width == 10
+
+
+def test_a_rate_measured_as_zero_is_off_by_all_of_its_prediction():
+    """All that the network did was lost; the band must not be that of the other points."""
+    points = [Point(n, 0, 0, 6e9 * n, 1e10, 6e9 * n, 0.0 if n == 3 else 1e10) for n in range(1, 6)]
+    dead = dataclasses.replace(TWO_NODES, points=points)
+
+    def fitter(_):
+        model = fit.fit(dataclasses.replace(TWO_NODES, points=[p for p in points if p.n != 3]))
+        return dataclasses.replace(model, bands={})
+
+    found = without_cores(fitter, dead, 5)
+    assert bands(found, [], dead)["local"].comm_par.width == pytest.approx(1.0)
+    # In percent of what was measured it has no error.
+    assert errors(found).comm_all == pytest.approx(0.0, abs=1e-6)
+
+
+def test_bands_of_few_measurements_say_so():
+    few = bands([local(1 / 1.02)] * 8, [], TWO_NODES)["local"]
+    enough = bands([local(1 / 1.02)] * 9, [], TWO_NODES)["local"]
+    assert "computations 2.0 % (8, too few for 90%: the largest)" in bands_line(few)
+    assert "computations 2.0 % (9)" in bands_line(enough)
 
 
 def test_a_placement_held_out_is_in_no_fit():

@@ -12,7 +12,14 @@ from click.testing import CliRunner, Result
 from analysis.contention import published
 from analysis.contention.demand import share_of
 from analysis.contention.parameters import Band, Bands
-from analysis.contention.slowdown import ComputingPlace, SlowdownRow, mean_error, rows, slowdown_of
+from analysis.contention.slowdown import (
+    ComputingPlace,
+    SlowdownRow,
+    mean_error,
+    of_membench,
+    rows,
+    slowdown_of,
+)
 from analysis.errors import InputError
 from analysis.report.data import load_run
 from analysis.sample import Sample
@@ -45,10 +52,44 @@ def test_the_share_is_the_loss_beside_membench_relative_to_membench_itself() -> 
 def test_only_that_share_of_the_time_suffers() -> None:
     """Half of the time twice as long: 1.5. A model off by 10 %: 1 + 0.4 * 0.8 to 1 + 0.6 * 1.2."""
     share = estimate(0.5, 0.1)
-    found = slowdown_of(share, 2.0)
+    found = slowdown_of(share, Estimate(2.0, 2.0, 2.0, 1.0))
     assert (found.value, found.low, found.high) == pytest.approx((1.5, 1.4, 1.6))
-    found = slowdown_of(share, 2.0, band=0.1)
+    assert found.confidence == pytest.approx(0.95)
+    found = slowdown_of(share, Estimate(2.0, 1.8, 2.2, 0.8))
     assert (found.value, found.low, found.high) == pytest.approx((1.5, 1.32, 1.72))
+    assert found.confidence == pytest.approx(0.75)
+
+
+def test_a_slowdown_is_never_below_zero() -> None:
+    """A share of 4 and membench at 0.7 of its time would make -0.2."""
+    assert slowdown_of(estimate(2.0, 2.0), Estimate(1.0, 0.7, 1.3, 0.8)).low == 0
+
+
+def bands(alone: float, together: float) -> Bands:
+    by_cores = {"comp_alone": alone, "comp_par": together}
+    found = {rate: Band(width, width / 2, 9) for rate, width in by_cores.items()}
+    return Bands("numbers of cores", comm_par=None, **found)
+
+
+def test_a_ratio_is_widest_with_both_rates_at_opposite_ends() -> None:
+    """120 / 60 with a fifth: 96 / 72 to 144 / 48; not the 1.2 to 2.8 of widths added."""
+    found = of_membench(120.0, 60.0, bands(0.2, 0.2))
+    assert found is not None
+    assert (found.value, found.low, found.high) == pytest.approx((2, 96 / 72, 3))
+    assert found.confidence == pytest.approx(0.8)
+    found = of_membench(120.0, 60.0, None)
+    assert found is not None
+    assert (found.low, found.high, found.confidence) == (2, 2, 1)
+
+
+def test_a_band_down_to_a_rate_of_zero_predicts_nothing(run: Path) -> None:
+    found = of_membench(120.0, 60.0, bands(1.5, 0.2))
+    assert found is not None
+    assert found.low == 0
+    assert of_membench(120.0, 60.0, bands(0.2, 1.0)) is None
+    wide = replace(published.load("henri"), bands={"local": bands(0.2, 1.0)})
+    with pytest.raises(InputError, match="must be below 100 %"):
+        rows([load_run(run)], wide, ComputingPlace(18))
 
 
 def case(name: str, on: float, beside: float | None, unit: str) -> list[Sample]:
@@ -134,11 +175,8 @@ def test_a_case_without_a_demand_says_why(tmp_path: Path) -> None:
 def test_the_bands_of_the_model_widen_the_interval(
     run: Path, found: dict[str, SlowdownRow]
 ) -> None:
-    """3 % of computations alone and 2 % of computations with writers: 5 % of their ratio."""
-    widths = {"comp_alone": 0.03, "comp_par": 0.02}
-    bands = {rate: Band(width, width / 2, 9) for rate, width in widths.items()}
-    henri = published.load("henri")
-    banded = replace(henri, bands={"local": Bands("numbers of cores", comm_par=None, **bands)})
+    """3 % of computations alone and 2 % of computations with writers."""
+    banded = replace(published.load("henri"), bands={"local": bands(0.03, 0.02)})
     for row in rows([load_run(run)], banded, ComputingPlace(18)):
         before = found[row.case]
         assert row.demand is not None
@@ -146,8 +184,8 @@ def test_the_bands_of_the_model_widen_the_interval(
         assert before.predicted is not None
         share = row.demand.share
         assert row.predicted.value == before.predicted.value
-        assert row.predicted.high == pytest.approx(1 + share.high * (MEMBENCH * 1.05 - 1))
-        assert row.predicted.low == pytest.approx(1 + share.low * (MEMBENCH * 0.95 - 1))
+        assert row.predicted.high == pytest.approx(1 + share.high * (MEMBENCH * 1.03 / 0.98 - 1))
+        assert row.predicted.low == pytest.approx(1 + share.low * (MEMBENCH * 0.97 / 1.02 - 1))
 
 
 def test_more_cores_than_the_model_has(run: Path) -> None:

@@ -43,11 +43,15 @@ def test_csv_and_json_agree(tmp_path):
         ("n,comp_node,comm_node\n1,0,0,3e9\n", "point 1: more cells than header columns"),
         (
             "n,comp_node,comm_node,comp_par_b_s\n1,0,0,-3\n",
-            "comp_par_b_s: must be bytes",
+            "comp_par_b_s: must be 0 to 1e",
         ),
         (
             "n,comp_node,comm_node,comp_par_b_s\n1,0,0,nan\n",
-            "comp_par_b_s: must be bytes",
+            "comp_par_b_s: must be 0 to 1e",
+        ),
+        (
+            "n,comp_node,comm_node,comp_par_b_s\n1,0,0,1e31\n",
+            "comp_par_b_s: must be 0 to 1e",
         ),
     ],
 )

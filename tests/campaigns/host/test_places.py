@@ -96,6 +96,16 @@ def test_properties_are_not_judged(condition: str) -> None:
     assert place().accepted_by([condition])
 
 
+def test_every_check_of_membench_needs_a_compiler() -> None:
+    from campaigns.request.checks import checks_in
+    from tests.campaigns.conftest import ROOT
+
+    checks = checks_in(ROOT / "reframe_tests")
+    names = ("stream", "membench", "latency", "intensity", "numa")
+    places = [place("gnu", [], compiler="")]
+    assert without_place({name: checks[name] for name in names}, places) == list(names)
+
+
 def test_the_example_machines_second_partition_compiles() -> None:
     """It has no feature that stream, membench or numa asked for."""
     from campaigns.host.settings import settings_of
