@@ -71,7 +71,7 @@ def test_a_long_command_to_confirm_can_be_pasted(store: Store) -> None:
     lines = store().output.splitlines()
     at = next(n for n, line in enumerate(lines) if line.startswith("    nimc run "))
     assert max(map(len, lines)) <= 80
-    pasted = shlex.split("\n".join(lines[at : lines.index("", at)]))
+    pasted = shlex.split("\n".join(lines[at : lines.index("", at)]).replace("\\\n", ""))
     assert pasted[-3:] == ["--fresh", "--nodelist", "n1"]
 
 
