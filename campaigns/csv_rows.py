@@ -43,6 +43,8 @@ def _is_plain(value: object) -> bool:
 
 def _cell(value: object) -> object:
     """Text for a spreadsheet: never a formula, no control characters."""
+    if isinstance(value, bool):
+        return json.dumps(value)
     if value is None or isinstance(value, int | float):
         return value
     text = value if isinstance(value, str) else json.dumps(value, default=str)

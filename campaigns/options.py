@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
@@ -60,25 +60,42 @@ def json_option(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def form_options(function: Callable[..., Any]) -> Callable[..., Any]:
     """Add `--json` and `--csv` as the argument `form` (`campaigns.document.Form`, or None)."""
-    texts = {"json": "One JSON document instead of text.", "csv": "The table as CSV."}
-    for name, text in reversed(texts.items()):
-        option = click.option(f"--{name}", "form", flag_value=name, default=None, help=text)
-        function = option(function)
-    return function
+    texts = {"--json": "One JSON document instead of text.", "--csv": "The table as CSV."}
+    return _one_of("form", None, texts)(function)
 
 
 def progress_options(function: Callable[..., Any]) -> Callable[..., Any]:
     """Add `-q` and `-v` as the argument `progress`."""
     texts = {
-        "quiet": "Errors and results only, no progress.",
-        "verbose": "Also a line for every run, and where its logs are.",
+        "--quiet": "Errors and results only, no progress.",
+        "--verbose": "Also a line for every run, and where its logs are.",
     }
-    for name, text in reversed(texts.items()):
-        option = click.option(
-            f"-{name[0]}", f"--{name}", "progress", flag_value=name, default="normal", help=text
-        )
-        function = option(function)
-    return function
+    return _one_of("progress", "normal", texts, short=True)(function)
+
+
+def _one_of(
+    argument: str, default: str | None, texts: Mapping[str, str], *, short: bool = False
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Flags of which one may be given: its name is the argument's value.
+
+    `texts`: flag -> help; `short`: its first letter is a flag as well.
+    """
+
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(function)
+        def with_one(**given: Any) -> Any:
+            found = [flag for flag in texts if given.pop(f"as_{flag[2:]}")]
+            if len(found) > 1:
+                raise InputError(f"{', '.join(found)}: both found; allowed: one of them")
+            return function(**given, **{argument: found[0][2:] if found else default})
+
+        for flag, text in reversed(texts.items()):
+            names = [flag[1:3], flag] if short else [flag]
+            option = click.option(*names, f"as_{flag[2:]}", is_flag=True, help=text)
+            with_one = option(with_one)
+        return with_one
+
+    return decorate
 
 
 def output_option(

@@ -2,11 +2,19 @@
 # Makes .venv: requirements/base.lock, and the extras named as arguments (docs/dependencies.md).
 # Prints one line for what is missing, with the package to install.
 set -eu
+cd "$(dirname "$0")/.."
 
 need() { # need WHAT DEBIAN RHEL
     echo "setup: $1 is missing: 'apt install $2' on Debian, 'dnf install $3' on RHEL" >&2
     exit 3
 }
+
+for name in "$@"; do
+    [ -f "requirements/$name.lock" ] || {
+        echo "setup: no extra '$name': allowed are wheels, ucx, spack, dev" >&2
+        exit 2
+    }
+done
 
 python=
 for candidate in ${PYTHON:-python3 python3.13 python3.12 python3.11 python3.10}; do
@@ -28,10 +36,6 @@ rm -f "$venv/.ready"
 PIP_DISABLE_PIP_VERSION_CHECK=1
 export PIP_DISABLE_PIP_VERSION_CHECK
 for name in base "$@"; do
-    [ -f "requirements/$name.lock" ] || {
-        echo "setup: no extra '$name': allowed are wheels, ucx, spack, dev" >&2
-        exit 2
-    }
     "$venv/bin/python" -m pip install --quiet --require-hashes --only-binary=:all: --no-deps \
         -r "requirements/$name.lock"
 done

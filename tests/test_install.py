@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import subprocess
 import sys
 
@@ -44,24 +45,31 @@ def test_every_pin_has_hashes_and_no_address(name):
     assert "://" not in LOCKS[name]
 
 
-def test_setup_refuses_an_extra_that_does_not_exist(tmp_path):
-    (tmp_path / "requirements").mkdir()
-    (tmp_path / "requirements" / "base.lock").touch()
-    # A stand-in for Python, whose pip takes everything.
-    python = tmp_path / "python"
-    python.write_text("#!/bin/sh\nexit 0\n")
-    python.chmod(0o755)
-    (tmp_path / ".venv" / "bin").mkdir(parents=True)
-    (tmp_path / ".venv" / "bin" / "python").symlink_to(python)
+def test_setup_refuses_an_extra_that_does_not_exist_before_it_makes_anything(tmp_path):
+    checkout = tmp_path / "a checkout"
+    for name in ("scripts/setup.sh", "requirements/base.lock"):
+        (checkout / name).parent.mkdir(parents=True)
+        shutil.copy(ROOT / name, checkout / name)
     done = subprocess.run(
-        ["sh", str(ROOT / "scripts" / "setup.sh"), "wheel"],
+        ["sh", str(checkout / "scripts" / "setup.sh"), "wheel"],
         cwd=tmp_path,
         capture_output=True,
         text=True,
     )
     assert done.returncode == 2
     assert done.stderr == "setup: no extra 'wheel': allowed are wheels, ucx, spack, dev\n"
-    assert not (tmp_path / ".venv" / ".ready").exists()
+    assert not list(tmp_path.rglob(".venv"))
+
+
+def test_pages_name_locks_and_extras_that_exist():
+    pages = [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]
+    text = "\n".join(page.read_text() for page in pages)
+    assert "requirements.lock" not in text
+    for words in re.findall(r"setup\.sh((?: [a-z]+)*)", text):
+        assert set(words.split()) <= set(LOCKS)
+    # Whoever has neither modules nor Spack yet needs the workloads of the wheels.
+    first_day = (ROOT / "docs" / "first-day.md").read_text()
+    assert "\nsh scripts/setup.sh wheels ucx\n" in first_day
 
 
 @pytest.mark.slow

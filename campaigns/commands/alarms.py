@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import textwrap
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -19,8 +20,11 @@ from analysis.numbers import NONE, interval, quantity
 from campaigns.document import Form, print_document
 from campaigns.options import form_options, history_options, only_with
 from campaigns.planning import references as site_references
-from campaigns.text import aligned, wrapped
+from campaigns.text import WIDTH, aligned, broken, wrapped
 from injection.machine import machine as machines
+
+#: Before a command to paste.
+_COMMAND = "    "
 
 
 @click.command()
@@ -116,10 +120,11 @@ def _alarm(alarm: Alarm) -> list[str]:
         )
     if alarm.state == "suspected":
         asked = confirmation(alarm)
-        words = ["run", asked.campaign, "--machine", asked.machine, "--case", asked.case, "--fresh"]
-        words += ["--nodelist", ",".join(asked.nodes)] if asked.nodes else []
-        command = shlex.join(["nimc", *words])
-        lines.append(f"  to confirm, {asked.repeats} times in one night: {command}")
+        words = ["nimc", "run", asked.campaign, "--machine", asked.machine, "--case", asked.case]
+        words += ["--fresh", *(["--nodelist", ",".join(asked.nodes)] if asked.nodes else [])]
+        lines.append(f"  to confirm, {asked.repeats} times in one night:")
+        command = broken(map(shlex.quote, words), WIDTH - len(_COMMAND))
+        lines += textwrap.indent(command, _COMMAND).splitlines()
     return lines
 
 

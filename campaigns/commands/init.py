@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import re
+from collections.abc import Mapping
 from pathlib import Path
 
 import click
 
 from analysis.checkout import ROOT
-from analysis.errors import InputError
+from analysis.errors import InputError, MachineError
 from analysis.escape import visible
 from campaigns.new_machine.ask import learn
 from campaigns.new_machine.config_text import config_text
@@ -37,12 +39,13 @@ def command(machine: str, no_job: bool, wait_s: float) -> None:
         )
     site, config = ROOT / "site" / f"{machine}.yaml", ROOT / "configs" / f"{machine}.py"
     for path in (site, config):
-        if path.exists():
+        if os.path.lexists(path):  # a link that leads nowhere, too
             raise InputError(f"{path}: exists; allowed: a new name, or remove both files first")
+        if not os.access(path.parent, os.W_OK):
+            raise MachineError(f"{path.parent}: no permission to write; clone the project yourself")
     with exit_when_stopped():
         found = learn(None if no_job else wait_s, _tell)
-    _write(site, site_text(found))
-    _write(config, config_text(machine, found))
+    _write({site: site_text(found), config: config_text(machine, found)})
     fill_in = ", ".join(unknown(entries(found))) or "nothing"
     _tell(f"wrote site/{machine}.yaml; to fill in, if wanted: {fill_in}")
     partitions = ", ".join(each.name for each in found.partitions)
@@ -50,9 +53,18 @@ def command(machine: str, no_job: bool, wait_s: float) -> None:
     _tell(f"read both, then: nimc doctor --machine {machine} --in-job")
 
 
-def _write(path: Path, text: str) -> None:
-    with path.open("x", encoding="utf-8") as file:
-        file.write(text)
+def _write(texts: Mapping[Path, str]) -> None:
+    """Write all of these new files, or none."""
+    made: list[Path] = []
+    try:
+        for path, text in texts.items():
+            with path.open("x", encoding="utf-8") as file:
+                made.append(path)
+                file.write(text)
+    except OSError as error:
+        for each in made:
+            each.unlink()
+        raise MachineError(f"{path}: {error.strerror}") from error
 
 
 def _tell(line: str) -> None:

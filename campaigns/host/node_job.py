@@ -77,7 +77,9 @@ def script(request: NodeRequest, folder: Path | None) -> str:
     options = [f"--nodes={first}", f"--ntasks={first}", "--ntasks-per-node=1"]
     options += [f"--time={_LIMIT_MIN}", "--job-name=nimc-look", *request.access]
     if folder is not None:
-        options += [f"--chdir={folder}", f"--output={folder}/job.out"]
+        places = {"chdir": folder, "output": folder / "job.out"}.items()
+        # sbatch splits these lines at blanks, as a shell does.
+        options += [f"--{name}={shlex.quote(str(path))}" for name, path in places]
     lines = [f"#SBATCH {option}" for option in options]
     for option in slurm.job_options(request.origins):
         lines.append(option if option.startswith("#SBATCH") else f"#SBATCH {option}")

@@ -26,11 +26,6 @@ class ReframePlace:
     #: Modules that both load, by name.
     modules: tuple[str, ...] = ()
 
-    @property
-    def name(self) -> str:
-        """As ReFrame writes it."""
-        return f"{self.partition}+{self.environment}"
-
     def accepted_by(self, conditions: Sequence[str]) -> bool:
         """Whether any of a check's conditions (`valid_prog_environs`) holds.
 

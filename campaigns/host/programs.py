@@ -34,6 +34,7 @@ def ask(command: Sequence[str], environment: Mapping[str, str] | None = None) ->
             command,
             capture_output=True,
             text=True,
+            errors="replace",
             timeout=_TIMEOUT_S,
             stdin=subprocess.DEVNULL,
             env=environment,

@@ -162,11 +162,11 @@ def _facts(found: ClusterFacts) -> SiteEntry:
     others = sum(number for _, number in shapes[1:])
     mixed = f"; {others} nodes of {found.target.name} differ from {count}" if others else ""
     slurm = f"scontrol show node{mixed}"
-    memory_b = shape.memory_mib * 2**20
+    memory = "SIZE" if shape.memory_mib is None else _size(shape.memory_mib * 2**20)
     if not found.nodes or not found.nodes[0]["host"]["llc_total_b"]:
         flow = (
             f"{{cores: {shape.cores}, threads_per_core: {shape.cpus_per_core},"
-            f" sockets: {shape.sockets}, numa_nodes: N, llc: 512MiB, memory: {_size(memory_b)}}}"
+            f" sockets: {shape.sockets}, numa_nodes: N, llc: 512MiB, memory: {memory}}}"
         )
         source = f"{slurm}; for NUMA nodes and the last-level caches of all sockets: lscpu there"
         return SiteEntry("facts", None, source, flow)
@@ -182,7 +182,8 @@ def _facts(found: ClusterFacts) -> SiteEntry:
     if rdma and rdma[0].numa_node is not None:
         facts["nic_node"] = rdma[0].numa_node
     facts["llc"] = _size(host["llc_total_b"])
-    facts["memory"] = _size(min(host["memory_b"], memory_b))
+    configured_b = shape.memory_mib * 2**20 if shape.memory_mib else host["memory_b"]
+    facts["memory"] = _size(min(host["memory_b"], configured_b))
     where = found.nodes[0]["node"]
     source = f"/sys, /proc of {where}; threads_per_core, and the most of cores and memory: {slurm}"
     return SiteEntry(

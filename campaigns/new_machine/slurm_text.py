@@ -38,7 +38,8 @@ class NodeShape:
     cores_per_socket: int
     #: What Slurm counts: hardware threads or cores.
     cpus: int
-    memory_mib: int
+    #: None if it is not configured: Slurm shows 1 then.
+    memory_mib: int | None
 
     @property
     def cores(self) -> int:
@@ -98,7 +99,8 @@ def shapes(text: str, partition: str) -> list[tuple[NodeShape, int]]:
             names = ("Sockets", "CoresPerSocket", "CPUTot", "RealMemory")
             numbers = [_number(fields.get(name, "")) for name in names]
             if all(numbers):
-                counts[NodeShape(*numbers)] += 1
+                *cores, memory_mib = numbers
+                counts[NodeShape(*cores, memory_mib if memory_mib > 1 else None)] += 1
     return counts.most_common()
 
 

@@ -56,7 +56,12 @@ def _left(run: Path) -> list[str]:
 def _ask(*command: str) -> str:
     try:
         done = subprocess.run(
-            command, capture_output=True, text=True, check=False, timeout=_ANSWER_S
+            command,
+            capture_output=True,
+            text=True,
+            errors="surrogateescape",  # folders are compared
+            check=False,
+            timeout=_ANSWER_S,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise MachineError(f"{command[0]}: {error}") from None

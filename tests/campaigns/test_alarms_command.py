@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from pathlib import Path
 
 import numpy as np
@@ -53,13 +54,25 @@ def test_an_alarm_of_the_last_night_is_exit_code_1(store: Store) -> None:
     )
     result = store()
     assert result.return_value == 1
-    first, *rest = result.output.splitlines()
-    assert first.startswith("2025-03-28 suspected: hpc: stream off fom (nightly) worse by the")
-    assert rest[0].endswith("since 2025-03-27")
-    assert "  changed at the same time: kernel: 5 -> 6" in rest
-    again = "nimc run nightly --machine hpc --case stream --fresh --nodelist n1"
-    assert f"  to confirm, 5 times in one night: {again}" in rest
+    lines = result.output.splitlines()
+    alarm = " ".join(line.strip() for line in lines[:2])
+    assert alarm.startswith("2025-03-28 suspected: hpc: stream off fom (nightly) worse by the")
+    assert alarm.endswith("since 2025-03-27")
+    assert lines[2] == "  changed at the same time: kernel: 5 -> 6"
+    assert lines[3:5] == [
+        "  to confirm, 5 times in one night:",
+        "    nimc run nightly --machine hpc --case stream --fresh --nodelist n1",
+    ]
     assert "because" not in result.output
+
+
+def test_a_long_command_to_confirm_can_be_pasted(store: Store) -> None:
+    store.nights = lost(82).with_columns(case=pl.lit("a-case-of-a-long-name-" + "x" * 30))
+    lines = store().output.splitlines()
+    at = next(n for n, line in enumerate(lines) if line.startswith("    nimc run "))
+    assert max(map(len, lines)) <= 80
+    pasted = shlex.split("\n".join(lines[at : lines.index("", at)]).replace("\\\n", ""))
+    assert pasted[-3:] == ["--fresh", "--nodelist", "n1"]
 
 
 def test_an_alarm_of_an_earlier_night_is_shown_with_exit_code_0(store: Store) -> None:

@@ -15,6 +15,7 @@ from click.testing import CliRunner
 from analysis.contention import published
 from analysis.contention.evaluate import Errors
 from analysis.contention.tables import errors_table
+from analysis.errors import InputError
 from analysis.node_ranks import RankedNode
 from campaigns.cli import COMMANDS, cli
 from campaigns.commands import sweep_nodes
@@ -154,3 +155,17 @@ def test_cells_are_no_formulas_and_no_commands_to_the_terminal() -> None:
     assert csv_text({"rows": [{"of": {"a": 1}}]}, ["rows"]) == 'of\n"{""a"": 1}"\n'
     assert csv_text({"rows": []}, ["rows"]) == "\n"
     assert csv_text({"rows": [{"x": -1.5}]}, ["rows"]) == "x\n-1.5\n"
+    assert csv_text({"rows": [{"x": True}]}, ["rows"]) == "x\ntrue\n"  # as in JSON
+
+
+@pytest.mark.parametrize(
+    ("words", "flags"),
+    [
+        (["plan", "quick", "--csv", "--json"], "--json, --csv"),
+        (["run", "quick", "-v", "--quiet"], "--quiet, --verbose"),
+    ],
+)
+def test_flags_that_contradict_each_other_are_refused(words: list[str], flags: str) -> None:
+    done = CliRunner().invoke(cli, words)
+    assert isinstance(done.exception, InputError)
+    assert str(done.exception) == f"{flags}: both found; allowed: one of them"

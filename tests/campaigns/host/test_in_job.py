@@ -132,6 +132,13 @@ def test_the_script_of_one_job_asks_for_all_nodes() -> None:
     assert "het-group" not in alone[-1]
 
 
+def test_a_folder_with_a_blank_is_one_word_of_the_script() -> None:
+    lines = node_job.script(REQUEST, Path("/a b/x")).splitlines()
+    assert "#SBATCH --chdir='/a b/x'" in lines
+    assert "#SBATCH --output='/a b/x/job.out'" in lines
+    assert "#SBATCH --chdir=/r/x" in node_job.script(REQUEST, Path("/r/x")).splitlines()
+
+
 def test_lines_of_nodes_may_come_mixed() -> None:
     text = "seen n1 /c\nslurmstepd: warning\nseen n2 /a b\nseen n1 /py\n\n"
     assert node_job.said_by_nodes(text) == (

@@ -85,7 +85,9 @@ def test_places_take_modules_of_both_and_the_environment_of_their_partition() ->
         ],
     )
     found = places_of(settings, settings.partitions, "m")
-    assert [(each.name, each.compiler, each.modules) for each in found] == [
+    assert [
+        (f"{each.partition}+{each.environment}", each.compiler, each.modules) for each in found
+    ] == [
         ("a+gnu", "cc", ("slurm", "gcc/13", "mpi")),
         ("b+gnu", "cc-b", ()),
     ]

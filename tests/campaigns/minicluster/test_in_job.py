@@ -28,7 +28,7 @@ def test_a_step_of_both_components_looks_at_target_and_origin(
 ) -> None:
     words = ["doctor", "--machine", "minicluster", "--in-job", "--json"]
     done = subprocess.run(
-        [*NIMC, *words, "--results", str(tmp_path / "new" / "results")],
+        [*NIMC, *words, "--results", str(tmp_path / "new" / "my results")],
         env={**ENV, "NIMC_MINICLUSTER": str(cluster.state)},
         capture_output=True,
         text=True,

@@ -9,6 +9,7 @@ from click.testing import CliRunner
 
 from analysis.errors import InputError, MachineError
 from campaigns.commands import init
+from campaigns.new_machine.cluster_facts import ClusterFacts
 from tests.campaigns.new_machine.made import found
 
 
@@ -34,6 +35,28 @@ def test_both_files_are_written_and_never_again(root: Path) -> None:
     assert site.read_text() == text
 
 
+@pytest.mark.parametrize("planted", ["site/box.yaml", "configs/box.py"])
+def test_a_planted_link_is_neither_followed_nor_replaced(root: Path, planted: str) -> None:
+    (root / planted).symlink_to(root / "elsewhere")
+    done = CliRunner().invoke(init.command, ["box"])
+    assert isinstance(done.exception, InputError)
+    assert [path.relative_to(root).as_posix() for path in root.glob("*/*")] == [planted]
+    assert not (root / "elsewhere").exists()
+
+
+def test_both_files_are_written_or_none(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def meanwhile(*_: object) -> ClusterFacts:
+        (root / "configs" / "box.py").write_text("another's\n")
+        return found()
+
+    monkeypatch.setattr(init, "learn", meanwhile)
+    done = CliRunner().invoke(init.command, ["box"])
+    assert isinstance(done.exception, MachineError)
+    assert str(done.exception) == f"{root / 'configs' / 'box.py'}: File exists"
+    assert [path.name for path in root.glob("*/*")] == ["box.py"]
+    assert (root / "configs" / "box.py").read_text() == "another's\n"
+
+
 @pytest.mark.parametrize("name", ["Box", "../x", "a-b", "9x", "", "a" * 41])
 def test_a_name_must_be_one_of_a_module(root: Path, name: str) -> None:
     done = CliRunner().invoke(init.command, [name])
@@ -44,6 +67,8 @@ def test_a_name_must_be_one_of_a_module(root: Path, name: str) -> None:
 def test_without_slurm_one_line_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr(init, "ROOT", tmp_path)
+    for folder in ("site", "configs"):
+        (tmp_path / folder).mkdir()
     done = CliRunner().invoke(init.command, ["box", "--no-job"])
     assert isinstance(done.exception, MachineError)
     assert str(done.exception).startswith("scontrol --oneliner show partition: ")

@@ -13,12 +13,13 @@ import pytest
 
 from campaigns.host.default_machine import matching
 from campaigns.host.node_job import JobLook
+from campaigns.new_machine import slurm_text
 from campaigns.new_machine.cluster_facts import ClusterFacts, access
 from campaigns.new_machine.config_text import config_text, host_pattern, pmi
 from campaigns.new_machine.site_text import entries, site_text, unknown
 from campaigns.new_machine.slurm_text import SlurmAccount
 from injection.machine import machine
-from tests.campaigns.new_machine.made import FAST, found, node, rdma
+from tests.campaigns.new_machine.made import FAST, SLURM, found, node, rdma
 
 
 def site(tmp_path: Path, seen: ClusterFacts) -> machine.Machine:
@@ -51,6 +52,18 @@ def test_the_site_file_has_what_nodes_and_slurm_say(tmp_path: Path) -> None:
     assert (facts.cores, facts.sockets, facts.numa_nodes, facts.nic_node) == (64, 2, 4, 1)
     # The smaller of the node's 256 GiB and Slurm's RealMemory, 6026 MiB.
     assert (facts.llc_b, facts.memory_b) == (512 * 2**20, 6026 * 2**20)
+
+
+def test_memory_that_slurm_does_not_know_is_that_of_the_node(tmp_path: Path) -> None:
+    # Slurm shows RealMemory=1 where slurm.conf has none.
+    text = (SLURM / "nodes.txt").read_text().replace("RealMemory=6026", "RealMemory=1")
+    shapes = {"batch": slurm_text.shapes(text, "batch")}
+    assert [(shape.memory_mib, count) for shape, count in shapes["batch"]] == [(None, 3)]
+    facts = site(tmp_path, found(shapes=shapes)).facts
+    assert facts is not None
+    assert facts.memory_b == 256 * 2**30
+    blind = found(shapes=shapes, looked=JobLook(None, "no job was submitted"))
+    assert "memory: SIZE}" in site_text(blind)
 
 
 def test_every_value_has_its_source_and_what_is_unknown_is_a_comment() -> None:

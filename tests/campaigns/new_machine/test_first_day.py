@@ -20,7 +20,7 @@ from tests.literal_docs import commands
 
 PAGE = ROOT / "docs" / "first-day.md"
 #: Makes an environment, which takes a minute and a network; the test links this one.
-SETUP = "sh scripts/setup.sh"
+SETUP = "sh scripts/setup.sh wheels ucx"
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import pytest
 
 from analysis.errors import MachineError
+from campaigns.host.programs import ask
 from campaigns.planning.plan import Site
 from campaigns.request.schema import Campaign
 from campaigns.running import jobs, runner, slurm_watch
@@ -86,3 +88,15 @@ def test_a_signal_is_obeyed_though_slurm_is_away_and_jobs_are_named(
     assert capsys.readouterr().err.splitlines()[-1] == (
         "nimc: squeue: Unable to contact slurm controller; jobs of this run may go on: scancel 7"
     )
+
+
+def test_a_folder_in_another_encoding_hides_no_job(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    squeue = tmp_path / "squeue"
+    listed = f"7 /old/caf\\351\\n8 {tmp_path}/run\\n"
+    squeue.write_text(f"#!/bin/sh\nprintf '{listed}'\n")
+    squeue.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    assert jobs.working_in(tmp_path / "run", jobs._ask(*jobs.SQUEUE)) == ["8"]
+    assert ask(["squeue"]).text.startswith("7 /old/caf\ufffd\n")

@@ -51,6 +51,26 @@ def test_a_campaign_runs_once_and_prints_one_document(nimc: Nimc) -> None:
     assert nimc.header()["campaign_text"] == CAMPAIGN
 
 
+def test_a_run_of_some_cases_is_neither_resumed_by_the_campaign_nor_taken_for_it(
+    nimc: Nimc,
+) -> None:
+    nimc.write_two_cases()
+    status, out, err = nimc.run("--case", "lammps", "--json")
+    assert status == 0, err
+    some = Path(json.loads(out)["run"])
+    assert json.loads(out)["integrity_faults"] == []
+    assert {row["case"] for row in json.loads(out)["results"]} == {"lammps"}
+    header = json.loads((some / "run.json").read_text())
+    (some / "run.json").write_text(json.dumps(header | {"finished_s": None}))
+    status, out, err = nimc.run("--json")
+    assert status == 0, err
+    assert f"does not resume {some}: campaign, cases, machine file or host differ" in err
+    whole = json.loads(out)
+    assert Path(whole["run"]) != some
+    assert {row["case"] for row in whole["results"]} == {"stream", "lammps"}
+    assert {path.name for path in (some / "samples").iterdir()} == {"lammps.jsonl"}
+
+
 def test_quiet_prints_the_results_alone_and_verbose_each_run(nimc: Nimc) -> None:
     status, out, err = nimc.run("--quiet")
     assert (status, err) == (0, "")
