@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from dataclasses import asdict, fields
 from typing import Any
 
@@ -12,6 +13,9 @@ from analysis.contention.evaluate import Errors, PlacementErrors
 from analysis.contention.parameters import Band, Bands, Model, Parameters, Shape
 from analysis.contention.predict import Prediction
 from analysis.contention.recommend import EQUAL, Choice, Recommendation
+
+#: Characters of the names of rows and columns of errors: six columns fit 80.
+_ROW, _COLUMN = 15, 11
 
 
 def predictions_document(model: Model, predictions: list[Prediction]) -> dict[str, Any]:
@@ -136,13 +140,17 @@ def shape_cell(shape: Shape | None, name: str) -> str:
 
 def errors_table(rows: dict[str, Errors], notes: list[str]) -> str:
     """Columns are rows of Table 2 of the paper, percent, below the caveats of the measurements."""
-    names = [field.name for field in fields(Errors)]
+    heads = {label: textwrap.wrap(label, _COLUMN) for label in rows}
+    widths = {label: max(map(len, words)) for label, words in heads.items()}
     lines = [*notes, "mean absolute percentage error, %"]
-    lines.append("  ".join([" " * 15, *rows]))
-    for name in names:
-        found = ((label, getattr(errors, name)) for label, errors in rows.items())
-        cells = [("-" if c is None else f"{c:.2f}").rjust(len(label)) for label, c in found]
-        lines.append("  ".join([f"{name.replace('_', ' '):15}", *cells]))
+    for line in range(max(map(len, heads.values()))):
+        words = ((each[line] if line < len(each) else "", label) for label, each in heads.items())
+        cells = [word.rjust(widths[label]) for word, label in words]
+        lines.append("  ".join([" " * _ROW, *cells]).rstrip())
+    for field in fields(Errors):
+        found = ((label, getattr(errors, field.name)) for label, errors in rows.items())
+        cells = [("-" if c is None else f"{c:.2f}").rjust(widths[label]) for label, c in found]
+        lines.append("  ".join([field.name.replace("_", " ").ljust(_ROW), *cells]))
     return "\n".join(lines)
 
 

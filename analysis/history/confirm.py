@@ -4,9 +4,10 @@ Old and new nights cannot be paired: the old state of the machine is gone. What 
 that a few unlucky allocations or nights made the alarm. So the case is run again `REPEATS` times,
 each in an allocation of its own, on the nodes of the night that raised the alarm: runs of one night
 begin within `series.NIGHT_S`, and the dates of two may differ. It is confirmed
-if the 95 % interval of these runs lies wholly on the worse side of the median of the old nights,
-and dismissed otherwise. How single nights differ is not in that interval: a night that is
-disturbed as a whole confirms what a quiet one would not.
+if the 95 % interval of these runs lies wholly beyond half of the loss that the alarm names, and
+dismissed otherwise: runs of one night differ less than nights, so any small difference from the old
+median would be outside of their interval. A night that is disturbed as a whole confirms what a
+quiet one would not.
 """
 
 from __future__ import annotations
@@ -60,8 +61,11 @@ def confirmed(alarm: Alarm, nights: pl.DataFrame) -> Alarm:
         if len(night) >= REPEATS:
             estimate = mean_of_nights(night["value"].to_list())
             assert estimate is not None
-            lower = night["better"][0] == "lower"
-            worse = estimate.low > alarm.reference if lower else estimate.high < alarm.reference
+            half = alarm.ratio**0.5
+            if night["better"][0] == "lower":
+                worse = estimate.low > alarm.reference * half
+            else:
+                worse = estimate.high < alarm.reference / half
             return replace(
                 alarm,
                 state="confirmed" if worse else "dismissed",

@@ -111,7 +111,8 @@ def test_a_check_builds_its_program_and_says_how_it_was_made(tmp_path, monkeypat
     script.chmod(0o755)
     monkeypatch.setenv("SPACK_ROOT", str(tmp_path / "spack"))
     monkeypatch.setenv("NIMC_SPACK_DIR", str(tmp_path / "state"))
-    setup(layout("localhost", None), tmp_path, None, None)
+    (tmp_path / "repo.yaml").write_text("repo: {}\n")
+    setup(layout("localhost", None), tmp_path, None, None, print)
     reframe = [str(Path(sys.executable).parent / "reframe"), "-C", f"{ROOT}/configs/localhost.py"]
     check = ["-c", f"{ROOT}/reframe_tests/hpccg.py", "-n", "^hpccg_quick$", "-p", "spack"]
     settings = ("arms=off", "pairs=1", "warmups=0", f"nimc_dir={tmp_path}/run", "layout_cores=1")

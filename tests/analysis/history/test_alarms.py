@@ -187,10 +187,15 @@ def test_a_confirmation_asks_for_the_same_case_on_the_same_nodes(suspected) -> N
         ([100.0, 100.4, 99.6, 100.2, 99.8], "dismissed"),
         # Mean 103 with a deviation of 4.5: Student's interval is 97.6 to 108.7.
         ([97.0, 101.0, 103.0, 107.0, 108.0], "dismissed"),
+        # Half of the loss: surely worse than 100, but not by what the alarm says.
+        ([102.0, 102.1, 101.9, 102.0, 102.0], "dismissed"),
+        ([103.5, 103.6, 103.4, 103.5, 103.5], "confirmed"),
         ([105.0, 104.5, 105.5, 104.8], "suspected"),
     ],
 )
-def test_confirmed_only_if_the_whole_interval_is_worse(suspected, values, state) -> None:
+def test_confirmed_only_if_the_whole_interval_is_beyond_half_of_the_loss(
+    suspected, values, state
+) -> None:
     judged = confirmed(suspected, nights_table(*again(104, values)))
     assert judged.state == state
     assert judged.confirmed_by == ([f"again{n}" for n in range(5)] if state != "suspected" else [])

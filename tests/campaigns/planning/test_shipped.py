@@ -23,6 +23,8 @@ CASES = {
     "multirail": ["umt", "umt_openmp", "amg", "amg_openmp", "lulesh", "lulesh_openmp", "minife"],
     "throttling": ["stream-dram", "stream-llc", "lammps"],
     "throttling_quick": ["stream"],
+    "loaded_latency": ["latency"],
+    "intensity": ["intensity"],
     "core_reservation": ["stream-dram", "stream-llc", "lammps"],
     "slowdown": ["membench", "stream", "hpccg", "lammps"],
     "slowdown_quick": ["membench", "stream", "hpccg", "lammps"],
