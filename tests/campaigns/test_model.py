@@ -243,3 +243,13 @@ def test_plot(tmp_path, sweep_file):
     out = tmp_path / "henri.html"
     assert str(out) in run("plot", "--platform", "henri", "--sweep", sweep_file, "-o", out).output
     assert out.read_text().startswith("<!doctype html>")
+
+
+def test_a_name_in_a_model_file_does_not_command_the_terminal(tmp_path):
+    path = tmp_path / "model.json"
+    made = published.load("henri").as_dict() | {"name": "\x1b[31mred", "notes": ["\x1b[2Jgone"]}
+    path.write_text(json.dumps(made))
+    for words in (("predict",), ("recommend",)):
+        done = CliRunner().invoke(command, [*words, "--model", str(path)], color=True)
+        assert "\\x1b[2Jgone" in done.output
+        assert "\x1b" not in done.output
