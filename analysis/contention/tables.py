@@ -13,6 +13,9 @@ from analysis.contention.parameters import Band, Bands, Model, Parameters, Shape
 from analysis.contention.predict import Prediction
 from analysis.contention.recommend import EQUAL, Choice, Recommendation
 
+#: Columns of a terminal, and of the names of errors.
+_WIDTH, _NAME = 80, 15
+
 
 def predictions_document(model: Model, predictions: list[Prediction]) -> dict[str, Any]:
     """`nimc model predict --json`: rates in MB/s (10^6 bytes per second), as published."""
@@ -135,14 +138,26 @@ def shape_cell(shape: Shape | None, name: str) -> str:
 
 
 def errors_table(rows: dict[str, Errors], notes: list[str]) -> str:
-    """Columns are rows of Table 2 of the paper, percent, below the caveats of the measurements."""
-    names = [field.name for field in fields(Errors)]
+    """Columns are rows of Table 2 of the paper, percent, below the caveats of the measurements.
+
+    Columns that do not fit into a line follow under the others.
+    """
+    parts: list[dict[str, Errors]] = [{}]
+    for label, row in rows.items():
+        used = _NAME + sum(2 + len(each) for each in parts[-1])
+        if parts[-1] and used + 2 + len(label) > _WIDTH:
+            parts.append({})
+        parts[-1][label] = row
     lines = [*notes, "mean absolute percentage error, %"]
-    lines.append("  ".join([" " * 15, *rows]))
-    for name in names:
+    return "\n".join([*lines, "\n\n".join(map(_errors_part, parts))])
+
+
+def _errors_part(rows: dict[str, Errors]) -> str:
+    lines = ["  ".join([" " * _NAME, *rows])]
+    for name in (field.name for field in fields(Errors)):
         found = ((label, getattr(errors, name)) for label, errors in rows.items())
         cells = [("-" if c is None else f"{c:.2f}").rjust(len(label)) for label, c in found]
-        lines.append("  ".join([f"{name.replace('_', ' '):15}", *cells]))
+        lines.append("  ".join([f"{name.replace('_', ' '):{_NAME}}", *cells]))
     return "\n".join(lines)
 
 

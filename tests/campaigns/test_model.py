@@ -124,7 +124,7 @@ def improved_file(tmp_path):
     words = ("--kind", "improved", "--groups", 4, "--order", "compact", "--folds", 3)
     table = run("fit", path, *words, "-o", model).output
     assert "improved model" in table
-    assert "predicted with one for each group; on what was held out" in table
+    assert "predicted with one for each group; on what was held out" in " ".join(table.split())
     return model
 
 
@@ -214,11 +214,20 @@ def test_evaluate_both_models(sweep_file):
 
 def test_evaluate_a_given_model(sweep_file):
     table = run("evaluate", sweep_file, "--platform", "dahu").output
-    assert "given model" in table
+    _, header, *lines = table.split("\n\n")[0].splitlines()
+    assert header.split() == ["given", "model", "published,", "Table", "2"]
     # Table 2's row of dahu.
-    (published_row,) = [line for line in table.splitlines() if line.startswith("published")]
-    figures = ["2.76", "2.38", "2.57", "2.00", "3.85", "2.92", "2.74"]
-    assert published_row.split() == ["published,", "Table", "2", *figures, "-"]
+    figures = ["2.76", "2.38", "2.57", "2.00", "3.85", "2.92", "2.74", "-"]
+    assert [line.split()[-1] for line in lines] == figures
+
+
+def test_columns_of_errors_that_do_not_fit_follow_under_the_others(sweep_file):
+    table = run("evaluate", sweep_file, "--folds", 2).output
+    lines = table.splitlines()
+    assert max(map(len, lines)) <= 80
+    headers = [line for line in lines if "held out" in line]
+    assert [header.count("held out") for header in headers] == [2, 1, 1]
+    assert [line.startswith("comm samples") for line in lines].count(True) == 3
 
 
 @pytest.mark.parametrize("words", [("fit",), ("evaluate",), ("predict", "--model")])
