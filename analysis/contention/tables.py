@@ -63,7 +63,7 @@ def prediction_table(model: Model, p: Prediction) -> str:
     ]
     if p.bands is not None:
         lines.append(bands_line(p.bands))
-    lines.append("   n" + "".join(_padded(name, band) for name, _, band in columns))
+    lines.append("   n" + "".join(_heading(name, band) for name, _, band in columns))
     for i, n in enumerate(p.n):
         cells = (_padded(_cell(_mb_s(rates[i])), band, rates[i]) for _, rates, band in columns)
         lines.append(f"{n:4d}" + "".join(cells))
@@ -89,12 +89,16 @@ def _points(band: Band) -> str:
     return f"{band.points}{few}"
 
 
-def _padded(text: str, band: Band | None, rate_b_s: float = np.nan) -> str:
-    """A cell of 15 characters, and 10 for the band of a column that has one."""
+def _heading(name: str, band: Band | None) -> str:
+    return f"{name:>15}" if band is None else f"{name:>14}{'':6}"
+
+
+def _padded(text: str, band: Band | None, rate_b_s: float) -> str:
+    """A cell of 15 characters; of 20 in a column that has a band, half of them for it."""
     if band is None:
         return f"{text:>15}"
     width = _mb_s(rate_b_s * band.width)
-    return f"{text:>15}{'' if width is None else f' +-{width:.1f}':<10}"
+    return f"{text:>10}{'' if width is None else f' +-{width:.1f}':<10}"
 
 
 def fit_table(model: Model) -> str:

@@ -262,3 +262,26 @@ def test_a_name_in_a_model_file_does_not_command_the_terminal(tmp_path):
         done = CliRunner().invoke(command, [*words, "--model", str(path)], color=True)
         assert "\\x1b[2Jgone" in done.output
         assert "\x1b" not in done.output
+
+
+def test_rates_with_three_bands_are_one_line_each(tmp_path):
+    band = {"width": 0.05, "mean": 0.02, "points": 20}
+    rates = dict.fromkeys(("comp_par", "comm_par", "comp_alone"), band)
+    bands = {"local": {"held_out": "numbers of cores", **rates}}
+    path = tmp_path / "model.json"
+    path.write_text(json.dumps(published.load("henri").as_dict() | {"bands": bands}))
+    words = ("predict", "--model", path, "--comp-node", 0, "--comm-node", 0)
+    lines = run(*words).output.splitlines()
+    assert max(map(len, lines)) <= 80
+    # henri, n = 14, as above; 5 % of each rate but that of communications alone.
+    (row,) = [line.split() for line in lines if line.startswith("  14 ")]
+    assert row == [
+        "14",
+        "62375.6",
+        "+-3118.8",
+        "62375.6",
+        "+-3118.8",
+        "11047.4",
+        "+-552.4",
+        "11481.1",
+    ]
