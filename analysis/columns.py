@@ -39,20 +39,19 @@ import io
 import os
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import MISSING, dataclass, fields, is_dataclass
+from dataclasses import dataclass, is_dataclass
 from itertools import islice
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import polars as pl
-import pydantic
 from pydantic_core import from_json
 
-from analysis.arms import Role
 from analysis.errors import InputError
 from analysis.reading import may_be_deep, refuse_deep, refuse_long
-from analysis.sample import NAME, SCHEMA_VERSION, Better, Level, Outcome, Sample, WriterRecord
+from analysis.sample import NAME, Sample
+from analysis.sample_rules import WRITER, blame, check
 from analysis.schema_1 import with_treatments
 
 _PIECE_B = 8 << 20
@@ -85,18 +84,6 @@ def _types(record: Any) -> dict[str, pl.DataType]:
     }
 
 
-def _required(record: Any) -> list[str]:
-    """Required fields: no default, never None."""
-    hints = get_type_hints(record, include_extras=True)
-    return [
-        each.name
-        for each in fields(record)
-        if each.default is MISSING
-        and each.default_factory is MISSING
-        and NoneType not in get_args(hints[each.name])
-    ]
-
-
 _COLUMNS: dict[str, pl.DataType] = {
     name: _type(hint, _NAME, pl.Int32())
     for name, hint in get_type_hints(Sample, include_extras=True).items()
@@ -108,8 +95,6 @@ _AS_TEXT = {
     name: _TEXT if name in _NESTED or type_ == _NAME else type_ for name, type_ in _COLUMNS.items()
 }
 _NAMES = [name for name, type_ in _COLUMNS.items() if type_ == _NAME]
-_REQUIRED = _required(Sample)
-_WRITER = _required(WriterRecord)
 #: Figures of every writer, and shares of a timetable.
 _FIGURES = ("message_b", "rate_alone_b_s", "rate_b_s", "rate_min_b_s", "bytes_b")
 #: Columns with the distinct names in a field of the writers.
@@ -123,10 +108,6 @@ _WRITER_NAMES = {
 _SHARES = ("missing_share", "excess_share", "allowed_share")
 #: No figure in SI units is larger, or smaller and not 0.
 MOST = 1e30
-#: JSON text of an object of numbers.
-_NUMBERS = r'^\{(\s*"([^"\\]|\\.)*"\s*:\s*-?[0-9][0-9.eE+-]*\s*,?)*\s*\}$'
-_SCHEMA_RULE = f"at most {SCHEMA_VERSION}; written by a newer nimc, use that version"
-_SAMPLE = pydantic.TypeAdapter(Sample)
 
 
 @dataclass(frozen=True)
@@ -212,12 +193,12 @@ def _columns(piece: _Piece) -> pl.DataFrame:
         raw = pl.read_ndjson(io.BytesIO(piece.text), schema=schema)
         frame = _flatten(raw)
     except pl.exceptions.PolarsError as error:
-        _blame(piece)
+        blame(piece.text, piece.path, piece.first_line)
         first, *_ = str(error).splitlines()
         raise InputError(f"{piece.path}:{piece.first_line}: {first}") from error
     if raw.height != piece.lines:
-        _blame(piece)
-    _check(frame, piece)
+        blame(piece.text, piece.path, piece.first_line)
+    check(frame, piece.path, piece.first_line)
     return with_treatments(frame.drop("incomplete"))
 
 
@@ -271,7 +252,7 @@ def _of_writers(writers: pl.DataFrame) -> pl.DataFrame:
         share=pl.when(col("message_b") > 0).then(share),
         plausible=pl.all_horizontal(col(name).is_between(0, MOST) for name in _FIGURES)
         & col("rate_before_b_s").fill_null(0.0).is_between(0, MOST),
-        incomplete=pl.any_horizontal(col(name).is_null() for name in _WRITER),
+        incomplete=pl.any_horizontal(col(name).is_null() for name in WRITER),
         counted=col("counted_b") / col("counted_s"),
         within=col("origin") == col("target"),
     )
@@ -309,71 +290,6 @@ def _of_nodes(nodes: pl.DataFrame) -> pl.DataFrame:
     return nodes.group_by("row", maintain_order=True).agg(
         pl.col("foreign_cpus", "steal_share").max(), pl.col("frequency_hz").min()
     )
-
-
-def _check(frame: pl.DataFrame, piece: _Piece) -> None:
-    """Raises InputError for the first row that breaks a rule of the record."""
-
-    def one_of(name: str, allowed: object) -> tuple[str, pl.Expr, str]:
-        words = get_args(allowed)
-        return name, ~pl.col(name).cast(pl.String).is_in(words), f"one of {', '.join(words)}"
-
-    newer = pl.col("schema") > SCHEMA_VERSION
-    rules = [
-        ("schema", newer, _SCHEMA_RULE),
-        *((name, pl.col(name).is_null(), "a value") for name in _REQUIRED),
-        one_of("outcome", Outcome),
-        one_of("fom_better", Better),
-        one_of("role", Role),
-        (
-            "fom",
-            (pl.col("outcome").cast(pl.String) == "kept") & ~(pl.col("fom") > 0).fill_null(False),
-            "a number above 0 if the outcome is 'kept'",
-        ),
-        ("fom_extra", ~pl.col("fom_extra").str.contains(_NUMBERS), "an object of numbers"),
-        ("writers", pl.col("incomplete"), f"a list of objects with {', '.join(_WRITER)}"),
-    ]
-    factors = frame["factors"].cast(pl.String)
-    malformed = [text for text in factors.unique() if not _are_factors(text)]
-    rules.append(
-        ("factors", pl.col("factors").cast(pl.String).is_in(malformed), "an object of levels")
-    )
-    for name, broken, allowed in rules:
-        rows = frame.select(broken.arg_true()).to_series()
-        if len(rows):
-            row = int(rows[0])
-            value = frame[name][row]
-            at = f"{piece.path}:{piece.first_line + row}"
-            raise InputError(f"{at}: field '{name}' is {value!r}, must be {allowed}")
-
-
-def _are_factors(text: str) -> bool:
-    """Whether the text of `factors` maps names to levels."""
-    try:
-        found = from_json(text, allow_inf_nan=False)
-    except ValueError:
-        return False
-    return isinstance(found, dict) and all(isinstance(each, Level) for each in found.values())
-
-
-def _blame(piece: _Piece) -> None:
-    """Raises InputError for the first line that is not a sample."""
-    for number, line in enumerate(piece.text.split(b"\n")[:-1], piece.first_line):
-        at = f"{piece.path}:{number}"
-        try:
-            record = from_json(line)
-        except ValueError as error:
-            raise InputError(f"{at}: {error}") from error
-        if isinstance(record, dict) and record.get("schema", 1) not in range(SCHEMA_VERSION + 1):
-            raise InputError(
-                f"{at}: field 'schema' is {record['schema']!r}, must be {_SCHEMA_RULE}"
-            )
-        try:
-            _SAMPLE.validate_python(record)
-        except pydantic.ValidationError as error:
-            first = error.errors()[0]
-            field = ".".join(str(part) for part in first["loc"]) or "line"
-            raise InputError(f"{at}: field '{field}': {first['msg']}") from error
 
 
 def _refuse_duplicates(frame: pl.DataFrame) -> None:

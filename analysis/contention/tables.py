@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
 from dataclasses import asdict, fields
 from typing import Any
 
@@ -14,8 +13,8 @@ from analysis.contention.parameters import Band, Bands, Model, Parameters, Shape
 from analysis.contention.predict import Prediction
 from analysis.contention.recommend import EQUAL, Choice, Recommendation
 
-#: Characters of the names of rows and columns of errors: six columns fit 80.
-_ROW, _COLUMN = 15, 11
+#: Columns of a terminal, and of the names of errors.
+_WIDTH, _NAME = 80, 15
 
 
 def predictions_document(model: Model, predictions: list[Prediction]) -> dict[str, Any]:
@@ -64,7 +63,7 @@ def prediction_table(model: Model, p: Prediction) -> str:
     ]
     if p.bands is not None:
         lines.append(bands_line(p.bands))
-    lines.append("   n" + "".join(_padded(name, band) for name, _, band in columns))
+    lines.append("   n" + "".join(_heading(name, band) for name, _, band in columns))
     for i, n in enumerate(p.n):
         cells = (_padded(_cell(_mb_s(rates[i])), band, rates[i]) for _, rates, band in columns)
         lines.append(f"{n:4d}" + "".join(cells))
@@ -90,12 +89,16 @@ def _points(band: Band) -> str:
     return f"{band.points}{few}"
 
 
-def _padded(text: str, band: Band | None, rate_b_s: float = np.nan) -> str:
-    """A cell of 15 characters, and 10 for the band of a column that has one."""
+def _heading(name: str, band: Band | None) -> str:
+    return f"{name:>15}" if band is None else f"{name:>14}{'':6}"
+
+
+def _padded(text: str, band: Band | None, rate_b_s: float) -> str:
+    """A cell of 15 characters; of 20 in a column that has a band, half of them for it."""
     if band is None:
         return f"{text:>15}"
     width = _mb_s(rate_b_s * band.width)
-    return f"{text:>15}{'' if width is None else f' +-{width:.1f}':<10}"
+    return f"{text:>10}{'' if width is None else f' +-{width:.1f}':<10}"
 
 
 def fit_table(model: Model) -> str:
@@ -139,18 +142,26 @@ def shape_cell(shape: Shape | None, name: str) -> str:
 
 
 def errors_table(rows: dict[str, Errors], notes: list[str]) -> str:
-    """Columns are rows of Table 2 of the paper, percent, below the caveats of the measurements."""
-    heads = {label: textwrap.wrap(label, _COLUMN) for label in rows}
-    widths = {label: max(map(len, words)) for label, words in heads.items()}
+    """Columns are rows of Table 2 of the paper, percent, below the caveats of the measurements.
+
+    Columns that do not fit into a line follow under the others.
+    """
+    parts: list[dict[str, Errors]] = [{}]
+    for label, row in rows.items():
+        used = _NAME + sum(2 + len(each) for each in parts[-1])
+        if parts[-1] and used + 2 + len(label) > _WIDTH:
+            parts.append({})
+        parts[-1][label] = row
     lines = [*notes, "mean absolute percentage error, %"]
-    for line in range(max(map(len, heads.values()))):
-        words = ((each[line] if line < len(each) else "", label) for label, each in heads.items())
-        cells = [word.rjust(widths[label]) for word, label in words]
-        lines.append("  ".join([" " * _ROW, *cells]).rstrip())
-    for field in fields(Errors):
-        found = ((label, getattr(errors, field.name)) for label, errors in rows.items())
-        cells = [("-" if c is None else f"{c:.2f}").rjust(widths[label]) for label, c in found]
-        lines.append("  ".join([field.name.replace("_", " ").ljust(_ROW), *cells]))
+    return "\n".join([*lines, "\n\n".join(map(_errors_part, parts))])
+
+
+def _errors_part(rows: dict[str, Errors]) -> str:
+    lines = ["  ".join([" " * _NAME, *rows])]
+    for name in (field.name for field in fields(Errors)):
+        found = ((label, getattr(errors, name)) for label, errors in rows.items())
+        cells = [("-" if c is None else f"{c:.2f}").rjust(len(label)) for label, c in found]
+        lines.append("  ".join([f"{name.replace('_', ' '):{_NAME}}", *cells]))
     return "\n".join(lines)
 
 

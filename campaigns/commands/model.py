@@ -17,6 +17,7 @@ from analysis.contention.predict import check_node, placements, predict
 from analysis.contention.recommend import Need, recommend
 from analysis.contention.sweep import ORDERS, Sweep
 from analysis.errors import InputError
+from analysis.escape import visible
 from analysis.units import rate_b_s
 from campaigns.document import Form, print_document
 from campaigns.options import form_options, json_option, output_option
@@ -320,4 +321,4 @@ def _say(subcommand: str, document: dict[str, Any], text: str, form: Form | None
     if form:
         print_document(f"model {subcommand}", document, form)
     else:
-        click.echo(wrapped(text))
+        click.echo(wrapped(visible(text)))

@@ -3,7 +3,7 @@
 The level `membench:2` keeps the last two cores of each node busy with streaming stores while the
 application runs. The application must leave these cores free (`reserved_cores`, or the origin's
 core of a shared host). The price of the level is the slowdown beside so many cores
-(docs/contention-model.md).
+(docs/slowdown.md).
 """
 
 from __future__ import annotations

@@ -122,9 +122,9 @@ def improved_file(tmp_path):
     path.write_text("\n".join(["n,comp_node,comm_node,comp_alone_b_s", *lines, ""]))
     model = tmp_path / "groups.json"
     words = ("--kind", "improved", "--groups", 4, "--order", "compact", "--folds", 3)
-    table = " ".join(run("fit", path, *words, "-o", model).output.split())
+    table = run("fit", path, *words, "-o", model).output
     assert "improved model" in table
-    assert "predicted with one for each group; on what was held out" in table
+    assert "predicted with one for each group; on what was held out" in " ".join(table.split())
     return model
 
 
@@ -214,13 +214,20 @@ def test_evaluate_both_models(sweep_file):
 
 def test_evaluate_a_given_model(sweep_file):
     table = run("evaluate", sweep_file, "--platform", "dahu").output
-    assert "given model" in table
+    _, header, *lines = table.split("\n\n")[0].splitlines()
+    assert header.split() == ["given", "model", "published,", "Table", "2"]
     # Table 2's row of dahu.
-    rows = [line for line in table.splitlines() if line.startswith(("comm ", "comp ", "average"))]
-    assert [row.split()[-1] for row in rows if "node" not in row] == [
-        "2.76", "2.38", "2.57", "2.00", "3.85", "2.92", "2.74", "-",
-    ]  # fmt: skip
-    assert "published," in table
+    figures = ["2.76", "2.38", "2.57", "2.00", "3.85", "2.92", "2.74", "-"]
+    assert [line.split()[-1] for line in lines] == figures
+
+
+def test_columns_of_errors_that_do_not_fit_follow_under_the_others(sweep_file):
+    table = run("evaluate", sweep_file, "--folds", 2).output
+    lines = table.splitlines()
+    assert max(map(len, lines)) <= 80
+    headers = [line for line in lines if "held out" in line]
+    assert [header.count("held out") for header in headers] == [2, 1, 1]
+    assert [line.startswith("comm samples") for line in lines].count(True) == 3
 
 
 @pytest.mark.parametrize("words", [("fit",), ("evaluate",), ("predict", "--model")])
@@ -245,3 +252,36 @@ def test_plot(tmp_path, sweep_file):
     out = tmp_path / "henri.html"
     assert str(out) in run("plot", "--platform", "henri", "--sweep", sweep_file, "-o", out).output
     assert out.read_text().startswith("<!doctype html>")
+
+
+def test_a_name_in_a_model_file_does_not_command_the_terminal(tmp_path):
+    path = tmp_path / "model.json"
+    made = published.load("henri").as_dict() | {"name": "\x1b[31mred", "notes": ["\x1b[2Jgone"]}
+    path.write_text(json.dumps(made))
+    for words in (("predict",), ("recommend",)):
+        done = CliRunner().invoke(command, [*words, "--model", str(path)], color=True)
+        assert "\\x1b[2Jgone" in done.output
+        assert "\x1b" not in done.output
+
+
+def test_rates_with_three_bands_are_one_line_each(tmp_path):
+    band = {"width": 0.05, "mean": 0.02, "points": 20}
+    rates = dict.fromkeys(("comp_par", "comm_par", "comp_alone"), band)
+    bands = {"local": {"held_out": "numbers of cores", **rates}}
+    path = tmp_path / "model.json"
+    path.write_text(json.dumps(published.load("henri").as_dict() | {"bands": bands}))
+    words = ("predict", "--model", path, "--comp-node", 0, "--comm-node", 0)
+    lines = run(*words).output.splitlines()
+    assert max(map(len, lines)) <= 80
+    # henri, n = 14, as above; 5 % of each rate but that of communications alone.
+    (row,) = [line.split() for line in lines if line.startswith("  14 ")]
+    assert row == [
+        "14",
+        "62375.6",
+        "+-3118.8",
+        "62375.6",
+        "+-3118.8",
+        "11047.4",
+        "+-552.4",
+        "11481.1",
+    ]
