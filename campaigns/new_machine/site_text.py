@@ -81,7 +81,7 @@ def _origins(found: ClusterFacts) -> SiteEntry:
     origins = found.origins
     if origins.policy == "hetjob":
         asked = "Slurm took such a job (on hold, and cancelled)"
-        asked = asked if found.hetjob_asked else "not tried, since no job was wanted"
+        asked = asked if found.hetjob_asked else "not known whether Slurm takes such a job"
         value = f"\n  policy: hetjob\n  nodes: 1\n  partition: {_scalar(found.target.name)}"
         return SiteEntry("origins", value, f"Origins in a heterogeneous job: {asked}.")
     if origins.policy == "same_job":
