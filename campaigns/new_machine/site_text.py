@@ -200,7 +200,8 @@ def _size(size_b: int) -> str:
 
 
 def _scalar(text: str) -> str:
-    return text if _PLAIN.fullmatch(text) and text.lower() not in _WORDS else json.dumps(text)
+    plain = _PLAIN.fullmatch(text) and text.lower() not in _WORDS
+    return text if plain else json.dumps(text, ensure_ascii=False)  # YAML takes no surrogates
 
 
 def unknown(made: Sequence[SiteEntry]) -> list[str]:

@@ -72,6 +72,12 @@ def test_what_is_refused_to_any_job_says_nothing_of_heterogeneous_ones(
     assert ("not known whether Slurm takes such a job" in site_text(learnt)) is not known
 
 
+@pytest.mark.parametrize("name", ['ünï: # "x"\\n', "\U0001f680", "null", "7"])
+def test_any_name_of_a_cluster_is_text_in_the_file(tmp_path: Path, name: str) -> None:
+    seen = found(settings={"ClusterName": name}, looked=JobLook(None, "no job"))
+    assert site(tmp_path, seen).description == name
+
+
 def test_memory_that_slurm_does_not_know_is_that_of_the_node(tmp_path: Path) -> None:
     # Slurm shows RealMemory=1 where slurm.conf has none.
     text = (SLURM / "nodes.txt").read_text().replace("RealMemory=6026", "RealMemory=1")
