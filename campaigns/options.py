@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal
 
@@ -74,7 +74,7 @@ def progress_options(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _one_of(
-    argument: str, default: str | None, texts: Mapping[str, str], *, short: bool = False
+    argument: str, default: str | None, texts: dict[str, str], *, short: bool = False
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Flags of which one may be given: its name is the argument's value.
 

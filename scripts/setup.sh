@@ -16,13 +16,19 @@ for name in "$@"; do
     }
 done
 
-python=
-for candidate in ${PYTHON:-python3 python3.13 python3.12 python3.11 python3.10}; do
-    if "$candidate" -c 'import sys; sys.exit(sys.version_info < (3, 10))' 2>/dev/null; then
-        python=$candidate
-        break
-    fi
-done
+recent() { # recent PYTHON...: prints the first that is new enough
+    for candidate in "$@"; do
+        if "$candidate" -c 'import sys; sys.exit(sys.version_info < (3, 10))' 2>/dev/null; then
+            echo "$candidate"
+            break
+        fi
+    done
+}
+if [ -n "${PYTHON:-}" ]; then
+    python=$(recent "$PYTHON")
+else
+    python=$(recent python3 python3.13 python3.12 python3.11 python3.10)
+fi
 [ -n "$python" ] || need 'Python 3.10 or newer' python3 python3.11
 "$python" -c 'import ensurepip, venv' 2>/dev/null ||
     need "the venv module of $python" python3-venv python3.11

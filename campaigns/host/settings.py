@@ -16,6 +16,8 @@ from campaigns.host.config_keys import key_fault
 from campaigns.host.programs import ask
 
 Partitions = Sequence[Mapping[str, Any]]
+#: Begins the line with the settings; the file may print others, and warnings.
+_MARK = "nimc: settings "
 
 
 @dataclass(frozen=True)
@@ -44,12 +46,13 @@ def settings_of(config: Path) -> ReframeSettings:
         "first = made['systems'][0]; parts = first['partitions'];"
         "environs = made.setdefault('environments', []);"
         "[each['name'] for each in [first, *parts, *environs]];"
-        "print(json.dumps([{**os.environ}, made], default=str))"
+        f"print('\\n{_MARK}' + json.dumps([{{**os.environ}}, made], default=str))"
     )
     answer = ask([sys.executable, "-c", code, str(config)])
     with suppress(ValueError, TypeError):
         if answer.ok:
-            environment, made = json.loads(answer.text)
+            _, _, rest = answer.text.partition(f"\n{_MARK}")
+            environment, made = json.loads(rest.partition("\n")[0])
             first = made["systems"][0]
             line, fault = key_fault(config, made) or (None, None)
             return ReframeSettings(

@@ -32,7 +32,9 @@ def learn(wait_s: float | None, tell: Callable[[str], None]) -> ClusterFacts:
     if asked.target.nodes > 1:
         tell(f"asks Slurm for a heterogeneous job in {asked.target.name}")
         why = node_job.refusal(NodeRequest(target, asked.origins))
-        asked = replace(asked, hetjob_refused=why, hetjob_asked=True)
+        # What is refused to any job, such as the account, says nothing of heterogeneous ones.
+        if why is None or node_job.refusal(NodeRequest(target)) is None:
+            asked = replace(asked, hetjob_refused=why, hetjob_asked=True)
     request = NodeRequest(target, asked.origins)
     tell(f"submits a job of {request.tasks} nodes to {asked.target.name}")
     looked = node_job.look(request, ROOT, wait_s)

@@ -36,7 +36,7 @@ class ClusterFacts:
     #: Why Slurm refuses a heterogeneous job in the target partition; None if it takes it, or if it
     #: was not asked.
     hetjob_refused: str | None = None
-    #: Whether it was asked.
+    #: Whether that is known: it was asked, and takes other jobs.
     hetjob_asked: bool = False
     #: What the job found; empty without one.
     looked: JobLook = field(default_factory=lambda: JobLook(None, "no job was submitted"))

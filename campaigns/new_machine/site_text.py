@@ -81,7 +81,7 @@ def _origins(found: ClusterFacts) -> SiteEntry:
     origins = found.origins
     if origins.policy == "hetjob":
         asked = "Slurm took such a job (on hold, and cancelled)"
-        asked = asked if found.hetjob_asked else "not tried, since no job was wanted"
+        asked = asked if found.hetjob_asked else "not known whether Slurm takes such a job"
         value = f"\n  policy: hetjob\n  nodes: 1\n  partition: {_scalar(found.target.name)}"
         return SiteEntry("origins", value, f"Origins in a heterogeneous job: {asked}.")
     if origins.policy == "same_job":
@@ -200,7 +200,8 @@ def _size(size_b: int) -> str:
 
 
 def _scalar(text: str) -> str:
-    return text if _PLAIN.fullmatch(text) and text.lower() not in _WORDS else json.dumps(text)
+    plain = _PLAIN.fullmatch(text) and text.lower() not in _WORDS
+    return text if plain else json.dumps(text, ensure_ascii=False)  # YAML takes no surrogates
 
 
 def unknown(made: Sequence[SiteEntry]) -> list[str]:

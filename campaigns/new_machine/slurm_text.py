@@ -99,8 +99,9 @@ def shapes(text: str, partition: str) -> list[tuple[NodeShape, int]]:
             names = ("Sockets", "CoresPerSocket", "CPUTot", "RealMemory")
             numbers = [_number(fields.get(name, "")) for name in names]
             if all(numbers):
-                *cores, memory_mib = numbers
-                counts[NodeShape(*cores, memory_mib if memory_mib > 1 else None)] += 1
+                sockets, cores, cpus, memory_mib = numbers
+                known_mib = memory_mib if memory_mib > 1 else None
+                counts[NodeShape(sockets, cores, cpus, known_mib)] += 1
     return counts.most_common()
 
 

@@ -164,6 +164,13 @@ def test_slurm_is_asked_as_the_machines_configuration_says(root):
     assert settings.settings_of(config).environment["SLURM_CONF"] == "/somewhere/slurm.conf"
 
 
+def test_what_a_configuration_prints_is_not_taken_for_its_settings(root):
+    config = root / "configs/box.py"
+    noise = "import warnings; warnings.warn('old key'); print('{}', end='')\n"
+    config.write_text(CONFIG + noise)
+    assert settings.settings_of(config).system == "box"
+
+
 def test_a_compiler_without_openmp_is_missing(fake, monkeypatch):
     monkeypatch.setenv("CC", "mycc")
     fake("mycc", "unrecognized option -fopenmp", 1)

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from campaigns.host.default_machine import matching
-from campaigns.host.node_job import JobLook
-from campaigns.new_machine import slurm_text
+from campaigns.host.node_job import JobLook, NodeRequest
+from campaigns.new_machine import ask, slurm_text
 from campaigns.new_machine.cluster_facts import ClusterFacts, access
 from campaigns.new_machine.config_text import config_text, host_pattern, pmi
 from campaigns.new_machine.site_text import entries, site_text, unknown
@@ -52,6 +52,30 @@ def test_the_site_file_has_what_nodes_and_slurm_say(tmp_path: Path) -> None:
     assert (facts.cores, facts.sockets, facts.numa_nodes, facts.nic_node) == (64, 2, 4, 1)
     # The smaller of the node's 256 GiB and Slurm's RealMemory, 6026 MiB.
     assert (facts.llc_b, facts.memory_b) == (512 * 2**20, 6026 * 2**20)
+
+
+@pytest.mark.parametrize(
+    ("alone", "policy", "known"),
+    [(None, "same_job", True), ("Invalid account", "hetjob", False)],
+)
+def test_what_is_refused_to_any_job_says_nothing_of_heterogeneous_ones(
+    monkeypatch: pytest.MonkeyPatch, alone: str | None, policy: str, known: bool
+) -> None:
+    def refusal(request: NodeRequest) -> str | None:
+        return "Invalid account" if request.origins.policy == "hetjob" else alone
+
+    monkeypatch.setattr(ask, "_slurm", lambda: found(hetjob_asked=False))
+    monkeypatch.setattr(ask.node_job, "refusal", refusal)
+    monkeypatch.setattr(ask.node_job, "look", lambda *_: JobLook(None, "refused"))
+    learnt = ask.learn(1.0, lambda _: None)
+    assert (learnt.origins.policy, learnt.hetjob_asked) == (policy, known)
+    assert ("not known whether Slurm takes such a job" in site_text(learnt)) is not known
+
+
+@pytest.mark.parametrize("name", ['ünï: # "x"\\n', "\U0001f680", "null", "7"])
+def test_any_name_of_a_cluster_is_text_in_the_file(tmp_path: Path, name: str) -> None:
+    seen = found(settings={"ClusterName": name}, looked=JobLook(None, "no job"))
+    assert site(tmp_path, seen).description == name
 
 
 def test_memory_that_slurm_does_not_know_is_that_of_the_node(tmp_path: Path) -> None:
@@ -94,7 +118,7 @@ def test_lines_to_fill_in_are_valid_once_they_are_no_comments(tmp_path: Path) ->
 def test_without_a_job_the_file_is_valid_too(tmp_path: Path) -> None:
     seen = found(looked=JobLook(None, "no job was submitted"), hetjob_asked=False)
     assert site(tmp_path, seen).device is None
-    assert "not tried, since no job was wanted" in site_text(seen)
+    assert "not known whether Slurm takes such a job" in site_text(seen)
 
 
 def test_cores_that_slurm_keeps_from_jobs_do_not_count(tmp_path: Path) -> None:
