@@ -149,11 +149,26 @@ def history_options(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def only_with(mode: str, *allowed: str) -> None:
     """Raise InputError for an option that is given together with `mode` but not in `allowed`."""
-    context = click.get_current_context()
-    for parameter in context.command.params:
-        name = parameter.opts[0]
-        given = context.get_parameter_source(str(parameter.name)) is ParameterSource.COMMANDLINE
-        if given and name not in (mode, *allowed):
+    for name in _given():
+        if name not in (mode, *allowed):
             raise InputError(
                 f"{name}: cannot be combined with {mode}; allowed: {', '.join(allowed)}"
             )
+
+
+def useless_without(mode: str, *options: str) -> None:
+    """Raise InputError for one of `options`, which have no effect without `mode`."""
+    for name in _given():
+        if name in options:
+            raise InputError(f"{name}: has no effect without {mode}; allowed: both, or neither")
+
+
+def _given() -> list[str]:
+    """Options of the command line."""
+    context = click.get_current_context()
+    source = context.get_parameter_source
+    return [
+        each.opts[0]
+        for each in context.command.params
+        if source(str(each.name)) is ParameterSource.COMMANDLINE
+    ]

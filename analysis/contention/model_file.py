@@ -24,8 +24,9 @@ from analysis.contention.parameters import (
 from analysis.contention.sweep import MOST_B_S, ORDERS
 from analysis.errors import InputError
 
-#: Most cores per socket, or NUMA nodes, that a model file may have.
+#: Most cores per socket that a model file may have, and NUMA nodes: each pair of them is predicted.
 MOST = 4096
+MOST_NODES = 256
 _SIDES = ("local", "remote")
 
 
@@ -54,7 +55,7 @@ def from_dict(document: Any, source: str) -> Model:
             name=str(document["name"]),
             cores=_count(document["cores"], f"{source}: cores"),
             numa_per_socket=_count(document["numa_per_socket"], f"{source}: numa_per_socket"),
-            numa_nodes=_count(document["numa_nodes"], f"{source}: numa_nodes"),
+            numa_nodes=_whole(document["numa_nodes"], f"{source}: numa_nodes", MOST_NODES),
             local=_parameters(document["local"], f"{source}: local"),
             remote=None if remote is None else _parameters(remote, f"{source}: remote"),
             kind=kind,

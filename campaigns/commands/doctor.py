@@ -14,7 +14,13 @@ from campaigns.document import Form, print_document
 from campaigns.host.doctor import Diagnosis, examine
 from campaigns.host.in_job import examine as examine_in_job
 from campaigns.host.matrix_table import matrix_table
-from campaigns.options import form_options, machine_option, results_option, wait_option
+from campaigns.options import (
+    form_options,
+    machine_option,
+    results_option,
+    useless_without,
+    wait_option,
+)
 from campaigns.running.interrupts import exit_when_stopped
 from campaigns.text import WIDTH, wrapped
 
@@ -33,6 +39,8 @@ def command(machine: str, in_job: bool, wait_s: float, results: Path, form: Form
     With --in-job, Slurm is asked what it accepts, and a job looks at target and origin nodes.
     Exits with 0 if the machine's injector and at least one workload can run, else with 3.
     """
+    if not in_job:
+        useless_without("--in-job", "--wait", "--results")
     with exit_when_stopped():
         of_nodes = examine_in_job(machine, results, wait_s, _tell) if in_job else []
     diagnosis = examine(machine).extended(of_nodes)

@@ -20,6 +20,7 @@ from campaigns.nightly.measure import measure
 from campaigns.nightly.spent import NightRuns, node_hours
 from campaigns.planning.plan import Plan, plan
 from campaigns.planning.prepare import Request, prepare
+from campaigns.running.folder import link_latest
 
 
 @dataclass
@@ -38,7 +39,10 @@ class NightRepeats:
     used_node_h: float = 0.0
 
     def repeat(self, run: Path, alarms: Sequence[Alarm]) -> Iterator[str]:
-        """Run the cases of the alarms that `run` raised again; yields why some were not."""
+        """Run the cases of the alarms that `run` raised again; yields why some were not.
+
+        In the end `latest` leads to `run`, since repeats have some of the cases only.
+        """
         of_nodes: dict[str, list[str]] = {}
         for alarm in alarms:
             cases = of_nodes.setdefault(",".join(alarm.nodes), [])
@@ -50,6 +54,7 @@ class NightRepeats:
                 why = str(error)
             if why:
                 yield f"not confirmed: {', '.join(cases)}: {why}"
+        link_latest(run)
 
     def _repeat(self, run: Path, cases: Sequence[str], nodes: str | None) -> str | None:
         """Returns why it was not begun, or ended early. Raises InputError for other nodes."""

@@ -59,6 +59,7 @@ def test_files_of_schema_1_predict_as_before(tmp_path):
     ("change", "text"),
     [
         ({"schema": 3}, "must be 1 to 2"),
+        ({"numa_nodes": 257}, "numa_nodes: must be a whole number from 1 to 256, not 257"),
         ({"kind": "better"}, "kind: must be paper or improved, not 'better'"),
         ({"shapes": {"middle": None}}, "shapes: must be local, remote, not 'middle'"),
         ({"unidentified": {"local": "unknown"}}, "local: must be a mapping, not 'unknown'"),

@@ -10,9 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
 from analysis.checkout import ROOT
 from analysis.errors import InputError
+from campaigns.cli import cli
 from campaigns.host import in_job, node_job
 from campaigns.host.node_job import JobLook, NodeRequest
 from injection.machine.machine import Machine, Origins
@@ -167,3 +169,10 @@ def test_tasks_see_the_lock_of_the_first(tmp_path: Path) -> None:
 def test_a_machine_without_slurm_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"--in-job: configs/localhost\.py has no partition of"):
         in_job.examine("localhost", tmp_path, 1.0, print)
+
+
+@pytest.mark.parametrize("option", [("--wait", "1min"), ("--results", "elsewhere")])
+def test_options_of_the_job_are_refused_without_one(option: tuple[str, str]) -> None:
+    error = CliRunner().invoke(cli, ["doctor", "--machine", "localhost", *option]).exception
+    assert isinstance(error, InputError)
+    assert f"{option[0]}: has no effect without --in-job" in str(error)

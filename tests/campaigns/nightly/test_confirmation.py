@@ -56,6 +56,8 @@ def test_a_loss_that_stays_is_confirmed_in_the_same_night(box: Box, history: Pat
     assert ("off", "fom") in {(each.arm, each.quantity) for each in ended.alarms}
     assert "confirmed" in ended.reason
     assert states(box) == {"confirmed"}
+    # The night's own run, not one of those that repeat some of its cases.
+    assert (box.nimc.results / "latest").resolve() == Path(ended.run or "").resolve()
     page = (box.folder / "pages" / "localhost" / "index.html").read_text()
     assert '<span class="verdict bad">confirmed</span>' in page
 
