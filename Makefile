@@ -24,7 +24,7 @@ test-all: $(DEV)
 	$(BIN)/python -m pytest -m "not (long or minicluster or spack)" $(PARALLEL) $(PYTEST_ARGS)
 	$(BIN)/python -m pytest -m "(minicluster or spack) and not long" $(PYTEST_ARGS)
 
-# Tests of some minutes each: five nights, faults, two rails, a node that is switched off, and others.
+# Tests of some minutes each: five nights, faults, two rails, daemons or nodes that go away, and others.
 test-long: $(DEV)
 	$(BIN)/python -m pytest -m long $(PYTEST_ARGS)
 

@@ -17,7 +17,7 @@ from campaigns.minicluster.containers import enter
 from tests.campaigns.minicluster.real import ENV, Cluster, cluster_or_skip
 from tests.campaigns.minicluster.test_campaign import CAMPAIGN
 
-pytestmark = [pytest.mark.minicluster, pytest.mark.slow]
+pytestmark = [pytest.mark.minicluster, pytest.mark.long]
 
 
 @pytest.fixture

@@ -71,6 +71,7 @@ def test_a_cancelled_job(cluster, tmp_path):
     resumed(cluster, block)
 
 
+@pytest.mark.long
 def test_slurmctld_restarts(cluster, tmp_path):
     block = Block(cluster, tmp_path, pairs=2)
     block.wait_for_samples(1)
@@ -83,6 +84,7 @@ def test_slurmctld_restarts(cluster, tmp_path):
     resumed(cluster, block)
 
 
+@pytest.mark.long
 def test_an_origin_whose_slurmd_is_killed(cluster, tmp_path):
     block = Block(cluster, tmp_path)
     block.wait_for_samples(2)
