@@ -24,7 +24,7 @@ _MOST = 1.4
 #: Memory below this is the allocator's, not the data's.
 _LEAST_B = 8 << 20
 #: Measurements of each size.
-_ROUNDS = 3
+_ROUNDS = 2
 
 #: Prepares a piece of a size in a folder; what is called next is measured.
 Prepare = Callable[[int, Path], Callable[[], object]]
