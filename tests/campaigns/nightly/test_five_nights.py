@@ -288,7 +288,8 @@ def test_under_scrontab(cluster: Cluster, tmp_path: Path) -> None:
     wait(lambda: nights.samples() >= before + 3)
     nights.kill()
     cancel_blocks(cluster)  # else the block ends, and nothing is left to measure
-    busy = cluster.slurm("sbatch", "--parsable", "--partition=compute", "--wrap=sleep 900").strip()
+    job = ("--parsable", "--partition=compute", "--output=/dev/null", "--wrap=sleep 900")
+    busy = cluster.slurm("sbatch", *job).strip()
     nights.describe("00:01")
     run(NIGHTS[2])
     nights.describe("00:00")
