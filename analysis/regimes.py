@@ -99,7 +99,7 @@ class RegimePoint:
     #: Whether the writers' rate before is that of each run, or one measurement of each block.
     device_by_run: bool
     regime: Regime
-    #: Why it cannot be told; empty otherwise.
+    #: Why the regime is unknown; empty otherwise.
     reason: str
 
     def as_dict(self) -> dict[str, Any]:
@@ -179,7 +179,7 @@ def _application(row: Result) -> Estimate | None:
 
 
 def _application_loses(row: Result) -> tuple[bool | None, str]:
-    """As `loses`, of the application, and why it cannot be told.
+    """As `loses`, of the application, and why it is unknown.
 
     As for verdicts, a loss must exceed that of the repeated baseline and that of the control.
     """
@@ -197,7 +197,7 @@ def _application_loses(row: Result) -> tuple[bool | None, str]:
 
 
 def _judged(row: Result, device: Estimate | None) -> tuple[Regime, str]:
-    """The regime and, if it cannot be told, why."""
+    """The regime and, if it is unknown, why."""
     application, why = _application_loses(row)
     lost = loses(device, row.margin)
     why_device = "" if lost is not None else _ACROSS if device else "fewer than 6 runs"

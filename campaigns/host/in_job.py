@@ -30,7 +30,7 @@ _PARTITION, _JOB, _HETJOB = "partition {}", "job on nodes", "heterogeneous job"
 def examine(
     name: str, results: Path, wait_s: float, tell: Callable[[str], None], root: Path = ROOT
 ) -> list[Finding]:
-    """Ask Slurm, then look at the nodes in a job, which is told before it is submitted.
+    """Ask Slurm, then look at the nodes in a job; `tell` says so before it is submitted.
 
     Raises InputError for a machine without Slurm, Stopped after a signal; the job is gone then.
     """

@@ -69,7 +69,7 @@ def _estimate(ends: NDArray[np.float64]) -> Estimate:
 
 
 def shares(curve: Curve, noise: float = NOISE) -> tuple[float, float, float]:
-    """Shares of points that are right, that cannot be told, and that are wrong."""
+    """Shares of points that are right, unknown, and wrong."""
     points = found(curve, noise)
     right, unknown = (points.count(each) / len(points) for each in (curve.regime, Regime.UNKNOWN))
     return right, unknown, 1 - right - unknown

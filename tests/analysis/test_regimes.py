@@ -53,7 +53,7 @@ def test_made_curves_are_seldom_wrong(curve: Curve) -> None:
     wrong = [each for each in points if each not in (curve.regime, Regime.UNKNOWN)]
     assert len(points) == SEEDS * len(curve.application)
     assert len(wrong) <= 0.025 * len(points)
-    # With the losses of the paper most points are told, and with clear ones on both sides all.
+    # With the losses of the paper most points are classified, with clear ones on both sides all.
     told = points.count(curve.regime) / len(points)
     assert told >= {"red": 0.99, "network alone": 0.75, "blue": 0.6, "none": 0.5}.get(curve.name, 0)
 
