@@ -6,14 +6,19 @@ import math
 
 #: Shown if there is no figure.
 NONE = "-"
+#: Seconds below this are shown in nanoseconds, such as the time of a load from memory.
+_SHORT_S = 1e-5
 _PREFIXES = {"B/s": "kMGTP", "B": "kMGTP", "1/s": "kMGTP", "Hz": "kMGTP"}
 
 
 def scale(value: float | None, unit: str) -> tuple[float, str]:
     """Divisor and unit for figures near `value`: (1e9, 'GB/s') for 14e9 'B/s'.
 
-    Only powers of 1000 are used; a unit without known prefixes, such as 's', stays as it is.
+    Only powers of 1000 are used. Times are in seconds, the shortest in nanoseconds; a unit without
+    known prefixes stays as it is.
     """
+    if unit == "s" and value and abs(value) < _SHORT_S:
+        return 1e-9, "ns"
     factor, prefix = 1.0, ""
     for name in _PREFIXES.get(unit, ""):
         if value is None or not math.isfinite(value) or abs(value) < factor * 1000:

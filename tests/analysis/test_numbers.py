@@ -21,6 +21,10 @@ def test_four_digits_without_exponent(value: float, text: str) -> None:
         (65536, "B", "65.54 kB"),  # a thousand, not KiB
         (2.5e6, "1/s", "2.500 M/s"),
         (8.4, "s", "8.400 s"),
+        (1e-4, "s", "0.0001000 s"),
+        (1.76e-6, "s", "1760 ns"),
+        (8e-8, "s", "80.00 ns"),
+        (0.0, "s", "0 s"),
         (5e18, "B/s", "5000 PB/s"),
         (None, "s", "-"),
     ],
