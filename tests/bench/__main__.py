@@ -10,6 +10,8 @@ from pathlib import Path
 from campaigns.text import aligned
 from tests.bench import BenchRow
 
+#: A line for each figure, in logs of CI too.
+_WIDTH = 160
 _VERDICT = {True: "met", False: "MISSED", None: ""}
 
 
@@ -28,7 +30,7 @@ def main() -> int:
         [row.name, f"{row.value:.4g} {row.unit}", row.aim, _VERDICT[row.ok], row.command]
         for row in rows
     ]
-    print(aligned(["benchmark", "figure", "aim", "", "command"], cells))
+    print(aligned(["benchmark", "figure", "aim", "", "command"], cells, _WIDTH))
     return int(any(row.ok is False for row in rows))
 
 
