@@ -57,7 +57,7 @@ def test_predict_mistakes(words, text):
     [
         ({"schema": 3}, "not a model file"),
         ({"cores": None}, "model.json: cores: must be a whole number from 1 to 4096, not None"),
-        ({"numa_nodes": 0}, "numa_nodes: must be a whole number from 1 to 4096"),
+        ({"numa_nodes": 0}, "numa_nodes: must be a whole number from 1 to 256"),
         ({"reach": {"local": -1}}, "reach: local: must be a whole number"),
         ({"reach": 3}, "model.json"),
         ({"local": {}}, "local: n_par_max is missing"),
