@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, get_args
 
 from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
@@ -19,6 +18,7 @@ from campaigns.request.schema import Campaign
 from injection.machine import marked_yaml
 from injection.machine.machine import Machine
 from injection.machine.marked_yaml import Marked, Place, show
+from injection.machine.site_faults import model_in
 
 #: No more errors than this are listed.
 _MOST_FAULTS = 10
@@ -87,17 +87,10 @@ def _field_at(place: Place) -> FieldInfo:
     for part in place:
         if isinstance(part, str) and part in model.model_fields:
             found = model.model_fields[part]
-            model = _model_of(found.annotation) or model
+            model = model_in(found.annotation) or model
     return found
-
-
-def _model_of(annotation: Any) -> type[BaseModel] | None:
-    """The model in an annotation: `Pairs`, or `Entry` in `list[Entry]`."""
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        return annotation
-    return next(filter(None, map(_model_of, get_args(annotation))), None)
 
 
 def _model_around(place: Place) -> type[BaseModel]:
     """The mapping that contains a key."""
-    return _model_of(_field_at(place[:-1]).annotation) or Campaign
+    return model_in(_field_at(place[:-1]).annotation) or Campaign

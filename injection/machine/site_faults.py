@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
@@ -53,9 +53,14 @@ def _fault(files: Sequence[Marked], error: ErrorDetails, model: type[BaseModel])
 def _keys(model: type[BaseModel], place: Place) -> list[str]:
     """The keys of the mapping at a place, as they are written."""
     for part in place:
-        annotation = model.model_fields[str(part)].annotation
-        models = (annotation, *get_args(annotation))
-        model = next(
-            each for each in models if isinstance(each, type) and issubclass(each, BaseModel)
-        )
+        # The number of an item in a list names no field.
+        if part in model.model_fields:
+            model = model_in(model.model_fields[str(part)].annotation) or model
     return [field.alias or name for name, field in model.model_fields.items()]
+
+
+def model_in(annotation: Any) -> type[BaseModel] | None:
+    """The model in an annotation: `Nic` in `Nic | None`, `Rail` in `list[Rail]`."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation
+    return next(filter(None, map(model_in, get_args(annotation))), None)

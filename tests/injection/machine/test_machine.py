@@ -76,6 +76,11 @@ def test_an_included_file_that_others_could_write_is_refused(tmp_path, monkeypat
         ("memory: 64GiB", "memory: true", ":8: facts.memory: 'True' "),
         ("node_mtti", "mtti", ":6: mtti: unknown key; allowed: name, description, origins,"),
         ("cores: 16", "core: 16", ":8: facts.cores: missing"),
+        (
+            "node_mtti: 10y",
+            "rails: [{device: a, socket: 1}]",
+            ":6: rails.0.socket: unknown key; allowed: device, numa_node, mpi_device",
+        ),
         ("cores: 16", "cores: 010", ":8: facts.cores: '010' found; allowed: a valid integer"),
         ("cores: 16", "cores: 1:30", ":8: facts.cores: '1:30' found; allowed: a valid integer"),
         ("cores: 16", "cores: true", ":8: facts.cores: true found; allowed: a valid integer"),
