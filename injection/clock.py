@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -23,8 +23,8 @@ from analysis.errors import MachineError
 
 #: The wall clock minus the monotonic one, when this process started.
 _AHEAD_S = time.time() - time.monotonic()
-#: How far a clock may have been set back between two blocks, seconds: it is waited for.
-_BEHIND_S = 30.0
+#: How far the clocks of a campaign may be apart, seconds; `analysis.integrity` allows as much.
+_APART_S = 60.0
 
 
 def now_s() -> float:
@@ -38,11 +38,21 @@ async def catch_up(node: str, end_s: float) -> None:
     Raises MachineError if its clock was set back too far.
     """
     behind_s = end_s - now_s()
-    if behind_s > _BEHIND_S:
+    if behind_s > _APART_S:
         raise MachineError(
             f"{node}: its clock is {behind_s:.0f} s behind the end of the last run: it was set back"
         )
     await asyncio.sleep(max(behind_s, 0.0))
+
+
+def require_near(node: str, offsets_s: Mapping[str, float]) -> None:
+    """Raise MachineError if another node's clock is far from this one's: one of them is wrong."""
+    for other, offset_s in offsets_s.items():
+        if abs(offset_s) > _APART_S:
+            where = "ahead of" if offset_s > 0 else "behind"
+            raise MachineError(
+                f"{other}: its clock is {abs(offset_s):.0f} s {where} that of {node}"
+            )
 
 
 class Exchange(NamedTuple):

@@ -84,6 +84,7 @@ async def conduct(plan: BlockPlan, logs: Path, readers: Readers) -> None:
     agents = await _start_agents(plan, nodes, f"{address}:{port}", secret, logs)
     try:
         await _gather(hub, nodes, agents, logs / "agents.log")
+        clock.require_near(nodes.targets[0], hub.clock_offsets_s)
         provenance = store.keep_provenance(
             {
                 **plan.provenance,

@@ -84,5 +84,13 @@ def test_a_clock_that_was_set_back_is_waited_for(monkeypatch: pytest.MonkeyPatch
     asyncio.run(clock.catch_up("n7", 112.5))
     asyncio.run(clock.catch_up("n7", 0.0))  # nothing was measured before
     assert waited_s == [12.5, 0.0]
-    with pytest.raises(MachineError, match="n7: its clock is 50 s behind the end of the last run"):
-        asyncio.run(clock.catch_up("n7", 150.0))
+    with pytest.raises(MachineError, match="n7: its clock is 80 s behind the end of the last run"):
+        asyncio.run(clock.catch_up("n7", 180.0))
+
+
+def test_clocks_that_are_far_apart_are_named() -> None:
+    clock.require_near("n7", {"n7": 0.0, "n8": -59.0, "n9": 59.0})
+    with pytest.raises(MachineError, match="n8: its clock is 90 s behind that of n7"):
+        clock.require_near("n7", {"n7": 0.0, "n8": -90.0})
+    with pytest.raises(MachineError, match="n9: its clock is 600 s ahead of that of n7"):
+        clock.require_near("n7", {"n9": 600.0})
