@@ -189,6 +189,6 @@ KINDS = [
     ),
     _stored("runs", "store", "check"),
     _stored("nights", "alarms"),
-    _stored("samples", "pages"),
+    _stored("samples", "store", "check"),
     Kind("command line", _seeds(*_LINES), _line, 0.2),
 ]
