@@ -34,10 +34,10 @@ class Block:
         writes: Mapping[str, Any] = {},
         scheduled: Mapping[str, int] = {},
         start: Mapping[str, Any] = {},
-        modules: str = "",
+        python_path: str = "",
         **changes: object,
     ) -> None:
-        """`modules` is a folder in which Python looks first."""
+        """`python_path` is a folder in which Python looks first."""
         self.run_dir = folder / "run"
         self.mark = f"{os.getpid()}-{time.monotonic_ns()}"
         defaults: dict[str, object] = {
@@ -58,7 +58,7 @@ class Block:
         self.plan = BlockPlan(**{**defaults, **changes})
         path = folder / "plan.json"
         self.plan.save(path)
-        paths = f"{modules}:{ROOT}"
+        paths = f"{python_path}:{ROOT}"
         environment = {**os.environ, MARK: self.mark, "PYTHONPATH": paths.lstrip(":")}
         self.process = subprocess.Popen(
             [sys.executable, "-m", "reframe_tests.conduct", str(path)],

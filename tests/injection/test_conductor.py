@@ -210,7 +210,7 @@ def test_a_clock_that_is_set_back_between_two_runs_moves_no_run(block, tmp_path)
     modules, file = tmp_path / "modules", tmp_path / "set_back"
     modules.mkdir()
     (modules / "sitecustomize.py").write_text(_SET_BACK.format(file=str(file)))
-    run = block(modules=str(modules), pairs=3, demand=demand(retries=1))
+    run = block(python_path=str(modules), pairs=3, demand=demand(retries=1))
     run.wait_until(lambda: len(run.samples()) == 1, 60)
     file.touch()
     assert run.finish() == 0, run.err
