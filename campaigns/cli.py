@@ -46,6 +46,8 @@ _EXIT_CODES = (
 )
 #: Exit status of a program whose reader is gone: 128 + SIGPIPE.
 _BROKEN_PIPE = 141
+#: The longest line of an error, characters.
+_LONGEST = 1000
 #: What no state of the machine explains: the path that was given is wrong.
 _WRONG_PATH = (errno.ELOOP, errno.ENAMETOOLONG)
 
@@ -137,12 +139,12 @@ def _run() -> int:
     except click.ClickException as error:
         said = io.StringIO()
         error.show(file=said)
-        click.echo(visible(said.getvalue().rstrip("\n")), err=True)
+        click.echo(_shown(said.getvalue().rstrip("\n")), err=True)
         return 2
     except SystemExit as stop:
         return stop.code if isinstance(stop.code, int) else 3 if stop.code else 0
     except Exception as error:
-        click.echo(f"nimc: {visible(_line(error))}", err=True)
+        click.echo(f"nimc: {_shown(_line(error))}", err=True)
         wrong = isinstance(error, OSError) and error.errno in _WRONG_PATH
         return error.exit_code if isinstance(error, NimcError) else 2 if wrong else 3
 
@@ -155,6 +157,15 @@ def _line(error: Exception) -> str:
         return f"{os.fsdecode(error.filename)}: {error.strerror}"
     what = " ".join(f"{type(error).__name__}: {error}".split())
     return f"failed unexpectedly: {what} ('nimc --debug ...' shows where)"
+
+
+def _shown(text: str) -> str:
+    """An error for the terminal. What it quotes may be long: lines are cut in the middle."""
+    lines = visible(text).split("\n")
+    return "\n".join(
+        line if len(line) <= _LONGEST else f"{line[: _LONGEST // 2]} ... {line[-_LONGEST // 2 :]}"
+        for line in lines
+    )
 
 
 def _drop_output() -> None:

@@ -12,11 +12,10 @@ import os
 import signal
 import socket
 import sys
-import time
 from dataclasses import dataclass, field
 from typing import IO
 
-from injection import messages, processes, shared_memory, wire
+from injection import clock, messages, processes, shared_memory, wire
 from injection.evidence import counters
 from injection.evidence.binding import EndRole, Placed
 from injection.injectors import INJECTORS
@@ -129,7 +128,7 @@ class Agent:
             case messages.EndWatch():
                 await self._end_watch()
             case messages.Ping():
-                self._send(messages.Pong(order.sent_s, time.time()))
+                self._send(messages.Pong(order.sent_s, clock.now_s()))
 
     async def _start(self, order: messages.StartEnd) -> None:
         injector, writer, role = INJECTORS[order.injector], order.writer, order.role
@@ -173,7 +172,7 @@ class Agent:
 
     def _report_rate(self, end: _End, row: Row) -> None:
         end.rate_b_s = row.rate_b_s
-        ended_s = time.time() - row.after_s
+        ended_s = clock.now_s() - row.after_s
         self._send(messages.RateReport(end.index, ended_s, row.rate_b_s, row.over_s))
         if end.pacer:
             end.pacer.correct(row.rate_b_s)
@@ -216,23 +215,23 @@ class Agent:
 
     async def _usage(self, end: _End) -> None:
         """Rows of a control: the share of a core that it used, instead of a rate."""
-        then_s, used_s = time.time(), processes.cpu_s(end.process.pid)
+        then_s, used_s = clock.now_s(), processes.cpu_s(end.process.pid)
         while end.process.returncode is None:
             await asyncio.sleep(USAGE_S)
-            now_s, now_used_s = time.time(), processes.cpu_s(end.process.pid)
+            now_s, now_used_s = clock.now_s(), processes.cpu_s(end.process.pid)
             self._report_rate(end, Row((now_used_s - used_s) / (now_s - then_s)))
             then_s, used_s = now_s, now_used_s
 
     async def _count(self, end: _End, passed: counters.Passed) -> None:
         """Rows of a writer that prints none: the bytes that passed its origin's device."""
         device = end.writer.device
-        then_s, then = time.time(), counters.read(device, passed)
+        then_s, then = clock.now_s(), counters.read(device, passed)
         if then is None:
             fault = f"device {device}: no byte counter; the rate of a throttled writer needs one"
             self._send(messages.Ended(end.index, end.role, fault))
         while end.process.returncode is None and then is not None:
             await asyncio.sleep(COUNT_S)
-            now_s, now = time.time(), counters.read(device, passed)
+            now_s, now = clock.now_s(), counters.read(device, passed)
             gone_b = counters.difference(then, now) if now else None
             if gone_b is not None:
                 self._report_rate(end, Row(gone_b / (now_s - then_s)))

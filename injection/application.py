@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from analysis.sample import NodeConditions, Outcome, TimetableRecord
-from injection import processes
+from injection import clock, processes
 from injection.fom import Fom, FomError, require_ranks
 from injection.hub import Hub, WriterState
 from injection.machine.node_counters import NodeCounter
@@ -96,7 +96,7 @@ async def run(
     command = filled(start.command, known)
     environment = {name: filled([text], known)[0] for name, text in start.environment.items()}
     with files.out.open("wb") as out, files.err.open("wb") as err:
-        result.start_s, began_s = time.time(), time.monotonic()
+        result.start_s, began_s = clock.now_s(), time.monotonic()
         try:
             process = await processes.spawn(command, environment, start.cpus, out, err)
         except OSError as error:

@@ -1,20 +1,58 @@
-"""Offset of another node's clock from ours, from round-trip messages.
+"""Unix time without steps, and the offset of another node's clock from ours.
 
-A message that leaves at our time a and arrives at the other node's time b cannot take negative
-time, so the other clock is ahead by at most b - a. A message back gives a lower bound in the same
-way. The true offset lies between the greatest lower and the least upper bound of all exchanges. As
-in NTP the quickest messages decide, here separately for each direction, and the bound is hard:
-however unequal the two ways, the error is at most half the distance between the bounds. Only drift
-during the exchanges themselves is not covered.
+The wall clock may be set while a block runs, but runs and rows are put in order by their times. So
+every process of a block reads it once, and goes on by its monotonic clock.
+
+The offset comes from round-trip messages. A message that leaves at our time a and arrives at the
+other node's time b cannot take negative time, so the other clock is ahead by at most b - a. A
+message back gives a lower bound in the same way. The true offset lies between the greatest lower
+and the least upper bound of all exchanges. As in NTP the quickest messages decide, here separately
+for each direction, and the bound is hard: however unequal the two ways, the error is at most half
+the distance between the bounds. Only drift during the exchanges themselves is not covered.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import asyncio
+import time
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from analysis.errors import MachineError
+
+#: The wall clock minus the monotonic one, when this process started.
+_AHEAD_S = time.time() - time.monotonic()
+#: How far the clocks of a campaign may be apart, seconds; `analysis.integrity` allows as much.
+_APART_S = 60.0
+
+
+def now_s() -> float:
+    """Unix time, which no setting of the wall clock since this process's start has moved."""
+    return time.monotonic() + _AHEAD_S
+
+
+async def catch_up(node: str, end_s: float) -> None:
+    """Wait until the end of the last run on this node: blocks must not seem to overlap.
+
+    Raises MachineError if its clock was set back too far.
+    """
+    behind_s = end_s - now_s()
+    if behind_s > _APART_S:
+        raise MachineError(
+            f"{node}: its clock is {behind_s:.0f} s behind the end of the last run: it was set back"
+        )
+    await asyncio.sleep(max(behind_s, 0.0))
+
+
+def require_near(node: str, offsets_s: Mapping[str, float]) -> None:
+    """Raise MachineError if another node's clock is far from this one's: one of them is wrong."""
+    for other, offset_s in offsets_s.items():
+        if abs(offset_s) > _APART_S:
+            where = "ahead of" if offset_s > 0 else "behind"
+            raise MachineError(
+                f"{other}: its clock is {abs(offset_s):.0f} s {where} that of {node}"
+            )
 
 
 class Exchange(NamedTuple):

@@ -21,8 +21,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from analysis.errors import MachineError
 from analysis.sample import Sample
-from injection import allocation, processes, wire
+from injection import allocation, clock, processes, wire
 from injection.agent import node_name
 from injection.allocation import Allocation, AllocationError
 from injection.evidence.rates import rate_alone
@@ -73,6 +74,7 @@ async def conduct(plan: BlockPlan, logs: Path, readers: Readers) -> None:
     samples = logs / UNREAD if readers.fom is None else None
     store = Store(Path(plan.nimc_dir), plan.case, samples)
     nodes = allocation.resolve(plan)
+    await clock.catch_up(nodes.targets[0], store.last_end_s(nodes.targets[0]))
     _require_modules(plan)
     programs = versions.detect()
     secret = wire.new_secret()
@@ -82,6 +84,7 @@ async def conduct(plan: BlockPlan, logs: Path, readers: Readers) -> None:
     agents = await _start_agents(plan, nodes, f"{address}:{port}", secret, logs)
     try:
         await _gather(hub, nodes, agents, logs / "agents.log")
+        clock.require_near(nodes.targets[0], hub.clock_offsets_s)
         provenance = store.keep_provenance(
             {
                 **plan.provenance,
@@ -271,7 +274,7 @@ async def _supervise(plan: BlockPlan, logs: Path, readers: Readers) -> tuple[int
         return 1, error.outcome, str(error)
     except AgentGoneError as error:
         return 3, error.outcome, str(error)
-    except (AllocationError, HubError) as error:
+    except (AllocationError, HubError, MachineError) as error:
         return 3, "machine_failed", str(error)
     except OSError as error:
         return 3, "machine_failed", f"{error.filename or plan.nimc_dir}: {error.strerror or error}"
@@ -286,7 +289,7 @@ def main(plan: BlockPlan, readers: Readers) -> None:
     processes.become_subreaper()
     os.environ[BLOCK_VARIABLE] = secrets.token_hex(8)  # inherited by everything that it starts
     logs = Path(plan.nimc_dir) / "logs" / plan.case / str(plan.block)
-    started_s = time.time()
+    started_s = clock.now_s()
     try:
         logs.mkdir(parents=True, exist_ok=True)
         code, state, reason = asyncio.run(_supervise(plan, logs, readers))
@@ -298,7 +301,7 @@ def main(plan: BlockPlan, readers: Readers) -> None:
         "state": state,
         "reason": reason,
         "started_s": started_s,
-        "finished_s": time.time(),
+        "finished_s": clock.now_s(),
         "pid": os.getpid(),
     }
     with suppress(OSError):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -11,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from analysis.errors import MachineError
-from injection import messages, wire
+from injection import clock, messages, wire
 from injection.agent import USAGE_S
 from injection.clock import Exchange, Offset, measure
 from injection.evidence.binding import EndRole, Placed
@@ -258,7 +257,7 @@ class Hub:
             self._changed.notify_all()
 
     def _ping(self, link: _Link) -> None:
-        link.send(messages.Ping(time.time()))
+        link.send(messages.Ping(clock.now_s()))
 
     def _reported(self, link: _Link, report: messages.Report) -> None:
         match report:
@@ -300,7 +299,7 @@ class Hub:
         return Seen(start_s, end_s, report.rate_b_s)
 
     def _pong(self, link: _Link, pong: messages.Pong) -> None:
-        link.exchanges.append(Exchange(pong.sent_s, pong.now_s, pong.now_s, time.time()))
+        link.exchanges.append(Exchange(pong.sent_s, pong.now_s, pong.now_s, clock.now_s()))
         if len(link.exchanges) < _PINGS:
             self._ping(link)
         else:

@@ -11,7 +11,10 @@ _ROOM = 1.05
 
 
 class LeadIn:
-    """The lead-in of a block's runs: the longest that any of them needed. Times are Unix times."""
+    """The lead-in of a block's runs: the longest that any of them needed.
+
+    Times are those of `clock.now_s`.
+    """
 
     def __init__(self) -> None:
         self.longest_s = 0.0
@@ -28,7 +31,7 @@ class LeadIn:
         needed_s = now_s - self._ended_s
         if needed_s > self.longest_s:
             self.expect(needed_s)
-        return self.longest_s - max(needed_s, 0.0)  # a clock may be set back
+        return self.longest_s - needed_s
 
     def of(self, start_s: float) -> float | None:
         """The lead-in of an application that started at `start_s`; None for the block's first."""

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from pathlib import Path
 from typing import Any
 
 from analysis.sample import WriterRecord
-from injection import allocation, application
+from injection import allocation, application, clock
 from injection.allocation import Allocation
 from injection.application import Files, RunResult
 from injection.evidence import binding, claims, proof
@@ -82,7 +81,7 @@ class BlockRunner:
 
     async def measure(self, run: Run) -> MeasuredRun:
         """One run, from the start of its writers until everything has stopped."""
-        writes, result = run.treatment.writes, RunResult(start_s=time.time())
+        writes, result = run.treatment.writes, RunResult(start_s=clock.now_s())
         records: list[WriterRecord] = []
         if writes is None:
             await self._lead_in([])
@@ -92,7 +91,7 @@ class BlockRunner:
         else:
             records = await self._under_writers(run, writes, result)
         if not result.elapsed_s:
-            self.lead_in.ended(time.time())
+            self.lead_in.ended(clock.now_s())
         # In a thread, since a tool may take seconds to gather its files.
         counters = await asyncio.to_thread(self._counters, run, result)
         if result.outcome == "kept":
@@ -183,7 +182,7 @@ class BlockRunner:
 
         Ends early if one of them dies: the run then ends as it does if one dies later.
         """
-        left_s = self.lead_in.left_s(time.time())
+        left_s = self.lead_in.left_s(clock.now_s())
         await self._hub.wait_for(lambda: any(state.ended for state in states), left_s)
 
     async def _application(

@@ -21,8 +21,17 @@ class Store:
         self._provenance = nimc_dir / "provenance"
         self._samples.parent.mkdir(parents=True, exist_ok=True)
         self._provenance.mkdir(parents=True, exist_ok=True)
+        self._cases = nimc_dir / "samples"
         _cut_torn_line(self._samples)
         _cut_torn_line(self._counters)
+
+    def last_end_s(self, node: str) -> float:
+        """When the last run of any case ended whose first node this was, Unix time; 0 if none."""
+        texts = (path.read_bytes() for path in self._cases.glob("*.jsonl"))
+        lasts = (text.rpartition(b"\n")[0].rpartition(b"\n")[2] for text in texts)
+        known = [json.loads(line) for line in lasts if line]
+        ends_s = (one["start_s"] + one["elapsed_s"] for one in known if one["nodes"][0] == node)
+        return max(ends_s, default=0.0)
 
     def append(self, sample: Sample) -> None:
         """Append one sample. It is on disk when this returns; if this raises, nothing was added."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-import time
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
@@ -109,13 +108,13 @@ class ScheduleControl:
             rounds = _ROUNDS if attempt else 1
             name = f"rehearsal/{self._writers}/{attempt}"
             run_s = rounds * self._short.length_s
-            started_s = time.time()
+            started_s = clock.now_s()
             begun = await self._begin(write, run_s, name, turn, logs)
             if isinstance(begun, str):
                 return begun
             self.start_up_s = max(self.start_up_s, begun.steady_s - started_s)
             end_s = begun.zero_s + begun.table.start_s(len(begun.table) - 1)
-            await asyncio.sleep(max(end_s - time.time(), 0.0))
+            await asyncio.sleep(max(end_s - clock.now_s(), 0.0))
             done, faults = _all_done(await self._end())
             if not done:
                 return f"no write was done: {_most_frequent(faults)}"
@@ -136,7 +135,7 @@ class ScheduleControl:
         assert self._shape, "rehearsed before"
         begun = await self._begin(self._shape, run_s, name, turn, logs)
         if not isinstance(begun, str):
-            await asyncio.sleep(max(begun.steady_s - time.time(), 0.0))
+            await asyncio.sleep(max(begun.steady_s - clock.now_s(), 0.0))
         return begun
 
     async def end(
@@ -187,7 +186,7 @@ class ScheduleControl:
         fault = await self._stand_by(table, sides, template, logs)
         if fault:
             return fault
-        zero_s = time.time() + write.lead_s + _AHEAD_S
+        zero_s = clock.now_s() + write.lead_s + _AHEAD_S
         addresses = [(name, self._hub.addresses[name]) for name in table.targets]
         for origin, due in short_writes.due(table, sides).items():
             zero_there_s = zero_s + clocks[origin].offset_s

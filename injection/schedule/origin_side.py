@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from statistics import median
 from typing import IO, NamedTuple
 
-from injection import processes
+from injection import clock, processes
 from injection.evidence.schedule import Done
 from injection.injectors.base import Fault, Injector, Total, Writer
 
@@ -141,7 +141,7 @@ class ScheduleWriter:
         writer = replace(self._part.writer, target=name, address=address, port=port)
         until_s = self._part.zero_s + due.start_s + self._part.patience_s
         while True:
-            launched_s = time.time()
+            launched_s = clock.now_s()
             total, end_s, fault = await self._client(writer)
             if total is not None:
                 bytes_b = float(total.messages * writer.message_b)
@@ -150,7 +150,7 @@ class ScheduleWriter:
                 self._setups.append(setup_s)
                 self.done.append(Done(due.number, start_s, end_s, bytes_b, setup_s))
                 return
-            if time.time() > until_s:
+            if clock.now_s() > until_s:
                 self.faults[fault] += 1
                 return
             await asyncio.sleep(_RETRY_S)
@@ -178,7 +178,7 @@ class ScheduleWriter:
             async for raw in process.stdout:
                 meaning = parser.parse(raw.decode(errors="replace"))
                 if isinstance(meaning, Total):
-                    total, end_s = meaning, time.time() - meaning.after_s
+                    total, end_s = meaning, clock.now_s() - meaning.after_s
                 elif isinstance(meaning, Fault):
                     fault = meaning.text
                     self._log.write(raw)
@@ -189,5 +189,5 @@ class ScheduleWriter:
 
 
 async def _until(moment_s: float) -> None:
-    while (left_s := moment_s - time.time()) > 0:
+    while (left_s := moment_s - clock.now_s()) > 0:
         await asyncio.sleep(left_s)

@@ -74,7 +74,7 @@ def make(kind: Kind, rng: random.Random) -> bytes:
     made: list[bytes] = []
 
     @settings(deadline=None, database=None, suppress_health_check=list(HealthCheck))
-    @given(inputs(kind.seeds))
+    @given(inputs(kind.seeds()))
     def keep(text: bytes) -> None:
         made.append(text)
 

@@ -7,12 +7,18 @@ not among them; `run` gets a ReFrame that ends at once.
 from __future__ import annotations
 
 import json
+import shutil
+import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from analysis.contention import published
+from analysis.history.store import add_run
 from campaigns.minicluster.layout import CHECKOUT
+from campaigns.nightly.summary import summary_text
+from tests.campaigns.nightly.made import SUMMARY
 from tests.fuzz.target import CAPTURES, in_file, lay_out, tree
 
 _QUICK = CAPTURES / "schema_1" / "quick"
@@ -31,6 +37,7 @@ _SWEEP = (
     b"n,comp_node,comm_node,comp_alone_b_s,comm_alone_b_s,comp_par_b_s,comm_par_b_s\n"
     b"1,0,0,5e9,4e9,5e9,4e9\n2,0,0,1e10,4e9,9e9,3500000000\n3,0,0,1.4e10,4e9,1.1e10,3e9\n"
 )
+_NIGHTLY = (CHECKOUT / "site" / "nightly" / "example.yaml").read_bytes()
 #: Command lines, a word each line. Those that simulate are small: their size is what is damaged.
 _LINES = [
     b"writers\n--nodes\n64,512\n--mtti\n5y\n--write\n1s\n--json",
@@ -47,9 +54,25 @@ _LINES = [
     b"origins\nshow\n--machine\nlocalhost",
     b"minicluster\nstatus\n--json",
     b"--debug\nwriters\n-h",
+    b"init\nnew_machine\n--no-job\n--wait\n1min",
+    b"doctor\n--machine\nexample_slurm\n--in-job\n--wait\n1s\n--json",
+    b"sweep-nodes\nquick.yaml\n--machine\nexample_slurm\n--jobs\n2\n--nodes\nn1,n[2-4]\n--fresh",
+    b"remedy\nshow\ncat\n--set\nmask=f\n--part\nprolog",
+    b"remedy\nshow\nirq_affinity\n--set\ndevice=mlx5_0\n--set\ncpus=0-3,8\n--json",
+    b"nightly\nstatus\nexample\n--since\n30d\n--json",
+    b"nightly\ninit\nexample\n--gitlab\n--jacamar\n--child",
+    b"nightly\ninit\nexample\n--systemd",
+    b"nightly\nexport\nnothing\n--junit\n--case\nstream\n--fail",
+    b"store\nprune\n--results\nresults\n--older-than\n400d\n--larger-than\n50GiB\n--json",
+    b"store\nadd\nnothing\n--store\nstore",
+    b"advise\nnothing\n--nodes\n512\n--traffic-share\n0.2\n--json",
+    b"alarms\n--machine\nm1\n--store\nstore\n--references",
+    b"pages\n--results\nresults\n--output\npages",
+    b"model\nslowdown\n--platform\nhenri\n--run\nnothing\n--cores\n8\n--comp-node\n0\n--json",
 ]
 #: Words of a damaged command line that are refused before it is called: it could do something.
-_NEVER = {"init", "create", "remove", "up", "down", "build", "setup", "mirror", "--debug"}
+_NEVER = {"create", "remove", "up", "down", "build", "setup", "mirror", "--debug", "--install"}
+_NEVER |= {"--yes"}
 
 
 @dataclass(frozen=True)
@@ -57,7 +80,8 @@ class Kind:
     """One kind of bad input."""
 
     name: str
-    seeds: Sequence[bytes]
+    #: What is damaged; some of it is made when it is first asked for.
+    seeds: Callable[[], Sequence[bytes]]
     #: Damaged text, and a folder of its own, which is the current one -> words of the command.
     command: Callable[[bytes, Path], list[str]]
     #: Of all inputs.
@@ -93,13 +117,78 @@ def _line(text: bytes, _: Path) -> list[str]:
     return ["-h"] if _NEVER.intersection(words) else words
 
 
+@cache
+def _store() -> dict[str, bytes]:
+    """The files of a store with one run, by their paths."""
+    folder = Path(tempfile.mkdtemp())
+    try:
+        add_run(folder, _QUICK)
+        found = (path for path in sorted(folder.rglob("*")) if path.is_file())
+        return {str(path.relative_to(folder)): path.read_bytes() for path in found}
+    finally:
+        shutil.rmtree(folder)
+
+
+def _table(part: str) -> str:
+    return next(name for name in _store() if name.startswith(f"{part}/"))
+
+
+def _stored(part: str, *command: str) -> Kind:
+    """A store one of whose files is damaged: that of `part`."""
+
+    def words(text: bytes, folder: Path) -> list[str]:
+        in_file("results/run/none", b"", folder)
+        for name, whole in _store().items():
+            in_file(f"results/store/{name}", text if name == _table(part) else whole, folder)
+        return [*command]
+
+    name = f"store, {part}, {' '.join(command)}"
+    return Kind(name, lambda: [_store()[_table(part)]], words, 0.03)
+
+
+def _seeds(*found: bytes) -> Callable[[], Sequence[bytes]]:
+    return lambda: found
+
+
+_TREE = _seeds(tree(_RUN))
+_SUMMARY = _seeds(summary_text(SUMMARY).encode())
+_DAY = "2026-11-20.json"
 KINDS = [
-    Kind("campaign, plan", _CAMPAIGNS, _campaign("plan"), 0.25),
-    Kind("campaign, run", _CAMPAIGNS, _campaign("run"), 0.1),
-    Kind("run folder, report", [tree(_RUN)], _run("report"), 0.1),
-    Kind("run folder, report --force", [tree(_RUN)], _run("report", "--force"), 0.05),
-    Kind("run folder, compare", [tree(_RUN)], _run("compare", "--json"), 0.05),
-    Kind("sweep, fit", [_SWEEP], _file("s.csv", "model", "fit", "s.csv"), 0.1),
-    Kind("model, predict", [_MODEL], _file("m.json", "model", "predict", "--model", "m.json"), 0.1),
-    Kind("command line", _LINES, _line, 0.25),
+    Kind("campaign, plan", _seeds(*_CAMPAIGNS), _campaign("plan"), 0.15),
+    Kind("campaign, run", _seeds(*_CAMPAIGNS), _campaign("run"), 0.05),
+    Kind("run folder, report", _TREE, _run("report"), 0.05),
+    Kind("run folder, report --force", _TREE, _run("report", "--force"), 0.05),
+    Kind("run folder, compare", _TREE, _run("compare", "--json"), 0.03),
+    Kind("run folder, advise", _TREE, _run("advise"), 0.03),
+    Kind("run folder, advise --force", _TREE, _run("advise", "--force", "--json"), 0.03),
+    Kind(
+        "run folder, slowdown",
+        _TREE,
+        _run("model", "slowdown", "--platform", "henri", "--run"),
+        0.03,
+    ),
+    Kind("run folder, store add", _TREE, _run("store", "add"), 0.04),
+    Kind("sweep, fit", _seeds(_SWEEP), _file("s.csv", "model", "fit", "s.csv"), 0.05),
+    Kind("sweep, evaluate", _seeds(_SWEEP), _file("s.csv", "model", "evaluate", "s.csv"), 0.03),
+    Kind(
+        "model, predict",
+        _seeds(_MODEL),
+        _file("m.json", "model", "predict", "--model", "m.json"),
+        0.05,
+    ),
+    Kind(
+        "nightly, init",
+        _seeds(_NIGHTLY),
+        _file("night.yaml", "nightly", "init", "night.yaml", "--scrontab"),
+        0.05,
+    ),
+    Kind("nightly, status", _seeds(_NIGHTLY), _file("n.yaml", "nightly", "status", "n.yaml"), 0.03),
+    *(
+        Kind(f"summary, {form}", _SUMMARY, _file(_DAY, "nightly", "export", _DAY, form), 0.02)
+        for form in ("--junit", "--prometheus", "--bencher")
+    ),
+    _stored("runs", "store", "check"),
+    _stored("nights", "alarms"),
+    _stored("samples", "store", "check"),
+    Kind("command line", _seeds(*_LINES), _line, 0.2),
 ]

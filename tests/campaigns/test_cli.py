@@ -12,6 +12,7 @@ import click
 import pytest
 from click.shell_completion import BashComplete
 
+from analysis.errors import InputError
 from campaigns import cli
 from tests.campaigns.conftest import ROOT
 
@@ -41,6 +42,16 @@ def test_what_nobody_foresaw_is_a_failure_of_the_tool_in_one_line(
     assert said == (
         "nimc: failed unexpectedly: ZeroDivisionError: x y ('nimc --debug ...' shows where)\n"
     )
+
+
+def test_a_long_value_is_cut(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert ends(InputError(f"c.csv: n: not {'9' * 5000}; allowed: 1"), monkeypatch) == 2
+    said = capsys.readouterr().err
+    assert said.startswith("nimc: c.csv: n: not 99")
+    assert said.endswith("99; allowed: 1\n")
+    assert len(said) == len("nimc: ") + 1000 + len(" ... ") + 1
 
 
 def test_debug_shows_where_it_failed(

@@ -20,8 +20,9 @@ from tests.faults.checks import violations
 from tests.faults.cluster import Minicluster
 from tests.faults.place import Place
 from tests.faults.table import Fault
+from tests.faults.virtual import VirtualMachines
 
-PLACES: dict[str, type[Place]] = {"localhost": Place, "veth": Minicluster}
+PLACES: dict[str, type[Place]] = {"localhost": Place, "veth": Minicluster, "rxe": VirtualMachines}
 #: Not below /tmp, which is empty for the campaigns.
 WORK = Path("/var/tmp")
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 import signal
 import time
@@ -15,6 +14,10 @@ from tests.faults.cluster import NODES, Minicluster
 from tests.faults.place import Place
 from tests.faults.roles import Process
 from tests.faults.table import AWAY_S
+
+#: Shares of packets that are lost, and by how much a clock is set, seconds.
+_LOST = (0.01, 0.1, 0.5)
+_STEPS_S = (2, 30, 600)
 
 
 @dataclass(frozen=True)
@@ -33,10 +36,9 @@ class Hit:
         return self.place
 
     def send(self, signum: int) -> None:
-        """Send the victim a signal; it may have ended meanwhile."""
+        """Send the victim a signal."""
         assert self.victim
-        with suppress(ProcessLookupError):
-            os.kill(self.victim.pid, signum)
+        self.place.send(self.victim, signum)
 
 
 #: Returns how a second nimc ended, if there is one.
@@ -100,6 +102,26 @@ def link_down(hit: Hit) -> None:
     hit.cluster.ip("link", "set", port, "up")
 
 
+def loss(hit: Hit) -> None:
+    """Lose some of a node's packets for a while."""
+    node = hit.rng.choice(NODES)
+    hit.cluster.drop(node, hit.rng.choice(_LOST))
+    time.sleep(AWAY_S)
+    hit.cluster.drop(node, 0.0)
+
+
+def _stepping(sign: int) -> Action:
+    """Set the clock of a node, and set it right after a while."""
+
+    def call(hit: Hit) -> None:
+        node, by_s = hit.rng.choice(NODES), sign * hit.rng.choice(_STEPS_S)
+        hit.cluster.step_clock(node, by_s)
+        time.sleep(AWAY_S)
+        hit.cluster.step_clock(node, -by_s)
+
+    return call
+
+
 def _to_jobs(*command: str, undo: tuple[str, ...] = ()) -> Action:
     """A command of Slurm on all jobs, and another one after a while."""
 
@@ -133,6 +155,9 @@ ACTIONS: dict[str, Action] = {
     "away": away,
     "node_off": node_off,
     "link_down": link_down,
+    "loss": loss,
+    "clock_forward": _stepping(1),
+    "clock_back": _stepping(-1),
     "cancel": _to_jobs("scancel"),
     "requeue": _to_jobs("scontrol", "requeue"),
     "suspend": _to_jobs("scontrol", "suspend", undo=("scontrol", "resume")),

@@ -37,8 +37,8 @@ class Observed:
     """A campaign that was disturbed once and then resumed until it was done."""
 
     fault: Fault
-    #: When the fault began and ended, Unix time.
-    struck_s: tuple[float, float]
+    #: When the fault began and ended, Unix time; None if samples bear times of another clock.
+    struck_s: tuple[float, float] | None
     disturbed: Ended
     #: The calls of nimc that resumed it.
     resumed: list[Ended]
@@ -105,7 +105,7 @@ def counted_is_proven(seen: Observed) -> Iterator[str]:
 
 def silenced_is_not_counted(seen: Observed) -> Iterator[str]:
     """No `on` run counts in which a writer was killed, or that lies in a time when it stood."""
-    if not seen.fault.silences:
+    if not seen.fault.silences or seen.struck_s is None:
         return
     from_s, to_s = seen.struck_s
     killed = seen.fault.action != "stop"

@@ -20,12 +20,12 @@ from tests.faults.roles import DAEMONS, Process, read, role
 #: The target, which runs the conductor, and the origin.
 NODES = ("node1", "node2")
 #: What a container runs when no job does, besides daemons.
-_IDLE = {"sh", "sleep", "unshare"}
+_IDLE = {"sh", "sleep", "unshare", "qemu-system-x86_64"}
 #: slurmctld's second process.
 _SCRIPTS = "slurmscriptd"
-_REVIVE = 'ulimit -l unlimited 2> /dev/null; "$@" > /dev/null 2>&1 &'
-#: How long nodes may take to be idle again, seconds.
-_IDLE_S = 60.0
+REVIVE = 'ulimit -l unlimited 2> /dev/null; "$@" > /dev/null 2>&1 &'
+#: For the kernel's packet filter: drops a packet if a random number of 32 bits is below %d.
+_DROPS = "4,32 0 0 4294963256,53 0 1 %d,6 0 0 0,6 0 0 2"
 
 
 class Minicluster(Place):
@@ -52,8 +52,12 @@ class Minicluster(Place):
 
     def up(self) -> None:
         """Start the cluster; a damaged one is replaced."""
-        options = ["--nodes", "2", "--origins", "1", "--fabric", self.fabric]
-        self.cluster.nimc("up", *options, timeout_s=400)
+        self.bring_up()
+
+    def bring_up(self, *options: str) -> None:
+        """Run `nimc minicluster up`."""
+        nodes = ["--nodes", "2", "--origins", "1", "--fabric", self.fabric]
+        self.cluster.nimc("up", *nodes, *options, timeout_s=500)
 
     def environment(self) -> dict[str, str]:
         """Jobs get a folder for temporary files that is this trial's."""
@@ -95,10 +99,15 @@ class Minicluster(Place):
     def files(self) -> list[str]:
         """Those of the trial on this host, and in the nodes' shared memory."""
         found = [*super().files(), *os.listdir(self.sandbox.work / "tmp")]
-        for node in NODES:
-            listed = enter(self.layout, node, ["ls", "/dev/shm"]).split()
-            found += [f"{node}:/dev/shm/{each}" for each in listed]
-        return found
+        return [*found, *(f"{node}:{each}" for node in NODES for each in self.left_in(node))]
+
+    def left_in(self, node: str) -> list[str]:
+        """Temporary files of a node."""
+        return [f"/dev/shm/{each}" for each in self.ask(node, "ls", "/dev/shm").split()]
+
+    def ask(self, box: str, *command: str) -> str:
+        """What a command prints in a container."""
+        return enter(self.layout, box, command)
 
     def revive(self, box: str, words: tuple[str, ...]) -> None:
         """Start a daemon again that was killed in a container."""
@@ -106,7 +115,7 @@ class Minicluster(Place):
             "MYSQL_UNIX_PORT": daemons.DATABASE_SOCKET,
             **daemons.client_env(self.layout),
         }
-        enter(self.layout, box, ["sh", "-c", _REVIVE, "sh", *words], environment)
+        enter(self.layout, box, ["sh", "-c", REVIVE, "sh", *words], environment)
 
     def box_of(self, process: Process) -> str:
         """The container of a process."""
@@ -125,6 +134,24 @@ class Minicluster(Place):
         netns = self.layout.netns(daemons.CONTROL)
         subprocess.run(["ip", "-n", netns, *words], env=ENV, check=True, capture_output=True)
 
+    def drop(self, node: str, share: float) -> None:
+        """Lose some packets from a node; none with 0. (The kernel may lack netem.)"""
+        port = self.port(node)
+        if not share:
+            self._tc("qdisc", "del", "dev", port, "clsact")
+            return
+        self._tc("qdisc", "add", "dev", port, "clsact")
+        program = ("bpf", "direct-action", "bytecode", _DROPS % int(share * 2**32))
+        self._tc("filter", "add", "dev", port, "ingress", *program)
+
+    def _tc(self, *words: str) -> None:
+        netns = self.layout.netns(daemons.CONTROL)
+        subprocess.run(["tc", "-n", netns, *words], env=ENV, check=True, capture_output=True)
+
+    def step_clock(self, node: str, by_s: int) -> None:
+        """Set a node's clock; only virtual machines have one of their own."""
+        raise NotImplementedError
+
     def try_slurm(self, *command: str) -> None:
         """A command of Slurm that may be refused, for instance if there is no job."""
         with suppress(AssertionError, subprocess.TimeoutExpired):
@@ -142,7 +169,8 @@ class Minicluster(Place):
         with suppress(MachineError):
             current = cluster.status(self.layout).state
             assert current
-            daemons.wait_idle(self.layout, current.spec.members(), _IDLE_S, lambda: None)
+            limit_s = cluster.IDLE_S[self.fabric]
+            daemons.wait_idle(self.layout, current.spec.members(), limit_s, lambda: None)
             return cluster.status(self.layout).healthy
         return False
 

@@ -7,7 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -73,6 +73,10 @@ class Place:
     """This host: one sandbox for each trial. Other places are subclasses."""
 
     machine = "localhost"
+    #: Whether samples bear times of another clock than this host's.
+    own_clocks = False
+    #: Everything may take so many times as long as on this host.
+    patience = 1.0
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -133,6 +137,11 @@ class Place:
         """All processes that a fault may be done to."""
         return self.processes()
 
+    def send(self, process: Process, signum: int) -> None:
+        """Send a process a signal; it may have ended meanwhile."""
+        with suppress(ProcessLookupError):
+            os.kill(process.pid, signum)
+
     def jobs(self) -> list[str]:
         """All of its jobs."""
         return []
@@ -146,7 +155,7 @@ class Place:
             found.extend(f"job {each}" for each in self.jobs())
             return not found
 
-        wait_until(nothing, _LEFT_S)
+        wait_until(nothing, _LEFT_S * self.patience)
         return found
 
     def files(self) -> list[str]:

@@ -18,6 +18,8 @@ class Process:
 
     pid: int
     words: tuple[str, ...]
+    #: The virtual machine that it is in, which has its own ids; empty: this host.
+    box: str = ""
 
     @property
     def line(self) -> str:
@@ -38,6 +40,8 @@ def role(words: tuple[str, ...]) -> str | None:
         return "agent"
     if program == "ucx_perftest":
         return "writer_origin" if "-t" in words else "writer_target"
+    if program == "ib_write_bw":  # the origin's ends with an address
+        return "writer_origin" if words[-1].count(".") == 3 else "writer_target"
     if "-r" in words and any(Path(word).name == "reframe" for word in words[:2]):
         return "reframe"
     if program.startswith("slurmstepd"):

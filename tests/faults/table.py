@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-Place = Literal["localhost", "veth"]
+Place = Literal["localhost", "veth", "rxe"]
 HOST: tuple[Place, ...] = ("localhost",)
-VETH: tuple[Place, ...] = ("veth",)
-BOTH: tuple[Place, ...] = ("localhost", "veth")
+RXE: tuple[Place, ...] = ("rxe",)
+CLUSTERS: tuple[Place, ...] = ("veth", "rxe")
+ALL: tuple[Place, ...] = (*HOST, *CLUSTERS)
 
 #: How long a victim is stopped, and a link or a file system is away, seconds.
 AWAY_S = 10.0
@@ -39,28 +40,28 @@ _GOES_ON = frozenset({0})
 _MAY_FAIL = frozenset({0, 3})
 #: Roles of processes in the order in which they start each other, and where each can be hit.
 _ROLES: dict[str, tuple[Place, ...]] = {
-    "reframe": BOTH,
-    "conductor": BOTH,
-    "agent": BOTH,
-    "writer_origin": BOTH,
-    "writer_target": BOTH,
-    "application": BOTH,
-    "srun": VETH,
+    "reframe": ALL,
+    "conductor": ALL,
+    "agent": ALL,
+    "writer_origin": ALL,
+    "writer_target": ALL,
+    "application": ALL,
+    "srun": CLUSTERS,
 }
 #: Daemons of Slurm, which are killed and started again after AWAY_S, or stopped.
 _DAEMONS: dict[str, tuple[Place, ...]] = {
-    "slurmctld": VETH,
-    "slurmdbd": VETH,
-    "mariadbd": VETH,
-    "munged": VETH,
-    "slurmd": VETH,
+    "slurmctld": CLUSTERS,
+    "slurmdbd": CLUSTERS,
+    "mariadbd": CLUSTERS,
+    "munged": CLUSTERS,
+    "slurmd": CLUSTERS,
 }
 _NIMC = [
-    Fault("kill nimc", "kill", "nimc", BOTH, frozenset({-9}), mute=True),
-    Fault("terminate nimc", "terminate", "nimc", BOTH, frozenset({143, -15})),
-    Fault("interrupt nimc", "interrupt", "nimc", BOTH, frozenset({130, -2})),
-    Fault("hang up nimc", "hang_up", "nimc", BOTH, frozenset({129, -1})),
-    Fault("stop nimc", "stop", "nimc", BOTH, _GOES_ON),
+    Fault("kill nimc", "kill", "nimc", ALL, frozenset({-9}), mute=True),
+    Fault("terminate nimc", "terminate", "nimc", ALL, frozenset({143, -15})),
+    Fault("interrupt nimc", "interrupt", "nimc", ALL, frozenset({130, -2})),
+    Fault("hang up nimc", "hang_up", "nimc", ALL, frozenset({129, -1})),
+    Fault("stop nimc", "stop", "nimc", ALL, _GOES_ON),
 ]
 _PARTS = [
     Fault(
@@ -84,14 +85,17 @@ _CLUSTER = [
         for daemon, places in _DAEMONS.items()
         for action in ("away", "stop")
     ),
-    Fault("node off", "node_off", "", VETH, frozenset({3}), bound_s=180.0),
-    Fault("link down", "link_down", "", VETH, _MAY_FAIL, bound_s=180.0),
-    Fault("cancel", "cancel", "", VETH, frozenset({0, 3})),
-    Fault("requeue", "requeue", "", VETH, _MAY_FAIL),
-    Fault("suspend", "suspend", "", VETH, _MAY_FAIL, bound_s=180.0),
-    Fault("drain", "drain", "", VETH, _MAY_FAIL, bound_s=180.0),
+    Fault("node off", "node_off", "", CLUSTERS, frozenset({3}), bound_s=180.0),
+    Fault("link down", "link_down", "", CLUSTERS, _MAY_FAIL, bound_s=180.0),
+    Fault("loss of packets", "loss", "", CLUSTERS, _MAY_FAIL, bound_s=180.0),
+    Fault("clock set forward", "clock_forward", "", RXE, _MAY_FAIL, bound_s=180.0),
+    Fault("clock set back", "clock_back", "", RXE, _MAY_FAIL, bound_s=180.0),
+    Fault("cancel", "cancel", "", CLUSTERS, frozenset({0, 3})),
+    Fault("requeue", "requeue", "", CLUSTERS, _MAY_FAIL),
+    Fault("suspend", "suspend", "", CLUSTERS, _MAY_FAIL, bound_s=180.0),
+    Fault("drain", "drain", "", CLUSTERS, _MAY_FAIL, bound_s=180.0),
 ]
-_TWO = Fault("two at once", "second_nimc", "nimc", BOTH, _GOES_ON)
+_TWO = Fault("two at once", "second_nimc", "nimc", ALL, _GOES_ON)
 
 FAULTS: dict[str, Fault] = {
     each.name: each for each in [*_NIMC, *_PARTS, *_STORAGE, *_CLUSTER, _TWO]

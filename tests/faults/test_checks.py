@@ -117,6 +117,18 @@ def test_a_stop_that_covers_no_whole_run_silences_none() -> None:
     assert violations(replace(stopped, disturbed=replace(GOOD.disturbed, status=0))) == []
 
 
+def test_times_of_another_clock_judge_no_run() -> None:
+    assert violations(replace(GOOD, struck_s=(140.5, 140.6))) != []
+    assert violations(replace(GOOD, struck_s=None)) == []
+
+
+def test_only_virtual_machines_have_a_clock_of_their_own() -> None:
+    stepped = {each.name for each in FAULTS.values() if each.action.startswith("clock")}
+    assert stepped == {"clock set forward", "clock set back"}
+    assert not stepped & {each.name for each in [*at("localhost"), *at("veth")]}
+    assert {each.name for each in at("rxe")} - {each.name for each in at("veth")} == stepped
+
+
 def test_a_seed_draws_each_fault_once_in_a_turn_and_the_same_ones_again() -> None:
     faults = at("localhost")
     turn = [draw(faults, 7, index)[0] for index in range(len(faults))]
@@ -135,6 +147,8 @@ def test_a_seed_draws_each_fault_once_in_a_turn_and_the_same_ones_again() -> Non
         ("srun /stage/stream", "srun"),
         ("/v/ucx_perftest -p 13000", "writer_target"),
         ("/v/ucx_perftest 10.77.1.1 -p 13000 -t ucp_put_bw -O 32", "writer_origin"),
+        ("ib_write_bw -F -p 13000 -s 65536 -d rxe0 --run_infinitely -D 1", "writer_target"),
+        ("ib_write_bw -F -p 13000 -s 65536 -d rxe0 -D 1 10.77.80.1", "writer_origin"),
         ("/stage/localhost/stream", "application"),
         ("slurmstepd: [4.0]", "slurmstepd"),
         ("/usr/sbin/slurmctld -f /s/slurm.conf", "slurmctld"),

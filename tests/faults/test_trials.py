@@ -41,3 +41,11 @@ def test_a_fault_on_a_minicluster() -> None:
     if lacking := needs.missing("veth"):
         pytest.skip(f"missing for --fabric veth: {', '.join(each.thing for each in lacking)}")
     make("--place", "veth", "--seed", "16", "--count", "1", "--only", "kill agent", timeout_s=900)
+
+
+@pytest.mark.minicluster
+def test_a_clock_that_is_set_in_a_virtual_machine() -> None:
+    if lacking := needs.missing("rxe"):
+        pytest.skip(f"missing for --fabric rxe: {', '.join(each.thing for each in lacking)}")
+    words = ("--place", "rxe", "--seed", "18", "--count", "1", "--only", "clock set back")
+    make(*words, timeout_s=1500)

@@ -28,6 +28,8 @@ _LAST = 0.6
 _LATER_S = 0.5
 _APPEARS_S = 300.0
 _RESUMPTIONS = 3
+#: The longest that a campaign takes that nothing disturbs.
+_LONGEST_S = 600.0
 #: How long a resumption may take longer than the campaign: it waits for what a killed one left.
 _WAITS_S = 120.0
 
@@ -48,7 +50,9 @@ def begin(place: Place) -> Begun:
     with place.opened("begun"):
         began_s = time.monotonic()
         nimc = place.start("begun")
-        assert wait_until(lambda: _lines(place).count(b"\n") >= 2 * _THERE or not nimc.running, 600)
+        assert wait_until(
+            lambda: _lines(place).count(b"\n") >= 2 * _THERE or not nimc.running, _LONGEST_S
+        )
         there_s = time.monotonic() - began_s
         nimc.process.terminate()
         stopped = nimc.end(60.0)
@@ -56,7 +60,7 @@ def begin(place: Place) -> Begun:
         kept = place.folder / "kept"
         shutil.copytree(place.sandbox.results, kept, symlinks=True)
         began_s = time.monotonic()
-        rest = place.start("rest").end(600.0)
+        rest = place.start("rest").end(_LONGEST_S)
         assert rest.status == 0, rest
         return Begun(kept, there_s * PAIRS / _THERE, time.monotonic() - began_s)
 
@@ -79,16 +83,16 @@ def run(place: Place, begun: Begun, fault: Fault, rng: random.Random, name: str)
         struck_s = time.time()
         second = ACTIONS[fault.action](Hit(place, victim, rng))
         over_s = time.time()
-        disturbed = nimc.end(fault.bound_s + 2 * usual_s)
+        disturbed = nimc.end(place.patience * fault.bound_s + 2 * usual_s)
         if not (at_once and fault.mute):
             disturbed = _with_left(place, disturbed)
         resumed: list[Ended] = []
         while [disturbed, *resumed][-1].status != 0 and len(resumed) < _RESUMPTIONS:
             again = _again(place, f"resumed-{len(resumed)}")
-            resumed.append(_with_left(place, again.end(_WAITS_S + 2 * usual_s)))
+            resumed.append(_with_left(place, again.end(place.patience * _WAITS_S + 2 * usual_s)))
         return Observed(
             fault=fault,
-            struck_s=(struck_s, over_s),
+            struck_s=None if place.own_clocks else (struck_s, over_s),
             disturbed=disturbed,
             resumed=resumed,
             runs_before=runs_before,

@@ -34,8 +34,10 @@ class Block:
         writes: Mapping[str, Any] = {},
         scheduled: Mapping[str, int] = {},
         start: Mapping[str, Any] = {},
+        python_path: str = "",
         **changes: object,
     ) -> None:
+        """`python_path` is a folder in which Python looks first."""
         self.run_dir = folder / "run"
         self.mark = f"{os.getpid()}-{time.monotonic_ns()}"
         defaults: dict[str, object] = {
@@ -56,7 +58,8 @@ class Block:
         self.plan = BlockPlan(**{**defaults, **changes})
         path = folder / "plan.json"
         self.plan.save(path)
-        environment = {**os.environ, MARK: self.mark, "PYTHONPATH": str(ROOT)}
+        paths = f"{python_path}:{ROOT}"
+        environment = {**os.environ, MARK: self.mark, "PYTHONPATH": paths.lstrip(":")}
         self.process = subprocess.Popen(
             [sys.executable, "-m", "reframe_tests.conduct", str(path)],
             env=environment,

@@ -1,10 +1,13 @@
+import asyncio
 import random
+import time
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from analysis.errors import MachineError
+from injection import clock
 from injection.clock import Exchange, Offset, between, measure
 
 
@@ -61,3 +64,33 @@ def test_between_two_measurements() -> None:
     assert between(first, last, 50.0).offset_s == 1.0
     assert between(first, last, 900.0).offset_s == 3.0
     assert between(first, first, 900.0) == first
+
+
+def test_a_step_of_the_wall_clock_moves_no_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    before_s = clock.now_s()
+    assert before_s == pytest.approx(time.time(), abs=5.0)  # Unix time
+    monkeypatch.setattr(time, "time", lambda: 0.0)
+    assert before_s <= clock.now_s() < before_s + 60.0
+
+
+def test_a_clock_that_was_set_back_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(clock, "now_s", lambda: 100.0)
+    waited_s = []
+
+    async def sleep(for_s: float) -> None:
+        waited_s.append(for_s)
+
+    monkeypatch.setattr(asyncio, "sleep", sleep)
+    asyncio.run(clock.catch_up("n7", 112.5))
+    asyncio.run(clock.catch_up("n7", 0.0))  # nothing was measured before
+    assert waited_s == [12.5, 0.0]
+    with pytest.raises(MachineError, match="n7: its clock is 80 s behind the end of the last run"):
+        asyncio.run(clock.catch_up("n7", 180.0))
+
+
+def test_clocks_that_are_far_apart_are_named() -> None:
+    clock.require_near("n7", {"n7": 0.0, "n8": -59.0, "n9": 59.0})
+    with pytest.raises(MachineError, match="n8: its clock is 90 s behind that of n7"):
+        clock.require_near("n7", {"n7": 0.0, "n8": -90.0})
+    with pytest.raises(MachineError, match="n9: its clock is 600 s ahead of that of n7"):
+        clock.require_near("n7", {"n9": 600.0})

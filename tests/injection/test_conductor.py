@@ -6,6 +6,7 @@ import os
 import shutil
 import signal
 import time
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -194,6 +195,34 @@ def test_a_conductor_that_stood_still_accepts_no_run(block, tmp_path):
     assert sample["outcome"] == "rejected"
     assert sample["reason"].startswith("the conductor did not run for ")
     assert sample["elapsed_s"] > 2.5
+
+
+#: Read by each Python that starts: the wall clock is set back by an hour once a file is there.
+_SET_BACK = """
+import os, time
+real = time.time
+time.time = lambda: real() - (3600.0 if os.path.exists({file!r}) else 0.0)
+"""
+
+
+@pytest.mark.slow
+def test_a_clock_that_is_set_back_between_two_runs_moves_no_run(block, tmp_path):
+    modules, file = tmp_path / "modules", tmp_path / "set_back"
+    modules.mkdir()
+    (modules / "sitecustomize.py").write_text(_SET_BACK.format(file=str(file)))
+    run = block(python_path=str(modules), pairs=3, demand=demand(retries=1))
+    run.wait_until(lambda: len(run.samples()) == 1, 60)
+    file.touch()
+    assert run.finish() == 0, run.err
+    samples = run.samples()
+    assert [each["pair"] for each in samples if each["outcome"] == "kept"] == [0, 1, 2]
+    # Only a run during which the clock moved is rejected: its application may have read it.
+    rejected = [each["reason"] for each in samples if each["outcome"] != "kept"]
+    assert len(rejected) <= 1
+    assert all("the wall clock moved by -3600.0 s" in reason for reason in rejected)
+    for before, after in pairwise(samples):
+        assert after["start_s"] >= before["start_s"] + before["elapsed_s"]
+        assert after["start_s"] < before["start_s"] + before["elapsed_s"] + 60.0
 
 
 @pytest.mark.parametrize(

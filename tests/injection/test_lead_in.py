@@ -39,13 +39,6 @@ def test_a_slightly_slower_start_changes_nothing():
     assert lead_in.longest_s == pytest.approx(3.15)
 
 
-def test_a_clock_that_was_set_back_does_not_stop_the_block():
-    lead_in = LeadIn()
-    lead_in.expect(3.0)
-    lead_in.ended(100.0)
-    assert lead_in.left_s(40.0) == pytest.approx(3.15)
-
-
 def test_without_writers_there_is_nothing_to_wait_for():
     lead_in = LeadIn()
     lead_in.ended(100.0)

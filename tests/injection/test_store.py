@@ -42,6 +42,19 @@ def test_samples_are_appended_across_openings(tmp_path):
     assert [json.loads(line)["pair"] for line in _lines(tmp_path)] == [0, 1]
 
 
+def test_the_last_end_on_a_node_is_that_of_any_case(tmp_path):
+    store = Store(tmp_path, "stream")
+    assert store.last_end_s("n1") == 0.0
+    store.append(SAMPLE)
+    other = dataclasses.replace(SAMPLE, case="lammps", start_s=7.5)
+    Store(tmp_path, "lammps").append(other)
+    elsewhere = dataclasses.replace(SAMPLE, case="snap", start_s=90.0, nodes=["n3", "n1"])
+    Store(tmp_path, "snap").append(elsewhere)
+    (tmp_path / "samples" / "new.jsonl").write_text('{"start_s": 99')  # another block's, torn
+    assert store.last_end_s("n1") == 9.5  # each took 2 s
+    assert store.last_end_s("n3") == 92.0
+
+
 def test_a_torn_last_line_is_cut_before_the_next_sample(tmp_path):
     store = Store(tmp_path, "stream")
     store.append(SAMPLE)

@@ -1,0 +1,124 @@
+"""Trials on a minicluster of virtual machines, whose processes this host cannot see.
+
+A shell in each machine runs scripts that appear in a shared folder, so that it is reached without
+Slurm and over no network: also while either is disturbed.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import signal
+from itertools import count
+from pathlib import Path
+
+from campaigns.minicluster import vm
+from campaigns.minicluster.layout import CHECKOUT
+from campaigns.minicluster.spec import Fabric
+from tests.faults.cluster import NODES, REVIVE, Minicluster
+from tests.faults.place import wait_until
+from tests.faults.roles import Process
+
+#: Argument: the folder. The shell leaves the step's control group, which ends with the step.
+_SERVE = """
+echo $$ > /sys/fs/cgroup/init/cgroup.procs
+cd "$1"
+setsid sh -c '
+    while :; do
+        for script in *.sh; do
+            [ -e "$script" ] || continue
+            sh "$script" > "$script.part" 2>&1
+            rm "$script"
+            mv "$script.part" "${script%.sh}.out"
+        done
+        sleep 0.2
+    done' < /dev/null > /dev/null 2>&1 &
+"""
+#: All processes but those of the kernel.
+_LIST = "ps --pid 2 --ppid 2 --deselect -ww -o pid=,args="
+#: Folders of a machine's own for temporary files.
+_TEMPORARY = ("/tmp", "/dev/shm")
+#: How long a machine may take to answer; it may be busy, or off.
+_ANSWER_S = 30.0
+
+
+class VirtualMachines(Minicluster):
+    """One target and one origin on the rxe fabric."""
+
+    fabric: Fabric = "rxe"
+    own_clocks = True
+    patience = 3.0
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self._numbers = count()
+
+    def up(self) -> None:
+        """Start the cluster, and a shell in each machine."""
+        self.bring_up("--share", str(self.folder))
+        for node in NODES:
+            self._letters(node).mkdir(parents=True, exist_ok=True)
+            serve = ["sh", "-c", _SERVE, "sh", str(self._letters(node))]
+            self.cluster.slurm("srun", "--partition=all", f"--nodelist={node}", *serve)
+
+    def _letters(self, node: str) -> Path:
+        return self.folder / "letters" / node
+
+    def environment(self) -> dict[str, str]:
+        """Jobs use folders of the machines for temporary files."""
+        environment = super().environment()
+        del environment["TMPDIR"]
+        return environment
+
+    def ask(self, box: str, *command: str) -> str:
+        """What a command prints in a container or a machine; nothing if that is off."""
+        if box not in NODES:
+            return super().ask(box, *command)
+        script = self._letters(box) / f"{next(self._numbers)}.sh"
+        answer = script.with_suffix(".out")
+        new = script.with_suffix(".new")
+        new.write_text(f"{shlex.join(command)}\n")
+        new.rename(script)
+        wait_until(lambda: answer.exists() or vm.pid(self.layout, box) is None, _ANSWER_S)
+        script.unlink(missing_ok=True)
+        return answer.read_text(errors="replace") if answer.exists() else ""
+
+    def inside(self, box: str) -> list[Process]:
+        """All processes in a container or a machine, but those that look."""
+        if box not in NODES:
+            return super().inside(box)
+        lines = (line.split() for line in self.ask(box, *_LIST.split()).splitlines())
+        known = (Process(int(pid), tuple(words), box) for pid, *words in lines)
+        return [each for each in known if each.words[0] != "ps"]
+
+    def send(self, process: Process, signum: int) -> None:
+        """Send a process a signal, wherever it is."""
+        if process.box:
+            self.ask(process.box, "kill", f"-{signum}", str(process.pid))
+        else:
+            super().send(process, signum)
+
+    def revive(self, box: str, words: tuple[str, ...]) -> None:
+        """Start a daemon again that was killed."""
+        if box in NODES:
+            self.ask(box, "sh", "-c", REVIVE, "sh", *words)
+        else:
+            super().revive(box, words)
+
+    def left_in(self, node: str) -> list[str]:
+        """Temporary files of a machine."""
+        found = self.ask(node, "find", *_TEMPORARY, "-mindepth", "1", "-maxdepth", "1").split()
+        return [each for each in found if not CHECKOUT.is_relative_to(each)]
+
+    def switch_off(self, node: str) -> None:
+        """Kill a machine."""
+        if pid := vm.pid(self.layout, node):
+            os.kill(pid, signal.SIGKILL)
+
+    def port(self, node: str) -> str:
+        """The bridge's port of a node."""
+        return f"tap{NODES.index(node) + 1}"
+
+    def step_clock(self, node: str, by_s: int) -> None:
+        """Set a machine's clock forward, or back."""
+        self.ask(node, "sh", "-c", f'date -s "@$(($(date +%s) + {by_s}))"')
