@@ -119,7 +119,7 @@ class NightRun:
             run = runs.current() or ended.concluded
         else:
             runs.found, ended = run, EndedRun(0)
-            self.log(f"{run} was measured before this night was killed; it continues from there")
+            self.log(f"{run} is finished: this night had measured it, and continues from there")
             summary.write(self.path, summary.summary_text(begun))
         repeats = NightRepeats(
             self.nightly,
@@ -138,7 +138,7 @@ class NightRun:
         return replace(judged, used_node_h=runs.used_node_h())
 
     def _had_measured(self, runs: NightRuns) -> Path | None:
-        """The run that this night had finished before it was killed; it is now in the store.
+        """The run that this night had finished before it was started again; it is in the store now.
 
         One that the store does not take is measured again.
         """
