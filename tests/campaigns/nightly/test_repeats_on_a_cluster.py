@@ -17,7 +17,7 @@ import pytest
 
 from tests.campaigns.minicluster.real import ENV, Cluster, cluster_or_skip
 from tests.campaigns.nightly.made_history import make_history, read
-from tests.campaigns.nightly.test_five_nights import NIGHTS, NIMC, Nights, wait
+from tests.campaigns.nightly.test_five_nights import CAMPAIGN, NIGHTS, NIMC, Nights, wait
 
 pytestmark = [pytest.mark.long, pytest.mark.minicluster]
 
@@ -46,6 +46,9 @@ def make_faster(run: Path, factor: float) -> None:
 
 def test_repeats_run_on_the_node_of_the_alarm(cluster: Cluster, tmp_path: Path) -> None:
     nights = Nights(tmp_path, "minicluster")
+    (tmp_path / "tiny.yaml").write_text(
+        CAMPAIGN.replace("40, array_most: 64", "10, array_most: 16")
+    )
     state = {"NIMC_MINICLUSTER": str(cluster.state), "SLURM_CONF": str(cluster.layout.slurm_conf)}
 
     def start(number: int) -> subprocess.Popen[bytes]:
@@ -81,5 +84,6 @@ def test_repeats_run_on_the_node_of_the_alarm(cluster: Cluster, tmp_path: Path) 
     fom = next(each for each in alarms if (each["arm"], each["quantity"]) == ("off", "fom"))
     assert (fom["state"], fom["nodes"]) == ("confirmed", [second])
     assert fom["confirmed_by"] == [each.name for each in runs[1:]]
-    # Each in an allocation of its own, as Slurm booked them.
-    assert [row.split("|")[1] for row in cluster.accounts(7)].count(second) == 6
+    # Each in an allocation of its own, as Slurm booked them, with its origin.
+    nodes = [row.split("|")[1] for row in cluster.accounts(2 * 7)]
+    assert (nodes.count(first), nodes.count(second), len(set(nodes))) == (1, 6, 3)
