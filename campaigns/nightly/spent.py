@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from math import fsum
 from pathlib import Path
 from typing import Any
 
@@ -64,7 +65,7 @@ class NightRuns:
     def used_node_h(self) -> float:
         """Node-hours of the night so far."""
         self.current()
-        return sum(node_hours(run, self.nodes, self.since_s) for run in self.used)
+        return fsum(node_hours(run, self.nodes, self.since_s) for run in self.used)
 
     def new_samples(self) -> int:
         """Samples of the night so far, without those of repeats."""
