@@ -1,7 +1,8 @@
 """Confirms the alarms that a night's run raised: the same night runs their cases again.
 
 Each repeat is a run of the cases with allocations of its own, on the nodes of the run that raised
-the alarms. `analysis.history.confirm` says what the repeats show.
+the alarms. `analysis.history.confirm` says what the repeats show. A night that was killed meanwhile
+and started again resumes its last repeat, and runs those that are missing.
 """
 
 from __future__ import annotations
@@ -15,46 +16,49 @@ from analysis.errors import InputError
 from analysis.history.alarm import Alarm
 from analysis.history.confirm import REPEATS
 from analysis.history.store import add_run
+from analysis.run import load_header
 from campaigns.nightly.description import Nightly
 from campaigns.nightly.measure import measure
-from campaigns.nightly.spent import NightRuns, node_hours
+from campaigns.nightly.spent import NightRuns, node_hours, runs_of
 from campaigns.planning.plan import Plan, plan
 from campaigns.planning.prepare import Request, prepare
-from campaigns.running.folder import link_latest
+from campaigns.running.header import new_header
 
 
-@dataclass
+@dataclass(frozen=True)
 class NightRepeats:
-    """The runs of a night that repeat cases, within its window and what is left of its budget."""
+    """The runs of a night that repeat cases, within its window and its budget."""
 
     nightly: Nightly
+    #: The runs of the night so far.
+    night: NightRuns
     #: Whether Slurm runs the jobs, so that nodes can be chosen.
     slurm: bool
     end_s: float
-    left_node_h: float
+    budget_node_h: float
     log: Path
     lock: int
     clock_s: Callable[[], float] = time.time
     verbose: bool = False
-    used_node_h: float = 0.0
 
     def repeat(self, run: Path, alarms: Sequence[Alarm]) -> Iterator[str]:
         """Run the cases of the alarms that `run` raised again; yields why some were not.
 
-        In the end `latest` leads to `run`, since repeats have some of the cases only.
+        Alarms of cases that ran on the same nodes are repeated together.
         """
-        of_nodes: dict[str, list[str]] = {}
+        of_nodes: dict[str, list[Alarm]] = {}
         for alarm in alarms:
-            cases = of_nodes.setdefault(",".join(alarm.nodes), [])
-            cases += [alarm.case] if alarm.case not in cases else []
-        for nodes, cases in of_nodes.items():
+            of_nodes.setdefault(",".join(alarm.nodes), []).append(alarm)
+        for nodes, those in of_nodes.items():
+            if all(alarm.state != "suspected" for alarm in those):
+                continue
+            cases = list(dict.fromkeys(alarm.case for alarm in those))
             try:
                 why = self._repeat(run, cases, nodes if self.slurm else None)
             except InputError as error:
                 why = str(error)
             if why:
                 yield f"not confirmed: {', '.join(cases)}: {why}"
-        link_latest(run)
 
     def _repeat(self, run: Path, cases: Sequence[str], nodes: str | None) -> str | None:
         """Returns why it was not begun, or ended early. Raises InputError for other nodes."""
@@ -62,28 +66,45 @@ class NightRepeats:
             self.nightly.campaign, self.nightly.asked.machine, nodelist=nodes, only=cases
         )
         planned = plan(asked.campaign, asked.site)
+        done, unfinished = self._begun(run, asked)
+        for each in done:
+            add_run(self.nightly.store, each)  # the night may have been killed before it did
+        missing = REPEATS - len(done)
+        left_node_h = self.budget_node_h - self.night.used_node_h()
         of_case = {case.case: case.nodes for case in planned.cases}
-        if why := too_much(
-            run, of_case, self.end_s - self.clock_s(), self.left_node_h - self.used_node_h
-        ):
+        left_s = self.end_s - self.clock_s()
+        if missing > 0 and (why := too_much(run, missing, of_case, left_s, left_node_h)):
             return why
-        options = ["--fresh", *(f"--case={case}" for case in cases)]
+        options = [f"--case={case}" for case in cases]
         options += [f"--nodelist={nodes}"] if nodes else []
-        for _ in range(REPEATS):
-            if why := self._once(asked, planned, options):
+        for number in range(missing):
+            fresh = [] if unfinished and number == 0 else ["--fresh"]
+            if why := self._once(asked, planned, [*fresh, *options]):
                 return why
         return None
 
+    def _begun(self, run: Path, asked: Request) -> tuple[list[Path], bool]:
+        """The finished repeats, and whether the last one was begun and not finished."""
+        new, first = new_header(asked), load_header(run)
+        begun = [
+            (path, each.finished_s)
+            for path, each in runs_of(self.nightly.results, new)
+            if each.digest == new.digest and each.started_s > first.started_s
+        ]
+        done = [path for path, finished_s in begun if finished_s is not None]
+        return done, bool(begun) and begun[-1][1] is None
+
     def _once(self, asked: Request, planned: Plan, options: Sequence[str]) -> str | None:
         """One run, added to the store; returns why it did not measure all."""
-        results, before_node_h = self.nightly.results, self.used_node_h
-        runs = NightRuns.of(results, asked, planned, self.clock_s())
+        runs = NightRuns.of(self.nightly.results, asked, planned, self.clock_s())
 
         def limit() -> str | None:
-            self.used_node_h = before_node_h + runs.used_node_h()
+            if found := runs.current():
+                self.night.used.add(found)
             if self.clock_s() >= self.end_s:
                 return "its window ended"
-            return None if self.used_node_h < self.left_node_h else "its budget was used up"
+            used_up = self.night.used_node_h() >= self.budget_node_h
+            return "its budget was used up" if used_up else None
 
         ended = measure(
             self.nightly,
@@ -96,21 +117,23 @@ class NightRepeats:
         limit()
         if ended.stopped or ended.status not in (0, 1):
             return ended.stopped or ended.said
-        found = runs.current()
+        found = runs.current() or ended.concluded
         if found is None:
             return "a run left no samples"
         add_run(self.nightly.store, found)
         return None
 
 
-def too_much(run: Path, nodes: Mapping[str, int], left_s: float, left_node_h: float) -> str | None:
-    """Why repeats of the cases of a run are too much; None if they fit.
+def too_much(
+    run: Path, repeats: int, nodes: Mapping[str, int], left_s: float, left_node_h: float
+) -> str | None:
+    """Why so many repeats of the cases of a run are too much; None if they fit.
 
     `nodes` are the cases, with the nodes of their blocks. A repeat takes as long as the run did.
     """
     used_node_h = {case: node_hours(run, {case: count}, 0.0) for case, count in nodes.items()}
-    need_node_h = REPEATS * sum(used_node_h.values())
-    need_s = REPEATS * sum(3600 * used_node_h[case] / count for case, count in nodes.items())
+    need_node_h = repeats * sum(used_node_h.values())
+    need_s = repeats * sum(3600 * used_node_h[case] / count for case, count in nodes.items())
     if need_node_h > left_node_h:
         return f"{left_node_h:.3g} node-hours are left; {need_node_h:.3g} are needed"
     if need_s > left_s:

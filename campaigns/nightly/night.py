@@ -11,6 +11,7 @@ from itertools import chain
 from pathlib import Path
 
 from analysis.errors import InputError, MachineError, NimcError
+from analysis.history.store import add_run
 from analysis.history.tables import Outcome
 from campaigns.host import reservation
 from campaigns.nightly import after, figures, summary, tell
@@ -25,6 +26,7 @@ from campaigns.nightly.summary import UNFINISHED, NightAlarm, NightFailure, Summ
 from campaigns.nightly.window import Night
 from campaigns.planning.plan import Plan, plan
 from campaigns.planning.prepare import Request, prepare
+from campaigns.running.folder import link_latest
 
 #: Outcomes after which a night is not tried again.
 _DONE: tuple[Outcome, ...] = ("measured", "slower", "inconclusive")
@@ -89,8 +91,10 @@ class NightRun:
 
     def _locked(self, lock: int, before: Summary | None) -> Summary:
         begun = self._begun()
-        if before and begun.started_s - before.started_s < self.nightly.asked.fresh_after_s:
-            begun = replace(begun, started_s=before.started_s)  # both have one budget
+        if before and before.outcome != "not run":
+            age_s = begun.started_s - before.started_s
+            if age_s < self.nightly.asked.fresh_after_s:
+                begun = replace(begun, started_s=before.started_s)  # both have one budget
         try:
             asked = prepare(self.nightly.campaign, self.nightly.asked.machine)
             planned = plan(asked.campaign, asked.site)
@@ -108,6 +112,54 @@ class NightRun:
     def _measured(self, asked: Request, planned: Plan, begun: Summary, lock: int) -> Summary:
         """Raises NotRunError before anything is begun, if nothing shall be."""
         runs = NightRuns.of(self.nightly.results, asked, planned, begun.started_s)
+        log = self.path.with_suffix(".log")
+        run = self._had_measured(runs)
+        if run is None:
+            ended = self._campaign(asked, planned, begun, runs, log, lock)
+            run = runs.current() or ended.concluded
+        else:
+            runs.found, ended = run, EndedRun(0)
+            self.log(f"{run} is finished: this night had measured it, and continues from there")
+            summary.write(self.path, summary.summary_text(begun))
+        repeats = NightRepeats(
+            self.nightly,
+            runs,
+            slurm=asked.site.slurm,
+            end_s=self.night.end_s,
+            budget_node_h=begun.budget_node_h,
+            log=log,
+            lock=lock,
+            clock_s=self.clock_s,
+            verbose=self.verbose,
+        )
+        judged = self._judged(begun, ended, run, runs.new_samples(), repeats)
+        if run:
+            link_latest(run)  # repeats have some of the cases only
+        return replace(judged, used_node_h=runs.used_node_h())
+
+    def _had_measured(self, runs: NightRuns) -> Path | None:
+        """The run that this night had finished before it was started again; it is in the store now.
+
+        One that the store does not take is measured again.
+        """
+        if runs.measured is None:
+            return None
+        try:
+            add_run(self.nightly.store, runs.measured)
+        except InputError:
+            return None
+        return runs.measured
+
+    def _campaign(
+        self,
+        asked: Request,
+        planned: Plan,
+        begun: Summary,
+        runs: NightRuns,
+        log: Path,
+        lock: int,
+    ) -> EndedRun:
+        """Resume the campaign's run, or begin one."""
         age_s = self.clock_s() - runs.unfinished_s if runs.unfinished_s is not None else None
         fresh = age_s is None or age_s > self.nightly.asked.fresh_after_s
         if fresh:
@@ -121,25 +173,10 @@ class NightRun:
                 return "its window ended"
             return None if runs.used_node_h() < begun.budget_node_h else "its budget was used up"
 
-        log = self.path.with_suffix(".log")
         options = ["--fresh"] if fresh else []
-        ended = measure(
+        return measure(
             self.nightly, *options, log=log, limit=limit, lock=lock, verbose=self.verbose
         )
-        used_node_h = runs.used_node_h()
-        repeats = NightRepeats(
-            self.nightly,
-            slurm=asked.site.slurm,
-            end_s=self.night.end_s,
-            left_node_h=begun.budget_node_h - used_node_h,
-            log=log,
-            lock=lock,
-            clock_s=self.clock_s,
-            verbose=self.verbose,
-        )
-        run = runs.current() or ended.concluded
-        judged = self._judged(begun, ended, run, runs.new_samples(), repeats)
-        return replace(judged, used_node_h=used_node_h + repeats.used_node_h)
 
     def _judged(
         self,
@@ -173,9 +210,9 @@ class NightRun:
         """
         try:
             found = after.raised(self.nightly, run)
-            suspected = [each for each in found if each.state == "suspected"]
+            suspected = any(each.state == "suspected" for each in found)
             if self.nightly.asked.confirm and suspected:
-                for line in repeats.repeat(run, suspected):
+                for line in repeats.repeat(run, found):
                     self.log(line)
                 found = after.raised(self.nightly, run)
         except InputError as error:

@@ -1,23 +1,30 @@
-"""What a night has added to the run of its campaign: samples, and node-hours used."""
+"""The runs of a night: which one it continues, and the samples and node-hours of the night."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from math import fsum
 from pathlib import Path
 from typing import Any
 
+from analysis.history.series import NIGHT_S
+from analysis.run import RunHeader
 from campaigns.planning.plan import Plan
 from campaigns.planning.prepare import Request
-from campaigns.running.folder import find_latest
+from campaigns.running.folder import find_latest, own_runs
 from campaigns.running.header import new_header
 
 
 @dataclass
 class NightRuns:
-    """The run that a night resumes or begins."""
+    """The run that a night resumes or begins, and all others of the campaign in this night.
+
+    It is read from the runs' folders, so a night that was killed and started again counts all that
+    it has used.
+    """
 
     results: Path
     digest: str
@@ -25,22 +32,26 @@ class NightRuns:
     nodes: Mapping[str, int]
     #: When the night began.
     since_s: float
-    #: When the latest run began; None if it is finished, or there is none.
+    #: When the latest run began; None if it is finished or repeats one, or if there is none.
     unfinished_s: float | None
+    #: The first run that was finished in the night: what a night that was killed had measured.
+    measured: Path | None
+    #: Runs of the campaign, and of some of its cases, that use node-hours of the night.
+    used: set[Path]
     #: The run that has samples of the night.
     found: Path | None = None
 
     @classmethod
     def of(cls, results: Path, asked: Request, planned: Plan, since_s: float) -> NightRuns:
-        """Look for the latest run of the campaign on this machine."""
-        digest = new_header(asked).digest
+        """Look for runs of the campaign on this machine."""
+        new = new_header(asked)
         nodes = {case.case: case.nodes for case in planned.cases}
-        latest = find_latest(results, digest)
-        if latest is None:
-            return cls(results, digest, nodes, since_s, None)
-        header = latest[1]
-        unfinished_s = header.started_s if header.finished_s is None else None
-        return cls(results, digest, nodes, since_s, unfinished_s)
+        runs = runs_of(results, new)
+        same = [(path, each) for path, each in runs if each.digest == new.digest]
+        ended = (path for path, each in same if (each.finished_s or 0.0) >= since_s)
+        used = {path for path, each in runs if (each.finished_s or since_s) >= since_s}
+        unfinished_s = _unfinished_s([each for _, each in same], since_s)
+        return cls(results, new.digest, nodes, since_s, unfinished_s, next(ended, None), used)
 
     def current(self) -> Path | None:
         """The run that has samples of the night; headers are read only until there is one."""
@@ -48,17 +59,37 @@ class NightRuns:
             latest = find_latest(self.results, self.digest)
             if latest and new_samples(latest[0], self.since_s):
                 self.found = latest[0]
+                self.used.add(self.found)
         return self.found
 
     def used_node_h(self) -> float:
         """Node-hours of the night so far."""
-        run = self.current()
-        return node_hours(run, self.nodes, self.since_s) if run else 0.0
+        self.current()
+        return fsum(node_hours(run, self.nodes, self.since_s) for run in self.used)
 
     def new_samples(self) -> int:
-        """Samples of the night so far."""
+        """Samples of the night so far, without those of repeats."""
         run = self.current()
         return new_samples(run, self.since_s) if run else 0
+
+
+def runs_of(results: Path, new: RunHeader) -> Sequence[tuple[Path, RunHeader]]:
+    """All runs of a campaign on a machine, also of some of its cases, in order of their start."""
+    asked = (new.campaign, new.machine)
+    found = (run for run in own_runs(results) if (run[1].campaign, run[1].machine) == asked)
+    return sorted(found, key=lambda run: run[1].started_s)
+
+
+def _unfinished_s(same: Sequence[RunHeader], since_s: float) -> float | None:
+    """When the last of these runs began, if it can be resumed.
+
+    If an earlier night began it soon after a finished run, it repeats that one (`NIGHT_S`).
+    """
+    if not same or same[-1].finished_s is not None:
+        return None
+    began_s = same[-1].started_s
+    repeats = any(each.finished_s and began_s - each.started_s < NIGHT_S for each in same)
+    return None if repeats and began_s < since_s else began_s
 
 
 def node_hours(run: Path, nodes: Mapping[str, int], since_s: float) -> float:

@@ -86,7 +86,7 @@ def find_unfinished(results: Path, digest: str) -> Path | None:
 
 def find_latest(results: Path, digest: str) -> tuple[Path, RunHeader] | None:
     """The latest run of that digest, with its header."""
-    found = [(path, header) for path, header in _runs(results) if header.digest == digest]
+    found = [(path, header) for path, header in own_runs(results) if header.digest == digest]
     return max(found, key=lambda each: each[1].started_s, default=None)
 
 
@@ -95,7 +95,7 @@ def find_other(results: Path, header: RunHeader) -> Path | None:
     asked = (header.campaign, header.machine)
     found = [
         (each.started_s, path)
-        for path, each in _runs(results)
+        for path, each in own_runs(results)
         if (each.campaign, each.machine) == asked
         and each.digest != header.digest
         and each.finished_s is None
@@ -113,7 +113,8 @@ def foreign_runs(results: Path, header: RunHeader) -> list[str]:
     return [f"{path} {why}" for path, why in found if why]
 
 
-def _runs(results: Path) -> Iterator[tuple[Path, RunHeader]]:
+def own_runs(results: Path) -> Iterator[tuple[Path, RunHeader]]:
+    """All runs of this user that this version reads, with their headers."""
     for path in results.glob("*"):
         with suppress(InputError, OSError):  # of another version, or not a run
             if not distrust_run(path):

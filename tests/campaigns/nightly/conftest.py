@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 
 from campaigns.nightly.summary import Summary, load
-from tests.campaigns.conftest import ROOT, Nimc
+from tests.campaigns.conftest import ROOT, Nimc, nimc_in
+from tests.campaigns.nightly.made_history import make_history
 
 
 @dataclass
@@ -99,3 +100,14 @@ def box(nimc: Nimc) -> Box:
     found = Box(nimc)
     found.describe()
     return found
+
+
+@pytest.fixture(scope="session")
+def steady_history(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Results of steady nights, and of some at half the speed."""
+    nimc = nimc_in(tmp_path_factory.mktemp("history"))
+    status, _, err = nimc.run()
+    assert status == 0, err
+    make_history(nimc.results / "store", nimc.the_run(), loss=0.5)
+    (nimc.results / "latest").unlink()
+    return nimc.results

@@ -12,30 +12,22 @@ from pathlib import Path
 import pytest
 
 from campaigns.nightly.confirming import too_much
-from tests.campaigns.conftest import nimc_in
 from tests.campaigns.nightly.conftest import Box
-from tests.campaigns.nightly.made_history import make_history
 
 pytestmark = pytest.mark.slow
 
 
-@pytest.fixture(scope="module")
-def history(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Results of steady nights, and of some at half the speed."""
-    nimc = nimc_in(tmp_path_factory.mktemp("history"))
-    status, _, err = nimc.run()
-    assert status == 0, err
-    make_history(nimc.results / "store", nimc.the_run(), loss=0.5)
-    (nimc.results / "latest").unlink()
-    return nimc.results
-
-
 def night(box: Box, history: Path, *, slow_runs: int, **description: str) -> tuple[int, str]:
     """A night after the history, so many first runs of which have half the speed."""
-    shutil.copytree(history, box.nimc.results)
+    made = made_runs(box, history)
     box.describe(**description)
-    made = sum(1 for _ in history.glob("*/run.json"))
     return box.run(fake=f"loss={made + slow_runs}")
+
+
+def made_runs(box: Box, history: Path) -> int:
+    """Take over the history; returns how many runs it has."""
+    shutil.copytree(history, box.nimc.results)
+    return sum(1 for _ in history.glob("*/run.json"))
 
 
 def states(box: Box) -> set[str]:
@@ -47,8 +39,8 @@ def measured_runs(box: Box) -> int:
     return sum("-made-" not in run.name for run in box.nimc.runs() if (run / "run.json").exists())
 
 
-def test_a_loss_that_stays_is_confirmed_in_the_same_night(box: Box, history: Path) -> None:
-    status, err = night(box, history, slow_runs=6, pages=str(box.folder / "pages"))
+def test_a_loss_that_stays_is_confirmed_in_the_same_night(box: Box, steady_history: Path) -> None:
+    status, err = night(box, steady_history, slow_runs=6, pages=str(box.folder / "pages"))
     assert status == 1, err
     ended = box.night()
     assert (ended.outcome, measured_runs(box)) == ("slower", 6)
@@ -62,8 +54,8 @@ def test_a_loss_that_stays_is_confirmed_in_the_same_night(box: Box, history: Pat
     assert '<span class="verdict bad">confirmed</span>' in page
 
 
-def test_a_loss_that_does_not_come_back_is_dismissed(box: Box, history: Path) -> None:
-    status, err = night(box, history, slow_runs=1)
+def test_a_loss_that_does_not_come_back_is_dismissed(box: Box, steady_history: Path) -> None:
+    status, err = night(box, steady_history, slow_runs=1)
     assert status == 0, err
     ended = box.night()
     assert (ended.outcome, ended.alarms, measured_runs(box)) == ("measured", [], 6)
@@ -71,8 +63,8 @@ def test_a_loss_that_does_not_come_back_is_dismissed(box: Box, history: Path) ->
     assert "nimc: alarm: stream off: fom" in err
 
 
-def test_without_leave_it_stays_suspected(box: Box, history: Path) -> None:
-    status, err = night(box, history, slow_runs=6, confirm="false")
+def test_without_leave_it_stays_suspected(box: Box, steady_history: Path) -> None:
+    status, err = night(box, steady_history, slow_runs=6, confirm="false")
     assert status == 1, err
     assert (box.night().outcome, measured_runs(box), states(box)) == ("slower", 1, {"suspected"})
 
@@ -83,6 +75,8 @@ def test_repeats_must_fit_into_what_is_left(box: Box) -> None:
     block = run / "logs" / "stream" / "0" / "block.json"
     block.parent.mkdir(parents=True)
     block.write_text('{"started_s": 1000, "finished_s": 1360}')
-    assert too_much(run, {"stream": 2}, 1801.0, 1.01) is None
-    assert too_much(run, {"stream": 2}, 1801.0, 0.99) == "0.99 node-hours are left; 1 are needed"
-    assert too_much(run, {"stream": 2}, 1700.0, 1.01) == "28.3 minutes are left; 30 are needed"
+    nodes = {"stream": 2}
+    assert too_much(run, 5, nodes, 1801.0, 1.01) is None
+    assert too_much(run, 5, nodes, 1801.0, 0.99) == "0.99 node-hours are left; 1 are needed"
+    assert too_much(run, 5, nodes, 1700.0, 1.01) == "28.3 minutes are left; 30 are needed"
+    assert too_much(run, 4, nodes, 1700.0, 0.99) is None
