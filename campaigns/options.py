@@ -171,6 +171,5 @@ def _given() -> list[str]:
     return [
         each.opts[0]
         for each in context.command.params
-        if isinstance(each, click.Option)
-        and source(str(each.name)) is ParameterSource.COMMANDLINE
+        if isinstance(each, click.Option) and source(str(each.name)) is ParameterSource.COMMANDLINE
     ]

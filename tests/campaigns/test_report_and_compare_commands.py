@@ -117,7 +117,7 @@ def test_compare_as_json_and_as_a_page(
     assert all(row["ratio_low"] <= row["ratio"] <= row["ratio_high"] for row in rows)
     written = json.loads((tmp_path / "out" / "compare.json").read_text())
     assert written == document
-    assert list(written)[0] == "schema"
+    assert next(iter(written)) == "schema"
     assert (tmp_path / "out" / "compare.html").exists()
 
 
