@@ -51,6 +51,11 @@ lint: $(DEV)
 lock:
 	UPGRADE=$(UPGRADE) sh scripts/lock.sh
 
+# The mark names the extras of the last set-up; one that it lacks is installed.
+ifneq ($(filter-out $(shell cat $(READY) 2>/dev/null),$(NIMC_EXTRAS)),)
+.PHONY: $(READY)
+endif
+
 LOCKS = $(wildcard requirements/*.lock)
 $(READY): $(LOCKS) pyproject.toml scripts/setup.sh
 	@PYTHON="$(PYTHON)" sh scripts/setup.sh $(NIMC_EXTRAS)

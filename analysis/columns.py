@@ -53,6 +53,7 @@ from analysis.reading import may_be_deep, refuse_deep, refuse_long
 from analysis.sample import NAME, Sample
 from analysis.sample_rules import WRITER, blame, check
 from analysis.schema_1 import with_treatments
+from analysis.shared_nulls import with_shared_nulls
 
 _PIECE_B = 8 << 20
 
@@ -199,7 +200,7 @@ def _columns(piece: _Piece) -> pl.DataFrame:
     if raw.height != piece.lines:
         blame(piece.text, piece.path, piece.first_line)
     check(frame, piece.path, piece.first_line)
-    return with_treatments(frame.drop("incomplete"))
+    return with_shared_nulls(with_treatments(frame.drop("incomplete")))
 
 
 def _flatten(raw: pl.DataFrame) -> pl.DataFrame:

@@ -29,8 +29,8 @@ def note_provenance_changes(
 
     `samples` as of `analysis.pairs.judged`; `provenance`: SHA-256 -> content of its file.
     """
-    used = samples.select("case", "provenance", "status").filter(status="counts")
-    counted = used.group_by("case").agg(pl.col("provenance").unique())
+    used = samples.lazy().filter(status="counts").select("case", "provenance").unique()
+    counted = used.group_by("case").agg("provenance").collect()
     notes = {
         str(case): _note([provenance[sha] for sha in shas if sha in provenance])
         for case, shas in counted.select("case", "provenance").iter_rows()

@@ -37,6 +37,12 @@ from analysis.verdict import Verdict, judge
 _WITH_INTERVAL = (
     *("slowdown", "noise_floor", "control", "over_control", "next", "sign", "first_attempts"),
 )
+#: Columns of the samples that a result needs besides its pairs.
+_USED = [
+    *("key", "case", "workload", "arm", "role", "baseline", "factors", "warmup", "status"),
+    *("outcome", "reason", "fom_unit", "fom_better", "notes"),
+    *("direction", "transport", "same_host"),
+]
 _OWN_VERDICT: dict[Role, Verdict] = {"floor": Verdict.NOISE_FLOOR, "control": Verdict.CONTROL}
 
 
@@ -138,6 +144,7 @@ def results_of(marked: pl.DataFrame, pairs: pl.DataFrame, asked: StoppingRule) -
     """As `results`, from `analysis.pairs.judged` samples and their `pair_table`."""
     started = marked.group_by("case", maintain_order=True).agg(pl.col("start_s").min())
     first = pair_table(first_attempts(marked))
+    marked = marked.select(_USED)
     rows: list[Result] = []
     for case in started.sort("start_s", maintain_order=True)["case"]:
         of_case, of_pairs, of_first = (
@@ -191,8 +198,8 @@ def _row(
         over_control = _estimate(log_times_between(this.pairs, control.pairs))
     effect, pairs = this.effect, this.pairs
     own = of_case.filter(pl.col("arm") == this.arm)
-    group = [this.baseline, this.arm]
-    lost = of_case.filter(pl.col("arm").cast(pl.String).is_in(group), status="rejected")
+    either = (pl.col("arm") == this.baseline) | (pl.col("arm") == this.arm)
+    lost = of_case.filter(either, status="rejected")
     first_blocks = log_times(first.filter(pl.col("arm") == this.arm))
     first_effect = _estimate(first_blocks) if first.height else effect
     verdict = _OWN_VERDICT.get(this.role) or judge(

@@ -127,14 +127,14 @@ def _runs(samples: pl.DataFrame) -> dict[tuple[str, str, Role, str], _LatencyRun
 
     Repeated baselines are left out.
     """
-    names = ("case", "arm", "role", "factors", "workload")
+    names = ("case", "arm", "role", "factors")
     counted = (
         samples.lazy()
-        .with_columns(pl.col(name).cast(pl.String) for name in names)
         .filter(
             pl.col("workload") == WORKLOAD, pl.col("status") == "counts", pl.col("role") != "floor"
         )
-        .select(*names[:-1], "fom", "fom_extra", pl.col("writer_rate_b_s").fill_null(0.0))
+        .select(*names, "fom", "fom_extra", pl.col("writer_rate_b_s").fill_null(0.0))
+        .with_columns(pl.col(names).cast(pl.String))
         .collect()
     )
     found: dict[tuple[str, str, Role, str], _LatencyRuns] = {}

@@ -13,6 +13,7 @@ from analysis import arms
 from analysis.errors import InputError
 
 _PAIR = ["case", "block", "pair"]
+_STATUS = pl.Enum(["counts", "warm-up", "rejected"])
 _RATES = ["writer_rate_alone_b_s", "writer_rate_b_s"]
 
 
@@ -31,7 +32,8 @@ def judged(samples: pl.DataFrame) -> pl.DataFrame:
         .then(pl.lit("rejected"))
         .when("warmup")
         .then(pl.lit("warm-up"))
-        .otherwise(pl.lit("counts")),
+        .otherwise(pl.lit("counts"))
+        .cast(_STATUS),
     )
 
 
@@ -157,9 +159,14 @@ def pairless(samples: pl.DataFrame, treatments: Iterable[str]) -> dict[str, str]
 
 
 def _refuse_mixtures(samples: pl.DataFrame) -> None:
+    # Distinct rows first: lists of a million rows' numbers would be most of a report's memory.
     mixed = (
-        samples.group_by("case", baseline=pl.coalesce("baseline", "arm"))
+        samples.lazy()
+        .select("case", "fom_unit", "fom_better", baseline=pl.coalesce("baseline", "arm"))
+        .unique(maintain_order=True)
+        .group_by("case", "baseline", maintain_order=True)
         .agg(pl.col("fom_unit", "fom_better").unique())
+        .collect()
         .filter((pl.col("fom_unit").list.len() > 1) | (pl.col("fom_better").list.len() > 1))
     )
     if mixed.height:

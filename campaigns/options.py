@@ -152,7 +152,8 @@ def only_with(mode: str, *allowed: str) -> None:
     for name in _given():
         if name not in (mode, *allowed):
             raise InputError(
-                f"{name}: cannot be combined with {mode}; allowed: {', '.join(allowed)}"
+                f"{name}: cannot be combined with {mode};"
+                f" allowed: {', '.join(allowed) or 'one of them'}"
             )
 
 
@@ -170,5 +171,5 @@ def _given() -> list[str]:
     return [
         each.opts[0]
         for each in context.command.params
-        if source(str(each.name)) is ParameterSource.COMMANDLINE
+        if isinstance(each, click.Option) and source(str(each.name)) is ParameterSource.COMMANDLINE
     ]

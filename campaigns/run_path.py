@@ -7,6 +7,7 @@ import stat
 from pathlib import Path
 
 import click
+from click.shell_completion import CompletionItem
 
 from analysis.errors import InputError
 
@@ -36,3 +37,9 @@ class RunPath(click.ParamType[Path]):
         except ValueError as error:  # a zero byte in it
             raise InputError(f"{value!r}: {error}") from None
         return path
+
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
+        """Paths, as the shell itself completes them."""
+        return [CompletionItem(incomplete, type="file")]

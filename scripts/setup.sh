@@ -46,4 +46,4 @@ for name in base "$@"; do
         -r "requirements/$name.lock"
 done
 "$venv/bin/python" -m pip install --quiet --no-deps --no-build-isolation --editable .
-touch "$venv/.ready"
+echo "$@" >"$venv/.ready" # make looks whether it names the extras that are asked for

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
@@ -59,6 +60,32 @@ def test_setup_refuses_an_extra_that_does_not_exist_before_it_makes_anything(tmp
     assert done.returncode == 2
     assert done.stderr == "setup: no extra 'wheel': allowed are wheels, ucx, spack, dev\n"
     assert not list(tmp_path.rglob(".venv"))
+
+
+def test_make_adds_the_extras_that_the_last_set_up_left_out(tmp_path):
+    for name in ("Makefile", "pyproject.toml", "scripts/setup.sh"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        shutil.copy(ROOT / name, tmp_path / name)
+    shutil.copytree(ROOT / "requirements", tmp_path / "requirements")
+    log = tmp_path / "installed"
+    for name, line in (("python", f'for last; do :; done; echo "$last" >>"{log}"'), ("nimc", ":")):
+        program = tmp_path / ".venv" / "bin" / name
+        program.parent.mkdir(parents=True, exist_ok=True)
+        program.write_text(f"#!/bin/sh\n{line}\n")
+        program.chmod(0o755)
+
+    def installed(*words: str) -> list[str]:
+        log.write_text("")
+        given = {"PATH": os.environ["PATH"], "PYTHON": sys.executable, "CC": "true"}
+        subprocess.run(["make", "campaign", *words], cwd=tmp_path, check=True, env=given)
+        return re.findall(r"requirements/(.*)\.lock", log.read_text())
+
+    assert installed("NIMC_EXTRAS=") == ["base"]
+    assert installed("NIMC_EXTRAS=") == []
+    assert installed() == ["base", "wheels", "ucx"]
+    assert installed() == []
+    assert installed("NIMC_EXTRAS=") == []
+    assert installed("NIMC_EXTRAS=wheels spack") == ["base", "wheels", "spack"]
 
 
 def test_pages_name_locks_and_extras_that_exist():

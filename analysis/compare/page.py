@@ -16,13 +16,15 @@ from analysis.compare.sides import Compared
 from analysis.report import words
 from analysis.report.shell import render_page
 
+#: Of compare.json, raised if a key goes or changes its meaning.
+SCHEMA = 1
 _DASH = "\u2013"
 
 
 def write_page(folder: Path, compared: Compared) -> Path:
     """Writes compare.html and compare.json into `folder`; returns the page."""
     folder.mkdir(parents=True, exist_ok=True)
-    document = json.dumps(compared.document(), indent=1) + "\n"
+    document = json.dumps({"schema": SCHEMA, **compared.document()}, indent=1) + "\n"
     (folder / "compare.json").write_text(document, encoding="utf-8")
     page = folder / "compare.html"
     page.write_text(render(compared), encoding="utf-8")

@@ -74,6 +74,8 @@ def processing(
 
     `claim` is `nic.processing` of the machine's file.
     """
+    if counters.is_empty():
+        return []
     found = []
     writing = marked.filter((pl.col("role") == "effect") & pl.col("timetable").is_null())
     kinds = writing.select(pl.col("case", "arm", "baseline").cast(pl.String))

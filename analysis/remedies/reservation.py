@@ -57,8 +57,8 @@ class EstimatedRun(Protocol):
 
 def remedy_effects(run: EstimatedRun) -> list[RemedyEffect]:
     """The remedies of a run whose levels changed within pairs: application's, then writers'."""
-    emulated = emulated_cases(run.samples)
     found = [*_of_application(run), *_of_writers(run)]
+    emulated = emulated_cases(run.samples) if found else {}
     return [replace(each, emulated=emulated[each.case]) for each in found]
 
 
@@ -179,10 +179,15 @@ def _ratio(ratios: Values) -> Estimate | None:
 
 def emulated_cases(samples: pl.DataFrame) -> dict[str, list[str]]:
     """Case -> why its figures say nothing of an RDMA network card; empty if they do."""
-    of_case = samples.group_by(pl.col("case").cast(pl.String)).agg(
-        pl.col("transport").cast(pl.String).unique(), pl.col("same_host").any()
+    of_case = (
+        samples.lazy()
+        .select("case", "transport", "same_host")
+        .unique()
+        .group_by("case")
+        .agg("transport", pl.col("same_host").any())
+        .collect()
     )
     return {
-        case: emulations(sorted(transports)) or ([_SAME_HOST] if same_host else [])
-        for case, transports, same_host in of_case.iter_rows()
+        str(case): emulations(sorted(set(names))) or ([_SAME_HOST] if same_host else [])
+        for case, names, same_host in of_case.iter_rows()
     }

@@ -122,7 +122,8 @@ def paper_tables(run: RunData, name: str) -> PaperTables | None:
 
 def _on_one_node(run: RunData) -> list[str]:
     several = pl.col("nodes").cast(pl.String).str.contains(",", literal=True).any()
-    cases = run.samples.lazy().group_by("case").agg(several=several).collect()
+    kinds = run.samples.lazy().select("case", "nodes").unique()
+    cases = kinds.group_by("case").agg(several=several).collect()
     return [str(case) for case in cases.filter(~pl.col("several"))["case"]]
 
 

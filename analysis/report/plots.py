@@ -65,7 +65,7 @@ def samples_plot(samples: pl.DataFrame, unit: str, name: str) -> str:
             own = samples.filter(pl.col("arm") == treatment)
             across = strip + np.linspace(-0.34, 0.34, own.height + 2)[1:-1]
             figures = np.clip(own["fom"].to_numpy() / factor, *edges)
-            _strip(axes, across, figures, own["status"].to_numpy(), strip, treatment, raster, rows)
+            _strip(axes, across, figures, own["status"], strip, treatment, raster, rows)
         axis = f"{'rate' if scaled.endswith('/s') else 'time'} in {scaled}"
         labels = [label(each) for each in treatments]
         (_rows_of_strips if rows else _columns_of_strips)(axes, labels, axis)
@@ -110,7 +110,7 @@ def _strip(
     axes: Axes,
     across: Any,
     figures: Any,
-    status: Any,
+    status: pl.Series,
     strip: int,
     treatment: str,
     raster: bool,
@@ -129,14 +129,14 @@ def _strip(
         "rejected": {"marker": "x", "color": light("bad")},
     }
     for which, style in look.items():
-        chosen = (status == which) & ~np.isnan(figures)
+        chosen = (status == which).to_numpy() & ~np.isnan(figures)
         x, y = _turned(across[chosen], figures[chosen], rows)
         axes.plot(x, y, gid=f"points-{strip}-{which}", **points, **style)
     without = across[np.isnan(figures)]
     below = axes.get_yaxis_transform() if rows else axes.get_xaxis_transform()
     points |= {"gid": f"points-{strip}-lost", "transform": below, "clip_on": False}
     axes.plot(*_turned(without, 0 * without, rows), **points, **look["rejected"])
-    counted = figures[status == "counts"]
+    counted = figures[(status == "counts").to_numpy()]
     if len(counted):
         line = axes.vlines if rows else axes.hlines
         line(np.median(counted), strip - 0.42, strip + 0.42, color=light("ink"))

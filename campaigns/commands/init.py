@@ -15,7 +15,7 @@ from analysis.escape import visible
 from campaigns.new_machine.ask import learn
 from campaigns.new_machine.config_text import config_text
 from campaigns.new_machine.site_text import entries, site_text, unknown
-from campaigns.options import wait_option
+from campaigns.options import only_with, wait_option
 from campaigns.running.interrupts import exit_when_stopped
 
 #: A module of Python and a system of ReFrame.
@@ -32,6 +32,8 @@ def command(machine: str, no_job: bool, wait_s: float) -> None:
     Values are from Slurm, the modules system and a job that looks at two nodes, each with a comment
     where it came from. Existing files are not changed.
     """
+    if no_job:
+        only_with("--no-job")
     if not _NAME.fullmatch(machine):
         raise InputError(
             f"MACHINE: {machine!r} found; allowed: up to 40 small letters, digits and _, a letter"

@@ -206,6 +206,14 @@ def test_the_shell_completes_commands_options_campaigns_and_machines(
     assert {item.value for item in found if item.type == "plain"} == expected
 
 
+@pytest.mark.parametrize("typed", ["nimc report results/q", "nimc compare a b", "nimc plan ./x"])
+def test_the_shell_completes_paths(typed: str) -> None:
+    words = typed.split()
+    completion = BashComplete(cli.cli, {}, "nimc", "_NIMC_COMPLETE")
+    found = completion.get_completions(words[1:-1], words[-1])
+    assert [(item.type, item.value) for item in found] == [("file", words[-1])]
+
+
 def test_options_are_spelt_in_one_way() -> None:
     """Where to write is `--output`, how to print `--json` and `--csv`, how much `-q` and `-v`."""
     short: dict[str, set[str]] = {}

@@ -116,7 +116,8 @@ def test_compare_as_json_and_as_a_page(
     assert {row["metric"] for row in rows} == {"slowdown", "off", "on"}
     assert all(row["ratio_low"] <= row["ratio"] <= row["ratio_high"] for row in rows)
     written = json.loads((tmp_path / "out" / "compare.json").read_text())
-    assert {"schema": 1, **written} == document
+    assert written == document
+    assert next(iter(written)) == "schema"
     assert (tmp_path / "out" / "compare.html").exists()
 
 

@@ -116,4 +116,5 @@ def test_a_side_with_too_few_pairs_has_no_figures(tmp_path: Path) -> None:
 def test_the_data_are_next_to_the_page(tmp_path: Path, several: Compared) -> None:
     page = write_page(tmp_path / "new" / "folder", several)
     assert page == tmp_path / "new" / "folder" / "compare.html"
-    assert json.loads((page.parent / "compare.json").read_text()) == several.document()
+    written = json.loads((page.parent / "compare.json").read_text())
+    assert written == {"schema": 1, **several.document()}

@@ -64,6 +64,13 @@ def test_a_name_must_be_one_of_a_module(root: Path, name: str) -> None:
     assert not list(root.glob("*/*"))
 
 
+def test_no_job_cannot_be_waited_for(root: Path) -> None:
+    done = CliRunner().invoke(init.command, ["box", "--no-job", "--wait", "2h"])
+    assert isinstance(done.exception, InputError)
+    assert str(done.exception) == "--wait: cannot be combined with --no-job; allowed: one of them"
+    assert not list(root.glob("*/*"))
+
+
 def test_without_slurm_one_line_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr(init, "ROOT", tmp_path)
