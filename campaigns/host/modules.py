@@ -17,8 +17,8 @@ _LOAD = f"""
 if ! type module >/dev/null 2>&1; then
     if [ -n "$LMOD_CMD" ]; then
         module() {{ eval "$("$LMOD_CMD" bash "$@")"; }}
-    elif command -v modulecmd >/dev/null; then
-        module() {{ eval "$(modulecmd bash "$@")"; }}
+    elif command -v "${{MODULES_CMD:-modulecmd}}" >/dev/null; then
+        module() {{ eval "$("${{MODULES_CMD:-modulecmd}}" bash "$@")"; }}
     else
         exit 9
     fi

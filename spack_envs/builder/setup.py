@@ -92,16 +92,10 @@ def setup(
     with locked(layout.lock("setup")):
         root = find_spack()
         if root is None:
-            source = pins.pins["default"].spack
-            root = layout.clone("spack", source.commit)
-            say(f"cloning Spack {source.tag}")
-            clone(source.git, source.tag, source.commit, root)
+            root = _cloned(layout, "spack", pins.pins["default"].spack, say)
         if packages is None:
             for pin in pins.pins.values():
-                source = pin.packages
-                path = layout.clone("packages", source.commit)
-                say(f"cloning the recipes {source.tag}")
-                clone(source.git, source.tag, source.commit, path)
+                _cloned(layout, "packages", pin.packages, say)
         write_config(layout, mirror, packages or recipes(layout, pins.pins["default"]))
         version = spack(layout, root, "--version", log="setup").split()[0]
         if tuple(int(part) for part in version.split(".")[:2]) < _OLDEST:
@@ -121,6 +115,17 @@ def setup(
         # Written last: without settings, an earlier search may be incomplete.
         layout.settings.write_text(json.dumps(asdict(settings), indent=1) + "\n")
     return settings
+
+
+def _cloned(
+    layout: SpackLayout, what: str, source: pinned.Source, say: Callable[[str], None]
+) -> Path:
+    """The pinned clone, made unless it is there: pins may share one."""
+    path = layout.clone(what, source.commit)
+    if not path.is_dir():
+        say(f"cloning {source.git} {source.tag}")
+        clone(source.git, source.tag, source.commit, path)
+    return path
 
 
 def _check(packages: Path | None, machine_file: Path | None, mirror: str | None) -> None:

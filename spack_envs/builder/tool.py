@@ -29,8 +29,10 @@ def isolated(layout: SpackLayout, environ: dict[str, str]) -> dict[str, str]:
         if not name.startswith("SPACK_") and name not in ("PYTHONPATH", "VIRTUAL_ENV")
     }
     if sys.prefix != sys.base_prefix:
-        own = str(Path(sys.prefix, "bin"))
-        kept["PATH"] = ":".join(part for part in kept["PATH"].split(":") if part != own)
+        own = Path(sys.prefix, "bin").resolve()  # PATH may have it by a link's name
+        kept["PATH"] = ":".join(
+            part for part in kept["PATH"].split(":") if Path(part).resolve() != own
+        )
     return {
         "LOGNAME": _user(),
         **kept,

@@ -1,4 +1,7 @@
-"""Modules of a real Lmod: loaded in the job, or the block fails by name and measures nothing."""
+"""Modules of a real module system: loaded in the job, or the block fails by name.
+
+Debian has Lmod or environment-modules, not both: the tests of the other are skipped.
+"""
 
 from __future__ import annotations
 
@@ -14,28 +17,35 @@ from analysis.checkout import ROOT
 from tests.undisturbed import SETTINGS
 
 LMOD = Path("/usr/share/lmod/lmod")
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(not LMOD.is_dir(), reason=f"no Lmod in {LMOD}"),
-]
+ENVIRONMENT_MODULES = Path("/usr/share/modules")
+#: ReFrame's name -> where a job's shell gets the function `module`, and what ReFrame needs.
+SYSTEMS = {
+    "lmod": (LMOD / "init/bash", {"LMOD_CMD": str(LMOD / "libexec/lmod")}),
+    "tmod4": (ENVIRONMENT_MODULES / "init/bash", {}),
+}
+pytestmark = pytest.mark.slow
 
 
+@pytest.mark.parametrize("system", SYSTEMS)
 @pytest.mark.parametrize(("module", "runs"), [("hpccg/1.0", 1), ("hpccg/9.9", 0)])
 def test_another_program_of_that_name_is_not_measured(
-    tmp_path: Path, module: str, runs: int
+    tmp_path: Path, system: str, module: str, runs: int
 ) -> None:
     """`test_HPCCG` is on PATH as well."""
+    start, needed = SYSTEMS[system]
+    if not start.is_file():
+        pytest.skip(f"no {start}")
     program = tmp_path / "bin" / "test_HPCCG"
     program.parent.mkdir()
     program.write_text(f"#!/bin/sh\ncat {ROOT}/tests/captures/hpccg/n1.txt\n")
     program.chmod(0o755)
-    file = tmp_path / "modulefiles/hpccg/1.0.lua"
+    file = tmp_path / "modulefiles/hpccg/1.0"  # in Tcl, which Lmod reads as well
     file.parent.mkdir(parents=True)
-    file.write_text(f'prepend_path("PATH", "{program.parent}")\n')
+    file.write_text(f"#%Module1.0\nprepend-path PATH {program.parent}\n")
     settings = (ROOT / "configs/localhost.py").read_text()
     (tmp_path / "modules.py").write_text(
         settings.replace('"launcher": "mpiexec"', '"launcher": "local"')
-        .replace('"nomod"', '"lmod"')
+        .replace('"nomod"', f'"{system}"')
         .replace('"environs": ["wheels", "spack"]', '"environs": ["spack"]')
         .replace('"features": ["spack"]', f'"features": ["modules"], "modules": ["{module}"]')
     )
@@ -50,8 +60,8 @@ def test_another_program_of_that_name_is_not_measured(
             **os.environ,
             "PATH": f"{program.parent}:{os.environ['PATH']}",
             "PYTHONPATH": str(ROOT),
-            "LMOD_CMD": str(LMOD / "libexec/lmod"),
-            "BASH_ENV": str(LMOD / "init/bash"),
+            **needed,
+            "BASH_ENV": str(start),
             "MODULEPATH": str(tmp_path / "modulefiles"),
             "LOADEDMODULES": "",
         },

@@ -147,7 +147,8 @@ def test_setup_refuses_what_a_build_could_not_use(spack_root, tmp_path, name, te
 
 
 def test_builds_do_not_see_the_wheels_of_this_python(tmp_path):
-    own = f"{sys.prefix}/bin"
+    own = f"{sys.prefix}/bin:{tmp_path}/linked/bin"
+    (tmp_path / "linked").symlink_to(sys.prefix)
     seen = tool.isolated(
         layout("here", tmp_path),
         {"PATH": f"/usr/bin:{own}:/bin", "VIRTUAL_ENV": sys.prefix, "HOME": "/root"},

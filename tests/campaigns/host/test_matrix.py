@@ -1,4 +1,4 @@
-"""What runs where, and why not: by a table, and with modules of a real Lmod."""
+"""What runs where, and why not: by a table, and with modules of a real system."""
 
 from __future__ import annotations
 
@@ -17,7 +17,11 @@ from campaigns.host.settings import ReframeSettings
 from campaigns.host.slurm_nodes import SlurmNode
 from campaigns.request.checks import CheckVariables
 
-LMOD = Path("/usr/share/lmod/lmod/libexec/lmod")
+#: The variable of a module system -> the program that it names.
+SYSTEMS = {
+    "LMOD_CMD": "/usr/share/lmod/lmod/libexec/lmod",
+    "MODULES_CMD": "/usr/lib/x86_64-linux-gnu/modulecmd.tcl",
+}
 #: Stands in for Lmod: knows `tool/1.0` alone, and prints what Lmod prints.
 STAND_IN = """#!/bin/sh
 test "$1 $2" = "bash load" || exit 1
@@ -111,16 +115,22 @@ def test_without_a_module_system_nothing_is_known() -> None:
     assert modules.load([], bare) == ModuleLoad([], "/usr/bin:/bin")
 
 
-@pytest.mark.skipif(not LMOD.is_file(), reason="no Lmod on this host")
-def test_a_real_lmod(tmp_path: Path, path: str) -> None:
+@pytest.mark.parametrize("variable", SYSTEMS)
+def test_a_real_module_system(tmp_path: Path, path: str, variable: str) -> None:
+    """As where the login shell is not bash, so that `module` is no function of it."""
+    if not Path(SYSTEMS[variable]).is_file():
+        pytest.skip(f"no {SYSTEMS[variable]}")
     for version in ("9.9", "10.1"):
-        file = tmp_path / "modulefiles" / "hpccg" / f"{version}.lua"
+        file = tmp_path / "modulefiles" / "hpccg" / version
         file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(f'prepend_path("PATH", "{path}")\n')
+        file.write_text(f"#%Module1.0\nprepend-path PATH {path}\n")
+    (tmp_path / "programs").mkdir()
+    for name in ("bash", "tclsh", "tclsh8.6"):  # of the host's programs these alone: no modulecmd
+        (tmp_path / "programs" / name).symlink_to(f"/usr/bin/{name}")
     environment = {
-        "PATH": "/usr/bin:/bin",
+        "PATH": str(tmp_path / "programs"),
         "HOME": str(tmp_path),
-        "LMOD_CMD": str(LMOD),
+        variable: SYSTEMS[variable],
         "MODULEPATH": str(tmp_path / "modulefiles"),
     }
     found = modules.load(["hpccg/9.9", "hpccg/9.8"], environment)
