@@ -89,8 +89,8 @@ def quiet_runs(counters: pl.DataFrame, samples: pl.DataFrame) -> pl.DataFrame:
     the last attempt that counts is used.
     """
     names = pl.col("case", "arm", "tool", "event").cast(pl.String)
-    whole = counters.filter(pl.col("status") == "counts").with_columns(names)
-    own = whole.filter(pl.col("event").is_in([*_EVENTS, _WHOLE]))
+    timed = pl.col("event").cast(pl.String).is_in([*_EVENTS, _WHOLE])
+    own = counters.filter((pl.col("status") == "counts") & timed).with_columns(names)
     runs = own.group_by("key", "case", "arm", "tool", "block", "pair", "event").agg(
         pl.when(pl.col("value").is_null().any())
         .then(None)
