@@ -26,6 +26,7 @@ from analysis.reference import compare_with_references
 from analysis.regimes import RegimePoint, regimes
 from analysis.remedies.advice import advise
 from analysis.remedies.offload import Processing, processing
+from analysis.remedies.rail_figures import TABLES, RailFigures, rail_figures
 from analysis.remedies.sentences import advice_document
 from analysis.report.blocks import UnfinishedBlock, unfinished_blocks
 from analysis.run import RunHeader, load_header
@@ -76,6 +77,12 @@ class RunData:
     def regimes(self) -> list[RegimePoint]:
         """Which side loses in each point of membench under writers."""
         return regimes(self.samples, self.results)
+
+    def rails(self) -> RailFigures:
+        """Figures 1 to 3 of the multirail study."""
+        return rail_figures(
+            self.counters, self.samples, self.results, self.contrasts, self.header.margin
+        )
 
     def document(self) -> dict[str, Any]:
         """The run's results as every command prints them with `--json`, and the `order_effects`
@@ -156,7 +163,8 @@ def write_data(folder: Path, runs: Sequence[RunData]) -> list[Path]:
     intensity.json (`analysis.intensity.IntensityCurve`), if intensities were;
     regimes.json (`analysis.regimes.RegimePoint`), if membench ran under writers;
     each row of these four with `run` and `emulated` (caveats of the run's transports);
-    advice.json (`analysis.remedies.advice.Advice`), if a remedy was tried.
+    advice.json (`analysis.remedies.advice.Advice`), if a remedy was tried;
+    the CSV files of `analysis.remedies.rail_figures`, with `run` and `emulated`, if they have rows.
     """
     document = {
         "schema": SCHEMA,
@@ -194,4 +202,19 @@ def write_data(folder: Path, runs: Sequence[RunData]) -> list[Path]:
         files.append(folder / "advice.json")
         text = json.dumps({"schema": SCHEMA, **advice_document(advice)}, indent=1)
         files[-1].write_text(text + "\n", encoding="utf-8")
+    return [*files, *_rail_files(folder, runs)]
+
+
+def _rail_files(folder: Path, runs: Sequence[RunData]) -> list[Path]:
+    figures = [(run, run.rails().tables()) for run in runs]
+    files = []
+    for name in TABLES:
+        found = [
+            {"run": run.header.run, "emulated": "; ".join(run.emulated()), **row}
+            for run, tables in figures
+            for row in tables[name]
+        ]
+        if found:
+            files.append(folder / f"{name}.csv")
+            pl.DataFrame(found, infer_schema_length=None).write_csv(files[-1])
     return files

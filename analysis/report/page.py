@@ -26,6 +26,7 @@ from analysis.report.numa import NumaView, numa_view, why
 from analysis.report.palette import variable
 from analysis.report.paper_tables import PaperTables, paper_tables, writes_as_the_paper
 from analysis.report.plots import overview_plot, ratios_plot, samples_plot
+from analysis.report.rails import RailsView, rails_view
 from analysis.report.regimes import MARKS, RegimesView, regimes_view
 from analysis.report.remedies import RemediesView, remedies_view
 from analysis.report.scaling import ScalingView, scaling_view
@@ -106,6 +107,8 @@ class RunView:
     paper_tables: PaperTables | None
     #: Remedies and sweeps of rates, if the run has any.
     remedies: RemediesView | None
+    #: Rail policies and MPI calls, if the run compared or counted any.
+    rails: RailsView | None
     #: Processor time of the traffic at both ends, if nodes counted it.
     processing: list[Processing]
     #: Cells of RDMA and NUMA, if the run has any.
@@ -181,18 +184,18 @@ def _run_view(run: RunData, anchor: str) -> RunView:
         if row.slowdown is not None and row.role == "effect"
         if LEVELS not in row.arm or row.case not in by_factor
     ]
-    overview = Markup(overview_plot(effects, f"{anchor}o")) if len(effects) > 1 else None
     return RunView(
         data=run,
         anchor=anchor,
         summary=summary(run.header, run.samples, run.results),
         cases=cases,
         shown=shown,
-        overview_svg=overview,
+        overview_svg=Markup(overview_plot(effects, f"{anchor}o")) if len(effects) > 1 else None,
         arms=in_order({row.arm.partition(LEVELS)[0] for row in effects}),
         scaling=scaling_view(run, f"{anchor}f"),
         paper_tables=paper_tables(run, f"{anchor}n"),
         remedies=remedies_view(run, f"{anchor}m"),
+        rails=rails_view(run, f"{anchor}t"),
         processing=run.processing(),
         numa=numa_view(run, f"{anchor}u"),
         latency=latency_view(run, f"{anchor}l"),

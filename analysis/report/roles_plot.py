@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import matplotlib as mpl
 from matplotlib.figure import Figure
 
+from analysis.report.log_axis import logarithmic
 from analysis.report.palette import STYLE, light, themed_svg
 from analysis.roles import ROLES
 from analysis.why import RoleChange
@@ -39,7 +40,7 @@ def roles_plot(changes: Sequence[RoleChange], name: str) -> str:
             ]
             axes.set_yticks(range(len(own)), labels)
             axes.set_ylim(len(own) - 0.4, -0.6)
-            axes.set_xscale("log")
+            logarithmic(axes)
             axes.set_title(case, loc="left", fontsize=10)
             axes.tick_params(length=0)
             axes.grid(axis="x")

@@ -21,6 +21,7 @@ CASES = {
     "nodes": ["stream"],
     # On one host: no rails, and only one node.
     "multirail": ["umt", "umt_openmp", "amg", "amg_openmp", "lulesh", "lulesh_openmp", "minife"],
+    "multirail_quick": ["amg", "minife"],
     "throttling": ["stream-dram", "stream-llc", "lammps"],
     "throttling_quick": ["stream"],
     "loaded_latency": ["latency"],
