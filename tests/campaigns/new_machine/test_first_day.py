@@ -15,18 +15,24 @@ import pytest
 from analysis.checkout import ROOT
 from campaigns.host.node_job import PREFIX
 from tests.campaigns.minicluster.real import Cluster
-from tests.campaigns.new_machine.unprepared import INTERFACE, LMOD, login_shell, unprepared_or_skip
+from tests.campaigns.new_machine.unprepared import (
+    INTERFACE,
+    MODULE_SYSTEMS,
+    login_shell,
+    unprepared_or_skip,
+)
 from tests.literal_docs import commands
 
 PAGE = ROOT / "docs" / "first-day.md"
 #: Makes an environment, which takes a minute and a network; the test links this one.
 SETUP = "sh scripts/setup.sh wheels ucx"
+MODULE_SYSTEM = next((name for name, path in MODULE_SYSTEMS.items() if path.exists()), None)
 
 
 @pytest.fixture
 def cluster() -> Iterator[Cluster]:
-    if not LMOD.exists():
-        pytest.skip("no Lmod: apt install lmod")
+    if MODULE_SYSTEM is None:
+        pytest.skip("no modules: apt install lmod, or environment-modules")
     yield from unprepared_or_skip()
 
 
@@ -36,7 +42,8 @@ class Shell:
     def __init__(self, folder: Path, environment: Mapping[str, str]) -> None:
         self.folder = folder
         self.environment = dict(environment)
-        (folder / "before").write_text(f". {LMOD}\ncd {folder}\n")
+        profile = MODULE_SYSTEMS[str(MODULE_SYSTEM)]
+        (folder / "before").write_text(f". {profile}\ncd {folder}\n")
 
     def run(self, line: str, timeout_s: float = 200) -> subprocess.CompletedProcess[str]:
         before = (self.folder / "before").read_text()
@@ -113,7 +120,7 @@ def _check_files(checkout: Path) -> None:
     assert "batch takes no heterogeneous jobs" in site
     assert f"interface: {INTERFACE}" in site
     config = (checkout / "configs" / "mycluster.py").read_text()
-    assert '"modules_system": "lmod"' in config
+    assert f'"modules_system": "{MODULE_SYSTEM}"' in config
     assert "gcc/12, openmpi/4.1.4" in config
 
 

@@ -1,7 +1,7 @@
 """A minicluster turned into a cluster that nobody prepared.
 
 Two partitions, of which one takes no heterogeneous jobs; an interface of another name; a /tmp of
-its own on each node; Lmod with modules of Debian's gcc and Open MPI.
+its own on each node; Lmod, or else environment-modules, with Debian's gcc and Open MPI as modules.
 """
 
 from __future__ import annotations
@@ -24,7 +24,11 @@ from tests.campaigns.minicluster.real import ENV, Cluster
 
 INTERFACE = "hsn0"
 NODES = ("node1", "node2", "node3")
-LMOD = Path("/etc/profile.d/lmod.sh")
+#: ReFrame's name of a module system -> what login shells read. Debian has one of them at a time.
+MODULE_SYSTEMS = {
+    "lmod": Path("/etc/profile.d/lmod.sh"),
+    "tmod4": Path("/etc/profile.d/modules.sh"),
+}
 _PARTITIONS = """
 PartitionName=batch Nodes=node[1-3] OverSubscribe=EXCLUSIVE MaxTime=1-00:00:00 Default=YES State=UP
 PartitionName=debug Nodes=node[1-2] MaxTime=00:30:00 State=UP
@@ -43,9 +47,9 @@ function slurm_job_modify(job, record, partitions, user) return slurm.SUCCESS en
 return slurm
 """
 _MODULES = {
-    "gcc/12": "whatis('Debian')",
-    "openmpi/4.1.2": "whatis('older')",
-    "openmpi/4.1.4": "whatis('Debian')",
+    "gcc/12": "Debian",
+    "openmpi/4.1.2": "older",
+    "openmpi/4.1.4": "Debian",
 }
 
 
@@ -91,10 +95,10 @@ def unprepare(cluster: Cluster) -> None:
     cluster.slurm("scontrol", "reconfigure")
     members = [Node(name, "target", number) for number, name in enumerate(NODES, 1)]
     daemons.wait_idle(cluster.layout, members, 60.0, lambda: None)
-    for name, lua in _MODULES.items():
-        path = cluster.state / "modules" / f"{name}.lua"
+    for name, text in _MODULES.items():
+        path = cluster.state / "modules" / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(f"{lua}\n")
+        path.write_text(f"#%Module1.0\nmodule-whatis {text}\n")
 
 
 def _rename_interface(netns: str) -> None:
