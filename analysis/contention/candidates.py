@@ -59,8 +59,9 @@ def capacities(
     lowest = float(np.median(totals[totals >= 0.9 * np.quantile(totals, 0.75)]))
     capacity = np.full((len(pairs), len(n)), lowest)
     solution = np.zeros((len(pairs), 3))
-    weight = np.ones_like(capacity)
     for _ in range(ROUNDS):
+        off = np.abs(deviation(capacity, totals)) / NOISE
+        weight = np.minimum(1.0, HUBER / np.maximum(off, 1e-12))
         saturated = wanted > capacity
         w = np.where(saturated, weight, 0.0) / totals**2
         gram = np.einsum("pni,pn,pnj->pij", basis, w, basis)
@@ -69,8 +70,6 @@ def capacities(
         right = np.einsum("pni,pn,n->pi", basis, w, totals)
         solution = np.linalg.solve(gram, right[:, :, None])[:, :, 0]
         capacity = np.einsum("pni,pi->pn", basis, solution)
-        off = np.abs(deviation(capacity, totals)) / NOISE
-        weight = np.minimum(1.0, HUBER / np.maximum(off, 1e-12))
     loss = bounded(deviation(np.minimum(wanted, capacity), totals), NOISE).sum(axis=1)
     flat = (wanted > capacity) & (n <= pairs[:, :1])
     grown = capacity.max(axis=1) > (1 + 2 * NOISE) * capacity[:, 0]

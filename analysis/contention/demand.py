@@ -69,7 +69,7 @@ def _counted(run: RunData) -> Mapping[str, Estimate]:
     sums = (
         values.join(runs, on="key", how="inner")
         .group_by("case", "key", "rank", maintain_order=True)
-        .agg(pl.col("value").sum() / pl.col("elapsed_s").first(), roles=pl.len())
+        .agg(pl.col("value").sum() / pl.col("elapsed_s").first(), roles=pl.col("value").count())
         # A sum of one role, or of a role without a value, is not the traffic.
         .filter((pl.col("roles") == len(_TRAFFIC)) & pl.col("value").is_finite())
     )

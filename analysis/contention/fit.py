@@ -2,7 +2,7 @@
 
 The parameters minimise the sum of Huber losses of the relative deviations of all four curves at
 once (computations and communications, alone and together), for every pair of maxima. Among pairs
-the lowest Bayesian information criterion wins, so that another break must improve the fit enough.
+the lowest information criterion wins, so that another break must improve the fit enough.
 Parameters that the sweep does not determine are None with a reason.
 """
 
@@ -16,7 +16,7 @@ from scipy.optimize import least_squares
 
 from analysis.contention.candidates import candidates, knee
 from analysis.contention.curves import HUBER, Array, Curves, bounded, curves, residuals, spread
-from analysis.contention.equations import alone
+from analysis.contention.equations import alone, known, total
 from analysis.contention.parameters import Model, Parameters
 from analysis.contention.sweep import Point, Sweep
 from analysis.errors import InputError
@@ -26,6 +26,12 @@ POLISHED = 5
 #: Penalty for each core between n_seq_max and the knee of computations alone: tiny, but enough to
 #: decide between pairs of maxima with equal predictions.
 TIE_BREAK = 0.05
+#: The most that the criterion takes for a parameter. A break or a capacity has two, so one wrong
+#: measurement, which saves at most 6.26 (`OUTLIER`), cannot pay for it. More would hide a capacity
+#: that only the last numbers of cores reach.
+PRICE = 3.2
+#: Up to this many numbers of cores, one of them may decide how much communications keep.
+FEW = 3
 #: The least standard deviation assumed of the relative noise.
 NOISE_FLOOR = 0.005
 
@@ -108,6 +114,8 @@ def contenders(c: Curves, count: int) -> list[tuple[Parameters, float]]:
     scale = _noise(c, min((residuals(p, c) for p in starts), key=lambda r: float(np.abs(r).sum())))
 
     def cost(p: Parameters) -> float:
+        if _decided_by_one(p, c):
+            return math.inf
         off = 0.0 if knee_at is None or p.n_seq_max is None else abs(p.n_seq_max - knee_at)
         return _criterion(p, c, scale) + TIE_BREAK * off
 
@@ -144,13 +152,23 @@ def _noise(c: Curves, residual: Array) -> float:
     return max(spread(seen), NOISE_FLOOR if len(c.n) > 3 else 4 * NOISE_FLOOR)
 
 
+def _decided_by_one(p: Parameters, c: Curves) -> bool:
+    """Whether at most one of many numbers of cores tells the share that communications keep."""
+    if p.t_par_max_b_s is None or p.alpha is None:
+        return False
+    n = np.unique(c.n[np.isfinite(c.comm_par)])
+    demand = n * known(p.b_comp_seq_b_s) + p.alpha * known(p.b_comm_seq_b_s)
+    return len(n) > FEW and int((demand >= total(p, n)).sum()) < 2
+
+
 def _criterion(p: Parameters, c: Curves, scale: float) -> float:
-    """Bayesian information criterion with a bounded loss in place of the log-likelihood."""
+    """Bayesian information criterion up to PRICE, with a bounded loss for the log-likelihood."""
     curves_seen = (c.comp_alone, c.comm_alone, c.comp_par, c.comm_par)
     count = sum(int(np.isfinite(curve).sum()) for curve in curves_seen)
-    searched = sum(n is not None for n in (p.n_par_max, p.n_seq_max))
-    size = len(free(p, c.last)) + searched
-    return 2 * float(bounded(residuals(p, c), scale).sum()) + size * math.log(count)
+    # Both maxima at the same number of cores are one break.
+    breaks = {n for n in (p.n_par_max, p.n_seq_max) if n is not None}
+    size = len(free(p, c.last)) + len(breaks)
+    return 2 * float(bounded(residuals(p, c), scale).sum()) + size * min(math.log(count), PRICE)
 
 
 def free(p: Parameters, last: int) -> list[str]:

@@ -16,7 +16,7 @@ def parse(stdout: str) -> Fom:
     """
     row = last_match(rf"^FOM latency: {FLOAT} s$", stdout, "line of the latency (FOM)")
     least = last_match(rf"^fastest iteration: {FLOAT} s$", stdout, "line of the fastest iteration")
-    cores = re.search(r"^load on (\d+) cores", stdout, re.MULTILINE)
+    cores = re.search(r"^load on (\d+) cores?,", stdout, re.MULTILINE)
     load_b_s = 0.0
     if cores:
         rate = last_match(rf"^load \w+: {FLOAT} B/s$", stdout, "line of the load's rate")

@@ -25,8 +25,8 @@ def facts(stdout: str) -> dict[str, float]:
     """
     if "results are right" not in stdout:
         raise FomError("membench's own check of the results did not pass")
-    arrays = last_match(r"^(\d+) arrays of (\d+) bytes a core", stdout, "line of arrays")
-    cores = last_match(r"^(\d+) cores, processors", stdout, "line of cores")
+    arrays = last_match(r"^(\d+) arrays? of (\d+) bytes a core", stdout, "line of arrays")
+    cores = last_match(r"^(\d+) cores?, processors?", stdout, "line of cores")
     stores = last_match(r"^membench: .* (cached|streaming) stores$", stdout, "line of stores")
     window = last_match(rf"^all cores at work for {FLOAT} s", stdout, "time at work")
     found = {

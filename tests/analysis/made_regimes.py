@@ -72,7 +72,8 @@ def shares(curve: Curve, noise: float = NOISE) -> tuple[float, float, float]:
     """Shares of points that are right, unknown, and wrong."""
     points = found(curve, noise)
     right, unknown = (points.count(each) / len(points) for each in (curve.regime, Regime.UNKNOWN))
-    return right, unknown, 1 - right - unknown
+    wrong = sum(each not in (curve.regime, Regime.UNKNOWN) for each in points)
+    return right, unknown, wrong / len(points)
 
 
 if __name__ == "__main__":

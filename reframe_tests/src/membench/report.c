@@ -49,9 +49,14 @@ static int flops(const struct plan *plan)
     return 2 * plan->task.fmas;
 }
 
+static const char *plural(int count)
+{
+    return count == 1 ? "" : "s";
+}
+
 static void say_cores(FILE *out, const struct plan *plan, int first, int count)
 {
-    fprintf(out, "%d cores, processors", count);
+    fprintf(out, "%d core%s, processor%s", count, plural(count), plural(count));
     for (int i = first; i < first + count && !plan->free; i++)
         fprintf(out, " %d", plan->cpus[i]);
     if (plan->free)
@@ -70,7 +75,8 @@ void report_start(FILE *out, const struct plan *plan)
 {
     say_task(out, "membench", plan, &plan->task);
     say_cores(out, plan, 0, plan->cores);
-    fprintf(out, "%d arrays of %zu bytes a core, %s pages, ", plan->task.kernel->arrays,
+    const int arrays = plan->task.kernel->arrays;
+    fprintf(out, "%d array%s of %zu bytes a core, %s pages, ", arrays, plural(arrays),
             plan->task.array_b, PAGES[plan->pages]);
     if (plan->node >= 0)
         fprintf(out, "bound to NUMA node %d\n", plan->node);

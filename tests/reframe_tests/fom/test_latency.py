@@ -36,6 +36,12 @@ def test_next_to_a_load():
     assert (fom.extra["huge_b"], fom.extra["memory_b"]) == (0, 256 * 2**20)
 
 
+def test_one_core_loads():
+    fom = parse((CAPTURES / "one-core-loads.txt").read_text())
+    assert (fom.value, fom.extra["load_b_s"]) == (3.654969e-06, 1.642549e9)
+    assert (fom.extra["cores"], fom.extra["load_cores"]) == (1, 1)
+
+
 def test_a_run_that_was_killed():
     with pytest.raises(FomError, match="FOM"):
         parse((CAPTURES / "killed.txt").read_text())

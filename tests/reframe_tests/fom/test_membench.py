@@ -12,7 +12,11 @@ CAPTURES = Path(__file__).parents[2] / "captures" / "membench"
 
 @pytest.mark.parametrize(
     ("name", "cores", "arrays", "array_b", "node"),
-    [("triad-1.txt", 1, 3, 44739072, None), ("nt_write-2-node0.txt", 2, 1, 64 * 2**20, 0)],
+    [
+        ("triad-1.txt", 1, 3, 44739072, None),
+        ("one-array.txt", 1, 1, 32 * 2**20, None),
+        ("nt_write-2-node0.txt", 2, 1, 64 * 2**20, 0),
+    ],
 )
 def test_real_outputs(name, cores, arrays, array_b, node):
     text = (CAPTURES / name).read_text()
