@@ -12,6 +12,7 @@ from types import FrameType, TracebackType
 from typing import Any
 
 _STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_AGAIN_S = 1.0
 
 
 class Stopped(BaseException):
@@ -34,15 +35,23 @@ def exit_when_stopped() -> Iterator[None]:
 
 @contextmanager
 def stopped_at_once() -> Iterator[None]:
-    """Within this context SIGINT, SIGTERM and SIGHUP raise Stopped where they arrive."""
+    """Within this context SIGINT, SIGTERM and SIGHUP raise Stopped where they arrive.
+
+    Python drops an exception that arrives in some places, such as a callback of an import. So it is
+    raised again every second, until the context ends.
+    """
+    first: list[int] = []
 
     def stop(signum: int, _frame: FrameType | None) -> None:
-        raise Stopped(signum)
+        first.append(signum)
+        signal.setitimer(signal.ITIMER_REAL, _AGAIN_S, _AGAIN_S)
+        raise Stopped(first[0])
 
-    before = {signum: signal.signal(signum, stop) for signum in _STOPPING}
+    before = {signum: signal.signal(signum, stop) for signum in (*_STOPPING, signal.SIGALRM)}
     try:
         yield
     finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
         for signum, handler in before.items():
             signal.signal(signum, handler)
 
