@@ -13,12 +13,12 @@ NIMC_EXTRAS ?= wheels ucx
 campaign: $(READY)
 	$(BIN)/nimc run campaigns/quick.yaml --machine $(MACHINE) --results $(RESULTS)
 
-# `make test` needs neither root nor a cluster, and runs JOBS processes. `make test-all` adds what
+# `make test` needs neither root, cluster nor browser, and runs JOBS processes. `make test-all` adds what
 # takes long, and what needs Slurm or Spack, one by one.
 JOBS ?= 2
 PARALLEL = -n $(JOBS) --dist loadfile
 test: $(DEV)
-	$(BIN)/python -m pytest -m "not (slow or long or minicluster or spack)" $(PARALLEL) $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -m "not (slow or long or browser or minicluster or spack)" $(PARALLEL) $(PYTEST_ARGS)
 
 test-all: $(DEV)
 	$(BIN)/python -m pytest -m "not (long or minicluster or spack)" $(PARALLEL) $(PYTEST_ARGS)

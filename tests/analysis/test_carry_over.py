@@ -87,6 +87,7 @@ def test_a_planted_effect_of_the_run_before_is_found() -> None:
     assert sum(after.found for _, after in nights) >= 36
 
 
+@pytest.mark.slow
 def test_nothing_is_found_where_there_is_nothing() -> None:
     found = sum(any(each.found for each in effects(seed=seed)) for seed in range(200))
     assert found <= stats.binom.ppf(0.999, 200, 0.05)  # 20

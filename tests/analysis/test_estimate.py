@@ -287,6 +287,7 @@ def test_arms_without_a_pair_say_why(tmp_path: Path) -> None:
     assert pairless(_frame(tmp_path / "b", one), ["on", "aa"]) == {}
 
 
+@pytest.mark.slow
 def test_covers_the_true_slowdown_as_often_as_it_says(tmp_path: Path) -> None:
     """A hundred cases in one run; the pair's own factor, three times the noise, cancels."""
     found = []

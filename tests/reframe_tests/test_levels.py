@@ -38,6 +38,7 @@ def words(treatment):
     return treatment["start"]["command"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("check", "settings", "ranks", "size"),
     [

@@ -54,6 +54,7 @@ def isas(program):
     return found
 
 
+@pytest.mark.slow
 def test_every_kernel_on_every_instruction_set_under_sanitizers(sanitized):
     # The program checks each array element against the formula; sanitizers watch the rest.
     for isa in isas(sanitized):

@@ -33,6 +33,7 @@ def two_cpus():
     return cpus
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", ["512B", "48KiB", "1MiB"])
 def test_latency_under_sanitizers(membench_sanitized, size):
     got = document(run(membench_sanitized, "latency", "-s", size, "-d", 0.02, "-j", "-"))

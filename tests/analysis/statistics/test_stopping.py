@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from numpy.typing import NDArray
 
 from analysis.statistics.aligned_ranks import slowdown
@@ -36,6 +37,7 @@ def test_a_floor_without_interval_is_not_enough() -> None:
     assert not enough(_pairs(*[1.0] * 4), floor=4, cap=30, precision=0.5)
 
 
+@pytest.mark.slow
 def test_stopping_by_width_keeps_the_coverage() -> None:
     rng = np.random.default_rng(9)
     hits = 0

@@ -172,6 +172,7 @@ def _measure(run: Path, truth: Any, monkeypatch: pytest.MonkeyPatch) -> list[str
     return asked
 
 
+@pytest.mark.slow
 def test_few_cores_tell_as_much_as_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     truth = published.load("occigen")
     save_header(tmp_path, header(numa_nodes=2, sockets=2))
@@ -190,6 +191,7 @@ def test_few_cores_tell_as_much_as_all(tmp_path: Path, monkeypatch: pytest.Monke
         assert float(off.mean()) < 0.02, at
 
 
+@pytest.mark.slow
 def test_a_killed_case_is_completed_before_another_is_chosen(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
