@@ -6,6 +6,7 @@ import asyncio
 import ctypes
 import os
 import signal
+import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -22,6 +23,8 @@ _LISTEN = "0A"
 TAKEN = "another process listens on port {port}: the writer would not have its own origin only"
 #: Between SIGTERM and SIGKILL, seconds.
 GRACE_S = 5.0
+#: How often the end of processes is looked for, seconds.
+_LOOK_S = 0.02
 
 
 def become_subreaper() -> None:
@@ -179,12 +182,25 @@ def descendants(pid: int | None = None) -> list[int]:
     return found
 
 
+def end_descendants(grace_s: float) -> None:
+    """SIGTERM to all descendants: compilers remove their files. SIGKILL to what is left."""
+    _signal(descendants(), signal.SIGTERM)
+    until_s = time.monotonic() + grace_s
+    while descendants() and time.monotonic() < until_s:
+        time.sleep(_LOOK_S)
+    kill_descendants()
+
+
 def kill_descendants() -> None:
     """Kill all descendants of this process; a subreaper includes orphans."""
     for _ in range(100):
         left = descendants()
         if not left:
             return
-        for pid in left:
-            with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+        _signal(left, signal.SIGKILL)
+
+
+def _signal(pids: Sequence[int], signum: signal.Signals) -> None:
+    for pid in pids:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signum)

@@ -26,6 +26,8 @@ RUN_VARIABLE = "NIMC_RUN"
 _TICK_S = 1.0
 #: How long ReFrame may take to cancel its jobs, seconds.
 _GRACE_S = 30.0
+#: How long what ReFrame left may take to remove its files, seconds.
+_LEFT_S = 2.0
 _PR_SET_PDEATHSIG = 1
 _LIBC = ctypes.CDLL(None)
 
@@ -76,7 +78,7 @@ def run_session(
     finally:
         if child.poll() is None:
             child.kill()
-        processes.kill_descendants()
+        processes.end_descendants(_LEFT_S)
         child.wait()
     interrupts.check()
     return child.returncode

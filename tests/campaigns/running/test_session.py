@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 
 from campaigns.running import session
 from campaigns.running.interrupts import Interrupts, Stopped
+from injection import processes
 
 #: Says that it ignores SIGTERM, and stays for longer than any test waits.
 _DEAF = (
@@ -39,3 +41,22 @@ def test_what_ignores_sigterm_is_killed_by_a_second_signal_or_after_its_time(
         session.run_session([sys.executable, "-c", _DEAF], tmp_path, log, interrupts, ask)
     assert time.monotonic() - asked[0] < 40
     assert session.users_of(tmp_path) == []
+
+
+def test_what_a_session_left_may_remove_its_files(tmp_path: Path) -> None:
+    file = tmp_path / "temporary"
+    loop = f"trap 'rm {file}; exit' TERM; touch {file}; while :; do sleep 0.1; done"
+    with subprocess.Popen(["sh", "-c", loop]) as child:
+        while not file.exists():
+            assert child.poll() is None
+            time.sleep(0.01)
+        processes.end_descendants(60)
+    assert not file.exists()
+
+
+def test_what_a_session_left_is_killed_if_it_stays() -> None:
+    with subprocess.Popen([sys.executable, "-c", _DEAF], stdout=subprocess.PIPE) as child:
+        assert child.stdout
+        child.stdout.readline()
+        processes.end_descendants(0.1)
+    assert child.returncode == -signal.SIGKILL
