@@ -17,6 +17,7 @@ from typing import Literal
 import polars as pl
 
 from analysis.arms import BASELINE
+from analysis.numbers import count
 from analysis.regimes import WORKLOAD
 from analysis.report.data import RunData
 from analysis.role_values import role_values
@@ -105,7 +106,7 @@ def _from_neighbours(
     most = max(own)  # the most neighbours have the clearest effect
     share = share_of(own[most], measures[most])
     if share is None:
-        return f"membench itself is not shown to be slower beside membench on {most} cores"
+        return f"membench itself is not shown to be slower beside membench on {count(most, 'core')}"
     return MemoryDemand("membench beside it", share)
 
 

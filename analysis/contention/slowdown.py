@@ -115,8 +115,8 @@ def rows(runs: Iterable[RunData], model: Model, place: ComputingPlace) -> list[S
     alone, together = _rates(predict(model, place.comp_node, place.comm_node), place.cores)
     if not (alone > 0 and together > 0):
         raise InputError(
-            f"{model.name}: nothing is predicted for {place.cores} cores with data on node"
-            f" {place.comp_node} and buffers on {place.comm_node}"
+            f"{model.name}: nothing is predicted for {numbers.count(place.cores, 'core')} with data"
+            f" on node {place.comp_node} and buffers on {place.comm_node}"
         )
     membench = of_membench(alone, together, model.bands_at(place.comp_node, place.comm_node))
     if membench is None:

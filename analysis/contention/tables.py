@@ -12,6 +12,7 @@ from analysis.contention.evaluate import Errors, PlacementErrors
 from analysis.contention.parameters import Band, Bands, Model, Parameters, Shape
 from analysis.contention.predict import Prediction
 from analysis.contention.recommend import EQUAL, Choice, Recommendation
+from analysis.numbers import count
 
 #: Columns of a terminal, and of the names of errors.
 _WIDTH, _NAME = 80, 15
@@ -196,8 +197,8 @@ def recommendation_table(model: Model, r: Recommendation) -> str:
     lines = [
         *model.notes,
         *r.notes,
-        f"{model.name}: compute with {_cores(best.n)}, put communication buffers on NUMA node "
-        f"{best.comm_node} (computations' data on node {best.comp_node})",
+        f"{model.name}: compute with {count(best.n, 'core')}, put communication buffers on NUMA"
+        f" node {best.comm_node} (computations' data on node {best.comp_node})",
         f"a step takes {best.slowdown:.2f} times as long as without memory limits{_range(best)}",
         "",
         "a step with buffers elsewhere, each with its best number of cores:",
@@ -216,7 +217,7 @@ def _choice_line(c: Choice) -> str:
         longer = f"no longer (within {EQUAL:.0%})"
     elif c.tied:
         longer += ", tied (error bands overlap)"
-    return f"  {_cores(c.n):>8}, buffers on node {c.comm_node}: {rates}, {longer}"
+    return f"  {count(c.n, 'core'):>8}, buffers on node {c.comm_node}: {rates}, {longer}"
 
 
 def _range(c: Choice) -> str:
@@ -231,7 +232,3 @@ def _mb_s(rate_b_s: float) -> float | None:
 
 def _cell(rate_mb_s: float | None) -> str:
     return "unknown" if rate_mb_s is None else f"{rate_mb_s:.1f}"
-
-
-def _cores(n: int) -> str:
-    return f"{n} core" if n == 1 else f"{n} cores"

@@ -13,6 +13,7 @@ from matplotlib.figure import Figure
 from analysis.arms import LEVELS
 from analysis.caveats import emulations
 from analysis.latency import CLOSE, LINE_B, WORKLOAD, LatencyPoint, points
+from analysis.numbers import count
 from analysis.report.data import RunData
 from analysis.report.palette import LEVEL_COLOURS, LEVEL_MARKERS, STYLE, light, themed_svg
 
@@ -95,7 +96,7 @@ def _plot(found: Sequence[LatencyPoint], name: str) -> str:
 def _said(found: Sequence[LatencyPoint]) -> str:
     """The points, for readers who do not see the figure."""
     return "; ".join(
-        f"{writers_of(point)}, {point.load_threads} cores: {1e9 * point.median_s:.0f} ns at"
-        f" {point.traffic_b_s / 1e9:.2f} GB/s"
+        f"{writers_of(point)}, {count(point.load_threads, 'core')}: {1e9 * point.median_s:.0f} ns"
+        f" at {point.traffic_b_s / 1e9:.2f} GB/s"
         for point in found
     )
