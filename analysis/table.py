@@ -14,15 +14,16 @@ from analysis.arms import LEVELS
 from analysis.contrasts import Contrast
 from analysis.escape import visible
 from analysis.estimate import Result
-from analysis.numbers import NONE, effect, interval, number, scale
+from analysis.numbers import NONE, effect, interval, number, quantity, scale
 from analysis.rejections import kinds
 from analysis.verdict import Verdict, phrase
 
 #: Columns of text that the table needs.
 WIDTH = 80
-_HEADER = ["workload", "off", "on", "slowdown", "baseline\nrepeated", "control", "GB/s\nwritten"]
+_WRITTEN = "written\nalone,\nduring"
+_HEADER = ["workload", "off", "on", "slowdown", "baseline\nrepeated", "control", _WRITTEN]
 #: Most characters of a line in the first column.
-_NAME = 16
+_NAME = 14
 #: Most reasons for rejections shown.
 _REASONS = 8
 _STYLE: dict[Verdict, str] = {
@@ -107,8 +108,8 @@ def _cells(row: Result) -> list[str]:
     named = [name, *(f"{factor.replace('_', ' ')} {at}" for factor, _, at in levels), unit]
     writers = NONE
     if row.writer_rate_b_s is not None and row.writer_rate_alone_b_s is not None:
-        alone, during = row.writer_rate_alone_b_s / 1e9, row.writer_rate_b_s / 1e9
-        writers = f"{number(alone, 3)} alone \n{number(during, 3)} during"
+        rates_b_s = (row.writer_rate_alone_b_s, row.writer_rate_b_s)
+        writers = "\n".join(quantity(rate_b_s, "B/s", 3) for rate_b_s in rates_b_s)
     return [
         "\n".join(part for line in named for part in _folded(visible(line))),
         fom(row.off_median),
@@ -122,7 +123,7 @@ def _cells(row: Result) -> list[str]:
 
 def _folded(text: str) -> list[str]:
     """Lines of at most `_NAME` characters, cut anywhere."""
-    return [text[at : at + _NAME] for at in range(0, len(text), _NAME)]
+    return [text[at : at + _NAME].strip() for at in range(0, len(text), _NAME)]
 
 
 def _prices(contrasts: Sequence[Contrast]) -> list[RenderableType]:

@@ -45,18 +45,34 @@ def test_fits_eighty_columns_and_holds_every_figure(tmp_path: Path) -> None:
         f"{on.slowdown_low:.3f}-{on.slowdown_high:.3f}",
         f"{on.noise_floor_low:.3f}-{on.noise_floor_high:.3f}",
         f"{on.control_low:.3f}-{on.control_high:.3f}",
-        "8.10 alone",
+        "8.10 GB/s",
         "GB/s",
     ):
         assert figure in text
     assert text.count("…") == 0
     lines = text.splitlines()
-    assert lines[0].split() == ["baseline", "GB/s"]
-    assert lines[1].split()[-2:] == ["control", "written"]
+    assert lines[0].split() == ["written"]
+    assert lines[1].split() == ["baseline", "alone,"]
+    assert lines[2].split()[-2:] == ["control", "during"]
     at = next(index for index, line in enumerate(lines) if line.startswith("stream"))
     assert lines[at + 2] == "  slower under emulated writes; 11 pairs, 1 rejected"
     assert "stream: 1 x injector_died: writer 0 ended: x" in text
     assert "emulation, not RDMA hardware" in " ".join(text.split())
+
+
+def test_slow_writes_and_long_levels_fit_eighty_columns(tmp_path: Path) -> None:
+    on = replace(
+        _rows(tmp_path)[2],
+        arm="on@reserved_cores=1,rate=25%",
+        off_median=0.4925e9,
+        writer_rate_alone_b_s=6.24e6,
+        writer_rate_b_s=604e6,
+    )
+    text = _printed([on])
+    assert max(map(len, text.splitlines())) <= 80
+    assert text.split().count("MB/s") == 3  # the figure of merit's unit as well
+    assert "6.24 MB/s" in text
+    assert "604 MB/s" in text
 
 
 def test_controls_are_columns_and_no_rows_of_their_own(tmp_path: Path) -> None:
