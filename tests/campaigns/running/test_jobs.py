@@ -35,6 +35,23 @@ def test_a_run_is_found_behind_a_link(tmp_path: Path) -> None:
     assert jobs.working_in(tmp_path / "scratch" / "r", listed) == ["7"]
 
 
+def test_a_heterogeneous_job_that_is_just_ending_is_cancelled_as_a_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    listed = [f"2+0 {tmp_path}/a\n2+1 {tmp_path}/a\n5 {tmp_path}/b\n", f"2+1 {tmp_path}/a\n", ""]
+    asked: list[tuple[str, ...]] = []
+
+    def answer(*command: str) -> str:
+        if command == jobs.SQUEUE:
+            return listed.pop(0)
+        asked.append(command)
+        raise MachineError("scancel: Operation not permitted")
+
+    monkeypatch.setattr(jobs, "_ask", answer)
+    assert jobs.cancel(tmp_path) == ["2", "5"]
+    assert asked == [("scancel", "2", "5")]
+
+
 @pytest.mark.parametrize(("slurm", "ended"), [(True, 1), (False, 0)])
 @pytest.mark.parametrize("how", ["killed", "stopped"])
 def test_what_a_dead_reframe_left_is_ended_also_where_nodes_are_shared(
