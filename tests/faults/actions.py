@@ -14,6 +14,7 @@ from tests.faults.cluster import NODES, Minicluster
 from tests.faults.place import Place
 from tests.faults.roles import Process
 from tests.faults.table import AWAY_S
+from tests.faults.virtual import VirtualMachines
 
 #: Shares of packets that are lost, and by how much a clock is set, seconds.
 _LOST = (0.01, 0.1, 0.5)
@@ -33,6 +34,12 @@ class Hit:
     def cluster(self) -> Minicluster:
         """The place, which is a minicluster."""
         assert isinstance(self.place, Minicluster)
+        return self.place
+
+    @property
+    def machines(self) -> VirtualMachines:
+        """The place, whose nodes have clocks of their own."""
+        assert isinstance(self.place, VirtualMachines)
         return self.place
 
     def send(self, signum: int) -> None:
@@ -115,9 +122,9 @@ def _stepping(sign: int) -> Action:
 
     def call(hit: Hit) -> None:
         node, by_s = hit.rng.choice(NODES), sign * hit.rng.choice(_STEPS_S)
-        hit.cluster.step_clock(node, by_s)
+        hit.machines.step_clock(node, by_s)
         time.sleep(AWAY_S)
-        hit.cluster.step_clock(node, -by_s)
+        hit.machines.step_clock(node, -by_s)
 
     return call
 

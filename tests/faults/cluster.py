@@ -148,10 +148,6 @@ class Minicluster(Place):
         netns = self.layout.netns(daemons.CONTROL)
         subprocess.run(["tc", "-n", netns, *words], env=ENV, check=True, capture_output=True)
 
-    def step_clock(self, node: str, by_s: int) -> None:
-        """Set a node's clock; only virtual machines have one of their own."""
-        raise NotImplementedError
-
     def try_slurm(self, *command: str) -> None:
         """A command of Slurm that may be refused, for instance if there is no job."""
         with suppress(AssertionError, subprocess.TimeoutExpired):

@@ -116,3 +116,10 @@ def cluster_or_skip(fabric: Fabric) -> Iterator[Cluster]:
             yield cluster
         finally:
             subprocess.run(cluster.command("down"), env=ENV, capture_output=True, timeout=60)
+
+
+def cluster_of(nodes: int, origins: int = 1) -> Iterator[Cluster]:
+    """A cluster of so many nodes, the last ones origins, that is up; skips as above."""
+    for cluster in cluster_or_skip("veth"):
+        cluster.nimc("up", "--nodes", str(nodes), "--origins", str(origins), "--fabric", "veth")
+        yield cluster

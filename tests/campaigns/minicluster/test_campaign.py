@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from campaigns.running import jobs
-from tests.campaigns.minicluster.real import ENV, Cluster, cluster_or_skip
+from tests.campaigns.minicluster.real import ENV, Cluster, cluster_of
 
 CAMPAIGN = """
 name: tiny
@@ -40,9 +40,7 @@ def test_jobs_are_known_by_where_they_work() -> None:
 
 @pytest.fixture
 def cluster() -> Iterator[Cluster]:
-    for found in cluster_or_skip("veth"):
-        found.nimc("up", "--nodes", "2", "--origins", "1", "--fabric", "veth")
-        yield found
+    yield from cluster_of(2)
 
 
 @pytest.mark.minicluster

@@ -11,14 +11,12 @@ import pytest
 
 from campaigns.host.node_job import PREFIX
 from campaigns.running.child import NIMC
-from tests.campaigns.minicluster.real import ENV, Cluster, cluster_or_skip
+from tests.campaigns.minicluster.real import ENV, Cluster, cluster_of
 
 
 @pytest.fixture
 def cluster() -> Iterator[Cluster]:
-    for found in cluster_or_skip("veth"):
-        found.nimc("up", "--nodes", "2", "--origins", "1", "--fabric", "veth")
-        yield found
+    yield from cluster_of(2)
 
 
 @pytest.mark.minicluster

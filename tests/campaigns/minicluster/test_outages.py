@@ -14,7 +14,7 @@ import pytest
 
 from campaigns.minicluster import daemons
 from campaigns.minicluster.containers import enter
-from tests.campaigns.minicluster.real import ENV, Cluster, cluster_or_skip
+from tests.campaigns.minicluster.real import ENV, Cluster, cluster_of
 from tests.campaigns.minicluster.test_campaign import CAMPAIGN
 
 pytestmark = [pytest.mark.minicluster, pytest.mark.long]
@@ -22,9 +22,7 @@ pytestmark = [pytest.mark.minicluster, pytest.mark.long]
 
 @pytest.fixture
 def cluster() -> Iterator[Cluster]:
-    for found in cluster_or_skip("veth"):
-        found.nimc("up", "--nodes", "2", "--origins", "1")
-        yield found
+    yield from cluster_of(2)
 
 
 def start(cluster: Cluster, folder: Path) -> subprocess.Popen[str]:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.campaigns.minicluster.real import ENV, Cluster, cluster_or_skip
+from tests.campaigns.minicluster.real import ENV, Cluster, cluster_of
 
 CAMPAIGN = """
 name: tiny
@@ -26,9 +26,7 @@ run_timeout: 1min
 
 @pytest.fixture
 def cluster() -> Iterator[Cluster]:
-    for found in cluster_or_skip("veth"):
-        found.nimc("up", "--nodes", "3", "--origins", "1", "--fabric", "veth")
-        yield found
+    yield from cluster_of(3)
 
 
 @pytest.mark.minicluster

@@ -28,7 +28,7 @@ from campaigns.nightly.lock import machine_lock, running
 from campaigns.nightly.summary import Summary, load, path_of
 from campaigns.running.session import end_with
 from tests.campaigns.conftest import ROOT
-from tests.campaigns.minicluster.real import ENV, Cluster, cluster_or_skip
+from tests.campaigns.minicluster.real import ENV, Cluster, cluster_of
 from tests.campaigns.nightly.made_history import make_history
 
 pytestmark = pytest.mark.long
@@ -217,9 +217,7 @@ def test_an_alarm_on_a_made_history_is_confirmed_by_real_runs(tmp_path: Path) ->
 def cluster() -> Iterator[Cluster]:
     if shutil.which("scrontab") is None:
         pytest.skip("no scrontab (Debian's Slurm 22.05 is packaged without it)")
-    for found in cluster_or_skip("veth"):
-        found.nimc("up", "--nodes", "3", "--origins", "1")
-        yield found
+    yield from cluster_of(3)
 
 
 def installed(nights: Nights, cluster: Cluster, wrapper: Path) -> str:

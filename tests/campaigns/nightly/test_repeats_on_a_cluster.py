@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from tests.campaigns.minicluster.real import ENV, Cluster, cluster_or_skip
+from tests.campaigns.minicluster.real import ENV, Cluster, cluster_of
 from tests.campaigns.nightly.made_history import make_history, read
 from tests.campaigns.nightly.test_five_nights import CAMPAIGN, NIGHTS, NIMC, Nights, wait
 
@@ -24,9 +24,7 @@ pytestmark = [pytest.mark.long, pytest.mark.minicluster]
 
 @pytest.fixture
 def cluster() -> Iterator[Cluster]:
-    for found in cluster_or_skip("veth"):
-        found.nimc("up", "--nodes", "3", "--origins", "1")
-        yield found
+    yield from cluster_of(3)
 
 
 def samples(run: Path) -> list[dict[str, Any]]:

@@ -16,7 +16,7 @@ import pytest
 
 from campaigns.minicluster import daemons
 from campaigns.minicluster.spec import Node
-from tests.campaigns.minicluster.real import Cluster, cluster_or_skip
+from tests.campaigns.minicluster.real import Cluster, cluster_of
 from tests.reframe_tests.slurm.block import Block, resumed
 
 pytestmark = [pytest.mark.minicluster, pytest.mark.slow]
@@ -24,9 +24,7 @@ pytestmark = [pytest.mark.minicluster, pytest.mark.slow]
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
-    for found in cluster_or_skip("veth"):
-        found.nimc("up", "--nodes", "3", "--origins", "1", "--fabric", "veth")
-        yield found
+    yield from cluster_of(3)
 
 
 def test_a_writer_killed_in_a_run_costs_that_run(cluster, tmp_path):

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 import yaml
 
-from tests.campaigns.minicluster.real import Cluster, cluster_or_skip
+from tests.campaigns.minicluster.real import Cluster, cluster_of
 from tests.reframe_tests.slurm.block import Block, wait_idle
 
 pytestmark = [pytest.mark.minicluster, pytest.mark.slow]
@@ -18,9 +18,7 @@ COUNTED = (0.9, 1.15)
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
-    for found in cluster_or_skip("veth"):
-        found.nimc("up", "--nodes", "4", "--origins", "2", "--fabric", "veth")
-        yield found
+    yield from cluster_of(4, origins=2)
 
 
 @pytest.mark.parametrize(
