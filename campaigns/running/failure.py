@@ -39,6 +39,11 @@ def why_failed(status: int, logs: Path) -> str | None:
     return _line(f"ReFrame {how}: {_last_words(logs / 'reframe.log')}")
 
 
+def is_begun(logs: Path) -> bool:
+    """Whether the conductor has begun the block: it writes this file first."""
+    return (logs / "agents.log").exists()
+
+
 def is_done(logs: Path) -> bool:
     """Whether the conductor has finished the block, whatever ReFrame knows of it."""
     return bool(_read(logs / "block.json").get("state") == "done")

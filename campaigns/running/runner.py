@@ -14,12 +14,12 @@ from campaigns.request.cases import treatments
 from campaigns.request.schema import Campaign, Entry
 from campaigns.running import jobs
 from campaigns.running.case_state import CaseState, case_state
-from campaigns.running.failure import is_done, why_failed
+from campaigns.running.failure import is_begun, is_done, why_failed
 from campaigns.running.folder import require_folder
 from campaigns.running.interrupts import Interrupts
 from campaigns.running.progress import Display, NewSamples, RunCounter, clock_s, run_line
 from campaigns.running.session import run_session
-from campaigns.running.slurm_watch import SilentError, SlurmWatch
+from campaigns.running.slurm_watch import LostJobError, SilentError, SlurmWatch
 from injection import processes
 from reframe_tests.crossing import Crossed
 
@@ -128,19 +128,23 @@ class CampaignRunner:
                 self.display.detail(run_line(sample))
             self.display.show(f"{entry.name}, block {block}", counter, now_s)
             if self.slurm:
-                self.slurm.look(now_s, finished=is_done(logs))
+                self.slurm.look(now_s, begun=is_begun(logs), finished=is_done(logs))
 
+        if self.slurm:
+            self.slurm.next_block()
         tick()
         log = logs / "reframe.log"
         self.display.detail(f"{entry.name}, block {block}: ReFrame's output is in {log}")
         status = None
         try:
             status = run_session([self.reframe, *arguments], self.run, log, self.interrupts, tick)
-        except SilentError as error:
-            if not is_done(logs):
+        except (SilentError, LostJobError) as error:
+            if is_done(logs):
+                self.display.tell(f"{error}; the block was done")
+                return None
+            if isinstance(error, SilentError):
                 raise
-            self.display.tell(f"{error}; the block was done")
-            return None
+            return f"{error}: Slurm lost it"
         finally:
             if status != 0:
                 self._end_jobs()

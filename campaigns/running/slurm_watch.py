@@ -18,6 +18,8 @@ _ANSWER_S = 60.0
 #: Silence that is reported, and silence after which a session is ended, seconds.
 TELL_S = 60.0
 END_S = 600.0
+#: A session ends when its job has been gone so long although Slurm answers, seconds.
+GONE_S = 60.0
 #: Who answers -> a command that fails without it.
 _ASKED = {
     "slurmctld (squeue)": jobs.SQUEUE,
@@ -27,6 +29,10 @@ _ASKED = {
 
 class SilentError(MachineError):
     """Slurm does not answer any more."""
+
+
+class LostJobError(MachineError):
+    """Slurm does not know a job any more that ReFrame still waits for."""
 
 
 @dataclass
@@ -86,17 +92,28 @@ class SlurmWatch:
         self._probes = [_Probe(*each) for each in _ASKED.items()]
         #: Jobs of the run when slurmctld answered last.
         self.jobs: list[str] = []
+        self._begun = False
+        #: Since when slurmctld has had no job of a block that began; None if it has one.
+        self._gone_s: float | None = None
 
-    def look(self, now_s: float, *, finished: bool) -> None:
+    def next_block(self) -> None:
+        """Call this before each block: its job is not submitted yet."""
+        self._begun, self._gone_s = False, None
+
+    def look(self, now_s: float, *, begun: bool, finished: bool) -> None:
         """Call this about once a second.
 
         Raises SilentError after ten minutes of silence, or earlier if the block is `finished`: then
-        only ReFrame still waits.
+        only ReFrame still waits. Raises LostJobError if slurmctld answers and has had no job for a
+        minute although the block has `begun`: a job that it lost in a crash may be running for ever
+        in the accounting, which ReFrame asks.
         """
+        self._begun |= begun
         for probe in self._probes:
             answer = probe.ask(now_s)
             if answer is not None and probe.command is jobs.SQUEUE:
                 self.jobs = jobs.working_in(self._run, answer)
+                self._miss(now_s)
             silent_s = probe.silent_s(now_s)
             if silent_s > (TELL_S if finished else END_S):
                 raise SilentError(f"{probe.name} has not answered for {silent_s:.0f} s")
@@ -108,3 +125,14 @@ class SlurmWatch:
                     if probe.told
                     else f"{probe.name} answers again"
                 )
+        gone_s = 0.0 if self._gone_s is None else now_s - self._gone_s
+        if gone_s > GONE_S and not any(probe.told for probe in self._probes):
+            raise LostJobError(f"the block's job has not been in the queue for {gone_s:.0f} s")
+
+    def _miss(self, now_s: float) -> None:
+        """Note since when a job is gone, if one is."""
+        self._begun |= bool(self.jobs)
+        if self.jobs or not self._begun:
+            self._gone_s = None
+        elif self._gone_s is None:
+            self._gone_s = now_s

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from campaigns.running import jobs, slurm_watch
-from campaigns.running.slurm_watch import SilentError, SlurmWatch
+from campaigns.running.slurm_watch import LostJobError, SilentError, SlurmWatch
 
 
 class Clock:
@@ -25,11 +25,11 @@ class Clock:
         monkeypatch.setattr(slurm_watch, "_ASKED", {"slurmctld": squeue, "accounting": sacct})
         self.watch = SlurmWatch(run, self.told.append)
 
-    def go(self, seconds: float, *, finished: bool = False) -> None:
+    def go(self, seconds: float, *, begun: bool = False, finished: bool = False) -> None:
         until_s = self.now_s + seconds
         while self.now_s < until_s:
             self.now_s += 5.0
-            self.watch.look(self.now_s, finished=finished)
+            self.watch.look(self.now_s, begun=begun, finished=finished)
             for probe in self.watch._probes:  # its answer is there before time passes
                 if probe.running:
                     probe.running.wait(10)
@@ -82,13 +82,63 @@ def test_what_never_answered_is_not_missed(clock: Clock) -> None:
     assert clock.told == []
 
 
+def lose_job(clock: Clock) -> None:
+    """A crash of slurmctld before it had saved the job."""
+    clock.controller.write_text("8 /elsewhere\n")
+
+
+def test_a_job_that_slurm_lost_is_not_waited_for(clock: Clock) -> None:
+    clock.go(300)
+    lose_job(clock)
+    clock.go(60)
+    with pytest.raises(LostJobError, match=r"not been in the queue for [67]\d s"):
+        clock.go(60)
+
+
+def test_a_job_that_was_never_seen_in_the_queue_is_lost_as_well(clock: Clock) -> None:
+    lose_job(clock)
+    clock.go(300)
+    with pytest.raises(LostJobError):
+        clock.go(120, begun=True)
+
+
+def test_a_job_that_is_queued_again_is_not_lost(clock: Clock) -> None:
+    text = clock.controller.read_text()
+    clock.go(30)
+    for _ in range(3):
+        lose_job(clock)
+        clock.go(50)
+        clock.controller.write_text(text)
+        clock.go(50)
+
+
+def test_the_next_block_has_no_job_yet(clock: Clock) -> None:
+    """It may be compiled for long."""
+    clock.go(30)
+    lose_job(clock)
+    clock.watch.next_block()
+    clock.go(600)
+
+
+def test_while_accounting_is_away_reframe_may_wait(clock: Clock) -> None:
+    clock.accounting.touch()
+    clock.go(30)
+    clock.accounting.unlink()
+    clock.go(100)
+    lose_job(clock)
+    clock.go(300)
+    clock.accounting.touch()
+    with pytest.raises(LostJobError):
+        clock.go(60)
+
+
 def test_one_that_hangs_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     hanging = ("sleep", "300")
     monkeypatch.setattr(slurm_watch, "_ASKED", {"slurmctld": hanging})
     watch = SlurmWatch(tmp_path, lambda _: None)
     began_s = time.monotonic()
     for now_s in (0.0, 30.0, 61.0):
-        watch.look(now_s, finished=False)
+        watch.look(now_s, begun=True, finished=False)
     (probe,) = watch._probes
     assert probe.running
     assert probe.running.wait(10) == -9
