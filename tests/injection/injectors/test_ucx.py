@@ -15,6 +15,7 @@ from injection.injectors.base import Fault, Row
 from injection.machine import devices
 from injection.machine.machine import dram_message_b
 from tests.injection.injectors.test_perftest import writer
+from tests.injection.ports import free_port
 
 CAPTURES = Path(__file__).parents[2] / "captures" / "ucx"
 MIB = 1048576
@@ -152,7 +153,7 @@ def test_an_rdma_device_means_verbs_and_an_interface_tcp(monkeypatch, tmp_path):
 def test_a_suspended_target_uses_no_cpu_and_the_rows_go_on(name):
     """So both directions are one-sided: the target's process has no part in them."""
     injector = INJECTORS[name]
-    asked = writer(target="o", address="127.0.0.1", port=29871, message_b=65536)
+    asked = writer(target="o", address="127.0.0.1", port=free_port(), message_b=65536)
     environment = {**os.environ, **injector.environment(asked)}
     with contextlib.ExitStack() as stack:
 

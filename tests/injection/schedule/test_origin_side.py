@@ -2,7 +2,6 @@
 
 import asyncio
 import io
-import socket
 import sys
 import time
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ import pytest
 
 from injection.injectors.base import Fault, Total, Writer
 from injection.schedule.origin_side import Due, Part, ScheduleWriter, stand_by
+from tests.injection.ports import free_port
 
 LISTENER = (
     "import socket, sys; s = socket.create_server(('127.0.0.1', int(sys.argv[1])));"
@@ -49,11 +49,6 @@ class Program:
         if word == "total":
             return Total(int(rest), 5000.0 * 100)
         return Fault(rest.strip()) if word == "fault:" else None
-
-
-def free_port():
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        return probe.getsockname()[1]
 
 
 def part(port, starts, **changes):
