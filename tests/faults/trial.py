@@ -110,7 +110,9 @@ def _again(place: Place, name: str) -> Nimc:
     """Resume the campaign; if it is complete, make its report, which another run would not do."""
     header = _header(place)
     if header and header["finished_s"] is not None:
-        return place.nimc(name, "report", f"results/{header['run']}")
+        # Not relative: the working folder is outside, without the file system of the results.
+        run = place.sandbox.work / "results" / header["run"]
+        return place.nimc(name, "report", str(run))
     return place.start(name)
 
 
