@@ -84,6 +84,10 @@ def run(place: Place, begun: Begun, fault: Fault, rng: random.Random, name: str)
         second = ACTIONS[fault.action](Hit(place, victim, rng))
         over_s = time.time()
         disturbed = nimc.end(place.patience * fault.bound_s + 2 * usual_s)
+        if second and _ended_before(place):
+            return None
+        if fault.action == "node_off":
+            place.repair()  # until then Slurm keeps its jobs, and nothing can be resumed
         if not (at_once and fault.mute):
             disturbed = _with_left(place, disturbed)
         resumed: list[Ended] = []
@@ -104,6 +108,14 @@ def run(place: Place, begun: Begun, fault: Fault, rng: random.Random, name: str)
             files=[*place.files(), *_partial(place)],
             second=second,
         )
+
+
+def _ended_before(place: Place) -> bool:
+    """Whether the second nimc began a run of its own when the first one's was complete."""
+    headers = [json.loads((run / "run.json").read_text()) for run in _folders(place)]
+    first, *others = sorted(headers, key=lambda header: float(header["started_s"]))
+    ended_s = first["finished_s"]
+    return any(ended_s is not None and ended_s <= each["started_s"] for each in others)
 
 
 def _again(place: Place, name: str) -> Nimc:
