@@ -8,16 +8,20 @@ The share then follows from the communications.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
+from itertools import product
 
 import numpy as np
 from numpy.typing import NDArray
 
-from analysis.contention.curves import HUBER, Array, Curves, bounded, deviation
+from analysis.contention.curves import HUBER, OUTLIER, Array, Curves, bounded, deviation, residuals
 from analysis.contention.parameters import Parameters
 
 #: Noise assumed before it is estimated.
 NOISE = 0.02
 ROUNDS = 4
+#: From so many numbers of cores on, a single measurement can be recognised as wrong.
+ENOUGH = 12
 
 
 def knee(n: NDArray[np.int64], rate: Array) -> tuple[float, float | None]:
@@ -40,9 +44,12 @@ def knee(n: NDArray[np.int64], rate: Array) -> tuple[float, float | None]:
 
 
 def capacities(
-    c: Curves, b_comp: float, b_comm: float, pairs: NDArray[np.int64]
+    c: Curves, b_comp: float, b_comm: float, pairs: NDArray[np.int64], *, trimmed: bool
 ) -> tuple[Array, Array]:
     """Capacity for each pair (n_par_max, n_seq_max), and its Huber loss on the totals.
+
+    If `trimmed`, totals that are far off count no more in the end: where few are saturated, a wrong
+    one moves the capacity.
 
     Returns coefficients of shape (pairs, 3), see `_basis`, and losses of shape (pairs,), infinite
     if the pair's flat part holds no saturated point, or if the total would still grow with further
@@ -59,9 +66,11 @@ def capacities(
     lowest = float(np.median(totals[totals >= 0.9 * np.quantile(totals, 0.75)]))
     capacity = np.full((len(pairs), len(n)), lowest)
     solution = np.zeros((len(pairs), 3))
-    for _ in range(ROUNDS):
+    for left in reversed(range(ROUNDS)):
         off = np.abs(deviation(capacity, totals)) / NOISE
         weight = np.minimum(1.0, HUBER / np.maximum(off, 1e-12))
+        if trimmed and not left:
+            weight[off > OUTLIER] = 0.0
         saturated = wanted > capacity
         w = np.where(saturated, weight, 0.0) / totals**2
         gram = np.einsum("pni,pn,pnj->pij", basis, w, basis)
@@ -116,16 +125,21 @@ def candidates(
             if _determined(numbers, n_par, n_seq)
         ]
     )
-    solution, loss = capacities(c, b_comp, b_comm, pairs)
     gap = pairs[:, 1] - pairs[:, 0]
     inverted = (gap < 0) & (pairs[:, 0] < numbers[-1])
     kinds = (inverted, (gap >= 0) & (gap <= 1), gap > 1) if t_seq is not None else (gap >= 0,)
-    for n_seq in n_seq_values:
-        for kind in kinds:
+    trims = (False, True) if len(numbers) >= ENOUGH else (False,)
+    found = [capacities(c, b_comp, b_comm, pairs, trimmed=trimmed) for trimmed in trims]
+    for n_seq, kind in product(n_seq_values, kinds):
+        guesses: list[Parameters] = []
+        for solution, loss in found:
             mine = np.where((pairs[:, 1] == n_seq) & kind, loss, np.inf)
             best = int(np.argmin(mine))
             if np.isfinite(mine[best]):
-                yield _guess(c, int(pairs[best, 0]), n_seq, solution[best], b_comp, b_comm, t_seq)
+                n_par = int(pairs[best, 0])
+                guesses += _guesses(c, n_par, n_seq, solution[best], b_comp, b_comm, t_seq)
+        if guesses:
+            yield min(guesses, key=lambda p: float(bounded(residuals(p, c), NOISE).sum()))
 
 
 def _determined(numbers: list[int], n_par: int, n_seq: int) -> bool:
@@ -142,7 +156,7 @@ def _determined(numbers: list[int], n_par: int, n_seq: int) -> bool:
     return beyond_second > 1 and (beyond_first > 2 or first == second)
 
 
-def _guess(
+def _guesses(
     c: Curves,
     n_par: int,
     n_seq: int,
@@ -150,13 +164,13 @@ def _guess(
     b_comp: float,
     b_comm: float,
     t_seq: float | None,
-) -> Parameters:
+) -> Iterator[Parameters]:
     t_par, second, delta_r = (float(x) for x in solution)
     inverted = n_par > n_seq
     open_ended = t_seq is None
     floor_from = n_seq if n_seq - n_par > 1 and not open_ended else 1
     t_par2 = second if inverted else t_par - second * (n_seq - n_par)
-    return Parameters(
+    without_share = Parameters(
         n_par_max=n_par,
         t_par_max_b_s=t_par,
         t_par_max2_b_s=None if open_ended else t_par2,
@@ -166,16 +180,24 @@ def _guess(
         delta_r_b_s=None if open_ended else delta_r,
         b_comp_seq_b_s=b_comp,
         b_comm_seq_b_s=b_comm,
-        alpha=_alpha(c, t_par, floor_from, b_comp, b_comm),
+        alpha=None,
     )
+    for share in _shares(c, t_par, floor_from, b_comp, b_comm):
+        yield replace(without_share, alpha=share)
 
 
-def _alpha(c: Curves, t_par: float, floor_from: int, b_comp: float, b_comm: float) -> float:
-    """Median share of communications where they are at their floor, found iteratively."""
+def _shares(
+    c: Curves, t_par: float, floor_from: int, b_comp: float, b_comm: float
+) -> Iterator[float]:
+    """Shares that communications may keep.
+
+    Medians where they are at their floor, found iteratively from both ends: where few numbers of
+    cores reach it, a wrong share at one of them may be the median from below.
+    """
     seen = np.isfinite(c.comm_par)
     n, shares = c.n[seen], c.comm_par[seen] / b_comm if b_comm else np.ones(int(seen.sum()))
-    alpha = 0.0
-    for _ in range(ROUNDS):
-        floor = (n >= floor_from) & (n * b_comp + alpha * b_comm >= t_par)
-        alpha = float(np.median(shares[floor if floor.any() else n == n.max()]))
-    return min(max(alpha, 0.0), 1.0)
+    for alpha in (0.0, 1.0):
+        for _ in range(ROUNDS):
+            floor = (n >= floor_from) & (n * b_comp + alpha * b_comm >= t_par)
+            alpha = float(np.median(shares[floor if floor.any() else n == n.max()]))
+        yield min(max(alpha, 0.0), 1.0)

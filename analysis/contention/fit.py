@@ -9,13 +9,23 @@ Parameters that the sweep does not determine are None with a reason.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import fields, replace
 
 import numpy as np
 from scipy.optimize import least_squares
 
-from analysis.contention.candidates import candidates, knee
-from analysis.contention.curves import HUBER, Array, Curves, bounded, curves, residuals, spread
+from analysis.contention.candidates import ENOUGH, candidates, knee
+from analysis.contention.curves import (
+    HUBER,
+    OUTLIER,
+    Array,
+    Curves,
+    bounded,
+    curves,
+    residuals,
+    spread,
+)
 from analysis.contention.equations import alone, known, total
 from analysis.contention.parameters import Model, Parameters
 from analysis.contention.sweep import Point, Sweep
@@ -120,8 +130,8 @@ def contenders(c: Curves, count: int) -> list[tuple[Parameters, float]]:
         return _criterion(p, c, scale) + TIE_BREAK * off
 
     starts.sort(key=cost)
-    # Of each guess and what became of it, the better one: least squares may end elsewhere.
-    refined = [min(p, _polish(p, c, scale), key=cost) for p in starts[:count]]
+    # Of each guess and what became of it, the best one: least squares may end elsewhere.
+    refined = [min(_refined(p, c, scale), key=cost) for p in starts[:count]]
     return sorted(((p, cost(p)) for p in refined), key=lambda found: found[1])
 
 
@@ -188,7 +198,22 @@ def free(p: Parameters, last: int) -> list[str]:
     return [name for name in CONTINUOUS if name not in idle]
 
 
-def _polish(p: Parameters, c: Curves, scale: float) -> Parameters:
+def _refined(p: Parameters, c: Curves, scale: float) -> Iterator[Parameters]:
+    """A guess, what least squares make of it, and of that once more without its worst measurement.
+
+    Where two measurements determine a parameter, a wrong one holds it off the right one.
+    """
+    yield p
+    weights = np.ones(4 * len(c.n))
+    polished = _polish(p, c, scale, weights)
+    yield polished
+    off = np.abs(residuals(polished, c))
+    if off.max() > OUTLIER * scale and len(np.unique(c.n)) >= ENOUGH:
+        weights[off.argmax()] = 0.0
+        yield _polish(polished, c, scale, weights)
+
+
+def _polish(p: Parameters, c: Curves, scale: float, weights: Array) -> Parameters:
     """Least squares of the continuous parameters with Huber's loss, numbers of cores fixed."""
     names = free(p, c.last)
     start = {name: float(getattr(p, name)) for name in names}
@@ -205,7 +230,7 @@ def _polish(p: Parameters, c: Curves, scale: float) -> Parameters:
     upper = [_FARTHEST.get(name, c.last / 3) for name in names]
     lower = [-c.last / 3 if name == "delta_r_b_s" else 0.0 for name in names]
     solved = least_squares(
-        lambda x: residuals(build(x), c),
+        lambda x: weights * residuals(build(x), c),
         np.clip([start[name] / unit[name] for name in names], lower, upper),
         bounds=(lower, upper),
         loss="huber",
