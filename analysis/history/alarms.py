@@ -109,7 +109,7 @@ def _watch(each: Followed) -> SeriesWatch:
         baseline_nights=base.end - base.first if base else None,
         level=series.value(base.level) if base else None,
         spread=float(np.expm1(base.spread)) if base else None,
-        score=each.sums[0] if base else None,
+        score=float(each.state[0, 0]) if base else None,
         limit=base.limit if base else None,
         detectable=detectable(series, base) if base else None,
         drift=float(np.exp(base.level - each.first.level)) if base and each.first else None,

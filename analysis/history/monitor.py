@@ -58,8 +58,8 @@ class Followed:
     baseline: Baseline | None = None
     #: The first baseline of all.
     first: Baseline | None = None
-    #: Sums for the worse and for the better.
-    sums: tuple[float, float] = (0.0, 0.0)
+    #: Of the sums for the worse and for the better (`cusum.added`).
+    state: Values = field(default_factory=lambda: np.zeros((3, 2)))
     #: First night of the next baselines, and the next night to look at.
     start: int = 0
     next: int = 0
@@ -83,14 +83,10 @@ class Followed:
         if self.baseline is None:
             return
         base = self.baseline
-        score = float(cusum.score(self.series.worse[at], base.level, base.spread))
-        now = [
-            max(0.0, before + sign * score - cusum.ALLOWANCE)
-            for before, sign in zip(self.sums, (1, -1), strict=True)
-        ]
-        self.sums = (now[0], now[1])
-        if max(now) >= base.limit:
-            self._restart(at, worse=now[0] >= base.limit, base=base)
+        worse = (float(self.series.worse[at]) - base.level) / base.spread
+        self.state = cusum.added(self.state, np.array([worse, -worse]))
+        if self.state[0].max() >= base.limit:
+            self._restart(at, worse=bool(self.state[0, 0] >= base.limit), base=base)
 
     def _restart(self, at: int, *, worse: bool, base: Baseline) -> None:
         """Begin anew after this night.
@@ -101,7 +97,8 @@ class Followed:
         first = max(self.start, at + 1 - _DATED_NIGHTS)
         since = first + latest_change(self.series.worse[first : at + 1])
         self.found.append(Found(at, since, worse, base))
-        self.baseline, self.sums, self.start = None, (0.0, 0.0), at + 1
+        self.baseline, self.start = None, at + 1
+        self.state = np.zeros((3, 2))
 
 
 def follow(series: Sequence[Series]) -> list[Followed]:

@@ -17,8 +17,22 @@ def test_sums_by_hand() -> None:
 
 
 def test_one_night_raises_no_alarm_however_bad() -> None:
-    (score,) = cusum.score(np.array([1e6]), 0.0, 1.0)
-    assert score - cusum.ALLOWANCE < cusum.LEAST_LIMIT
+    for score in (3.9, 4.1, 1e6):
+        assert cusum.sums(np.array([score, 0.0, 0.0])).max() < cusum.LEAST_LIMIT
+
+
+def test_an_extreme_night_counts_once_the_next_one_is_bad_as_well() -> None:
+    # Alone: 1.5 less 1. The next one is 2.1 less 1, and brings the missing 2.
+    assert cusum.sums(np.array([9.0, 2.1])) == pytest.approx([0.5, 3.6])
+    assert cusum.sums(np.array([9.0, 1.9])) == pytest.approx([0.5, 1.4])
+    # After a bad night it is not doubted, and counts as 3.5.
+    assert cusum.sums(np.array([2.1, 9.0, 3.0])) == pytest.approx([1.1, 3.6, 5.6])
+    assert cusum.sums(np.array([9.0, 9.0])) == pytest.approx([0.5, 5.0])
+
+
+def test_good_nights_take_back_as_much_as_bad_ones_add() -> None:
+    assert cusum.sums(np.array([3.0, 3.0, -9.0])) == pytest.approx([2.0, 4.0, 0.0])
+    assert cusum.sums(np.array([3.5, 3.5, -2.0])) == pytest.approx([2.5, 5.0, 2.0])
 
 
 def test_outliers_do_not_move_the_baseline() -> None:
@@ -49,13 +63,14 @@ def run_length(limit: float) -> float:
 
 
 def test_the_limit_is_that_of_theory_for_long_baselines_of_normal_nights() -> None:
-    rng = np.random.default_rng(4)
-    windows = list(rng.standard_normal((36, 500)))
-    limit = cusum.common_limit(windows, 1 / 365, seed=1)
+    limits = []
+    for seed in range(4, 8):
+        windows = list(np.random.default_rng(seed).standard_normal((36, 500)))
+        limits.append(cusum.common_limit(windows, 1 / 365, seed=1))
     # 36 series with one false alarm a year: one in 36 years for each, a limit of 3.93 if the
     # baseline were known and scores were not clipped.
     assert run_length(3.93) == pytest.approx(36 * 365, rel=0.03)
-    assert limit == pytest.approx(3.93, abs=0.45)
+    assert np.mean(limits) == pytest.approx(3.93, abs=0.25)
 
 
 def test_short_baselines_and_dependent_nights_have_higher_limits() -> None:
@@ -92,5 +107,5 @@ def test_the_detectable_change_by_theory() -> None:
 
 def test_what_cannot_be_found_in_five_nights_has_no_detectable_change() -> None:
     values = np.random.default_rng(8).standard_normal(100)
-    # Five clipped nights add at most 10.
-    assert cusum.detectable_spreads(values, 10.5, seed=1) is None
+    # Five clipped nights add at most 12.5.
+    assert cusum.detectable_spreads(values, 13.0, seed=1) is None
