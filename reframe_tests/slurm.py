@@ -68,9 +68,12 @@ def cpus_per_task(cores: int | None, threads_per_core: int) -> int | None:
 
 
 def agent_launcher(origins: Origins) -> list[str]:
-    """A step with one task per node of the job, which shares cores with the application."""
+    """A step with one task per node of the job, which shares cores with the application.
+
+    It ends with the first agent that fails, which the conductor may not have heard of yet.
+    """
     step = ["env", *_WITHOUT, "srun", "--overlap", "--ntasks-per-node=1"]
-    step += ["--cpu-bind=none", "--mpi=none", "--mem=0"]
+    step += ["--cpu-bind=none", "--mpi=none", "--mem=0", "--kill-on-bad-exit=1"]
     if origins.policy == "same_job":
         return [*step, "--ntasks={n_nodes}", "--nodes={n_nodes}"]
     return [*step, "--het-group=0,1"]
