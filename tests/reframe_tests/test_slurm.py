@@ -83,6 +83,8 @@ def test_only_a_split_allocation_changes_the_launch_line():
 def test_agents_reach_both_components():
     assert "--het-group=0,1" in agent_launcher(HETJOB)
     assert "--het-group=0,1" not in agent_launcher(SPLIT)
+    for origins in (HETJOB, SPLIT):
+        assert "--kill-on-bad-exit=1" in agent_launcher(origins)
 
 
 def test_agents_do_not_take_the_cpus_of_a_task_of_the_application(tmp_path):
