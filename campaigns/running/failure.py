@@ -59,7 +59,7 @@ def _read(path: Path) -> dict[str, Any]:
 
 def _phases(report: dict[str, Any]) -> set[str]:
     """Phases of ReFrame in which cases failed."""
-    failed = [case for case in _cases(report) if case.get("result") != "pass"]
+    failed = [case for case in _cases(report) if case.get("result") not in ("pass", "skip")]
     return {case.get("fail_phase") or "run" for case in failed}
 
 

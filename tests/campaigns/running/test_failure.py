@@ -100,3 +100,12 @@ def test_a_check_that_was_skipped_everywhere_is_not_a_success(tmp_path: Path) ->
     assert why_failed(0, tmp_path) == said
     report.write_text(json.dumps({"runs": [{"testcases": [skip, ran]}]}))
     assert why_failed(0, tmp_path) is None
+
+
+def test_where_else_the_check_was_skipped_is_no_failure_either(tmp_path: Path) -> None:
+    (tmp_path / "block.json").write_text(json.dumps({"state": "done", "reason": None}))
+    both = json.loads(report("performance", "failed to meet reference"))
+    skipped = {"result": "skip", "fail_phase": None, "fail_reason": None}
+    both["runs"][0]["testcases"].append(skipped)
+    (tmp_path / "reframe.json").write_text(json.dumps(both))
+    assert why_failed(1, tmp_path) is None
