@@ -183,7 +183,7 @@ def test_real_verbs_between_virtual_machines(cluster: Cluster) -> None:
         "#!/bin/sh\n#SBATCH -N1 -p compute\n#SBATCH hetjob\n#SBATCH -N1 -p origin\n"
         f"srun --het-group=0,1 bash {step}\n"
     )
-    cluster.slurm("sbatch", "--wait", f"--output={output}", str(job), timeout_s=100)
+    cluster.slurm("sbatch", "--wait", f"--output={output}", str(job), timeout_s=400)
     said = output.read_text()
     facts = json.loads(re.search(r"^facts (.*)$", said, re.MULTILINE).group(1))  # type: ignore[union-attr]
     assert facts["sockets"] == 2
