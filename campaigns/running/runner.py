@@ -144,7 +144,7 @@ class CampaignRunner:
                 return None
             if isinstance(error, SilentError):
                 raise
-            return f"{error}: Slurm lost it"
+            return f"{error}, and ReFrame still waits for it"
         finally:
             if status != 0:
                 self._end_jobs()

@@ -112,10 +112,11 @@ def run(place: Place, begun: Begun, fault: Fault, rng: random.Random, name: str)
 
 def _ended_before(place: Place) -> bool:
     """Whether the second nimc began a run of its own when the first one's was complete."""
-    headers = [json.loads((run / "run.json").read_text()) for run in _folders(place)]
-    first, *others = sorted(headers, key=lambda header: float(header["started_s"]))
-    ended_s = first["finished_s"]
-    return any(ended_s is not None and ended_s <= each["started_s"] for each in others)
+    files = (run / "run.json" for run in _folders(place))
+    headers = [json.loads(file.read_text()) for file in files if file.exists()]
+    headers.sort(key=lambda header: float(header["started_s"]))
+    ended = [header["finished_s"] for header in headers[:1] if header["finished_s"] is not None]
+    return any(ended_s <= each["started_s"] for ended_s in ended for each in headers[1:])
 
 
 def _again(place: Place, name: str) -> Nimc:
