@@ -1,0 +1,154 @@
+"""Checks as others write them, each under the mixin."""
+
+# ruff: noqa: RUF012 - the body of a check is ReFrame's own language.
+from __future__ import annotations
+
+import reframe as rfm
+import reframe.utility.sanity as sn
+from reframe.core.builtins import (
+    parameter,
+    performance_function,
+    run_before,
+    sanity_function,
+    variable,
+)
+
+from reframe_tests.mixin import NimcMixin
+
+
+class timed(rfm.RunOnlyRegressionTest):
+    """What somebody else wrote: nothing of it knows of the mixin."""
+
+    valid_systems = ["*"]
+    valid_prog_environs = ["wheels"]
+    executable = "true"
+
+    @sanity_function
+    def ends_well(self):
+        return sn.assert_found("all is well", self.stdout)
+
+    @performance_function("ms")
+    def step(self):
+        return sn.extractsingle(r"step (\S+)", self.stdout, 1, float)
+
+    @performance_function("MB/s")
+    def copy(self):
+        return sn.extractsingle(r"copy (\S+)", self.stdout, 1, float)
+
+
+class victim(timed, NimcMixin):
+    pass
+
+
+class constant(timed, NimcMixin):
+    @performance_function("ms")
+    def step(self):
+        return 3.0
+
+
+class from_a_file(timed, NimcMixin):
+    @performance_function("ms")
+    def step(self):
+        return sn.extractsingle(r"step (\S+)", "result.txt", 1, float)
+
+
+class accepts_all(timed, NimcMixin):
+    @sanity_function
+    def ends_well(self):
+        return sn.assert_true(True)
+
+
+class reads_the_error_output(timed, NimcMixin):
+    @sanity_function
+    def ends_well(self):
+        return sn.assert_not_found("warning", self.stderr)
+
+
+class with_path(timed, NimcMixin):
+    @sanity_function
+    def ends_well(self):
+        return sn.assert_found("all is well", f"{self.stagedir}/{self.stdout}")
+
+
+class in_furlongs(timed, NimcMixin):
+    @performance_function("furlongs")
+    def step(self):
+        return sn.extractsingle(r"step (\S+)", self.stdout, 1, float)
+
+
+class old_syntax(rfm.RunOnlyRegressionTest):
+    """Patterns set by hooks, the unit in the reference, as excalibur-tests have it."""
+
+    valid_systems = ["*"]
+    valid_prog_environs = ["wheels"]
+    executable = "true"
+    reference = {"*": {"flops": (8.0, -0.2, None, "Gflops/seconds")}}
+
+    @run_before("sanity")
+    def set_sanity_patterns(self):
+        self.sanity_patterns = sn.assert_found("all is well", self.stdout)
+
+    @run_before("performance")
+    def set_perf_patterns(self):
+        self.perf_patterns = {"flops": sn.extractsingle(r"step (\S+)", self.stdout, 1, float)}
+
+
+class old_victim(old_syntax, NimcMixin):
+    pass
+
+
+class late(timed):
+    """Evaluates in a hook what it finds in the output."""
+
+    @run_before("performance")
+    def set_perf_vars(self):
+        found = sn.extractsingle(r"step (\S+)", self.stdout, 1, float).evaluate()
+        self.perf_variables = {"late": sn.make_performance_function(lambda: found, "us")}
+
+
+class late_victim(late, NimcMixin):
+    pass
+
+
+@rfm.xfail("a known failure")
+class fails_as_expected(timed, NimcMixin):
+    pass
+
+
+class swept(timed, NimcMixin):
+    threads = parameter([1, 2])
+
+
+class compiles_only(rfm.CompileOnlyRegressionTest, NimcMixin):
+    valid_systems = ["*"]
+    valid_prog_environs = ["wheels"]
+
+
+class has_our_hook(timed):
+    @run_before("run")
+    def learn_machine(self):
+        pass
+
+
+class has_our_hook_too(has_our_hook, NimcMixin):
+    pass
+
+
+class has_our_variable(timed):
+    message = variable(str, value="")
+
+
+class contained(timed, NimcMixin):
+    @run_before("run")
+    def choose_image(self):
+        self.container_platform = "Docker"
+        self.container_platform.image = "image"
+        self.container_platform.command = "true"
+
+
+class any_number(timed, NimcMixin):
+    num_tasks = 0
+
+
+class mixin_first(NimcMixin, timed):
+    pass

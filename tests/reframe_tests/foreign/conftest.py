@@ -1,0 +1,28 @@
+"""Sets a check up as ReFrame does for a run."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from reframe.core import runtime
+
+from analysis.checkout import ROOT
+
+
+@pytest.fixture
+def reframe(tmp_path):
+    """Makes a check and sets it up, its folders under tmp_path; other variables as named."""
+    options = {"systems/prefix": str(tmp_path)}
+    with runtime.temp_runtime(f"{ROOT}/configs/localhost.py", options=options):
+        partition = runtime.runtime().system.partitions[0]
+        environ = next(each for each in partition.environs if each.name == "wheels")
+
+        def make(cls: type, variant: int = 0, **variables: Any) -> Any:
+            check = cls(variant_num=variant) if cls.num_variants > 1 else cls()
+            for name, value in variables.items():
+                setattr(check, name, value)
+            check.setup(partition, environ)
+            return check
+
+        yield make

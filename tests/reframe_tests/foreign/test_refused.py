@@ -1,0 +1,104 @@
+"""What cannot be measured is refused by name, and what the mixin takes from a check."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from reframe.core.exceptions import ReframeError
+
+from reframe_tests import foreign
+from reframe_tests.mixin import NimcMixin
+from tests.reframe_tests.foreign.checks import (
+    any_number,
+    compiles_only,
+    contained,
+    has_our_hook_too,
+    has_our_variable,
+    in_furlongs,
+    mixin_first,
+    swept,
+    victim,
+)
+
+
+@pytest.mark.parametrize(
+    ("cls", "variables", "message"),
+    [
+        (in_furlongs, {}, "in_furlongs.better: whether step in 'furlongs' is better lower"),
+        (victim, {"figure": "triad"}, "victim.figure: 'triad' found; allowed: step, copy"),
+        (contained, {}, "contained.container_platform: containers cannot be measured"),
+        (victim, {"factors": "reserved_cores=0,1"}, "victim.factors: reserved_cores: figures of"),
+        (any_number, {}, "any_number.num_tasks: 0 found; allowed: from 1"),
+        (mixin_first, {}, "mixin_first: no sanity function; write class x"),
+    ],
+)
+def test_what_cannot_be_measured_is_refused_before_it_runs(reframe, cls, variables, message):
+    check = reframe(cls, **variables)
+    if cls is contained:
+        check.choose_image()
+    with pytest.raises(ReframeError, match=message):
+        check.put_conductor()
+
+
+@pytest.mark.parametrize(
+    ("cls", "message"),
+    [
+        (compiles_only, "runs nothing"),
+        (has_our_hook_too, "has_our_hook.learn_machine: the mixin has a method of this name"),
+    ],
+)
+@pytest.mark.usefixtures("reframe")
+def test_what_no_mixin_can_help_is_refused_at_once(cls, message):
+    with pytest.raises(ReframeError, match=message):
+        cls()
+
+
+def test_a_variable_of_our_name_is_refused_by_name():
+    with pytest.raises(ReframeError, match="cannot inherit variable 'message'"):
+
+        class both(has_our_variable, NimcMixin):
+            pass
+
+
+def test_the_time_limit_is_that_of_each_run(reframe):
+    check = reframe(victim, time_limit="3m")
+    check.put_conductor()
+    plan = json.loads(Path(check.stagedir, "plan.json").read_text())
+    assert plan["demand"]["run_timeout_s"] == 180
+    assert check.time_limit is None
+
+
+def test_parameters_make_cases_of_their_own(reframe):
+    cases = {reframe(swept, variant).case for variant in range(2)}
+    assert cases == {"swept_threads=1", "swept_threads=2"}
+
+
+def test_a_line_for_the_shell_stays_one():
+    assert foreign.command(["mpiexec", "-n", "2"], "lmp -in in.lj") == [
+        *("mpiexec", "-n", "2"),
+        *("lmp", "-in", "in.lj"),
+    ]
+    both = foreign.command(["env"], "echo one && echo $TWO")
+    done = subprocess.run(both, env={**os.environ, "TWO": "2"}, capture_output=True, text=True)
+    assert done.stdout.split() == ["one", "2"]
+
+
+def test_sources_lie_beside_the_file_of_the_check(tmp_path):
+    path = tmp_path / "theirs.py"
+    path.write_text("import reframe as rfm\nclass theirs(rfm.RunOnlyRegressionTest): pass\n")
+    spec = importlib.util.spec_from_file_location("theirs", path)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["theirs"] = module
+    spec.loader.exec_module(module)
+
+    class mine(module.theirs, NimcMixin):
+        pass
+
+    assert mine._rfm_prefix == str(tmp_path)
+    assert victim._rfm_prefix == str(Path(__file__).parent)

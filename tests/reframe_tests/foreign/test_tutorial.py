@@ -1,0 +1,62 @@
+"""The STREAM of ReFrame's own tutorial under the mixin, run for real."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from analysis.checkout import ROOT
+from tests.undisturbed import VARIABLES
+
+TRIAL = """
+import sys
+sys.path.insert(0, "{tutorial}")
+import reframe as rfm
+from stream_build_run import stream_build_test
+from reframe_tests.mixin import NimcMixin
+
+@rfm.simple_test
+class contended(stream_build_test, NimcMixin):
+    valid_prog_environs = ["wheels"]
+"""
+
+
+@pytest.mark.slow
+def test_the_stream_of_reframes_tutorial_has_a_slowdown(tmp_path):
+    tutorial = Path(sys.prefix) / "share/doc/reframe-hpc/examples/tutorial/stream"
+    (tmp_path / "mine.py").write_text(TRIAL.format(tutorial=tutorial))
+    # The tutorial's environment names the compiler's flag for OpenMP.
+    (tmp_path / "settings.py").write_text(
+        "from configs import localhost\n"
+        "site_configuration = localhost.site_configuration\n"
+        "site_configuration['environments'][0]['extras'] = {'omp_flag': '-fopenmp'}\n"
+    )
+    settings = ["pairs=2", "warmups=0", "arms=off,on", "min_share=0.01", f"nimc_dir={tmp_path}/run"]
+    settings += [f"{name}={value}" for name, value in VARIABLES.items()]
+    done = subprocess.run(
+        [
+            *(str(Path(sys.executable).parent / "reframe"), "-C", "settings.py"),
+            *("--prefix", str(tmp_path), "-c", "mine.py", "-r"),
+            *(word for each in settings for word in ("-S", each)),
+        ],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    lines = (tmp_path / "run/samples/contended.jsonl").read_text().splitlines()
+    kept = [each for each in map(json.loads, lines) if each["outcome"] == "kept"]
+    assert {each["arm"] for each in kept} == {"off", "on"}
+    for each in kept:
+        (out,) = (tmp_path / "run/logs/contended/0").glob(
+            f"{each['pair']}-{each['arm']}-{each['attempt']}.out"
+        )
+        # The column that STREAM calls `Best Rate MB/s`, of the run's own output.
+        (line,) = [line for line in out.read_text().splitlines() if line.startswith("Copy:")]
+        assert each["fom"] == pytest.approx(float(line.split()[1]) * 1e6)
