@@ -1,0 +1,30 @@
+"""A script of some lines in the place of the real Spack."""
+
+from __future__ import annotations
+
+FAKE = """#!/bin/sh
+# Notes each call; behaves as Spack does, as far as nimc asks.
+here=$(cd "$(dirname "$0")/.." && pwd)
+echo "$@" >> "$here/calls"
+env | grep ^SPACK_ | sort > "$here/environment"
+shift 2
+case "$*" in
+  --version) echo "1.1.0 (2e90720)" ;;
+  *concretize*)
+    [ ! -e "$here/broken" ] || { echo "==> Error: cannot be solved" >&2; exit 1; }
+    echo '{"roots": [{"hash": "aaa", "spec": "stream"}]}' > "$2/spack.lock" ;;
+  *install*)
+    echo "==> Installing stream"
+    log="$SPACK_USER_CONFIG_PATH/../logs/stream.log"
+    timeout 5 sh -c "until grep -q Installing '$log'; do sleep 0.02; done" \\
+      || { echo "==> Error: the log does not grow while Spack works" >&2; exit 1; } ;;
+  *find*)
+    printf 'aaa\\tstream\\t5.10\\t%s\\tstream@5.10+openmp\\n' "$here"
+    printf 'bbb\\tgmake\\t4.4\\t/usr\\tgmake@4.4\\n' ;;
+esac
+"""
+
+
+def calls(root):
+    path = root / "calls"
+    return path.read_text().splitlines() if path.exists() else []
