@@ -8,6 +8,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+from analysis.replacing import replace_text
 from analysis.sample import Sample
 
 
@@ -49,9 +50,7 @@ class Store:
         name = hashlib.sha256(text.encode()).hexdigest()
         path = self._provenance / f"{name}.json"
         if not path.exists():
-            temporary = path.with_suffix(".new")
-            temporary.write_text(text)
-            temporary.replace(path)
+            replace_text(path, text)
         return name
 
 

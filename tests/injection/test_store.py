@@ -2,6 +2,7 @@ import dataclasses
 import hashlib
 import json
 import resource
+from contextlib import contextmanager
 
 import pytest
 
@@ -64,17 +65,23 @@ def test_a_torn_last_line_is_cut_before_the_next_sample(tmp_path):
     assert [json.loads(line)["pair"] for line in _lines(tmp_path)] == [0, 2]
 
 
+@contextmanager
+def full_after(size_b):
+    """Lets no file become larger, as on a disk that fills up."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size_b, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
 def test_a_sample_that_does_not_fit_leaves_the_earlier_ones_whole(tmp_path):
     store = Store(tmp_path, "stream")
     store.append(SAMPLE)
     path = tmp_path / "samples" / "stream.jsonl"
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (path.stat().st_size + 100, hard))
-    try:
-        with pytest.raises(OSError, match=r"No space|too large"):
-            store.append(SAMPLE)
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    with full_after(path.stat().st_size + 100), pytest.raises(OSError, match="No space"):
+        store.append(SAMPLE)
     assert [json.loads(line)["pair"] for line in _lines(tmp_path)] == [0]
 
 
@@ -83,3 +90,10 @@ def test_provenance_is_named_by_the_sha256_of_its_text(tmp_path):
     text = (tmp_path / "provenance" / f"{name}.json").read_text()
     assert hashlib.sha256(text.encode()).hexdigest() == name
     assert json.loads(text) == {"a": [2], "b": 1}
+
+
+def test_provenance_that_does_not_fit_leaves_no_file(tmp_path):
+    store = Store(tmp_path, "stream")
+    with full_after(100), pytest.raises(OSError, match="too large"):
+        store.keep_provenance({"text": 200 * "x"})
+    assert list((tmp_path / "provenance").iterdir()) == []
