@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
+from pathlib import Path
 
 
 @dataclass(frozen=True)
@@ -17,3 +19,13 @@ class BenchRow:
     ok: bool | None
     #: How to get this figure again.
     command: str
+
+
+def peak_memory_b() -> float:
+    """The most memory that this process has had, bytes.
+
+    `ru_maxrss` would begin with the memory of the process that started it.
+    """
+    found = re.search(r"VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text())
+    assert found
+    return float(found[1]) * 1024

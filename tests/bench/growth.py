@@ -6,7 +6,6 @@ python -m tests.bench.growth plan 4000
 from __future__ import annotations
 
 import json
-import resource
 import subprocess
 import sys
 import tempfile
@@ -16,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from analysis.history.store import load_nights
-from tests.bench import BenchRow, plan, report, scale, store
+from tests.bench import BenchRow, peak_memory_b, plan, report, scale, store
 
 #: Times the growth of the size; 1 is linear. The larger size is four times the smaller one, so
 #: what grows with its square has 4.
@@ -115,11 +114,11 @@ def main() -> None:
             place = Path(folder) / part
             place.mkdir()
             work = prepare(of_size, place)
-            before_b = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+            before_b = peak_memory_b()
             start_s = time.process_time()
             work()
             cpu_s = time.process_time() - start_s
-    memory_b = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 - before_b
+    memory_b = peak_memory_b() - before_b
     print(json.dumps([cpu_s, memory_b]))
 
 

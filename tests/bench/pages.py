@@ -6,7 +6,6 @@ python -m tests.bench.pages 10000000
 from __future__ import annotations
 
 import json
-import resource
 import subprocess
 import sys
 import tempfile
@@ -24,7 +23,7 @@ from analysis.run import save_header
 from campaigns.pages import make_pages
 from tests.analysis.made_nights import made_histories
 from tests.analysis.synthetic import header
-from tests.bench import BenchRow
+from tests.bench import BenchRow, peak_memory_b
 
 #: Samples of one machine with a year of nights, and most seconds and bytes for its page.
 _SIZES = (1_000_000, 10_000_000)
@@ -119,7 +118,7 @@ def main() -> None:
     start_s = time.perf_counter()
     make_pages(folder / "store", folder, folder / "pages", print)
     took_s = time.perf_counter() - start_s
-    peak_b = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    peak_b = peak_memory_b()
     print(json.dumps([took_s, peak_b]))
 
 

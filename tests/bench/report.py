@@ -6,7 +6,6 @@ python -m tests.bench.report 1000000
 from __future__ import annotations
 
 import json
-import resource
 import subprocess
 import sys
 import tempfile
@@ -15,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from tests.analysis.synthetic import LAMMPS, STREAM, header, samples, write_run
-from tests.bench import BenchRow
+from tests.bench import BenchRow, peak_memory_b
 
 _SIZES = (10_000, 100_000, 1_000_000)
 _MOST_S, _MOST_B = 10.0, 1 << 30
@@ -109,7 +108,7 @@ def make(run_folder: Path) -> None:
 def _report(run_folder: Path) -> tuple[float, float]:
     start_s = time.perf_counter()
     make(run_folder)
-    return time.perf_counter() - start_s, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    return time.perf_counter() - start_s, peak_memory_b()
 
 
 if __name__ == "__main__":

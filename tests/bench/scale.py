@@ -7,7 +7,6 @@ python -m tests.bench.scale simulate 1000000 none
 from __future__ import annotations
 
 import json
-import resource
 import subprocess
 import sys
 import time
@@ -18,7 +17,7 @@ from analysis.simulate.noise import parse
 from analysis.simulate.progress import Application
 from campaigns.simulation.simulate import run as simulate
 from injection.timetable import Origin, Timetable, plan
-from tests.bench import BenchRow
+from tests.bench import BenchRow, peak_memory_b
 
 _RANKS = (1_000, 10_000, 100_000, 1_000_000)
 _STEPS = 1_000
@@ -94,7 +93,7 @@ def main() -> None:
         simulation(int(rest[0]), rest[1])
     wall_s = time.perf_counter() - start_s
     cpu_s = time.process_time() - start_cpu_s
-    memory_b = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    memory_b = peak_memory_b()
     print(json.dumps({"wall_s": wall_s, "cpu_s": cpu_s, "memory_b": memory_b}))
 
 

@@ -9,7 +9,6 @@ machine again and again.
 from __future__ import annotations
 
 import json
-import re
 import subprocess
 import sys
 import tempfile
@@ -24,7 +23,7 @@ from analysis.history.extract import run_row
 from analysis.history.store import add_run, load_nights, load_runs, put, scan_samples
 from analysis.report.data import load_run
 from tests.analysis.synthetic import LAMMPS, STARTED_S, header, samples, write_run
-from tests.bench import BenchRow
+from tests.bench import BenchRow, peak_memory_b
 
 _SIZES = (100_000, 1_000_000)
 _MACHINES, _CASES, _PAIRS = 5, 12, 104
@@ -135,18 +134,11 @@ def _rows(size: int, found: dict[str, tuple[float, float]]) -> list[BenchRow]:
     return rows
 
 
-def _peak_b() -> float:
-    """Of this process alone: `ru_maxrss` begins with the memory of the process that started it."""
-    found = re.search(r"VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text())
-    assert found
-    return float(found[1]) * 1024
-
-
 def _main() -> None:
     if len(sys.argv) > 2:
         start_s = time.perf_counter()
         _FIGURES[sys.argv[1]](Path(sys.argv[2]))
-        print(json.dumps([time.perf_counter() - start_s, _peak_b()]))
+        print(json.dumps([time.perf_counter() - start_s, peak_memory_b()]))
     else:
         for row in _rows(int(sys.argv[1]), measure(int(sys.argv[1]))):
             print(f"{row.name}: {row.value:.4g} {row.unit}")
