@@ -37,9 +37,18 @@ frame.onload = () => {
     .filter(e => right(e) > root.clientWidth + 0.5 && !e.closest(".scroll")
       && !e.querySelector(".scroll"))
     .map(e => e.tagName + "." + (e.getAttribute("class") || "") + e.textContent.slice(0, 40));
+  const lines = node => {
+    const range = page.createRange();
+    range.selectNodeContents(node);
+    return range.getBoundingClientRect();
+  };
+  const stuck = [...page.querySelectorAll("tbody .sub")]
+    .filter(e => e.textContent && e.previousSibling && e.previousSibling.textContent.trim()
+      && lines(e).top < lines(e.previousSibling).bottom - 2)
+    .map(e => e.parentNode.textContent.slice(0, 40));
   document.getElementById("found").textContent = JSON.stringify({
     details: page.querySelectorAll("details").length,
-    width: root.clientWidth, scroll: root.scrollWidth, wide,
+    width: root.clientWidth, scroll: root.scrollWidth, wide, stuck,
     ink: frame.contentWindow.getComputedStyle(page.body).color,
     loaded: frame.contentWindow.performance.getEntriesByType("resource").map(e => e.name)
       .filter(name => !name.startsWith("data:")),

@@ -50,6 +50,7 @@ def test_fits_the_window_and_loads_nothing(tmp_path: Path, text: str, width: int
     assert found["details"] > 8
     assert found["width"] == width
     assert found["wide"] == []
+    assert found["stuck"] == []
     assert found["scroll"] <= width
     assert found["loaded"] == []
     assert found["console"] == []
@@ -64,10 +65,11 @@ def test_the_page_of_a_model_fits_a_narrow_window(tmp_path: Path) -> None:
 
 
 def fits(tmp_path: Path, text: str) -> None:
-    """In a narrow and a wide window: nothing is wider, loaded or reported."""
+    """In a narrow and a wide window: nothing is wider, on its neighbour's line, loaded or reported."""
     for width in (390, 900):
         found = look(tmp_path, text, width)
         assert (width, found["wide"], found["loaded"], found["console"]) == (width, [], [], [])
+        assert found["stuck"] == []
         assert found["scroll"] <= width
 
 
