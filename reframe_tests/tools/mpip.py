@@ -19,10 +19,14 @@ _LIBRARY = "libmpiP.so"
 _TIMEOUT_S = 30
 #: One stack frame per call site; mpiP lists ranks only with their call sites.
 _OPTIONS = "-k 1 -f"
-#: Arguments: folder, application.
+#: Arguments: folder, application. mpiP splits its options at commas and blanks, which a folder's
+#: name may have, as that of a run at two levels has: it gets the folder opened, under a number
+#: that the launcher does not use.
 _START = (
-    f'folder=$1; shift; exec env LD_PRELOAD="{_LIBRARY}${{LD_PRELOAD:+:$LD_PRELOAD}}"'
-    f' MPIP="{_OPTIONS} $folder" "$@"'
+    "for fd in 9 8 7 6 5 4 3; do [ -e /proc/self/fd/$fd ] || break; done;"
+    ' eval "exec $fd<"\\$1""; shift;'
+    f' exec env LD_PRELOAD="{_LIBRARY}${{LD_PRELOAD:+:$LD_PRELOAD}}"'
+    f' MPIP="{_OPTIONS} /proc/self/fd/$fd" "$@"'
 )
 _SECTION = re.compile(r"^@--- (.+?)(?: -+)?$", re.MULTILINE)
 _END = "End of Report"

@@ -86,7 +86,18 @@ def wrapped(folder: Path, launcher, *application: str):
 def test_only_the_application_has_the_library(tmp_path):
     done = wrapped(tmp_path, ["env"], "sh", "-c", 'echo "$LD_PRELOAD $MPIP"; exit 3')
     assert done.returncode == 3
-    assert done.stdout == f"libmpiP.so -k 1 -f {tmp_path}\n"
+    assert re.fullmatch(r"libmpiP\.so -k 1 -f /proc/self/fd/[3-9]\n", done.stdout)
+
+
+def test_the_folder_may_have_a_name_that_mpip_would_split(tmp_path):
+    """As `0-on@rate=25%,tool=mpip-0`; the launcher's own open files keep their numbers."""
+    folder = tmp_path / "two levels,tool=mpip"
+    folder.mkdir()
+    launcher = ["sh", "-c", 'exec 9</dev/zero; exec "$@"', "launcher"]
+    report = 'echo seen > "${MPIP##* }/report"; readlink /proc/self/fd/9'
+    done = wrapped(folder, launcher, "sh", "-c", report)
+    assert done.stdout == "/dev/zero\n"
+    assert (folder / "report").read_text() == "seen\n"
 
 
 def test_a_host_without_it_says_how_to_get_it(monkeypatch):
