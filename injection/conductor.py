@@ -180,7 +180,7 @@ async def _measure_alone(
             )
         assert plan.short
         # Between two runs, the first one's last write ends; then the second one's begin.
-        runner.lead_in.expect(plan.short.length_s + schedule.start_up_s)
+        runner.lead_in.expect(writes, plan.short.length_s + schedule.start_up_s)
         return
     if writes in runner.alone or writes.scheduled is not None:
         return
@@ -208,7 +208,7 @@ async def _measure_alone(
     # Between two runs, the first one's writers report a last row and stop; then the second's start
     # and report all the rows that they must, of which the ramp has one.
     rows_s = plan.demand.ready_rows * injector.row_s
-    runner.lead_in.expect(ramp_s + rows_s + time.monotonic() - stopping_s)
+    runner.lead_in.expect(writes, ramp_s + rows_s + time.monotonic() - stopping_s)
     for state in states:
         who = f"writer {state.writer.index} ({writes.injector}, {state.writer.origin})"
         if state.ended:

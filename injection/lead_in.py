@@ -6,32 +6,44 @@ processor would rest longer before some arms than before others.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+from injection.treatment import Writes
+
 #: The lead-in as a multiple of the longest time needed, so that a slightly slower start-up fits.
 _ROOM = 1.05
+#: A start that takes this many times as long as the next slowest of the same writes was delayed. It
+#: counts if there is another: one delay must not lengthen all later runs of the block.
+_DELAYED = 2.0
 
 
 class LeadIn:
-    """The lead-in of a block's runs: the longest that any of them needed.
+    """The lead-in of a block's runs: the longest that any of its kinds of writes needs.
 
     Times are those of `clock.now_s`.
     """
 
     def __init__(self) -> None:
-        self.longest_s = 0.0
+        self._needed_s: dict[Writes, list[float]] = {}
         self._ended_s: float | None = None
 
-    def expect(self, needed_s: float) -> None:
-        """Give every run from now on at least as long as a run that needs `needed_s`."""
-        self.longest_s = max(self.longest_s, _ROOM * needed_s)
+    @property
+    def longest_s(self) -> float:
+        """The lead-in of the next run, at least."""
+        return _ROOM * max(map(_usual, self._needed_s.values()), default=0.0)
 
-    def left_s(self, now_s: float) -> float:
+    def expect(self, writes: Writes, needed_s: float) -> None:
+        """Note what writers needed, or will need."""
+        self._needed_s.setdefault(writes, []).append(needed_s)
+
+    def left_s(self, now_s: float, writes: Writes | None = None) -> float:
         """How long a run that is ready at `now_s` must wait; 0 for the first of the block."""
         if self._ended_s is None:
             return 0.0
         needed_s = now_s - self._ended_s
-        if needed_s > self.longest_s:
-            self.expect(needed_s)
-        return self.longest_s - needed_s
+        if writes is not None:
+            self.expect(writes, needed_s)
+        return max(self.longest_s - needed_s, 0.0)
 
     def of(self, start_s: float) -> float | None:
         """The lead-in of an application that started at `start_s`; None for the block's first."""
@@ -40,3 +52,9 @@ class LeadIn:
     def ended(self, at_s: float) -> None:
         """The application has ended, or the run has, if its application never started."""
         self._ended_s = at_s
+
+
+def _usual(needed_s: Iterable[float]) -> float:
+    """The longest, or the second longest if the longest was delayed."""
+    *_, second_s, longest_s = (0.0, *sorted(needed_s))
+    return second_s if 0.0 < _DELAYED * second_s <= longest_s else longest_s

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -84,7 +85,7 @@ class BlockRunner:
         writes, result = run.treatment.writes, RunResult(start_s=clock.now_s())
         records: list[WriterRecord] = []
         if writes is None:
-            await self._lead_in([])
+            await self._lead_in()
             await self._application(run, result, [])
         elif writes.scheduled is not None:
             records = await self._under_timetable(run, writes, result)
@@ -128,7 +129,7 @@ class BlockRunner:
             result.notes = [
                 f"{run.treatment.name}: 0 writers at a time on {nodes} nodes; ran without writers"
             ]
-            await self._lead_in([])
+            await self._lead_in()
             await self._application(run, result, [])
             return []
         schedule = self.schedules[writes]
@@ -140,7 +141,7 @@ class BlockRunner:
             await self._hub.stop()
             result.fail("injector_never_ready", begun)
             return []
-        await self._lead_in([])
+        await self._lead_in(writes)
         counts = self.counted(writes, await self._application(run, result, []))
         path = self._stem(run).with_name(f"{self._stem(run).name}.writes.json")
         seen = await schedule.end(begun, result.window_s, path)
@@ -174,15 +175,17 @@ class BlockRunner:
                 f"not at speed within {demand.ready_timeout_s:.0f} s",
             )
         if result.outcome == "kept":
-            await self._lead_in(states)
+            await self._lead_in(writes, states)
         return states
 
-    async def _lead_in(self, states: list[WriterState]) -> None:
+    async def _lead_in(
+        self, writes: Writes | None = None, states: Sequence[WriterState] = ()
+    ) -> None:
         """Wait as long as the run's lead-in requires; writers write meanwhile.
 
         Ends early if one of them dies: the run then ends as it does if one dies later.
         """
-        left_s = self.lead_in.left_s(clock.now_s())
+        left_s = self.lead_in.left_s(clock.now_s(), writes)
         await self._hub.wait_for(lambda: any(state.ended for state in states), left_s)
 
     async def _application(

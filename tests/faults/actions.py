@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import signal
+import subprocess
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -77,7 +78,16 @@ def read_only(hit: Hit) -> None:
     """Let nobody open a file of the results for writing for a while."""
     folder = str(hit.place.sandbox.work / "results")
     hit.place.sandbox.run("mount", "--bind", folder, folder)
-    hit.place.sandbox.run("mount", "-o", "remount,bind,ro", folder)
+    # Refused while a file below it is open for writing.
+    deadline_s = time.monotonic() + AWAY_S
+    while True:
+        try:
+            hit.place.sandbox.run("mount", "-o", "remount,bind,ro", folder)
+            break
+        except subprocess.CalledProcessError:
+            if time.monotonic() > deadline_s:
+                raise
+            time.sleep(0.01)
     time.sleep(AWAY_S)
     hit.place.sandbox.run("umount", "--lazy", folder)
 
