@@ -8,6 +8,8 @@ import math
 NONE = "-"
 #: Seconds below this are shown in nanoseconds, such as the time of a load from memory.
 _SHORT_S = 1e-5
+#: From here on a figure of three digits is shown as 1000, and has the next prefix.
+_ROUNDS_UP = 999.5
 _PREFIXES = {"B/s": "kMGTP", "B": "kMGTP", "1/s": "kMGTP", "Hz": "kMGTP"}
 
 
@@ -21,7 +23,7 @@ def scale(value: float | None, unit: str) -> tuple[float, str]:
         return 1e-9, "ns"
     factor, prefix = 1.0, ""
     for name in _PREFIXES.get(unit, ""):
-        if value is None or not math.isfinite(value) or abs(value) < factor * 1000:
+        if value is None or not math.isfinite(value) or abs(value) < factor * _ROUNDS_UP:
             break
         factor, prefix = factor * 1000, name
     return factor, prefix + (unit.removeprefix("1") if prefix else unit)
@@ -35,8 +37,8 @@ def number(value: float | None, digits: int = 4) -> str:
         return "0"
     if not math.isfinite(value):
         return str(value)
-    places = digits - 1 - math.floor(math.log10(abs(value)))
-    return f"{value:.{max(places, 0)}f}"
+    exponent = int(f"{value:.{digits - 1}e}".partition("e")[2])  # rounded: 9.99996 has 1
+    return f"{value:.{max(digits - 1 - exponent, 0)}f}"
 
 
 def quantity(value: float | None, unit: str, digits: int = 4) -> str:

@@ -17,6 +17,8 @@ def test_four_digits_without_exponent(value: float, text: str) -> None:
     ("value", "unit", "text"),
     [
         (14.2e9, "B/s", "14.20 GB/s"),
+        (999.96e6, "B/s", "1.000 GB/s"),
+        (9.99996e9, "B/s", "10.00 GB/s"),
         (999.0, "B/s", "999.0 B/s"),
         (65536, "B", "65.54 kB"),  # a thousand, not KiB
         (2.5e6, "1/s", "2.500 M/s"),
