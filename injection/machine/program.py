@@ -96,7 +96,7 @@ def mpi_library(ldd_output: str) -> str | None:
     for line in ldd_output.splitlines():
         name, arrow, target = line.strip().partition(" => ")
         path = target.partition(" (")[0]
-        if arrow and _MPI.match(name) and path.startswith("/"):
+        if arrow and _MPI.match(name) and path.startswith("/") and path.isprintable():
             return os.path.realpath(path)
     return None
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import io
 import json
 import lzma
 import re
@@ -158,9 +159,11 @@ def _made(text: bytes, _: Path) -> None:
 def _entry_row(text: bytes) -> pl.DataFrame | None:
     """A row of any types, as far as Parquet can hold it."""
     try:
-        return pl.DataFrame([json.loads(text)])
+        row = pl.DataFrame([json.loads(text)])
+        row.write_parquet(io.BytesIO())
     except (ValueError, TypeError, OverflowError, RecursionError, pl.exceptions.PolarsError):
         return None
+    return row
 
 
 def _alarm(text: bytes, folder: Path) -> None:

@@ -72,6 +72,7 @@ def test_mpi_is_the_library_that_is_linked(tmp_path: Path) -> None:
     for other in ("libmpicc.txt", "libm.so.6", "libimpi.so", "libmpfr.so.6"):
         assert mpi_library(f"\t{other} => /opt/{other} (0x1)\n") is None
     assert mpi_library("\tnot a dynamic executable\n") is None
+    assert mpi_library("\tlibmpi.so.40 => /opt/\0libmpi.so.40 (0x1)\n") is None
 
 
 def test_a_script_has_a_checksum_and_no_compiler() -> None:
