@@ -154,7 +154,7 @@ def _point(row: Any, where: str) -> Point:
         raise InputError(f"{where}: more cells than header columns")
     unknown = set(row) - {f.name for f in fields(Point)}
     if unknown:
-        raise InputError(f"{where}: unknown field {sorted(map(str, unknown))[0]}")
+        raise InputError(f"{where}: unknown field {min(map(str, unknown))!r}")
     return Point(
         n=_integer(row.get("n"), f"{where}: n", 1),
         comp_node=_integer(row.get("comp_node"), f"{where}: comp_node", 0),

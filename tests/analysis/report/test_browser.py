@@ -65,7 +65,7 @@ def test_the_page_of_a_model_fits_a_narrow_window(tmp_path: Path) -> None:
 
 
 def fits(tmp_path: Path, text: str) -> None:
-    """In a narrow and a wide window: nothing is wider, on its neighbour's line, loaded or reported."""
+    """In two windows: nothing is wider, on its neighbour's line, loaded or reported."""
     for width in (390, 900):
         found = look(tmp_path, text, width)
         assert (width, found["wide"], found["loaded"], found["console"]) == (width, [], [], [])
