@@ -40,7 +40,7 @@ def test_csv_and_json_agree(tmp_path):
         ("n,comp_node,comm_node\n0,0,0\n", "point 1: n: must be a whole number of at least 1"),
         ("n,comp_node\n1,0\n", "point 1: comm_node: must be a whole number of at least 0"),
         ("n,comp_node,comm_node,speed\n1,0,0,3\n", "point 1: unknown field 'speed'"),
-        ('n,"comp\nnode"\n1,0\n', r"point 1: unknown field 'comp\nnode'"),
+        ("n,comp\tnode\n1,0\n", r"point 1: unknown field 'comp\\tnode'"),
         ("n,comp_node,comm_node\n1,0,0,3e9\n", "point 1: more cells than header columns"),
         (
             "n,comp_node,comm_node,comp_par_b_s\n1,0,0,-3\n",
