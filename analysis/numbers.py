@@ -8,8 +8,8 @@ import math
 NONE = "-"
 #: Seconds below this are shown in nanoseconds, such as the time of a load from memory.
 _SHORT_S = 1e-5
-#: From here on a figure of three digits is shown as 1000, and has the next prefix.
-_ROUNDS_UP = 999.5
+#: From here on a figure of four digits would be shown as 1000, and has the next prefix.
+_ROUNDS_UP = 999.95
 _PREFIXES = {"B/s": "kMGTP", "B": "kMGTP", "1/s": "kMGTP", "Hz": "kMGTP"}
 
 

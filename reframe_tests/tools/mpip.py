@@ -24,7 +24,7 @@ _OPTIONS = "-k 1 -f"
 #: that the launcher does not use.
 _START = (
     "for fd in 9 8 7 6 5 4 3; do [ -e /proc/self/fd/$fd ] || break; done;"
-    ' eval "exec $fd<"\\$1""; shift;'
+    ' eval "exec $fd<\\"\\$1\\""; shift;'
     f' exec env LD_PRELOAD="{_LIBRARY}${{LD_PRELOAD:+:$LD_PRELOAD}}"'
     f' MPIP="{_OPTIONS} /proc/self/fd/$fd" "$@"'
 )
