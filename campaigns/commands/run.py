@@ -83,23 +83,19 @@ def command(
         for line in [*omission_lines(asked.absent), *long, *asked.matrix().lines()]:
             remark(line)
         try:
-            failures = _measure(asked, folder, reframe, progress)
-        except Stopped as stop:
-            _log(f"stopped by {stop}; {_how_to_resume()}")
-            return 128 + stop.signum
-        except SilentError as error:
-            _log(f"{error}; {_how_to_resume()}")
-            return error.exit_code
-        for failure in failures:
-            _log(str(failure))
-        try:
             with stopped_at_once():
+                failures = _measure(asked, folder, reframe, progress)
+                for failure in failures:
+                    _log(str(failure))
                 if not failures:
                     folder.finish()
                 return _conclude(asked, folder, failures, form, fail_inconclusive)
         except Stopped as stop:
-            _log(f"stopped by {stop}; {_how_to_report(folder)}")
+            _log(f"stopped by {stop}; {_how_to_go_on(folder)}")
             return 128 + stop.signum
+        except SilentError as error:
+            _log(f"{error}; {_how_to_resume()}")
+            return error.exit_code
 
 
 def _how_to_resume() -> str:
@@ -107,8 +103,8 @@ def _how_to_resume() -> str:
     return f"all samples are saved; to resume: {again}"
 
 
-def _how_to_report(folder: RunFolder) -> str:
-    """What to do if nimc is stopped while it makes the report."""
+def _how_to_go_on(folder: RunFolder) -> str:
+    """What to do after a signal."""
     if folder.header.finished_s is None:
         return _how_to_resume()
     report = shlex.join(["nimc", "report", str(folder.path)])
@@ -127,7 +123,9 @@ def _measure(asked: Request, folder: RunFolder, reframe: str, progress: Progress
             cases = asked.campaign.cases
             most = max((origins_taken(asked.campaign, c, asked.machine) for c in cases), default=0)
             reservation.check(asked.machine, most, runner.least_s())
-            return runner.run_all()
+            failures = runner.run_all()
+            interrupts.check()  # one that came after the last block
+            return failures
     finally:
         shown.close()
 

@@ -140,6 +140,7 @@ def look(request: NodeRequest, parent: Path, wait_s: float) -> JobLook:
             why = _await(job, interrupts, wait_s)
         finally:
             jobs.cancel(folder)
+        interrupts.check()
         return collected(folder, job, why)
 
 

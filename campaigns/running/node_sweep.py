@@ -132,6 +132,7 @@ class NodeSweeper:
                         failed |= self._ended(node, child.returncode)
         finally:
             stop(running.values())
+        self.interrupts.check()
         return failed
 
     def _start(self, node: str) -> subprocess.Popen[bytes]:

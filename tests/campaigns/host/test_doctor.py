@@ -33,7 +33,8 @@ injector: ucx
 
 
 @pytest.fixture
-def root(tmp_path):
+def root(tmp_path, monkeypatch):
+    monkeypatch.setenv("TMPDIR", str(tmp_path))  # ReFrame leaves a log with this configuration
     (tmp_path / "configs").mkdir()
     (tmp_path / "site").mkdir()
     (tmp_path / "configs" / "box.py").write_text(CONFIG)
