@@ -49,7 +49,7 @@ import polars as pl
 from pydantic_core import from_json
 
 from analysis.errors import InputError
-from analysis.reading import may_be_deep, refuse_deep, refuse_long
+from analysis.reading import may_have_deep_line, refuse_deep, refuse_long
 from analysis.sample import NAME, Sample
 from analysis.sample_rules import WRITER, blame, check
 from analysis.schema_1 import with_treatments
@@ -186,7 +186,7 @@ def _is_object(text: bytes) -> bool:
 
 def _columns(piece: _Piece) -> pl.DataFrame:
     """The rows of the piece's lines."""
-    if may_be_deep(piece.text):
+    if may_have_deep_line(piece.text):
         for number, line in enumerate(piece.text.split(b"\n")[:-1], piece.first_line):
             refuse_deep(line, f"{piece.path}:{number}")
     schema = _AS_TEXT | _NESTED if b"\\" in piece.text else _AS_TEXT

@@ -14,7 +14,7 @@ import polars as pl
 
 from analysis.counter_row import State
 from analysis.errors import InputError
-from analysis.reading import LONGEST_B, may_be_deep, refuse_deep, refuse_long
+from analysis.reading import LONGEST_B, may_have_deep_line, refuse_deep, refuse_long
 
 _NAME = pl.Categorical()
 _FIELDS: dict[str, pl.DataType] = {
@@ -105,7 +105,7 @@ def medians(counters: pl.DataFrame) -> pl.DataFrame:
 def _read(path: Path) -> pl.DataFrame:
     text = path.read_bytes()
     whole = text[: text.rfind(b"\n") + 1]
-    deep = may_be_deep(whole)
+    deep = may_have_deep_line(whole)
     if deep or len(whole) > LONGEST_B:
         for number, line in enumerate(whole.split(b"\n"), 1):
             refuse_long(line, f"{path}:{number}")

@@ -15,7 +15,7 @@ from analysis.columns import MOST
 from analysis.estimate import Result
 from analysis.sample import Level
 from analysis.statistics.interval import Estimate, known
-from analysis.verdict import Verdict
+from analysis.verdict import Verdict, within
 
 WORKLOAD = "intensity"
 FLOPS = "flops_per_element"
@@ -107,13 +107,12 @@ def _by_intensity(level: Intensity) -> float:
 
 def _level(row: Result) -> Intensity:
     loss = control = None
-    within = False
+    harmless = False
     reason = str(row.verdict) if row.verdict.is_not_compared else ""
     if slowdown := known(row.slowdown, row.slowdown_low, row.slowdown_high):
         low, high = slowdown.low - 1, slowdown.high - 1
         loss = Estimate(slowdown.value - 1, low, high, slowdown.confidence)
-        inside = 1 - row.margin <= slowdown.low and slowdown.high <= 1 + row.margin
-        within = inside and not reason
+        harmless = within(slowdown.low, slowdown.high, row.margin) and not reason
     else:
         reason = reason or str(Verdict.TOO_FEW_PAIRS)
     if row.control_low is not None and row.control_high is not None:
@@ -125,6 +124,6 @@ def _level(row: Result) -> Intensity:
         off_b_s=row.off_median,
         on_b_s=row.on_median,
         pairs=row.pairs,
-        within=within,
+        within=harmless,
         reason=reason,
     )

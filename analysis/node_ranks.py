@@ -13,6 +13,7 @@ from analysis.pairs import counted
 from analysis.report.data import RunData
 from analysis.statistics.holm import holm
 from analysis.statistics.nights import ratio_of_nights
+from analysis.verdict import within
 
 #: Level of all differences that are named.
 LEVEL = 0.05
@@ -53,7 +54,7 @@ class RankedNode:
         """`slower by 3.1%`, `faster by ...`; empty if no difference beyond the margin is shown."""
         if self.ratio is None or self.p_adjusted is None or self.p_adjusted > LEVEL:
             return ""
-        if 1 / (1 + self.margin) <= self.ratio <= 1 + self.margin:
+        if within(self.ratio, self.ratio, self.margin):
             return ""
         if self.ratio > 1:
             return f"slower by {self.ratio - 1:.1%}"

@@ -17,7 +17,8 @@ from analysis.errors import InputError
 LONGEST_B = 16 << 20
 #: Deepest nesting of lists and objects.
 DEEPEST = 64
-_NO_BRACKET = bytes(set(range(256)) - set(b"[]{}"))
+_NEITHER_OPENING_NOR_NEWLINE = bytes(set(range(256)) - set(b"[{\n"))
+_NEWLINE = 10
 
 
 def read_json(path: Path) -> Any:
@@ -50,14 +51,18 @@ def refuse_long(text: bytes, at: str) -> None:
 
 def refuse_deep(text: bytes, at: str) -> None:
     """Raises InputError for a document that is nested too deeply."""
-    if may_be_deep(text) and _is_deep(text):
+    if text.count(b"[") + text.count(b"{") > DEEPEST and _is_deep(text):
         raise InputError(f"{at}: is nested deeper than allowed: {DEEPEST} levels")
 
 
-def may_be_deep(text: bytes) -> bool:
-    """Whether one of the documents in `text` may be too deep; brackets in strings count as well."""
-    steps = np.frombuffer(text.translate(None, _NO_BRACKET), np.int8) & 0x06
-    return len(steps) > DEEPEST and int(np.cumsum(3 - steps, dtype=np.int64).max()) > DEEPEST
+def may_have_deep_line(text: bytes) -> bool:
+    """Whether a line of `text` has so many opening brackets that it may be too deep.
+
+    Closing ones are not counted, since those in strings close nothing.
+    """
+    kept = np.frombuffer(text.translate(None, _NEITHER_OPENING_NOR_NEWLINE), np.uint8)
+    ends = np.flatnonzero(kept == _NEWLINE)
+    return int(np.diff(ends, prepend=-1, append=len(kept)).max()) > DEEPEST + 1
 
 
 def _is_deep(text: bytes) -> bool:

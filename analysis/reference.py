@@ -47,6 +47,6 @@ def bounds(better: Better, tolerance: float) -> tuple[float | None, float | None
 def _falls_short(row: Result, reference: float, tolerance: float) -> bool:
     if row.off_median is None:
         return False
-    lower = row.better == "lower"
-    cost = row.off_median / reference if lower else reference / row.off_median
-    return cost > 1 + tolerance
+    if row.better == "lower":
+        return row.off_median > reference * (1 + tolerance)
+    return row.off_median < reference * (1 - tolerance)

@@ -87,7 +87,7 @@ def blame(text: bytes, path: Path, first_line: int) -> None:
     for number, line in enumerate(text.split(b"\n")[:-1], first_line):
         at = f"{path}:{number}"
         try:
-            record = from_json(line)
+            record = from_json(line, allow_inf_nan=False)
         except ValueError as error:
             raise InputError(f"{at}: {error}") from error
         if isinstance(record, dict) and record.get("schema", 1) not in range(SCHEMA_VERSION + 1):

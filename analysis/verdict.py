@@ -76,6 +76,11 @@ def phrase(verdict: Verdict, margin: float) -> str:
     return f"{verdict}{limit}"
 
 
+def within(low: float, high: float, margin: float) -> bool:
+    """Whether an interval of a ratio lies within a margin: no more slower, or faster, than that."""
+    return 1 / (1 + margin) <= low and high <= 1 + margin
+
+
 def judge(
     effect: Estimate | None,
     repeated: Estimate | None,
@@ -110,7 +115,7 @@ def judge(
         return Verdict.SPEED_UP
     if effect.low > 1 and effect.value > repeated.high:
         return _slower(over_control, same_host=same_host, emulated=emulated)
-    equivalent = 1 / (1 + margin) <= effect.low <= 1 <= effect.high <= 1 + margin
+    equivalent = effect.low <= 1 <= effect.high and within(effect.low, effect.high, margin)
     return Verdict.NO_EFFECT if equivalent else Verdict.INCONCLUSIVE
 
 

@@ -188,7 +188,7 @@ class Agent:
         assert end.process.stdout is not None
         fault = None
         with contextlib.closing(log):
-            async for raw in end.process.stdout:
+            async for raw in processes.lines(end.process.stdout):
                 log.write(raw)
                 line = raw.decode(errors="replace")
                 meaning = parser.parse(line)

@@ -17,6 +17,7 @@ from injection.plan import BlockPlan
 from injection.schedule import short_writes
 from injection.treatment import Writes
 
+_TIMEOUT_S = 60
 _LOOPBACK = "127.0.0.1"
 _FIRST_PORT = 20000
 _PORTS = 12000
@@ -47,9 +48,13 @@ def expand(nodelist: str) -> list[str]:
         return []
     command = ["scontrol", "show", "hostnames", nodelist]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, errors="replace")
+        done = subprocess.run(
+            command, capture_output=True, text=True, errors="replace", timeout=_TIMEOUT_S
+        )
     except OSError as error:
         raise AllocationError(f"scontrol: {error.strerror}") from None
+    except subprocess.TimeoutExpired:
+        raise AllocationError(f"scontrol has not answered for {_TIMEOUT_S} s") from None
     if done.returncode:
         said = " ".join(done.stderr.split())
         raise AllocationError(f"scontrol show hostnames {nodelist!r}: {said}")

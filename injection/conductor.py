@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from analysis.errors import MachineError
+from analysis.replacing import replace_text
 from analysis.sample import Sample
 from injection import allocation, clock, processes, wire
 from injection.agent import node_name
@@ -305,7 +306,7 @@ def main(plan: BlockPlan, readers: Readers) -> None:
         "pid": os.getpid(),
     }
     with suppress(OSError):
-        (logs / "block.json").write_text(json.dumps(report, indent=1))
+        replace_text(logs / "block.json", json.dumps(report, indent=1))
     if reason:
         print(f"block {plan.case}/{plan.block} {state}: {reason}", file=sys.stderr, flush=True)
     sys.exit(code)

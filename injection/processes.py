@@ -7,7 +7,7 @@ import ctypes
 import os
 import signal
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import IO, Literal
@@ -70,6 +70,19 @@ async def spawn(
         start_new_session=True,
         preexec_fn=_prepare(os.getpid(), cpus, memory_node),
     )
+
+
+async def lines(stream: asyncio.StreamReader) -> AsyncIterator[bytes]:
+    """Lines of a program's output; one that is longer than the stream's limit comes in pieces."""
+    while True:
+        try:
+            yield await stream.readuntil()
+        except asyncio.LimitOverrunError as error:
+            yield await stream.read(error.consumed)
+        except asyncio.IncompleteReadError as error:
+            if error.partial:
+                yield error.partial
+            return
 
 
 def suspend(process: asyncio.subprocess.Process) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -28,10 +29,7 @@ class Store:
 
     def last_end_s(self, node: str) -> float:
         """When the last run of any case ended whose first node this was, Unix time; 0 if none."""
-        texts = (path.read_bytes() for path in self._cases.glob("*.jsonl"))
-        lasts = (text.rpartition(b"\n")[0].rpartition(b"\n")[2] for text in texts)
-        known = [json.loads(line) for line in lasts if line]
-        ends_s = (one["start_s"] + one["elapsed_s"] for one in known if one["nodes"][0] == node)
+        ends_s = (_last_end_s(path, node) for path in self._cases.glob("*.jsonl"))
         return max(ends_s, default=0.0)
 
     def append(self, sample: Sample) -> None:
@@ -55,7 +53,8 @@ class Store:
 
 
 def _append(path: Path, records: list[dict[str, Any]]) -> None:
-    text = "".join(json.dumps(record, separators=(",", ":")) + "\n" for record in records).encode()
+    lines = (json.dumps(each, separators=(",", ":"), allow_nan=False) + "\n" for each in records)
+    text = "".join(lines).encode()
     with path.open("ab", buffering=0) as file:
         before = file.tell()
         try:
@@ -65,6 +64,18 @@ def _append(path: Path, records: list[dict[str, Any]]) -> None:
         except OSError:
             file.truncate(before)
             raise
+
+
+def _last_end_s(path: Path, node: str) -> float:
+    """When a case's last run on a node ended; 0 if none. Lines that are no samples are passed."""
+    name = json.dumps(node).encode()
+    for line in reversed(path.read_bytes().split(b"\n")):
+        if name in line:
+            with suppress(ValueError, TypeError, LookupError):
+                one = json.loads(line)
+                if one["nodes"][0] == node:
+                    return float(one["start_s"] + one["elapsed_s"])
+    return 0.0
 
 
 def _cut_torn_line(path: Path) -> None:

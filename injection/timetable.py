@@ -26,6 +26,8 @@ Policy = Literal["sweep", "uniform"]
 POLICIES: tuple[Policy, ...] = ("sweep", "uniform")
 #: More would fill the memory, and come from a wrong unit.
 MOST_WRITES = 20_000_000
+#: A rest that is exactly some writes long may be longer by this share of one, as a float.
+_ROUNDING = 1e-9
 
 
 @dataclass(frozen=True)
@@ -136,7 +138,7 @@ def plan(
     for kind, names in (("targets", targets), ("origins", [o.name for o in origins])):
         if len(set(names)) < len(names):
             raise InputError(f"timetable: duplicate {kind}; allowed: each once")
-    resting = writers + math.ceil(setup_s * writers / length_s)
+    resting = writers + math.ceil(setup_s * writers / length_s - _ROUNDING)
     if writers and len(targets) < resting:
         raise InputError(
             f"timetable: {writers} writers of {length_s:g} s with {setup_s:g} s between two "

@@ -6,6 +6,7 @@ Levels of a factor of the writes (rate, message, direction) share one, since it 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
@@ -106,7 +107,7 @@ def _of_arm(
 
 def is_nothing(rate: Level) -> bool:
     """Whether a level of `rate` means that nothing is written."""
-    return str(rate) in ("0", "0%", "0.0")
+    return re.fullmatch(r"0+(\.0+)?[A-Za-z/%]*", str(rate)) is not None
 
 
 def _name(arm: str, levels: Mapping[str, Level], factors: Factors) -> str:

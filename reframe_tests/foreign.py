@@ -8,6 +8,7 @@ attached to the stages `sanity` and `performance` run as if that run had been th
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 import shlex
@@ -173,9 +174,11 @@ class OwnReader:
             for name, function in functions.items():
                 factor, unit = si(function.unit)
                 try:
-                    extra[suffixed(name, unit)] = _number(function, name) * factor
+                    number = _number(function, name) * factor
                 except FomError:
                     continue
+                if math.isfinite(number):
+                    extra[suffixed(name, unit)] = number
         if not 0 < value < float("inf"):
             raise FomError(f"{figure.name} is {value}; a positive number is needed")
         return Fom(value * figure.factor, extra)
@@ -292,9 +295,10 @@ def read_block(reader: OwnReader, run_dir: Path, case: str, logs: Path) -> None:
         notes, fault = reader.notes(), ""
     except (FomError, ReframeError) as error:
         notes, fault = [], str(error)
+    whole, _, _ = unread.read_text().rpartition("\n")  # a crash leaves a part of a line
     samples = [
         _read(reader, _SAMPLE.validate_python(json.loads(line)), logs, notes, fault)
-        for line in unread.read_text().splitlines()
+        for line in whole.splitlines()
     ]
     for sample in samples:
         store.append(_with_figure(sample, reader.figure))

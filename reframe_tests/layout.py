@@ -18,7 +18,7 @@ from injection.injectors import get, writing_rate_b_s
 from injection.injectors.base import Injector
 from injection.treatment import Start, Treatment, Writes
 from reframe_tests import foreign, rails, slurm, tools
-from reframe_tests.crossing import Crossed, cross, read_cells, read_factors
+from reframe_tests.crossing import Crossed, cross, is_nothing, read_cells, read_factors
 from reframe_tests.factors import (
     FACTORS,
     NO_VARIABLE,
@@ -298,6 +298,10 @@ class LayoutMixin(rfm.RegressionTestPlugin):
             raise InputError(f"{self.name}.arms: {arm} found; allowed: only in lammps_scaling")
         injector = get(site.injector if self.injector == "auto" else self.injector, self.direction)
         share = share_of(self.rate)
+        if is_nothing(self.rate):
+            raise InputError(
+                f"{self.name}.rate: {self.rate} found; allowed: above 0, or 0 as a level of factors"
+            )
         if row.writing == "scheduled" and self.rate != "full" and injector.paced_by == "agent":
             raise InputError(
                 f"{self.name}.rate: {self.rate} found; {injector.name} cannot limit the rate of"

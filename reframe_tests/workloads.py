@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from analysis.sample import Better
 from reframe_tests.fom import (
@@ -48,7 +49,7 @@ class Workload:
         except (ValueError, ArithmeticError) as error:
             raise FomError(f"the output cannot be read: {error}") from None
         require_positive(f"the {self.fom}", fom.value)
-        return fom
+        return replace(fom, extra={k: v for k, v in fom.extra.items() if math.isfinite(v)})
 
 
 _TABLE = [

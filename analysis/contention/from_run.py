@@ -20,6 +20,7 @@ from analysis.contention.sweep import Point, Sweep
 from analysis.errors import InputError
 from analysis.estimate import StoppingRule, results_of
 from analysis.pairs import judged, pair_table
+from analysis.reading import read_json
 from analysis.regimes import WORKLOAD, Regime, regimes
 from analysis.run import RunHeader, load_header
 
@@ -42,8 +43,9 @@ def load(run: Path, comm_node: int | None, kernel: str | None = None) -> Sweep:
         raise InputError(f"{run}: no sample of {WORKLOAD} that counts")
     host = _host(run, header, rows)
     # Nodes with memory only belong to no socket.
-    nodes = sum(bool(node.get("cpus", True)) for node in host.get("numa_nodes", [])) or 1
-    sockets = int(host.get("sockets", 1)) or 1
+    with_cpus = (_mapping(node).get("cpus", True) for node in _list(host.get("numa_nodes")))
+    nodes = sum(map(bool, with_cpus)) or 1
+    sockets = known if type(known := host.get("sockets")) is int and known > 0 else 1
     if comm_node is not None:
         rows = rows.with_columns(pl.col("comm_node").fill_null(comm_node))
     if nodes > 1 and rows["comm_node"].null_count():
@@ -122,7 +124,7 @@ def _rows(samples: pl.DataFrame) -> pl.DataFrame:
     A baseline appears once for each node of the effects paired with it. `comm_alone_b_s` and
     `comm_par_b_s` are the target device's counts if it counted both; else the writers' reports.
     """
-    kept = samples.filter((pl.col("outcome") == "kept") & ~pl.col("warmup"))
+    kept = judged(samples).filter(status="counts")
     effects = kept.filter(
         pl.col("role") == "effect",
         pl.col("factors").cast(pl.String).str.json_path_match("$.rate").fill_null("full") == "full",
@@ -154,12 +156,17 @@ def _host(run: Path, header: RunHeader, rows: pl.DataFrame) -> dict[str, Any]:
     """Facts of the target as recorded by its agent; without such a record, those of the run."""
     first = rows.row(0, named=True)
     path = run / "provenance" / f"{first['provenance']}.json"
-    if path.is_file():
-        seen = json.loads(path.read_text()).get("nodes", {}).get(str(first["nodes"]))
-        if isinstance(seen, dict):
-            return seen
-    host = header.facts.get("host", {})
-    return host if isinstance(host, dict) else {}
+    record = read_json(path) if path.is_file() else {}
+    seen = _mapping(_mapping(_mapping(record).get("nodes")).get(str(first["nodes"])))
+    return seen or _mapping(header.facts.get("host"))
+
+
+def _mapping(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
 
 
 def _notes(rows: pl.DataFrame) -> list[str]:

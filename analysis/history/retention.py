@@ -93,8 +93,13 @@ def lacking(stored: Stored) -> str | None:
         return str(error)
     if folder is None:
         return None
-    finished_s = load_header(folder).finished_s
-    if (sha256_of(folder), finished_s) == (entry.row["sha256"], entry.row["finished_s"]):
+    try:
+        now = sha256_of(folder), load_header(folder).finished_s
+    except InputError as error:
+        return str(error)
+    except OSError as error:
+        return f"{error.filename}: {error.strerror}"
+    if now == (entry.row["sha256"], entry.row["finished_s"]):
         return None
     return "differs from what the store has of it"
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from analysis.history.tables import KEY
 
 #: The runs of one night begin within so many seconds.
-NIGHT_S = 12 * 3600.0
+NIGHT_S = 18 * 3600.0
 
 
 @dataclass(frozen=True)
@@ -70,12 +70,11 @@ def series_of(nights: pl.DataFrame) -> list[Series]:
 def _first_of_nights(rows: pl.DataFrame) -> pl.DataFrame:
     """The first run of each night, of one series in order of time."""
     first: list[int] = []
-    last: date | None = None
     began_s = -NIGHT_S
-    for at, (night, started_s) in enumerate(rows.select("night", "started_s").iter_rows()):
-        if night != last and started_s - began_s >= NIGHT_S:
+    for at, started_s in enumerate(rows["started_s"]):
+        if started_s - began_s >= NIGHT_S:
             first.append(at)
-            last, began_s = night, started_s
+            began_s = started_s
     return rows[first]
 
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from analysis.columns import Samples
+from analysis.columns import Samples, read_run
 from analysis.errors import InputError
 from analysis.integrity import campaign, fields, order, provenance
 from analysis.integrity.faults import Faults, Rows
-from analysis.integrity.provenance import Provenance
+from analysis.integrity.provenance import Provenance, read_provenance
 from analysis.numbers import count
 from analysis.order import run_seed
-from analysis.run import RunHeader
+from analysis.run import RunHeader, load_header
 
 
 @dataclass(frozen=True)
@@ -61,6 +61,11 @@ def check_run(run: Path, header: RunHeader, samples: Samples, records: Provenanc
     campaign.judge(run, rows, header, of_case, faults)
     provenance.judge(run, rows, records, faults)
     return Integrity(run, faults.count, faults.listed(), notes)
+
+
+def require_sound(run: Path) -> None:
+    """Raises InputError with a line for each fault of a stored run, if there are any."""
+    refuse_faults(check_run(run, load_header(run), read_run(run), read_provenance(run)))
 
 
 def refuse_faults(found: Integrity) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import polars as pl
 
+from analysis.columns import MOST
 from analysis.escape import one_line
 from analysis.pages.data import MachineHistory
 from analysis.paper import paper
@@ -288,4 +289,4 @@ def _text(value: Any) -> str:
 
 def _rate(value: Any) -> float | None:
     number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    return float(value) if number and math.isfinite(value) and value > 0 else None
+    return float(value) if number and 0 < value <= MOST else None

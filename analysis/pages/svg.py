@@ -239,7 +239,8 @@ def _ticks(low: float, high: float) -> list[float]:
     """Two to five round values."""
     most = (high - low) / 2
     size = 10.0 ** math.floor(math.log10(most))
-    step = max(size * each for each in (1, 2, 5) if size * each <= most)
+    # The logarithm of a number just below a power of ten is rounded up.
+    step = max((size * each for each in (1, 2, 5) if size * each <= most), default=size)
     return [each * step for each in range(math.ceil(low / step), math.floor(high / step) + 1)]
 
 

@@ -10,6 +10,7 @@ from analysis.arms import LEVELS
 from analysis.contrasts import Contrast
 from analysis.estimate import Result
 from analysis.statistics.interval import CONFIDENCE, Estimate, known
+from analysis.verdict import within
 
 MPI, WRITERS = "mpi_rail", "writer_rail"
 _TOOL = "tool"
@@ -71,7 +72,7 @@ def decided(effect: Estimate | None, floor: Estimate | None, margin: float) -> F
         return "more"
     if effect.high < 1 and effect.value < floor.low:
         return "less"
-    same = 1 / (1 + margin) <= effect.low and effect.high <= 1 + margin
+    same = within(effect.low, effect.high, margin)
     return "no difference" if same else "not decided"
 
 

@@ -101,7 +101,7 @@ def stand(
         run=run,
         effect=effect,
         net=found.ratio if found else None,
-        p_adjusted=found.p if found and not slower else None,
+        p_adjusted=found.p if found and standing is not Standing.SLOWER_WRITES else None,
         standing=standing,
         recommended=False,
         break_even=break_even(effect),

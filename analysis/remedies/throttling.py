@@ -221,8 +221,9 @@ def _cores(at: tuple[tuple[str, Level], ...]) -> tuple[float | None, list[tuple[
 
 def _compared(base: Throttling, without: RateSweep, level: Level, with_: RateSweep) -> Throttling:
     """`base` with its crossovers, from the pairs that both sweeps have."""
-    common = [key for key in without.keys if key in set(with_.keys)]
-    one, other = ([sweep.keys.index(key) for key in common] for sweep in (without, with_))
+    first, second = ({key: at for at, key in enumerate(each.keys)} for each in (without, with_))
+    common = [key for key in first if key in second]
+    one, other = ([places[key] for key in common] for places in (first, second))
     slope = slopes(without.rate_b_s[one], without.loss[one])
     off, off_with = without.baseline[one], with_.baseline[other]
     reserved_slope = slopes(with_.rate_b_s[other], with_.loss[other])

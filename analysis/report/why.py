@@ -183,7 +183,7 @@ def _price(case: str, tool: str, each: Contrast | None, margin: float) -> ToolPr
     low, high = (each.ratio_low, each.ratio_high) if each else (None, None)
     if each is None or low is None or high is None:
         return ToolPrice(case, tool, (NONE, ""), None)
-    beyond = low > 1 + margin or high < 1 - margin
+    beyond = low > 1 + margin or high < 1 / (1 + margin)
     return ToolPrice(case, tool, effect(each.ratio, low, high), beyond)
 
 

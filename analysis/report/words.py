@@ -9,6 +9,7 @@ from typing import Any
 
 from markupsafe import Markup
 
+from analysis.columns import MOST
 from analysis.estimate import Result
 from analysis.numbers import count, effect, quantity
 from analysis.statistics.interval import FEWEST
@@ -167,7 +168,7 @@ def _fact(prefix: str, key: str, value: Any) -> tuple[str, str | None]:
         return label, "yes" if value else "no"
     if isinstance(value, list):
         return label, ranges(value)
-    if isinstance(value, (int, float)) and _ending(key):
+    if isinstance(value, (int, float)) and _ending(key) and not abs(value) > MOST:
         return bare, _ENDINGS[_ending(key)](value)
     return label, str(value)
 

@@ -18,6 +18,7 @@ from analysis.contention.recommend import Need, recommend
 from analysis.contention.sweep import ORDERS, Sweep
 from analysis.errors import InputError
 from analysis.escape import visible
+from analysis.integrity.check import require_sound
 from analysis.units import rate_b_s
 from campaigns.document import Form, print_document
 from campaigns.options import form_options, json_option, output_option
@@ -307,9 +308,9 @@ def load_model(platform: str | None, model_path: Path | None) -> Model:
 def _load_sweep(path: Path, facts: _Facts) -> Sweep:
     """The sweep in a file, or in the samples of a run's folder."""
     if path.is_dir():
-        return sweep.overruled(
-            from_run.load(path, facts.comm_node, facts.kernel), facts.machine, path
-        )
+        require_sound(path)
+        found = from_run.load(path, facts.comm_node, facts.kernel)
+        return sweep.overruled(found, facts.machine, path)
     if facts.comm_node is not None:
         raise InputError(f"--comm-node: {path} gives it for each point; allowed: with runs only")
     if facts.kernel is not None:

@@ -17,7 +17,7 @@ from campaigns.host.matrix_table import matrix_table
 from campaigns.options import campaign_argument, form_options, machine_option
 from campaigns.planning.omitted import omission_lines
 from campaigns.planning.partitions import too_long
-from campaigns.planning.plan import RUN, Case, Plan, plan
+from campaigns.planning.plan import RUN, Case, Plan
 from campaigns.planning.predicted import Predicted, predicted_pairs
 from campaigns.planning.prepare import prepare
 from campaigns.planning.scales import Scale, scales
@@ -55,7 +55,7 @@ def command(
     asked = prepare(campaign, machine)
     predicted = _predicted(asked.campaign, model_file, run)
     known = scales(asked.campaign, asked.machine)
-    planned = plan(asked.campaign, asked.site, {row.case: row.origin_nodes for row in known})
+    planned = asked.plan()
     nodes = asked.machine.nodes
     where = asked.matrix()
     document = planned.as_dict() | {

@@ -24,7 +24,6 @@ from campaigns.options import (
 )
 from campaigns.planning.omitted import omission_lines
 from campaigns.planning.partitions import too_long
-from campaigns.planning.plan import plan
 from campaigns.planning.prepare import Request, prepare
 from campaigns.request.nodes import origins_taken
 from campaigns.running.folder import RunFolder, find_other, foreign_runs, open_run
@@ -77,7 +76,7 @@ def command(
             more = f" (nor {len(foreign) - 1} more)" if len(foreign) > 1 else ""
             remark(f"does not resume {foreign[-1]}{more}")
         remark(f"{'resumes' if folder.resumed else 'starts'} {folder.path}")
-        long = too_long(plan(asked.campaign, site), site.time_limit_s)
+        long = too_long(asked.plan(), site.time_limit_s)
         if header.commit is None:
             remark("git does not give the commit of this project: samples will not record it")
         for line in [*omission_lines(asked.absent), *long, *asked.matrix().lines()]:

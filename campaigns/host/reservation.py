@@ -14,6 +14,7 @@ from analysis.trust import user_name
 from injection.machine.machine import Machine
 
 #: Slurm's format of times in one-line records.
+_TIMEOUT_S = 60
 _TIME = "%Y-%m-%dT%H:%M:%S"
 #: How such a record begins; other lines say that there is none.
 _RECORD = "ReservationName="
@@ -166,9 +167,12 @@ def _scontrol(command: list[str]) -> subprocess.CompletedProcess[str]:
             text=True,
             check=False,
             env={**os.environ, "SLURM_TIME_FORMAT": "standard"},  # users may have changed it
+            timeout=_TIMEOUT_S,
         )
     except FileNotFoundError:
         raise MachineError("scontrol: not found; Slurm cannot be used from this host") from None
+    except subprocess.TimeoutExpired:
+        raise MachineError(f"scontrol has not answered for {_TIMEOUT_S} s") from None
 
 
 def _run_or_advise(command: list[str]) -> None:

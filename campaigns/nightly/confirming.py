@@ -20,7 +20,7 @@ from analysis.run import load_header
 from campaigns.nightly.description import Nightly
 from campaigns.nightly.measure import measure
 from campaigns.nightly.spent import NightRuns, node_hours, runs_of
-from campaigns.planning.plan import Plan, plan
+from campaigns.planning.plan import Plan
 from campaigns.planning.prepare import Request, prepare
 from campaigns.running.header import new_header
 
@@ -65,7 +65,7 @@ class NightRepeats:
         asked = prepare(
             self.nightly.campaign, self.nightly.asked.machine, nodelist=nodes, only=cases
         )
-        planned = plan(asked.campaign, asked.site)
+        planned = asked.plan()
         done, unfinished = self._begun(run, asked)
         for each in done:
             add_run(self.nightly.store, each)  # the night may have been killed before it did

@@ -24,7 +24,7 @@ from campaigns.nightly.outcome import judge_night
 from campaigns.nightly.spent import NightRuns
 from campaigns.nightly.summary import UNFINISHED, NightAlarm, NightFailure, Summary
 from campaigns.nightly.window import Night
-from campaigns.planning.plan import Plan, plan
+from campaigns.planning.plan import Plan
 from campaigns.planning.prepare import Request, prepare
 from campaigns.running.folder import link_latest
 
@@ -97,7 +97,7 @@ class NightRun:
                 begun = replace(begun, started_s=before.started_s)  # both have one budget
         try:
             asked = prepare(self.nightly.campaign, self.nightly.asked.machine)
-            planned = plan(asked.campaign, asked.site)
+            planned = asked.plan()
             cases = [case.case for case in planned.cases]
             begun = replace(begun, campaign=planned.campaign, cases=cases)
             ended = self._measured(asked, planned, begun, lock)

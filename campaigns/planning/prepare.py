@@ -16,12 +16,12 @@ from campaigns.host.programs import which
 from campaigns.host.settings import Partitions, ReframeSettings, settings_of, target_partitions
 from campaigns.planning import partitions, sweep
 from campaigns.planning.omitted import Omitted, leave_out
-from campaigns.planning.plan import Site
+from campaigns.planning.plan import Plan, Site, plan
 from campaigns.planning.uncollected import uncollected
 from campaigns.request import cases
 from campaigns.request.checks import CheckVariables, checks_in
 from campaigns.request.load import load_campaign
-from campaigns.request.nodes import nodes_taken
+from campaigns.request.nodes import nodes_taken, origins_taken
 from campaigns.request.schema import Campaign
 from injection.machine import machine, marked_yaml
 
@@ -40,6 +40,11 @@ class Request:
     #: What ReFrame's configuration says, and the variables of the campaign's checks.
     settings: ReframeSettings
     checks: dict[str, CheckVariables]
+
+    def plan(self) -> Plan:
+        """Its cases, with the origin nodes that each needs."""
+        taken = {c.name: origins_taken(self.campaign, c, self.machine) for c in self.campaign.cases}
+        return plan(self.campaign, self.site, taken)
 
     def matrix(self) -> Matrix:
         """What of the campaign runs where in the targets' partitions; asks this host and Slurm."""

@@ -57,7 +57,10 @@ def _block(lines: list[str]) -> tuple[int, int]:
     for begin, line in enumerate(lines):
         if re.match(rf"{_KEY}\s*:", line):
             end = begin + 1
-            while end < len(lines) and re.match(r"\s+\S", lines[end]):
-                end += 1
+            for at, inner in enumerate(lines[begin + 1 :], begin + 1):
+                if re.match(r"\s+[^\s#]", inner):
+                    end = at + 1
+                elif re.match(r"[^\s#]", inner):
+                    break
             return begin, end
     return len(lines), len(lines)

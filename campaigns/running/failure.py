@@ -11,6 +11,8 @@ from pathlib import Path
 from signal import Signals
 from typing import Any
 
+from injection.conductor import UNREAD
+
 #: A disk with less room than this cannot take another sample, bytes.
 _FULL_B = 64 * 1024
 #: Longest reason that is printed, characters.
@@ -47,6 +49,11 @@ def is_begun(logs: Path) -> bool:
 def is_done(logs: Path) -> bool:
     """Whether the conductor has finished the block, whatever ReFrame knows of it."""
     return bool(_read(logs / "block.json").get("state") == "done")
+
+
+def is_read(logs: Path) -> bool:
+    """Whether ReFrame has no output of a check of others left to read."""
+    return not (logs / UNREAD).exists()
 
 
 def _read(path: Path) -> dict[str, Any]:

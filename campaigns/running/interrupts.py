@@ -38,7 +38,7 @@ def stopped_at_once() -> Iterator[None]:
     """Within this context SIGINT, SIGTERM and SIGHUP raise Stopped where they arrive.
 
     Python drops an exception that arrives in some places, such as a callback of an import. So it is
-    raised again every second, until the context ends.
+    raised again every second, and when the context ends.
     """
     first: list[int] = []
 
@@ -54,6 +54,8 @@ def stopped_at_once() -> Iterator[None]:
         signal.setitimer(signal.ITIMER_REAL, 0)
         for signum, handler in before.items():
             signal.signal(signum, handler)
+    if first:
+        raise Stopped(first[0])
 
 
 class Interrupts:

@@ -14,7 +14,7 @@ from campaigns.request.cases import treatments
 from campaigns.request.schema import Campaign, Entry
 from campaigns.running import jobs
 from campaigns.running.case_state import CaseState, case_state
-from campaigns.running.failure import is_begun, is_done, why_failed
+from campaigns.running.failure import is_begun, is_done, is_read, why_failed
 from campaigns.running.folder import require_folder
 from campaigns.running.interrupts import Interrupts
 from campaigns.running.progress import Display, NewSamples, RunCounter, clock_s, run_line
@@ -128,7 +128,13 @@ class CampaignRunner:
                 self.display.detail(run_line(sample))
             self.display.show(f"{entry.name}, block {block}", counter, now_s)
             if self.slurm:
-                self.slurm.look(now_s, begun=is_begun(logs), finished=is_done(logs))
+                done = is_done(logs)
+                self.slurm.look(
+                    now_s,
+                    begun=is_begun(logs),
+                    finished=done and is_read(logs),
+                    reading=done and not is_read(logs),
+                )
 
         if self.slurm:
             self.slurm.next_block()
@@ -139,7 +145,7 @@ class CampaignRunner:
         try:
             status = run_session([self.reframe, *arguments], self.run, log, self.interrupts, tick)
         except (SilentError, LostJobError) as error:
-            if is_done(logs):
+            if is_done(logs) and is_read(logs):
                 self.display.tell(f"{error}; the block was done")
                 return None
             if isinstance(error, SilentError):

@@ -100,13 +100,14 @@ class SlurmWatch:
         """Call this before each block: its job is not submitted yet."""
         self._begun, self._gone_s = False, None
 
-    def look(self, now_s: float, *, begun: bool, finished: bool) -> None:
+    def look(self, now_s: float, *, begun: bool, finished: bool, reading: bool = False) -> None:
         """Call this about once a second.
 
         Raises SilentError after ten minutes of silence, or earlier if the block is `finished`: then
         only ReFrame still waits. Raises LostJobError if slurmctld answers and has had no job for a
         minute although the block has `begun`: a job that it lost in a crash may be running for ever
-        in the accounting, which ReFrame asks.
+        in the accounting, which ReFrame asks. While ReFrame is `reading` the outputs of a block
+        that has ended, it gets ten minutes.
         """
         self._begun |= begun
         for probe in self._probes:
@@ -126,7 +127,8 @@ class SlurmWatch:
                     else f"{probe.name} answers again"
                 )
         gone_s = 0.0 if self._gone_s is None else now_s - self._gone_s
-        if gone_s > GONE_S and not any(probe.told for probe in self._probes):
+        most_s = END_S if reading else GONE_S
+        if gone_s > most_s and not any(probe.told for probe in self._probes):
             raise LostJobError(f"the block's job has not been in the queue for {gone_s:.0f} s")
 
     def _miss(self, now_s: float) -> None:

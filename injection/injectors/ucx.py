@@ -74,10 +74,10 @@ class Ucx:
         self.direction: Direction = direction
 
     def transport(self, writer: Writer) -> str:
-        """Shared memory on one host; between two, verbs if an RDMA device is named, else tcp."""
+        """Shared memory on one host; between two, that of a named RDMA device, else tcp."""
         if writer.origin == writer.target:
             return "shared memory"
-        return "verbs" if devices.is_rdma(writer.device) else "tcp"
+        return devices.transport(writer.device) if devices.is_rdma(writer.device) else "tcp"
 
     def target_command(self, writer: Writer) -> list[str]:
         """Waits for one origin."""
@@ -99,10 +99,10 @@ class Ucx:
             chosen = {"UCX_TLS": _SHARED_MEMORY[self.direction]}
             if folder := os.environ.get(FOLDER_VARIABLE):
                 chosen["UCX_POSIX_DIR"] = folder
-        elif transport == "verbs":
-            chosen = {"UCX_TLS": "rc,self", "UCX_NET_DEVICES": f"{writer.device}:1"}
-        else:
+        elif transport == "tcp":
             chosen = {"UCX_TLS": "tcp,self", "UCX_NET_DEVICES": writer.device or "all"}
+        else:
+            chosen = {"UCX_TLS": "rc,self", "UCX_NET_DEVICES": f"{writer.device}:1"}
         if self._program(writer).startswith(str(_WHEEL)):
             chosen["LD_LIBRARY_PATH"] = str(_WHEEL / "lib")
         if writer.messages:
@@ -137,10 +137,9 @@ class Ucx:
 
     def _program(self, writer: Writer) -> str:
         """The wheel's, which is built without verbs; for verbs the one on PATH."""
-        on_path = shutil.which("ucx_perftest") or ""
-        if self.transport(writer) == "verbs":
-            return on_path or "ucx_perftest"
-        return self._wheel() or on_path or "ucx_perftest"
+        without_verbs = self.transport(writer) in ("shared memory", "tcp")
+        wheel = self._wheel() if without_verbs else ""
+        return wheel or shutil.which("ucx_perftest") or "ucx_perftest"
 
     def _wheel(self) -> str:
         program = _WHEEL / "bin" / "ucx_perftest"

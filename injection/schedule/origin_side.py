@@ -175,9 +175,9 @@ class ScheduleWriter:
             return None, 0.0, f"{command[0]}: {error.strerror}"
         assert process.stdout is not None
         try:
-            async for raw in process.stdout:
+            async for raw in processes.lines(process.stdout):
                 meaning = parser.parse(raw.decode(errors="replace"))
-                if isinstance(meaning, Total):
+                if isinstance(meaning, Total) and meaning.rate_b_s > 0:
                     total, end_s = meaning, clock.now_s() - meaning.after_s
                 elif isinstance(meaning, Fault):
                     fault = meaning.text

@@ -7,6 +7,7 @@ import getpass
 import importlib.util
 import os
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -31,7 +32,7 @@ def isolated(layout: SpackLayout, environ: dict[str, str]) -> dict[str, str]:
     if sys.prefix != sys.base_prefix:
         own = Path(sys.prefix, "bin").resolve()  # PATH may have it by a link's name
         kept["PATH"] = ":".join(
-            part for part in kept["PATH"].split(":") if Path(part).resolve() != own
+            part for part in kept.get("PATH", os.defpath).split(":") if Path(part).resolve() != own
         )
     return {
         "LOGNAME": _user(),
@@ -74,6 +75,8 @@ def spack(
     path = layout.log(log)
     path.parent.mkdir(parents=True, exist_ok=True)
     command = [str(root / "bin" / "spack"), "--color", "never", *words]
+    if not Path(command[0]).is_file():
+        raise MachineError(f"{command[0]}: no such file; 'nimc spack setup' clones Spack")
     printed: list[str] = []
     with path.open("a") as file:
         file.write(f"$ spack {' '.join(words)}\n")
@@ -117,15 +120,21 @@ def clone(git: str, tag: str, commit: str, into: Path) -> None:
         return
     into.parent.mkdir(parents=True, exist_ok=True)
     part = into.with_name(f"{into.name}.part{os.getpid()}")
-    _git("clone", "--quiet", "--depth", "1", "--branch", tag, git, str(part))
-    found = _git("-C", str(part), "rev-parse", "HEAD").strip()
-    if found != commit:
-        raise MachineError(f"{git}: tag {tag} is {found}, not the pinned {commit}")
-    part.rename(into)
+    try:
+        _git("clone", "--quiet", "--depth", "1", "--branch", tag, git, str(part))
+        found = _git("-C", str(part), "rev-parse", "HEAD").strip()
+        if found != commit:
+            raise MachineError(f"{git}: tag {tag} is {found}, not the pinned {commit}")
+        part.rename(into)
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
 
 
 def _git(*words: str) -> str:
-    done = subprocess.run(["git", *words], capture_output=True, text=True)
+    try:
+        done = subprocess.run(["git", *words], capture_output=True, text=True)
+    except FileNotFoundError:
+        raise MachineError("git: not found; it clones Spack") from None
     if done.returncode != 0:
         lines = done.stderr.strip().splitlines() or ["no message"]
         raise MachineError(f"git {words[0]} failed: {lines[-1]}")

@@ -132,6 +132,7 @@ def test_no_samples_is_an_empty_frame_with_columns(tmp_path: Path) -> None:
         ("{\n", "EOF"),
         ("\n", "EOF"),
         ("[1]\n", "field 'line'"),
+        (_record(fom_extra={"copy": float("nan")}), "expected value"),
         (_record(fom="fast"), "field 'fom'"),
         (_record(block=1.5), "field 'block'"),
         (_record(warmup="perhaps"), "field 'warmup'"),

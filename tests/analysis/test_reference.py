@@ -54,7 +54,7 @@ ROW = Result(
     ("case", "unit", "off", "better", "slower"),
     [
         ("stream", "B/s", 1.83e10, "higher", False),  # 20 / 18.3 = 1.093
-        ("stream", "B/s", 1.80e10, "higher", True),  # 20 / 18 = 1.111
+        ("stream", "B/s", 1.79e10, "higher", True),  # 0.895 of it
         ("stream", "B/s", 9e10, "higher", False),
         ("melt", "s", 2.19, "lower", False),
         ("melt", "s", 2.21, "lower", True),
@@ -62,8 +62,9 @@ ROW = Result(
         ("other", "s", 99.0, "lower", False),
         ("melt", "s", None, "lower", False),
         # Lookups and zones per second, as XSBench, AMG and UMT report them.
-        ("stream", "1/s", 1.80e10, "higher", True),
+        ("stream", "1/s", 1.79e10, "higher", True),
         ("stream", "1/s", 2.3e10, "higher", False),
+        ("stream", "1/s", 1.81e10, "higher", False),
         ("stream", "1/s", 2.3e10, "lower", True),
         ("stream", "1/s", 1.80e10, "lower", False),
     ],

@@ -117,6 +117,14 @@ def test_a_stop_that_covers_no_whole_run_silences_none() -> None:
     assert violations(replace(stopped, disturbed=replace(GOOD.disturbed, status=0))) == []
 
 
+def test_a_campaign_that_had_all_its_pairs_may_end_with_0() -> None:
+    off = replace(GOOD, fault=FAULTS["node off"], disturbed=replace(GOOD.disturbed, status=0))
+    assert violations(off) == ["documented exit: exit 0, documented: 3"]
+    assert violations(replace(off, reported=off.samples)) == []
+    ended = {"disturbed": replace(GOOD.disturbed, status=0), "reported": GOOD.samples}
+    assert violations(replace(GOOD, fault=FAULTS["interrupt nimc"], **ended)) != []  # type: ignore[arg-type]
+
+
 def test_times_of_another_clock_judge_no_run() -> None:
     assert violations(replace(GOOD, struck_s=(140.5, 140.6))) != []
     assert violations(replace(GOOD, struck_s=None)) == []

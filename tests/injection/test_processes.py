@@ -25,6 +25,18 @@ def test_a_child_whose_parent_died_before_it_was_ready_ends():
     assert exit_status_of_a_child_of(os.getppid()) == 1
 
 
+def test_a_line_that_is_too_long_comes_in_pieces():
+    async def read():
+        stream = asyncio.StreamReader(limit=64)
+        stream.feed_data(b"one\n" + b"x" * 1000 + b"\ntwo\nend")
+        stream.feed_eof()
+        return [line async for line in processes.lines(stream)]
+
+    first, *long, before, last = asyncio.run(read())
+    assert (first, before, last) == (b"one\n", b"two\n", b"end")
+    assert b"".join(long) == b"x" * 1000 + b"\n"
+
+
 def _listener_of(port):
     """A process that listens on a port of 127.0.0.1 (0: any), and that port."""
     code = (

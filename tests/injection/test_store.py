@@ -56,6 +56,23 @@ def test_the_last_end_on_a_node_is_that_of_any_case(tmp_path):
     assert store.last_end_s("n3") == 92.0
 
 
+def test_the_last_end_passes_damaged_lines_and_other_nodes(tmp_path):
+    store = Store(tmp_path, "stream")
+    store.append(SAMPLE)
+    store.append(dataclasses.replace(SAMPLE, start_s=90.0, nodes=["n3"]))
+    with (tmp_path / "samples" / "stream.jsonl").open("ab") as file:
+        file.write(b"\0" * 40 + b'"n1"\n["n1"]\n')  # after a power failure
+    assert store.last_end_s("n1") == SAMPLE.start_s + SAMPLE.elapsed_s
+    assert store.last_end_s("n3") == 92.0
+
+
+def test_a_figure_that_is_no_number_is_not_stored(tmp_path):
+    store = Store(tmp_path, "stream")
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        store.append(dataclasses.replace(SAMPLE, fom_extra={"copy": float("nan")}))
+    assert not (tmp_path / "samples" / "stream.jsonl").exists()
+
+
 def test_a_torn_last_line_is_cut_before_the_next_sample(tmp_path):
     store = Store(tmp_path, "stream")
     store.append(SAMPLE)

@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from analysis.errors import InputError
+from injection.schedule.short_writes import rest_s
 from injection.timetable import (
     POLICIES,
     Origin,
@@ -171,6 +172,15 @@ def test_json_of_a_write_is_a_short_list() -> None:
 )
 def test_writers_of_a_link(link_b_s: float, share: float, rate_b_s: float, writers: int) -> None:
     assert writers_of_link(link_b_s, share, rate_b_s) == writers
+
+
+@pytest.mark.parametrize("length_s", [0.05, 0.1, 0.2, 0.3, 0.5, 1.0, 2.0])
+@pytest.mark.parametrize("targets", range(2, 65, 3))
+def test_the_longest_rest_of_a_target_can_be_planned(targets: int, length_s: float) -> None:
+    names = [str(number) for number in range(targets)]
+    for writers in range(1, targets + 1):
+        rest = rest_s(targets, writers, length_s)
+        plan(names, [Origin("x", writers)], writers, length_s, length_s, 0, setup_s=rest)
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from analysis.checkout import ROOT
+from reframe_tests.crossing import cross, read_factors
 
 MACHINE = "example_slurm"
 
@@ -104,6 +105,14 @@ def test_a_level_of_environment_is_a_variable_of_the_application(tmp_path):
     assert found[name]["start"]["environment"]["UCX_TLS"] == "rc,sm"
     assert "UCX_TLS" not in found["off"]["start"]["environment"]
     assert found["on@environment=UCX_TLS:rc%2Csm"]["baseline"] == name
+
+
+@pytest.mark.parametrize("nothing", ["0", "0%", "0.0%", "00%", "0MB/s", "0.00GB/s"])
+def test_a_rate_of_zero_however_it_is_written_is_the_baseline(nothing):
+    named = {
+        each.name for each in cross(["off", "on"], read_factors(f"rate={nothing},full"), [], [])
+    }
+    assert named == {"off", "on"}
 
 
 def test_a_limiter_is_one_of_the_writers(tmp_path):

@@ -221,3 +221,17 @@ def test_of_several_kernels_one_is_read(tmp_path):
         assert (point.comp_alone_b_s, point.comp_par_b_s) == rates
     with pytest.raises(InputError, match=r"mix was not measured in .*; allowed: copy, read"):
         load(run, None, "mix")
+
+
+@pytest.mark.parametrize("record", ["[]", '{"nodes": []}', '{"nodes": {"a": {"sockets": "x"}}}'])
+def test_a_record_of_the_target_that_is_none_says_nothing(tmp_path, record):
+    run = write(tmp_path, [sample(arm, 0, 5e9, 1) for arm in ("off", "on")])
+    (run / "provenance").mkdir(exist_ok=True)
+    (run / "provenance" / "p.json").write_text(record)
+    assert load(run, None).numa_nodes == 1
+
+
+def test_an_effect_without_writes_is_no_communication(tmp_path):
+    idle = replace(sample("on", 0, 5e9, 1), writers=[])
+    (point,) = load(write(tmp_path, [sample("off", 0, 5e9, 1), idle]), None).points
+    assert (point.comp_par_b_s, point.comm_par_b_s) == (None, None)

@@ -209,8 +209,8 @@ def test_a_confirmation_in_the_same_night_counts() -> None:
     assert (day(alarm.night), alarm.run, alarm.state) == (101, "run101", "confirmed")
 
 
-@pytest.mark.parametrize(("hours", "state"), [(2.9, "confirmed"), (3.1, "suspected")])
-def test_a_confirmation_may_cross_midnight_and_takes_half_a_day(suspected, hours, state) -> None:
+@pytest.mark.parametrize(("hours", "state"), [(4.4, "confirmed"), (4.6, "suspected")])
+def test_a_confirmation_may_cross_midnight_and_takes_18_hours(suspected, hours, state) -> None:
     rows = again(104, [105.0, 104.5, 105.5, 104.8, 105.2])
     spaced = [
         {

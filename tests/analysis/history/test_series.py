@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from datetime import date
+from datetime import date, timedelta
 
 import pytest
 
@@ -48,6 +48,23 @@ def test_repeats_after_midnight_belong_to_the_night_before() -> None:
     (series,) = series_of(nights_table(*nights, *repeats))
     assert series.runs == ["run000", "run001", "run002"]
     assert [night.day for night in series.nights] == [6, 7, 8]
+
+
+def test_a_night_that_began_late_does_not_hide_the_next_one() -> None:
+    rows = night_rows([1.0, 2.0, 3.0])
+    # 23:30, 0:10 two days later, and 23:30 of the same day.
+    begins_s = (23.5 * 3600, 24 * 3600 + 600, 23.5 * 3600)
+    days = (0, 1, 0)
+    nights = [
+        {
+            **row,
+            "started_s": row["started_s"] + begin_s,
+            "night": row["night"] + timedelta(days=later),
+        }
+        for row, begin_s, later in zip(rows, begins_s, days, strict=True)
+    ]
+    (series,) = series_of(nights_table(*nights))
+    assert series.runs == ["run000", "run001", "run002"]
 
 
 @pytest.mark.parametrize("value", [0.0, -1.0, math.nan, math.inf])

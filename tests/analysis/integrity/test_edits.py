@@ -337,6 +337,10 @@ def test_edits_of_a_recorded_run_of_an_older_version(tmp_path: Path, edit: str) 
         ("run.json", "[" * 5000, "run.json: is nested deeper than allowed: 64 levels"),
         ("samples/stream.jsonl", "[" * 5000 + "\n", "stream.jsonl:1: is nested deeper"),
         ("samples/stream.jsonl", '{"a":' * 65 + "1" + "}" * 65 + "\n", "jsonl:1: is nested deeper"),
+        # Brackets in strings close nothing.
+        ("samples/stream.jsonl", '["]",' * 5000 + "1\n", "jsonl:1: is nested deeper"),
+        ("samples/stream.jsonl", f'{{"a":"{"]" * 9999}"}}\n{"[" * 5000}\n', "jsonl:2: is nested"),
+        ("run.json", '["]",\n' * 5000 + "1", "run.json: is nested deeper"),
         (f"provenance/{PROVENANCE}.json", "[" * 100_000, "is nested deeper than allowed"),
         ("counters/stream.jsonl", "[" * 100_000 + "\n", "is nested deeper than allowed"),
         ("run.json", '"' + "a" * (16 << 20) + '"', "is longer than allowed: 16 MiB"),

@@ -60,6 +60,13 @@ def test_a_file_without_references_gets_them_at_its_end(tmp_path: Path) -> None:
     assert found == {"name": "m", "injector": "ucx", "references": {"stream": 1.2e8}}
 
 
+def test_references_after_a_comment_or_an_empty_line_are_known(tmp_path: Path) -> None:
+    text = "references:\n  stream: 1\n\n# times\n  lammps: 20\n# the site\nname: m\n"
+    found = applied(tmp_path, text, {"lammps": 30.0})
+    assert found == {"references": {"stream": 1, "lammps": 30.0}, "name": "m"}
+    assert "-# the site" not in patch(text, "site/m.yaml", {"lammps": 30.0})
+
+
 def test_what_is_the_same_makes_no_patch() -> None:
     assert patch(FILE, "site/m.yaml", {"lammps": 20.0}) == ""
 

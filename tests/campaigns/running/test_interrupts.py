@@ -32,6 +32,11 @@ def test_a_signal_whose_exception_was_dropped_is_raised_again() -> None:
     assert [signal.getsignal(each) for each in (signal.SIGHUP, signal.SIGALRM)] == handlers
 
 
+def test_a_signal_whose_exception_was_dropped_is_raised_at_the_end_at_the_latest() -> None:
+    with pytest.raises(Stopped, match="SIGHUP"), stopped_at_once(), suppress(Stopped):
+        os.kill(os.getpid(), signal.SIGHUP)
+
+
 def test_a_signal_after_the_last_block_is_obeyed(
     nimc: Nimc, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -25,11 +25,12 @@ class Clock:
         monkeypatch.setattr(slurm_watch, "_ASKED", {"slurmctld": squeue, "accounting": sacct})
         self.watch = SlurmWatch(run, self.told.append)
 
-    def go(self, seconds: float, *, begun: bool = False, finished: bool = False) -> None:
+    def go(self, seconds: float, **state: bool) -> None:
+        state = {"begun": False, "finished": False} | state
         until_s = self.now_s + seconds
         while self.now_s < until_s:
             self.now_s += 5.0
-            self.watch.look(self.now_s, begun=begun, finished=finished)
+            self.watch.look(self.now_s, **state)
             for probe in self.watch._probes:  # its answer is there before time passes
                 if probe.running:
                     probe.running.wait(10)
@@ -93,6 +94,14 @@ def test_a_job_that_slurm_lost_is_not_waited_for(clock: Clock) -> None:
     clock.go(60)
     with pytest.raises(LostJobError, match=r"not been in the queue for [67]\d s"):
         clock.go(60)
+
+
+def test_reframe_may_read_the_outputs_of_a_job_for_ten_minutes(clock: Clock) -> None:
+    clock.go(300)
+    lose_job(clock)
+    clock.go(590, reading=True)
+    with pytest.raises(LostJobError, match=r"not been in the queue for 6\d\d s"):
+        clock.go(60, reading=True)
 
 
 def test_a_job_that_was_never_seen_in_the_queue_is_lost_as_well(clock: Clock) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from analysis.caveats import emulations
 from injection import processes
 from injection.injectors import INJECTORS
 from injection.injectors.base import Fault, Row
@@ -139,13 +140,22 @@ def test_a_target_that_takes_part_in_the_writes_is_left_alone():
 
 
 def test_an_rdma_device_means_verbs_and_an_interface_tcp(monkeypatch, tmp_path):
-    (tmp_path / "class/infiniband/mlx5_0").mkdir(parents=True)
+    for name, layer in (("mlx5_0", "InfiniBand"), ("mlx5_1", "Ethernet"), ("rxe0", "Ethernet")):
+        port = tmp_path / f"class/infiniband/{name}/ports/1"
+        port.mkdir(parents=True)
+        (port / "link_layer").write_text(f"{layer}\n")
+    (tmp_path / "class/infiniband/rxe0/parent").write_text("eth0\n")
     real = UCX.environment(writer(device="eth7"))
     assert (real["UCX_TLS"], real["UCX_NET_DEVICES"]) == ("tcp,self", "eth7")
-    monkeypatch.setattr(devices.is_rdma, "__defaults__", (tmp_path,))
+    for asks in (devices.is_rdma, devices.transport):
+        monkeypatch.setattr(asks, "__defaults__", (tmp_path,))
     verbs = UCX.environment(writer(device="mlx5_0"))
     assert (verbs["UCX_TLS"], verbs["UCX_NET_DEVICES"]) == ("rc,self", "mlx5_0:1")
-    assert UCX.transport(writer(device="mlx5_0")) == "verbs"
+    names = ("mlx5_0", "mlx5_1", "rxe0")
+    over = [UCX.transport(writer(device=name)) for name in names]
+    assert over == ["InfiniBand", "RoCE", "soft-RoCE"]
+    assert emulations(over[:2]) == []
+    assert len(emulations(over[2:])) == 1
 
 
 @pytest.mark.skipif(UCX.missing() is not None, reason=f"ucx: {UCX.missing()}")

@@ -63,6 +63,24 @@ def test_each_run_is_read_from_its_own_output(reframe, tmp_path):
     assert "step of check victim, lower is better (by its unit alone); the first of 2" in note
 
 
+def test_another_figure_that_is_no_number_is_left_out(reframe, tmp_path):
+    first, second = read(reframe(victim), tmp_path, GOOD, GOOD.replace("40", "nan"))
+    assert first["fom_extra"] == {"copy_b_s": 40e6}
+    assert (second["fom"], second["fom_extra"]) == (0.0025, {})
+
+
+def test_a_part_of_a_line_is_no_run(reframe, tmp_path):
+    check = reframe(victim)
+    check.put_conductor()
+    check.take_patterns()
+    logs = tmp_path / "logs"
+    logs.mkdir()
+    whole = json.dumps(replace(UNREAD_SAMPLE, outcome="rejected").as_dict())
+    (logs / UNREAD).write_text(f"{whole}\n{whole[:40]}")
+    foreign.read_block(check._own, tmp_path / "run", "case", logs)
+    assert (tmp_path / "run/samples/case.jsonl").read_text().count("\n") == 1
+
+
 def test_a_run_that_fails_the_sanity_of_the_check_has_no_figure(reframe, tmp_path):
     good, wrong, without = read(reframe(victim), tmp_path, GOOD, "step 2\n", "all is well\n")
     assert good["outcome"] == "kept"
