@@ -21,7 +21,7 @@ site_configuration = {
             "name": Path(__file__).stem,
             "descr": "two partitions, origins in a heterogeneous job",
             # Host names of the login nodes, as regular expressions.
-            "hostnames": [r"login\d+\.example", r"login\d+"],
+            "hostnames": [r"login\d+\.example"],
             # nomod, lmod, tmod, ...
             "modules_system": "lmod",
             "partitions": [

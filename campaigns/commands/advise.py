@@ -65,7 +65,9 @@ def command(
     found = {machine: advise(own, assumed) for machine, own in of_machine.items()}
     if form:
         documents = [advice_document(each) for each in found.values()]
-        print_document("advise", {"advice": documents}, form)
+        all_runs = (run for own in of_machine.values() for run in own)
+        faults = {str(run.path): lines for run in all_runs if (lines := run.integrity.faults)}
+        print_document("advise", {"advice": documents, "integrity_faults": faults}, form)
         return
     terminal = console()
     for machine, advice in found.items():

@@ -37,7 +37,7 @@ def command(machine: str, in_job: bool, wait_s: float, results: Path, form: Form
     """Check this host: what works for machine M, and how to get what is missing.
 
     With --in-job, Slurm is asked what it accepts, and a job looks at target and origin nodes.
-    Exits with 0 if the machine's injector and at least one workload can run, else with 3.
+    Exits with 0 if nothing that it needs is missing and a workload can run, else with 3.
     """
     if not in_job:
         useless_without("--in-job", "--wait", "--results")

@@ -10,8 +10,10 @@ from click.testing import CliRunner
 from analysis.contention import published
 from analysis.contention.synthetic import sweep
 from analysis.errors import InputError
+from campaigns.commands import model
 from campaigns.commands.model import command
 from tests.analysis.contention.test_from_run import sample, write
+from tests.analysis.contention.test_slowdown import slowdown_run
 
 
 def run(*words):
@@ -177,7 +179,18 @@ def test_fit_of_csv(tmp_path):
     assert "alpha" in document["unidentified"]["local"]
 
 
-def test_facts_that_are_given_overrule_a_run_as_well(tmp_path):
+def test_a_run_with_integrity_faults_is_refused(tmp_path):
+    run_folder = slowdown_run(tmp_path)
+    assert run("fit", run_folder).exit_code == 0
+    path = run_folder / "samples/membench.jsonl"
+    path.write_text(path.read_text().replace('"seed":', '"seed":1'))
+    error = run("fit", run_folder).exception
+    assert isinstance(error, InputError)
+    assert "not to be trusted" in str(error)
+
+
+def test_facts_that_are_given_overrule_a_run_as_well(tmp_path, monkeypatch):
+    monkeypatch.setattr(model, "require_sound", lambda _: None)  # its samples have no provenance
     samples = [sample(arm, 0, 5e9, 1, node=2) for arm in ("off", "on")]
     run_folder = write(tmp_path, samples, numa_nodes=4, sockets=2)
     words = (run_folder, "--comm-node", 2)
