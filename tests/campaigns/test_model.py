@@ -183,7 +183,7 @@ def test_a_run_with_integrity_faults_is_refused(tmp_path):
     run_folder = slowdown_run(tmp_path)
     assert run("fit", run_folder).exit_code == 0
     path = run_folder / "samples/membench.jsonl"
-    path.write_text(path.read_text().replace('"seed":', '"seed":1'))
+    path.write_text(path.read_text().replace('"pair": 3', '"pair": 4'))
     error = run("fit", run_folder).exception
     assert isinstance(error, InputError)
     assert "not to be trusted" in str(error)
