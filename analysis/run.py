@@ -5,6 +5,7 @@ samples/CASE.jsonl       one sample per line (`analysis.sample.Sample`), append 
 counters/CASE.jsonl      counts of tools in each run's ranks, and of nodes (`analysis.counters`)
 provenance/SHA256.json   how runs were made; samples refer to these files
 logs/CASE/BLOCK/         output of the application, the writers and ReFrame
+lock                     held by the `nimc run` that measures
 report/                  report.html and its data; can be rebuilt at any time
 """
 

@@ -30,8 +30,8 @@ Limiter = Literal["software", "hardware"]
 #: Level of a factor: a number, a boolean, or a word such as `25%`.
 Level = int | float | bool | str
 
-#: Outcome of a run. Only `kept` (accepted) counts. `rejected`: the application ran, but not under
-#: the required conditions (see `reason`). All other values name what failed.
+#: Outcome of a run. Only `kept` (accepted) counts. `rejected`: the required conditions did not hold
+#: (see `reason`). All other values name what failed.
 Outcome = Literal[
     "kept",
     "rejected",
@@ -61,7 +61,8 @@ class WriterRecord:
     #: Host names of both ends; the target is `MANY` if a timetable has many.
     origin: str
     target: str
-    #: Transport of the bytes: `shared memory`, `tcp`, `soft-RoCE`, `InfiniBand`, `none`.
+    #: Transport of the bytes: `shared memory`, `tcp`, `soft-RoCE`, `RoCE`, `InfiniBand`, `RDMA`
+    #: (unknown device), `none` (control).
     transport: str
     #: Size of one write, bytes; 0 for a control, which writes nothing.
     message_b: int
@@ -121,7 +122,7 @@ class WriterRecord:
 class TimetableRecord:
     """How a run's timetable of short writes was met, by the writers' clocks."""
 
-    #: Writers active at a time; if 0, all fields below are 0 as well.
+    #: Writers active at a time; if 0, nothing is planned or done.
     writers: int
     #: Planned duration of a write, seconds.
     length_s: float
@@ -173,14 +174,14 @@ class NodeConditions:
     foreign_cpus: float | None = None
     #: Share of the node's processor time that the hypervisor took.
     steal_share: float | None = None
-    #: Mean frequency of the application's cores, Hz.
+    #: Mean frequency of the application's cores if it is pinned, else of all, Hz.
     frequency_hz: float | None = None
     #: Bytes per second that its device received and sent, and the counter's name.
     received_b_s: float | None = None
     sent_b_s: float | None = None
     counter: str | None = None
-    #: The same bytes for each rail; empty if the machine's file lists no rails, or one of them has
-    #: no counter.
+    #: The same bytes for each rail, or for the writers' device if the machine's file lists none;
+    #: empty if one of them has no counter.
     devices: list[DeviceBytes] = field(default_factory=list)
     #: CPUs on which no busy thread of the application might run, as the kernel lists them (`0-3,8`;
     #: empty: none).

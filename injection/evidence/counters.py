@@ -26,8 +26,6 @@ _STUCK_WORDS = 2**32 - 1
 _PORT = {"received": "port_rcv_data", "sent": "port_xmit_data"}
 #: Columns of /proc/net/dev after the interface's name.
 _NET = {"received": 0, "sent": 8}
-#: Interface counters of some drivers are 32 bits wide and wrap to zero.
-_NET_WRAP_B = 2**32
 
 
 @dataclass(frozen=True)
@@ -76,21 +74,14 @@ def total(readings: Sequence[Reading | None]) -> Reading | None:
 
 
 def difference(earlier: Reading, later: Reading) -> int | None:
-    """Bytes counted from one reading to the next; None if unknown.
+    """Bytes counted from one reading to the next; None if unknown: it stopped, or was set back.
 
-    One wrap of a single interface's counter is corrected if the counter can be 32 bits wide. Raises
-    ValueError for readings of different counters.
+    Raises ValueError for readings of different counters.
     """
     if earlier.name != later.name:
         raise ValueError(f"{earlier.name} and {later.name} are different counters")
-    if later.stuck:
-        return None
     gone_b = later.bytes_b - earlier.bytes_b
-    if gone_b >= 0:
-        return gone_b
-    single = later.name.startswith("net:") and "+" not in later.name
-    wraps = single and earlier.bytes_b < _NET_WRAP_B
-    return gone_b + _NET_WRAP_B if wraps else None
+    return None if later.stuck or gone_b < 0 else gone_b
 
 
 def _integer(path: Path) -> int | None:

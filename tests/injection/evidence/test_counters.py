@@ -52,8 +52,8 @@ def test_a_counter_at_its_greatest_value_tells_nothing_more(root):
     ("name", "earlier", "later", "gone"),
     [
         ("net:eth1", 1000, 5000, 4000),
-        ("net:eth1", 4294967000, 704, 1000),  # 296 to the end of 32 bits, 704 from zero
-        ("net:eth1", 2**40, 5, None),  # wider than 32 bits: it was reset
+        ("net:eth1", 4294967000, 704, None),  # it wrapped, or was reset: not known
+        ("net:eth1", 2**40, 5, None),
         ("rdma:mlx5_0/1", 4000, 0, None),  # these stop, and do not start again
     ],
 )
@@ -78,7 +78,7 @@ def test_a_sum_is_known_only_where_each_device_counts():
 
 
 def test_a_sum_that_shrank_is_not_corrected():
-    # Which of the two wrapped is not known.
+    # Which of the two was reset is not known.
     assert counters.difference(Reading("net:a+net:b", 1000), Reading("net:a+net:b", 5)) is None
 
 
