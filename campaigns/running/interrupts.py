@@ -1,4 +1,7 @@
-"""Signals while a block runs: recorded, and noticed at once without polling."""
+"""Signals while a block runs: recorded, and noticed at once without polling.
+
+One that is ignored when this process starts, as SIGHUP under `nohup`, stays ignored.
+"""
 
 from __future__ import annotations
 
@@ -21,6 +24,11 @@ class Stopped(BaseException):
     def __init__(self, signum: int) -> None:
         super().__init__(signal.Signals(signum).name)
         self.signum = signum
+
+
+def _heeded() -> list[signal.Signals]:
+    """The signals that stop, without those that were ignored before, as under `nohup`."""
+    return [each for each in _STOPPING if signal.getsignal(each) is not signal.SIG_IGN]
 
 
 @contextmanager
@@ -47,7 +55,7 @@ def stopped_at_once() -> Iterator[None]:
         signal.setitimer(signal.ITIMER_REAL, _AGAIN_S, _AGAIN_S)
         raise Stopped(first[0])
 
-    before = {signum: signal.signal(signum, stop) for signum in (*_STOPPING, signal.SIGALRM)}
+    before = {signum: signal.signal(signum, stop) for signum in (*_heeded(), signal.SIGALRM)}
     try:
         yield
     finally:
@@ -70,7 +78,7 @@ class Interrupts:
     def __enter__(self) -> Interrupts:
         self._read, self._write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         self._wakeup = signal.set_wakeup_fd(self._write, warn_on_full_buffer=False)
-        for signum in (*_STOPPING, signal.SIGCHLD):
+        for signum in (*_heeded(), signal.SIGCHLD):
             self._before[signum] = signal.signal(signum, self._note)
         return self
 

@@ -39,6 +39,9 @@ def main() -> int:
     asked = _arguments()
     if os.geteuid() != 0:
         sys.exit("tests.faults: root is required (mount namespaces)")
+    # What `nohup` or a shell's background ignores, nimc would ignore as well.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
     signal.signal(signal.SIGTERM, lambda signum, _: sys.exit(128 + signum))  # leave nothing behind
     folder = Path(tempfile.mkdtemp(prefix="nimc-faults-", dir=WORK))
     faults = table.at(asked.place)

@@ -6,6 +6,7 @@ import os
 import signal
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -33,6 +34,17 @@ def test_a_signal_leaves_no_process_and_says_how_to_resume(
     assert err.endswith("nimc run small.yaml --machine localhost --results results\n")
     assert users_of(nimc.the_run()) == []
     assert children_of_nobody(nimc) == []
+
+
+def test_under_nohup_a_hangup_stops_nothing(nimc: Nimc, wait_until: Wait) -> None:
+    ignore = partial(signal.signal, signal.SIGHUP, signal.SIG_IGN)
+    process = nimc.start(fake="held", preexec_fn=ignore)
+    wait_until(lambda: nimc.results.exists() and len(list(nimc.results.glob("*/samples/*"))) > 0)
+    process.send_signal(signal.SIGHUP)
+    process.terminate()
+    _, err = process.communicate(timeout=120)
+    assert process.returncode == 143
+    assert "stopped by SIGTERM; all samples are saved" in err
 
 
 def test_a_run_whose_folder_is_gone_is_named(nimc: Nimc, wait_until: Wait) -> None:
