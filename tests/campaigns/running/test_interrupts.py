@@ -49,5 +49,5 @@ def test_a_signal_after_the_last_block_is_obeyed(
     words = ["run", "small.yaml", "--machine", "localhost", "--results", "results"]
     ended = CliRunner().invoke(cli, words, standalone_mode=False)
     assert ended.return_value == 143
-    assert "nimc: stopped by SIGTERM; all samples are saved; to resume: nimc " in ended.output
+    assert "nimc: stopped by SIGTERM; all samples are saved; to resume: nimc" in ended.output
     assert nimc.header()["finished_s"] is None
