@@ -128,13 +128,9 @@ class CampaignRunner:
                 self.display.detail(run_line(sample))
             self.display.show(f"{entry.name}, block {block}", counter, now_s)
             if self.slurm:
-                done = is_done(logs)
-                self.slurm.look(
-                    now_s,
-                    begun=is_begun(logs),
-                    finished=done and is_read(logs),
-                    reading=done and not is_read(logs),
-                )
+                done, read = is_done(logs), is_read(logs)
+                finished, reading = done and read, done and not read
+                self.slurm.look(now_s, begun=is_begun(logs), finished=finished, reading=reading)
 
         if self.slurm:
             self.slurm.next_block()
