@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import threading
 import urllib.request
 from collections.abc import Iterator
 from email.message import EmailMessage
@@ -17,8 +18,17 @@ from campaigns.nightly import prometheus, summary
 from campaigns.nightly.description import NightlyRequest
 from campaigns.nightly.summary import Summary
 
-#: How long a webhook or the mail program may take, seconds.
+#: How long a webhook or the mail program may take in all, seconds.
 _ANSWER_S = 30.0
+#: A request goes through a proxy of the environment. A redirect is an error: followed, it would be
+#: a GET without the summary.
+_HANDLERS = (
+    urllib.request.ProxyHandler,
+    urllib.request.HTTPHandler,
+    urllib.request.HTTPSHandler,
+    urllib.request.HTTPErrorProcessor,
+    urllib.request.HTTPDefaultErrorHandler,
+)
 #: Where sendmail is, if not on PATH: cron's is short.
 _SENDMAIL_PATH = "/usr/sbin:/usr/lib"
 
@@ -39,14 +49,29 @@ def everyone(ended: Summary, asked: NightlyRequest) -> Iterator[str]:
         yield f"mail: {fault}"
 
 
-def post(url: str, text: str) -> str | None:
-    """POST a JSON document; returns why that failed. The URL may be a secret: it is not named."""
+def post(url: str, text: str, within_s: float = _ANSWER_S) -> str | None:
+    """POST a JSON document; returns why that failed. The URL may be a secret: it is not named.
+
+    In a thread that is not waited for longer: timeouts of sockets are those of single reads, and
+    looking up a name has none.
+    """
+    said: list[str | None] = []
+    thread = threading.Thread(target=lambda: said.append(_post(url, text, within_s)), daemon=True)
+    thread.start()
+    thread.join(within_s)
+    return said[0] if said else f"no answer within {within_s:g} s"
+
+
+def _post(url: str, text: str, within_s: float) -> str | None:
     if not url.startswith(("http://", "https://")):
         return "its variable holds no http:// or https:// address"
+    opener = urllib.request.OpenerDirector()
+    for handler in _HANDLERS:
+        opener.add_handler(handler())
     headers = {"Content-Type": "application/json"}
     try:
         request = urllib.request.Request(url, text.encode(), headers, method="POST")
-        with urllib.request.urlopen(request, timeout=_ANSWER_S):
+        with opener.open(request, timeout=within_s):
             return None
     except (OSError, ValueError) as error:
         return one_line(str(error).replace(url, "URL"))

@@ -28,7 +28,9 @@ class Hook(HTTPServer):
 
     def __init__(self) -> None:
         self.got: list[tuple[str, Any]] = []
+        self.asked: list[str] = []
         self.status = 204
+        self.location = ""
         super().__init__(("127.0.0.1", 0), _Handler)
 
     @property
@@ -42,7 +44,16 @@ class _Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         text = self.rfile.read(int(self.headers["Content-Length"]))
         self.server.got.append((self.headers["Content-Type"], json.loads(text)))
-        self.send_response(self.server.status)
+        self._answer(self.server.status)
+
+    def do_GET(self) -> None:
+        self._answer(204)
+
+    def _answer(self, status: int) -> None:
+        self.server.asked.append(f"{self.command} {self.path}")
+        self.send_response(status)
+        if self.server.location:
+            self.send_header("Location", self.server.location)
         self.end_headers()
 
     def log_message(self, *_: object) -> None:
@@ -114,6 +125,40 @@ def test_a_webhook_that_does_not_speak_http_is_reported(tmp_path: Path) -> None:
         (line,) = tell.everyone(SUMMARY, wish)
         thread.join()
     assert line == "webhook: no HTTP answer, or an invalid address (BadStatusLine)"
+
+
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+def test_a_redirect_is_a_failure_and_is_not_followed(
+    hook: Hook, tmp_path: Path, status: int
+) -> None:
+    hook.status, hook.location = status, f"http://127.0.0.1:{hook.server_port}/elsewhere"
+    wish = asked(tmp_path, tell=f"{{webhook: '{hook.url}'}}")
+    (line,) = tell.everyone(SUMMARY, wish)
+    assert line.startswith(f"webhook: HTTP Error {status}: ")
+    assert hook.asked == ["POST /secret"]
+
+
+def test_a_webhook_that_never_ends_its_answer_is_left() -> None:
+    """A byte now and then: no single read is slow. It ends when its caller has left."""
+    left = threading.Event()
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def answer() -> None:
+            connection, _ = server.accept()
+            with connection:
+                connection.recv(2**16)
+                connection.sendall(b"HTTP/1.1 204 No Content\r\nX: ")
+                while not left.wait(0.05):
+                    connection.sendall(b"x")
+
+        thread = threading.Thread(target=answer)
+        thread.start()
+        try:
+            url = f"http://127.0.0.1:{server.getsockname()[1]}/secret"
+            assert tell.post(url, "{}", within_s=1.0) == "no answer within 1 s"
+        finally:
+            left.set()
+            thread.join()
 
 
 def test_mail_says_what_happened(sendmail: Path, tmp_path: Path) -> None:
