@@ -30,6 +30,8 @@ from campaigns.running.folder import link_latest
 
 #: Outcomes after which a night is not tried again.
 _DONE: tuple[Outcome, ...] = ("measured", "slower", "inconclusive")
+#: Years in which every day is a moment of every host's clock.
+_YEARS = (1971, 9998)
 
 
 class NotRunError(Exception):
@@ -269,4 +271,6 @@ def night_of(nightly: Nightly, now_s: float, asked: date | None) -> Night | None
     """The night to run now: that of the window, or the one `asked` for by date."""
     if asked is None:
         return nightly.window.night_at(now_s)
+    if not _YEARS[0] <= asked.year <= _YEARS[1]:
+        raise InputError(f"--night: {asked} found; allowed: years from {_YEARS[0]} to {_YEARS[1]}")
     return nightly.window.night_on(asked).moved_to(now_s)

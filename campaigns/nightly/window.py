@@ -1,7 +1,8 @@
 """The hours in which a nightly may measure, and the calendar of its nights.
 
 A night has the date of the day on which it starts. Times of day are local; a night in which clocks
-change is an hour shorter or longer.
+change is an hour shorter or longer. A start that clocks skip is the moment at which they do: cron
+starts a night then, Slurm up to an hour later.
 """
 
 from __future__ import annotations
@@ -38,11 +39,8 @@ class NightWindow:
     def night_on(self, day: date, zone: tzinfo | None = None) -> Night:
         """The night that starts on a day, scheduled or not; `zone` None is the host's."""
         last = day if self.end > self.start else day + timedelta(days=1)
-        start, end = (
-            datetime.combine(*each, tzinfo=zone).timestamp()
-            for each in ((day, self.start), (last, self.end))
-        )
-        return Night(day, start, end)
+        end = datetime.combine(last, self.end, zone)
+        return Night(day, _first_s(datetime.combine(day, self.start), zone), end.timestamp())
 
     def night_at(self, now_s: float, zone: tzinfo | None = None) -> Night | None:
         """The scheduled night that contains a moment."""
@@ -70,3 +68,11 @@ class NightWindow:
         minutes = (each.hour * 60 + each.minute for each in (self.end, self.start))
         end, start = minutes
         return 60 * ((end - start) % 1440 or 1440)
+
+
+def _first_s(local: datetime, zone: tzinfo | None) -> float:
+    """The first moment at which clocks show this time, or a later one if they skip it."""
+    found_s = min(local.replace(tzinfo=zone, fold=fold).timestamp() for fold in (0, 1))
+    while datetime.fromtimestamp(found_s, zone).replace(tzinfo=None) < local:
+        found_s += 60
+    return found_s

@@ -217,6 +217,15 @@ def test_outside_of_its_window_nothing_is_run_and_nothing_is_written(box: Box) -
     assert not box.nimc.results.exists()
 
 
+@pytest.mark.parametrize("night", ["0001-01-01", "1970-01-01", "9999-12-31"])
+def test_a_night_that_no_clock_shows_is_refused(box: Box, night: str) -> None:
+    status, err = box.run("--night", night)
+    assert (status, err) == (
+        2,
+        f"nimc: --night: {night} found; allowed: years from 1971 to 9998\n",
+    )
+
+
 def test_an_invalid_campaign_is_a_night_not_run(box: Box) -> None:
     box.nimc.write(CAMPAIGN.replace("floor: 6", "floor: 5"))
     status, err = box.run()

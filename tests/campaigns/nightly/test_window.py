@@ -31,11 +31,34 @@ def test_a_night_is_an_hour_shorter_or_longer_if_clocks_change(
     assert (found.start_s, found.end_s - found.start_s) == (start, hours * 3600)
 
 
-def test_a_start_that_the_clocks_skip_is_after_the_gap() -> None:
+@pytest.mark.parametrize(
+    ("zone", "start", "night", "hours"),
+    [
+        # 02:00 CET becomes 03:00 CEST at 01:00 UTC: cron starts what was skipped then, mktime makes
+        # 03:30 CEST of 02:30.
+        ("Europe/Berlin", (2, 30), (2026, 3, 29), (1, 1.5)),
+        # Midnight becomes 01:00 EEST at 22:00 UTC of the day before.
+        ("Africa/Cairo", (0, 15), (2026, 4, 24), (-2, -1.75)),
+    ],
+)
+def test_a_start_that_the_clocks_skip_is_when_they_do(
+    zone: str, start: tuple[int, int], night: tuple[int, int, int], hours: tuple[float, float]
+) -> None:
+    window = NightWindow(time(*start), time(6), DAYS)
+    midnight_s = utc(*night)
+    found = window.night_on(date(*night), ZoneInfo(zone))
+    assert found.start_s == midnight_s + 3600 * hours[0]
+    for hour in hours:
+        begun = window.night_at(midnight_s + 3600 * hour, ZoneInfo(zone))
+        assert begun == found
+    assert window.night_at(found.start_s - 1, ZoneInfo(zone)) is None
+
+
+def test_a_start_that_the_clocks_show_twice_is_the_first() -> None:
     window = NightWindow(time(2, 30), time(6), DAYS)
-    found = window.night_on(date(2026, 3, 29), BERLIN)
-    assert found.start_s == utc(2026, 3, 29, 1, 30)  # 03:30 CEST
-    assert found.end_s == utc(2026, 3, 29, 4)
+    found = window.night_on(date(2026, 10, 25), BERLIN)
+    assert found.start_s == utc(2026, 10, 25, 0, 30)  # 02:30 CEST
+    assert found.end_s == utc(2026, 10, 25, 5)
 
 
 def test_after_midnight_it_is_still_the_night_of_the_day_before() -> None:
