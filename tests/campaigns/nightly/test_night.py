@@ -226,6 +226,18 @@ def test_a_night_that_no_clock_shows_is_refused(box: Box, night: str) -> None:
     )
 
 
+def test_what_is_no_file_is_not_exported(box: Box) -> None:
+    """A FIFO would be waited for, until somebody writes to it."""
+    os.mkfifo(box.folder / "fifo")
+    for name, why in (
+        ("fifo", "not a regular file"),
+        ("/dev/zero", "not a regular file"),
+        (".", "Is a directory"),
+    ):
+        status, out, err = box.call("export", name, "--junit")
+        assert (status, out, err) == (2, "", f"nimc: {name}: {why}\n")
+
+
 def test_an_invalid_campaign_is_a_night_not_run(box: Box) -> None:
     box.nimc.write(CAMPAIGN.replace("floor: 6", "floor: 5"))
     status, err = box.run()
