@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 import time
 from datetime import date, datetime, timedelta
@@ -11,7 +12,7 @@ from pathlib import Path
 import click
 
 from analysis import units
-from analysis.errors import InputError
+from analysis.errors import InputError, NimcError
 from analysis.escape import one_line, visible
 from analysis.history.tables import Outcome
 from campaigns.document import Form, print_document
@@ -29,7 +30,7 @@ from campaigns.nightly import (
     systemd,
 )
 from campaigns.nightly.description import Nightly
-from campaigns.nightly.night import NightRun, night_of
+from campaigns.nightly.night import NightRun, night_of, outside
 from campaigns.nightly.summary import Summary
 from campaigns.options import Progress, form_options, json_option, output_option, progress_options
 from campaigns.text import aligned
@@ -73,19 +74,34 @@ def init(
     if kind == "gitlab" and do_install != (output is not None):
         raise InputError("--gitlab: --install and --output PATH must be given together")
     nightly = description.load(name)
-    nimc = [str(Path(sys.executable).parent / "nimc")]
+    nimc = ["/usr/bin/env", f"PATH={_path()}", str(Path(sys.executable).parent / "nimc")]
     run = [*nimc, "nightly", "run", nightly.target]
+    for word in (*run, str(nightly.folder)):
+        if not word.isprintable():  # a line break would begin another line of a crontab
+            raise InputError(f"init: {word!r} found; allowed: paths of printable characters")
     if kind == "gitlab":
         _gitlab(nightly, nimc, jacamar=jacamar, child=child, file=output)
     elif kind == "systemd":
-        texts = systemd.units(nightly, run)
+        texts = systemd.units(nightly, run, date.today())
         listed = "\n".join(f"# {each}\n{text}" for each, text in texts.items())
         click.echo(install.units(texts) if do_install else listed, nl=do_install)
     else:
         block = (crontab.cron_block if kind == "cron" else crontab.scrontab_block)(nightly, run)
         program = "crontab" if kind == "cron" else "scrontab"
-        nightly.folder.mkdir(parents=True, exist_ok=True)  # without it, the log stops the night
+        summary.make_folder(nightly.folder)  # without it, the log stops the night
         click.echo(install.table(program, block) if do_install else block, nl=do_install)
+
+
+def _path() -> str:
+    """PATH, since that of cron and others has no Slurm; without what depends on a folder."""
+    kept = (each for each in os.get_exec_path() if each.startswith("/") and each.isprintable())
+    return os.pathsep.join(dict.fromkeys(kept))
+
+
+def _zone() -> str:
+    """Name of this host's time zone, or its abbreviation if files do not say."""
+    name = os.environ.get("TZ", os.path.realpath("/etc/localtime")).rpartition("zoneinfo/")[2]
+    return name if name and not name.startswith("/") else time.tzname[0]
 
 
 def _gitlab(
@@ -98,7 +114,7 @@ def _gitlab(
         cases = [case.name for case in asked.campaign.cases]
         text = gitlab.child(nightly, nimc, cases, jacamar=jacamar)
     else:
-        text = gitlab.parent(nightly, nimc, jacamar=jacamar)
+        text = gitlab.parent(nightly, nimc, _zone(), jacamar=jacamar)
     if file is None:
         click.echo(text, nl=False)
     else:
@@ -131,17 +147,29 @@ def run(
     the machine failed.
     """
     nightly = description.load(name)
-    found = night_of(nightly, time.time(), night.date() if night else None)
-    if found is None:
-        _log("not run: it is not the time of a scheduled night; --night DATE makes up for one")
-        return EXIT["not run"]
     log = _silent if progress == "quiet" else _log
-    ended = NightRun(nightly, found, log, verbose=progress == "verbose").run()
+    now_s = time.time()
+    found = night_of(nightly, now_s, night.date() if night else None)
+    if found is None:
+        ended = outside(nightly, now_s)
+        log(f"not run: {ended.reason}")
+    else:
+        ended = _run(NightRun(nightly, found, log, verbose=progress == "verbose"), copy)
     if copy:
         summary.write(copy, summary.summary_text(ended))
     if as_json:
         print_document("nightly run", ended.as_dict())
     return _status(ended, fail_inconclusive=fail_inconclusive)
+
+
+def _run(night: NightRun, copy: Path | None) -> Summary:
+    """Run the night; `copy` says how it ended even if there was an error."""
+    try:
+        return night.run()
+    except NimcError as error:
+        if copy:
+            summary.write(copy, summary.summary_text(night.failed(error)))
+        raise
 
 
 def _status(ended: Summary, *, fail_inconclusive: bool = False) -> int:

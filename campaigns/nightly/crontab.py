@@ -7,24 +7,30 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from campaigns.nightly.description import Nightly
+from campaigns.nightly.window import DAYS
 
 
 def cron_block(nightly: Nightly, command: Sequence[str]) -> str:
     """For `crontab`."""
     log = shlex.quote(str(log_file(nightly)))
-    line = f"{shlex.join(command)} >> {log} 2>&1".replace("%", r"\%")  # cron's end of line
+    line = f"{shlex.join(command)} > {log} 2>&1".replace("%", r"\%")  # cron's end of line
     return _marked(nightly, "--cron", [f"{times(nightly)} {line}"])
 
 
 def scrontab_block(nightly: Nightly, command: Sequence[str]) -> str:
-    """For `scrontab`: the night itself is a small job, which submits the others."""
-    minutes = nightly.longest_s // 60
-    log = str(log_file(nightly)).replace("%", "%%")  # Slurm replaces %j and others
+    """For `scrontab`: the night itself is a small job, which submits the others.
+
+    Raises InputError for a log that no option of scrontab can name: its words end at blanks,
+    whatever their quotes, and Slurm removes backslashes.
+    """
+    log = str(log_file(nightly))
+    if " " in log or "\\" in log:
+        raise nightly.refuse("results", log, "a path without blanks and backslashes")
     options = [
         f"--job-name=nimc-{nightly.name}",
-        f"--time={minutes}",
-        f"--output={shlex.quote(log)}",
-        "--open-mode=append",
+        f"--time={nightly.longest_s // 60}",
+        f"--output={log.replace('%', '%%')}",  # Slurm replaces %j and others
+        "--open-mode=truncate",
         *nightly.asked.job,
     ]
     lines = [f"#SCRON {option}" for option in options]
@@ -32,14 +38,15 @@ def scrontab_block(nightly: Nightly, command: Sequence[str]) -> str:
 
 
 def times(nightly: Nightly) -> str:
-    """Minute, hour and days as crontab has them."""
+    """Minute, hour and days as crontab has them. scrontab takes one name of a day, or numbers."""
     asked = nightly.asked.window
-    days = "*" if len(asked.days) == 7 else ",".join(asked.days)
+    numbers = sorted((DAYS.index(day) + 1) % 7 for day in asked.days)
+    days = "*" if len(numbers) == 7 else ",".join(map(str, numbers))
     return f"{asked.start.minute} {asked.start.hour} * * {days}"
 
 
 def log_file(nightly: Nightly) -> Path:
-    """What the nights print."""
+    """What the last start of a night printed."""
     return nightly.folder / f"{nightly.name}.log"
 
 

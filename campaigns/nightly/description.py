@@ -21,7 +21,7 @@ from injection.machine import site_faults
 from injection.machine.marked_yaml import Marked, show
 
 #: What a night's own job may take beyond the window, seconds.
-_MARGIN_S = 15 * 60
+MARGIN_S = 15 * 60
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,39}", re.ASCII)
 _TIME = re.compile(r"([01]\d|2[0-3]):([0-5]\d)", re.ASCII)
@@ -150,7 +150,7 @@ class Nightly:
     @property
     def longest_s(self) -> int:
         """How long a night's own job may take: after the window it still stops and reports."""
-        return self.window.length_s + _MARGIN_S
+        return self.window.length_s + MARGIN_S
 
     @property
     def target(self) -> str:

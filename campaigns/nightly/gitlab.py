@@ -15,18 +15,22 @@ import yaml
 from campaigns.nightly.crontab import times
 from campaigns.nightly.description import Nightly
 
-_SUMMARY = "summary.json"
+#: Of this pipeline: nothing is cloned, so files of other nights may lie in the folder.
+_SUMMARY = '"summary-$CI_PIPELINE_ID.json"'
+_OTHERS = "rm -f summary-*.json junit.xml bencher.json metrics.prom case.xml"
+#: How long a job of Jacamar that measures nothing may take, minutes.
+_SHORT_MIN = 15
 _RULES = [{"if": '$CI_PIPELINE_SOURCE == "schedule" || $CI_PIPELINE_SOURCE == "web"'}]
 
 
-def parent(nightly: Nightly, nimc: Sequence[str], *, jacamar: bool) -> str:
-    """The pipeline that a schedule of GitLab starts."""
+def parent(nightly: Nightly, nimc: Sequence[str], zone: str, *, jacamar: bool) -> str:
+    """The pipeline that a schedule of GitLab starts, at times of this host's time `zone`."""
     name, child = nightly.name, f"nimc-{nightly.name}.yml"
     options = ["--gitlab", "--child", *(["--jacamar"] if jacamar else [])]
     command = shlex.join([*nimc, "nightly", "init", nightly.target, *options])
     head = (
         f"# Made by 'nimc nightly init {nightly.target} --gitlab'. In GitLab, add a pipeline"
-        f" schedule: {times(nightly)}\n"
+        f" schedule: {times(nightly)} in the time zone {zone}\n"
     )
     return head + _dump(
         {
@@ -34,7 +38,7 @@ def parent(nightly: Nightly, nimc: Sequence[str], *, jacamar: bool) -> str:
             f"plan {name}": {
                 "stage": "plan",
                 "rules": _RULES,
-                **_runner(nightly, jacamar=jacamar),
+                **_runner(nightly, _SHORT_MIN, jacamar=jacamar),
                 "script": [f"{command} > {shlex.quote(child)}"],
                 "artifacts": {"paths": [child]},
             },
@@ -52,17 +56,17 @@ def parent(nightly: Nightly, nimc: Sequence[str], *, jacamar: bool) -> str:
 
 def child(nightly: Nightly, nimc: Sequence[str], cases: Sequence[str], *, jacamar: bool) -> str:
     """The pipeline of one night: it measures, then a job for each case reports."""
-    runner = _runner(nightly, jacamar=jacamar)
     minutes = nightly.longest_s // 60
-    run = shlex.join([*nimc, "nightly", "run", nightly.target, "--summary", _SUMMARY])
-    export = shlex.join([*nimc, "nightly", "export", _SUMMARY])
+    run = f"{shlex.join([*nimc, 'nightly', 'run', nightly.target])} --summary {_SUMMARY}"
+    export = f"{shlex.join([*nimc, 'nightly', 'export'])} {_SUMMARY}"
     jobs: dict[str, Any] = {
         "stages": ["measure", "cases"],
         "measure": {
             "stage": "measure",
-            **runner,
+            **_runner(nightly, minutes, jacamar=jacamar),
             "timeout": f"{minutes} minutes",
             "script": [
+                _OTHERS,
                 "status=0",
                 f"{run} || status=$?",
                 f"{export} --junit > junit.xml",
@@ -74,17 +78,18 @@ def child(nightly: Nightly, nimc: Sequence[str], cases: Sequence[str], *, jacama
             "allow_failure": {"exit_codes": [1]},
             "artifacts": {
                 "when": "always",
-                "paths": [_SUMMARY, "junit.xml", "bencher.json", "metrics.prom"],
+                "paths": [_SUMMARY.strip('"'), "junit.xml", "bencher.json", "metrics.prom"],
             },
         },
     }
     for case in cases:
         jobs[f"case {case}"] = {
             "stage": "cases",
-            **runner,
+            **_runner(nightly, _SHORT_MIN, jacamar=jacamar),
             "needs": [{"job": "measure", "artifacts": True}],
             "when": "always",
             "script": [f"{export} --case {shlex.quote(case)} --junit --fail > case.xml"],
+            "after_script": ["rm -f summary-*.json"],
             "artifacts": {
                 "when": "always",
                 "paths": ["case.xml"],
@@ -94,16 +99,15 @@ def child(nightly: Nightly, nimc: Sequence[str], cases: Sequence[str], *, jacama
     return _dump(jobs)
 
 
-def _runner(nightly: Nightly, *, jacamar: bool) -> dict[str, Any]:
+def _runner(nightly: Nightly, minutes: int, *, jacamar: bool) -> dict[str, Any]:
     """Where a job runs: nothing is cloned, since the site's own nimc is called."""
     found: dict[str, Any] = {"variables": {"GIT_STRATEGY": "none"}}
     if nightly.asked.runner_tags:
         found["tags"] = nightly.asked.runner_tags
     if jacamar:
         found["id_tokens"] = {"SITE_ID_TOKEN": {"aud": "$CI_SERVER_URL"}}
-        if nightly.asked.job:
-            options = " ".join(nightly.asked.job)
-            found["variables"]["SCHEDULER_PARAMETERS"] = options.replace("$", "$$")
+        options = " ".join([f"--time={minutes}", *nightly.asked.job])
+        found["variables"]["SCHEDULER_PARAMETERS"] = options.replace("$", "$$")
     return found
 
 

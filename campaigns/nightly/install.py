@@ -24,7 +24,8 @@ def table(program: str, block: str) -> str:
     Returns what was done.
     """
     listed = _run([program, "-l"])
-    if listed.returncode and "no crontab" not in listed.stderr.lower():
+    # scrontab says so on standard output.
+    if listed.returncode and "no crontab" not in (listed.stdout + listed.stderr).lower():
         raise MachineError(f"{program} -l: {_said(listed)}")
     old = listed.stdout if listed.returncode == 0 else ""
     with tempfile.NamedTemporaryFile(

@@ -10,7 +10,8 @@ from datetime import date
 from itertools import chain
 from pathlib import Path
 
-from analysis.errors import InputError, MachineError, NimcError
+from analysis.errors import InputError, NimcError
+from analysis.escape import visible
 from analysis.history.store import add_run
 from analysis.history.tables import Outcome
 from campaigns.host import reservation
@@ -54,16 +55,18 @@ class NightRun:
         """File of its summary."""
         return summary.path_of(self.nightly.folder, self.nightly.name, self.night.date)
 
+    @property
+    def log_path(self) -> Path:
+        """File of what it printed."""
+        return self.path.with_suffix(".log")
+
     def run(self) -> Summary:
         """Run the night, or report why not; write its summary, and send it by mail and webhook.
 
         Raises InputError for a description or a campaign that cannot be run, once that is written.
         """
         folder = self.nightly.folder
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise MachineError(f"{folder}: {error.strerror}") from error
+        summary.make_folder(folder)
         with machine_lock(folder, self.nightly.asked.machine, self.nightly.name) as lock:
             before = self._before()
             if lock.handle is None:
@@ -106,22 +109,20 @@ class NightRun:
         except NotRunError as error:
             ended = replace(begun, outcome="not run", reason=str(error))
         except NimcError as error:
-            outcome: Outcome = "not run" if isinstance(error, InputError) else "machine failed"
-            self._end(replace(begun, outcome=outcome, reason=str(error).split("\n")[0]))
+            self._end(self.failed(error, begun))
             raise
         return self._end(ended)
 
     def _measured(self, asked: Request, planned: Plan, begun: Summary, lock: int) -> Summary:
         """Raises NotRunError before anything is begun, if nothing shall be."""
         runs = NightRuns.of(self.nightly.results, asked, planned, begun.started_s)
-        log = self.path.with_suffix(".log")
         run = self._had_measured(runs)
         if run is None:
-            ended = self._campaign(asked, planned, begun, runs, log, lock)
+            ended = self._campaign(asked, planned, begun, runs, lock)
             run = runs.current() or ended.concluded
         else:
             runs.found, ended = run, EndedRun(0)
-            self.log(f"{run} is finished: this night had measured it, and continues from there")
+            self._say(f"{run} is finished: this night had measured it, and continues from there")
             summary.write(self.path, summary.summary_text(begun))
         repeats = NightRepeats(
             self.nightly,
@@ -129,7 +130,7 @@ class NightRun:
             slurm=asked.site.slurm,
             end_s=self.night.end_s,
             budget_node_h=begun.budget_node_h,
-            log=log,
+            log=self.log_path,
             lock=lock,
             clock_s=self.clock_s,
             verbose=self.verbose,
@@ -158,7 +159,6 @@ class NightRun:
         planned: Plan,
         begun: Summary,
         runs: NightRuns,
-        log: Path,
         lock: int,
     ) -> EndedRun:
         """Resume the campaign's run, or begin one."""
@@ -177,7 +177,12 @@ class NightRun:
 
         options = ["--fresh"] if fresh else []
         return measure(
-            self.nightly, *options, log=log, limit=limit, lock=lock, verbose=self.verbose
+            self.nightly,
+            *options,
+            log=self.log_path,
+            limit=limit,
+            lock=lock,
+            verbose=self.verbose,
         )
 
     def _judged(
@@ -215,13 +220,13 @@ class NightRun:
             suspected = any(each.state == "suspected" for each in found)
             if self.nightly.asked.confirm and suspected:
                 for line in repeats.repeat(run, found):
-                    self.log(line)
+                    self._say(line)
                 found = after.raised(self.nightly, run)
         except InputError as error:
-            self.log(f"store: {error}")
+            self._say(f"store: {error}")
             return []
         for each in found:
-            self.log(f"alarm: {after.alarm_text(each)}")
+            self._say(f"alarm: {after.alarm_text(each)}")
         return [after.night_alarm(each) for each in found if each.state != "dismissed"]
 
     def _require_budget(self, planned: Plan, left_node_h: float) -> None:
@@ -239,19 +244,17 @@ class NightRun:
         if ahead:
             raise NotRunError(f"maintenance {ahead.name} from {ahead.start}, on {ahead.nodes}")
 
-    def _begun(self) -> Summary:
-        asked = self.nightly.asked
-        return Summary(
-            nightly=self.nightly.name,
-            night=self.night.date,
-            machine=asked.machine,
-            campaign=asked.campaign.stem,
-            started_s=self.clock_s(),
-            finished_s=None,
-            outcome="machine failed",
-            reason=UNFINISHED,
-            budget_node_h=asked.budget_node_h,
+    def failed(self, error: NimcError, begun: Summary | None = None) -> Summary:
+        """How the night ended with an error."""
+        return replace(
+            begun or self._begun(),
+            finished_s=self.clock_s(),
+            outcome="not run" if isinstance(error, InputError) else "machine failed",
+            reason=str(error).split("\n")[0],
         )
+
+    def _begun(self) -> Summary:
+        return _begun(self.nightly, self.night.date, self.clock_s())
 
     def _end(self, ended: Summary, *, has_lock: bool = True) -> Summary:
         """Write the summary, and tell who asked; a failure to tell is reported, and no more.
@@ -262,9 +265,15 @@ class NightRun:
         summary.write(self.path, summary.summary_text(ended))
         followed = after.conclude(self.nightly, ended) if has_lock else ()
         for line in chain(followed, tell.everyone(ended, self.nightly.asked)):
-            self.log(line)
-        self.log(f"night {ended.night}: {ended.outcome}: {ended.reason}")
+            self._say(line)
+        self._say(f"night {ended.night}: {ended.outcome}: {ended.reason}")
         return ended
+
+    def _say(self, line: str) -> None:
+        """Log a line, in the night's log as well: the next start replaces what this one printed."""
+        self.log(line)
+        with suppress(OSError), self.log_path.open("a") as file:
+            file.write(f"nimc: {visible(line)}\n")
 
 
 def night_of(nightly: Nightly, now_s: float, asked: date | None) -> Night | None:
@@ -274,3 +283,28 @@ def night_of(nightly: Nightly, now_s: float, asked: date | None) -> Night | None
     if not _YEARS[0] <= asked.year <= _YEARS[1]:
         raise InputError(f"--night: {asked} found; allowed: years from {_YEARS[0]} to {_YEARS[1]}")
     return nightly.window.night_on(asked).moved_to(now_s)
+
+
+def outside(nightly: Nightly, now_s: float) -> Summary:
+    """What is said when there is no night to run."""
+    return replace(
+        _begun(nightly, date.fromtimestamp(now_s), now_s),
+        finished_s=now_s,
+        outcome="not run",
+        reason="it is not the time of a scheduled night; --night DATE makes up for one",
+    )
+
+
+def _begun(nightly: Nightly, night: date, now_s: float) -> Summary:
+    asked = nightly.asked
+    return Summary(
+        nightly=nightly.name,
+        night=night,
+        machine=asked.machine,
+        campaign=asked.campaign.stem,
+        started_s=now_s,
+        finished_s=None,
+        outcome="machine failed",
+        reason=UNFINISHED,
+        budget_node_h=asked.budget_node_h,
+    )

@@ -20,6 +20,7 @@ from analysis.history.tables import Outcome
 from analysis.reading import read_json
 from analysis.records import PlainName, validated
 from analysis.replacing import replace_text
+from analysis.trust import require_own
 
 #: Number of the summary's schema.
 SUMMARY_SCHEMA = 1
@@ -102,8 +103,11 @@ class Summary:
         return {"schema": self.schema} | asdict(self) | {"night": self.night.isoformat()}
 
     def of_case(self, case: str) -> Summary:
-        """What it says of one case. Raises InputError for a case that it does not have."""
-        if case not in self.cases:
+        """What it says of one case. Raises InputError for a case that it does not have.
+
+        If its cases are not known, since the campaign was not read, it says the same of each.
+        """
+        if self.cases and case not in self.cases:
             raise InputError(f"--case: {case!r} found; allowed: {', '.join(self.cases)}")
         return replace(
             self,
@@ -120,6 +124,15 @@ _SUMMARY = TypeAdapter(Summary)
 def path_of(folder: Path, nightly: str, night: date) -> Path:
     """File of a night's summary."""
     return folder / f"{nightly}-{night.isoformat()}.json"
+
+
+def make_folder(folder: Path) -> None:
+    """Make the folder of the summaries. Raises InputError unless it is one's own."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise MachineError(f"{folder}: {error.strerror}") from error
+    require_own(folder, "results")
 
 
 def summary_text(summary: Summary) -> str:

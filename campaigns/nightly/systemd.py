@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from datetime import date, datetime, timedelta
 
-from campaigns.nightly.description import Nightly
+from campaigns.nightly.description import MARGIN_S, Nightly
+from campaigns.nightly.window import DAYS, NightWindow
 
 
-def units(nightly: Nightly, command: Sequence[str]) -> dict[str, str]:
+def units(nightly: Nightly, command: Sequence[str], today: date) -> dict[str, str]:
     """File name -> text."""
     asked = nightly.asked.window
     days = ",".join(day.capitalize() for day in asked.days)
+    starts = [f"{days} *-*-* {asked.start:%H:%M}:00", *_after_gaps(nightly.window, today)]
+    calendar = "".join(f"OnCalendar={start}\n" for start in starts)
     name = f"nimc-{nightly.unique_name}"
     return {
         f"{name}.service": (
@@ -21,6 +25,9 @@ def units(nightly: Nightly, command: Sequence[str]) -> dict[str, str]:
             "Type=oneshot\n"
             f"ExecStart={_line(command)}\n"
             f"TimeoutStartSec={nightly.longest_s}\n"
+            "# It stops the campaign itself, and then reports.\n"
+            "KillMode=mixed\n"
+            f"TimeoutStopSec={MARGIN_S}\n"
             "# Slower is a result, and no failure of the service.\n"
             "SuccessExitStatus=1\n"
         ),
@@ -29,7 +36,7 @@ def units(nightly: Nightly, command: Sequence[str]) -> dict[str, str]:
             f"Description=nights of nimc nightly {nightly.name}\n"
             "\n"
             "[Timer]\n"
-            f"OnCalendar={days} *-*-* {asked.start:%H:%M}:00\n"
+            f"{calendar}"
             "AccuracySec=1min\n"
             "# A night that was missed is not made up for in the day.\n"
             "Persistent=false\n"
@@ -38,6 +45,18 @@ def units(nightly: Nightly, command: Sequence[str]) -> dict[str, str]:
             "WantedBy=timers.target\n"
         ),
     }
+
+
+def _after_gaps(window: NightWindow, today: date) -> Iterator[str]:
+    """When nights start of which clocks skip the start: systemd leaves such days out.
+
+    Clocks change on the same day of the week in the same month of each year.
+    """
+    for night in window.nights(today, today + timedelta(days=366)):
+        start = datetime.fromtimestamp(night.start_s)
+        if start.time() != window.start:
+            day = DAYS[start.weekday()].capitalize()
+            yield f"{day} *-{start:%m}-* {start:%H:%M}:00"
 
 
 def _line(command: Sequence[str]) -> str:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -15,6 +17,7 @@ import pytest
 
 from campaigns.nightly.summary import Summary, load
 from tests.campaigns.conftest import ROOT, Nimc, nimc_in
+from tests.campaigns.minicluster.real import Cluster, cluster_of
 from tests.campaigns.nightly.made_history import make_history
 
 
@@ -111,3 +114,11 @@ def steady_history(tmp_path_factory: pytest.TempPathFactory) -> Path:
     make_history(nimc.results / "store", nimc.the_run(), loss=0.5)
     (nimc.results / "latest").unlink()
     return nimc.results
+
+
+@pytest.fixture
+def scrontab_cluster() -> Iterator[Cluster]:
+    """A minicluster of three nodes, the last one an origin."""
+    if shutil.which("scrontab") is None:
+        pytest.skip("no scrontab (Debian's Slurm 22.05 is packaged without it)")
+    yield from cluster_of(3)

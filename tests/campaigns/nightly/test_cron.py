@@ -48,6 +48,10 @@ def test_cron_starts_the_night_that_init_installs(box: Box) -> None:
     start = datetime.now() + timedelta(seconds=75)
     end = start + timedelta(hours=1)
     box.describe(window=f'{{start: "{start:%H:%M}", end: "{end:%H:%M}"}}')
+    reframe = box.folder / "reframe"  # says where it would look for sbatch: cron's PATH is short
+    reframe.write_text(
+        reframe.read_text().replace("exec", f'echo "$PATH" > {box.folder}/path\nexec')
+    )
     nimc = f"{sys.executable} -c 'from campaigns.cli import main; main()'"
     script = f"""{_INSIDE}
 printf 'PYTHONPATH={ROOT}\\nNIMC_REFRAME={box.folder}/reframe\\n7 7 7 7 7 true\\n' | crontab -
@@ -56,7 +60,9 @@ crontab -l > {box.folder}/table
 exec /usr/sbin/cron -f
 """
     cron = subprocess.Popen(
-        inside(script), env={**os.environ, "PYTHONPATH": str(ROOT)}, start_new_session=True
+        inside(script),
+        env={**os.environ, "PYTHONPATH": str(ROOT), "PATH": f"/opt/slurm/bin:{os.environ['PATH']}"},
+        start_new_session=True,
     )
     try:
         until_s = time.monotonic() + 300
@@ -69,6 +75,7 @@ exec /usr/sbin/cron -f
         cron.wait()
     assert box.night().outcome == "measured", log_of(box)
     assert box.night().night == start.date()
+    assert (box.folder / "path").read_text().startswith("/opt/slurm/bin:")
     table = (box.folder / "table").read_text().splitlines()
     assert table[:3] == [
         f"PYTHONPATH={ROOT}",
@@ -100,6 +107,7 @@ def test_gitlabs_script_runs_as_written_without_network(box: Box, tmp_path: Path
         **os.environ,
         "PYTHONPATH": str(ROOT),
         "NIMC_REFRAME": str(box.folder / "reframe"),
+        "CI_PIPELINE_ID": "7",
     }
 
     def job(described: dict[str, object]) -> Path:
@@ -110,11 +118,11 @@ def test_gitlabs_script_runs_as_written_without_network(box: Box, tmp_path: Path
         done = subprocess.run(command, env=environment, capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
         for each in described["artifacts"]["paths"]:  # type: ignore[index]
-            assert (place / each).stat().st_size > 0
+            assert (place / each.replace("$CI_PIPELINE_ID", "7")).stat().st_size > 0
         return place
 
     nightly = describe(str(box.file))
-    parent = yaml.safe_load(gitlab.parent(nightly, [str(nimc)], jacamar=False))
+    parent = yaml.safe_load(gitlab.parent(nightly, [str(nimc)], "UTC", jacamar=False))
     place = job(parent["plan box"] | {"at": tmp_path / "plan"})
     child = yaml.safe_load(
         (place / "nimc-box.yml")
@@ -123,6 +131,22 @@ def test_gitlabs_script_runs_as_written_without_network(box: Box, tmp_path: Path
     )
     assert list(child) == ["stages", "measure", "case stream"]
     measured = job(child["measure"] | {"at": tmp_path / "measure"})
-    assert load(measured / "summary.json").outcome == "measured"
+    assert load(measured / "summary-7.json").outcome == "measured"
     job(child["case stream"] | {"at": measured})  # its artifacts are passed on
     assert 'failures="0"' in (measured / "case.xml").read_text()
+
+    # The next night, in the same folder, is not run: nothing of this one is reported.
+    environment["CI_PIPELINE_ID"] = "8"
+    now = datetime.now()
+    start, end = (f"{now + timedelta(hours=hours):%H:%M}" for hours in (2, 3))
+    box.describe(window=f'{{start: "{start}", end: "{end}"}}')
+    job(child["measure"] | {"at": measured, "artifacts": {"paths": ["summary-8.json"]}})
+    assert [each.name for each in measured.glob("summary-*")] == ["summary-8.json"]
+    job(child["case stream"] | {"at": measured})
+    for name in ("junit.xml", "case.xml"):
+        assert "<skipped" in (measured / name).read_text()
+    # Nor if nothing says how it ended, as when the job before was killed.
+    environment["CI_PIPELINE_ID"] = "9"
+    with pytest.raises(AssertionError, match=r"summary-9\.json: No such file"):
+        job(child["case stream"] | {"at": measured})
+    assert (measured / "case.xml").read_text() == ""

@@ -28,7 +28,7 @@ from campaigns.nightly.lock import machine_lock, running
 from campaigns.nightly.summary import Summary, load, path_of
 from campaigns.running.session import end_with
 from tests.campaigns.conftest import ROOT
-from tests.campaigns.minicluster.real import ENV, Cluster, cluster_of
+from tests.campaigns.minicluster.real import ENV, Cluster
 from tests.campaigns.nightly.made_history import make_history
 
 pytestmark = pytest.mark.long
@@ -213,13 +213,6 @@ def test_an_alarm_on_a_made_history_is_confirmed_by_real_runs(tmp_path: Path) ->
     assert '<span class="verdict bad">confirmed</span>' in page
 
 
-@pytest.fixture
-def cluster() -> Iterator[Cluster]:
-    if shutil.which("scrontab") is None:
-        pytest.skip("no scrontab (Debian's Slurm 22.05 is packaged without it)")
-    yield from cluster_of(3)
-
-
 def installed(nights: Nights, cluster: Cluster, wrapper: Path) -> str:
     """What `init --scrontab` prints, but every minute, for the night that is allowed then."""
     go = nights.folder / "go"
@@ -251,25 +244,12 @@ def cancel_blocks(cluster: Cluster) -> None:
         cluster.slurm("scancel", *left)
 
 
-def table_is_kept(nights: Nights, cluster: Cluster, other: Path) -> None:
-    """Installed twice: one entry, and the lines of others as they were."""
-    other.write_text("X=1\n7 7 7 7 * true\n")
-    cluster.slurm("scrontab", str(other))
-    for _ in range(2):
-        cluster.slurm(*NIMC, "nightly", "init", str(nights.file), "--scrontab", "--install")
-    lines = cluster.slurm("scrontab", "-l").splitlines()
-    assert lines[:3] == ["X=1", "7 7 7 7 * true", f"# BEGIN nimc nightly {nights.file}"]
-    assert sum("nightly run" in line for line in lines) == 1
-    jobs = cluster.slurm("squeue", "--noheader", "--format=%j")
-    assert jobs.split().count("nimc-box") == 1
-
-
 @pytest.mark.minicluster
-def test_under_scrontab(cluster: Cluster, tmp_path: Path) -> None:
+def test_under_scrontab(scrontab_cluster: Cluster, tmp_path: Path) -> None:
+    cluster = scrontab_cluster
     nights = Nights(tmp_path, "minicluster")
     table = tmp_path / "table"
     table.write_text(installed(nights, cluster, tmp_path / "night.sh"))
-    table_is_kept(nights, cluster, tmp_path / "other")
     cluster.slurm("scrontab", str(table))
 
     def allow(night: date) -> None:

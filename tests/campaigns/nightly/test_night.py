@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from campaigns.nightly.summary import UNFINISHED
+from campaigns.nightly.summary import UNFINISHED, load
 from tests.campaigns.conftest import CAMPAIGN, ROOT
 from tests.campaigns.nightly.conftest import Box
 
@@ -213,7 +213,7 @@ def test_outside_of_its_window_nothing_is_run_and_nothing_is_written(box: Box) -
     box.describe(window=f'{{start: "{start}", end: "{end}"}}')
     status, err = box.run()
     assert (status, err.strip().count("\n")) == (0, 0)
-    assert "not the time of a scheduled night" in err
+    assert err.startswith("nimc: not run: it is not the time of a scheduled night; --night DATE")
     assert not box.nimc.results.exists()
 
 
@@ -236,6 +236,40 @@ def test_what_is_no_file_is_not_exported(box: Box) -> None:
     ):
         status, out, err = box.call("export", name, "--junit")
         assert (status, out, err) == (2, "", f"nimc: {name}: {why}\n")
+
+
+@pytest.mark.parametrize(
+    ("fault", "status", "outcome"),
+    [
+        ("window", 0, "not run"),
+        ("campaign", 2, "not run"),
+        ("folder", 2, "not run"),
+        ("log", 3, "machine failed"),
+    ],
+)
+def test_a_summary_is_written_whatever_happens(
+    box: Box, fault: str, status: int, outcome: str
+) -> None:
+    """In GitLab it would be that of the night before: nothing is cloned."""
+    nights = box.nimc.results / "nights"
+    if fault == "window":
+        now = datetime.now()
+        start, end = (f"{now + timedelta(hours=hours):%H:%M}" for hours in (2, 3))
+        box.describe(window=f'{{start: "{start}", end: "{end}"}}')
+    elif fault == "campaign":
+        box.nimc.write("name: small\n")
+    elif fault == "folder":
+        nights.mkdir(parents=True)
+        nights.chmod(0o777)
+    else:
+        (nights / f"box-{datetime.now() - timedelta(hours=1):%Y-%m-%d}.log").mkdir(parents=True)
+    copy = box.folder / "copy.json"
+    copy.write_text("of yesterday")
+    assert box.run("--summary", str(copy))[0] == status
+    assert load(copy).outcome == outcome
+    assert load(copy).finished_s is not None
+    exit_of_case = box.call("export", str(copy), "--junit", "--fail", "--case", "stream")[0]
+    assert exit_of_case == {"not run": 0, "machine failed": 3}[outcome]
 
 
 def test_an_invalid_campaign_is_a_night_not_run(box: Box) -> None:

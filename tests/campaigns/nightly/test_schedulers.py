@@ -4,16 +4,20 @@ import json
 import os
 import shutil
 import subprocess
+from datetime import date
 from pathlib import Path
 
 import pytest
 import yaml
 
+from analysis.errors import InputError
 from campaigns.nightly import crontab, gitlab, systemd
-from tests.campaigns.nightly.made import nightly
+from campaigns.running import child
+from tests.campaigns.nightly.made import TEXT, nightly
 
 NIMC = ["/opt/n m/nimc"]
 RUN = [*NIMC, "nightly", "run", "box"]
+TODAY = date(2026, 11, 20)
 
 
 def test_cron_gets_one_line_with_its_percent_signs_escaped(tmp_path: Path) -> None:
@@ -22,8 +26,8 @@ def test_cron_gets_one_line_with_its_percent_signs_escaped(tmp_path: Path) -> No
     assert block.splitlines() == [
         f"# BEGIN nimc nightly {tmp_path}/box.yaml",
         f"# made by 'nimc nightly init {tmp_path}/box.yaml --cron', which replaces these lines",
-        "0 22 * * mon,tue,wed,thu,fri '/opt/n m/nimc' nightly run box 50\\%"
-        f" >> {log} 2>&1",
+        "0 22 * * 1,2,3,4,5 '/opt/n m/nimc' nightly run box 50\\%"
+        f" > {log} 2>&1",
         f"# END nimc nightly {tmp_path}/box.yaml",
     ]  # fmt: skip
 
@@ -33,23 +37,33 @@ def test_scrontab_gets_options_of_a_job_that_outlasts_the_window(tmp_path: Path)
     lines = crontab.scrontab_block(found, RUN).splitlines()
     assert "#SCRON --time=435" in lines  # seven hours and a quarter
     assert lines[-3] == "#SCRON --partition=cron"
-    assert lines[-2] == "0 22 * * mon,tue,wed,thu,fri '/opt/n m/nimc' nightly run box"
+    assert lines[-2] == "0 22 * * 1,2,3,4,5 '/opt/n m/nimc' nightly run box"
 
 
 def test_scrontab_and_gitlab_replace_nothing_in_names(tmp_path: Path) -> None:
-    folder = tmp_path / "50% of j"
+    folder = tmp_path / "50%j"
     folder.mkdir()
     found = nightly(folder, job="[--comment=$USER]")
-    log = f"'{tmp_path}/50%% of j/results/nights/box.log'"  # %j would be the job's number
+    log = f"{tmp_path}/50%%j/results/nights/box.log"  # %j would be the job's number
     assert f"#SCRON --output={log}" in crontab.scrontab_block(found, RUN).splitlines()
-    parent = yaml.safe_load(gitlab.parent(found, NIMC, jacamar=True))
-    assert parent["plan box"]["variables"]["SCHEDULER_PARAMETERS"] == "--comment=$$USER"
+    parent = yaml.safe_load(gitlab.parent(found, NIMC, "Europe/Berlin", jacamar=True))
+    options = parent["plan box"]["variables"]["SCHEDULER_PARAMETERS"]
+    assert options == "--time=15 --comment=$$USER"
 
 
 def test_every_day_is_a_star(tmp_path: Path) -> None:
     text = nightly(tmp_path).marked.path.read_text()
     every = nightly(tmp_path, text.replace(", days: [mon, tue, wed, thu, fri]", ""))
     assert crontab.times(every) == "0 22 * * *"
+    weekend = nightly(tmp_path, text.replace("mon, tue, wed, thu, fri", "sat, sun"))
+    assert crontab.times(weekend) == "0 22 * * 0,6"  # crontab(5): 0 is Sunday
+
+
+@pytest.mark.parametrize("name", ["a b", "a\\b"])
+def test_scrontab_refuses_a_log_that_its_options_cannot_name(tmp_path: Path, name: str) -> None:
+    found = nightly(tmp_path, TEXT.format(campaign="c.yaml", results=f"'{tmp_path}/{name}'"))
+    with pytest.raises(InputError, match=r"box.yaml:5: results: .*; allowed: a path without"):
+        crontab.scrontab_block(found, RUN)
 
 
 def test_only_its_own_lines_of_a_table_change() -> None:
@@ -75,8 +89,15 @@ def test_nightlies_of_one_name_in_two_folders_are_installed_beside_each_other(
     found = [nightly(tmp_path / name) for name in ("a", "b")]
     first, second = (crontab.cron_block(each, RUN) for each in found)
     assert crontab.merged(first, second) == first + second
-    units = [set(systemd.units(each, RUN)) for each in found]
+    units = [set(systemd.units(each, RUN, TODAY)) for each in found]
     assert not units[0] & units[1]
+
+
+def test_systemd_lets_a_night_stop_its_campaign(tmp_path: Path) -> None:
+    service, _ = systemd.units(nightly(tmp_path), RUN, TODAY).values()
+    found = dict(line.split("=", 1) for line in service.splitlines() if "=" in line)
+    assert int(found["TimeoutStopSec"]) > child._STOP_S
+    assert found["KillMode"] == "mixed"  # a campaign that ends by itself is a failed one
 
 
 def test_systemd_accepts_the_units(tmp_path: Path) -> None:
@@ -86,7 +107,8 @@ def test_systemd_accepts_the_units(tmp_path: Path) -> None:
     program.parent.mkdir()
     program.write_text("#!/bin/sh\n")
     program.chmod(0o755)
-    texts = systemd.units(nightly(tmp_path), [str(program), "nightly", "run", "box"])
+    command = [str(program), "nightly", "run", "box"]
+    texts = systemd.units(nightly(tmp_path), command, TODAY)
     service, timer = texts
     assert (service.partition("-")[0], service.rpartition(".")[2]) == ("nimc", "service")
     assert timer == service.replace(".service", ".timer")
@@ -107,7 +129,11 @@ def test_the_pipeline_plans_then_triggers_a_job_for_each_case(
     tmp_path: Path, jacamar: bool
 ) -> None:
     found = nightly(tmp_path, job="[--partition=cron, --nodes=1]", runner_tags="[box]")
-    parent = yaml.safe_load(gitlab.parent(found, NIMC, jacamar=jacamar))
+    text = gitlab.parent(found, NIMC, "Europe/Berlin", jacamar=jacamar)
+    assert (
+        "0 22 * * 1,2,3,4,5 in the time zone Europe/Berlin\n" in text.splitlines(keepends=True)[0]
+    )
+    parent = yaml.safe_load(text)
     assert parent["stages"] == ["plan", "night"]
     made, trigger = parent["plan box"], parent["night box"]
     assert made["artifacts"]["paths"] == ["nimc-box.yml"]
@@ -115,21 +141,22 @@ def test_the_pipeline_plans_then_triggers_a_job_for_each_case(
         "include": [{"artifact": "nimc-box.yml", "job": "plan box"}],
         "strategy": "depend",
     }
-    child = yaml.safe_load(gitlab.child(found, NIMC, ["stream", "a@n=2"], jacamar=jacamar))
-    assert list(child) == ["stages", "measure", "case stream", "case a@n=2"]
-    for name, job in child.items():
+    night = yaml.safe_load(gitlab.child(found, NIMC, ["stream", "a@n=2"], jacamar=jacamar))
+    assert list(night) == ["stages", "measure", "case stream", "case a@n=2"]
+    for name, job in night.items():
         if name == "stages":
             continue
-        assert job["stage"] in child["stages"]
+        assert job["stage"] in night["stages"]
         assert job["tags"] == ["box"]
         assert job["artifacts"]["when"] == "always"
         assert ("SITE_ID_TOKEN" in job.get("id_tokens", {})) == jacamar
         options = job["variables"].get("SCHEDULER_PARAMETERS")
-        assert options == ("--partition=cron --nodes=1" if jacamar else None)
+        minutes = 435 if name == "measure" else 15
+        assert options == (f"--time={minutes} --partition=cron --nodes=1" if jacamar else None)
     for case in ("case stream", "case a@n=2"):
-        assert child[case]["needs"] == [{"job": "measure", "artifacts": True}]
-        assert child[case]["when"] == "always"
-        assert child[case]["artifacts"]["reports"] == {"junit": "case.xml"}
+        assert night[case]["needs"] == [{"job": "measure", "artifacts": True}]
+        assert night[case]["when"] == "always"
+        assert night[case]["artifacts"]["reports"] == {"junit": "case.xml"}
 
 
 @pytest.mark.parametrize("jacamar", [False, True])
@@ -144,7 +171,7 @@ def test_gitlabs_own_schema_holds(tmp_path: Path, jacamar: bool) -> None:
     check = jsonschema.Draft7Validator(schema)
     found = nightly(tmp_path, job="[--partition=cron]", runner_tags="[box]")
     texts = [
-        gitlab.parent(found, NIMC, jacamar=jacamar),
+        gitlab.parent(found, NIMC, "Europe/Berlin", jacamar=jacamar),
         gitlab.child(found, NIMC, ["stream", "lammps"], jacamar=jacamar),
     ]
     for text in texts:
