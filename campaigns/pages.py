@@ -20,13 +20,17 @@ from campaigns.nightly.summary import Summary
 
 
 def make_pages(
-    store: Path, results: Path, output: Path, left_out: Naming
+    store: Path, results: Path, output: Path | None, left_out: Naming
 ) -> tuple[Path, list[MachineHistory]]:
     """Write the pages; returns the page over all machines, and what is known of each.
 
-    What cannot be read is named to `left_out`, each line once. Raises InputError if there is no
-    store or no machine, and MachineError if a file cannot be written.
+    Without `output` they are in the folder `pages` of the results, which must be one's own. What
+    cannot be read is named to `left_out`, each line once. Raises InputError if there is no
+    store or no machine, and OSError if a file cannot be written.
     """
+    if output is None:
+        output = results / "pages"
+        require_own(output, "--output")
     lines: dict[str, None] = {}
     outcomes = _outcomes(results / "nights", lines.setdefault)
     histories = gather(store, results, output, outcomes, lines.setdefault)

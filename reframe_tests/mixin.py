@@ -26,6 +26,7 @@ from reframe.core.runtime import valid_sysenv_comb
 from analysis import checkout
 from analysis.arms import ARMS, BASELINE, standard_arms
 from analysis.errors import InputError
+from analysis.replacing import replace_text
 from injection.machine import machine, versions
 from injection.plan import LIMITS, BlockPlan, Demand, ShortWrites
 from injection.treatment import Treatment
@@ -301,7 +302,7 @@ class NimcMixin(LayoutMixin):
             "nodes": list(self.job.nodelist or []),
         }
         self.block_logs.mkdir(parents=True, exist_ok=True)
-        (self.block_logs / "job.json").write_text(json.dumps(job, indent=1))
+        replace_text(self.block_logs / "job.json", json.dumps(job, indent=1))
         if not self.workload:
             foreign.read_block(self._own, self.run_dir, self.case, self.block_logs)
         if told.name != "done":

@@ -24,6 +24,7 @@ import polars as pl
 from analysis.errors import InputError, MachineError
 from analysis.history.tables import SCHEMA_VERSION
 from analysis.replacing import PARTIAL, replace
+from analysis.table_file import parquet
 from analysis.trust import distrust
 
 TABLES = ("runs", "nights", "samples")
@@ -58,10 +59,7 @@ def partition(machine: str, campaign: str, started_s: float) -> Path:
 
 def write(folder: Path, run: str, frame: pl.DataFrame, metadata: Mapping[str, str]) -> Path:
     """Write a table's part of a run into `folder`. Raises MachineError if that fails."""
-    buffer = io.BytesIO()
-    numbered = {**metadata, SCHEMA: str(SCHEMA_VERSION)}
-    frame.write_parquet(buffer, compression="zstd", metadata=numbered)
-    text = buffer.getvalue()
+    text = parquet(frame, {**metadata, SCHEMA: str(SCHEMA_VERSION)})
     path = folder / f"{_escaped(run)}-{_digest(text)}.parquet"
     try:
         _make(folder)

@@ -10,12 +10,12 @@ from typing import Any
 
 import polars as pl
 
-from analysis.errors import MachineError
 from analysis.pages import across
 from analysis.pages.changes import MadeChange, made_changes
 from analysis.pages.data import MachineHistory, PageNight, calendar_nights
 from analysis.pages.render import index_page, machine_page, state_of
-from analysis.replacing import replace_text
+from analysis.replacing import make_folder, replace_text
+from analysis.table_file import write_table
 
 #: Number of the schema of index.json.
 INDEX_SCHEMA = 1
@@ -24,14 +24,11 @@ INDEX_SCHEMA = 1
 def write_pages(output: Path, histories: Sequence[MachineHistory]) -> Path:
     """Write the page of each machine and that over all; returns the latter's path.
 
-    Raises MachineError if a file cannot be written.
+    Raises OSError, with its name, if a file cannot be written.
     """
-    try:
-        for history in histories:
-            _write_machine(output / history.machine, history)
-        return _write_index(output, histories)
-    except OSError as error:
-        raise MachineError(f"{error.filename or output}: {error.strerror}") from error
+    for history in histories:
+        _write_machine(output / history.machine, history)
+    return _write_index(output, histories)
 
 
 def index_document(histories: Sequence[MachineHistory]) -> dict[str, Any]:
@@ -57,7 +54,7 @@ def index_document(histories: Sequence[MachineHistory]) -> dict[str, Any]:
 
 
 def _write_machine(folder: Path, history: MachineHistory) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     _write_table(folder / "nights", history.nights)
     _write_table(folder / "changes", _frame(MadeChange, made_changes(history.runs)))
     _write_table(folder / "calendar", _frame(PageNight, calendar_nights(history)))
@@ -65,7 +62,7 @@ def _write_machine(folder: Path, history: MachineHistory) -> None:
 
 
 def _write_index(output: Path, histories: Sequence[MachineHistory]) -> Path:
-    output.mkdir(parents=True, exist_ok=True)
+    make_folder(output)
     found = across.side_by_side(histories)
     _write_table(output / "machines", _frame(across.MachineFacts, found.facts))
     _write_table(output / "triad", _frame(across.Triad, found.triads))
@@ -84,5 +81,5 @@ def _frame(kind: type[Any], rows: Iterable[Any]) -> pl.DataFrame:
 
 
 def _write_table(path: Path, frame: pl.DataFrame) -> None:
-    frame.write_csv(path.with_name(f"{path.name}.csv"))
-    frame.write_parquet(path.with_name(f"{path.name}.parquet"))
+    for ending in ("csv", "parquet"):
+        write_table(path.with_name(f"{path.name}.{ending}"), frame)

@@ -32,6 +32,7 @@ from campaigns.nightly.description import Nightly
 from campaigns.nightly.night import NightRun, night_of
 from campaigns.nightly.summary import Summary
 from campaigns.options import Progress, form_options, json_option, output_option, progress_options
+from campaigns.output_path import OutputPath
 from campaigns.text import aligned
 
 #: Exit status of a night. One that was not run is no failure: its summary says why.
@@ -111,9 +112,7 @@ def _gitlab(
 @click.option(
     "--night", type=click.DateTime(["%Y-%m-%d"]), help="Make up for this night, from now on."
 )
-@click.option(
-    "--summary", "copy", type=click.Path(path_type=Path), help="Write the summary here as well."
-)
+@click.option("--summary", "copy", type=OutputPath(), help="Write the summary here as well.")
 @click.option("--fail-inconclusive", is_flag=True, help="Exit with 1 if it was inconclusive.")
 @json_option
 @progress_options

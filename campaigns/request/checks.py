@@ -13,7 +13,6 @@ import math
 import os
 import subprocess
 import sys
-import tempfile
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -23,7 +22,8 @@ from pathlib import Path
 from typing import Any
 
 from analysis.checkout import ROOT
-from analysis.errors import MachineError
+from analysis.errors import InputError, MachineError
+from analysis.replacing import replace_text
 from reframe_tests.factors import FACTORS, changes_within_jobs
 
 #: Variables that a campaign sets by other keys, or that name a place in the run.
@@ -221,8 +221,5 @@ def _kept(cache: Path, digest: str) -> dict[str, CheckVariables] | None:
 
 
 def _keep(cache: Path, record: dict[str, Any]) -> None:
-    with suppress(OSError):
-        descriptor, name = tempfile.mkstemp(dir=cache.parent)
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            json.dump(record, file)
-        os.replace(name, cache)
+    with suppress(OSError, InputError):
+        replace_text(cache, json.dumps(record), 0o600)
