@@ -12,7 +12,6 @@ import json
 import math
 import os
 import subprocess
-import sys
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -21,9 +20,9 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from analysis.checkout import ROOT
 from analysis.errors import InputError, MachineError
 from analysis.replacing import replace_text
+from analysis.start_python import python_main, python_path
 from reframe_tests.factors import FACTORS, changes_within_jobs
 
 #: Variables that a campaign sets by other keys, or that name a place in the run.
@@ -157,14 +156,10 @@ def _digest(folder: Path) -> str:
 
 
 def _ask(folder: Path) -> dict[str, Any]:
-    argv = [sys.executable, "-m", "campaigns.request.read_checks", str(folder)]
-    paths = [str(folder.parent), str(ROOT), os.environ.get("PYTHONPATH", "")]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
     try:
         done = subprocess.run(
-            argv,
-            cwd=folder.parent,
-            env=environment,
+            python_main("campaigns.request.read_checks", str(folder)),
+            env={**os.environ, "PYTHONPATH": python_path()},
             capture_output=True,
             text=True,
             timeout=_ANSWER_S,

@@ -20,13 +20,15 @@ from pathlib import Path
 
 from pydantic import TypeAdapter
 
+from analysis.checkout import ROOT
 from analysis.errors import MachineError
 from analysis.reading import read_json
 from analysis.records import PlainName, validated
 from analysis.replacing import replace_text
 from analysis.run import load_header
+from analysis.start_python import python_path
 from analysis.trust import require_own
-from campaigns.running.child import NIMC, python_path, stop
+from campaigns.running.child import NIMC, stop
 from campaigns.running.interrupts import Interrupts
 from campaigns.running.session import end_with
 
@@ -146,7 +148,7 @@ class NodeSweeper:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
-                env={**os.environ, "PYTHONPATH": python_path()},
+                env={**os.environ, "PYTHONPATH": python_path(ROOT)},
                 start_new_session=True,  # Ctrl-C of the terminal reaches this process only
                 preexec_fn=end_with(os.getpid()),
             )
