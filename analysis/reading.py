@@ -5,6 +5,8 @@ Deeper nesting ends some parsers with a segmentation fault, longer lines take ti
 
 from __future__ import annotations
 
+import os
+import stat
 from pathlib import Path
 from typing import Any
 
@@ -27,8 +29,15 @@ def read_json(path: Path) -> Any:
 
 
 def read_text(path: Path) -> bytes:
-    """The file with one document. Raises InputError if it is larger than `LONGEST_B`."""
-    with path.open("rb") as file:
+    """The file with one document.
+
+    Raises InputError if it is larger than `LONGEST_B`, and for a pipe or a device, which may never
+    end.
+    """
+    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    with os.fdopen(handle, "rb") as file:
+        if not stat.S_ISREG(os.fstat(handle).st_mode):
+            raise InputError(f"{path}: not a regular file")
         text = file.read(LONGEST_B + 1)
     refuse_long(text, str(path))
     return text

@@ -16,7 +16,7 @@ from typing import Any
 import click
 
 from analysis.errors import MachineError, NimcError
-from analysis.escape import visible
+from analysis.escape import one_line, visible
 
 #: Subcommand -> one line of help. Each is a module of `campaigns.commands`, loaded when called.
 COMMANDS: dict[str, str] = {
@@ -157,7 +157,7 @@ def _line(error: Exception) -> str:
     if isinstance(error, NimcError):
         return str(error)
     if isinstance(error, OSError) and error.filename is not None:
-        return f"{os.fsdecode(error.filename)}: {error.strerror}"
+        return one_line(f"{os.fsdecode(error.filename)}: {error.strerror}")
     what = " ".join(f"{type(error).__name__}: {error}".split())
     return f"failed unexpectedly: {what} ('nimc --debug ...' shows where)"
 

@@ -12,7 +12,7 @@ from analysis.escape import one_line
 from analysis.history.files import Naming
 from analysis.pages.data import MachineHistory, PageNight
 from analysis.pages.gather import gather
-from analysis.pages.write import write_pages
+from analysis.pages.write import FILES, write_pages
 from analysis.trust import require_own
 from campaigns.nightly import description, lock, summary
 from campaigns.nightly.calendar import calendar
@@ -33,7 +33,11 @@ def make_pages(
         require_own(output, "--output")
     lines: dict[str, None] = {}
     outcomes = _outcomes(results / "nights", lines.setdefault)
-    histories = gather(store, results, output, outcomes, lines.setdefault)
+    gathered = gather(store, results, output, outcomes, lines.setdefault)
+    histories = [each for each in gathered if each.machine not in FILES]
+    for each in gathered:
+        if each.machine in FILES:
+            lines.setdefault(f"machine {each.machine}: left out, a file of the pages has this name")
     for line in lines:
         left_out(line)
     if not histories:

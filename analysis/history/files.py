@@ -22,6 +22,7 @@ from urllib.parse import quote
 import polars as pl
 
 from analysis.errors import InputError, MachineError
+from analysis.escape import one_line
 from analysis.history.tables import SCHEMA_VERSION
 from analysis.replacing import PARTIAL, replace
 from analysis.table_file import parquet
@@ -153,7 +154,7 @@ def _trusted(folder: Path, left_out: Naming) -> bool:
     if why is None and not folder.is_dir():
         why = "is not a folder of the store"
     if why:
-        left_out(f"{folder}: {why}")
+        left_out(one_line(f"{folder}: {why}"))
     return why is None
 
 

@@ -12,7 +12,7 @@ import click
 
 from analysis import units
 from analysis.errors import InputError
-from analysis.escape import one_line, visible
+from analysis.escape import one_line
 from analysis.history.tables import Outcome
 from campaigns.document import Form, print_document
 from campaigns.nightly import (
@@ -218,4 +218,4 @@ def _silent(text: str) -> None:
 
 
 def _log(text: str) -> None:
-    click.echo(f"nimc: {visible(text)}", err=True)
+    click.echo(f"nimc: {one_line(text)}", err=True)
