@@ -30,7 +30,7 @@ def make_pages(
     """
     if output is None:
         output = results / "pages"
-        require_own(output, "--output")
+        require_own(output, "--output", team="owns")
     lines: dict[str, None] = {}
     outcomes = _outcomes(results / "nights", lines.setdefault)
     gathered = gather(store, results, output, outcomes, lines.setdefault)
@@ -47,7 +47,7 @@ def make_pages(
 
 def _outcomes(folder: Path, left_out: Naming) -> dict[str, list[PageNight]]:
     """Machine -> its nights with how they ended."""
-    require_own(folder, "results", or_root=True)
+    require_own(folder, "results", or_root=True, team="owns")
     nightlies: dict[str, dict[date, Summary]] = {}
     for path in sorted(folder.glob("*-????-??-??.json")):
         try:

@@ -26,7 +26,7 @@ from analysis.escape import one_line
 from analysis.history.tables import SCHEMA_VERSION
 from analysis.replacing import PARTIAL, replace
 from analysis.table_file import parquet
-from analysis.trust import distrust
+from analysis.trust import distrust, share_as_above
 
 TABLES = ("runs", "nights", "samples")
 #: Key of the schema's number in a file's metadata.
@@ -80,7 +80,7 @@ def read(path: Path) -> StoreFile:
     if named is None:
         raise SpoiltError(f"{path}: not a file of the store")
     try:
-        if why := distrust(path, or_root=True):
+        if why := distrust(path, or_root=True, team="owns"):
             raise SpoiltError(f"{path}: {why}")
         text = path.read_bytes()
     except OSError as error:
@@ -124,7 +124,7 @@ def unfinished(table: Path, older_s: float) -> Iterator[Path]:
     """Temporary files that writers left when they were killed before the Unix time `older_s`."""
     for path in filter(_is_partial, table.glob("*/*/*/.*")):
         with suppress(OSError):
-            if not distrust(path) and path.lstat().st_mtime < older_s:
+            if not distrust(path, team="writes") and path.lstat().st_mtime < older_s:
                 yield path
 
 
@@ -150,7 +150,7 @@ def _is_partial(path: Path) -> bool:
 
 
 def _trusted(folder: Path, left_out: Naming) -> bool:
-    why = distrust(folder, or_root=True)
+    why = distrust(folder, or_root=True, team="owns")
     if why is None and not folder.is_dir():
         why = "is not a folder of the store"
     if why:
@@ -175,10 +175,11 @@ def _schema(path: Path, metadata: Mapping[str, str]) -> int:
 
 
 def _make(folder: Path) -> None:
-    """Create the folder and those above it such that nobody else can write to them."""
+    """Create the folder and those above it such that nobody who is not trusted writes to them."""
     for each in (*reversed(folder.parents), folder):
         if not each.is_dir():
             each.mkdir(mode=0o755, exist_ok=True)
+            share_as_above(each)
 
 
 def _first_line(error: Exception) -> str:

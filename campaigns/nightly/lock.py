@@ -29,7 +29,7 @@ class NightLock:
 @contextmanager
 def machine_lock(folder: Path, machine: str, name: str) -> Iterator[NightLock]:
     """Lock a machine for the nightly `name`, or say who has locked it; waits for nobody."""
-    require_own(folder, "results")
+    require_own(folder, "results", team="writes")
     with private_lock(folder / f"{machine}.lock") as lock:
         if not lock.take(_TRY_S):
             yield NightLock(None, lock.holder() or "an unknown process")

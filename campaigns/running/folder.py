@@ -117,7 +117,7 @@ def own_runs(results: Path) -> Iterator[tuple[Path, RunHeader]]:
     """All runs of this user that this version reads, with their headers."""
     for path in results.glob("*"):
         with suppress(InputError, OSError):  # of another version, or not a run
-            if not distrust_run(path):
+            if not distrust_run(path, "writes"):
                 yield path, load_header(path)
 
 
@@ -184,7 +184,7 @@ def remove_run(run: Path) -> None:
         try:
             run.rename(run.with_name(f"{_REMOVED}{run.name}"))
             for path in run.parent.glob(f"{_REMOVED}*"):
-                if not distrust(path):
+                if not distrust(path, team="writes"):
                     shutil.rmtree(path)
         except OSError as error:
             raise MachineError(f"{error.filename}: {error.strerror}") from error

@@ -66,7 +66,7 @@ def open_sweep(
     found = [] if fresh else sorted(results.glob(f"{named}-*/{_FILE}"))
     for path in found[-1:]:
         for own in (path.parent, path):
-            require_own(own, "sweep")
+            require_own(own, "sweep", team="writes")
         known: NodeSweep = validated(_SWEEP, read_json(path), path)
         unfinished = known.digest == asked.digest and known.finished_s is None
         if unfinished and set(known.nodes) <= set(among):
