@@ -26,19 +26,20 @@ class PrivateLock:
     #: A child that inherits it keeps the lock.
     handle: int
 
-    def take(self, within_s: float = 0.0, *, shared: bool = False) -> bool:
+    def take(self, within_s: float | None = 0.0, *, shared: bool = False) -> bool:
         """Whether it could be locked within that time; released when the file is closed.
 
-        Raises MachineError if the file system has no locks.
+        None waits without a limit. Raises MachineError if the file system has no locks.
         """
-        until_s = time.monotonic() + within_s
-        kind = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
+        began_s = time.monotonic()
+        how = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
+        how |= fcntl.LOCK_NB if within_s is not None else 0
         while True:
             try:
-                fcntl.flock(self.handle, kind | fcntl.LOCK_NB)
+                fcntl.flock(self.handle, how)
                 return True
             except BlockingIOError:
-                if time.monotonic() >= until_s:
+                if time.monotonic() - began_s >= (within_s or 0.0):
                     return False
                 time.sleep(_POLL_S)
             except OSError as error:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 import sys
 from collections.abc import Iterator
@@ -56,5 +55,5 @@ def _held(path: Path, *, create: bool) -> Iterator[bool]:
                 file=sys.stderr,
                 flush=True,
             )
-            file.take(math.inf)
+            file.take(None)
         yield path.exists() and os.path.samestat(os.fstat(file.handle), path.stat())
