@@ -20,13 +20,16 @@ from typing import Any
 
 import polars as pl
 
+from analysis import trust
 from analysis.errors import InputError, MachineError
 from analysis.estimate import Result
 from analysis.history.store import load_nights, load_runs, scan_samples
 from analysis.report.data import RunData, load_run
+from injection.machine.machine import trusted_groups
 
 __all__ = ["History", "InputError", "MachineError", "Runs", "history", "load"]
 
+trust.trusted_groups = trusted_groups
 AnyPath = str | os.PathLike[str]
 
 

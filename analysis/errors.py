@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from analysis.escape import one_line
+
 
 class NimcError(Exception):
-    """A failure reported to the user in one line, without a traceback."""
+    """A failure reported to the user without a traceback: each argument is a line."""
 
     exit_code = 3
+
+    def __str__(self) -> str:
+        """A path with a line break makes no second line."""
+        return "\n".join(one_line(str(line)) for line in self.args)
 
 
 class InputError(NimcError):

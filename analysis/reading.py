@@ -29,18 +29,18 @@ def read_json(path: Path) -> Any:
 
 
 def read_text(path: Path) -> bytes:
-    """The file with one document. Raises InputError unless it is one of at most `LONGEST_B`."""
-    with open(path, "rb", opener=_without_waiting) as file:
-        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+    """The file with one document.
+
+    Raises InputError if it is larger than `LONGEST_B`, and for a pipe or a device, which may never
+    end.
+    """
+    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    with os.fdopen(handle, "rb") as file:
+        if not stat.S_ISREG(os.fstat(handle).st_mode):
             raise InputError(f"{path}: not a regular file")
         text = file.read(LONGEST_B + 1)
     refuse_long(text, str(path))
     return text
-
-
-def _without_waiting(path: str, flags: int) -> int:
-    """Opens a file; a FIFO would wait for a writer."""
-    return os.open(path, flags | os.O_NONBLOCK)
 
 
 def parsed(text: bytes, at: str) -> Any:

@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from analysis.errors import InputError
-from analysis.trust import distrust
+from analysis.trust import Team, distrust
 
 _MISSING = (FileNotFoundError, NotADirectoryError)
 _PIECE_B = 1 << 20
@@ -31,15 +31,18 @@ def run_folders(results: Path) -> list[Path]:
     )
 
 
-def distrust_run(run: Path) -> str | None:
-    """Why somebody else may have made a part of a run; None if it is all one's own."""
+def distrust_run(run: Path, team: Team = "owns") -> str | None:
+    """Why somebody else may have made a part of a run; None if it is all one's own.
+
+    Or all of those that the site trusts; with the team `writes` only what they may add to.
+    """
     samples = run / "samples"
     parts = [run, *(run / name for name in ("run.json", "counters", "provenance", "logs"))]
     with suppress(*_MISSING):
         parts += [samples, *samples.iterdir()]
     for part in parts:
         with suppress(*_MISSING):
-            if why := distrust(part):
+            if why := distrust(part, team=team):
                 return why if part == run else f"is not all your own: {part.name} {why}"
     return None
 

@@ -15,8 +15,9 @@ from typing import Any
 
 import click
 
+from analysis import trust
 from analysis.errors import MachineError, NimcError
-from analysis.escape import visible
+from analysis.escape import one_line, visible
 
 #: Subcommand -> one line of help. Each is a module of `campaigns.commands`, loaded when called.
 COMMANDS: dict[str, str] = {
@@ -107,11 +108,18 @@ def _reader() -> Iterator[None]:
 def cli(debug: bool) -> None:  # noqa: ARG001  # `_Commands.invoke` reads it
     """Measure network-induced memory contention on a machine."""
     os.umask(os.umask(0) | 0o022)  # what others can write to is not trusted later (analysis.trust)
+    trust.trusted_groups = _trusted_groups
     os.environ["MPLBACKEND"] = "Agg"  # a notebook's cannot be loaded here; no window is opened
     try:
         os.getcwd()
     except OSError as error:
         raise MachineError("the current folder no longer exists; change to another") from error
+
+
+def _trusted_groups() -> frozenset[int]:
+    from injection.machine.machine import trusted_groups  # read only if it is asked for
+
+    return trusted_groups()
 
 
 def main() -> None:
@@ -157,7 +165,7 @@ def _line(error: Exception) -> str:
     if isinstance(error, NimcError):
         return str(error)
     if isinstance(error, OSError) and error.filename is not None:
-        return f"{os.fsdecode(error.filename)}: {error.strerror}"
+        return one_line(f"{os.fsdecode(error.filename)}: {error.strerror}")
     what = " ".join(f"{type(error).__name__}: {error}".split())
     return f"failed unexpectedly: {what} ('nimc --debug ...' shows where)"
 

@@ -7,7 +7,7 @@ import io
 import json
 from collections.abc import Iterator, Mapping, Sequence
 
-from analysis.escape import visible
+from analysis.escape import cell
 
 
 def csv_text(document: Mapping[str, object], path: Sequence[str]) -> str:
@@ -42,11 +42,8 @@ def _is_plain(value: object) -> bool:
 
 
 def _cell(value: object) -> object:
-    """Text for a spreadsheet: never a formula, no control characters."""
     if isinstance(value, bool):
         return json.dumps(value)
     if value is None or isinstance(value, int | float):
         return value
-    text = value if isinstance(value, str) else json.dumps(value, default=str)
-    shown = visible(text)
-    return f"'{shown}" if shown.startswith(("=", "+", "@", "-")) else shown
+    return cell(value if isinstance(value, str) else json.dumps(value, default=str))

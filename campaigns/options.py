@@ -15,6 +15,7 @@ from analysis.errors import InputError
 from analysis.units import duration_s
 from campaigns.campaign_path import CampaignPath
 from campaigns.host.default_machine import default_machine
+from campaigns.output_path import OutputPath
 from injection.machine.machine import known_machines
 
 #: What a command that measures prints while it does.
@@ -102,7 +103,7 @@ def output_option(
     text: str, *, folder: bool = False, required: bool = False
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """`--output`, and `-o`: where to write, as the argument `output`."""
-    kind = click.Path(path_type=Path, file_okay=not folder, dir_okay=folder)
+    kind = OutputPath(folder=folder)
     return click.option("-o", "--output", type=kind, required=required, help=text)
 
 

@@ -12,7 +12,7 @@ from analysis.escape import one_line
 from analysis.history.files import Naming
 from analysis.pages.data import MachineHistory, PageNight
 from analysis.pages.gather import gather
-from analysis.pages.write import write_pages
+from analysis.pages.write import FILES, write_pages
 from analysis.trust import require_own
 from campaigns.nightly import description, lock, summary
 from campaigns.nightly.calendar import calendar
@@ -20,16 +20,24 @@ from campaigns.nightly.summary import Summary
 
 
 def make_pages(
-    store: Path, results: Path, output: Path, left_out: Naming
+    store: Path, results: Path, output: Path | None, left_out: Naming
 ) -> tuple[Path, list[MachineHistory]]:
     """Write the pages; returns the page over all machines, and what is known of each.
 
-    What cannot be read is named to `left_out`, each line once. Raises InputError if there is no
-    store or no machine, and MachineError if a file cannot be written.
+    Without `output` they are in the folder `pages` of the results, which must be one's own. What
+    cannot be read is named to `left_out`, each line once. Raises InputError if there is no
+    store or no machine, and OSError if a file cannot be written.
     """
+    if output is None:
+        output = results / "pages"
+        require_own(output, "--output", team="owns")
     lines: dict[str, None] = {}
     outcomes = _outcomes(results / "nights", lines.setdefault)
-    histories = gather(store, results, output, outcomes, lines.setdefault)
+    gathered = gather(store, results, output, outcomes, lines.setdefault)
+    histories = [each for each in gathered if each.machine not in FILES]
+    for each in gathered:
+        if each.machine in FILES:
+            lines.setdefault(f"machine {each.machine}: left out, a file of the pages has this name")
     for line in lines:
         left_out(line)
     if not histories:
@@ -39,7 +47,7 @@ def make_pages(
 
 def _outcomes(folder: Path, left_out: Naming) -> dict[str, list[PageNight]]:
     """Machine -> its nights with how they ended."""
-    require_own(folder, "results", or_root=True)
+    require_own(folder, "results", or_root=True, team="owns")
     nightlies: dict[str, dict[date, Summary]] = {}
     for path in sorted(folder.glob("*-????-??-??.json")):
         try:

@@ -24,6 +24,7 @@ from typing import Any
 from analysis.errors import MachineError
 from analysis.replacing import replace_text
 from analysis.sample import Sample
+from analysis.start_python import python_main
 from injection import allocation, clock, processes, wire
 from injection.agent import node_name
 from injection.allocation import Allocation, AllocationError
@@ -140,7 +141,7 @@ async def _start_agents(
 ) -> list[asyncio.subprocess.Process]:
     n_nodes = str(len(nodes.nodes))
     launcher = [word.replace("{n_nodes}", n_nodes) for word in plan.agent_launcher]
-    command = [*launcher, sys.executable, "-m", "injection.agent"]
+    command = [*launcher, *python_main("injection.agent")]
     environment = {wire.ADDRESS_VARIABLE: address, wire.SECRET_VARIABLE: secret}
     if plan.interface and plan.origin_policy != "same_host":
         environment[wire.INTERFACE_VARIABLE] = plan.interface

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from analysis.order import pair_order
+from analysis.replacing import replace_text
 from injection.timetable import Policy
 from injection.treatment import Treatment
 
@@ -121,7 +122,7 @@ class BlockPlan:
 
     def save(self, path: Path) -> None:
         """Write the plan as JSON."""
-        path.write_text(json.dumps(asdict(self), indent=1))
+        replace_text(path, json.dumps(asdict(self), indent=1))
 
     @staticmethod
     def load(path: Path) -> BlockPlan:

@@ -13,6 +13,7 @@ from reframe.core.builtins import variable
 
 from analysis.arms import ARMS
 from analysis.errors import InputError
+from analysis.replacing import replace_text
 from analysis.sample import Level, Limiter
 from injection.injectors import get, writing_rate_b_s
 from injection.injectors.base import Injector
@@ -133,7 +134,7 @@ class LayoutMixin(rfm.RegressionTestPlugin):
         while path.exists() and path.read_text() != text:
             number += 1
             path = path.with_name(f"{Path(name).stem}-{number}{Path(name).suffix}")
-        path.write_text(text)
+        replace_text(path, text)
         return path.name
 
     def place_application(self) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import os
 import secrets
-import sys
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +26,8 @@ from reframe.core.runtime import valid_sysenv_comb
 from analysis import checkout
 from analysis.arms import ARMS, BASELINE, standard_arms
 from analysis.errors import InputError
+from analysis.replacing import replace_text
+from analysis.start_python import python_main
 from injection.machine import machine, versions
 from injection.plan import LIMITS, BlockPlan, Demand, ShortWrites
 from injection.treatment import Treatment
@@ -213,9 +215,8 @@ class NimcMixin(LayoutMixin):
         self.treated = [each.name for each in plan.treatments if each.baseline]
         plan.save(stage / "plan.json")
         self.job.launcher = getlauncher("local")()
-        self.executable = sys.executable
-        self.executable_opts = ["-m", "reframe_tests.conduct", str(stage / "plan.json")]
-        self.env_vars["PYTHONPATH"] = f"{checkout.ROOT}:$PYTHONPATH"
+        conduct = python_main("reframe_tests.conduct", str(stage / "plan.json"))
+        self.executable, *self.executable_opts = map(shlex.quote, conduct)
         if not self.nimc_dir:
             self.keep_files = [*self.keep_files, "nimc"]
 
@@ -301,7 +302,7 @@ class NimcMixin(LayoutMixin):
             "nodes": list(self.job.nodelist or []),
         }
         self.block_logs.mkdir(parents=True, exist_ok=True)
-        (self.block_logs / "job.json").write_text(json.dumps(job, indent=1))
+        replace_text(self.block_logs / "job.json", json.dumps(job, indent=1))
         if not self.workload:
             foreign.read_block(self._own, self.run_dir, self.case, self.block_logs)
         if told.name != "done":

@@ -3,11 +3,10 @@
 The question is that of Nelson and Palmieri (Understanding RDMA Behavior in NUMA Systems).
 """
 
-import sys
-
 import reframe as rfm
 from reframe.core.builtins import variable
 
+from analysis.start_python import python_code
 from reframe_tests import numa_places
 from reframe_tests.compiled import CompiledMixin
 from reframe_tests.factors import check_level
@@ -15,7 +14,7 @@ from reframe_tests.mixin import NimcMixin
 
 #: Program that runs if there are no workers.
 _SLEEP = (
-    "import sys, time; begun_s = time.monotonic(); time.sleep(float(sys.argv[1]));"
+    "import time; begun_s = time.monotonic(); time.sleep(float(sys.argv[1]));"
     " print(f'slept {time.monotonic() - begun_s:.6f} s')"
 )
 
@@ -56,8 +55,7 @@ class numa(rfm.RegressionTest, CompiledMixin, NimcMixin):
         self.provenance = {**self.provenance, "numa": numa_places.facts(self.machine)}
         self.num_cpus_per_task = self.app_cores
         if self.load == numa_places.IDLE:
-            self.executable = sys.executable
-            self.executable_opts = ["-c", _SLEEP, str(self.duration_s)]
+            self.executable, *self.executable_opts = python_code(_SLEEP, str(self.duration_s))
             return
         node = numa_places.node_of(self.machine, "workers", self.workers)
         count = numa_places.worker_cores(self.machine, self.app_cores)

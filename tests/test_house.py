@@ -99,3 +99,25 @@ def test_what_starts_slowly_is_loaded_where_it_is_called() -> None:
         if name.startswith("scipy.stats")
     }
     assert not slow, "scipy.stats takes a second to import; scipy.special has most of its functions"
+
+
+#: Files of the kernel, and scratch files in a folder that was just made for them.
+WRITTEN_ELSEWHERE = {
+    "campaigns/minicluster/cgroups.py",
+    "campaigns/host/probes.py",
+    "reframe_tests/tools/beside_start.py",
+    "reframe_tests/tools/openss_gather.py",
+}
+
+
+def test_files_are_written_in_one_way() -> None:
+    """`analysis.replacing` follows no link; `write_parquet` is for memory only."""
+    others = {
+        str(path.relative_to(ROOT))
+        for floor in FLOORS
+        for path in sources(floor)
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Attribute)
+        and node.attr in ("write_text", "write_bytes", "write_csv", "write_parquet", "mkstemp")
+    }
+    assert others == WRITTEN_ELSEWHERE | {"analysis/table_file.py"}

@@ -13,6 +13,7 @@ from analysis.compare.judge import CHANGES, LEVEL, Comparison, Shown
 from analysis.compare.plots import REFERENCE, THIS, ratios_plot, slowdowns_plot
 from analysis.compare.side import METRICS, Side
 from analysis.compare.sides import Compared
+from analysis.replacing import make_folder, replace_text
 from analysis.report import words
 from analysis.report.shell import render_page
 
@@ -23,11 +24,11 @@ _DASH = "\u2013"
 
 def write_page(folder: Path, compared: Compared) -> Path:
     """Writes compare.html and compare.json into `folder`; returns the page."""
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     document = json.dumps({"schema": SCHEMA, **compared.document()}, indent=1) + "\n"
-    (folder / "compare.json").write_text(document, encoding="utf-8")
+    replace_text(folder / "compare.json", document)
     page = folder / "compare.html"
-    page.write_text(render(compared), encoding="utf-8")
+    replace_text(page, render(compared))
     return page
 
 

@@ -26,7 +26,7 @@ from analysis.history.monitor import Followed, Found, detectable, follow
 from analysis.history.series import Series, series_of
 from analysis.replacing import replace_text
 from analysis.statistics.nights import ratio_of_nights
-from analysis.trust import require_own
+from analysis.trust import require_own, share_as_above
 
 #: Folder of alarms in a store.
 FOLDER = "alarms"
@@ -134,9 +134,11 @@ def save(store: Path, found: Iterable[Alarm]) -> list[Path]:
     Raises InputError for a folder that is somebody else's, MachineError if writing fails.
     """
     folder = store / FOLDER
-    require_own(folder, FOLDER, or_root=True)
+    require_own(folder, FOLDER, or_root=True, team="owns")
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        if not folder.exists():
+            folder.mkdir(parents=True)
+            share_as_above(folder)
         return [_save(folder, alarm) for alarm in found]
     except OSError as error:
         raise MachineError(f"{folder}: {error.strerror}") from error

@@ -22,9 +22,11 @@ from urllib.parse import quote
 import polars as pl
 
 from analysis.errors import InputError, MachineError
+from analysis.escape import one_line
 from analysis.history.tables import SCHEMA_VERSION
 from analysis.replacing import PARTIAL, replace
-from analysis.trust import distrust
+from analysis.table_file import parquet
+from analysis.trust import distrust, share_as_above
 
 TABLES = ("runs", "nights", "samples")
 #: Key of the schema's number in a file's metadata.
@@ -58,10 +60,7 @@ def partition(machine: str, campaign: str, started_s: float) -> Path:
 
 def write(folder: Path, run: str, frame: pl.DataFrame, metadata: Mapping[str, str]) -> Path:
     """Write a table's part of a run into `folder`. Raises MachineError if that fails."""
-    buffer = io.BytesIO()
-    numbered = {**metadata, SCHEMA: str(SCHEMA_VERSION)}
-    frame.write_parquet(buffer, compression="zstd", metadata=numbered)
-    text = buffer.getvalue()
+    text = parquet(frame, {**metadata, SCHEMA: str(SCHEMA_VERSION)})
     path = folder / f"{_escaped(run)}-{_digest(text)}.parquet"
     try:
         _make(folder)
@@ -81,7 +80,7 @@ def read(path: Path) -> StoreFile:
     if named is None:
         raise SpoiltError(f"{path}: not a file of the store")
     try:
-        if why := distrust(path, or_root=True):
+        if why := distrust(path, or_root=True, team="owns"):
             raise SpoiltError(f"{path}: {why}")
         text = path.read_bytes()
     except OSError as error:
@@ -125,7 +124,7 @@ def unfinished(table: Path, older_s: float) -> Iterator[Path]:
     """Temporary files that writers left when they were killed before the Unix time `older_s`."""
     for path in filter(_is_partial, table.glob("*/*/*/.*")):
         with suppress(OSError):
-            if not distrust(path) and path.lstat().st_mtime < older_s:
+            if not distrust(path, team="writes") and path.lstat().st_mtime < older_s:
                 yield path
 
 
@@ -151,11 +150,11 @@ def _is_partial(path: Path) -> bool:
 
 
 def _trusted(folder: Path, left_out: Naming) -> bool:
-    why = distrust(folder, or_root=True)
+    why = distrust(folder, or_root=True, team="owns")
     if why is None and not folder.is_dir():
         why = "is not a folder of the store"
     if why:
-        left_out(f"{folder}: {why}")
+        left_out(one_line(f"{folder}: {why}"))
     return why is None
 
 
@@ -176,10 +175,11 @@ def _schema(path: Path, metadata: Mapping[str, str]) -> int:
 
 
 def _make(folder: Path) -> None:
-    """Create the folder and those above it such that nobody else can write to them."""
+    """Create the folder and those above it such that nobody who is not trusted writes to them."""
     for each in (*reversed(folder.parents), folder):
         if not each.is_dir():
             each.mkdir(mode=0o755, exist_ok=True)
+            share_as_above(each)
 
 
 def _first_line(error: Exception) -> str:

@@ -7,6 +7,7 @@ A run is given up as a whole: its folder, and its samples in the store. Its rows
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -72,9 +73,9 @@ def alarmed_runs(store: Path) -> set[tuple[str, str]]:
     Raises InputError for an alarm that cannot be read: what it rests on is not known then.
     """
     found: set[tuple[str, str]] = set()
-    require_own(store / "alarms", "alarms", or_root=True)
+    require_own(store / "alarms", "alarms", or_root=True, team="owns")
     for path in sorted((store / "alarms").glob("*.json")):
-        require_own(path, "alarms", or_root=True)
+        require_own(path, "alarms", or_root=True, team="owns")
         alarm = read_json(path)
         named = alarm if isinstance(alarm, dict) else {}
         machine, runs = named.get("machine"), named.get("runs")
@@ -120,7 +121,11 @@ def leftovers(store: Path, entries: Sequence[StoreEntry], now_s: float) -> Itera
     for table in files.TABLES:
         yield from files.unfinished(store / table, settled_s)
         for path in files.listed(store / table, None, None, lambda _: None):
-            if path not in used and not distrust(path) and path.lstat().st_mtime < settled_s:
+            if (
+                path not in used
+                and not distrust(path, team="writes")
+                and path.lstat().st_mtime < settled_s
+            ):
                 yield path
 
 
@@ -138,5 +143,16 @@ def _stored(entry: StoreEntry, folder: Path | None, alarmed: bool) -> Stored:
     size_b = size_of(folder) if folder else 0
     if entry.samples and entry.samples.exists():
         size_b += entry.samples.lstat().st_size
-    why = "an alarm rests on it" if alarmed else distrust_run(folder) if folder else None
+    why = "an alarm rests on it" if alarmed else _kept(entry, folder)
     return Stored(entry, folder, size_b, why)
+
+
+def _kept(entry: StoreEntry, folder: Path | None) -> str | None:
+    """Why it is somebody else's to remove: of the trusted group, too."""
+    if folder and (why := distrust_run(folder, "writes")):
+        return why
+    for path in filter(None, (entry.path, entry.samples)):
+        with suppress(FileNotFoundError):
+            if why := distrust(path, or_root=True, team="writes"):
+                return f"{path.name} {why}"
+    return None

@@ -61,7 +61,7 @@ def add_run(store: Path, run: Path, *, outcome: Outcome | None = None) -> Added:
     Raises InputError, with the reason in one line, for a run that cannot be added: one with
     integrity faults, somebody else's, one that is being measured, or one that has lost samples.
     """
-    require_own(store, "store", or_root=True)
+    require_own(store, "store", or_root=True, team="owns")
     if why := distrust_run(run):
         raise InputError(f"{run}: {why}")
     header = load_header(run)
@@ -160,7 +160,7 @@ def require_store(store: Path) -> None:
     """Raise InputError if there is no store in that folder, or the folder is somebody else's."""
     if not store.is_dir():
         raise InputError(f"{store}: there is no store; 'nimc store add' makes it")
-    require_own(store, "store", or_root=True)
+    require_own(store, "store", or_root=True, team="owns")
 
 
 def _entries(

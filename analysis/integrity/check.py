@@ -71,4 +71,4 @@ def require_sound(run: Path) -> None:
 def refuse_faults(found: Integrity) -> None:
     """Raises InputError with a line for each fault, if there are any."""
     if found.count:
-        raise InputError("\n".join(found.lines()))
+        raise InputError(*found.lines())

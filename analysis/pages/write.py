@@ -10,28 +10,36 @@ from typing import Any
 
 import polars as pl
 
-from analysis.errors import MachineError
 from analysis.pages import across
 from analysis.pages.changes import MadeChange, made_changes
 from analysis.pages.data import MachineHistory, PageNight, calendar_nights
 from analysis.pages.render import index_page, machine_page, state_of
-from analysis.replacing import replace_text
+from analysis.replacing import make_folder, replace_text
+from analysis.table_file import write_table
 
 #: Number of the schema of index.json.
 INDEX_SCHEMA = 1
+_PAGE, _DOCUMENT = "index.html", "index.json"
+_ENDINGS = ("csv", "parquet")
+#: Tables over all machines: their rows, and where `across.side_by_side` has them.
+_TABLES: dict[str, tuple[type[Any], str]] = {
+    "machines": (across.MachineFacts, "facts"),
+    "triad": (across.Triad, "triads"),
+    "rates": (across.CoreRates, "rates"),
+    "slowdowns": (across.MachineSlowdown, "slowdowns"),
+}
+#: Files next to the machines' folders: no machine can have such a name.
+FILES = (_PAGE, _DOCUMENT, *(f"{name}.{ending}" for name in _TABLES for ending in _ENDINGS))
 
 
 def write_pages(output: Path, histories: Sequence[MachineHistory]) -> Path:
     """Write the page of each machine and that over all; returns the latter's path.
 
-    Raises MachineError if a file cannot be written.
+    Raises OSError, with its name, if a file cannot be written.
     """
-    try:
-        for history in histories:
-            _write_machine(output / history.machine, history)
-        return _write_index(output, histories)
-    except OSError as error:
-        raise MachineError(f"{error.filename or output}: {error.strerror}") from error
+    for history in histories:
+        _write_machine(output / history.machine, history)
+    return _write_index(output, histories)
 
 
 def index_document(histories: Sequence[MachineHistory]) -> dict[str, Any]:
@@ -57,22 +65,20 @@ def index_document(histories: Sequence[MachineHistory]) -> dict[str, Any]:
 
 
 def _write_machine(folder: Path, history: MachineHistory) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     _write_table(folder / "nights", history.nights)
     _write_table(folder / "changes", _frame(MadeChange, made_changes(history.runs)))
     _write_table(folder / "calendar", _frame(PageNight, calendar_nights(history)))
-    replace_text(folder / "index.html", machine_page(history))
+    replace_text(folder / _PAGE, machine_page(history))
 
 
 def _write_index(output: Path, histories: Sequence[MachineHistory]) -> Path:
-    output.mkdir(parents=True, exist_ok=True)
+    make_folder(output)
     found = across.side_by_side(histories)
-    _write_table(output / "machines", _frame(across.MachineFacts, found.facts))
-    _write_table(output / "triad", _frame(across.Triad, found.triads))
-    _write_table(output / "rates", _frame(across.CoreRates, found.rates))
-    _write_table(output / "slowdowns", _frame(across.MachineSlowdown, found.slowdowns))
-    replace_text(output / "index.json", json.dumps(index_document(histories), indent=1) + "\n")
-    page = output / "index.html"
+    for name, (kind, rows) in _TABLES.items():
+        _write_table(output / name, _frame(kind, getattr(found, rows)))
+    replace_text(output / _DOCUMENT, json.dumps(index_document(histories), indent=1) + "\n")
+    page = output / _PAGE
     replace_text(page, index_page(histories))
     return page
 
@@ -84,5 +90,5 @@ def _frame(kind: type[Any], rows: Iterable[Any]) -> pl.DataFrame:
 
 
 def _write_table(path: Path, frame: pl.DataFrame) -> None:
-    frame.write_csv(path.with_name(f"{path.name}.csv"))
-    frame.write_parquet(path.with_name(f"{path.name}.parquet"))
+    for ending in _ENDINGS:
+        write_table(path.with_name(f"{path.name}.{ending}"), frame)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+
+from analysis.errors import InputError
+from analysis.reading import read_json
 
 
 @dataclass(frozen=True)
@@ -23,8 +25,8 @@ def unfinished_blocks(run: Path) -> list[UnfinishedBlock]:
     """Blocks whose `job.json` has an outcome other than `done`, in order of case and block."""
     found = []
     for file in sorted((run / "logs").glob("*/*/job.json")):
-        with suppress(OSError, ValueError, KeyError, TypeError, RecursionError):
-            job = json.loads(file.read_text(encoding="utf-8"))
+        with suppress(OSError, InputError, KeyError, TypeError):
+            job = read_json(file)
             outcome, reason = str(job["outcome"]), str(job["reason"] or "")
             if outcome != "done":
                 case, block = file.parts[-3:-1]

@@ -28,9 +28,11 @@ from analysis.remedies.advice import advise
 from analysis.remedies.offload import Processing, processing
 from analysis.remedies.rail_figures import TABLES, RailFigures, rail_figures
 from analysis.remedies.sentences import advice_document
+from analysis.replacing import replace_text
 from analysis.report.blocks import UnfinishedBlock, unfinished_blocks
 from analysis.run import RunHeader, load_header
 from analysis.schema_1 import with_numa_factors
+from analysis.table_file import write_table
 from analysis.why import why
 
 #: Of the JSON files next to a report, raised if a key goes or changes its meaning.
@@ -172,7 +174,7 @@ def write_data(folder: Path, runs: Sequence[RunData]) -> list[Path]:
         "runs": [run.document() for run in runs],
     }
     results_file = folder / "results.json"
-    results_file.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+    replace_text(results_file, json.dumps(document, indent=1) + "\n")
     files = [results_file]
     counted = any(run.counters.height for run in runs)
     for name in ("samples", "pairs", *(["counters"] if counted else [])):
@@ -181,12 +183,12 @@ def write_data(folder: Path, runs: Sequence[RunData]) -> list[Path]:
             for run in runs
         ]
         files.append(folder / f"{name}.parquet")
-        pl.concat(frames).write_parquet(files[-1])
+        write_table(files[-1], pl.concat(frames))
     if counted:
         found = {run.header.run: asdict(why(run.counters, run.samples)) for run in runs}
         files.append(folder / "why.json")
         text = json.dumps({"schema": SCHEMA, "runs": found}, indent=1)
-        files[-1].write_text(text + "\n", encoding="utf-8")
+        replace_text(files[-1], text + "\n")
     for name, key, rows in _FILES:
         listed = [
             {"run": run.header.run, "emulated": run.emulated(), **each.as_dict()}
@@ -196,12 +198,12 @@ def write_data(folder: Path, runs: Sequence[RunData]) -> list[Path]:
         if listed:
             files.append(folder / f"{name}.json")
             text = json.dumps({"schema": SCHEMA, key: listed}, indent=1)
-            files[-1].write_text(text + "\n", encoding="utf-8")
+            replace_text(files[-1], text + "\n")
     advice = advise(runs)
     if advice.remedies:
         files.append(folder / "advice.json")
         text = json.dumps({"schema": SCHEMA, **advice_document(advice)}, indent=1)
-        files[-1].write_text(text + "\n", encoding="utf-8")
+        replace_text(files[-1], text + "\n")
     return [*files, *_rail_files(folder, runs)]
 
 
@@ -216,5 +218,5 @@ def _rail_files(folder: Path, runs: Sequence[RunData]) -> list[Path]:
         ]
         if found:
             files.append(folder / f"{name}.csv")
-            pl.DataFrame(found, infer_schema_length=None).write_csv(files[-1])
+            write_table(files[-1], pl.DataFrame(found, infer_schema_length=None))
     return files

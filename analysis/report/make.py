@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from analysis.errors import InputError
+from analysis.replacing import make_folder, replace_text
 from analysis.report.data import RunData, load_run, write_data
 from analysis.report.page import render
+from analysis.trust import distrust
 
 
 @dataclass(frozen=True)
@@ -44,20 +47,30 @@ def make_reports(
     folders = list(dict.fromkeys(Path(os.path.realpath(path)) for path in paths))
     if output is None and len(folders) > 1:
         raise InputError("--output: a folder is required for the report of more than one run")
+    target = output or _own_report(folders[0])
     of_machine: dict[str, list[RunData]] = {}
     for folder in folders:
         run = load_run(folder, force=force)
         of_machine.setdefault(run.header.machine, []).append(run)
-    target = output or folders[0] / "report"
     return [
         _write(target / machine if len(of_machine) > 1 else target, machine, runs)
         for machine, runs in of_machine.items()
     ]
 
 
+def _own_report(run: Path) -> Path:
+    """The folder of a report within its run. Raises InputError if either is somebody else's."""
+    report = run / "report"
+    for path in (run, report):
+        with suppress(FileNotFoundError, NotADirectoryError):
+            if why := distrust(path, team="writes"):
+                raise InputError(f"{path}: {why}; allowed: --output with another folder")
+    return report
+
+
 def _write(folder: Path, machine: str, runs: list[RunData]) -> Report:
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     data = write_data(folder, runs)
     page = folder / "report.html"
-    page.write_text(render(runs), encoding="utf-8")
+    replace_text(page, render(runs))
     return Report(machine, page, data, runs)

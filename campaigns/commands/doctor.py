@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from analysis.escape import visible
+from analysis.escape import one_line, visible
 from campaigns.document import Form, print_document
 from campaigns.host.doctor import Diagnosis, examine
 from campaigns.host.in_job import examine as examine_in_job
@@ -54,7 +54,7 @@ def command(machine: str, in_job: bool, wait_s: float, results: Path, form: Form
 
 def _tell(line: str) -> None:
     """Progress, which is no part of the document."""
-    click.echo(f"nimc: {visible(line)}", err=True)
+    click.echo(f"nimc: {one_line(line)}", err=True)
 
 
 def text(diagnosis: Diagnosis) -> str:

@@ -19,6 +19,7 @@ from analysis.contention.sweep import ORDERS, Sweep
 from analysis.errors import InputError
 from analysis.escape import visible
 from analysis.integrity.check import require_sound
+from analysis.replacing import replace_text
 from analysis.units import rate_b_s
 from campaigns.document import Form, print_document
 from campaigns.options import form_options, json_option, output_option
@@ -141,7 +142,7 @@ def fit_command(
     """Fit a model with its error bands to a sweep (JSON, CSV, or a run)."""
     model = kinds.calibrated(kind, _load_sweep(sweep_file, facts), folds).model
     if output is not None:
-        output.write_text(json.dumps(model.as_dict(), indent=1) + "\n")
+        replace_text(output, json.dumps(model.as_dict(), indent=1) + "\n")
     _say("fit", model.as_dict(), tables.fit_table(model), "json" if as_json else None)
 
 
@@ -278,7 +279,7 @@ def plot_command(
 
     model = load_model(platform, model_path)
     measured = None if sweep_file is None else _load_sweep(sweep_file, facts)
-    output.write_text(page.render(model, measured), encoding="utf-8")
+    replace_text(output, page.render(model, measured))
     click.echo(str(output))
 
 

@@ -13,7 +13,7 @@ import click
 
 from analysis import units
 from analysis.errors import InputError, NimcError
-from analysis.escape import one_line, visible
+from analysis.escape import one_line
 from analysis.history.tables import Outcome
 from campaigns.document import Form, print_document
 from campaigns.nightly import (
@@ -33,6 +33,7 @@ from campaigns.nightly.description import Nightly
 from campaigns.nightly.night import NightRun, night_of, outside
 from campaigns.nightly.summary import Summary
 from campaigns.options import Progress, form_options, json_option, output_option, progress_options
+from campaigns.output_path import OutputPath
 from campaigns.text import aligned
 
 #: Exit status of a night. One that was not run is no failure: its summary says why.
@@ -127,9 +128,7 @@ def _gitlab(
 @click.option(
     "--night", type=click.DateTime(["%Y-%m-%d"]), help="Make up for this night, from now on."
 )
-@click.option(
-    "--summary", "copy", type=click.Path(path_type=Path), help="Write the summary here as well."
-)
+@click.option("--summary", "copy", type=OutputPath(), help="Write the summary here as well.")
 @click.option("--fail-inconclusive", is_flag=True, help="Exit with 1 if it was inconclusive.")
 @json_option
 @progress_options
@@ -247,4 +246,4 @@ def _silent(text: str) -> None:
 
 
 def _log(text: str) -> None:
-    click.echo(f"nimc: {visible(text)}", err=True)
+    click.echo(f"nimc: {one_line(text)}", err=True)

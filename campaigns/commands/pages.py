@@ -26,7 +26,7 @@ def command(results: Path, store: Path, output: Path | None, as_json: bool) -> N
     file with the data of its figures next to it. Nights that were not run come from the summaries
     in RESULTS/nights.
     """
-    page, histories = make_pages(store, results, output or results / "pages", to_stderr)
+    page, histories = make_pages(store, results, output, to_stderr)
     states = [state_of(history) for history in histories]
     if as_json:
         machines = [asdict(each) for each in states]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from analysis.errors import MachineError
-from analysis.escape import visible
+from analysis.escape import one_line
 from campaigns.document import Form, print_document
 from campaigns.host import reservation
 from campaigns.options import (
@@ -192,4 +192,4 @@ def _silent(text: str) -> None:
 
 
 def _log(text: str) -> None:
-    click.echo(f"nimc: {visible(text)}", err=True)
+    click.echo(f"nimc: {one_line(text)}", err=True)

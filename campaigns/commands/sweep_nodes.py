@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from analysis.errors import InputError
-from analysis.escape import visible
+from analysis.escape import one_line, visible
 from analysis.node_ranks import RankedNode, figures, ranked
 from analysis.numbers import NONE, interval, quantity
 from analysis.report.data import load_run
@@ -173,4 +173,4 @@ def _silent(text: str) -> None:
 
 
 def _log(text: str) -> None:
-    click.echo(f"nimc: {visible(text)}", err=True)
+    click.echo(f"nimc: {one_line(text)}", err=True)

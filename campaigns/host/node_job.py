@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import shlex
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Sequence
@@ -13,8 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from analysis.checkout import ROOT
 from analysis.errors import MachineError
+from analysis.start_python import python_main
 from campaigns.running import jobs
 from campaigns.running.interrupts import Interrupts
 from campaigns.text import duration
@@ -91,7 +90,7 @@ def script(request: NodeRequest, folder: Path | None) -> str:
 def _body(request: NodeRequest, folder: Path) -> list[str]:
     variables = {**dict(request.env_vars), **slurm.STEP_ENVIRONMENT}
     seen = _SEEN.format(paths=shlex.join(request.paths) or '""')
-    look = [sys.executable, "-m", "campaigns.host.node_look", str(folder), str(request.tasks)]
+    look = python_main("campaigns.host.node_look", str(folder), str(request.tasks))
     launcher = [
         word.format(n_nodes=request.tasks) for word in slurm.agent_launcher(request.origins)
     ]
@@ -99,7 +98,6 @@ def _body(request: NodeRequest, folder: Path) -> list[str]:
         launcher = [word for word in launcher if not word.startswith("--het-group")]
     return [
         *(f'export {name}="{value}"' for name, value in variables.items()),
-        f'export PYTHONPATH={shlex.quote(str(ROOT))}:"$PYTHONPATH"',
         shlex.join([*launcher, "sh", "-c", f"{seen}; exec {shlex.join(look)}"]),
     ]
 

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from analysis.replacing import replace_text
 from injection import wire
 from injection.agent import node_name
 from injection.injectors import INJECTORS
@@ -38,9 +39,7 @@ def main() -> None:
         "injectors": {name: injector.missing() for name, injector in INJECTORS.items()},
         "lock": _lock(folder, rank, tasks),
     }
-    partial = folder / f".{rank}"
-    partial.write_text(json.dumps(record))
-    partial.rename(folder / f"{rank}.json")
+    replace_text(folder / f"{rank}.json", json.dumps(record))
 
 
 def _address(interface: str) -> str | None:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import os
 import re
-import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from analysis.start_python import python_code, python_path
 from campaigns.host.config_keys import key_fault
 from campaigns.host.programs import ask
 
@@ -42,13 +42,14 @@ class ReframeSettings:
 def settings_of(config: Path) -> ReframeSettings:
     """Run a ReFrame configuration in a separate process and return its settings."""
     code = (
-        "import json, os, runpy, sys; made = runpy.run_path(sys.argv[1])['site_configuration'];"
+        "import json, os, runpy; made = runpy.run_path(sys.argv[1])['site_configuration'];"
         "first = made['systems'][0]; parts = first['partitions'];"
         "environs = made.setdefault('environments', []);"
         "[each['name'] for each in [first, *parts, *environs]];"
         f"print('\\n{_MARK}' + json.dumps([{{**os.environ}}, made], default=str))"
     )
-    answer = ask([sys.executable, "-c", code, str(config)])
+    environment = {**os.environ, "PYTHONPATH": python_path()}
+    answer = ask(python_code(code, str(config)), environment)
     with suppress(ValueError, TypeError):
         if answer.ok:
             _, _, rest = answer.text.partition(f"\n{_MARK}")

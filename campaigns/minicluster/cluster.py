@@ -9,6 +9,7 @@ import time
 from dataclasses import dataclass, field, replace
 
 from analysis.errors import InputError, MachineError
+from analysis.replacing import replace_text
 from campaigns.minicluster import (
     cgroups,
     containers,
@@ -167,14 +168,14 @@ def _write_files(spec: Spec, layout: ClusterLayout, subnet: str, hardware: Hardw
     for name, text in slurm_conf.render(
         spec, layout, subnet, hardware, this_host=platform.node()
     ).items():
-        path = layout.state / name
-        path.touch(mode=0o600 if name == "slurmdbd.conf" else 0o644)
-        path.write_text(text)
-    layout.machine_file.write_text(machine_file.render(spec, hardware.cpus, hardware.memory_mib))
-    layout.env_sh.write_text(
+        replace_text(layout.state / name, text, 0o600 if name == "slurmdbd.conf" else 0o644)
+    machine = machine_file.render(spec, hardware.cpus, hardware.memory_mib)
+    replace_text(layout.machine_file, machine)
+    replace_text(
+        layout.env_sh,
         "# Source this to use the minicluster.\n"
         f"export SLURM_CONF={layout.slurm_conf}\n"
-        f"export NIMC_MINICLUSTER={layout.state}\n"
+        f"export NIMC_MINICLUSTER={layout.state}\n",
     )
 
 

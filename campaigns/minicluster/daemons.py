@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from analysis.errors import MachineError
+from analysis.replacing import replace
 from campaigns.minicluster.containers import container, enter
 from campaigns.minicluster.layout import SITE, ClusterLayout
 from campaigns.minicluster.shell import last_line, run, wait_for
@@ -49,8 +50,7 @@ def _database_listens(layout: ClusterLayout) -> bool:
 def make_munge_key(layout: ClusterLayout) -> None:
     """Write the cluster's own key, readable by root only."""
     key = layout.munge_socket.parent / "munge.key"
-    key.touch(mode=0o600)
-    key.write_bytes(secrets.token_bytes(128))
+    replace(key, secrets.token_bytes(128), 0o600)
 
 
 def start_munge(layout: ClusterLayout) -> None:

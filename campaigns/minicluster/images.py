@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from analysis.errors import MachineError
+from analysis.replacing import replace
 from campaigns.minicluster.layout import SITE
 from campaigns.minicluster.shell import PATH
 
@@ -42,8 +43,8 @@ def make(folder: Path) -> tuple[Path, Path]:
     kernel = kernels[-1]
     version = kernel.name.removeprefix("vmlinuz-")
     vmlinux, initramfs = folder / "vmlinux", folder / "initramfs"
-    vmlinux.write_bytes(payload(kernel.read_bytes()))
-    initramfs.write_bytes(archive(_initramfs(KERNEL_PACKAGE / "lib" / "modules" / version)))
+    replace(vmlinux, payload(kernel.read_bytes()))
+    replace(initramfs, archive(_initramfs(KERNEL_PACKAGE / "lib" / "modules" / version)))
     return vmlinux, initramfs
 
 

@@ -15,12 +15,12 @@ is `kvm` or `tcg`. `phase` is
 from __future__ import annotations
 
 import json
-import os
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 from analysis.errors import InputError
+from analysis.replacing import replace_text
 from analysis.trust import require_own
 from campaigns.minicluster.layout import ClusterLayout
 from campaigns.minicluster.spec import Spec
@@ -76,9 +76,7 @@ class State:
 
 def write(layout: ClusterLayout, state: State) -> None:
     """Replace `state.json` atomically."""
-    part = layout.state_json.with_suffix(".part")
-    part.write_text(json.dumps(state.as_dict(layout), indent=1) + "\n")
-    os.replace(part, layout.state_json)
+    replace_text(layout.state_json, json.dumps(state.as_dict(layout), indent=1) + "\n")
 
 
 def read(layout: ClusterLayout) -> State | None:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Literal
 
 from analysis.errors import InputError, MachineError
+from analysis.replacing import replace_text
 from campaigns.minicluster import images, namespaces
 from campaigns.minicluster.daemons import CONTROL
 from campaigns.minicluster.layout import CHECKOUT, SITE, ClusterLayout
@@ -57,7 +58,7 @@ class Machines:
 
 def start_nodes(spec: Spec, layout: ClusterLayout, subnet: str) -> Machines:
     """Start the nodes' machines; return at once."""
-    (layout.state / "shares").write_text(shares_file(spec, layout))
+    replace_text(layout.state / "shares", shares_file(spec, layout))
     kernel, initramfs = images.make(layout.state / "run")
     image = Image(kernel, initramfs, choose_accelerator(layout, kernel, initramfs))
     running = {}

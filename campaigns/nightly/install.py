@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from analysis.errors import MachineError
+from analysis.replacing import named_output
 from campaigns.nightly import summary
 from campaigns.nightly.crontab import merged
 
@@ -42,7 +43,7 @@ def table(program: str, block: str) -> str:
 def units(texts: Mapping[str, str]) -> str:
     """Write the units, and start the timer. Returns what was done."""
     config = os.environ.get("XDG_CONFIG_HOME") or str(Path.home() / ".config")
-    folder = Path(config, "systemd", "user")
+    folder = named_output(Path(config, "systemd", "user"))
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:

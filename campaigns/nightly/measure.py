@@ -13,8 +13,9 @@ from typing import Any
 
 from analysis.checkout import ROOT
 from analysis.errors import MachineError
+from analysis.start_python import python_path
 from campaigns.nightly.description import Nightly
-from campaigns.running.child import NIMC, python_path, stop
+from campaigns.running.child import NIMC, stop
 from campaigns.running.interrupts import Interrupts
 from campaigns.running.session import end_with
 
@@ -90,7 +91,7 @@ def environment() -> dict[str, str]:
         for name, value in os.environ.items()
         if name in _OF_SITE or not name.startswith(_OF_JOB)
     }
-    return {**kept, "PYTHONPATH": python_path()}
+    return {**kept, "PYTHONPATH": python_path(ROOT)}
 
 
 def _attend(child: subprocess.Popen[bytes], interrupts: Interrupts, limit: Limit) -> str | None:

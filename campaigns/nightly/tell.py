@@ -12,8 +12,9 @@ from email.message import EmailMessage
 from http.client import HTTPException
 
 from analysis.checkout import ROOT
-from analysis.errors import MachineError
+from analysis.errors import NimcError
 from analysis.escape import one_line
+from analysis.replacing import named_output
 from campaigns.nightly import prometheus, summary
 from campaigns.nightly.description import NightlyRequest
 from campaigns.nightly.summary import Summary
@@ -37,9 +38,9 @@ def everyone(ended: Summary, asked: NightlyRequest) -> Iterator[str]:
     """Send the summary by mail and webhook; yields a line for each that failed."""
     if asked.metrics:
         try:
-            path = ROOT / asked.metrics / f"nimc_{ended.nightly}.prom"
+            path = named_output(ROOT / asked.metrics) / f"nimc_{ended.nightly}.prom"
             summary.write(path, prometheus.text(ended), mode=0o644)
-        except MachineError as error:
+        except NimcError as error:
             yield f"metrics: {error}"
     if asked.tell.webhook:
         url = os.path.expandvars(asked.tell.webhook)

@@ -12,8 +12,6 @@ import json
 import math
 import os
 import subprocess
-import sys
-import tempfile
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -22,8 +20,9 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from analysis.checkout import ROOT
-from analysis.errors import MachineError
+from analysis.errors import InputError, MachineError
+from analysis.replacing import replace_text
+from analysis.start_python import python_main, python_path
 from reframe_tests.factors import FACTORS, changes_within_jobs
 
 #: Variables that a campaign sets by other keys, or that name a place in the run.
@@ -157,14 +156,10 @@ def _digest(folder: Path) -> str:
 
 
 def _ask(folder: Path) -> dict[str, Any]:
-    argv = [sys.executable, "-m", "campaigns.request.read_checks", str(folder)]
-    paths = [str(folder.parent), str(ROOT), os.environ.get("PYTHONPATH", "")]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
     try:
         done = subprocess.run(
-            argv,
-            cwd=folder.parent,
-            env=environment,
+            python_main("campaigns.request.read_checks", str(folder)),
+            env={**os.environ, "PYTHONPATH": python_path()},
             capture_output=True,
             text=True,
             timeout=_ANSWER_S,
@@ -221,8 +216,5 @@ def _kept(cache: Path, digest: str) -> dict[str, CheckVariables] | None:
 
 
 def _keep(cache: Path, record: dict[str, Any]) -> None:
-    with suppress(OSError):
-        descriptor, name = tempfile.mkstemp(dir=cache.parent)
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            json.dump(record, file)
-        os.replace(name, cache)
+    with suppress(OSError, InputError):
+        replace_text(cache, json.dumps(record), 0o600)

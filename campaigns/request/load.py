@@ -63,7 +63,7 @@ def _refuse(path: Path, faults: Iterable[Fault]) -> None:
     if len(lines) > _MOST_FAULTS:
         lines[_MOST_FAULTS:] = [f"{path}: {len(lines) - _MOST_FAULTS} more errors"]
     if lines:
-        raise InputError("\n".join(lines))
+        raise InputError(*lines)
 
 
 def _fault(marked: Marked, error: ErrorDetails) -> Fault:

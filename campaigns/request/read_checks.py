@@ -12,8 +12,13 @@ from typing import Any
 import reframe as rfm
 
 
-def main(folder: Path) -> None:
-    """Print one line of JSON: check -> the fields of `checks.CheckVariables`, or `fault`."""
+def main() -> None:
+    """`read_checks FOLDER`: print one line of JSON.
+
+    Keys: check -> the fields of `checks.CheckVariables`, or `fault`.
+    """
+    folder = Path(sys.argv[1])
+    sys.path.insert(0, str(folder.parent))
     from reframe_tests.mixin import NimcMixin
 
     own = _variables(rfm.RegressionTest)
@@ -71,4 +76,4 @@ def _program(check: Any) -> str | None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main()

@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
-import sys
 import time
 from collections.abc import Collection
 
-from analysis.checkout import ROOT
+from analysis.start_python import python_main
 
 #: `nimc` with this Python, whatever is installed.
-NIMC = (sys.executable, "-c", "from campaigns.cli import main; main()")
+NIMC = tuple(python_main("campaigns.cli"))
 #: How long `nimc run` may take to stop, seconds.
 _STOP_S = 120.0
-
-
-def python_path() -> str:
-    """PYTHONPATH of a child that is to import this checkout."""
-    return os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
 
 
 def stop(children: Collection[subprocess.Popen[bytes]], within_s: float = _STOP_S) -> None:

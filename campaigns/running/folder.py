@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import shutil
 import signal
@@ -13,6 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from analysis.errors import InputError, MachineError
+from analysis.locking import private_lock
 from analysis.order import run_seed
 from analysis.run import RunHeader, load_header, save_header
 from analysis.run_folder import distrust_run
@@ -117,7 +117,7 @@ def own_runs(results: Path) -> Iterator[tuple[Path, RunHeader]]:
     """All runs of this user that this version reads, with their headers."""
     for path in results.glob("*"):
         with suppress(InputError, OSError):  # of another version, or not a run
-            if not distrust_run(path):
+            if not distrust_run(path, "writes"):
                 yield path, load_header(path)
 
 
@@ -137,32 +137,13 @@ def _create(results: Path, name: str) -> Path:
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
     """Lock a folder until the context ends. Raises InputError if another process has the lock."""
-    try:
-        # Nobody else can open it, so a stranger cannot hold it.
-        handle = os.open(path / "lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
-        lock = os.fdopen(handle, "r+")
-        os.fchmod(handle, 0o600)
-    except OSError as error:
-        raise MachineError(f"{path}/lock: {error.strerror}") from error
-    with lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            lock.seek(0)
-            holder = lock.read().strip() or "unknown"
+    with private_lock(path / "lock") as lock:
+        if not lock.take():
             raise InputError(
-                f"{path}: another nimc (process {holder}) is running this campaign there; allowed:"
-                " wait for it, another --results, or --fresh"
-            ) from error
-        except OSError as error:
-            raise MachineError(
-                f"{path}/lock: {error.strerror}: this file system has no locks"
-                " (Lustre: mount option flock); allowed: --results on another file system"
-            ) from error
-        with suppress(OSError):  # the process id is only for messages
-            lock.truncate(0)
-            lock.write(f"{os.getpid()}\n")
-            lock.flush()
+                f"{path}: another nimc (process {lock.holder() or 'unknown'}) is running this"
+                " campaign there; allowed: wait for it, another --results, or --fresh"
+            )
+        lock.sign(str(os.getpid()))
         yield
 
 
@@ -203,7 +184,7 @@ def remove_run(run: Path) -> None:
         try:
             run.rename(run.with_name(f"{_REMOVED}{run.name}"))
             for path in run.parent.glob(f"{_REMOVED}*"):
-                if not distrust(path):
+                if not distrust(path, team="writes"):
                     shutil.rmtree(path)
         except OSError as error:
             raise MachineError(f"{error.filename}: {error.strerror}") from error

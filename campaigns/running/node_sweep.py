@@ -20,13 +20,15 @@ from pathlib import Path
 
 from pydantic import TypeAdapter
 
+from analysis.checkout import ROOT
 from analysis.errors import MachineError
 from analysis.reading import read_json
 from analysis.records import PlainName, validated
 from analysis.replacing import replace_text
 from analysis.run import load_header
+from analysis.start_python import python_path
 from analysis.trust import require_own
-from campaigns.running.child import NIMC, python_path, stop
+from campaigns.running.child import NIMC, stop
 from campaigns.running.interrupts import Interrupts
 from campaigns.running.session import end_with
 
@@ -64,7 +66,7 @@ def open_sweep(
     found = [] if fresh else sorted(results.glob(f"{named}-*/{_FILE}"))
     for path in found[-1:]:
         for own in (path.parent, path):
-            require_own(own, "sweep")
+            require_own(own, "sweep", team="writes")
         known: NodeSweep = validated(_SWEEP, read_json(path), path)
         unfinished = known.digest == asked.digest and known.finished_s is None
         if unfinished and set(known.nodes) <= set(among):
@@ -146,7 +148,7 @@ class NodeSweeper:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
-                env={**os.environ, "PYTHONPATH": python_path()},
+                env={**os.environ, "PYTHONPATH": python_path(ROOT)},
                 start_new_session=True,  # Ctrl-C of the terminal reaches this process only
                 preexec_fn=end_with(os.getpid()),
             )

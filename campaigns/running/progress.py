@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
-from analysis.escape import visible
+from analysis.escape import one_line
 from analysis.numbers import quantity
 from campaigns.options import Progress
 from campaigns.text import duration
@@ -102,7 +102,7 @@ class PlainDisplay:
 
     def tell(self, text: str) -> None:
         """Print a line."""
-        print(f"nimc: {visible(text)}", file=sys.stderr, flush=True)
+        print(f"nimc: {one_line(text)}", file=sys.stderr, flush=True)
 
     def detail(self, text: str) -> None:
         """Only verbose output has it."""
@@ -156,7 +156,7 @@ class TerminalDisplay:
 
     def tell(self, text: str) -> None:
         """Print a line above the bar."""
-        self._progress.console.print(f"nimc: {visible(text)}", markup=False, highlight=False)
+        self._progress.console.print(f"nimc: {one_line(text)}", markup=False, highlight=False)
 
     def detail(self, text: str) -> None:
         """Only verbose output has it."""

@@ -13,8 +13,9 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from analysis.checkout import ROOT
 from analysis.errors import MachineError
-from campaigns.running.child import python_path
+from analysis.start_python import python_path
 from campaigns.running.interrupts import Interrupts
 from injection import processes
 
@@ -54,7 +55,7 @@ def run_session(
     environment = {
         **os.environ,
         RUN_VARIABLE: str(run),
-        "PYTHONPATH": python_path(),
+        "PYTHONPATH": python_path(ROOT),
     }
     interrupts.check()
     with log.open("ab") as output:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import difflib
+import grp
 import os
 from collections.abc import Callable
+from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -165,6 +168,8 @@ class Machine(_Record):
     #: Path of a file whose keys override this file's, if it exists; may contain `$NAME`. It and its
     #: folder must be the user's own, or root's.
     include: str | None = None
+    #: Unix group whose members may read runs and stores as their own, and add to them.
+    trusted_group: _Word | None = None
 
     @field_validator("rails")
     @classmethod
@@ -280,6 +285,17 @@ def dram_message_b(llc_b: int) -> int:
 def known_machines(root: Path = ROOT) -> list[str]:
     """All machines with a file in `site/`."""
     return sorted(path.stem for path in (root / "site").glob("*.yaml"))
+
+
+@cache
+def trusted_groups(root: Path = ROOT) -> frozenset[int]:
+    """Numbers of the groups that the files of `site/` trust; of those that this host knows."""
+    found = set()
+    for name in known_machines(root):
+        with suppress(InputError, KeyError):
+            if group := load(name, root).trusted_group:
+                found.add(grp.getgrnam(group).gr_gid)
+    return frozenset(found)
 
 
 def load(name: str, root: Path = ROOT) -> Machine:

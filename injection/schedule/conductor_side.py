@@ -12,6 +12,7 @@ from pathlib import Path
 from statistics import median
 
 from analysis.errors import InputError
+from analysis.replacing import replace_text
 from analysis.sample import TimetableRecord, WriterRecord
 from injection import allocation, clock, timetable
 from injection.allocation import Allocation
@@ -289,4 +290,4 @@ def _keep(
         "clocks": {node: asdict(offset) for node, offset in offsets.items()},
         "written": {node: asdict(written) for node, written in reports.items()},
     }
-    path.write_text(json.dumps(document, separators=(",", ":")))
+    replace_text(path, json.dumps(document, separators=(",", ":")))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-import shutil
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
@@ -16,6 +15,7 @@ import yaml
 from pydantic import TypeAdapter
 
 from analysis.errors import InputError, MachineError
+from analysis.replacing import replace, replace_text
 from spack_envs.builder import pins as pinned
 from spack_envs.builder.layout import SpackLayout
 from spack_envs.builder.network import lacking
@@ -76,18 +76,18 @@ def build(
             return found
         folder = layout.environment(name)
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / "spack.yaml").write_text(text)
+        replace_text(folder / "spack.yaml", text)
         machine_path = _machine_file(layout, settings)
         say(f"{name}: concretizing, which takes a minute or two (log: {layout.log(name)})")
         root, here = Path(settings.spack), ("-e", str(folder))
         started = time.monotonic()
         if (committed := _committed_lock(layout, name)).is_file():
             _lock(committed)
-            shutil.copyfile(committed, folder / "spack.lock")
+            replace(folder / "spack.lock", committed.read_bytes())
             _check_lock(layout, root, folder, name)
         elif not _concretized_from(folder, digest, say):
             spack(layout, root, *here, "concretize", "--force", log=name)
-            (folder / "chosen").write_text(digest)
+            replace_text(folder / "chosen", digest)
         if why := lacking(_chosen(folder), machine_path):
             raise MachineError(f"{name}: {why}")
         concretized = time.monotonic()
@@ -106,7 +106,7 @@ def build(
             mpi=next((row["prefix"] for row in rows if row["name"] in _MPI), None),
             specs=[row for row in rows if row["hash"] in _root_hashes(folder)],
         )
-        layout.stamp(name).write_text(json.dumps(built.as_dict(), indent=1) + "\n")
+        replace_text(layout.stamp(name), json.dumps(built.as_dict(), indent=1) + "\n")
         say(f"{name}: built in {installed - started:.0f} s")
         return built
 

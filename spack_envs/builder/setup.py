@@ -14,6 +14,7 @@ import yaml
 from pydantic import TypeAdapter
 
 from analysis.errors import InputError, MachineError
+from analysis.replacing import replace_text
 from spack_envs.builder import pins as pinned
 from spack_envs.builder.layout import SpackLayout
 from spack_envs.builder.tool import clone, locked, require_clingo, spack
@@ -113,7 +114,7 @@ def setup(
             say(f"searching for compilers and build tools (log: {layout.log('setup')})")
             _find_externals(layout, root)
         # Written last: without settings, an earlier search may be incomplete.
-        layout.settings.write_text(json.dumps(asdict(settings), indent=1) + "\n")
+        replace_text(layout.settings, json.dumps(asdict(settings), indent=1) + "\n")
     return settings
 
 
@@ -210,4 +211,4 @@ def write_config(layout: SpackLayout, mirror: str | None, builtin: Path) -> None
     layout.config.mkdir(parents=True, exist_ok=True)
     for name, content in files.items():
         text = yaml.safe_dump({name: content}, sort_keys=False)
-        (layout.config / f"{name}.yaml").write_text(text)
+        replace_text(layout.config / f"{name}.yaml", text)

@@ -3,12 +3,24 @@
 from __future__ import annotations
 
 import os
+import pwd
+import stat
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
+from analysis import trust
 from analysis.errors import InputError
+from analysis.history.entries import read_entries
+from analysis.history.retention import inventory
+from analysis.history.store import add_run
+from analysis.run_folder import distrust_run
 from analysis.trust import distrust, require_own
+from campaigns import cli
+from campaigns.running.folder import own_runs
+from injection.machine.machine import trusted_groups
+from tests.analysis.history.made import made_run
 
 
 def test_ones_own_folder_and_file(tmp_path: Path) -> None:
@@ -55,3 +67,96 @@ def test_somebody_elses(
 
 def test_what_does_not_exist_is_nobodys(tmp_path: Path) -> None:
     require_own(tmp_path / "none", "--state")
+
+
+#: An existing group with one member, by `nobody`'s own entry in passwd.
+TEAM, MEMBER, OUTSIDER = 65534, 65534, 65001
+
+
+@pytest.fixture
+def team(monkeypatch: pytest.MonkeyPatch) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("only root can give a file away")
+    if pwd.getpwuid(MEMBER).pw_gid != TEAM:
+        pytest.skip(f"the group of user {MEMBER} is not {TEAM} here")
+    monkeypatch.setattr(trust, "trusted_groups", lambda: {TEAM})
+
+
+@pytest.mark.usefixtures("team")
+@pytest.mark.parametrize(
+    ("uid", "gid", "mode", "nothing", "writes", "owns"),
+    [
+        (0, 0, 0o755, True, True, True),
+        (0, TEAM, 0o2775, False, True, True),
+        (0, 0, 0o775, False, False, False),
+        (0, TEAM, 0o2777, False, False, False),
+        (MEMBER, TEAM, 0o755, False, False, True),
+        (MEMBER, TEAM, 0o2775, False, False, True),
+        (MEMBER, 0, 0o755, False, False, True),
+        (MEMBER, 0, 0o775, False, False, False),
+        (MEMBER, TEAM, 0o757, False, False, False),
+        # Made by a stranger in a folder of the group, of which it has the group then.
+        (OUTSIDER, TEAM, 0o755, False, False, False),
+    ],
+)
+def test_a_trusted_group(
+    tmp_path: Path, uid: int, gid: int, mode: int, nothing: bool, writes: bool, owns: bool
+) -> None:
+    os.chown(tmp_path, uid, gid)
+    tmp_path.chmod(mode)
+    found = [distrust(tmp_path, team=each) is None for each in get_args(trust.Team)]
+    assert found == [nothing, writes, owns]
+
+
+@pytest.mark.usefixtures("team")
+def test_a_colleagues_run_is_read_and_not_removed_or_resumed(tmp_path: Path) -> None:
+    tmp_path.chmod(0o2775)
+    os.chown(tmp_path, -1, TEAM)
+    run = made_run(tmp_path / "monday")
+    store = tmp_path / "store"
+    assert add_run(store, run).state == "new"
+    folders = {path for path in store.rglob("*") if path.is_dir()}
+    assert {stat.S_IMODE(path.stat().st_mode) for path in folders} == {0o2775}
+    assert {path.stat().st_gid for path in folders} == {TEAM}
+    assert [path for path, _ in own_runs(tmp_path)] == [run]
+    for path in (run, *run.rglob("*"), *store.rglob("*.parquet")):
+        os.chown(path, MEMBER, TEAM)
+    assert distrust_run(run) is None
+    assert add_run(store, run).state == "known"
+    assert list(own_runs(tmp_path)) == []
+    left_out: list[str] = []
+    entries = read_entries(store, None, None, left_out.append)
+    (stored,) = inventory(store, entries, tmp_path)
+    assert (stored.held, left_out) == ("belongs to nobody", [])
+    (alone,) = inventory(store, entries, store)
+    assert alone.held == f"{alone.entry.path.name} belongs to nobody"
+    os.chown(run / "samples" / os.listdir(run / "samples")[0], OUTSIDER, TEAM)
+    assert "belongs to 65001" in str(distrust_run(run))
+
+
+def test_the_groups_of_all_site_files(tmp_path: Path) -> None:
+    (tmp_path / "site").mkdir()
+    text = "description: x\norigins: {policy: same_host}\ninjector: ucx\n"
+    for name, more in {
+        "one": "trusted_group: root\n",
+        "two": "trusted_group: no_such_group\n",
+        "three": "unknown: key\n",
+        "four": "",
+    }.items():
+        (tmp_path / "site" / f"{name}.yaml").write_text(f"{text}\n{more}")
+    assert trusted_groups(tmp_path) == {0}
+
+
+def test_nimc_asks_the_site_for_its_groups(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`nimc runs` in a project space: the group of this process is trusted, then not."""
+    run = made_run(tmp_path / "monday")
+    run.chmod(0o2775)
+    monkeypatch.setattr("sys.argv", ["nimc", "runs", "--results", str(tmp_path)])
+    for groups, state in (({os.getegid()}, "finished"), (set(), "unreadable: can be written")):
+        monkeypatch.setattr("injection.machine.machine.trusted_groups", lambda found=groups: found)
+        with pytest.raises(SystemExit) as end:
+            cli.main()
+        assert end.value.code == 0
+        assert state in capsys.readouterr().out

@@ -7,8 +7,10 @@ not among them; `run` gets a ReFrame that ends at once.
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import tempfile
+import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -146,6 +148,58 @@ def _stored(part: str, *command: str) -> Kind:
     return Kind(name, lambda: [_store()[_table(part)]], words, 0.03)
 
 
+#: Where a command reads or writes: the command, and what is in the way there.
+_PLACES: list[tuple[str, tuple[str, ...]]] = [
+    ("run/logs/stream/0/job.json", ("report", "run")),
+    ("run/report/results.json", ("report", "run")),
+    ("run/report/report.html", ("report", "run")),
+    ("run/report", ("report", "run")),
+    ("run/run.json", ("report", "run", "--output", "out")),
+    ("run/samples/stream.jsonl", ("store", "add", "run")),
+    ("run/counters/stream.jsonl", ("advise", "run")),
+    ("night.json", ("nightly", "export", "night.json", "--junit")),
+    ("out", ("report", "run", "--output", "out")),
+    ("out", ("compare", "run", "run", "--output", "out")),
+    ("m.json", ("model", "fit", "s.csv", "--output", "m.json")),
+    ("pages", ("pages", "--results", "results", "--output", "pages")),
+    ("results/pages/machines.csv", ("pages", "--results", "results")),
+    ("results/store/alarms", ("alarms", "--results", "results")),
+    ("results/run/run.json", ("runs",)),
+    ("ci.yml", ("nightly", "init", "example", "--gitlab", "--install", "--output", "ci.yml")),
+]
+_OBSTACLES: list[Callable[[Path], None]] = [
+    os.mkfifo,
+    os.mkdir,
+    lambda path: path.symlink_to("nowhere"),
+    lambda path: path.symlink_to(path.name),
+    lambda path: path.symlink_to("/dev/zero"),
+    lambda path: path.symlink_to("/dev/full"),
+    lambda path: path.write_bytes(b""),
+]
+#: All of them, each at each place.
+OBSTRUCTED = [(place, obstacle) for place in _PLACES for obstacle in _OBSTACLES]
+
+
+def in_the_way(number: int, folder: Path) -> list[str]:
+    """A pipe, a link or a device where a file is read or written: one of `OBSTRUCTED`."""
+    shutil.copytree(_QUICK, folder / "run")
+    in_file("s.csv", _SWEEP, folder)
+    for name, whole in _store().items():
+        in_file(f"results/store/{name}", whole, folder)
+    (name, words), obstruct = OBSTRUCTED[number]
+    path = folder / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if path.is_dir():
+        shutil.rmtree(path)
+    path.unlink(missing_ok=True)
+    obstruct(path)
+    return list(words)
+
+
+def _in_the_way(text: bytes, folder: Path) -> list[str]:
+    return in_the_way(zlib.crc32(text) % len(OBSTRUCTED), folder)
+
+
 def _seeds(*found: bytes) -> Callable[[], Sequence[bytes]]:
     return lambda: found
 
@@ -190,5 +244,6 @@ KINDS = [
     _stored("runs", "store", "check"),
     _stored("nights", "alarms"),
     _stored("samples", "store", "check"),
+    Kind("pipes, links and devices", _seeds(bytes(range(64))), _in_the_way, 0.05),
     Kind("command line", _seeds(*_LINES), _line, 0.2),
 ]

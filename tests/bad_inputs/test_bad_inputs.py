@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import random
+from pathlib import Path
 
 import pytest
 
-from tests.bad_inputs.__main__ import Answer, faults, one
-from tests.bad_inputs.kinds import KINDS, Kind
+from tests.bad_inputs.__main__ import Answer, faults, here, one
+from tests.bad_inputs.kinds import KINDS, OBSTRUCTED, Kind, in_the_way
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
@@ -17,6 +18,17 @@ def test_bad_input_gets_a_short_answer(kind: Kind, monkeypatch: pytest.MonkeyPat
     for index in range(3):
         answer, words = one(kind, random.Random(f"{kind.name} {index}"), alone=False)
         assert list(faults(answer)) == [], words
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", range(len(OBSTRUCTED)))
+def test_what_is_in_the_way_gets_a_short_answer(
+    number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.argv", [])
+    answer = here(in_the_way(number, tmp_path))
+    assert list(faults(answer)) == [], answer
 
 
 @pytest.mark.parametrize(

@@ -23,14 +23,14 @@ _ADD = """
 import os, signal, sys
 from pathlib import Path
 from analysis.history import store
-left, rename = int(sys.argv[3]), Path.replace
-def replace(self, target):
+left, rename = int(sys.argv[3]), os.replace
+def replace(*names, **folders):
     global left
     left -= 1
     if left == 0:
         os.kill(os.getpid(), signal.SIGKILL)
-    return rename(self, target)
-Path.replace = replace
+    return rename(*names, **folders)
+os.replace = replace
 print("ready", flush=True)
 sys.stdin.readline()
 print(store.add_run(Path(sys.argv[1]), Path(sys.argv[2])).state)
