@@ -135,7 +135,7 @@ class PerfStat:
         here = identity(_CPUINFO.read_text(errors="replace"))
         rows = counts("perf_stat", self._group, family_of(here))
         if not rows:
-            return f"no events of {self._group} are known for this processor, {here}"
+            return f"no events are known for this processor, {here}"
         events = ", ".join(event for row in rows for event in row.events)
         try:
             if not _counted(try_out(TOOL), {"cycles"}):
