@@ -135,6 +135,19 @@ def test_a_report_is_drawn_with_the_backend_of_a_notebook(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize(
+    "arguments", [["doctor", "--machine", "localhost"], ["plan", "quick", "--machine", "localhost"]]
+)
+def test_a_user_without_a_home_can_look_at_a_machine(arguments: list[str]) -> None:
+    environment = {**ENVIRONMENT, "HOME": "/dev/null"}
+    environment.pop("XDG_CACHE_HOME", None)
+    done = subprocess.run(
+        [*NIMC, *arguments], env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.stderr == ""
+    assert "localhost" in done.stdout
+
+
+@pytest.mark.parametrize(
     "arguments",
     [
         ["writers", "--nodes", "1" + "0" * 400],
