@@ -124,6 +124,18 @@ def test_writers_are_slowed_down_if_the_whole_interval_says_so(
     assert row.standing is standing
 
 
+@pytest.mark.parametrize(("gain", "p_counts"), [(2.0, False), (1.0, True)])
+def test_slower_writes_take_a_remedy_out_of_holm_only_if_they_decide(
+    gain: float, p_counts: bool
+) -> None:
+    """What is better but for its slower writes is no candidate; what is not decided is one."""
+    made = MadeMachine("slower", 1.5, 0.02, 1.0, (Remedy(CORE, 1.0, gain),), (CORE,))
+    (core,) = effects(made, 12, 1)
+    row = stand("run", replace(core, written=Estimate(0.5, 0.4, 0.6, 0.95)), 1.0, 0.05, False)
+    assert row.standing is (Standing.OPEN if p_counts else Standing.SLOWER_WRITES)
+    assert (row.p_adjusted is not None) == p_counts
+
+
 def test_jobs_of_their_own_are_compared_by_allocation() -> None:
     """Four allocations a side: the ratio of their geometric means, with Student's interval."""
     (core, _) = effects(MACHINES[0], 4, 1)
