@@ -109,7 +109,6 @@ def cli(debug: bool) -> None:  # noqa: ARG001  # `_Commands.invoke` reads it
     """Measure network-induced memory contention on a machine."""
     os.umask(os.umask(0) | 0o022)  # what others can write to is not trusted later (analysis.trust)
     trust.trusted_groups = _trusted_groups
-    os.environ["MPLBACKEND"] = "Agg"  # a notebook's cannot be loaded here; no window is opened
     try:
         os.getcwd()
     except OSError as error:
@@ -127,6 +126,7 @@ def main() -> None:
 
     130 after Ctrl-C, and 141 if the reader of the output is gone.
     """
+    os.environ["MPLBACKEND"] = "Agg"  # Matplotlib does not start with that of a notebook
     try:
         status = _run()
         if signal.getsignal(signal.SIGINT) is signal.default_int_handler:

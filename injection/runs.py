@@ -13,7 +13,7 @@ from injection.allocation import Allocation
 from injection.application import Files, RunResult
 from injection.evidence import binding, claims, proof
 from injection.evidence.claims import Count
-from injection.evidence.rates import at_speed, expected, judge, rate_before
+from injection.evidence.rates import OF_CONTROL, at_speed, expected, judge, rate_before
 from injection.evidence.silence import Looked
 from injection.hub import Hub, WriterState
 from injection.injectors import INJECTORS
@@ -256,13 +256,14 @@ class BlockRunner:
             seen = judge(
                 state.rows,
                 *result.window_s,
-                expected(alone, state.writer.rate_b_s),
+                expected(alone, state.writer.rate_b_s) if injector.writes else OF_CONTROL,
                 demand.min_share,
                 state.row_s,
                 demand.late_rows,
             )
             if seen.reason:
-                result.fail("rejected", f"writer {state.writer.index} {seen.reason}")
+                who = "writer" if injector.writes else "control"
+                result.fail("rejected", f"{who} {state.writer.index} {seen.reason}")
             before_b_s = rate_before(state.rows, result.window_s[0])
             records.append(writer_record(injector, state.writer, alone, seen, before_b_s))
         return records

@@ -15,6 +15,7 @@ import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,8 @@ import reframe.utility.osext as osext
 import reframe.utility.sanity as sn
 from pydantic import TypeAdapter
 from reframe.core.exceptions import ReframeError
+from reframe.core.logging import getlogger
+from reframe.core.runtime import runtime, valid_sysenv_comb
 
 from analysis.sample import Sample
 from injection.conductor import UNREAD
@@ -81,6 +84,45 @@ def require_possible(check: rfm.RegressionTest, ours: tuple[type, ...]) -> None:
                 f"{check.name}: {cls.__name__}.{clashing[0]}: the mixin has a method of this name;"
                 " rename it"
             )
+
+
+def keep_stated(check: rfm.RegressionTest, mixin: type) -> None:
+    """Where a check runs as its subclass states it, whatever a hook of the check has set."""
+    (theirs, *_) = (
+        cls
+        for cls in type(check).__mro__
+        if issubclass(cls, rfm.RegressionTest) and not issubclass(cls, mixin)
+    )
+    for name in ("valid_systems", "valid_prog_environs"):
+        stated, before = (cls.var_space[name] for cls in (type(check), theirs))
+        if stated.is_defined() and not (before.is_defined() and list(before) == list(stated)):
+            setattr(check, name, list(stated))
+
+
+def warn_of_no_place(check: rfm.RegressionTest) -> None:
+    """Name what keeps a check from running on this system, of which ReFrame says nothing."""
+    system = runtime().system
+    systems, faults, lines = check.valid_systems, [], []
+    if not valid_sysenv_comb(systems, ["*"]):
+        faults.append(f"valid_systems {systems} matches no partition")
+        lines.append("valid_systems = ['*']")
+        systems = ["*"]
+    places = valid_sysenv_comb(systems, ["*"])
+    known = list(dict.fromkeys(each.name for environs in places.values() for each in environs))
+    if not any(valid_sysenv_comb(systems, check.valid_prog_environs).values()):
+        faults.append(f"valid_prog_environs {check.valid_prog_environs} matches no environment")
+        lines.append(f"valid_prog_environs = {known[:1]}")
+    if faults:
+        _warn(
+            f"{type(check).__name__} does not run on {system.name}: {', '.join(faults)}; write in"
+            f" the class: {'; '.join(lines)} (environments: {', '.join(known)})"
+        )
+
+
+@cache
+def _warn(text: str) -> None:
+    """Once, though a check may have many variants."""
+    getlogger().warning(text)
 
 
 def require_runnable(check: rfm.RegressionTest) -> None:

@@ -152,6 +152,13 @@ class NimcMixin(LayoutMixin):
         named = getattr(self, "valid_prog_environs", None)
         self.valid_prog_environs = named or list(self.wanted_environs)
 
+    @run_after("init", always_last=True)
+    def find_place(self) -> None:
+        """Let the subclass of a check of others say where it runs; warn if that is nowhere."""
+        if not self.workload:
+            foreign.keep_stated(self, NimcMixin)
+            foreign.warn_of_no_place(self)
+
     @run_after("setup")
     def run_in_one_place(self) -> None:
         """Run each case on one partition and environment only: the first that can run it."""

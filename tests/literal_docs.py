@@ -77,6 +77,7 @@ def follow(page: Path, checkout: Path) -> dict[str, int]:
         path = checkout / step.path
         if step.anchor is None:
             assert not path.exists(), f"{page.name}: {step.path} exists already"
+            path.parent.mkdir(exist_ok=True)
             path.write_text(step.text)
         else:
             lines = path.read_text().splitlines(keepends=True)

@@ -24,6 +24,21 @@ def matrix_table(matrix: Matrix) -> str:
     return "\n".join([*lines, "", *reasons(matrix.cells)]).rstrip()
 
 
+def matrix_by_place(matrix: Matrix) -> str:
+    """What each place can run, a line each, then the reasons."""
+    lines = []
+    for place in dict.fromkeys(cell.place for cell in matrix.cells):
+        runs = {
+            state: ", ".join(
+                c.workload for c in matrix.cells if (c.place, c.runs) == (place, state)
+            )
+            for state in ("yes", "unknown")
+        }
+        unknown = f"; unknown: {runs['unknown']}" if runs["unknown"] else ""
+        lines.append(wrapped(f"{place}: {runs['yes'] or 'nothing'}{unknown}"))
+    return "\n".join([*lines, "", *reasons(matrix.cells)]).rstrip()
+
+
 def _parts(places: list[str], width: int) -> list[list[str]]:
     """As many places side by side as fit."""
     parts: list[list[str]] = []
@@ -38,13 +53,21 @@ def _parts(places: list[str], width: int) -> list[list[str]]:
 
 
 def reasons(cells: list[MatrixCell]) -> list[str]:
-    """Lines `WORKLOADS on PLACE: REASON`, each reason of a place once."""
-    found: dict[tuple[str, str], list[str]] = {}
+    """Lines `WORKLOADS on PLACE: REASON`, each reason of a place once.
+
+    Those that name one thing (`no program lmp`) are one line of all things.
+    """
+    found: dict[tuple[str, str], tuple[list[str], list[str]]] = {}
     for cell in cells:
         if cell.reason:
-            found.setdefault((cell.place, cell.reason), []).append(cell.workload)
-    by_place = sorted(found.items(), key=lambda each: each[0][0])
+            kind, things = cell.reason, []
+            if cell.reason.count(" ") == 2:
+                kind, _, thing = cell.reason.rpartition(" ")
+                things = [thing]
+            workloads, known = found.setdefault((cell.place, kind), ([], []))
+            workloads.append(cell.workload)
+            known += [thing for thing in things if thing not in known]
     return [
-        wrapped(f"{', '.join(workloads)} on {place}: {reason}")
-        for (place, reason), workloads in by_place
+        wrapped(f"{', '.join(workloads)} on {place}: {' '.join([kind, ', '.join(things)]).strip()}")
+        for (place, kind), (workloads, things) in sorted(found.items(), key=lambda each: each[0][0])
     ]

@@ -192,7 +192,7 @@ def environments(cells: Matrix, config: Path) -> list[Finding]:
     state: Literal["limited", "missing"] = "limited"
     if len(nowhere) == len(workloads):
         state = "missing"
-    remedy = f"see the matrix below, then correct {config.name} or get what is missing"
+    remedy = f"see what runs where, then correct {config.name} or get what is missing"
     return [Finding("environments", state, f"none can run {_some(list(nowhere))}", remedy, True)]
 
 

@@ -38,10 +38,15 @@ class Judgement:
 
 
 class Expected(NamedTuple):
-    """The rate that a writer's own is compared with, and what it is called."""
+    """The rate that a writer's own is compared with, what it is called, and what a writer does."""
 
     rate_b_s: float
     name: str
+    verb: str = "wrote"
+
+
+#: A control reports shares of a core in place of rates.
+OF_CONTROL = Expected(1.0, "a core", "computed")
 
 
 def expected(alone_b_s: float, asked_b_s: float | None) -> Expected:
@@ -92,8 +97,9 @@ def judge(
     """
     inside = [row for row in rows if row.end_s > start_s and row.start_s < end_s]
     if not inside or end_s <= start_s:
-        why = "reported no row within" if _around(rows, start_s, end_s) else "wrote nothing within"
-        return Judgement(0.0, 0.0, 0.0, 0.0, max(end_s - start_s, 0.0), f"{why} the window")
+        did = "reported no row" if _around(rows, start_s, end_s) else f"{required.verb} nothing"
+        why = f"{did} within the window"
+        return Judgement(0.0, 0.0, 0.0, 0.0, max(end_s - start_s, 0.0), why)
     spans = [min(row.end_s, end_s) - max(row.start_s, start_s) for row in inside]
     bytes_b = sum(row.rate_b_s * span for row, span in zip(inside, spans, strict=True))
     slowest = min(inside, key=lambda row: row.rate_b_s)
@@ -104,8 +110,8 @@ def judge(
         at_s = max(slowest.start_s - start_s, 0.0)
         share = slowest.rate_b_s / required.rate_b_s if required.rate_b_s else 0.0
         reason = (
-            f"wrote at {share:.0%} of {required.name} from second {at_s:.1f} of the window;"
-            f" at least {min_share:.0%} is required"
+            f"{required.verb} at {share:.0%} of {required.name} from second {at_s:.1f} of the"
+            f" window; at least {min_share:.0%} is required"
         )
     return Judgement(
         rate_b_s=bytes_b / sum(spans),

@@ -18,8 +18,9 @@ from injection.machine import devices
 
 #: Unit in the table's header -> bytes per second. What older versions call MB is MiB.
 _UNITS = {"MB/sec": 2.0**20, "MiB/sec": 2.0**20, "Gb/sec": 1e9 / 8}
-_HEADER = re.compile(r"^\s*#bytes\s+#iterations\s.*BW average\[([^\]]+)\]")
+_HEADER = re.compile(r"^\s*#bytes\s+#iterations\s.*BW average\[([^\]]+)\]\s+MsgRate\[Mpps\](.*)")
 _ROW = re.compile(r"^\s*(\d{1,18})\s+(\d{1,18})\s+(\d+\.\d+)\s+(\d{1,18}\.\d+)\s+(\d+\.\d{6})(.*)$")
+_TEXT = re.compile(r"[^\W\d_]")
 #: A log's time stamp before the line.
 _STAMP = re.compile(r"^\[\s*\d+\.\d+\] ?")
 _FAULT = re.compile(
@@ -47,18 +48,22 @@ class _Parser:
     def __init__(self, short: bool) -> None:
         self._short = short
         self._unit_b_s: float | None = None
+        #: The columns that the header names after the message rate, such as `CPU_Util[%]`.
+        self._more = re.compile("")
 
     def parse(self, line: str) -> Row | Total | Fault | None:
         line = _STAMP.sub("", line.rstrip("\n"))
         header = _HEADER.match(line)
         if header:
-            self._unit_b_s = _UNITS.get(header.group(1))
-            return None if self._unit_b_s else Fault(f"rates in unknown unit {header.group(1)!r}")
+            self._unit_b_s = _UNITS.get(header[1])
+            self._more = re.compile(rf"(?:\s+\d+\.\d+){{0,{header[2].count('[')}}}")
+            return None if self._unit_b_s else Fault(f"rates in unknown unit {header[1]!r}")
         row = _ROW.match(line)
         if row and self._unit_b_s:
             iterations, average = int(row[2]), float(row[4])
-            if row[6].strip():
-                return Fault(row[6].strip())  # appended to the row of a client without its server
+            beyond = self._more.sub("", row[6], count=1).strip()
+            if _TEXT.search(beyond):
+                return Fault(beyond)  # appended to the row of a client without its server
             rate_b_s = average * self._unit_b_s
             if self._short:
                 return Total(iterations, rate_b_s, _FREQUENCY_S)

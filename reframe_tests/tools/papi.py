@@ -110,17 +110,20 @@ class Papi:
 def shim() -> Path:
     """The shim, compiled once for each version of its source in this user's cache.
 
-    Raises InputError, with the compiler's first line, if there is no compiler or no PAPI.
+    Raises InputError, with the compiler's first line, if there is no compiler, PAPI or cache.
     """
     source = _SOURCE.read_bytes()
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "nimc"
+    try:
+        cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "nimc"
+        cache.mkdir(parents=True, exist_ok=True)
+    except (OSError, RuntimeError) as error:  # RuntimeError: a user without a home
+        raise InputError(f"papi: no folder for its shim: {error} (set XDG_CACHE_HOME)") from None
     path = cache / f"papi-{hashlib.sha256(source).hexdigest()[:16]}.so"
     if path.exists():
         return path
     compiler = os.environ.get("CC", "cc")
     if shutil.which(compiler) is None:
         raise InputError(f"papi: no C compiler {compiler} for its shim (apt install gcc)")
-    cache.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=cache) as folder:
         made = Path(folder, path.name)
         done = subprocess.run(

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -135,17 +135,24 @@ class PerfStat:
         here = identity(_CPUINFO.read_text(errors="replace"))
         rows = counts("perf_stat", self._group, family_of(here))
         if not rows:
-            return f"no events of {self._group} are known for this processor, {here}"
+            return f"no events are known for this processor, {here}"
         events = ", ".join(event for row in rows for event in row.events)
         try:
+            if not _counted(try_out(TOOL), {"cycles"}):
+                return "this host has no hardware counters (measure on a machine that has)"
             found = try_out(self)
         except ToolError as error:
             if "event syntax error" in str(error):
                 return f"this perf or kernel does not know all of {events} (install a newer perf)"
             return str(error)
-        if any(row.value is not None and row.event != _ALWAYS for row in found):
+        if _counted(found, {event_parts(row.event)[0] for row in found} - {_ALWAYS}):
             return None
         return f"this host counts none of {events} (measure on a machine with counters)"
+
+
+def _counted(rows: Sequence[CounterRow], events: Collection[str]) -> bool:
+    """Whether one of these events has a value; users' names of events end with `:u`."""
+    return any(row.value is not None and event_parts(row.event)[0] in events for row in rows)
 
 
 def _paranoid() -> int | None:

@@ -14,6 +14,7 @@ from click.shell_completion import BashComplete
 
 from analysis.errors import InputError
 from campaigns import cli
+from tests.analysis.synthetic import STREAM, samples, write_run
 from tests.campaigns.conftest import ROOT
 
 NIMC = [sys.executable, "-c", "from campaigns.cli import main; main()"]
@@ -123,17 +124,27 @@ def test_a_folder_that_was_removed_is_named(tmp_path: Path) -> None:
     assert done.stderr == "nimc: the current folder no longer exists; change to another\n"
 
 
-def test_the_backend_of_a_notebook_is_not_taken_over() -> None:
-    """Matplotlib could not load it, after the whole campaign."""
-    code = (
-        "from campaigns import cli; cli.cli(['writers'], standalone_mode=False);"
-        "import matplotlib; print(matplotlib.get_backend())"
-    )
+def test_a_report_is_drawn_with_the_backend_of_a_notebook(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "run", samples(STREAM, pairs=6))
     environment = {**ENVIRONMENT, "MPLBACKEND": "module://matplotlib_inline.backend_inline"}
     done = subprocess.run(
-        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
+        [*NIMC, "report", str(run)], env=environment, capture_output=True, text=True, check=False
     )
-    assert done.stdout.splitlines()[-1].lower() == "agg"
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "<svg" in (run / "report" / "report.html").read_text()
+
+
+@pytest.mark.parametrize(
+    "arguments", [["doctor", "--machine", "localhost"], ["plan", "quick", "--machine", "localhost"]]
+)
+def test_a_user_without_a_home_can_look_at_a_machine(arguments: list[str]) -> None:
+    environment = {**ENVIRONMENT, "HOME": "/dev/null"}
+    environment.pop("XDG_CACHE_HOME", None)
+    done = subprocess.run(
+        [*NIMC, *arguments], env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.stderr == ""
+    assert "localhost" in done.stdout
 
 
 @pytest.mark.parametrize(

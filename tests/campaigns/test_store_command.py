@@ -164,6 +164,18 @@ def test_prune_leaves_a_run_whose_nights_are_damaged(nimc: Nimc, results: Path) 
     assert left == ["tuesday"]
 
 
+def test_prune_names_a_run_that_it_cannot_read_and_continues(nimc: Nimc, results: Path) -> None:
+    at = ("--results", results)
+    nimc("store", "add", *at)
+    (file,) = (results / "tuesday/samples").glob("*.jsonl")
+    file.unlink()
+    file.mkdir()
+    out = nimc("store", "prune", *at, "--older-than", "1s", "--yes")
+    assert f"tuesday: stays: {file}: Is a directory" in out
+    assert file.exists()
+    assert not (results / "monday/run.json").exists()
+
+
 def test_prune_leaves_files_that_a_damaged_entry_may_name(nimc: Nimc, results: Path) -> None:
     at = ("--results", results)
     nimc("store", "add", *at)

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+import re
 import shutil
 import signal
 import time
@@ -278,7 +279,7 @@ def test_the_lead_in_is_the_time_between_two_applications(block):
 
 @pytest.mark.parametrize("whose", ["agent", "launcher"])
 def test_a_killed_agent_is_not_told_as_a_failed_node(block, whose):
-    """The launcher is a shell here; srun is one on a cluster."""
+    """The launcher is a shell here."""
     launcher = ["sh", "-c", '"$@"; exit $?', "sh"]
     running = block(pairs=5, agent_launcher=launcher)
     running.wait_until(running.samples)
@@ -287,13 +288,28 @@ def test_a_killed_agent_is_not_told_as_a_failed_node(block, whose):
     shell = next(pid for pid, text in commands.items() if is_agent[pid] and text.startswith("sh"))
     agent = next(pid for pid in commands if is_agent[pid] and pid != shell)
     os.kill(agent if whose == "agent" else shell, signal.SIGKILL)
-    if whose == "launcher":  # srun's end ends its tasks
+    if whose == "launcher":  # Slurm leaves them running if srun is killed
         os.kill(agent, signal.SIGKILL)
     assert running.finish() == 3
     state = running.state()
     assert state["state"] == "agent_failed"
     assert "is gone: the connection closed" in state["reason"]
     assert ("their launcher was killed by SIGKILL" in state["reason"]) == (whose == "launcher")
+
+
+def test_a_rejection_of_the_control_speaks_of_its_core(block):
+    application = ["sh", "-c", f"sleep 3; cat '{MELT}'"]
+    running = block(arms=["off", "spin"], command=application, demand=demand(min_share=0.05))
+    (busy,) = running.wait_until(lambda: running.processes("while True: pass"))
+    running.wait_until(lambda: running.processes("sleep\0003"))
+    os.kill(busy, signal.SIGSTOP)
+    assert running.finish() == 0, running.err
+    (sample,) = (each for each in running.samples() if each["arm"] == "spin")
+    assert re.fullmatch(
+        r"control 0 computed at \d% of a core from second \d\.\d of the window; at least 5% is"
+        " required",
+        sample["reason"],
+    )
 
 
 def test_a_failing_application_is_repeated_as_often_as_allowed(block):

@@ -5,6 +5,7 @@ import os
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -98,6 +99,31 @@ def test_a_paced_process_runs_for_its_share_and_is_never_left_suspended():
     took_s, used_s = asyncio.run(run())
     assert took_s > 0.6  # at a fifth of a core 0.2 s of it take 1 s, on a busy host longer
     assert used_s >= 0.4  # it goes on when it is no longer paced
+
+
+def test_a_pause_that_ends_late_is_made_up_for_in_later_bursts(monkeypatch):
+    """At a duty of 1/4, bursts of 5 ms and pauses of 15 ms that end 4 ms late give 5/24 = 0.208."""
+    clock = SimpleNamespace(now_s=0.0, ran_s=0.0, runs=True, periods=0)
+    process = SimpleNamespace(returncode=None)
+
+    async def sleep(asked_s):
+        took_s = asked_s if clock.runs else asked_s + 0.004
+        clock.now_s += took_s
+        clock.ran_s += took_s if clock.runs else 0.0
+
+    def resume(_):
+        clock.runs = True
+        clock.periods += 1
+        process.returncode = 0 if clock.periods >= 1000 else None
+
+    monkeypatch.setattr(pacing, "asyncio", SimpleNamespace(sleep=sleep, Event=asyncio.Event))
+    monkeypatch.setattr(pacing, "time", SimpleNamespace(monotonic=lambda: clock.now_s))
+    suspend = SimpleNamespace(suspend=lambda _: setattr(clock, "runs", False), resume=resume)
+    monkeypatch.setattr(pacing, "processes", suspend)
+    pacer = pacing.Pacer(process, writer(25.0))
+    pacer.correct(25.0)
+    asyncio.run(pacer.run())
+    assert 0.235 < clock.ran_s / clock.now_s <= 0.25
 
 
 def test_nothing_is_paced_before_the_first_report():

@@ -29,8 +29,7 @@ from reframe_tests.mixin import NimcMixin
 
 _PROGRAM = """
 import os
-asked = os.environ.get("GLIBC_TUNABLES") == "glibc.malloc.hugetlb=1"
-print(f"took {2 if asked else 1} s")
+print(f"took {1 + os.nice(0) + 100 * (os.environ.get('MARK') == 'here')} s")
 """
 
 
@@ -47,12 +46,12 @@ class shows(rfm.RunOnlyRegressionTest, NimcMixin):
 
     @performance_function("s")
     def time(self):
-        return sn.extractsingle(r"took (\\d) s", self.stdout, 1, float)
+        return sn.extractsingle(r"took (\\d+) s", self.stdout, 1, float)
 '''
 CAMPAIGN = """\
 name: pages
 workloads: [{check: stream}]
-factors: {huge_pages: [never, always]}
+factors: {nice: [0, 7]}
 """
 
 
@@ -96,26 +95,26 @@ def test_a_campaign_can_name_it(checkout: Path) -> None:
     (case,) = json.loads(nimc(checkout, "plan", "pages.yaml", "--machine", "localhost", "--json"))[
         "cases"
     ]
-    assert case["factors_within"] == {"huge_pages": ["never", "always"]}
+    assert case["factors_within"] == {"nice": [0, 7]}
     paired = {each["name"]: each["baseline"] for each in case["treatments"]}
-    assert paired["off@huge_pages=always"] is None
-    assert paired["on@huge_pages=always"] == "off@huge_pages=always"
+    assert paired["off@nice=7"] is None
+    assert paired["on@nice=7"] == "off@nice=7"
     assert paired["on"] == "off"
 
 
 def test_another_level_is_refused(checkout: Path) -> None:
-    (checkout / "wrong.yaml").write_text(CAMPAIGN.replace("always", "sometimes"))
+    (checkout / "wrong.yaml").write_text(CAMPAIGN.replace("7", "20"))
     with pytest.raises(AssertionError) as error:
         nimc(checkout, "plan", "wrong.yaml", "--machine", "localhost")
-    assert "factors.huge_pages: sometimes found; allowed: never, always" in str(error.value)
+    assert "factors.nice: 20 found; allowed: whole numbers from 0 to 19" in str(error.value)
 
 
-def test_the_application_gets_it(checkout: Path) -> None:
+def test_the_application_gets_it_and_the_other_factors(checkout: Path) -> None:
     settings = {
         "arms": "off,aa",
         "pairs": 1,
         "warmups": 0,
-        "factors": "huge_pages=never,always",
+        "factors": "nice=0,7;environment=none,MARK:here",
         "nimc_dir": checkout / "run",
         **VARIABLES,
     }
@@ -126,10 +125,13 @@ def test_the_application_gets_it(checkout: Path) -> None:
         words += ["-S", f"shows.{name}={value}"]
     run(checkout, *words)
     samples = map(json.loads, (checkout / "run/samples/shows.jsonl").read_text().splitlines())
-    found = {each["arm"]: (each["factors"]["huge_pages"], each["fom"]) for each in samples}
-    assert found == {
-        "off": ("never", 1.0),
-        "aa": ("never", 1.0),
-        "off@huge_pages=always": ("always", 2.0),
-        "aa@huge_pages=always": ("always", 2.0),
-    }
+    found = {each["arm"]: (each["factors"], each["fom"]) for each in samples}
+    usual = 1 + os.nice(0)
+    for arm in ("off", "aa"):
+        assert found[arm] == ({"nice": 0, "environment": "none"}, usual)
+        assert found[f"{arm}@nice=7"] == ({"nice": 7, "environment": "none"}, usual + 7)
+        mark = f"{arm}@environment=MARK:here"
+        assert found[mark] == ({"nice": 0, "environment": "MARK:here"}, usual + 100)
+        both = f"{arm}@nice=7,environment=MARK:here"
+        assert found[both] == ({"nice": 7, "environment": "MARK:here"}, usual + 107)
+    assert len(found) == 8

@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from analysis.checkout import ROOT
 from tests.literal_docs import copy_of_checkout, follow
 from tests.undisturbed import VARIABLES
@@ -14,16 +16,25 @@ from tests.undisturbed import VARIABLES
 PAGE = ROOT / "docs" / "add-a-workload.md"
 
 
-def test_a_workload_takes_three_files_and_runs(tmp_path):
-    checkout = copy_of_checkout(tmp_path / "checkout")
-    added = follow(PAGE, checkout)
-    assert len(added) <= 3
-    assert f"{sum(added.values())} lines in all" in PAGE.read_text()
+@pytest.fixture(scope="module")
+def checkout(tmp_path_factory):
+    """A copy of the checkout to which the page was applied."""
+    copy = copy_of_checkout(tmp_path_factory.mktemp("workload") / "checkout")
+    added = follow(PAGE, copy)
+    compiled = {"reframe_tests/src/sort/sort.c", "reframe_tests/sort_compiled.py"}
+    three = [lines for path, lines in added.items() if path not in compiled]
+    assert len(three) == len(added) - 2 == 3
+    assert f"{sum(three)} lines in all" in PAGE.read_text()
+    return copy
+
+
+@pytest.mark.parametrize("check", ["sort", "sort_compiled"])
+def test_a_workload_takes_three_files_and_runs(checkout, tmp_path, check):
     command = [str(Path(sys.executable).parent / "reframe"), "-C", "configs/localhost.py"]
-    command += ["--prefix", str(tmp_path / "rfm"), "-c", "reframe_tests/sort.py", "-r"]
+    command += ["--prefix", str(tmp_path / "rfm"), "-c", f"reframe_tests/{check}.py", "-r"]
     settings = {"arms": "off,aa", "pairs": 1, "warmups": 0, "numbers": 1000, **VARIABLES}
     for name, value in {**settings, "nimc_dir": tmp_path / "run"}.items():
-        command += ["-S", f"sort.{name}={value}"]
+        command += ["-S", f"{check}.{name}={value}"]
     done = subprocess.run(
         command,
         cwd=checkout,
@@ -32,7 +43,7 @@ def test_a_workload_takes_three_files_and_runs(tmp_path):
         text=True,
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    lines = (tmp_path / "run/samples/sort.jsonl").read_text().splitlines()
+    lines = (tmp_path / f"run/samples/{check}.jsonl").read_text().splitlines()
     samples = [json.loads(line) for line in lines]
     assert sorted(sample["arm"] for sample in samples) == ["aa", "off"]
     for sample in samples:

@@ -52,6 +52,13 @@ def test_every_night_is_a_point_in_order_of_time_and_larger_values_are_higher() 
     assert np.argsort(ups, kind="stable").tolist() == np.argsort(values, kind="stable").tolist()
 
 
+def test_a_span_just_below_a_power_of_ten_has_ticks() -> None:
+    """Half of 1.16 times this is 999.9999999999999, whose logarithm is rounded to 3."""
+    svg = nights_svg(_figure([0.0, 1724.1379310344826]), FIRST, LAST)
+    assert ">0</text>" in svg
+    assert ">1000</text>" in svg
+
+
 def test_a_night_that_was_not_measured_leaves_a_gap() -> None:
     figure = _figure([1.0, 2.0, 1.5], days=[DAYS[0], DAYS[1], DAYS[9]])
     (a, b, c) = (x for x, _ in _points(nights_svg(figure, FIRST, LAST)))

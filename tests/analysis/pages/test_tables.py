@@ -247,3 +247,6 @@ def test_facts_of_a_machine_are_those_of_its_site_and_host() -> None:
     assert (full.cores, full.processing, full.link_b_s) == (64, "onload", 25e9)
     odd = across.facts_of(replace(history, facts={"host": [], "site": {"nic": None}}))
     assert odd.cores is None
+    for rate in (float("inf"), 10**400, -1, True, "fast"):
+        fast = {"nic": {**nic, "link_rate_b_s": rate}}
+        assert across.facts_of(replace(history, facts={"site": fast})).link_b_s is None

@@ -110,6 +110,15 @@ def test_on_one_host_no_interface_receives(tmp_path):
     assert "share a host" in row.reason
 
 
+def test_the_report_has_no_minus_before_a_zero(tmp_path):
+    run = load_run(made_run(tmp_path, 0.00008))
+    (row,) = (each for each in run.processing() if each.end == "target")
+    assert -0.00005e-9 < row.cpu_s_b_low < 0  # four decimals are shown
+    text = render([run])
+    assert "0.0000 to " in text
+    assert "-0.0000" not in text
+
+
 def test_the_report_shows_it_and_has_the_data(tmp_path):
     run = load_run(made_run(tmp_path, 0.12, 0.2))
     text = render([run])

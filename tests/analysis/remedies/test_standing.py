@@ -9,6 +9,7 @@ import pytest
 
 from analysis.remedies.effect import Speeds, break_even, net
 from analysis.remedies.standing import RemedyAdvice, Standing, after_holm, best, stand
+from analysis.statistics.interval import Estimate
 from tests.analysis.remedies.machines import CORE, MACHINES, PLACE, MadeMachine, Remedy, effects
 
 SEEDS = 200
@@ -104,6 +105,35 @@ def test_nothing_is_recommended_from_emulation_an_unstable_baseline_or_few_pairs
     (few, _) = effects(MACHINES[0], 5, 1)
     (row,) = after_holm([stand("run", few, 1.0, 0.02, False)])
     assert (row.standing, row.net, row.p_adjusted) == (Standing.FEW, None, None)
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "standing"),
+    [
+        (0.85, 0.97, Standing.BETTER),  # writers may have lost 3 %, which is within the margin
+        (0.85, 0.951, Standing.SLOWER_WRITES),  # 1 / 1.05 is 0.952
+        (0.85, 0.953, Standing.BETTER),
+    ],
+)
+def test_writers_are_slowed_down_if_the_whole_interval_says_so(
+    low: float, high: float, standing: Standing
+) -> None:
+    (core, _) = effects(MACHINES[0], 12, 1)
+    written = Estimate(0.9, low, high, 0.95)
+    row = stand("run", replace(core, written=written), 1.0, 0.05, False)
+    assert row.standing is standing
+
+
+@pytest.mark.parametrize(("gain", "p_counts"), [(2.0, False), (1.0, True)])
+def test_slower_writes_take_a_remedy_out_of_holm_only_if_they_decide(
+    gain: float, p_counts: bool
+) -> None:
+    """What is better but for its slower writes is no candidate; what is not decided is one."""
+    made = MadeMachine("slower", 1.5, 0.02, 1.0, (Remedy(CORE, 1.0, gain),), (CORE,))
+    (core,) = effects(made, 12, 1)
+    row = stand("run", replace(core, written=Estimate(0.5, 0.4, 0.6, 0.95)), 1.0, 0.05, False)
+    assert row.standing is (Standing.OPEN if p_counts else Standing.SLOWER_WRITES)
+    assert (row.p_adjusted is not None) == p_counts
 
 
 def test_jobs_of_their_own_are_compared_by_allocation() -> None:

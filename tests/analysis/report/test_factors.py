@@ -221,6 +221,30 @@ def test_levels_are_ticks_in_their_order(
     assert figure.lines == []
 
 
+@pytest.mark.parametrize(
+    ("levels", "second_place"),
+    [
+        ([1, 2, 12], 1 / 11),  # in proportion: 2 lies an eleventh of the way from 1 to 12
+        ([1, 2, 13], 1 / 12),
+        ([1, 2, 14], 1 / 2),  # evenly: 13 is more than 12 times the least distance
+        ([0, 4, 8], 1 / 2),
+        ([0, 6, 8], 3 / 4),
+    ],
+)
+def test_numbers_are_spaced_in_proportion_unless_they_are_far_apart(
+    tmp_path: Path, levels: list[Level], second_place: float
+) -> None:
+    names = ["on", *(f"on@cores={level}" for level in levels[1:])]
+    own = {name: {"cores": level} for name, level in zip(names, levels, strict=True)}
+    case = replace(STREAM, effects=dict.fromkeys(names, 1.2), factors=own)
+    (figure,) = view_of(load_run(write_run(tmp_path / "run", samples(case, pairs=6)))).figures
+    ticks = re.findall(r'-xtick_\d+">.*?<text [^>]* x="(.+?)"', figure.svg, re.DOTALL)
+    groups = re.findall(r'-pairs-0-\d+">.*?<use [^>]* x="(.+?)"', figure.svg, re.DOTALL)
+    for places in (ticks, groups):
+        first, second, third = map(float, places)
+        assert (second - first) / (third - first) == pytest.approx(second_place, abs=1e-3)
+
+
 def test_one_level_of_everything_makes_no_section(tmp_path: Path) -> None:
     plain = load_run(write_run(tmp_path / "plain", samples(STREAM, pairs=6)))
     assert factors_view(plain.results, plain.pairs, [], "x") is None

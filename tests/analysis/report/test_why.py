@@ -140,7 +140,9 @@ def priced(folder: Path, price: float) -> Path:
     return run
 
 
-@pytest.mark.parametrize(("price", "beyond"), [(1.05, True), (1.01, False), (0.9, True)])
+@pytest.mark.parametrize(
+    ("price", "beyond"), [(1.05, True), (1.01, False), (0.9, True), (0.9803, True), (0.9805, False)]
+)
 def test_a_tool_that_changes_the_figure_by_more_than_the_margin_is_told(tmp_path, price, beyond):
     found = view(priced(tmp_path, price))
     (row,) = found.prices

@@ -1,13 +1,15 @@
 import errno
 import json
 import os
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from analysis.errors import InputError
-from campaigns.commands.doctor import text
+from campaigns.commands.doctor import command, text
 from campaigns.host import doctor, perf_event, probes, programs, settings
+from campaigns.host.matrix import Matrix, MatrixCell
 from campaigns.host.probes import Finding
 from injection.injectors import INJECTORS
 from injection.machine.machine import Machine
@@ -95,11 +97,86 @@ def test_a_machine_of_this_checkout(root):
     assert state_of(diagnosis, "site/box.yaml") == "ok"
     record = json.loads(json.dumps(diagnosis.as_dict()))
     assert sorted(record) == ["findings", "host", "machine", "matrix", "verdict", "why"]
-    assert max(map(len, text(diagnosis).splitlines())) <= 80
+    for verbose in (False, True):
+        assert max(map(len, text(diagnosis, verbose=verbose).splitlines())) <= 80
     assert sorted(record["findings"][0]) == ["detail", "kind", "needed", "remedy", "state", "what"]
     assert record["host"]["threads"] == os.cpu_count()
     assert (record["verdict"] == "ready") == (record["why"] == "")
-    assert record["why"] in " ".join(text(diagnosis).split())
+    assert record["why"] in " ".join(text(diagnosis, verbose=False).split())
+
+
+def limited(what, detail):
+    return Finding(what, "limited", detail, "get it")
+
+
+#: Three forms of a tool lack the same, of another one only some.
+SOME = doctor.Diagnosis(
+    *("box", True, ""),
+    [
+        ok("python", detail="3.11"),
+        ok("tool papi:stalls", detail="ready"),
+        limited("RDMA devices", "none"),
+        limited("tool likwid:A, likwid:B, likwid:MEM", "no likwid-perfctr"),
+        limited("tool papi:caches, papi:hits", "no such event"),
+        limited("tool mpip, tau", "no mpicc"),
+    ],
+    {},
+    Matrix(
+        [
+            MatrixCell("amg", "p", "e", "no", "no program amg"),
+            MatrixCell("amg", "q", "e", "no", "no feature wheels or spack"),
+            MatrixCell("cns", "p", "e", "no", "no program cns"),
+            MatrixCell("cns", "q", "e", "no", "no feature wheels or modules"),
+            MatrixCell("lammps", "p", "e", "yes"),
+            MatrixCell("lammps", "q", "e", "unknown", "no module system on this host"),
+            MatrixCell("stream", "p", "e", "yes"),
+            MatrixCell("stream", "q", "e", "no", "no compiler: 'cc' is empty"),
+        ]
+    ),
+)
+
+
+def test_what_works_is_named_and_what_does_not_has_a_line():
+    assert text(SOME, verbose=False).splitlines() == [
+        "works: python, tool papi:stalls",
+        "",
+        "RDMA devices           limited  none -> get it",
+        "tool likwid:*          limited  no likwid-perfctr -> get it",
+        "tool papi:caches,      limited  no such event -> get it",
+        "papi:hits",
+        "tool mpip, tau         limited  no mpicc -> get it",
+        "",
+        "What runs where:",
+        "",
+        "p+e: lammps, stream",
+        "q+e: nothing; unknown: lammps",
+        "",
+        "amg, cns on p+e: no program amg, cns",
+        "amg on q+e: no feature wheels or spack",
+        "cns on q+e: no feature wheels or modules",
+        "lammps on q+e: no module system on this host",
+        "stream on q+e: no compiler: 'cc' is empty",
+        "",
+        "box is ready",
+    ]
+
+
+def test_verbose_shows_all_of_it():
+    lines = text(SOME, verbose=True).splitlines()
+    assert "python                 ok       3.11" in lines
+    assert "tool likwid:A,         limited  no likwid-perfctr -> get it" in lines
+    assert "lammps    yes  unknown" in lines
+
+
+def test_the_command_shows_all_only_if_it_is_asked(capsys):
+    shown = []
+    for options in ([], ["-v"]):
+        with suppress(SystemExit):  # a host on which something is missing
+            command(["--machine", "localhost", *options], standalone_mode=False)
+        shown.append(capsys.readouterr().out.splitlines())
+    assert shown[0][0].startswith("works: python, ")
+    assert shown[1][0].startswith("python  ")
+    assert len(shown[0]) < len(shown[1])
 
 
 def test_a_wrong_site_file_and_config_are_findings(root):

@@ -147,6 +147,38 @@ def test_a_row_before_any_header_has_no_unit_and_is_none():
     assert parser.parse(" 65536      3136     0.00     65.27     0.001044\n") is None
 
 
+#: As the program's format strings make them (`strings ib_write_bw`, 6.06): no capture has
+#: `--cpu_util`, whose column is `\t    %-3.2f`.
+_HEADER = " #bytes     #iterations    BW peak[MB/sec]    BW average[MB/sec]   MsgRate[Mpps]"
+_ROW = " 65536      3136             0.00               65.27  \t\t   0.001044"
+_UTIL = "\t    12.50"
+_PORTS = "   BW Port1[MB/sec]   MsgRate Port1[Mpps]   BW Port2[MB/sec]   MsgRate Port2[Mpps]"
+
+
+@pytest.mark.parametrize(
+    ("columns", "more"),
+    [
+        ("    CPU_Util[%]", _UTIL),
+        (_PORTS, "        40.00              0.000600              25.27              0.000444"),
+        ("", _UTIL),  # a number is no message, whatever it means
+    ],
+)
+def test_more_columns_are_no_error(columns, more):
+    parser = perftest.Perftest().parser(writer())
+    assert parser.parse(_HEADER + columns + "\n") is None
+    row = parser.parse(_ROW + more + "\n")
+    assert isinstance(row, Row)
+    assert row.rate_b_s == 65.27 * MIB
+
+
+@pytest.mark.parametrize(("columns", "more"), [("", ""), ("    CPU_Util[%]", _UTIL)])
+@pytest.mark.parametrize("message", ["ethernet_read_keys: Couldn't read", " 2 of 3 bytes read"])
+def test_text_after_the_last_column_is_an_error(columns, more, message):
+    parser = perftest.Perftest().parser(writer())
+    parser.parse(_HEADER + columns + "\n")
+    assert parser.parse(_ROW + more + message + "\n") == Fault(message.strip())
+
+
 def test_a_header_in_an_unknown_unit_is_a_fault():
     parser = perftest.Perftest().parser(writer())
     line = " #bytes     #iterations    BW peak[TB/sec]    BW average[TB/sec]   MsgRate[Mpps]"

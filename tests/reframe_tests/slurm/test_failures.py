@@ -98,3 +98,20 @@ def test_an_origin_whose_slurmd_is_killed(cluster, tmp_path):
     block.check_clean()
     daemons.start_slurmds(cluster.layout, [Node("node3", "origin", 3)])
     resumed(cluster, block)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("signum", "outcome"), [(signal.SIGKILL, "done"), (signal.SIGTERM, "agent_failed")]
+)
+def test_the_srun_of_the_agents_is_killed(cluster, tmp_path, signum, outcome):
+    """Slurm leaves the tasks of a srun that got SIGKILL running; one that can, ends them."""
+    block = Block(cluster, tmp_path, pairs=1, script="sleep 4")
+    block.wait_for_samples(1)
+    pids = block.step("injection.agent")
+    assert pids
+    for pid in pids:
+        os.kill(pid, signum)
+    assert block.finish() == (outcome != "done"), block.out
+    assert block.outcome() == outcome
+    resumed(cluster, block)

@@ -132,6 +132,17 @@ def run(folder: Path, launcher, *application: str):
     return subprocess.run(command, capture_output=True, text=True, timeout=120)
 
 
+def test_a_user_without_a_home_is_told_what_to_set(monkeypatch):
+    def none():
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.setattr(Path, "home", none)
+    assert TOOLS["papi:stalls"].missing() == (
+        "papi: no folder for its shim: Could not determine home directory. (set XDG_CACHE_HOME)"
+    )
+
+
 @pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")
 @pytest.mark.skipif(not MPICC.exists(), reason="no mpicc of the wheel mpich")
 @pytest.mark.usefixtures("library")

@@ -10,7 +10,7 @@ import pytest
 from analysis.processors import FAMILIES, family_of, identity
 from analysis.roles import RoleCount
 from reframe_tests.tools import TOOLS, perf_stat
-from reframe_tests.tools.base import FOLDER, ToolError
+from reframe_tests.tools.base import FOLDER, ToolError, try_out
 
 MEMORY, DRAM, TOPDOWN = (TOOLS[f"perf_stat:{name}"] for name in ("memory", "dram", "topdown"))
 #: Stands in for perf: notes its arguments, then runs the application.
@@ -159,6 +159,54 @@ def test_a_metric_without_a_number_has_no_value(tmp_path, value):
     assert (row.event, row.value, row.state) == ("tma_memory_bound", None, "not supported")
 
 
+#: Prints what perf does for each event, as its users see it: which it does not know or count.
+PERF_OF_A_HOST = """#!/bin/sh
+out=/dev/null
+for word; do
+    [ "$last" = -o ] && out=$word
+    [ "$last" = -e ] && events=$word
+    last=$word
+done
+IFS=,
+for event in $events; do
+    case $event in $UNKNOWN) echo "event syntax error: '$event'" >&2; exit 129;; esac
+    value='<not supported>'
+    case ,task-clock,$COUNTED, in *,$event,*) value=7;; esac
+    echo '{"counter-value": "'$value'", "unit": "", "event": "'$event':u", "pcnt-running": 100.00}'
+done > "$out"
+"""
+
+
+@pytest.mark.parametrize(
+    ("tool", "unknown", "counted", "why"),
+    [
+        (MEMORY, "*stalls*", "", "no hardware counters (measure on a machine that has)"),
+        (MEMORY, "*stalls*", "cycles", "does not know all of"),
+        (MEMORY, "none", "", "no hardware counters (measure on a machine that has)"),
+        (MEMORY, "none", "cycles", None),
+        (DRAM, "none", "cycles", "this host counts none of"),
+    ],
+)
+def test_what_is_missing_is_advised(tmp_path, monkeypatch, tool, unknown, counted, why):
+    cpuinfo = "vendor_id\t: GenuineIntel\ncpu family\t: 6\nmodel\t\t: 85\nstepping\t: 7\n"
+    for name, text in {
+        "perf": PERF_OF_A_HOST,
+        "awk": "#!/bin/sh\necho GenuineIntel-6-85-7\n",
+    }.items():
+        (tmp_path / name).write_text(text)
+        (tmp_path / name).chmod(0o755)
+    (tmp_path / "cpuinfo").write_text(cpuinfo)
+    monkeypatch.setattr(perf_stat, "_CPUINFO", tmp_path / "cpuinfo")
+    for name, value in {
+        "PATH": f"{tmp_path}:/usr/bin:/bin",
+        "UNKNOWN": unknown,
+        "COUNTED": counted,
+    }.items():
+        monkeypatch.setenv(name, value)
+    found = tool.missing()
+    assert (why in found) if why else (found is None)
+
+
 @pytest.mark.skipif(TOOLS["perf_stat"].missing() is not None, reason="perf stat does not run")
 def test_threads_and_children_are_counted_with_their_process(tmp_path):
     # Two processes, each busy for 0.2 s of CPU time in a thread that is not the first.
@@ -186,8 +234,10 @@ def test_a_real_node_is_counted_system_wide(tmp_path, monkeypatch):
     monkeypatch.setattr(perf_stat, "counts", lambda *_: [row])
     if family_of(identity(Path("/proc/cpuinfo").read_text())) is None:
         pytest.skip("a processor that is not in the table")
-    if why := DRAM.missing():
-        pytest.skip(why)
+    try:
+        try_out(DRAM)
+    except ToolError as error:
+        pytest.skip(str(error))
     go, done = tmp_path / "go", tmp_path / "done"
     waits = "import pathlib, sys, time\ndef wait(path):\n"
     waits += "  while not path.exists(): time.sleep(0.05)\n"
