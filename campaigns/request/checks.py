@@ -23,7 +23,8 @@ from pathlib import Path
 from typing import Any
 
 from analysis.checkout import ROOT
-from analysis.errors import MachineError
+from analysis.errors import InputError, MachineError
+from injection.machine.machine import Machine
 from reframe_tests.factors import FACTORS, changes_within_jobs
 
 #: Variables that a campaign sets by other keys, or that name a place in the run.
@@ -110,6 +111,8 @@ class CheckVariables:
     environs: tuple[str, ...] = ()
     #: The program that must be found; None if the check compiles its own or uses none.
     program: str | None = None
+    #: Whether Spack builds that program.
+    from_spack: bool = True
     #: Whether it compiles its sources.
     compiles: bool = False
 
@@ -191,6 +194,7 @@ def _read(answer: Mapping[str, Any]) -> dict[str, CheckVariables]:
             {key: VariableType(*kind) for key, kind in each["variables"].items()},
             tuple(each["environs"]),
             each["program"],
+            bool(each["from_spack"]),
             bool(each["compiles"]),
         )
         for name, each in answer.items()
@@ -226,3 +230,14 @@ def _keep(cache: Path, record: dict[str, Any]) -> None:
         with os.fdopen(descriptor, "w", encoding="utf-8") as file:
             json.dump(record, file)
         os.replace(name, cache)
+
+
+def require_known_programs(site: Machine, checks: Mapping[str, CheckVariables]) -> None:
+    """Raise InputError if a machine's file names a program that no check asks for."""
+    asked = sorted({check.program for check in checks.values() if check.program})
+    for name in site.programs:
+        if name not in asked:
+            raise InputError(
+                f"site/{site.name}.yaml: programs.{name}: no check runs a program of this name;"
+                f" allowed: {', '.join(asked)}"
+            )
