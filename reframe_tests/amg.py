@@ -17,7 +17,7 @@ class amg(rfm.RunOnlyRegressionTest, BinariesMixin, NodesMixin, NimcMixin):
     workload = "amg"
     mpi = True
     sourcesdir = None
-    stack = "coral"
+    stack = "proxyapps"
     package = "amg2013"
     program = executable = "amg"
     tags = {"single_node"}

@@ -1,8 +1,9 @@
-"""Where a check's program comes from: built by Spack, or on PATH (modules, wheels).
+"""Where a check's program comes from: the site's file, Spack, or PATH (modules, wheels).
 
-In a ReFrame environment with the feature `spack`, programs come from the check's stack, built on
-first use. With the feature `wheels` the program must be on PATH on this host, or the check is
-skipped with a message. What modules provide is known only in the job.
+A program that `programs` of the site's file names is used in every environment. Else, in one with
+the feature `spack`, it comes from the check's stack, if it has one, built on first use. Otherwise
+the program must be on PATH on this host, or the check is skipped with a message. What modules
+provide is known only in the job.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from reframe.core.environments import Environment
 from reframe.core.exceptions import ReframeError
 
 from analysis.errors import InputError, NimcError
+from injection.machine import machine
 from spack_envs.builder import build as builder
 from spack_envs.builder import setup
 from spack_envs.builder.build import Built
@@ -34,17 +36,21 @@ class BinariesMixin(rfm.RegressionTestPlugin):
     #: Environments that may provide the program.
     wanted_environs = ("+spack", "+modules", "+wheels")
 
-    #: Environment of `spack_envs/` that builds the program, and its package there.
-    stack = variable(str)
-    package = variable(str)
+    #: Environment of `spack_envs/` that builds the program, and its package there; None if Spack
+    #: has no recipe of it.
+    stack = variable(str, type(None), value=None)
+    package = variable(str, type(None), value=None)
 
     #: Name of the program on PATH.
     program = variable(str)
 
     @run_after("init")
     def run_program(self) -> None:
-        """Run the program itself, unless the check wraps it."""
-        if not self.executable:
+        """Take the site's program, if it names one; run it itself, unless the check wraps it."""
+        wrapped = self.executable not in (None, "", self.program)
+        self._named = _named_by(self.current_system.name).get(self.program)
+        self.program = self._named or self.program
+        if not wrapped:
             self.executable = self.program
 
     @run_after("setup")
@@ -52,18 +58,29 @@ class BinariesMixin(rfm.RegressionTestPlugin):
         """Build it, find it, or skip."""
         if self.is_dry_run():
             return
-        if "spack" in self.current_environ.features:
+        if self._from_spack(self.current_environ):
             self._build()
         elif not self._on_path(self.current_environ):
-            self.skip(f"{self.program} is not on PATH; 'nimc spack' builds it (docs/spack.md)")
+            self.skip(self._absent())
 
     def runs_in(self, environ: Environment) -> bool:
         """Whether an environment provides the program."""
-        if "spack" in environ.features:
+        if self._from_spack(environ):
             with suppress(NimcError):
                 return bool(self._built())
             return False
         return self._on_path(environ)
+
+    def _from_spack(self, environ: Environment) -> bool:
+        return "spack" in environ.features and bool(self.stack) and not self._named
+
+    def _absent(self) -> str:
+        site = f"site/{self.current_system.name}.yaml"
+        if self._named:
+            return f"{site}: programs: {self.program} is no program on this host"
+        if self.stack:
+            return f"{self.program} is not on PATH; 'nimc spack' builds it (docs/spack.md)"
+        return f"{self.program} is not on PATH; name it in 'programs' of {site} (docs/workloads.md)"
 
     def _on_path(self, environ: Environment) -> bool:
         """True for modules: what they provide is known only in the job."""
@@ -71,6 +88,7 @@ class BinariesMixin(rfm.RegressionTestPlugin):
 
     def _built(self) -> Built:
         """The check's stack, built once, under a lock. Raises NimcError."""
+        assert self.stack
         place = layout(self.current_system.name, None)
         jobs = len(os.sched_getaffinity(0))
         return builder.build(place, setup.load(place), self.stack, jobs, self.logger.debug)
@@ -96,3 +114,11 @@ class BinariesMixin(rfm.RegressionTestPlugin):
         if hasattr(self, "spack_lock"):
             shutil.copy(self.spack_lock, Path(self.stagedir) / "spack.lock")
             self.keep_files = [*self.keep_files, "spack.lock"]
+
+
+def _named_by(system: str) -> dict[str, str]:
+    """The programs that a machine's file names; none if it cannot be read, which is said later."""
+    try:
+        return machine.load(system).programs
+    except InputError:
+        return {}

@@ -15,8 +15,6 @@ class cns(rfm.RunOnlyRegressionTest, BinariesMixin, NimcMixin):
     workload = "cns"
     mpi = True
     sourcesdir = None
-    stack = "proxyapps"
-    package = "cns"
     program = executable = "cns"
     tags = {"single_node"}
     within_block = ("cells", "box", "steps")

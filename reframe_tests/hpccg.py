@@ -18,8 +18,7 @@ class hpccg(rfm.RunOnlyRegressionTest, BinariesMixin, NimcMixin):
     descr = "HPCCG under RDMA writes"
     workload = "hpccg"
     mpi = True
-    stack = "proxyapps"
-    package = "hpccg"
+    stack = package = "hpccg"
     program = executable = "test_HPCCG"
     tags = {"single_node"}
     within_block = ("memory_share", "edge")

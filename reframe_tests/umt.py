@@ -16,8 +16,6 @@ class umt(rfm.RunOnlyRegressionTest, BinariesMixin, NodesMixin, NimcMixin):
     workload = "umt"
     mpi = True
     sourcesdir = None
-    stack = "coral"
-    package = "umt"
     program = executable = "test_driver"
     tags = {"single_node"}
     within_block = ("edge", "cycles")

@@ -133,7 +133,8 @@ def _demand(stacks: tuple[str, ...]) -> tuple[str, ...]:
 def _show_built(subcommand: str, made: list[builder.Built], form: Form | None) -> None:
     header = ["environment", "package", "version", "hash"]
     rows = [
-        [one.environment, spec["name"], spec["version"], spec["hash"][:7]]
+        # Of a commit, `git.COMMIT=VERSION`, what its recipe calls it.
+        [one.environment, spec["name"], spec["version"].rpartition("=")[2], spec["hash"][:7]]
         for one in made
         for spec in one.specs
     ]

@@ -12,7 +12,7 @@ from campaigns.host import counting, probes
 from campaigns.host.matrix import Matrix, matrix
 from campaigns.host.probes import Finding
 from campaigns.host.settings import settings_of
-from campaigns.request.checks import checks_in
+from campaigns.request.checks import checks_in, require_known_programs
 from injection.machine import host, machine
 
 
@@ -67,7 +67,7 @@ def examine(name: str, root: Path = checkout.ROOT) -> Diagnosis:
         findings += [probes.cores(site), probes.memory(site), *probes.writes(site)]
         findings += [*probes.origins(site), *probes.targets(site, partitions)]
     config_file = root / "configs" / f"{name}.py"
-    cells, faults = _matrix(name, config_file, root / "reframe_tests")
+    cells, faults = _matrix(name, config_file, root / "reframe_tests", site)
     findings += faults
     targets = [c for c in cells.cells if not site or site.partition in (None, c.partition)]
     findings += probes.environments(Matrix(targets), config_file)
@@ -84,7 +84,9 @@ def examine(name: str, root: Path = checkout.ROOT) -> Diagnosis:
     return Diagnosis(name, not why, why, findings, here.as_dict(), cells)
 
 
-def _matrix(name: str, config: Path, folder: Path) -> tuple[Matrix, list[Finding]]:
+def _matrix(
+    name: str, config: Path, folder: Path, site: machine.Machine | None
+) -> tuple[Matrix, list[Finding]]:
     """What runs where in all partitions; a fault of the settings or the checks is a finding."""
     settings = settings_of(config)
     if not settings.partitions or not folder.is_dir():
@@ -95,11 +97,15 @@ def _matrix(name: str, config: Path, folder: Path) -> tuple[Matrix, list[Finding
         text = f"{where}{settings.fault}"
         faults.append(Finding(f"configs/{name}.py", "missing", text, "fix the file", needed=True))
     try:
-        return matrix(checks_in(folder), settings, name, None), faults
+        checks = checks_in(folder)
+        if site:
+            require_known_programs(site, checks)
+        programs = site.programs if site else {}
+        return matrix(checks, settings, name, None, programs=programs), faults
     except NimcError as error:
         return Matrix(), [
             *faults,
-            Finding("checks", "missing", str(error), "fix the check", needed=True),
+            Finding("checks", "missing", str(error), "fix what it names", needed=True),
         ]
 
 

@@ -58,6 +58,8 @@ class Offer:
     slurm_partition: str | None = None
     #: Why Spack cannot provide programs; empty if it can.
     spack_fault: str = ""
+    #: Program that a check asks for -> the one that the machine's file names for it.
+    programs: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -93,14 +95,15 @@ def matrix(
     system: str,
     partition: str | None,
     nodes: Mapping[str, int] | None = None,
+    programs: Mapping[str, str] | None = None,
 ) -> Matrix:
     """What this host knows of these checks in a machine's partitions, or in the one of that name.
 
-    `nodes`: check -> nodes that its largest job takes; 1 by default.
+    `nodes`: check -> nodes that its largest job takes; 1 by default. `programs`: of its site file.
     """
     parts = target_partitions(settings.partitions, partition)
     places = places_of(settings, parts, system)
-    offers = _look(places, parts, settings, system)
+    offers = _look(places, parts, settings, system, programs or {})
     return Matrix(
         [
             judge(name, check, place, offers[place], (nodes or {}).get(name, 1))
@@ -124,7 +127,8 @@ def judge(
         return cell("no", "no compiler: 'cc' is empty")
     if lacking := _nodes(offer, nodes):
         return cell("no", lacking)
-    if check.program is not None and "spack" in place.features:
+    named = offer.programs.get(check.program or "")
+    if check.program is not None and check.from_spack and not named and "spack" in place.features:
         return cell("no", offer.spack_fault) if offer.spack_fault else cell("yes")
     if offer.modules is None:
         return cell("unknown", "no module system on this host")
@@ -132,10 +136,11 @@ def judge(
         return cell("no", f"no module {', '.join(offer.modules.missing)}")
     if check.compiles and not shutil.which(place.compiler, path=offer.modules.path):
         return cell("no", f"no compiler {place.compiler}")
-    if check.program is not None and not shutil.which(check.program, path=offer.modules.path):
+    program = named or check.program
+    if program is not None and not shutil.which(program, path=offer.modules.path):
         if "modules" in place.features:  # nodes may have it all the same
-            return cell("unknown", f"no program {check.program} on this host")
-        return cell("no", f"no program {check.program}")
+            return cell("unknown", f"no program {program} on this host")
+        return cell("no", f"no program {program}")
     return cell("yes")
 
 
@@ -160,6 +165,7 @@ def _look(
     partitions: Sequence[Mapping[str, Any]],
     settings: ReframeSettings,
     system: str,
+    programs: Mapping[str, str],
 ) -> dict[ReframePlace, Offer]:
     """Ask for each place once."""
     here = f"{Path(sys.executable).parent}:{os.environ.get('PATH', os.defpath)}"
@@ -167,7 +173,9 @@ def _look(
     spack = _spack_fault(system)
     nodes = {str(part.get("name")): _slurm_nodes(part, settings) for part in partitions}
     return {
-        place: Offer(modules.load(place.modules, environment), *nodes[place.partition], spack)
+        place: Offer(
+            modules.load(place.modules, environment), *nodes[place.partition], spack, programs
+        )
         for place in places
     }
 

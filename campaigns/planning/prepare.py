@@ -19,7 +19,7 @@ from campaigns.planning.omitted import Omitted, leave_out
 from campaigns.planning.plan import Plan, Site, plan
 from campaigns.planning.uncollected import uncollected
 from campaigns.request import cases
-from campaigns.request.checks import CheckVariables, checks_in
+from campaigns.request.checks import CheckVariables, checks_in, require_known_programs
 from campaigns.request.load import load_campaign
 from campaigns.request.nodes import nodes_taken, origins_taken
 from campaigns.request.schema import Campaign
@@ -53,7 +53,14 @@ class Request:
         for case in self.campaign.cases:
             taken = nodes_taken(self.campaign, case, self.machine) if apart else case.nodes
             nodes[case.check] = max(taken, nodes.get(case.check, 1))
-        return matrix(self.checks, self.settings, self.site.machine, self.site.partition, nodes)
+        return matrix(
+            self.checks,
+            self.settings,
+            self.site.machine,
+            self.site.partition,
+            nodes,
+            self.machine.programs,
+        )
 
 
 #: Names of nodes as Slurm takes them; no ranges, which name several.
@@ -79,6 +86,7 @@ def prepare(
     folder = root / "reframe_tests"
     shared = described.origins.policy == "same_host"
     checks = checks_in(folder)
+    require_known_programs(described, checks)
     loaded = cases.expand(load_campaign(campaign_file, checks, described), checks, same_host=shared)
     campaign, absent = leave_out(sweep.expand(loaded, described), described)
     campaign = _chosen(campaign, only)

@@ -23,6 +23,7 @@ from typing import Any
 from analysis.errors import InputError, MachineError
 from analysis.replacing import replace_text
 from analysis.start_python import python_main, python_path
+from injection.machine.machine import Machine
 from reframe_tests.factors import FACTORS, changes_within_jobs
 
 #: Variables that a campaign sets by other keys, or that name a place in the run.
@@ -109,6 +110,8 @@ class CheckVariables:
     environs: tuple[str, ...] = ()
     #: The program that must be found; None if the check compiles its own or uses none.
     program: str | None = None
+    #: Whether Spack builds that program.
+    from_spack: bool = True
     #: Whether it compiles its sources.
     compiles: bool = False
 
@@ -186,6 +189,7 @@ def _read(answer: Mapping[str, Any]) -> dict[str, CheckVariables]:
             {key: VariableType(*kind) for key, kind in each["variables"].items()},
             tuple(each["environs"]),
             each["program"],
+            bool(each["from_spack"]),
             bool(each["compiles"]),
         )
         for name, each in answer.items()
@@ -218,3 +222,14 @@ def _kept(cache: Path, digest: str) -> dict[str, CheckVariables] | None:
 def _keep(cache: Path, record: dict[str, Any]) -> None:
     with suppress(OSError, InputError):
         replace_text(cache, json.dumps(record), 0o600)
+
+
+def require_known_programs(site: Machine, checks: Mapping[str, CheckVariables]) -> None:
+    """Raise InputError if a machine's file names a program that no check asks for."""
+    asked = sorted({check.program for check in checks.values() if check.program})
+    for name in site.programs:
+        if name not in asked:
+            raise InputError(
+                f"site/{site.name}.yaml: programs.{name}: no check runs a program of this name;"
+                f" allowed: {', '.join(asked)}"
+            )

@@ -41,7 +41,8 @@ def main() -> None:
                 "within_block": list(getattr(check, "within_block", ())),
                 "comparable_across_cores": bool(getattr(check, "comparable_across_cores", False)),
                 "environs": _environs(check),
-                "program": _program(check),
+                "program": _default(check, "program"),
+                "from_spack": _default(check, "stack") is not None,
                 "compiles": not issubclass(check, rfm.RunOnlyRegressionTest),
             }
     print(json.dumps(found))
@@ -69,9 +70,9 @@ def _environs(check: Any) -> list[str]:
     return list(named or check.wanted_environs)
 
 
-def _program(check: Any) -> str | None:
-    """The program of a check that finds one (`reframe_tests.binaries`)."""
-    variable = check._rfm_var_space.vars.get("program")
+def _default(check: Any, name: str) -> str | None:
+    """The class's value of a variable of checks that find a program (`reframe_tests.binaries`)."""
+    variable = check._rfm_var_space.vars.get(name)
     return variable.default_value if variable is not None and variable.is_defined() else None
 
 

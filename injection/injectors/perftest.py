@@ -144,7 +144,10 @@ class Perftest:
         """Looks for the program on PATH."""
         if shutil.which(self._program):
             return None
-        return f"{self._program} is missing: 'apt install perftest', or 'dnf install perftest'"
+        return (
+            f"{self._program} is missing: 'apt install perftest', 'dnf install perftest', or, where"
+            " drivers are from MLNX_OFED or DOCA-OFED, the package perftest that comes with them"
+        )
 
 
 def _limit(writer: Writer) -> list[str]:

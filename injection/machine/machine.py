@@ -51,8 +51,15 @@ def _word(text: str) -> str:
     return text
 
 
+def _absolute(text: str) -> str:
+    if not text.startswith("/"):
+        raise ValueError(f"{show(text)} found; allowed: an absolute path")
+    return text
+
+
 #: A name that becomes a word of a job script or of a command line.
 _Word = Annotated[str, AfterValidator(_word)]
+_Program = Annotated[_Word, AfterValidator(_absolute)]
 
 
 class _Record(BaseModel):
@@ -159,6 +166,8 @@ class Machine(_Record):
     nodes: Annotated[int, Field(ge=1)] | None = None
     #: Whether jobs may leave cores to the system (`sbatch --core-spec`).
     core_spec: bool = False
+    #: Program that a check asks for -> the site's, for those that nothing puts on PATH.
+    programs: dict[str, _Program] = {}
     #: Mean time to interrupt of one node, seconds; five years in Groves, Grant and Arnold (2016).
     node_mtti_s: _Duration = Field(default=5 * units.SECONDS["y"], alias="node_mtti", gt=0)
     #: Largest share of a node's memory that a workload may take.

@@ -6,7 +6,7 @@ import hashlib
 import json
 import re
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -135,17 +135,14 @@ def placed(layout: SpackLayout, settings: SpackSettings, name: str) -> str:
     for package, rule in _packages(pinned.ENVIRONMENTS / "network.yaml").items():
         if package not in own:
             packages[package] = {**packages.get(package, {}), **rule}
-    builtin = settings.packages or recipes(layout, pinned.load().of(name))
-    document["spack"]["repos"]["builtin"] = str(builtin)
+    builtin = settings.packages or recipes(layout, pinned.load())
+    document["spack"]["repos"] = {"builtin": str(builtin)}
     return yaml.safe_dump(document, sort_keys=False)
 
 
 def digest_of(layout: SpackLayout, settings: SpackSettings, name: str, text: str) -> str:
     """SHA-256 of everything that the build depends on."""
-    repo = (pinned.ENVIRONMENTS / "repo").rglob("*")
-    sources = sorted(path for path in repo if path.is_file() and path.suffix != ".pyc")
-    files: Iterable[Path] = [
-        *sources,
+    files = [
         pinned.ENVIRONMENTS / "common.yaml",
         pinned.ENVIRONMENTS / "pins.yaml",
         layout.config / "packages.yaml",
@@ -218,11 +215,12 @@ def _check_lock(layout: SpackLayout, root: Path, folder: Path, name: str) -> Non
 
 def _installed(layout: SpackLayout, root: Path, folder: Path, name: str) -> list[dict[str, str]]:
     """Every spec of the environment, installed by Spack or taken from the machine."""
-    form = "{hash}\t{name}\t{version}\t{prefix}\t{name}{@version}{variants}{ arch=architecture}"
+    spec = "{name}{@version}{variants}{compiler_flags}{ arch=architecture}"
+    form = "{hash}\t{name}\t{version}\t{prefix}\t" + spec
     printed = spack(layout, root, "-e", str(folder), "find", "--format", form, log=name)
     rows = [line.split("\t") for line in printed.splitlines() if line.count("\t") == 4]
     names = ("hash", "name", "version", "prefix", "spec")
-    return [dict(zip(names, row, strict=True)) for row in rows]
+    return [dict(zip(names, [" ".join(part.split()) for part in row], strict=True)) for row in rows]
 
 
 def _root_hashes(folder: Path) -> set[str]:

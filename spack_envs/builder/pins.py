@@ -1,4 +1,4 @@
-"""`spack_envs/pins.yaml`: versions of Spack and of its recipes for each environment."""
+"""`spack_envs/pins.yaml`: the versions of Spack and of its recipes."""
 
 from __future__ import annotations
 
@@ -26,41 +26,22 @@ class Source(_Record):
     commit: Annotated[str, Field(pattern=r"^[0-9a-f]{40}$")]
 
 
-class Pin(_Record):
-    """Spack and its recipes, which are updated together."""
+class Pins(_Record):
+    """Content of the file: Spack and its recipes, which are updated together."""
 
     spack: Source
     packages: Source
-
-
-class Pins(_Record):
-    """Content of the file."""
-
-    pins: dict[str, Pin]
-    #: Environment -> name of its pin; all others use `default`.
-    environments: dict[str, str]
-
-    def of(self, environment: str) -> Pin:
-        """The pin that builds an environment."""
-        return self.pins[self.environments.get(environment, "default")]
 
 
 def load(folder: Path = ENVIRONMENTS) -> Pins:
     """The pins; raises InputError if the file is invalid."""
     path = folder / "pins.yaml"
     try:
-        pins = Pins.model_validate(yaml.safe_load(path.read_text()))
+        return Pins.model_validate(yaml.safe_load(path.read_text()))
     except ValidationError as error:
         first = error.errors()[0]
         field = ".".join(str(part) for part in first["loc"])
         raise InputError(f"{path.name}: {field}: {first['msg']}") from None
-    for name, pin in {"(default)": "default", **pins.environments}.items():
-        if pin not in pins.pins:
-            known = ", ".join(pins.pins)
-            raise InputError(
-                f"{path.name}: environments.{name}: unknown pin {pin!r}; allowed: {known}"
-            )
-    return pins
 
 
 def known_environments(folder: Path = ENVIRONMENTS) -> list[str]:

@@ -93,18 +93,17 @@ def setup(
     with locked(layout.lock("setup")):
         root = find_spack()
         if root is None:
-            root = _cloned(layout, "spack", pins.pins["default"].spack, say)
+            root = _cloned(layout, "spack", pins.spack, say)
         if packages is None:
-            for pin in pins.pins.values():
-                _cloned(layout, "packages", pin.packages, say)
-        write_config(layout, mirror, packages or recipes(layout, pins.pins["default"]))
+            _cloned(layout, "packages", pins.packages, say)
+        write_config(layout, mirror, packages or recipes(layout, pins))
         version = spack(layout, root, "--version", log="setup").split()[0]
         if tuple(int(part) for part in version.split(".")[:2]) < _OLDEST:
             raise MachineError(f"{root}: Spack {version} is too old, 1.0 or newer is needed")
         settings = SpackSettings(
             spack=str(root),
             version=version,
-            pinned=f"v{version}" == pins.pins["default"].spack.tag,
+            pinned=f"v{version}" == pins.spack.tag,
             packages=str(packages.resolve()) if packages else None,
             machine_file=str(machine_file.resolve()) if machine_file else None,
             mirror=mirror,
@@ -121,7 +120,7 @@ def setup(
 def _cloned(
     layout: SpackLayout, what: str, source: pinned.Source, say: Callable[[str], None]
 ) -> Path:
-    """The pinned clone, made unless it is there: pins may share one."""
+    """The pinned clone, made unless it is there."""
     path = layout.clone(what, source.commit)
     if not path.is_dir():
         say(f"cloning {source.git} {source.tag}")
@@ -182,9 +181,9 @@ def _find_externals(layout: SpackLayout, root: Path) -> None:
     spack(layout, root, *find, *FOUND, log="setup")
 
 
-def recipes(layout: SpackLayout, pin: pinned.Pin) -> Path:
-    """The builtin recipes within a pinned clone."""
-    clone_path = layout.clone("packages", pin.packages.commit)
+def recipes(layout: SpackLayout, pins: pinned.Pins) -> Path:
+    """The builtin recipes within the pinned clone."""
+    clone_path = layout.clone("packages", pins.packages.commit)
     return clone_path / "repos" / "spack_repo" / "builtin"
 
 

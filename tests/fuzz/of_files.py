@@ -215,9 +215,9 @@ def _state(text: bytes, folder: Path) -> None:
 
 def _spack(text: bytes, folder: Path) -> None:
     layout = SpackLayout(folder, "m")
-    in_file(str(layout.stamp("coral").relative_to(folder)), text, folder)
+    in_file(str(layout.stamp("proxyapps").relative_to(folder)), text, folder)
     with suppress(InputError):
-        build.read(layout, "coral")
+        build.read(layout, "proxyapps")
     in_file(str(layout.settings.relative_to(folder)), text, folder)
     setup.load(layout)
 

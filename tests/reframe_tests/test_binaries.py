@@ -132,3 +132,48 @@ def test_a_check_builds_its_program_and_says_how_it_was_made(tmp_path, monkeypat
     (record,) = (tmp_path / "run/provenance").glob("*.json")
     spack = json.loads(record.read_text())["spack"]
     assert (spack["hash"], spack["spec"]) == ("aaa", "hpccg@1.0")
+
+
+def run_cns(tmp_path, program):
+    """`cns_quick` on a machine whose file names a program; its settings have no wheels."""
+    (tmp_path / "machine.yaml").write_text(
+        f"origins: {{policy: same_host}}\ndevice: null\ninterface: null\n"
+        f"programs: {{cns: {program}}}\n"
+    )
+    settings = (ROOT / "configs/localhost.py").read_text()
+    (tmp_path / "own.py").write_text(
+        settings.replace('"name": "localhost"', '"name": "minicluster"')
+        .replace('"launcher": "mpiexec"', '"launcher": "local"')
+        .replace('"environs": ["wheels", "spack"]', '"environs": ["spack"]')
+    )
+    reframe = [str(Path(sys.executable).parent / "reframe"), "-C", f"{tmp_path}/own.py"]
+    check = ["-c", f"{ROOT}/reframe_tests/cns.py", "-n", "^cns_quick$"]
+    settings = ("arms=off", "pairs=1", "warmups=0", f"nimc_dir={tmp_path}/run", "layout_cores=1")
+    for setting in (*settings, *SETTINGS):
+        check += ["-S", f"cns_quick.{setting}"]
+    variables = {"NIMC_MINICLUSTER": str(tmp_path), "NIMC_SPACK_DIR": str(tmp_path / "none")}
+    return subprocess.run(
+        [*reframe, *check, "--prefix", str(tmp_path), "-r"],
+        env={**os.environ, **variables, "PYTHONPATH": str(ROOT)},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+    )
+
+
+def test_the_program_that_the_site_names_is_run_though_spack_is_not_set_up(tmp_path):
+    program = tmp_path / "main.Linux.gfortran.mpi.exe"
+    program.write_text(f"#!/bin/sh\ncat {ROOT}/tests/captures/cns/n1.txt\n")
+    program.chmod(0o755)
+    done = run_cns(tmp_path, program)
+    assert done.returncode == 0, done.stdout + done.stderr
+    (line,) = (tmp_path / "run/samples/cns_quick.jsonl").read_text().splitlines()
+    assert json.loads(line)["outcome"] == "kept"
+    (record,) = (tmp_path / "run/provenance").glob("*.json")
+    assert json.loads(record.read_text())["program"]["path"] == str(program)
+
+
+def test_a_program_that_the_site_names_and_is_not_there_is_reported(tmp_path):
+    done = run_cns(tmp_path, "/nowhere/cns")
+    assert "site/minicluster.yaml: programs: /nowhere/cns is no program on this host" in done.stdout
+    assert "1 skipped" in done.stdout

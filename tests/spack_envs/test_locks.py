@@ -87,14 +87,3 @@ def test_two_holders_never_overlap(tmp_path):
     assert len(times) == 4
     assert times == sorted(times)
     assert times[2] >= times[1]
-
-
-def test_digest_follows_patches_of_recipes(ready, tmp_path, monkeypatch):
-    place, settings = ready
-    copy = shutil.copytree(pins.ENVIRONMENTS, tmp_path / "spack_envs")
-    monkeypatch.setattr(pins, "ENVIRONMENTS", copy)
-    first = digest_of(place, settings, "stream", "")
-    (copy / "repo" / "spack_repo" / "nimc" / "packages" / "stream" / "new.patch").write_text(
-        "--- a"
-    )
-    assert digest_of(place, settings, "stream", "") != first

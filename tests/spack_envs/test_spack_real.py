@@ -1,4 +1,4 @@
-"""`nimc spack` with a real Spack: environments build, programs run, a build cache serves.
+"""`nimc spack` with a real Spack: environments build, optimised; programs run; a cache serves.
 
 Needs SPACK_ROOT or spack on PATH. NIMC_TEST_MACHINE_FILE names the machine's externals (an MPI),
 NIMC_TEST_PACKAGES recipes that are already here, NIMC_TEST_MIRROR a mirror of sources.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 from dataclasses import replace
@@ -51,8 +52,16 @@ def ready(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def proxyapps(ready):
-    return build(*ready, "proxyapps", 2, print)
+def built(ready, tmp_path_factory):
+    """Builds an environment with Spack's `--debug`, which logs each call of a compiler."""
+    place, settings = ready
+    logs = tmp_path_factory.mktemp("logs")
+    script = tmp_path_factory.mktemp("debugging") / "bin" / "spack"
+    script.parent.mkdir()
+    script.write_text(f'#!/bin/sh\ncd {logs} && exec {settings.spack}/bin/spack --debug "$@"\n')
+    script.chmod(0o755)
+    debugging = replace(settings, spack=str(script.parent.parent))
+    return lambda stack: (build(place, debugging, stack, 2, print), logs)
 
 
 def concretized(place, settings, stack, folder):
@@ -66,18 +75,18 @@ def concretized(place, settings, stack, folder):
 
 
 RUNS = [
-    ("hpccg", "test_HPCCG 24 24 24"),
-    ("lulesh", "lulesh2.0 -s 15 -i 10"),
-    ("cns", "cns inputs"),
-    ("minife", "sh -c 'miniFE.x -nx 20 -verify_solution 1; cat miniFE*.yaml'"),
-    ("xsbench", "XSBench -m event -s small"),
+    ("proxyapps", "lulesh", "lulesh2.0 -s 15 -i 10"),
+    ("proxyapps", "minife", "sh -c 'miniFE.x -nx 20 -verify_solution 1; cat miniFE*.yaml'"),
+    ("proxyapps", "xsbench", "XSBench -m event -s small"),
+    ("proxyapps", "amg", "amg -P 1 1 1 -n 24 24 24 -problem 1"),
+    ("hpccg", "hpccg", "test_HPCCG 24 24 24"),
 ]
 
 
-@pytest.mark.parametrize(("workload", "command"), RUNS)
-def test_built_workload_proves_its_answer(proxyapps, tmp_path, workload, command):
-    (tmp_path / "inputs").write_text("&probin\n nsteps=2 plot_int=0 n_cell=16\n/\n")
-    folders = [f"{proxyapps.view}/bin", f"{proxyapps.mpi}/bin", os.environ["PATH"]]
+@pytest.mark.parametrize(("stack", "workload", "command"), RUNS)
+def test_built_workload_proves_its_answer(built, tmp_path, stack, workload, command):
+    found, _ = built(stack)
+    folders = [f"{found.view}/bin", f"{found.mpi}/bin", os.environ["PATH"]]
     environment = {**os.environ, "PATH": ":".join(folders), "OMP_NUM_THREADS": "1"}
     done = subprocess.run(
         command, shell=True, cwd=tmp_path, env=environment, capture_output=True, text=True
@@ -85,6 +94,32 @@ def test_built_workload_proves_its_answer(proxyapps, tmp_path, workload, command
     assert WORKLOADS[workload].parse(done.stdout).value > 0
     with pytest.raises(FomError):
         WORKLOADS[workload].parse(done.stdout[: len(done.stdout) // 3])
+
+
+@pytest.mark.parametrize(
+    ("stack", "package", "more"),
+    [
+        ("proxyapps", "lulesh", {"-fopenmp", "-DUSE_MPI=1"}),
+        ("proxyapps", "minife", {"-DHAVE_MPI"}),
+        ("proxyapps", "xsbench", {"-fopenmp", "-DMPI", "-DOPENMP"}),
+        ("proxyapps", "snap", {"-fopenmp"}),
+        ("proxyapps", "amg2013", {"-fopenmp", "-DHYPRE_BIGINT"}),
+        ("hpccg", "hpccg", {"-fopenmp", "-DUSING_MPI"}),
+        ("stream", "stream", {"-fopenmp"}),
+    ],
+)
+def test_every_source_of_a_workload_is_compiled_with_optimisation(built, stack, package, more):
+    """As the compiler is called in the end: recipes replace flags of makefiles, and drop them."""
+    _, logs = built(stack)
+    (log,) = logs.glob(f"spack-cc-{package}-*.out.log")
+    calls = [line.split() for line in log.read_text().splitlines()]
+    sources = re.compile(r"[\w./-]+\.(c|cc|cpp|f90)")
+    compiled = [words for words in calls if any(map(sources.fullmatch, words))]
+    assert compiled
+    for words in compiled:
+        # The last -O decides.
+        assert [word for word in words if word.startswith("-O")][-1:] in (["-O2"], ["-O3"]), words
+        assert more <= set(words)
 
 
 def test_build_cache_serves_a_second_store(ready, tmp_path):
@@ -98,12 +133,14 @@ def test_build_cache_serves_a_second_store(ready, tmp_path):
     assert "Extracting stream" in place_2.log("stream").read_text()
 
 
-@pytest.mark.parametrize("stack", sorted(set(pins.known_environments()) - {"proxyapps"}))
+@pytest.mark.parametrize("stack", sorted(set(pins.known_environments()) - {"hpccg", "proxyapps"}))
 def test_every_environment_concretizes(ready, stack):
     place, settings = ready
     for spec in concretized(place, settings, stack, place.root / "only-concretized" / stack):
         if spec["name"] == "ucx":  # a preference that cannot be met is dropped without a word
             assert all(spec["parameters"][name] for name in ("verbs", "rc", "mlx5_dv", "rdmacm"))
+        if spec["name"] == "lammps":  # what CMake compiles with -O3 or -O2
+            assert spec["parameters"]["build_type"] in ("Release", "RelWithDebInfo")
 
 
 def test_an_mpi_without_a_machine_file_has_the_fast_network(ready):

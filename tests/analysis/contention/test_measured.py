@@ -16,13 +16,15 @@ from analysis.contention.evaluate import errors, evaluate
 from analysis.contention.kinds import calibrated
 from analysis.contention.predict import predict
 from analysis.contention.sweep import Point, Sweep, load
-from tests.fuzz.target import CAPTURES
+from tests.reference import REFERENCE, needs_reference
+
+pytestmark = needs_reference
 
 BOUND_BY_MEMORY = ("clvleaf", "hpgmgfv", "pot3d", "tealeaf", "weather")
 
 
 def spec_hpc(machine, code, cores, groups=None):
-    rates = json.loads((CAPTURES / "contention" / f"{machine}.json").read_text())["mb_s"][code]
+    rates = json.loads((REFERENCE / f"{machine}.json").read_text())["mb_s"][code]
     points = [
         Point(int(n), 0, 0, comp_alone_b_s=rate * 1e6)
         for n, rate in rates.items()
@@ -37,7 +39,7 @@ def held_out(kind, sweep):
 
 
 def test_epyc_7502_needs_a_capacity_for_each_group():
-    sweep = load(CAPTURES / "contention" / "epyc7502.json")
+    sweep = load(REFERENCE / "epyc7502.json")
     # One capacity fits the first eight cores or all 32, not both.
     assert evaluate(calibrated("paper", sweep).model, sweep).comp_alone > 10
     found = calibrated("improved", sweep)

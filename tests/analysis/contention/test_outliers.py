@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,8 +14,8 @@ from analysis.contention.parameters import Model
 from analysis.contention.predict import placements, predict
 from analysis.contention.sweep import Sweep, load
 from analysis.contention.synthetic import sweep
+from tests.reference import REFERENCE, needs_reference
 
-CAPTURES = Path(__file__).parents[2] / "captures" / "contention"
 RATES = ("comp_alone_b_s", "comm_alone_b_s", "comp_par_b_s", "comm_par_b_s")
 
 
@@ -66,9 +65,10 @@ def test_one_outlier_among_the_last_numbers_of_cores():
         assert moved(truth, fit(wrong), undisturbed) <= 0.15, what
 
 
+@needs_reference
 @pytest.mark.parametrize(("file", "name"), [("pyxis5", "pyxis"), ("billy_out", "billy")])
 def test_sweeps_that_once_misled_the_fit(file, name):
     # pyxis with 5 % noise: least squares ended at 2,147 GB/s, with predictions of three times what
     # was measured. billy with one rate doubled: no capacity, communications 68 % off.
     truth = published.load(name)
-    assert moved(truth, truth, fit(load(CAPTURES / f"{file}.json"))) < 0.15
+    assert moved(truth, truth, fit(load(REFERENCE / "fit_defects" / f"{file}.json"))) < 0.15

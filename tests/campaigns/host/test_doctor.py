@@ -294,6 +294,14 @@ def machine_apart(**changes) -> Machine:
     return Machine.model_validate({**given, **changes})
 
 
+def test_a_program_that_no_check_runs_is_a_finding(root):
+    (root / "reframe_tests").symlink_to(ROOT / "reframe_tests")
+    (root / "site" / "box.yaml").write_text(SITE + "programs: {cms: /opt/cns}\n")
+    (found,) = (each for each in doctor.examine("box", root).findings if each.what == "checks")
+    assert found.detail.startswith("site/box.yaml: programs.cms: no check runs a program of this")
+    assert "allowed: XSBench, amg, cns, gsnap, " in found.detail
+
+
 def test_what_the_site_file_leaves_open_is_reported_with_its_cost():
     (found,) = probes.writes(machine_apart(interface="eth0"))
     assert (found.state, found.needed) == ("limited", False)

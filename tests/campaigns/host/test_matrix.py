@@ -34,6 +34,8 @@ esac
 """
 COMPILES = CheckVariables(frozenset(), environs=("*",), compiles=True)
 PROGRAM = CheckVariables(frozenset(), environs=("+spack", "+wheels"), program="melt")
+#: Spack has no recipe of it.
+OWN = CheckVariables(frozenset(), environs=("+spack",), program="umt", from_spack=False)
 IDLE = SlurmNode("n1", "idle")
 DOWN = SlurmNode("n2", "down")
 
@@ -60,6 +62,7 @@ def path(tmp_path: Path) -> str:
         (PROGRAM, [], "mycc", [], None, "", ("no", "no feature spack or wheels")),
         (PROGRAM, ["spack"], "", [], None, "", ("yes", "")),
         (PROGRAM, ["spack"], "", [], None, "not set up", ("no", "not set up")),
+        (OWN, ["spack"], "", [], None, "", ("no", "no program umt")),
         (COMPILES, [], "mycc", [], [IDLE, DOWN], "", ("yes", "")),
         (COMPILES, [], "mycc", [], [], "", ("no", "no node: Slurm has no partition big")),
         (
@@ -76,6 +79,15 @@ def test_the_first_thing_that_is_missing_is_named(
     offer = Offer(ModuleLoad(missing, path), nodes, "big", spack)
     cell = judge("w", check, place, offer)
     assert (cell.runs, cell.reason) == expected
+
+
+def test_a_program_that_the_site_names_is_looked_for_at_its_path(path: str) -> None:
+    place = ReframePlace("p", "e", frozenset(["spack"]), "")
+    named = {"umt": f"{path}/melt", "melt": "/nowhere/melt"}
+    offer = Offer(ModuleLoad([], ""), spack_fault="not set up", programs=named)
+    assert judge("w", OWN, place, offer).runs == "yes"
+    # In place of the one that Spack would build.
+    assert judge("w", PROGRAM, place, offer).reason == "no program /nowhere/melt"
 
 
 def test_more_nodes_than_are_usable_are_too_many(path: str) -> None:

@@ -237,7 +237,8 @@ def test_perftest_may_not_bind_itself_where_it_would(monkeypatch):
 def test_a_missing_program_is_named_with_its_package(monkeypatch):
     monkeypatch.setenv("PATH", "/nowhere")
     assert perftest.Perftest().missing() == (
-        "ib_write_bw is missing: 'apt install perftest', or 'dnf install perftest'"
+        "ib_write_bw is missing: 'apt install perftest', 'dnf install perftest', or, where drivers"
+        " are from MLNX_OFED or DOCA-OFED, the package perftest that comes with them"
     )
 
 

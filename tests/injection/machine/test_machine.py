@@ -99,6 +99,16 @@ def test_an_included_file_that_others_could_write_is_refused(tmp_path, monkeypat
             'partition: "origin\\n#SBATCH --uid=0"',
             ":4: origins.partition: 'origin\\n#SBATCH --uid=0' found; allowed: a word",
         ),
+        (
+            "node_mtti: 10y",
+            "programs: {cns: bin/cns}",
+            ":6: programs.cns: 'bin/cns' found; allowed: an absolute path",
+        ),
+        (
+            "node_mtti: 10y",
+            'programs: {cns: "/opt/cns; id"}',
+            ":6: programs.cns: '/opt/cns; id' found; allowed: a word",
+        ),
         (TEXT, "- a list", ":1: a list found; allowed: a mapping of keys"),
         (TEXT, "name: [", ":2: invalid YAML: did not find expected node content"),
         (TEXT, "a: !!int abc", ":1: 'abc' is not of type int"),

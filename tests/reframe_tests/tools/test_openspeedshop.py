@@ -18,10 +18,10 @@ COMMAND = re.compile(r"openss>>expview (?:-v (linkedobjects) )?-r (\d) -F csv\n"
 TRIED = """
 This utility lets you add events from the command line interface to see if they work.
 
-Successfully added: perf::TASK-CLOCK
 Successfully added: perf::PAGE-FAULTS
 Failed adding: PAPI_TOT_CYC
 because: Event does not exist
+Successfully added: perf::TASK-CLOCK
 
 perf::TASK-CLOCK : \t67564604
 """
@@ -77,6 +77,35 @@ def test_an_event_for_which_no_counter_is_left_was_not_counted(tmp_path):
     assert (row.value, row.state) == (None, "not counted")
 
 
+@pytest.mark.parametrize("lost", ["", "0", "796"])
+def test_a_build_that_loses_the_events_after_the_first_is_not_trusted(tmp_path, lost):
+    # As the collector of the last commit: valid, and counted as nothing or as another.
+    path = left(tmp_path, "hwcsamp") / "rank-1.linkedobjects.csv"
+    path.write_text(re.sub(r"^([\d.]+,[\d.]+),\d+,", rf"\1,{lost},", path.read_text(), flags=re.M))
+    said = r"rank-1\.linkedobjects\.csv: perf::TASK-CLOCK, the last event, has 0\.000 s of 1\.540 s"
+    with pytest.raises(ToolError, match=said):
+        rows(tmp_path, "openspeedshop")
+
+
+def test_several_events_are_refused_where_the_clock_cannot_be_counted(tmp_path, monkeypatch):
+    for name, line in {
+        "ossrun": ': > "$OPENSS_RAWDATA_DIR/data"',
+        "papi_command_line": 'for event; do echo "Successfully added: $event"; done',
+        "ossutil": ":",
+        "openss": ":",
+    }.items():
+        (tmp_path / name).write_text(f"#!/bin/sh\n{line}\n")
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    levels = [TOOLS[name] for name in ("openspeedshop", "openspeedshop:hwc")]
+    assert [tool.missing() for tool in levels] == [None, None]
+    script = tmp_path / "papi_command_line"
+    script.write_text(script.read_text().replace("done", "done | grep -v TASK-CLOCK"))
+    said = "perf::TASK-CLOCK cannot be counted; without it several events are not verified"
+    assert levels[0].missing() == f"Open|SpeedShop does not run: openspeedshop: {said}"
+    assert levels[1].missing() is None
+
+
 def test_an_event_that_was_accepted_needs_its_column(tmp_path):
     tried = TRIED.replace("perf::PAGE-FAULTS", "PAPI_L3_TCM")
     with pytest.raises(ToolError, match=r"rank-0\.linkedobjects\.csv: no column 'PAPI_L3_TCM'"):
@@ -88,7 +117,8 @@ def test_an_event_that_was_accepted_needs_its_column(tmp_path):
 )
 def test_overflows_are_summed_over_objects(tmp_path, collector, seconds):
     # Each overflow is 10 ms of the task clock; the sums are those of awk.
-    found = rows(left(tmp_path, collector), f"openspeedshop:{collector}")
+    tried = TRIED.replace("Successfully added: perf::PAGE-FAULTS\n", "")
+    found = rows(left(tmp_path, collector, tried), f"openspeedshop:{collector}")
     assert [row.value for row in found.values()] == pytest.approx(seconds)
     assert {event for _, event in found} == {"perf::TASK-CLOCK"}
 
