@@ -42,6 +42,6 @@ class lammps(rfm.RunOnlyRegressionTest, BinariesMixin, NimcMixin):
 class lammps_quick(lammps):
     """A short form that still shows an effect."""
 
-    tags = {"quick"}
+    tags = {"quick", "short"}
     steps = 200
     pairs = 6

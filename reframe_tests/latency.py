@@ -70,6 +70,6 @@ class latency(rfm.RegressionTest, CompiledMixin, NimcMixin):
 class latency_quick(latency):
     """A short form that still shows an effect."""
 
-    tags = {"quick"}
+    tags = {"short"}
     duration_s = 1.0
     pairs = 6

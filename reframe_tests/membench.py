@@ -63,6 +63,6 @@ class membench(rfm.RegressionTest, CompiledMixin, NimcMixin):
 class membench_quick(membench):
     """A short form that still shows an effect."""
 
-    tags = {"quick"}
+    tags = {"short"}
     duration_s = 1.0
     pairs = 6

@@ -71,6 +71,6 @@ class numa(rfm.RegressionTest, CompiledMixin, NimcMixin):
 class numa_quick(numa):
     """A short form."""
 
-    tags = {"quick"}
+    tags = {"short"}
     duration_s = 1.0
     pairs = 6

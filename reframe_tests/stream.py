@@ -97,6 +97,6 @@ class stream(rfm.RegressionTest, CompiledMixin, NimcMixin):
 class stream_quick(stream):
     """A short form that still shows an effect."""
 
-    tags = {"quick"}
+    tags = {"quick", "short"}
     iterations = 20
     pairs = 6

@@ -134,7 +134,7 @@ def test_the_command_holds_all_that_the_campaign_asks() -> None:
         "stream.injector": "auto",
         "stream.message": "auto",
         "stream.rate": "full",
-        "stream.min_share": "0.5",
+        "stream.min_share": "@none",
         "stream.retries": "2",
         "stream.foreign_cpus": "0.25",
         "stream.steal_share": "@none",
