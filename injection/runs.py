@@ -260,6 +260,7 @@ class BlockRunner:
                 demand.min_share,
                 state.row_s,
                 demand.late_rows,
+                state.passed,
             )
             if seen.reason:
                 result.fail("rejected", f"writer {state.writer.index} {seen.reason}")

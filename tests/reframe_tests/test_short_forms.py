@@ -29,8 +29,8 @@ def test_quick_is_two_checks_and_short_is_every_short_form():
     listed = {tag: re.findall(r"^- (\w+)", reframe(*checks, "-t", tag), re.MULTILINE)
               for tag in ("quick", "short")}  # fmt: skip
     assert sorted(listed["quick"]) == ["lammps_quick", "stream_quick"]
-    classes = [line for path in (ROOT / "reframe_tests").glob("*.py")
-               for line in re.findall(r"^class (\w+_quick)\(", path.read_text(), re.MULTILINE)]  # fmt: skip
+    texts = [path.read_text() for path in (ROOT / "reframe_tests").glob("*.py")]
+    classes = re.findall(r"^class (\w+_quick)\(", "\n".join(texts), re.MULTILINE)
     assert sorted(listed["short"]) == sorted(classes)
 
 
