@@ -20,6 +20,7 @@ class lammps(rfm.RunOnlyRegressionTest, BinariesMixin, NimcMixin):
     sourcesdir = "src/lammps"
     tags = {"single_node"}
     within_block = ("steps",)
+    lengthened_by = "steps"
     comparable_across_cores = True
 
     #: Time steps.

@@ -24,6 +24,7 @@ class latency(rfm.RegressionTest, CompiledMixin, NimcMixin):
     executable = "./membench"
     tags = {"single_node"}
     within_block = ("load_threads", "load_kernel", "size", "pages", "node", "duration_s")
+    lengthened_by = "duration_s"
     comparable_across_cores = True
 
     #: Cores of the first socket that load memory at the same time.

@@ -19,6 +19,7 @@ class membench(rfm.RegressionTest, CompiledMixin, NimcMixin):
     executable = "./membench"
     tags = {"single_node"}
     within_block = ("kernel", "share", "cores", "order", "node", "duration_s")
+    lengthened_by = "duration_s"
     comparable_across_cores = True
     #: What the writers lose is a result here, so their rate before the run is measured.
     ready_rows = 3

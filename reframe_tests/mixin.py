@@ -263,6 +263,7 @@ class NimcMixin(LayoutMixin):
             notes=[*site.caveats, *self.notes],
             provenance=self._provenance(treatments),
             program=self.executable,
+            lengthened_by=self.lengthened_by,
             modules=requested_modules(self),
             owner_pid=os.getpid() if self.job.scheduler.registered_name == "local" else None,
         )

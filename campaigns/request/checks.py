@@ -112,6 +112,8 @@ class CheckVariables:
     program: str | None = None
     #: Whether it compiles its sources.
     compiles: bool = False
+    #: The variable that makes its runs longer; empty if none does.
+    lengthened_by: str = ""
 
     @cached_property
     def settable(self) -> frozenset[str]:
@@ -192,6 +194,7 @@ def _read(answer: Mapping[str, Any]) -> dict[str, CheckVariables]:
             tuple(each["environs"]),
             each["program"],
             bool(each["compiles"]),
+            each["lengthened_by"],
         )
         for name, each in answer.items()
     }

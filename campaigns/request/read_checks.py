@@ -37,6 +37,7 @@ def main(folder: Path) -> None:
                 "comparable_across_cores": bool(getattr(check, "comparable_across_cores", False)),
                 "environs": _environs(check),
                 "program": _program(check),
+                "lengthened_by": check.lengthened_by,
                 "compiles": not issubclass(check, rfm.RunOnlyRegressionTest),
             }
     print(json.dumps(found))

@@ -34,6 +34,30 @@ def test_quick_is_two_checks_and_short_is_every_short_form():
     assert sorted(listed["short"]) == sorted(classes)
 
 
+def test_checks_plan_longer_runs(tmp_path):
+    names = "^(stream|lammps|membench|hpccg)_quick$"
+    reframe("-c", "reframe_tests", "-R", "-n", names, "-p", "wheels", "--dry-run",
+            "--prefix", tmp_path)  # fmt: skip
+    plans = {path.parent.name: json.loads(path.read_text())
+             for path in tmp_path.glob("stage/*/*/*/*/plan.json")}  # fmt: skip
+    of = {name: plan["treatments"][0] for name, plan in plans.items()}
+    times = [2, 4, 8, 16, 32, 64]
+    assert [each["command"][-1] for each in of["lammps_quick"]["longer"]] == [
+        str(200 * each) for each in times
+    ]
+    steps = of["lammps_quick"]["start"]["command"]
+    assert steps[-2:] == ["steps", "200"]
+    assert all(each["command"][:-1] == steps[:-1] for each in of["lammps_quick"]["longer"])
+    assert [each["environment"]["STREAM_ITERATIONS"] for each in of["stream_quick"]["longer"]] == [
+        str(20 * each) for each in times
+    ]
+    assert of["stream_quick"]["start"]["environment"]["STREAM_ITERATIONS"] == "20"
+    assert of["membench_quick"]["longer"][-1]["command"][4:6] == ["-d", "64.0"]
+    assert of["hpccg_quick"]["longer"] == []
+    assert plans["lammps_quick"]["lengthened_by"] == "steps"
+    assert plans["lammps_quick"]["notes"] == plans["hpccg_quick"]["notes"]
+
+
 @pytest.mark.parametrize(
     ("settings", "min_share"), [((), 0.2), (("-S", "stream_quick.min_share=0.7"), 0.7)]
 )
