@@ -103,5 +103,6 @@ class stream_quick(stream):
     """A short form that still shows an effect."""
 
     tags = {"quick", "short"}
-    iterations = 20
+    iterations = 30
+    array_most = "128MiB"
     pairs = 6

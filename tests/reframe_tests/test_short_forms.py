@@ -49,9 +49,9 @@ def test_checks_plan_longer_runs(tmp_path):
     assert steps[-2:] == ["steps", "200"]
     assert all(each["command"][:-1] == steps[:-1] for each in of["lammps_quick"]["longer"])
     assert [each["environment"]["STREAM_ITERATIONS"] for each in of["stream_quick"]["longer"]] == [
-        str(20 * each) for each in times
+        str(30 * each) for each in times
     ]
-    assert of["stream_quick"]["start"]["environment"]["STREAM_ITERATIONS"] == "20"
+    assert of["stream_quick"]["start"]["environment"]["STREAM_ITERATIONS"] == "30"
     assert of["membench_quick"]["longer"][-1]["command"][4:6] == ["-d", "64.0"]
     assert of["hpccg_quick"]["longer"] == []
     assert plans["lammps_quick"]["lengthened_by"] == "steps"
