@@ -18,13 +18,14 @@ from typing import IO
 from injection import clock, messages, processes, shared_memory, wire
 from injection.evidence import counters
 from injection.evidence.binding import EndRole, Placed
+from injection.evidence.rates import Tally
 from injection.injectors import INJECTORS
 from injection.injectors.base import PASSES, Fault, Injector, LineParser, Row, Writer
 from injection.machine import host, numa
 from injection.machine.node_counters import NodeReader
 from injection.pacing import Pacer
 from injection.schedule.origin_side import ScheduleWriter, stand_by
-from injection.watch import Watch, looks_at
+from injection.watch import LOOK_S, Watch, looks_at
 
 #: How often the CPU time of a control is read, seconds.
 USAGE_S = 0.5
@@ -50,6 +51,8 @@ class _End:
     #: None if the program limits its own rate.
     pacer: Pacer | None
     rate_b_s: float = 0.0
+    #: What its origin's device has passed since the last report.
+    passed: list[Tally] = field(default_factory=list)
     tasks: list[asyncio.Task[None]] = field(default_factory=list)
     pacing: asyncio.Task[None] | None = None
 
@@ -57,6 +60,18 @@ class _End:
     def index(self) -> int:
         """Index of the writer."""
         return self.writer.index
+
+    @property
+    def device(self) -> str | None:
+        """The device that its bytes pass here, if it is an origin and they pass one."""
+        local = self.injector.transport(self.writer) == "shared memory"
+        return None if self.role == "target" or local else self.writer.device
+
+    def tally(self) -> None:
+        """Note what the device has passed; nothing if it has no counter."""
+        now = counters.read(self.device, PASSES[self.injector.direction][0])
+        if now and not now.stuck:
+            self.passed.append(Tally(clock.now_s(), now.bytes_b))
 
     def rate(self) -> float:
         """The latest rate that it reported, bytes per second."""
@@ -162,6 +177,8 @@ class Agent:
         if pacer:
             end.pacing = asyncio.create_task(pacer.run())
             end.tasks.append(end.pacing)
+        if end.device:
+            end.tasks.append(asyncio.create_task(self._tally(end)))
         if role == "target":
             end.tasks.append(asyncio.create_task(self._listen(end, writer.port)))
         elif injector.row_source(writer) == "cpu":
@@ -173,7 +190,9 @@ class Agent:
     def _report_rate(self, end: _End, row: Row) -> None:
         end.rate_b_s = row.rate_b_s
         ended_s = clock.now_s() - row.after_s
-        self._send(messages.RateReport(end.index, ended_s, row.rate_b_s, row.over_s))
+        end.tally()
+        passed, end.passed = end.passed, []
+        self._send(messages.RateReport(end.index, ended_s, row.rate_b_s, row.over_s, passed))
         if end.pacer:
             end.pacer.correct(row.rate_b_s)
 
@@ -222,6 +241,18 @@ class Agent:
             self._report_rate(end, Row((now_used_s - used_s) / (now_s - then_s)))
             then_s, used_s = now_s, now_used_s
 
+    def _tally_all(self) -> None:
+        """As close to the run's beginning and end as possible."""
+        for end in self._ends:
+            end.tally()
+
+    @staticmethod
+    async def _tally(end: _End) -> None:
+        """Note what the origin's device has passed, so that rows can be divided."""
+        while end.process.returncode is None:
+            end.tally()
+            await asyncio.sleep(LOOK_S)
+
     async def _count(self, end: _End, passed: counters.Passed) -> None:
         """Rows of a writer that prints none: the bytes that passed its origin's device."""
         device = end.writer.device
@@ -252,10 +283,12 @@ class Agent:
             self._node_reader,
             [end.process.pid for end in self._ends],
         )
+        self._tally_all()
         self._send(messages.Observed(*self._watched.before, None, "", []))
 
     async def _end_watch(self) -> None:
         assert self._watched, "begun before"
+        self._tally_all()
         watch, self._watched = self._watched, None
         self._send(await watch.end())
 

@@ -25,7 +25,7 @@ from analysis.errors import MachineError
 from analysis.replacing import replace_text
 from analysis.sample import Sample
 from analysis.start_python import python_main
-from injection import allocation, clock, processes, wire
+from injection import allocation, clock, length, processes, wire
 from injection.agent import node_name
 from injection.allocation import Allocation, AllocationError
 from injection.evidence.rates import rate_alone
@@ -101,7 +101,7 @@ async def conduct(plan: BlockPlan, logs: Path, readers: Readers) -> None:
         for treatment in plan.treatments:
             if treatment.writes:
                 await _measure_alone(plan, treatment.writes, nodes, hub, runner, logs)
-        await _run_block(plan, runner, store)
+        await _run_block(plan, runner, store, logs)
     except AgentGoneError as error:
         raise type(error)(f"{error}{await _killed(agents)}") from None
     finally:
@@ -218,18 +218,46 @@ async def _measure_alone(
         if not complete:
             raise BlockError("injector_never_ready", f"{who} reported no rate in {timeout_s:.0f} s")
     runner.alone[writes] = [rate_alone(state.rows) for state in states]
+    intervals_s = [length.interval_s(state.rows, injector.row_s) for state in states]
+    runner.row_s = max(runner.row_s, *intervals_s)
 
 
-async def _run_block(plan: BlockPlan, runner: BlockRunner, store: Store) -> None:
-    for index in range(plan.warmups):
-        await _repeat(plan, runner, store, Run(plan.baseline, -1 - index, 0, 0, warmup=True))
+async def _warm_up(plan: BlockPlan, runner: BlockRunner, store: Store, logs: Path) -> None:
+    """Warm up, and once more at each new length, until the writers' rows fit into a run."""
+    runner.doublings = length.kept(logs.parent)
+    left, pair = plan.warmups, -1
+    while left:
+        done = await _repeat(plan, runner, store, Run(plan.baseline, pair, 0, 0, warmup=True))
+        left, pair = left - 1, pair - 1
+        more = length.doublings(done.elapsed_s, length.least_run_s(runner.row_s))
+        if not left and more:
+            _require_possible(plan, runner, done.elapsed_s, runner.doublings + more)
+            runner.doublings += more
+            left = 1
+    if runner.doublings:
+        length.keep(logs, runner.doublings)
+
+
+def _require_possible(plan: BlockPlan, runner: BlockRunner, run_s: float, doublings: int) -> None:
+    """Raise BlockError if the check's runs cannot be made as long as that."""
+    if doublings > len(plan.baseline.longer):
+        by = plan.lengthened_by
+        advice = (
+            f"set {by} higher" if by else "this check cannot be lengthened: set a larger problem"
+        )
+        least = f"{length.LEAST_ROWS} rows of the writers {length.least_run_s(runner.row_s):.2g} s"
+        raise BlockError("run_too_short", f"a run takes {run_s:.2g} s, and {least}; {advice}")
+
+
+async def _run_block(plan: BlockPlan, runner: BlockRunner, store: Store, logs: Path) -> None:
+    await _warm_up(plan, runner, store, logs)
     for pair in range(plan.pairs):
         for position, treatment in enumerate(plan.order(pair)):
             await _repeat(plan, runner, store, Run(treatment, pair, position, 0))
 
 
-async def _repeat(plan: BlockPlan, runner: BlockRunner, store: Store, run: Run) -> None:
-    """Repeat the run until it is accepted, or until no retries are left."""
+async def _repeat(plan: BlockPlan, runner: BlockRunner, store: Store, run: Run) -> Sample:
+    """Repeat the run until it is accepted, or until no retries are left; returns the last one."""
     for attempt in range(plan.demand.retries + 1):
         measured = await runner.measure(run.again(attempt))
         sample = measured.sample
@@ -238,9 +266,10 @@ async def _repeat(plan: BlockPlan, runner: BlockRunner, store: Store, run: Run) 
         store.append(sample)
         print(_line(sample), flush=True)
         if sample.outcome == "kept":
-            return
+            return sample
     if sample.outcome in _HOPELESS:
         raise BlockError(sample.outcome, f"{sample.key}: {sample.reason}")
+    return sample
 
 
 def _line(sample: Sample) -> str:

@@ -14,7 +14,7 @@ from injection import clock, messages, wire
 from injection.agent import USAGE_S
 from injection.clock import Exchange, Offset, measure
 from injection.evidence.binding import EndRole, Placed
-from injection.evidence.rates import Seen
+from injection.evidence.rates import Seen, Tally
 from injection.injectors.base import Injector, Writer
 from injection.messages import Observed as Observed
 from injection.messages import Written as Written
@@ -53,6 +53,8 @@ class WriterState:
     freezes: bool = False
     listening: bool = False
     rows: list[Seen] = field(default_factory=list)
+    #: Readings of its origin's device.
+    passed: list[Tally] = field(default_factory=list)
     #: Why it ended, once either end has.
     ended: str | None = None
 
@@ -288,6 +290,9 @@ class Hub:
                     target.send(messages.FreezeTarget(state.writer.index))
                 end_s = report.time_s - link.offset_s
                 state.rows.append(self._seen(state, end_s, report))
+                state.passed += [
+                    Tally(at_s - link.offset_s, bytes_b) for at_s, bytes_b in report.passed
+                ]
             case messages.Ended():
                 state.ended = state.ended or f"{report.role} side ended: {report.why}"
 

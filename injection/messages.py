@@ -16,6 +16,7 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 from analysis.sample import NodeConditions
 from injection.evidence.binding import EndRole, Placed
 from injection.evidence.counters import Reading
+from injection.evidence.rates import Tally
 from injection.evidence.schedule import Done
 from injection.evidence.silence import Looked
 from injection.injectors.base import Writer
@@ -132,6 +133,9 @@ class RateReport:
     rate_b_s: float
     #: Length of the interval, seconds; None: since the previous one.
     over_s: float | None
+    #: What the origin's device has passed, bytes, at times since the last report (Unix time by the
+    #: agent's clock); empty if it has no counter.
+    passed: list[Tally] = field(default_factory=list)
 
 
 @dataclass(frozen=True)

@@ -91,7 +91,8 @@ class BlockPlan:
     #: The treatments of a pair, one run each.
     treatments: list[Treatment]
     pairs: int
-    #: Warm-up runs of the first baseline, which are not counted.
+    #: Warm-up runs of the first baseline, which are not counted. After the last one, runs that are
+    #: too short for the writers' rows are made longer, and warmed up once more.
     warmups: int
     #: Folder of the run (`analysis.run`), which holds this block's logs.
     nimc_dir: str
@@ -117,6 +118,8 @@ class BlockPlan:
     program: str | None = None
     #: Modules that the job requests: without one of them nothing is run.
     modules: list[str] = field(default_factory=list)
+    #: Variable of the check that makes runs longer; empty if none does.
+    lengthened_by: str = ""
     #: Process whose end stops the block (ReFrame, if it runs jobs itself).
     owner_pid: int | None = None
 

@@ -32,6 +32,8 @@ _ROOM = 10.0
 #: Timeout for the rows that cover the end of the window, seconds: on an emulated processor a row
 #: of one second may come several seconds late.
 _LAST_ROWS_S = 10.0
+#: A note on samples of runs that are longer than the check's own.
+_LENGTHENED = "run lengthened: {} times {}, so that the writers' rows fit"
 
 
 class BlockRunner:
@@ -66,6 +68,10 @@ class BlockRunner:
         self.alone: dict[Writes, list[float]] = {}
         #: Target -> bytes that its device counted during that measurement.
         self.counted_alone: dict[Writes, dict[str, Count]] = {}
+        #: Time from one row to the next of the slowest writer; 0 if none reports rows.
+        self.row_s = 0.0
+        #: How often the length of the check's runs is doubled.
+        self.doublings = 0
 
     def next_turn(self) -> int:
         """Running number of the starts of writers."""
@@ -95,6 +101,9 @@ class BlockRunner:
             self.lead_in.ended(clock.now_s())
         # In a thread, since a tool may take seconds to gather its files.
         counters = await asyncio.to_thread(self._counters, run, result)
+        if self.doublings:
+            times = 2**self.doublings
+            result.notes = [*result.notes, _LENGTHENED.format(self._plan.lengthened_by, times)]
         if result.outcome == "kept":
             self.observer.accept(result.conditions)
         return self._recorder.measured(run, result, records, counters)
@@ -192,7 +201,7 @@ class BlockRunner:
         self, run: Run, result: RunResult, states: list[WriterState]
     ) -> Observation:
         """Run the application, observed; the run is rejected if it was disturbed."""
-        targets, start = self._nodes.targets, run.treatment.start
+        targets, start = self._nodes.targets, run.treatment.start_of(self.doublings)
         values = {
             "{targets}": ",".join(targets),
             "{n_targets}": str(len(targets)),
@@ -260,6 +269,7 @@ class BlockRunner:
                 demand.min_share,
                 state.row_s,
                 demand.late_rows,
+                state.passed,
             )
             if seen.reason:
                 who = "writer" if injector.writes else "control"

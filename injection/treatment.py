@@ -93,6 +93,12 @@ class Treatment:
     factors: dict[str, Level] = field(default_factory=dict)
     #: Caveats for its samples only.
     notes: list[str] = field(default_factory=list)
+    #: Starts of runs that are 2, 4, 8, ... times as long; empty if the check cannot make it longer.
+    longer: list[Start] = field(default_factory=list)
+
+    def start_of(self, doublings: int) -> Start:
+        """How it is started after so many doublings of its length."""
+        return [self.start, *self.longer][doublings]
 
     @property
     def arm(self) -> str:
@@ -103,4 +109,6 @@ class Treatment:
     def from_dict(record: dict[str, Any]) -> Treatment:
         """Read what `dataclasses.asdict` made of one."""
         writes = Writes(**record["writes"]) if record["writes"] else None
-        return Treatment(**{**record, "start": Start(**record["start"]), "writes": writes})
+        longer = [Start(**each) for each in record["longer"]]
+        start = Start(**record["start"])
+        return Treatment(**{**record, "start": start, "longer": longer, "writes": writes})

@@ -38,6 +38,6 @@ class amg(rfm.RunOnlyRegressionTest, BinariesMixin, NodesMixin, NimcMixin):
 class amg_quick(amg):
     """A short form that still shows an effect."""
 
-    tags = {"quick"}
+    tags = {"short"}
     edge = 48
     pairs = 6

@@ -39,7 +39,7 @@ class cns(rfm.RunOnlyRegressionTest, BinariesMixin, NimcMixin):
 class cns_quick(cns):
     """A short form that still shows an effect."""
 
-    tags = {"quick"}
+    tags = {"short"}
     cells = 64
     steps = 3
     pairs = 6

@@ -56,6 +56,6 @@ class hpccg(rfm.RunOnlyRegressionTest, BinariesMixin, NimcMixin):
 class hpccg_quick(hpccg):
     """A short form that still shows an effect."""
 
-    tags = {"quick"}
+    tags = {"short"}
     edge = 64
     pairs = 6

@@ -36,6 +36,6 @@ class intensity(membench):
 class intensity_quick(intensity):
     """A short form that still shows an effect."""
 
-    tags = {"quick"}
+    tags = {"short"}
     duration_s = 1.0
     pairs = 6

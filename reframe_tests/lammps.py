@@ -20,6 +20,7 @@ class lammps(rfm.RunOnlyRegressionTest, BinariesMixin, NimcMixin):
     sourcesdir = "src/lammps"
     tags = {"single_node"}
     within_block = ("steps",)
+    lengthened_by = "steps"
     comparable_across_cores = True
 
     #: Time steps.
@@ -42,6 +43,6 @@ class lammps(rfm.RunOnlyRegressionTest, BinariesMixin, NimcMixin):
 class lammps_quick(lammps):
     """A short form that still shows an effect."""
 
-    tags = {"quick"}
+    tags = {"quick", "short"}
     steps = 200
     pairs = 6

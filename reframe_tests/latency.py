@@ -24,6 +24,7 @@ class latency(rfm.RegressionTest, CompiledMixin, NimcMixin):
     executable = "./membench"
     tags = {"single_node"}
     within_block = ("load_threads", "load_kernel", "size", "pages", "node", "duration_s")
+    lengthened_by = "duration_s"
     comparable_across_cores = True
 
     #: Cores of the first socket that load memory at the same time.
@@ -70,6 +71,6 @@ class latency(rfm.RegressionTest, CompiledMixin, NimcMixin):
 class latency_quick(latency):
     """A short form that still shows an effect."""
 
-    tags = {"quick"}
+    tags = {"short"}
     duration_s = 1.0
     pairs = 6

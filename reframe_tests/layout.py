@@ -15,6 +15,7 @@ from analysis.arms import ARMS
 from analysis.errors import InputError
 from analysis.replacing import replace_text
 from analysis.sample import Level, Limiter
+from injection import length
 from injection.injectors import get, writing_rate_b_s
 from injection.injectors.base import Injector
 from injection.treatment import Start, Treatment, Writes
@@ -90,6 +91,10 @@ class LayoutMixin(rfm.RegressionTestPlugin):
 
     #: The check's own variables that may change from one run to the next.
     within_block: tuple[str, ...] = ()
+
+    #: The check's own variable, a number, with which the length of its runs grows in proportion;
+    #: empty if there is none, or a result is only known to be correct at one length.
+    lengthened_by = ""
 
     #: Whether figures of merit can be compared between numbers of cores.
     comparable_across_cores = False
@@ -172,6 +177,7 @@ class LayoutMixin(rfm.RegressionTestPlugin):
         sizes = []
         for group in groups.values():
             with self._at(group[0].application):
+                longer = self._longer()
                 known = len(self.notes)
                 start = self._start()
                 sizes.append((self.num_tasks, self.num_tasks_per_node, self.num_cpus_per_task))
@@ -182,6 +188,7 @@ class LayoutMixin(rfm.RegressionTestPlugin):
                             Treatment(
                                 name=each.name,
                                 start=start,
+                                longer=longer,
                                 writes=self._writes(each.arm),
                                 role=each.role,
                                 baseline=each.baseline,
@@ -233,6 +240,14 @@ class LayoutMixin(rfm.RegressionTestPlugin):
         finally:
             for name, value in before.items():
                 setattr(self, name, value)
+
+    def _longer(self) -> list[Start]:
+        """How runs of 2, 4, ... times their length are started; empty if they cannot be."""
+        found = []
+        for times in length.TIMES if self.lengthened_by else ():
+            with self._at({self.lengthened_by: times * getattr(self, self.lengthened_by)}):
+                found.append(self._start())
+        return found
 
     def _start(self) -> Start:
         """How the application is started at the current levels."""

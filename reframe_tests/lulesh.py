@@ -49,7 +49,7 @@ class lulesh(rfm.RunOnlyRegressionTest, BinariesMixin, NodesMixin, NimcMixin):
 class lulesh_quick(lulesh):
     """A short form that still shows an effect."""
 
-    tags = {"quick"}
+    tags = {"short"}
     edge = 30
     iterations = 50
     pairs = 6

@@ -19,6 +19,7 @@ class membench(rfm.RegressionTest, CompiledMixin, NimcMixin):
     executable = "./membench"
     tags = {"single_node"}
     within_block = ("kernel", "share", "cores", "order", "node", "duration_s")
+    lengthened_by = "duration_s"
     comparable_across_cores = True
     #: What the writers lose is a result here, so their rate before the run is measured.
     ready_rows = 3
@@ -63,6 +64,6 @@ class membench(rfm.RegressionTest, CompiledMixin, NimcMixin):
 class membench_quick(membench):
     """A short form that still shows an effect."""
 
-    tags = {"quick"}
+    tags = {"short"}
     duration_s = 1.0
     pairs = 6

@@ -40,6 +40,6 @@ class minife(rfm.RunOnlyRegressionTest, BinariesMixin, NodesMixin, NimcMixin):
 class minife_quick(minife):
     """A short form that still shows an effect."""
 
-    tags = {"quick"}
+    tags = {"short"}
     edge = 50
     pairs = 6

@@ -93,8 +93,9 @@ class NimcMixin(LayoutMixin):
     #: draws one from the operating system for each execution.
     seed = variable(int, type(None), value=None)
 
-    #: Least share of its rate alone that a writer must reach through the whole window.
-    min_share = variable(float, value=Demand.min_share)
+    #: Least share of its rate alone that a writer must reach through the whole window; None takes
+    #: the machine's (`proof.min_share` in site/).
+    min_share = variable(float, type(None), value=None)
 
     #: How often a rejected run is repeated.
     retries = variable(int, value=Demand.retries)
@@ -255,7 +256,7 @@ class NimcMixin(LayoutMixin):
             rails=[rail.device for rail in site.rails],
             interface=site.interface,
             demand=Demand(
-                min_share=self.min_share,
+                min_share=self.min_share or site.proof.min_share,
                 counter_share=site.proof.counter_share,
                 rail_share=site.proof.rail_share,
                 late_rows=site.proof.late_rows,
@@ -270,6 +271,7 @@ class NimcMixin(LayoutMixin):
             notes=[*site.caveats, *self.notes],
             provenance=self._provenance(treatments),
             program=self.executable,
+            lengthened_by=self.lengthened_by,
             modules=requested_modules(self),
             owner_pid=os.getpid() if self.job.scheduler.registered_name == "local" else None,
         )

@@ -30,6 +30,7 @@ class numa(rfm.RegressionTest, CompiledMixin, NimcMixin):
     executable = "./membench"
     tags = {"numa"}
     within_block = ("buffer", "workers", "load", "duration_s")
+    lengthened_by = "duration_s"
     comparable_across_cores = True
     #: The slowdown of communications is measured here, so it is no reason to reject a run.
     min_share = 0.02
@@ -69,6 +70,6 @@ class numa(rfm.RegressionTest, CompiledMixin, NimcMixin):
 class numa_quick(numa):
     """A short form."""
 
-    tags = {"quick"}
+    tags = {"short"}
     duration_s = 1.0
     pairs = 6

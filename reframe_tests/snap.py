@@ -57,7 +57,7 @@ class snap(rfm.RunOnlyRegressionTest, BinariesMixin, NimcMixin):
 class snap_quick(snap):
     """A short form that still shows an effect."""
 
-    tags = {"quick"}
+    tags = {"short"}
     angles = 16
     groups = 8
     pairs = 6

@@ -1,6 +1,7 @@
 """STREAM triad with and without writers (Groves, Grant and Arnold 2016, section IV)."""
 
 import hashlib
+import shlex
 import sys
 from pathlib import Path
 
@@ -15,6 +16,8 @@ from reframe_tests.mixin import NimcMixin
 #: STREAM 5.10, the official source, as the ReFrame wheel installs it.
 SOURCE = Path(sys.prefix) / "share/doc/reframe-hpc/examples/tutorial/stream/src/stream.c"
 SOURCE_SHA256 = "a52bae5e175bea3f7832112af9c085adab47117f7d2ce219165379849231692b"
+#: Makes the number of iterations a matter of the run.
+_ITERATIONS = Path(__file__).parent / "src/stream/iterations.h"
 #: Arrays of doubles that STREAM allocates.
 _ARRAYS = 3
 _DOUBLE_B = 8
@@ -30,6 +33,7 @@ class stream(rfm.RegressionTest, CompiledMixin, NimcMixin):
     workload = "stream"
     build_system = "SingleSource"
     tags = {"single_node"}
+    lengthened_by = "iterations"
     comparable_across_cores = True
 
     #: Kernel iterations; Groves, Grant and Arnold (2016) use 300.
@@ -83,7 +87,7 @@ class stream(rfm.RegressionTest, CompiledMixin, NimcMixin):
             *(named or ["-march=native"]),
             "-fopenmp",
             f"-DSTREAM_ARRAY_SIZE={elements}",
-            f"-DNTIMES={self.iterations}",
+            *("-include", shlex.quote(str(_ITERATIONS))),
         ]
         if _ARRAYS * array_b > _SMALL_MODEL_B:
             self.build_system.cflags += ["-fno-pie", "-no-pie", "-mcmodel=large"]
@@ -91,12 +95,14 @@ class stream(rfm.RegressionTest, CompiledMixin, NimcMixin):
     def lay_out(self):
         """One bound thread per core, so that first touch places the pages."""
         self.thread_a_core()
+        self.env_vars["STREAM_ITERATIONS"] = self.iterations
 
 
 @rfm.simple_test
 class stream_quick(stream):
     """A short form that still shows an effect."""
 
-    tags = {"quick"}
-    iterations = 20
+    tags = {"quick", "short"}
+    iterations = 30
+    array_most = "128MiB"
     pairs = 6

@@ -36,7 +36,7 @@ class umt(rfm.RunOnlyRegressionTest, BinariesMixin, NodesMixin, NimcMixin):
 class umt_quick(umt):
     """A short form that still shows an effect."""
 
-    tags = {"quick"}
+    tags = {"short"}
     edge = 3
     cycles = 2
     pairs = 6

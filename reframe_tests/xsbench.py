@@ -48,7 +48,7 @@ class xsbench(rfm.RunOnlyRegressionTest, BinariesMixin, NimcMixin):
 class xsbench_quick(xsbench):
     """A short form: the smallest with a known checksum."""
 
-    tags = {"quick"}
+    tags = {"short"}
     size = "small"
     method = "event"
     pairs = 6

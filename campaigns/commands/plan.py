@@ -21,6 +21,7 @@ from campaigns.planning.plan import RUN, Case, Plan
 from campaigns.planning.predicted import Predicted, predicted_pairs
 from campaigns.planning.prepare import prepare
 from campaigns.planning.scales import Scale, scales
+from campaigns.request import lengths
 from campaigns.request.schema import Campaign
 from campaigns.run_path import RunPath
 from campaigns.text import aligned, broken, duration, wrapped
@@ -56,6 +57,7 @@ def command(
     predicted = _predicted(asked.campaign, model_file, run)
     known = scales(asked.campaign, asked.machine)
     planned = asked.plan()
+    long_enough = lengths.lengths(asked.campaign, asked.checks, asked.machine)
     nodes = asked.machine.nodes
     where = asked.matrix()
     document = planned.as_dict() | {
@@ -63,10 +65,11 @@ def command(
         "absent": [asdict(each) for each in asked.absent],
         "scales": [asdict(row) for row in known],
         "predicted": [asdict(row) for row in predicted],
+        "lengths": [asdict(each) for each in long_enough],
         "warnings": [*(long := too_long(planned, asked.site.time_limit_s)), *where.lines()],
         "matrix": where.as_dicts(),
     }
-    remarks = [*omission_lines(asked.absent), *long]
+    remarks = [*omission_lines(asked.absent), *long, *lengths.lines(long_enough)]
     if predicted:
         remarks += ["", aligned(_PREDICTED_HEADER, list(map(_prediction, predicted)))]
     text = _text(planned, known, nodes, where, remarks)

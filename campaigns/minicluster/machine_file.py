@@ -15,12 +15,15 @@ _WRITERS: dict[Fabric, tuple[str, str]] = {"veth": ("ucx", "eth0"), "rxe": ("per
 #: An emulated processor is too slow for arrays of the size that STREAM's rule requires.
 _MEMORY_SHARE: dict[Fabric, float] = {"veth": 0.5, "rxe": 0.03}
 
+#: All nodes share this host's processors, so that an application slows the writers as well.
+_SHARED_PROOF = {"min_share": 0.1}
 #: On emulated processors, rows of one second are printed several seconds late, and resent packets
 #: are counted twice; the processor receives every byte, so that the conductor may have to wait for
 #: seconds. Setting up a connection takes seconds and varies by a second or two. A write
 #: has few enough messages to end in time under any load, so it mostly ends early. Slurm's own
 #: messages, 70 kB a run, pass the first rail.
 _EMULATED_PROOF = {
+    **_SHARED_PROOF,
     "counter_share": 0.5,
     "late_rows": 10,
     "pause": "5s",
@@ -59,6 +62,7 @@ def render(spec: Spec, cpus: int, memory_mib: int) -> str:
         "injector": injector,
         "device": device,
         "memory_share": _MEMORY_SHARE[spec.fabric],
+        "proof": _EMULATED_PROOF if spec.fabric == "rxe" else _SHARED_PROOF,
         "facts": {
             "cores": cores,
             "sockets": spec.numa,
@@ -74,8 +78,6 @@ def render(spec: Spec, cpus: int, memory_mib: int) -> str:
             {"device": f"rxe{i}", "numa_node": i % spec.numa, "mpi_device": f"eth{i}"}
             for i in range(spec.rails)
         ]
-    if spec.fabric == "rxe":
-        record["proof"] = _EMULATED_PROOF
     if spec.fabric == "veth" and cores * spec.nodes > cpus:
         record["caveats"] = [_SHARED_CORES.format(spec.nodes, cores, cpus)]
     if spec.numa > 1:

@@ -13,6 +13,7 @@ from campaigns.planning import sweep
 from campaigns.planning.uncollected import uncollected
 from campaigns.request.cases import treatments
 from campaigns.request.schema import Campaign, Entry, Pairs
+from injection.length import doublings
 from injection.plan import LIMITS
 from reframe_tests.crossing import Crossed, as_text, cells_as_text, level_text
 
@@ -49,6 +50,8 @@ class Site:
     time_limit_s: float | None = None
     #: Target nodes that jobs are pinned to, joined with commas; None takes any.
     nodelist: str | None = None
+    #: The shortest run that the writers' rows allow, seconds; shorter ones are made longer.
+    least_run_s: float = 0.0
     #: ReFrame's program.
     reframe: str = "reframe"
 
@@ -160,7 +163,8 @@ def plan_case(campaign: Campaign, entry: Entry, site: Site) -> Case:
         if chosen:
             needed = "where models disagree"
         argv = command(campaign, entry, site, index, size, RUN)
-        blocks.append(Block(index, size, needed, block_s(crossed, entry, size), argv))
+        length_s = block_s(crossed, entry, size, site.least_run_s)
+        blocks.append(Block(index, size, needed, length_s, argv))
         planned += size
     return Case(
         case=entry.name,
@@ -197,18 +201,19 @@ def next_block(done: int, pairs: Pairs, *, precise: bool) -> int:
     return 0 if precise else max(0, min(pairs.block_size, pairs.most - done))
 
 
-def run_s(crossed: Sequence[Crossed], entry: Entry) -> float:
+def run_s(crossed: Sequence[Crossed], entry: Entry, least_s: float) -> float:
     """Expected length of one run with its lead-in, seconds."""
     busy = any(each.role in ("effect", "control") for each in crossed)
-    return entry.expect + (_LEAD_IN_S if busy else _RUN_S)
+    longer_s = entry.expect * float(2 ** doublings(entry.expect, least_s))
+    return longer_s + (_LEAD_IN_S if busy else _RUN_S)
 
 
-def block_s(crossed: Sequence[Crossed], entry: Entry, pairs: int) -> float:
+def block_s(crossed: Sequence[Crossed], entry: Entry, pairs: int, least_s: float = 0.0) -> float:
     """Expected length of a block of so many pairs, seconds."""
     writes = {tuple(each.writes.items()) for each in crossed if each.role == "effect"}
     alone_s = _ALONE_S * max(0, len(writes) - 1)
     runs = entry.warmups + pairs * len(crossed)
-    return _BLOCK_S + alone_s + runs * run_s(crossed, entry)
+    return _BLOCK_S + alone_s + runs * run_s(crossed, entry, least_s)
 
 
 def command(

@@ -18,7 +18,7 @@ from campaigns.planning import partitions, sweep
 from campaigns.planning.omitted import Omitted, leave_out
 from campaigns.planning.plan import Plan, Site, plan
 from campaigns.planning.uncollected import uncollected
-from campaigns.request import cases
+from campaigns.request import cases, lengths
 from campaigns.request.checks import CheckVariables, checks_in, require_known_programs
 from campaigns.request.load import load_campaign
 from campaigns.request.nodes import nodes_taken, origins_taken
@@ -102,6 +102,7 @@ def prepare(
         slurm=not shared or partitions.use_slurm(targets),
         time_limit_s=partitions.time_limit_s(targets),
         nodelist=nodelist,
+        least_run_s=lengths.least_s(campaign, described),
         reframe=which("reframe") or "reframe",
     )
     _check_nodelist(site, campaign, described)

@@ -114,6 +114,8 @@ class CheckVariables:
     from_spack: bool = True
     #: Whether it compiles its sources.
     compiles: bool = False
+    #: The variable that makes its runs longer; empty if none does.
+    lengthened_by: str = ""
 
     @cached_property
     def settable(self) -> frozenset[str]:
@@ -191,6 +193,7 @@ def _read(answer: Mapping[str, Any]) -> dict[str, CheckVariables]:
             each["program"],
             bool(each["from_spack"]),
             bool(each["compiles"]),
+            each["lengthened_by"],
         )
         for name, each in answer.items()
     }

@@ -13,6 +13,7 @@ from analysis.errors import InputError
 from analysis.escape import one_line
 from campaigns.request.checks import CheckVariables
 from campaigns.request.faults import Fault, dotted, faults_of, unknown
+from campaigns.request.lengths import length_faults
 from campaigns.request.node_faults import node_faults
 from campaigns.request.schema import Campaign
 from injection.machine import marked_yaml
@@ -45,6 +46,7 @@ def load_campaign(
     _refuse(path, faults_of(marked, campaign, checks))
     if machine is not None:
         _refuse(path, node_faults(marked, campaign, checks, machine))
+        _refuse(path, length_faults(marked, campaign, checks, machine))
     return campaign
 
 

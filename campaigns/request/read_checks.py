@@ -43,6 +43,7 @@ def main() -> None:
                 "environs": _environs(check),
                 "program": _default(check, "program"),
                 "from_spack": _default(check, "stack") is not None,
+                "lengthened_by": check.lengthened_by,
                 "compiles": not issubclass(check, rfm.RunOnlyRegressionTest),
             }
     print(json.dumps(found))

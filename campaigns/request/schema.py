@@ -237,8 +237,9 @@ class InjectorChoice(_Part):
 class Verify(_Part):
     """What a run must fulfil to be accepted: writes, and silence around it."""
 
-    min_share: float = Field(
-        default=Demand.min_share,
+    #: None: the machine's (`proof.min_share`).
+    min_share: float | None = Field(
+        default=None,
         gt=0,
         le=1,
         description="a number above 0, at most 1: share of the rate alone",

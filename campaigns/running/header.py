@@ -41,18 +41,18 @@ def new_header(asked: Request) -> RunHeader:
         versions=versions.package_versions(_SOFTWARE),
         commit=commit(),
         margin=campaign.margin,
-        asked=asked_of(campaign),
+        asked=asked_of(campaign, asked.machine),
     )
 
 
-def asked_of(campaign: Campaign) -> Asked:
+def asked_of(campaign: Campaign, machine: Machine) -> Asked:
     """What is asked of every run of a campaign whose cases and sweeps are expanded."""
     cases = campaign.cases
     return Asked(
         cases={
             case.name: [each.name for each in treatments(campaign.arms, case)] for case in cases
         },
-        min_share=campaign.verify.min_share,
+        min_share=campaign.verify.min_share or machine.proof.min_share,
         retries=campaign.verify.retries,
         optional=[case.name for case in cases if sweep.is_optional(case, cases)],
     )

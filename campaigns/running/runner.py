@@ -117,7 +117,7 @@ class CampaignRunner:
         counter = RunCounter(
             later_s=later_s,
             block_runs=entry.warmups + pairs * len(crossed),
-            block_s=block_s(crossed, entry, pairs),
+            block_s=block_s(crossed, entry, pairs, self.site.least_run_s),
             started_s=clock_s(),
         )
 
@@ -180,4 +180,5 @@ class CampaignRunner:
         if sweep.is_optional(entry, self.campaign.cases):
             return 0.0
         missing = self.campaign.pairs.floor - self._state(entry).pairs
-        return block_s(self._treatments(entry), entry, missing) if missing > 0 else 0.0
+        crossed = self._treatments(entry)
+        return block_s(crossed, entry, missing, self.site.least_run_s) if missing > 0 else 0.0

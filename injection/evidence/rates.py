@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from statistics import median
@@ -19,6 +21,49 @@ class Seen:
     start_s: float
     end_s: float
     rate_b_s: float
+
+    @property
+    def bytes_b(self) -> float:
+        """What it reports as written."""
+        return self.rate_b_s * (self.end_s - self.start_s)
+
+
+class Tally(NamedTuple):
+    """What the origin's device had passed at a time, since some beginning, bytes."""
+
+    at_s: float
+    bytes_b: float
+
+
+def passed_at(tallies: Sequence[Tally], at_s: float) -> float | None:
+    """What had passed at a time between two readings, linearly; None before or after them all."""
+    index = bisect_left(tallies, at_s, key=lambda tally: tally.at_s)
+    if index == len(tallies) or (index == 0 and tallies[0].at_s > at_s):
+        return None
+    after, before = tallies[index], tallies[max(index - 1, 0)]
+    length_s = after.at_s - before.at_s
+    share = (at_s - before.at_s) / length_s if length_s else 0.0
+    return before.bytes_b + share * (after.bytes_b - before.bytes_b)
+
+
+def bytes_within(
+    row: Seen, start_s: float, end_s: float, tallies: Sequence[Tally], outside_b_s: float
+) -> float:
+    """What a row's writer wrote within the window, of all that the row reports.
+
+    A row that began before the application, or ended after it, is mostly of another rate than the
+    window's. It is divided as the origin's device passed bytes, those of all its writers; if that
+    was not seen, the part outside is what `outside_b_s` writes in that time.
+    """
+    inside_s = min(row.end_s, end_s) - max(row.start_s, start_s)
+    outside_s = row.end_s - row.start_s - inside_s
+    if outside_s <= 0:
+        return row.bytes_b
+    times_s = (row.start_s, max(row.start_s, start_s), min(row.end_s, end_s), row.end_s)
+    first, enters, leaves, last = (passed_at(tallies, at_s) for at_s in times_s)
+    if first is None or enters is None or leaves is None or last is None or last <= first:
+        return max(row.bytes_b - outside_b_s * outside_s, 0.0)
+    return row.bytes_b * min(max((leaves - enters) / (last - first), 0.0), 1.0)
 
 
 @dataclass(frozen=True)
@@ -89,11 +134,13 @@ def judge(
     min_share: float,
     row_s: float,
     late_rows: float,
+    tallies: Sequence[Tally] = (),
 ) -> Judgement:
     """Check rows against the application's window [start_s, end_s].
 
     Rows must come before, during and after the window, none later than `late_rows` intervals after
-    the previous one, and each must show at least `min_share` of the expected rate.
+    the previous one, and each must show at least `min_share` of the expected rate. `tallies` are
+    readings of the origin's device.
     """
     inside = [row for row in rows if row.end_s > start_s and row.start_s < end_s]
     if not inside or end_s <= start_s:
@@ -101,21 +148,23 @@ def judge(
         why = f"{did} within the window"
         return Judgement(0.0, 0.0, 0.0, 0.0, max(end_s - start_s, 0.0), why)
     spans = [min(row.end_s, end_s) - max(row.start_s, start_s) for row in inside]
-    bytes_b = sum(row.rate_b_s * span for row, span in zip(inside, spans, strict=True))
+    before_b_s = rate_before(rows, start_s)
+    outside_b_s = required.rate_b_s if before_b_s is None else before_b_s
+    bytes_b = sum(bytes_within(row, start_s, end_s, tallies, outside_b_s) for row in inside)
+    rate_b_s = bytes_b / sum(spans)
     slowest = min(inside, key=lambda row: row.rate_b_s)
+    rate_min_b_s = min(slowest.rate_b_s, rate_b_s)
     reason = _gap(rows, start_s, end_s, late_rows * row_s)
-    if (
-        reason is None and slowest.rate_b_s < min_share * required.rate_b_s
-    ) or slowest.rate_b_s <= 0:
+    if (reason is None and rate_min_b_s < min_share * required.rate_b_s) or rate_min_b_s <= 0:
         at_s = max(slowest.start_s - start_s, 0.0)
-        share = slowest.rate_b_s / required.rate_b_s if required.rate_b_s else 0.0
+        share = rate_min_b_s / required.rate_b_s if required.rate_b_s else 0.0
         reason = (
             f"{required.verb} at {share:.0%} of {required.name} from second {at_s:.1f} of the"
             f" window; at least {min_share:.0%} is required"
         )
     return Judgement(
-        rate_b_s=bytes_b / sum(spans),
-        rate_min_b_s=slowest.rate_b_s,
+        rate_b_s=rate_b_s,
+        rate_min_b_s=rate_min_b_s,
         bytes_b=bytes_b,
         observed_share=min(sum(spans) / (end_s - start_s), 1.0),
         unobserved_s=_longest_gap_s(inside, start_s, end_s),

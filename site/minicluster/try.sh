@@ -8,10 +8,6 @@ state=/tmp/nimc-try-$$
 work=$root/stage/try-$$
 nimc=${NIMC:-$root/.venv/bin/nimc}
 
-# All nodes share this host's processors, so the application slows the writers too: a smaller share of
-# their rate alone is required than on a machine.
-min_share=0.1
-
 # An emulated processor takes minutes for what takes seconds elsewhere: fewer steps there, and
 # machine.yaml makes STREAM's arrays smaller, which its samples say.
 case $fabric in
@@ -35,7 +31,7 @@ export NIMC_MINICLUSTER="$state" SLURM_CONF="$state/slurm.conf"
 cd "$root"
 PYTHONPATH=$root "$(dirname "$nimc")/reframe" -C configs/minicluster.py --prefix="$work" \
     -c reframe_tests -R -n '^(stream|lammps)_quick$' -r --performance-report \
-    -S arms=off,on -S pairs="$pairs" -S min_share="$min_share" -S lammps_quick.steps="$steps" \
+    -S arms=off,on -S pairs="$pairs" -S lammps_quick.steps="$steps" \
     -S stream_quick.iterations="$iterations" &
 session=$!
 wait "$session"

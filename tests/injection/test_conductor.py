@@ -7,6 +7,7 @@ import re
 import shutil
 import signal
 import time
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -14,7 +15,9 @@ import pytest
 
 from injection.injectors import INJECTORS
 from injection.plan import Demand, ShortWrites
+from injection.treatment import Start
 from tests.injection.conftest import MELT
+from tests.injection.treatments import treatments
 from tests.undisturbed import UNJUDGED
 
 needs_ucx = pytest.mark.skipif(
@@ -38,7 +41,8 @@ def demand(**changes):
 def test_a_pair_of_all_arms(block):
     arms = ["off", "on", "spin", "aa"]
     asked = demand(ready_rows=3)
-    run = block(arms=arms, warmups=1, writes={"buffer_node": 0}, demand=asked)
+    slowly = ["sh", "-c", f"sleep 3.5; cat '{MELT}'"]
+    run = block(command=slowly, arms=arms, warmups=1, writes={"buffer_node": 0}, demand=asked)
     assert run.finish() == 0, run.err
     samples = {sample["arm"]: sample for sample in run.samples() if not sample["warmup"]}
     assert sorted(samples) == ["aa", "off", "on", "spin"]
@@ -71,6 +75,48 @@ def test_a_pair_of_all_arms(block):
         assert found["counter"] is None  # nothing passes a device on one host
     assert samples["off"]["writers"] == []
     assert run.state()["state"] == "done"
+
+
+def longer(plan, name):
+    """The treatments of a plan, whose runs sleep for 2, 4, ... s instead of one second."""
+    starts = [Start(["sh", "-c", f"sleep {2**n}; cat '{MELT}'"]) for n in range(7)]
+    return [replace(each, start=starts[0], longer=starts[1:] if name else []) for each in plan]
+
+
+@needs_ucx
+@pytest.mark.slow
+def test_runs_are_made_longer_until_three_rows_fit(block):
+    arms = longer(treatments(["off", "on"], [], {"message_b": 1 << 20}), "sleep")
+    run = block(treatments=arms, warmups=1, lengthened_by="sleep")
+    assert run.finish() == 0, run.err
+    found = [(each["pair"], each["arm"], each["elapsed_s"]) for each in run.samples()]
+    # By hand: rows come every second, and 1 s must be doubled twice to reach 3 s.
+    assert [each[0] for each in found] == [-1, -2, 0, 0]
+    assert 1.0 < found[0][2] < 3.0
+    assert all(4.0 < elapsed_s < 6.0 for _, _, elapsed_s in found[1:])
+    (on,) = (each for each in run.samples() if each["arm"] == "on")
+    assert on["outcome"] == "kept"
+    assert "run lengthened: sleep times 4, so that the writers' rows fit" in on["notes"]
+    assert run.samples()[0]["notes"] == [each for each in on["notes"] if "lengthened" not in each]
+    # The case's next block begins with that length, whatever its own warm-up would have been.
+    again = block(treatments=arms, warmups=1, lengthened_by="sleep", block=1)
+    assert again.finish() == 0, again.err
+    assert [each["elapsed_s"] > 4.0 for each in again.samples()[4:]] == [True] * 3
+
+
+@needs_ucx
+@pytest.mark.slow
+def test_a_check_that_cannot_be_lengthened_is_refused_before_it_runs(block):
+    arms = longer(treatments(["off", "on"], [], {"message_b": 1 << 20}), "")
+    run = block(treatments=arms, warmups=1)
+    assert run.finish() == 1
+    assert [each["pair"] for each in run.samples()] == [-1]
+    assert run.state()["state"] == "run_too_short"
+    assert re.fullmatch(
+        r"a run takes 1(\.\d)? s, and 3 rows of the writers (3|3\.\d) s; this check cannot be"
+        r" lengthened: set a larger problem",
+        run.state()["reason"],
+    )
 
 
 @needs_ucx

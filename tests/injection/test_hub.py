@@ -11,6 +11,7 @@ import pytest
 from injection import messages, wire
 from injection.agent import Agent
 from injection.evidence.counters import Reading
+from injection.evidence.rates import Tally
 from injection.evidence.schedule import Done
 from injection.hub import AgentGoneError, Hub
 from injection.injectors import INJECTORS
@@ -96,7 +97,9 @@ def test_rows_of_an_agent_whose_clock_is_ahead_are_at_our_time(tmp_path):
             return []
         if order.role == "target":
             return [messages.Listening(order.writer.index)]
-        return [messages.RateReport(order.writer.index, time.time() + 100.0, 5.0, None)]
+        now_s = time.time() + 100.0
+        passed = [Tally(now_s - 0.5, 7.0), Tally(now_s, 9.0)]
+        return [messages.RateReport(order.writer.index, now_s, 5.0, None, passed)]
 
     async def talk(hub):
         before_s = time.time()
@@ -104,9 +107,13 @@ def test_rows_of_an_agent_whose_clock_is_ahead_are_at_our_time(tmp_path):
         (state,) = await hub.start(INJECTORS["ucx"], [asked], tmp_path, 10.0)
         assert await hub.wait_for(lambda: bool(state.rows), 10.0)
         clocks = await hub.clocks(["n7"], 10.0)
-        return before_s, time.time(), state.rows, hub.clock_offsets_s["n7"], clocks["n7"]
+        return before_s, time.time(), state, hub.clock_offsets_s["n7"], clocks["n7"]
 
-    before_s, after_s, (row,), offset_s, clock = with_agents(["n7"], answer, talk, ahead_s=100.0)
+    before_s, after_s, state, offset_s, clock = with_agents(["n7"], answer, talk, ahead_s=100.0)
+    (row,), (earlier, tally) = state.rows, state.passed
+    # What the device had passed is in our time as well.
+    assert tally == (row.end_s, 9.0)
+    assert tally.at_s - earlier.at_s == pytest.approx(0.5, abs=0.01)
     # The way between two processes of one host takes less than 5 s.
     assert before_s - 5 < row.end_s < after_s + 5
     assert row.end_s - row.start_s == pytest.approx(1.0)  # a row of ucx is of a second

@@ -8,6 +8,7 @@ from analysis.sample import NodeConditions
 from injection import messages as m
 from injection.evidence.binding import Placed
 from injection.evidence.counters import Reading
+from injection.evidence.rates import Tally
 from injection.evidence.schedule import Done
 from injection.evidence.silence import Looked
 from injection.injectors.base import Writer
@@ -37,6 +38,7 @@ REPORTS = [
     m.Listening(3),
     m.RateReport(3, 1.7e9, 2e9, 1.02),
     m.RateReport(3, 1.7e9, 2e9, None),
+    m.RateReport(3, 1.7e9, 2e9, None, [Tally(1.7e9 - 0.25, 5e8), Tally(1.7e9, 1e9)]),
     m.Ended(3, "target", "exit status 1"),
     m.WritersStopped([Placed(3, "target", "none", {"0": 1 << 26}, None)]),
     m.Observed(Reading("rdma:a/1", 4000, True, 7.5), None, CONDITIONS, "stress", [LOOKED]),

@@ -21,6 +21,7 @@ def test_the_machine_is_what_was_started(tmp_path, monkeypatch, fabric, injector
     assert found.node_facts().cores == 2  # eight cores shared by four nodes, or a guest's own two
     assert found.caveats == []
     assert found.node_facts().memory_b == 512 * 2**20
+    assert found.proof.min_share == 0.1
     # Only what is emulated is held less tightly to its plan.
     assert (found.proof.write_tolerance_s > 0.2) == (fabric == "rxe")
 

@@ -86,6 +86,50 @@ def test_what_the_writers_reach_alone_is_measured_for_each_rate() -> None:
     assert block_s(crossed, entry, 6) == pytest.approx(expected)
 
 
+SHORT = """\
+name: c
+arms: [off, on]
+pairs: {{floor: 6}}
+workloads:
+  - {{check: stream, expect: 1s}}
+  - {{check: hpccg, set: {{edge: 64}}, expect: {hpccg}}}
+"""
+
+
+def test_the_plan_says_which_runs_are_made_longer(tmp_path: Path) -> None:
+    path = tmp_path / "c.yaml"
+    path.write_text(SHORT.format(hpccg="3s"))
+    shown = CliRunner().invoke(plan_command, [str(path), "--machine", "localhost"])
+    assert shown.exit_code == 0, shown.output
+    text = " ".join(shown.output.split())
+    short = "runs that take less than 3 s in the warm-up (3 rows of ucx)"
+    assert f"{short} are made 2, 4, ... times as long: stream by iterations" in text
+    assert f"{short} end the block, since the check cannot be lengthened: hpccg" in text
+    assert "expected to be lengthened: stream, from 1 to 4 s" in text
+    stream, hpccg = prepare(path, "localhost").plan().cases
+    # 8 s a block; a warm-up and 6 pairs of two runs, of 4 s for STREAM, with 3.6 s before each.
+    assert stream.duration_least_s == pytest.approx(8 + 13 * 7.6)
+    assert hpccg.duration_least_s == pytest.approx(8 + 13 * 6.6)
+
+
+def test_runs_without_continuous_writers_may_be_short(tmp_path: Path) -> None:
+    path = tmp_path / "c.yaml"
+    path.write_text(SHORT.format(hpccg="1s").replace("[off, on]", "[off, spin, aa]"))
+    stream, _ = prepare(path, "localhost").plan().cases
+    assert stream.duration_least_s == pytest.approx(8 + 19 * 4.6)
+
+
+def test_a_check_that_cannot_be_lengthened_is_refused_with_the_reason(tmp_path: Path) -> None:
+    path = tmp_path / "c.yaml"
+    path.write_text(SHORT.format(hpccg="2s"))
+    with pytest.raises(InputError) as error:
+        prepare(path, "localhost")
+    assert str(error.value) == (
+        f"{path}:6: workloads[1].expect: 2 s found; runs of 'hpccg' cannot be lengthened, and 3"
+        " rows of ucx take 3 s; allowed: a larger problem of at least 3s"
+    )
+
+
 def test_nodes_and_hours() -> None:
     planned = plan(campaign(floor=6, cap=12, precision=0.5), SITE)
     (case,) = planned.cases
@@ -134,7 +178,7 @@ def test_the_command_holds_all_that_the_campaign_asks() -> None:
         "stream.injector": "auto",
         "stream.message": "auto",
         "stream.rate": "full",
-        "stream.min_share": "0.5",
+        "stream.min_share": "@none",
         "stream.retries": "2",
         "stream.foreign_cpus": "0.25",
         "stream.steal_share": "@none",

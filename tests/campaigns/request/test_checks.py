@@ -90,6 +90,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
             "environs": ["+wheels"],
             "program": "melt",
             "compiles": False,
+            "lengthened_by": "steps",
         }
         return {"melt": each}
 
@@ -160,7 +161,9 @@ def test_reframe_is_asked_once_until_a_check_changes(
     made = folder(tmp_path, melt="x = 1\n")
     types = {"steps": VariableType("int", 100), "rate": VariableType("str")}
     expected = {
-        "melt": CheckVariables(frozenset(types), frozenset(), True, types, ("+wheels",), "melt"),
+        "melt": CheckVariables(
+            frozenset(types), frozenset(), True, types, ("+wheels",), "melt", False, "steps"
+        ),
     }
     assert checks_in(made) == expected
     assert checks_in(made) == expected

@@ -49,7 +49,7 @@ def test_the_smallest_campaign_gets_the_documented_defaults(tmp_path: Path) -> N
     assert campaign.workloads[0].name == "stream"
     assert (campaign.pairs.floor, campaign.pairs.most, campaign.pairs.block_size) == (10, 10, 10)
     assert campaign.pairs.precision is None
-    assert (campaign.verify.min_share, campaign.verify.retries) == (0.5, 2)
+    assert (campaign.verify.min_share, campaign.verify.retries) == (None, 2)
     assert campaign.run_timeout == 3600.0
 
 

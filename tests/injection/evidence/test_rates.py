@@ -1,13 +1,18 @@
 """Windows and rows worked out by hand: 1 s rows, a writer that reaches 100 B/s alone."""
 
+from itertools import pairwise
+
 import pytest
 
 from injection.evidence.rates import (
     Expected,
     Seen,
+    Tally,
     at_speed,
+    bytes_within,
     expected,
     judge,
+    passed_at,
     rate_alone,
     rate_before,
 )
@@ -26,12 +31,95 @@ def reason(seen: list[Seen], start_s: float, end_s: float) -> str | None:
 
 
 def test_a_steady_writer_counts_and_its_rate_is_weighted_by_time():
-    # Window 0.5..2.5 takes half of the first row, all of the second, half of the third.
-    judged = judge(rows(80, 100, 60), 0.5, 2.5, ALONE, 0.5, 1.0, 3.0)
+    # Window 0.5..2.5 takes 0.5 s of the first row, which writes 100 outside, all of the second, and
+    # 0.5 s of the third.
+    judged = judge(rows(80, 100, 70), 0.5, 2.5, ALONE, 0.5, 1.0, 3.0)
     assert judged.reason is None
-    assert judged.bytes_b == pytest.approx(0.5 * 80 + 100 + 0.5 * 60)
-    assert judged.rate_b_s == pytest.approx(170 / 2)
-    assert judged.rate_min_b_s == 60
+    assert judged.bytes_b == pytest.approx((80 - 50) + 100 + (70 - 50))
+    assert judged.rate_b_s == pytest.approx(150 / 2)
+    assert judged.rate_min_b_s == 70
+
+
+#: A writer that reaches 3000 B/s alone, and 1000 B/s while an application runs, from 10.5 to 11.8:
+#: 1300 bytes. Rows are means of whole seconds; the two that the application shares have 2000 and
+#: 1400.
+SHORT = [*rows(500, 3000, 3000, start_s=7), Seen(10, 11, 2000), Seen(11, 12, 1400)]
+FULL = Expected(3000.0, "its rate alone")
+
+
+def played(*steps):
+    """Readings of a device every quarter of a second from 7.1 to 12.1; steps: (until_s, rate)."""
+    gone, then_s, found = 4e9, 7.1, []
+    while then_s < 12.2:
+        found.append(Tally(then_s, gone))
+        now_s = then_s + 0.25
+        for (from_s, _), (until_s, rate) in pairwise([(7.1, 0), *steps]):
+            gone += 1.04 * rate * max(min(now_s, until_s) - max(then_s, from_s), 0.0)  # headers
+        then_s = now_s
+    return found
+
+
+def short(tallies=(), seen=SHORT):
+    return judge(seen, 10.5, 11.8, FULL, 0.1, 1.0, 3.0, tallies)
+
+
+def test_rows_that_the_application_shares_are_divided_as_the_device_passed_them():
+    judged = short(played((10.5, 3000), (11.8, 1000), (20, 3000)))
+    # Evenly spread they would be 0.5 * 2000 + 0.8 * 1400 = 2120. Readings at 10.35 and 10.6, and at
+    # 11.6 and 11.85, straddle the edges. By hand: 550 passed between the first two, of which
+    # 0.4 * 550 = 220 count, not 100; and 0.8 * 350 = 280 of the other two's 350, not 200.
+    assert judged.bytes_b == pytest.approx(1300 + 120 + 80)
+    assert judged.rate_b_s == pytest.approx(judged.bytes_b / 1.3)
+    assert judged.rate_min_b_s == judged.rate_b_s  # both rows are means with more than the window
+    assert judged.reason is None
+
+
+def test_readings_at_the_edges_make_it_exact():
+    tallies = played((10.5, 3000), (11.8, 1000), (20, 3000))
+    # By hand, with headers, from 7.1: 3.4 s at 3000 and 1.3 s at 1000.
+    edges = [Tally(10.5, 4e9 + 1.04 * 10200), Tally(11.8, 4e9 + 1.04 * 11500)]
+    assert short(sorted([*tallies, *edges])).bytes_b == pytest.approx(1300)
+
+
+def test_a_rate_within_the_window_that_no_row_shows_is_refused():
+    judged = judge(SHORT, 10.5, 11.8, FULL, 0.4, 1.0, 3.0)
+    # 1000 of 3000, though its rows have 2000 and 1400.
+    assert judged.reason.startswith("wrote at 33% of its rate alone")
+
+
+def test_without_a_device_the_part_outside_is_taken_at_the_rate_before():
+    assert short().bytes_b == pytest.approx((2000 - 0.5 * 3000) + (1400 - 0.2 * 3000))
+    # Slower before this run than alone: 2800 of each second outside.
+    slower = [*rows(500, 2800, 2800, start_s=7), *SHORT[3:]]
+    assert short(seen=slower).bytes_b == pytest.approx((2000 - 1400) + (1400 - 560))
+    # Never less than nothing, however fast it was before.
+    assert short(seen=[*rows(500, 9000, 9000, start_s=7), *SHORT[3:]]).bytes_b == 0
+
+
+@pytest.mark.parametrize(
+    "tallies",
+    [
+        [],
+        [Tally(10.2, 5.0), Tally(12.5, 9000.0)],  # not from the row's start
+        [Tally(9.0, 5.0), Tally(11.9, 9000.0)],  # the second row: not until its end
+        [Tally(9.0, 9000.0), Tally(12.5, 5.0)],  # set back
+        [Tally(9.0, 5.0), Tally(12.5, 5.0)],  # nothing passed
+    ],
+)
+def test_readings_that_do_not_cover_a_row_do_not_divide_it(tallies):
+    assert short(tallies, SHORT[:4] + [Seen(11, 12, 1400)]).bytes_b >= 1300 - 1e-9
+
+
+def test_what_had_passed_lies_between_two_readings():
+    tallies = [Tally(1.0, 100.0), Tally(2.0, 300.0), Tally(2.0, 300.0), Tally(4.0, 300.0)]
+    at_s = [0.9, 1.0, 1.25, 2.0, 3.0, 4.0, 4.1]
+    assert [passed_at(tallies, each) for each in at_s] == [None, 100, 150, 300, 300, 300, None]
+    assert passed_at([], 1.0) is None
+
+
+def test_a_row_within_the_window_counts_as_reported_whatever_the_device_passed():
+    tallies = [Tally(0.0, 0.0), Tally(1.0, 90.0), Tally(2.0, 91.0), Tally(9.0, 900.0)]
+    assert bytes_within(Seen(1, 2, 77.0), 0.5, 2.5, tallies, 100.0) == 77.0
 
 
 def test_rows_outside_the_window_do_not_count():
