@@ -5,8 +5,8 @@ import sys
 from pathlib import Path
 from platform import machine
 
-from campaigns.minicluster.layout import ClusterLayout, default_state
-from campaigns.minicluster.state import read
+from minicluster.spec import ClusterLayout, default_state
+from minicluster.state import read
 from reframe_tests.logs import LOGGING
 
 BIN = Path(sys.executable).parent

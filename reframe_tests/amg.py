@@ -3,10 +3,8 @@
 import reframe as rfm
 from reframe.core.builtins import variable
 
-from reframe_tests.binaries import BinariesMixin
+from reframe_tests.binaries import BinariesMixin, NodesMixin, near_cube
 from reframe_tests.mixin import NimcMixin
-from reframe_tests.nodes import NodesMixin
-from reframe_tests.shapes import near_cube
 
 
 @rfm.simple_test

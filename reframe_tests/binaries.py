@@ -19,12 +19,12 @@ from reframe.core.builtins import run_after, run_before, variable
 from reframe.core.environments import Environment
 from reframe.core.exceptions import ReframeError
 
-from analysis.errors import InputError, NimcError
-from injection.machine import machine
-from spack_envs.builder import build as builder
-from spack_envs.builder import setup
-from spack_envs.builder.build import Built
-from spack_envs.builder.layout import layout
+from nimc.base.errors import InputError, NimcError
+from nimc.machine import site as machine
+from nimc.spack import build as builder
+from nimc.spack import setup
+from nimc.spack.build import Built
+from nimc.spack.tool import layout
 
 #: Search path for programs: the folder of this Python first, as in the settings of a host.
 _PATH = f"{Path(sys.executable).parent}:{os.environ.get('PATH', '')}"
@@ -122,3 +122,83 @@ def _named_by(system: str) -> dict[str, str]:
         return machine.load(system).programs
     except InputError:
         return {}
+
+
+# A check that compiles its own sources: any environment with a C compiler will do.
+
+
+class CompiledMixin(rfm.RegressionTestPlugin):
+    """Runs wherever the settings name a C compiler (`cc` of the environment)."""
+
+    #: Environments of a check that names none.
+    wanted_environs = ("*",)
+
+    @run_after("setup")
+    def require_compiler(self) -> None:
+        """Skip in an environment without a C compiler."""
+        if not self.runs_in(self.current_environ):
+            self.skip(f"environment {self.current_environ.name} has no C compiler: 'cc' is empty")
+
+    def runs_in(self, environ: Environment) -> bool:
+        """Whether an environment can compile."""
+        return bool(environ.cc)
+
+
+# Checks whose MPI ranks may be spread over several nodes.
+
+
+class NodesMixin(rfm.RegressionTestPlugin):
+    """Ranks on `nodes` nodes, one for each core, or one for each socket with a thread per core."""
+
+    #: Target nodes.
+    nodes = variable(int, value=1)
+
+    #: What gets a rank: `core` (MPI only), or `socket` (MPI with OpenMP).
+    rank_per = variable(str, value="core")
+
+    #: Whether the program is built with OpenMP.
+    threaded = True
+
+    def ranks_per_node(self) -> int:
+        """Ranks of each node. Raises InputError."""
+        shared = self.machine.origins.policy == "same_host"
+        if self.nodes < 1 or (shared and self.nodes > 1):
+            why = f"{self.machine.name} is one host" if shared else "allowed: numbers from 1"
+            raise InputError(f"{self.name}.nodes: {self.nodes} found; {why}")
+        allowed = ("core", "socket") if self.threaded else ("core",)
+        if self.rank_per not in allowed:
+            found = f"{self.name}.rank_per: {self.rank_per!r} found"
+            raise InputError(f"{found}; allowed: {', '.join(allowed)}")
+        sockets = min(self.node_facts.sockets, self.app_cores)
+        return self.app_cores if self.rank_per == "core" else sockets
+
+    def spread(self, per_node: int) -> None:
+        """`per_node` ranks on each node, with threads on its remaining cores."""
+        self.ranks(per_node, max(1, self.app_cores // per_node))
+        self.num_tasks = self.nodes * per_node
+
+
+# Layouts of ranks over boxes and squares.
+
+
+def near_square(count: int) -> tuple[int, int]:
+    """Two factors of `count`, as close to each other as possible, smaller first."""
+    small = max(d for d in range(1, int(count**0.5) + 1) if count % d == 0)
+    return small, count // small
+
+
+def near_cube(count: int) -> tuple[int, int, int]:
+    """Three factors of `count`, as close to each other as possible, smallest first."""
+    best = (1, 1, count)
+    for a in range(1, round(count ** (1 / 3)) + 1):
+        if count % a == 0:
+            best = min(best, (a, *near_square(count // a)), key=max)
+    return best
+
+
+def largest_cube(count: int, nodes: int = 1) -> int:
+    """Edge of the largest cube of ranks that fits on `count` cores and divides by `nodes`; or 1."""
+    edge = 1
+    while (edge + 1) ** 3 <= count:
+        edge += 1
+    return next((e for e in range(edge, 0, -1) if e**3 % nodes == 0), 1)

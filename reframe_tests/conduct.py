@@ -12,9 +12,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from injection import conductor
-from injection.plan import BlockPlan
-from injection.readers import CountersError, Readers
+from nimc.node import conductor
+from nimc.node.readers import CountersError, Readers
+from nimc.records.plan import BlockPlan
 from reframe_tests.tools import TOOLS
 from reframe_tests.tools.base import ToolError
 from reframe_tests.workloads import WORKLOADS
@@ -37,7 +37,7 @@ def _counters(tool: str, folder: Path, ranks: int) -> list[dict[str, Any]]:
 
 
 def main() -> None:
-    """Entry point; exit status as of `injection.conductor.main`."""
+    """Entry point; exit status as of `nimc.node.conductor.main`."""
     plan = BlockPlan.load(Path(sys.argv[1]))
     conductor.main(plan, readers(plan))
 

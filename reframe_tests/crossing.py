@@ -11,9 +11,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 
-from analysis.arms import ARMS, BASELINE, LEVELS, Role, arm_of
-from analysis.errors import InputError
-from analysis.sample import Level
+from nimc.base.errors import InputError
+from nimc.records.arms import ARMS, BASELINE, LEVELS, Role, arm_of
+from nimc.records.sample import Level
 from reframe_tests.factors import FACTORS
 
 #: Factor -> levels in order; names leave out the first level.

@@ -14,10 +14,10 @@ from functools import cache
 from typing import Literal
 from urllib.parse import unquote
 
-from analysis import units
-from analysis.errors import InputError
-from analysis.sample import Level
-from injection.machine.machine import Machine
+from nimc.base import units
+from nimc.base.errors import InputError
+from nimc.machine.site import Machine
+from nimc.records.sample import Level
 from reframe_tests import numa_places, rails, tools
 
 

@@ -3,7 +3,7 @@
 import reframe as rfm
 from reframe.core.builtins import variable
 
-from analysis.errors import InputError
+from nimc.base.errors import InputError
 from reframe_tests.binaries import BinariesMixin
 from reframe_tests.mixin import NimcMixin
 

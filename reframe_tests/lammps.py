@@ -3,9 +3,8 @@
 import reframe as rfm
 from reframe.core.builtins import variable
 
-from reframe_tests.binaries import BinariesMixin
+from reframe_tests.binaries import BinariesMixin, near_cube
 from reframe_tests.mixin import NimcMixin
-from reframe_tests.shapes import near_cube
 
 
 @rfm.simple_test

@@ -7,8 +7,8 @@ import reframe as rfm
 from reframe.core.builtins import run_after, variable
 from reframe.core.exceptions import ReframeError
 
-from analysis.errors import InputError
-from injection.plan import ShortWrites
+from nimc.base.errors import InputError
+from nimc.records.plan import ShortWrites
 from reframe_tests import scaling
 from reframe_tests.lammps import lammps
 

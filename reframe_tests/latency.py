@@ -3,8 +3,8 @@
 import reframe as rfm
 from reframe.core.builtins import variable
 
-from analysis.errors import InputError
-from reframe_tests.compiled import CompiledMixin
+from nimc.base.errors import InputError
+from reframe_tests.binaries import CompiledMixin
 from reframe_tests.factors import check_level
 from reframe_tests.mixin import NimcMixin
 

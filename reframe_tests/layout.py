@@ -11,15 +11,16 @@ from typing import Any
 import reframe as rfm
 from reframe.core.builtins import variable
 
-from analysis.arms import ARMS
-from analysis.errors import InputError
-from analysis.replacing import replace_text
-from analysis.sample import Level, Limiter
-from injection import length
-from injection.injectors import get, writing_rate_b_s
-from injection.injectors.base import Injector
-from injection.treatment import Start, Treatment, Writes
-from reframe_tests import foreign, rails, slurm, tools
+from nimc.base.errors import InputError
+from nimc.base.files import replace_text
+from nimc.machine import slurm
+from nimc.node import length
+from nimc.node.injectors import get, writing_rate_b_s
+from nimc.node.injectors.base import Injector
+from nimc.records.arms import ARMS
+from nimc.records.sample import Level, Limiter
+from nimc.records.treatment import Start, Treatment, Writes
+from reframe_tests import foreign, rails, tools
 from reframe_tests.crossing import Crossed, cross, is_nothing, read_cells, read_factors
 from reframe_tests.factors import (
     FACTORS,

@@ -3,11 +3,9 @@
 import reframe as rfm
 from reframe.core.builtins import variable
 
-from analysis.errors import InputError
-from reframe_tests.binaries import BinariesMixin
+from nimc.base.errors import InputError
+from reframe_tests.binaries import BinariesMixin, NodesMixin, largest_cube
 from reframe_tests.mixin import NimcMixin
-from reframe_tests.nodes import NodesMixin
-from reframe_tests.shapes import largest_cube
 
 
 @rfm.simple_test

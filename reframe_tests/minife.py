@@ -3,9 +3,8 @@
 import reframe as rfm
 from reframe.core.builtins import variable
 
-from reframe_tests.binaries import BinariesMixin
+from reframe_tests.binaries import BinariesMixin, NodesMixin
 from reframe_tests.mixin import NimcMixin
-from reframe_tests.nodes import NodesMixin
 
 
 @rfm.simple_test

@@ -11,6 +11,7 @@ import json
 import os
 import secrets
 import shlex
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,26 +22,55 @@ from reframe.core.backends import getlauncher
 from reframe.core.builtins import run_after, run_before, sanity_function, variable
 from reframe.core.environments import Environment
 from reframe.core.exceptions import ReframeError, SanityError
-from reframe.core.runtime import valid_sysenv_comb
+from reframe.core.runtime import runtime, valid_sysenv_comb
 
-from analysis import checkout
-from analysis.arms import ARMS, BASELINE, standard_arms
-from analysis.errors import InputError
-from analysis.replacing import replace_text
-from analysis.start_python import python_main
-from injection.machine import machine, versions
-from injection.plan import LIMITS, BlockPlan, Demand, ShortWrites
-from injection.treatment import Treatment
-from reframe_tests import foreign, slurm
+from nimc.base import checkout
+from nimc.base.errors import InputError
+from nimc.base.files import replace_text
+from nimc.base.start_python import python_main
+from nimc.machine import program, slurm
+from nimc.machine import site as machine
+from nimc.records.arms import ARMS, BASELINE, standard_arms
+from nimc.records.plan import LIMITS, BlockPlan, Demand, ShortWrites
+from nimc.records.treatment import Treatment
+from reframe_tests import foreign
 from reframe_tests.factors import check_level, lacking
 from reframe_tests.layout import LayoutMixin
-from reframe_tests.requested_modules import requested_modules
 from reframe_tests.workloads import WORKLOADS
 
 if TYPE_CHECKING:
     import polars as pl
 
-    from analysis.estimate import Result
+    from analysis.effects.estimate import Result
+
+
+# The modules that ReFrame's job script loads for a check.
+
+
+#: Module systems that load nothing, or that do not list what they loaded.
+_UNLISTED = ("nomod", "spack")
+
+
+def requested_modules(check: rfm.RegressionTest) -> list[str]:
+    """Modules of the check's partition, environment and of itself, in this order.
+
+    Names are those that ReFrame's mappings give. Collections have no module of their name.
+    """
+    system = runtime().modules_system
+    if system.name in _UNLISTED:
+        return []
+    places = (check.current_partition.local_env, check.current_environ)
+    asked = [*(each for place in places for each in place.modules_detailed), *check.modules]
+    return [module for name in _names(asked) for module in system.resolve_module(name)]
+
+
+def _names(asked: Iterable[Any]) -> Iterable[str]:
+    for module in asked:
+        if not isinstance(module, Mapping):
+            yield str(module)
+        elif not module.get("collection"):
+            yield str(module["name"])
+
 
 # What reads samples starts slowly, and is imported where a block has ended.
 
@@ -69,7 +99,7 @@ class NimcMixin(LayoutMixin):
     #: Whether the application is started with the partition's MPI launcher.
     mpi = variable(bool, value=False)
 
-    #: Folder of the run that samples are added to (`analysis.run`). The default, empty, stores them
+    #: Folder of the run that samples are added to (`nimc.records.run`). The default, empty, stores them
     #: in the check's stage and output folders.
     nimc_dir = variable(str, value="")
 
@@ -284,7 +314,7 @@ class NimcMixin(LayoutMixin):
             "partition": self.current_partition.fullname,
             "starts": self.starts(treatments),
             # Programs from Spack, modules or wheels were built by another compiler.
-            "compiler": versions.version_of(self.current_environ.cc) if self.build_system else None,
+            "compiler": program.version_of(self.current_environ.cc) if self.build_system else None,
             "seed": self.seed,
             "reframe": rfm.VERSION,
             "commit": checkout.commit(),
@@ -316,7 +346,7 @@ class NimcMixin(LayoutMixin):
             foreign.read_block(self._own, self.run_dir, self.case, self.block_logs)
         if told.name != "done":
             raise SanityError(f"{told.name}: {told.reason}")
-        from analysis.pairs import pairless
+        from analysis.samples.pairs import pairless
 
         for arm, reason in pairless(self._block_samples(), self.treated).items():
             raise SanityError(f"no pair of '{arm}' counts: {reason}")
@@ -333,7 +363,7 @@ class NimcMixin(LayoutMixin):
         """Report medians, slowdown with its interval, the writers' rate, and rejected runs."""
         if self.is_dry_run():
             return
-        from analysis.estimate import results
+        from analysis.effects.estimate import results
 
         for row in results(self._block_samples()):
             self._show(f"off_{row.arm}", row.off_median, row.unit)
@@ -345,7 +375,7 @@ class NimcMixin(LayoutMixin):
             self._show(f"rejected_{row.arm}", row.rejected, "runs")
 
     def _block_samples(self) -> pl.DataFrame:
-        from analysis.columns import read_samples
+        from analysis.samples.columns import read_samples
 
         path = self.run_dir / "samples" / f"{self.case or self.name}.jsonl"
         return read_samples([path]).frame.filter(block=self.block)
@@ -354,7 +384,7 @@ class NimcMixin(LayoutMixin):
         """The machine's reference for the baseline at first levels, as one of ReFrame."""
         known = self.machine.references.get(row.case) if row.baseline == BASELINE else None
         if known is not None:
-            from analysis.reference import bounds
+            from analysis.effects.reference import bounds
 
             low, high = bounds(row.better, self.machine.reference_tolerance)
             expected = self.reference.get("*", {})

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from analysis.errors import InputError
-from analysis.sample import Level
-from injection.machine.machine import Machine
+from nimc.base.errors import InputError
+from nimc.machine.site import Machine
+from nimc.records.sample import Level
 
 PLACES = ("nic", "other")
 #: Workers that are not bound; their memory is on the node of the buffer.

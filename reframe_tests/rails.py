@@ -10,10 +10,10 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from analysis.checkout import ROOT
-from analysis.errors import InputError
-from analysis.sample import Level
-from injection.machine.machine import Machine, Rail
+from nimc.base.checkout import ROOT
+from nimc.base.errors import InputError
+from nimc.machine.site import Machine, Rail
+from nimc.records.sample import Level
 
 DEFAULT, LOCAL = "default", "local"
 ALLOWED = "default, local, nic0, nic1, ..."

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from analysis import units
-from analysis.arms import ARMS
-from analysis.errors import InputError
-from analysis.writers import concurrent_writers, constant_writers, write_length_s
-from injection.machine.machine import Machine
-from injection.schedule.short_writes import origins_needed
-from injection.timetable import POLICIES, Policy
+from analysis.subjects.writers import concurrent_writers, constant_writers, write_length_s
+from nimc.base import units
+from nimc.base.errors import InputError
+from nimc.machine.site import Machine
+from nimc.node.short_writes.records import origins_needed
+from nimc.records.arms import ARMS
+from nimc.records.timetable import POLICIES, Policy
 
 #: Arms that write under a timetable.
 SCHEDULED = tuple(arm.name for arm in ARMS.values() if arm.writing == "scheduled")
@@ -42,7 +42,7 @@ class ScaleRequest:
     fill: float = 1.0
     #: How targets are drawn (`timetable.Policy`).
     draw: Policy = "sweep"
-    #: Tolerances of a run (`injection.plan.ShortWrites`); 0 takes the machine's.
+    #: Tolerances of a run (`nimc.records.plan.ShortWrites`); 0 takes the machine's.
     tolerance_s: float = 0.0
     allowed_share: float = 0.0
 

@@ -3,9 +3,8 @@
 import reframe as rfm
 from reframe.core.builtins import variable
 
-from reframe_tests.binaries import BinariesMixin
+from reframe_tests.binaries import BinariesMixin, near_square
 from reframe_tests.mixin import NimcMixin
-from reframe_tests.shapes import near_square
 
 #: Edge of a cell; the box grows with the ranks.
 _CELL_CM = 0.1

@@ -9,8 +9,8 @@ import reframe as rfm
 from reframe.core.builtins import run_after, run_before, variable
 from reframe.core.exceptions import ReframeError
 
-from analysis.units import size_b
-from reframe_tests.compiled import CompiledMixin
+from nimc.base.units import size_b
+from reframe_tests.binaries import CompiledMixin
 from reframe_tests.mixin import NimcMixin
 
 #: STREAM 5.10, the official source, as the ReFrame wheel installs it.

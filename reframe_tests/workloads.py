@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from analysis.sample import Better
+from nimc.records.sample import Better
 from reframe_tests.fom import (
     amg,
     cns,

@@ -18,7 +18,7 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-from analysis.checkout import ROOT
+from nimc.base.checkout import ROOT
 
 _BEGINS = re.compile(r"^(?:New file|In) `", re.MULTILINE)
 _STEP = re.compile(

@@ -2,7 +2,7 @@
 
 import pytest
 
-from analysis.checkout import ROOT
+from nimc.base.checkout import ROOT
 
 REFERENCE = ROOT.parent / "shared" / "reference"
 needs_reference = pytest.mark.skipif(

@@ -103,15 +103,15 @@ def test_what_starts_slowly_is_loaded_where_it_is_called() -> None:
 
 #: Files of the kernel, and scratch files in a folder that was just made for them.
 WRITTEN_ELSEWHERE = {
-    "campaigns/minicluster/cgroups.py",
-    "campaigns/host/probes.py",
+    "minicluster/containers.py",
+    "nimc/cluster/probes.py",
     "reframe_tests/tools/beside_start.py",
-    "reframe_tests/tools/openss_gather.py",
+    "reframe_tests/tools/openspeedshop.py",
 }
 
 
 def test_files_are_written_in_one_way() -> None:
-    """`analysis.replacing` follows no link; `write_parquet` is for memory only."""
+    """`nimc.base.files` follows no link; `write_parquet` is for memory only."""
     others = {
         str(path.relative_to(ROOT))
         for floor in FLOORS
@@ -120,4 +120,4 @@ def test_files_are_written_in_one_way() -> None:
         if isinstance(node, ast.Attribute)
         and node.attr in ("write_text", "write_bytes", "write_csv", "write_parquet", "mkstemp")
     }
-    assert others == WRITTEN_ELSEWHERE | {"analysis/table_file.py"}
+    assert others == WRITTEN_ELSEWHERE | {"analysis/samples/table_file.py"}

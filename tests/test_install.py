@@ -10,7 +10,7 @@ import sys
 
 import pytest
 
-from analysis.checkout import ROOT
+from nimc.base.checkout import ROOT
 
 PROJECT = (ROOT / "pyproject.toml").read_text()
 LOCKS = {path.stem: path.read_text() for path in (ROOT / "requirements").glob("*.lock")}

@@ -13,8 +13,8 @@ import polars as pl
 import pytest
 
 import nimc
-from analysis.checkout import ROOT
 from analysis.history.store import add_run
+from nimc.base.checkout import ROOT
 from tests.analysis.history.made import add_cycles, made_run
 from tests.analysis.synthetic import LAMMPS, STREAM, header, reject, samples, write_run
 

@@ -1,6 +1,6 @@
 """Settings of tests that measure for real: other work on this host rejects none of their runs."""
 
-from injection.plan import LIMITS
+from nimc.records.plan import LIMITS
 
 #: For a block's `Demand`; conditions are recorded all the same.
 UNJUDGED = dict.fromkeys(LIMITS)

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from statistics import median
+from typing import Any, Literal, NamedTuple
 
 import polars as pl
 
-from analysis.caveats import emulations
-from analysis.errors import InputError
-from analysis.estimate import Result
+from analysis.effects.caveats import emulations
+from analysis.effects.estimate import Result
+from analysis.effects.facts import FACTS, UNKNOWN, known, nodes_of
 from analysis.report.data import RunData
-from analysis.sample import Better
+from analysis.report.words import binary, facts
 from analysis.statistics.interval import CONFIDENCE, Estimate, median_interval
+from nimc.base.errors import InputError
+from nimc.base.units import plural, quantity
+from nimc.records.sample import Better
 
 #: What is compared: the slowdown, or the figure of merit under baseline or treatment.
 Metric = Literal["slowdown", "off", "on"]
@@ -115,3 +119,170 @@ def _slowdown(row: Result) -> Estimate | None:
         return None
     # The rows hold no confidence; every interval has at least this one.
     return Estimate(row.slowdown, row.slowdown_low, row.slowdown_high, CONFIDENCE)
+
+
+# Facts of machine, software and campaign that differ between two sides.
+
+
+#: Provenance that differs between any two blocks: nodes are compared fact by fact instead.
+_OF_A_BLOCK = ("nodes", "clock_offsets_s")
+#: Facts of a host that are listed apart (`rdma` has more than the firmware), and its name.
+_LISTED = ({*FACTS.values()} - {"rdma"}) | {"hostname"}
+_ABSENT = "absent"
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A fact that differs; several values of one side are joined with ` | `."""
+
+    what: str
+    reference: str
+    this: str
+
+
+def node_facts(reference: Side, this: Side) -> list[Difference]:
+    """Facts of the nodes that change what a run measures (`analysis.effects.facts`), whether or not they
+    differ; `unknown` if no node of a side reports them."""
+    old, new = _of_nodes(reference), _of_nodes(this)
+    return [Difference(name, _joined(old[name]), _joined(new[name])) for name in FACTS]
+
+
+def other_differences(reference: Side, this: Side) -> list[Difference]:
+    """All other facts that differ, and cases and treatments that only one side has."""
+    old, new = _facts(reference), _facts(this)
+    return [
+        Difference(name, old.get(name, _ABSENT), new.get(name, _ABSENT))
+        for name in dict.fromkeys([*old, *new])
+        if old.get(name) != new.get(name)
+    ]
+
+
+def _hosts(side: Side) -> list[Mapping[str, Any]]:
+    return [
+        host for run in side.runs for record in run.provenance.values() for host in nodes_of(record)
+    ]
+
+
+def _of_nodes(side: Side) -> dict[str, list[str]]:
+    return known(_hosts(side))
+
+
+def _joined(values: Iterable[str]) -> str:
+    return " | ".join(sorted(set(values))) or UNKNOWN
+
+
+def _facts(side: Side) -> dict[str, str]:
+    """Label -> text. Node by node would list every node; so by fact, over all nodes."""
+    values: dict[str, list[str]] = {}
+
+    def add(pairs: Iterable[tuple[str, str]]) -> None:
+        for name, text in pairs:
+            values.setdefault(name, []).append(text)
+
+    for run in side.runs:
+        header = run.header
+        add((name, str(getattr(header, name))) for name in ("machine", "campaign", "digest"))
+        add([("commit", header.commit or UNKNOWN)])
+        # What only one side has, or has in another unit, is not compared: it is listed here.
+        effects = (row for row in run.results if row.role == "effect")
+        add((f"{row.case} {row.arm}", f"measured in {row.unit}") for row in effects)
+        add(facts({"version": header.versions}))
+        add(facts(header.facts))
+        for record in run.provenance.values():
+            add(facts({"provenance": {k: v for k, v in record.items() if k not in _OF_A_BLOCK}}))
+    for host in _hosts(side):
+        add(facts({"node": {k: v for k, v in host.items() if k not in _LISTED}}))
+    return {name: _joined(texts) for name, texts in values.items()}
+
+
+# The dose of a treatment: what its writers do. Sides are comparable only if their doses agree.
+
+
+#: Rates vary from night to night; those that differ by more than this share are another dose.
+RATE_TOLERANCE = 0.1
+
+
+@dataclass(frozen=True)
+class DoseDifference:
+    """What differs between the sides' writes of one case and treatment."""
+
+    case: str
+    arm: str
+    #: `64 KiB against 1 MiB`, and so on.
+    text: str
+
+
+#: Column -> its text; each must be the same in all runs of both sides.
+_EXACT: dict[str, Callable[[Any], str]] = {
+    "writers": lambda value: plural(value, "writer"),
+    "message_b": lambda value: binary(value) if value else "none",
+    "transport": lambda value: value or "none",
+    "injector": lambda value: value or "none",
+    "direction": lambda value: value or "write",
+}
+#: Rate -> its text; the medians of the sides must agree within `RATE_TOLERANCE`.
+_RATES: dict[str, Callable[[float | None], str]] = {
+    "asked_b_s": lambda value: "full rate" if value is None else f"{_rate(value)} requested",
+    "writer_rate_alone_b_s": lambda value: f"{_rate(value)} alone",
+}
+
+
+def dose_differences(reference: Side, this: Side) -> list[DoseDifference]:
+    """One entry for each case and treatment of both sides whose doses differ."""
+    old, new = _doses(reference), _doses(this)
+    return [
+        DoseDifference(*key, text)
+        for key in new
+        if key in old and (text := "; ".join(_differ(old[key], new[key])))
+    ]
+
+
+def _doses(side: Side) -> dict[tuple[str, str], dict[str, list[Any]]]:
+    """(Case, treatment) -> column -> its distinct values, of rates each night's median."""
+    found: dict[tuple[str, str], dict[str, list[Any]]] = {}
+    for run in side.runs:
+        made = run.samples.filter(pl.col("role") == "effect", pl.col("status") == "counts")
+        each = made.group_by("case", "arm", maintain_order=True).agg(
+            *(pl.col(name).unique(maintain_order=True) for name in _EXACT),
+            *(pl.col(name).median() for name in _RATES),
+        )
+        for row in each.iter_rows(named=True):
+            dose = found.setdefault((row["case"], row["arm"]), {n: [] for n in (*_EXACT, *_RATES)})
+            for name in _EXACT:
+                dose[name] += [value for value in row[name] if value not in dose[name]]
+            for name in _RATES:
+                dose[name].append(row[name])
+    return found
+
+
+def _differ(old: dict[str, list[Any]], new: dict[str, list[Any]]) -> list[str]:
+    found = [
+        f"{_all(text, old[name])} against {_all(text, new[name])}"
+        for name, text in _EXACT.items()
+        if len({text(value) for value in (*old[name], *new[name])}) > 1
+    ]
+    for name, show in _RATES.items():
+        rates = [_median(side[name]) for side in (old, new)]
+        if not _agree(*rates):
+            found.append(f"{show(rates[0])} against {show(rates[1])}")
+    return found
+
+
+def _all(text: Callable[[Any], str], values: list[Any]) -> str:
+    return ", ".join(dict.fromkeys(text(value) for value in values))
+
+
+def _median(rates: list[float | None]) -> float | None:
+    """The median; None, which is full rate, if any night was at full rate."""
+    known = [rate for rate in rates if rate is not None]
+    return median(known) if len(known) == len(rates) else None
+
+
+def _agree(a: float | None, b: float | None) -> bool:
+    if a is None or b is None:
+        return a is b
+    return max(a, b) <= min(a, b) * (1 + RATE_TOLERANCE)
+
+
+def _rate(value: float | None) -> str:
+    return quantity(value, "B/s", 3)

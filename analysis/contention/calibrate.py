@@ -13,11 +13,9 @@ from itertools import pairwise
 
 import numpy as np
 
-from analysis.contention.curves import Array, curves, deviation
-from analysis.contention.equations import alone, shared
 from analysis.contention.fit import contenders
-from analysis.contention.parameters import Parameters
-from analysis.contention.sweep import Point
+from analysis.contention.parameters import Parameters, alone, shared
+from analysis.contention.sweep import Array, Point, curves, deviation
 
 #: Models whose information criterion exceeds the best one by more than this are ignored.
 PLAUSIBLE = 10.0

@@ -13,16 +13,16 @@ from typing import Any
 
 import polars as pl
 
-from analysis.arms import LEVELS
-from analysis.caveats import emulations
-from analysis.columns import read_run
 from analysis.contention.sweep import Point, Sweep
-from analysis.errors import InputError
-from analysis.estimate import StoppingRule, results_of
-from analysis.pairs import judged, pair_table
-from analysis.reading import read_json
-from analysis.regimes import WORKLOAD, Regime, regimes
-from analysis.run import RunHeader, load_header
+from analysis.effects.caveats import emulations
+from analysis.effects.estimate import StoppingRule, results_of
+from analysis.samples.columns import read_run
+from analysis.samples.pairs import judged, pair_table
+from analysis.subjects.regimes import WORKLOAD, Regime, regimes
+from nimc.base.errors import InputError
+from nimc.base.json_limits import read_json
+from nimc.records.arms import LEVELS
+from nimc.records.run import RunHeader, load_header
 
 #: Factors that a point has, and the rate, of which the full one is taken.
 _OF_POINTS = {"", "rate", "comm_node", "cores", "node", "share"}

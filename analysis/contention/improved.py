@@ -15,10 +15,9 @@ import numpy as np
 from scipy.optimize import least_squares
 
 from analysis.contention import fit as paper_fit
-from analysis.contention import shape as shapes
-from analysis.contention.curves import HUBER, Array, Curves, bounded, curves, deviation, huber
+from analysis.contention import parameters as shapes
 from analysis.contention.parameters import Groups, Model, Parameters, Shape
-from analysis.contention.sweep import Sweep
+from analysis.contention.sweep import HUBER, Array, Curves, Sweep, bounded, curves, deviation, huber
 
 #: Standard deviation of the noise, as the loss assumes it.
 NOISE = 0.02
@@ -199,11 +198,11 @@ def _residuals(p: Parameters, shape: Shape, c: Curves, groups: Groups | None) ->
     grid = np.arange(1, c.last + 1)
     at = c.n - 1
     nominal = p.b_comm_seq_b_s or 0.0
-    comm = nominal * shapes.share(shape, p.alpha, grid)
+    comm = nominal * shapes.improved_share(shape, p.alpha, grid)
     parts = (
-        deviation(shapes.alone(p, shape, groups, grid)[at], c.comp_alone),
+        deviation(shapes.improved_alone(p, shape, groups, grid)[at], c.comp_alone),
         deviation(np.full(c.n.shape, nominal), c.comm_alone),
-        deviation(shapes.together(p, shape, groups, grid, comm)[at], c.comp_par),
+        deviation(shapes.improved_together(p, shape, groups, grid, comm)[at], c.comp_par),
         deviation(comm[at], c.comm_par),
     )
     return np.nan_to_num(np.concatenate(parts), nan=0.0)

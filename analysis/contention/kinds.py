@@ -6,8 +6,15 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from analysis.contention import fit, improved
-from analysis.contention.bands import bands, mean_deviation, misfits
-from analysis.contention.evaluate import Deviation, Fitter, without_cores, without_placements
+from analysis.contention.evaluate import (
+    Deviation,
+    Fitter,
+    bands,
+    mean_deviation,
+    misfits,
+    without_cores,
+    without_placements,
+)
 from analysis.contention.parameters import Groups, Model
 from analysis.contention.sweep import Sweep
 

@@ -10,7 +10,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from analysis.contention.bands import CORES, LARGEST, PLACEMENTS, RATES
+from analysis.contention.evaluate import CORES, LARGEST, PLACEMENTS, RATES
 from analysis.contention.parameters import (
     KINDS,
     SCHEMA,
@@ -22,7 +22,7 @@ from analysis.contention.parameters import (
     Shape,
 )
 from analysis.contention.sweep import MOST_B_S, ORDERS
-from analysis.errors import InputError
+from nimc.base.errors import InputError
 
 #: Most cores per socket that a model file may have, and NUMA nodes: each pair of them is predicted.
 MOST = 4096

@@ -2,17 +2,141 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import fields
+from typing import Any
 
+import matplotlib as mpl
+import numpy as np
 from markupsafe import Markup
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from analysis.contention.evaluate import Errors, evaluate
-from analysis.contention.parameters import Model, Parameters, Shape
-from analysis.contention.plots import ALONE, COMM, COMP, grid_plot, stacked_plot
-from analysis.contention.predict import placements, predict
-from analysis.contention.sweep import Sweep
+from analysis.contention.parameters import Band, Model, Parameters, Rates, Shape
+from analysis.contention.predict import Prediction, placements, predict
+from analysis.contention.sweep import Point, Sweep
 from analysis.contention.tables import bands_line, parameter_cell, shape_cell
+from analysis.report.plots import STYLE, light, themed_svg
 from analysis.report.shell import render_page
+
+# Figures of the contention model: stacked bandwidth, and the grid of placements.
+
+
+#: The report's colours for computations, communications, and either alone.
+COMP, COMM, ALONE = "spin", "off", "other"
+_GB = 1e9
+
+
+def stacked_plot(prediction: Prediction, points: Sequence[Point], name: str) -> str:
+    """Both rates, stacked, over the number of cores, as Figure 2 of the paper.
+
+    Areas are predictions; measured totals are points, and computations alone points and a line.
+    """
+    n = prediction.n
+    comp, comm = prediction.comp_par_b_s / _GB, prediction.comm_par_b_s / _GB
+    with mpl.rc_context(STYLE):
+        figure = Figure(figsize=(5.0, 3.1), layout="constrained")
+        axes = figure.subplots()
+        axes.fill_between(n, 0, comp, color=light(COMP), alpha=0.45, lw=0)
+        axes.fill_between(n, comp, comp + comm, color=light(COMM), alpha=0.45, lw=0)
+        axes.plot(n, prediction.comp_alone_b_s / _GB, color=light(ALONE), lw=1.6)
+        _dots(axes, points, "comp_alone_b_s", light(ALONE), "D")
+        _dots(axes, points, "comp_par_b_s", light(COMP), "s")
+        both = [
+            (p.n, p.comp_par_b_s + p.comm_par_b_s)
+            for p in points
+            if p.comp_par_b_s is not None and p.comm_par_b_s is not None
+        ]
+        _scatter(axes, both, light(COMM), "o")
+        _finish(axes, n)
+        axes.set_ylabel("GB/s")
+        _from_zero(axes, axes.dataLim.y1)
+        return themed_svg(figure, name, "Stacked bandwidth over the number of computing cores")
+
+
+def grid_plot(
+    predictions: Sequence[Prediction], points: Iterable[Point], calibrated: Sequence[int], name: str
+) -> str:
+    """All placements: one column per node of computations, one row per node of communications.
+
+    Lines are predictions, with their error bands. Filled points are measured with both sides
+    running, hollow ones alone. The titles of calibrated placements are bold.
+    """
+    by_place: dict[tuple[int, int], list[Point]] = {}
+    for point in points:
+        by_place.setdefault((point.comp_node, point.comm_node), []).append(point)
+    columns = sorted({p.comp_node for p in predictions})
+    rows = sorted({p.comm_node for p in predictions})
+    with mpl.rc_context(STYLE | {"font.size": 8}):
+        size = (0.6 + 2.3 * len(columns), 0.5 + 1.75 * len(rows))
+        figure = Figure(figsize=size, layout="constrained")
+        panels = figure.subplots(len(rows), len(columns), sharex=True, sharey=True, squeeze=False)
+        for p in predictions:
+            axes = panels[rows.index(p.comm_node), columns.index(p.comp_node)]
+            _placement(axes, p, by_place.get((p.comp_node, p.comm_node), []))
+            sample = p.comp_node == p.comm_node and p.comp_node in calibrated
+            axes.set_title(
+                f"computations {p.comp_node}, communications {p.comm_node}",
+                fontsize=7.5,
+                fontweight="bold" if sample else "normal",
+            )
+        _from_zero(panels[0, 0], max(axes.dataLim.y1 for axes in panels.flat))
+        for axes in panels[:-1].flat:
+            axes.set_xlabel("")
+        for axes in panels[:, 0]:
+            axes.set_ylabel("GB/s")
+        return themed_svg(figure, name, "Predicted and measured bandwidth of every placement")
+
+
+def _placement(axes: Axes, p: Prediction, points: Sequence[Point]) -> None:
+    _band(axes, p, p.comp_par_b_s, p.band("comp_par"), light(COMP))
+    _band(axes, p, p.comm_par_b_s, p.band("comm_par"), light(COMM))
+    axes.plot(p.n, p.comp_par_b_s / _GB, color=light(COMP), lw=1.6)
+    axes.plot(p.n, p.comm_par_b_s / _GB, color=light(COMM), lw=1.6)
+    axes.plot(p.n, p.comp_alone_b_s / _GB, color=light(COMP), lw=0.9, ls=":")
+    axes.plot(p.n, p.comm_alone_b_s / _GB, color=light(COMM), lw=0.9, ls=":")
+    _dots(axes, points, "comp_par_b_s", light(COMP), "s")
+    _dots(axes, points, "comm_par_b_s", light(COMM), "o")
+    _dots(axes, points, "comp_alone_b_s", light(COMP), "s", hollow=True)
+    _dots(axes, points, "comm_alone_b_s", light(COMM), "o", hollow=True)
+    _finish(axes, p.n)
+
+
+def _band(axes: Axes, p: Prediction, rates: Rates, band: Band | None, colour: str) -> None:
+    if band is not None:
+        low, high = rates * (1 - band.width) / _GB, rates * (1 + band.width) / _GB
+        axes.fill_between(p.n, np.maximum(low, 0), high, color=colour, alpha=0.2, lw=0)
+
+
+def _dots(
+    axes: Axes, points: Sequence[Point], rate: str, colour: str, marker: str, hollow: bool = False
+) -> None:
+    seen = [(p.n, getattr(p, rate)) for p in points if getattr(p, rate) is not None]
+    _scatter(axes, seen, colour, marker, hollow)
+
+
+def _scatter(
+    axes: Axes, seen: Sequence[tuple[int, float]], colour: str, marker: str, hollow: bool = False
+) -> None:
+    if seen:
+        n, rates = zip(*seen, strict=True)
+        look: dict[str, Any] = {"facecolor": "none" if hollow else colour, "edgecolor": colour}
+        axes.scatter(n, np.array(rates) / _GB, s=11, marker=marker, lw=0.8, **look)
+
+
+def _from_zero(axes: Axes, top: float) -> None:
+    """Axis from 0 to a little above the highest value; to 1 if there is none."""
+    axes.set_ylim(0, 1.05 * top if np.isfinite(top) and top > 0 else 1.0)
+
+
+def _finish(axes: Axes, n: Any) -> None:
+    axes.set_xlim(0.5, n[-1] + 0.5)
+    axes.xaxis.set_major_locator(MaxNLocator(nbins=6, integer=True))
+    axes.grid(axis="y")
+    axes.tick_params(length=0)
+    axes.set_xlabel("computing cores")
 
 
 def render(model: Model, sweep: Sweep | None) -> str:

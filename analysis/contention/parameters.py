@@ -11,6 +11,9 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 #: Kinds of models: the paper's equations, and those that remove limits stated there.
 KINDS = ("paper", "improved")
 #: Number of the model file's schema; files of schema 1 are models of the first kind without bands.
@@ -143,3 +146,153 @@ class Model:
         if comp_node == comm_node and comp_node in self.calibrated_nodes():
             return self.bands.get(self.calibration(comp_node))
         return self.bands.get("others")
+
+
+# The paper's equations 1 to 6: rates of computations and communications on one placement.
+#
+# Rates are bytes per second; NaN if a parameter that the equation needs is unknown. A capacity
+# that
+# no sweep reached (`t_par_max_b_s` or `t_seq_max_b_s` is None) is no limit.
+
+
+Rates = NDArray[np.float64]
+Cores = NDArray[np.int64]
+
+
+def known(value: float | None) -> float:
+    """The value, NaN for None."""
+    return np.nan if value is None else value
+
+
+def total(p: Parameters, n: Cores) -> Rates:
+    """Total rate of the memory with `n` computing cores and communications: equation 1.
+
+    If `n_par_max` exceeds `n_seq_max` the second case is empty, by the paper's order of cases.
+    """
+    if p.t_par_max_b_s is None or p.n_par_max is None:
+        return np.full(n.shape, np.inf)
+    n_seq = np.inf if p.n_seq_max is None else p.n_seq_max
+    left = p.t_par_max_b_s - known(p.delta_l_b_s) * (n - p.n_par_max)
+    right = known(p.t_par_max2_b_s) - known(p.delta_r_b_s) * (n - n_seq)
+    return np.where(n <= p.n_par_max, p.t_par_max_b_s, np.where(n <= n_seq, left, right))
+
+
+def alone(p: Parameters, n: Cores) -> Rates:
+    """Rate of `n` computing cores without communications: equation 6."""
+    limit = np.inf if p.t_seq_max_b_s is None else p.t_seq_max_b_s
+    rates: Rates = np.minimum(np.minimum(n * known(p.b_comp_seq_b_s), total(p, n)), limit)
+    return rates
+
+
+def shared(p: Parameters, n: Cores) -> tuple[Rates, Rates]:
+    """Rates of computations and of communications that run together: equations 2 to 5.
+
+    `n` must be 1, 2, ... without gaps, because equation 5 refers to the last number of cores whose
+    demand fits the capacity. If not even one core fits, that number is 0, with communications at
+    full rate. Returns (computations, communications).
+    """
+    nominal = known(p.b_comm_seq_b_s)
+    alpha = 0.0 if nominal == 0 else known(p.alpha)
+    capacity = total(p, n)
+    wanted = n * known(p.b_comp_seq_b_s)
+    unbounded = np.isinf(capacity)
+    fits = unbounded | (wanted + alpha * nominal < capacity)
+    comm_fitting = np.where(unbounded, nominal, np.minimum(capacity - wanted, nominal))
+    comm = np.where(fits, comm_fitting, _alpha(p, n, fits, comm_fitting) * nominal)
+    comm = np.where(np.isnan(capacity) | (np.isnan(wanted) & ~unbounded), np.nan, comm)
+    comp = np.where(fits, wanted, capacity - comm)
+    return np.where(np.isnan(comm), np.nan, comp), comm
+
+
+def _alpha(p: Parameters, n: Cores, fits: NDArray[np.bool_], comm_fitting: Rates) -> Rates:
+    """Share that communications keep: equation 5, following algorithm 2."""
+    alpha = known(p.alpha) if p.b_comm_seq_b_s else 0.0
+    if p.n_seq_max is None or p.n_par_max is None or p.n_seq_max - p.n_par_max <= 1:
+        return np.full(n.shape, alpha)
+    last = np.maximum.accumulate(np.where(fits, n, 0))
+    shares = np.concatenate(([1.0], comm_fitting / (p.b_comm_seq_b_s or 1.0)))
+    share = shares[last]
+    between = n < p.n_seq_max
+    step = (share - alpha) / np.where(between, p.n_seq_max - last, 1)
+    return np.where(between, share - step * (n - last), alpha)
+
+
+# The improved model's rates on one placement, bytes per second.
+#
+# It removes limits of the paper's equations (section 4.3.1 there):
+#
+# - Communications lose bandwidth before the capacity is reached: their loss runs from a first to
+# a
+# last number of cores, which are fitted instead of following from the capacity.
+# - Cores scale imperfectly near the capacity: demand and capacity meet in a rounded knee,
+# (a^-k + b^-k)^(-1/k), instead of at min(a, b).
+# - A group of cores (CCD, SNC domain) may have a capacity of its own, below the shared one. Its
+# cores
+# are independent of those of other groups, or in step with them.
+#
+# With a sharp knee, no groups, and the loss placed by the paper's equations, it is the paper's
+# model.
+
+
+def soft_minimum(a: Rates, b: Rates, softness: float) -> Rates:
+    """(a^-k + b^-k)^(-1/k) with k = 1 / softness; the minimum for a softness of 0.
+
+    Written relative to the smaller one, so that nothing overflows.
+    """
+    low, high = np.minimum(a, b), np.maximum(a, b)
+    if softness < 1e-3:
+        return low
+    ratio = np.where(np.isinf(high), 0.0, low / np.where(high > 0, high, 1.0))
+    rounded: Rates = low * (1 + ratio ** (1 / softness)) ** (-softness)
+    return rounded
+
+
+def improved_share(shape: Shape, alpha: float | None, n: Cores) -> Rates:
+    """Share of their own rate that communications keep with `n` computing cores.
+
+    All of it if `alpha`, what they keep in the worst case, is None.
+    """
+    lost = (n - shape.loss_from) / max(shape.loss_to - shape.loss_from, 1e-6)
+    kept: Rates = 1 - (1 - (1.0 if alpha is None else alpha)) * np.clip(lost, 0.0, 1.0)
+    return kept
+
+
+def in_groups(groups: Groups, n: Cores) -> Cores:
+    """Computing cores in each group; shape (len(n), groups.count)."""
+    group = np.arange(groups.count)
+    if groups.order == "spread":
+        filled = (n[:, None] - group + groups.count - 1) // groups.count
+    else:
+        filled = n[:, None] - group * groups.size
+    busy: Cores = np.clip(filled, 0, groups.size)
+    return busy
+
+
+def demand(p: Parameters, shape: Shape, groups: Groups | None, n: Cores) -> Rates:
+    """Rate of `n` cores on a memory that limits nothing, with the limits of their groups."""
+    per_core = known(p.b_comp_seq_b_s)
+    if groups is None or shape.group_b_s is None:
+        return n.astype(np.float64) * per_core
+    busy = in_groups(groups, n)
+    capacity: Rates = np.maximum(shape.group_b_s - shape.group_loss_b_s * (busy - 1), 0.0)
+    rates = soft_minimum(busy.astype(np.float64) * per_core, capacity, shape.softness)
+    if groups.in_step:
+        paced: Rates = n * np.where(busy > 0, rates / np.maximum(busy, 1), np.inf).min(axis=1)
+        return paced
+    summed: Rates = rates.sum(axis=1)
+    return summed
+
+
+def improved_alone(p: Parameters, shape: Shape, groups: Groups | None, n: Cores) -> Rates:
+    """Rate of computations without communications."""
+    limit = np.inf if p.t_seq_max_b_s is None else p.t_seq_max_b_s
+    capacity = np.clip(total(p, n), 0.0, limit)
+    return soft_minimum(demand(p, shape, groups, n), capacity, shape.softness)
+
+
+def improved_together(
+    p: Parameters, shape: Shape, groups: Groups | None, n: Cores, comm: Rates
+) -> Rates:
+    """Rate of computations while communications take `comm`."""
+    left = np.maximum(total(p, n) - comm, 0.0)
+    return soft_minimum(demand(p, shape, groups, n), left, shape.softness)

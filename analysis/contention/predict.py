@@ -9,10 +9,19 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from analysis.contention import shape
-from analysis.contention.equations import Cores, Rates, alone, known, shared
-from analysis.contention.parameters import Band, Bands, Model, Parameters
-from analysis.errors import InputError
+from analysis.contention import parameters
+from analysis.contention.parameters import (
+    Band,
+    Bands,
+    Cores,
+    Model,
+    Parameters,
+    Rates,
+    alone,
+    known,
+    shared,
+)
+from nimc.base.errors import InputError
 
 
 @dataclass(frozen=True)
@@ -89,12 +98,18 @@ def _improved(model: Model, paper: Prediction) -> Prediction:
         alpha = (comp_side if same else model.local).alpha
         # Unknown beyond the measured numbers of cores, as in the paper's model.
         unknown = np.isnan(paper.comm_par_b_s)
-        comm = np.where(unknown, np.nan, nominal * shape.share(comm_shape, alpha, n))
+        comm = np.where(unknown, np.nan, nominal * parameters.improved_share(comm_shape, alpha, n))
     comp, comp_alone = paper.comp_par_b_s, paper.comp_alone_b_s
     if comp_shape is not None:
         unknown = np.isnan(comp_alone)
-        comp_alone = np.where(unknown, np.nan, shape.alone(comp_side, comp_shape, model.groups, n))
-        comp = shape.together(comp_side, comp_shape, model.groups, n, comm) if same else comp_alone
+        comp_alone = np.where(
+            unknown, np.nan, parameters.improved_alone(comp_side, comp_shape, model.groups, n)
+        )
+        comp = (
+            parameters.improved_together(comp_side, comp_shape, model.groups, n, comm)
+            if same
+            else comp_alone
+        )
     return replace(
         paper,
         comp_par_b_s=comp,

@@ -15,10 +15,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from analysis.contention.equations import alone, total
-from analysis.contention.parameters import Band, Model, Parameters, Shape
+from analysis.contention.parameters import Band, Model, Parameters, Shape, alone, total
 from analysis.contention.predict import Prediction, placements, predict, side
-from analysis.errors import InputError
+from nimc.base.errors import InputError
 
 #: Choices within this much of the best count as equal; the one with the fewest cores wins.
 EQUAL = 0.01

@@ -7,12 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from analysis.contention.bands import COVERAGE, FEWEST, RATES
-from analysis.contention.evaluate import Errors, PlacementErrors
+from analysis.contention.evaluate import COVERAGE, FEWEST, RATES, Errors, PlacementErrors
 from analysis.contention.parameters import Band, Bands, Model, Parameters, Shape
 from analysis.contention.predict import Prediction
 from analysis.contention.recommend import EQUAL, Choice, Recommendation
-from analysis.numbers import count
+from nimc.base.units import plural
 
 #: Columns of a terminal, and of the names of errors.
 _WIDTH, _NAME = 80, 15
@@ -197,7 +196,7 @@ def recommendation_table(model: Model, r: Recommendation) -> str:
     lines = [
         *model.notes,
         *r.notes,
-        f"{model.name}: compute with {count(best.n, 'core')}, put communication buffers on NUMA"
+        f"{model.name}: compute with {plural(best.n, 'core')}, put communication buffers on NUMA"
         f" node {best.comm_node} (computations' data on node {best.comp_node})",
         f"a step takes {best.slowdown:.2f} times as long as without memory limits{_range(best)}",
         "",
@@ -217,7 +216,7 @@ def _choice_line(c: Choice) -> str:
         longer = f"no longer (within {EQUAL:.0%})"
     elif c.tied:
         longer += ", tied (error bands overlap)"
-    return f"  {count(c.n, 'core'):>8}, buffers on node {c.comm_node}: {rates}, {longer}"
+    return f"  {plural(c.n, 'core'):>8}, buffers on node {c.comm_node}: {rates}, {longer}"
 
 
 def _range(c: Choice) -> str:

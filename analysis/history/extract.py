@@ -10,15 +10,15 @@ from typing import Any
 
 import polars as pl
 
-from analysis.columns import read_samples
-from analysis.facts import known, nodes_of
+from analysis.counts.counters import role_values
+from analysis.counts.roles import ROLES, SHARES
+from analysis.effects.facts import known, nodes_of
 from analysis.history.tables import COUNTER, KEY, NIGHTS
-from analysis.pairs import counted, judged
 from analysis.report.data import RunData
-from analysis.role_values import role_values
-from analysis.roles import ROLES, SHARES
-from analysis.run import RunHeader
+from analysis.samples.columns import read_samples
+from analysis.samples.pairs import counted, judged
 from analysis.statistics.interval import median_interval
+from nimc.records.run import RunHeader
 
 #: Text of a block's provenance that says what was built and with what.
 _BUILT = ("compiler", "environment", "reframe", "spack", "spack_inputs")

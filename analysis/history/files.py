@@ -21,12 +21,11 @@ from urllib.parse import quote
 
 import polars as pl
 
-from analysis.errors import InputError, MachineError
-from analysis.escape import one_line
 from analysis.history.tables import SCHEMA_VERSION
-from analysis.replacing import PARTIAL, replace
-from analysis.table_file import parquet
-from analysis.trust import distrust, share_as_above
+from analysis.samples.table_file import parquet
+from nimc.base.errors import InputError, MachineError
+from nimc.base.files import PARTIAL, distrust, replace, share_as_above
+from nimc.base.text import one_line
 
 TABLES = ("runs", "nights", "samples")
 #: Key of the schema's number in a file's metadata.

@@ -10,12 +10,11 @@ from typing import Any
 
 import polars as pl
 
-from analysis.columns import MOST
-from analysis.escape import one_line
+from analysis.effects.verdict import Verdict
 from analysis.pages.data import MachineHistory
-from analysis.paper import paper
-from analysis.report.published import triad
-from analysis.verdict import Verdict
+from analysis.samples.columns import MOST
+from analysis.subjects.published import paper, triad
+from nimc.base.text import one_line
 
 #: Bytes per second of the paper's networks: QDR as in the paper, FDR 4x of the InfiniBand standard.
 _LINKS_B_S = {"QDR IB": 4e9, "FDR IB": 6.8e9}

@@ -9,17 +9,16 @@ from urllib.parse import quote
 
 import polars as pl
 
-from analysis.caveats import emulations
-from analysis.errors import InputError
+from analysis.effects.caveats import emulations
+from analysis.effects.verdict import Verdict
 from analysis.history import files
 from analysis.history.alarms import survey
-from analysis.history.entries import entry_of
 from analysis.history.files import Naming
-from analysis.history.store import load_nights, load_runs
+from analysis.history.store import entry_of, load_nights, load_runs
 from analysis.pages.data import MachineHistory, PageNight
-from analysis.run import RunHeader, load_header
-from analysis.run_folder import distrust_run
-from analysis.verdict import Verdict
+from nimc.base.errors import InputError
+from nimc.records.run import RunHeader, load_header
+from nimc.records.run_folder import distrust_run
 
 #: Caveat of a machine whose transports are no longer stored.
 _EMULATED = "writes were emulated, as the verdicts of its last nights say"

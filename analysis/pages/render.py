@@ -8,17 +8,22 @@ from itertools import groupby
 
 from markupsafe import Markup
 
-from analysis import numbers
+from analysis.effects.verdict import MEANING
 from analysis.history.alarm import WITHIN_NIGHTS, Alarm
 from analysis.pages import across
-from analysis.pages.changes import made_changes
-from analysis.pages.data import MachineHistory, calendar_nights, open_alarms
-from analysis.pages.months import OUTCOMES, months, outcome_counts
-from analysis.pages.series import CaseHistory, case_views, quantity_name
+from analysis.pages.data import MachineHistory, calendar_nights, made_changes, open_alarms
+from analysis.pages.series import (
+    OUTCOMES,
+    CaseHistory,
+    case_views,
+    months,
+    outcome_counts,
+    quantity_name,
+)
 from analysis.pages.svg import Bar, Place, bars_svg, places_svg
 from analysis.report.shell import render_page
 from analysis.report.words import utc
-from analysis.verdict import MEANING
+from nimc.base import units
 
 PACKAGE = "analysis.pages"
 #: Most changes of how runs were made that are listed; the data file has all.
@@ -110,8 +115,8 @@ def index_page(histories: Sequence[MachineHistory]) -> str:
         triads=found.triads,
         outcomes=OUTCOMES,
         meaning=MEANING,
-        quantity=numbers.quantity,
-        signed=numbers.signed,
+        quantity=units.quantity,
+        signed=units.signed,
         span=_span,
     )
 
@@ -130,7 +135,7 @@ def _summary(history: MachineHistory, cases: Sequence[CaseHistory]) -> list[str]
         f"Last night: {last.night}, {last.outcome}{reason}.",
         f"Open alarms: {_first(list(map(_alarm, found)))}.",
         f"Watched: {len(series)} quantities of "
-        f"{numbers.count(len(cases), 'case')}, {referenced} of them with nights to compare with.",
+        f"{units.plural(len(cases), 'case')}, {referenced} of them with nights to compare with.",
     ]
 
 
@@ -178,7 +183,7 @@ def _rates_figure(rates: Sequence[across.CoreRates]) -> Markup:
     ]
     above = [each.machine for each in rates if each.network_b_s > each.memory_core_b_s]
     alt = (
-        f"Network against triad per core of {numbers.count(len(places), 'machine')}. The network "
+        f"Network against triad per core of {units.plural(len(places), 'machine')}. The network "
         f"is faster than one core's share of the memory on {', '.join(above) or 'none'}."
     )
     return places_svg(places, alt, "triad per core, GB/s", "network, GB/s")

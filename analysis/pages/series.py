@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import calendar
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date
@@ -9,13 +10,12 @@ from datetime import date
 import polars as pl
 from markupsafe import Markup
 
-from analysis import numbers
 from analysis.history.alarm import WITHIN_NIGHTS, Alarm, SeriesWatch
 from analysis.history.series import latest_kind
 from analysis.history.tables import COUNTER, KEY
-from analysis.pages.changes import MadeChange
-from analysis.pages.data import MachineHistory, open_alarms
+from analysis.pages.data import RECORDED, MachineHistory, MadeChange, PageNight, open_alarms
 from analysis.pages.svg import Mark, NightsFigure, nights_svg
+from nimc.base import units
 
 #: Quantity -> its name on the page, and the CSS variable of its points.
 _QUANTITIES = {
@@ -127,7 +127,7 @@ def _figure(
 
 
 def _scale(rows: pl.DataFrame) -> tuple[float, str]:
-    factor, unit = numbers.scale(_middle(rows["value"]), str(rows["unit"][-1]))
+    factor, unit = units.scale(_middle(rows["value"]), str(rows["unit"][-1]))
     return factor, "" if unit == "1" else unit
 
 
@@ -167,7 +167,7 @@ def _alt(
     latest = _shown(rows["value"][-1], rows)
     text = (
         f"{key[1]} {key[2]}, {quantity_name(key[3])}: "
-        f"{numbers.count(rows['night'].n_unique(), 'night')}, the last one {latest} on "
+        f"{units.plural(rows['night'].n_unique(), 'night')}, the last one {latest} on "
         f"{rows['night'][-1]}"
     )
     if watch and watch.level is not None:
@@ -178,7 +178,7 @@ def _alt(
 
 def _shown(value: float, rows: pl.DataFrame) -> str:
     factor, unit = _scale(rows)
-    return f"{numbers.number(value / factor)} {unit}".rstrip()
+    return f"{units.number(value / factor)} {unit}".rstrip()
 
 
 def _against(rows: pl.DataFrame, level: float) -> str:
@@ -202,7 +202,7 @@ def _view(
     detectable = "too few nights for a reference"
     if watch and watch.level is not None:
         reference = _shown(watch.level, rows)
-        reference_nights = numbers.count(watch.baseline_nights or 0, "night")
+        reference_nights = units.plural(watch.baseline_nights or 0, "night")
         change = _against(rows, watch.level)
         loss = f"{watch.detectable * 100:.1f} %" if watch.detectable is not None else "none"
         found = "no loss" if loss == "none" else f"a loss of {loss}"
@@ -215,7 +215,7 @@ def _view(
         svg=svg,
         night=str(last["night"]),
         latest=_shown(last["value"], rows),
-        interval=" to ".join(numbers.number(end / factor) for end in ends),
+        interval=" to ".join(units.number(end / factor) for end in ends),
         verdict=last["verdict"] or "",
         reference=reference,
         reference_nights=reference_nights,
@@ -224,3 +224,77 @@ def _view(
         detectable=detectable,
         alarm=alarm,
     )
+
+
+# The calendar of nights: months of weeks, each night with how it ended.
+
+
+#: Outcome -> mark and CSS class; the first one wins where a date has several nights.
+OUTCOMES = {
+    "slower": ("S", "bad"),
+    "machine failed": ("F", "bad"),
+    "inconclusive": ("?", "warn"),
+    "not run": ("\u2013", "plain"),
+    "measured": ("\u2713", "good"),
+    RECORDED: ("\u2022", "plain"),
+}
+
+
+@dataclass(frozen=True)
+class Day:
+    """One day of a month; `mark` is empty if nothing is known of the night."""
+
+    number: int
+    mark: str = ""
+    look: str = ""
+    text: str = ""
+
+
+@dataclass(frozen=True)
+class Month:
+    """Weeks from Monday; None is a day of another month."""
+
+    name: str
+    weeks: list[list[Day | None]]
+
+
+def months(nights: Sequence[PageNight]) -> list[Month]:
+    """The months from the first to the last night, the latest first."""
+    if not nights:
+        return []
+    of_day: dict[date, list[PageNight]] = {}
+    for each in nights:
+        of_day.setdefault(each.night, []).append(each)
+    first, last = min(of_day), max(of_day)
+    starts = [
+        date(index // 12, index % 12 + 1, 1)
+        for index in range(first.year * 12 + first.month - 1, last.year * 12 + last.month)
+    ]
+    return [_month(start, of_day) for start in reversed(starts)]
+
+
+def outcome_counts(nights: Sequence[PageNight]) -> dict[str, int]:
+    """Outcome -> nights that ended so, in the order of `OUTCOMES`; only those that occur."""
+    counts = {name: sum(each.outcome == name for each in nights) for name in OUTCOMES}
+    return {name: count for name, count in counts.items() if count}
+
+
+def _month(start: date, of_day: dict[date, list[PageNight]]) -> Month:
+    weeks = [
+        [_day(day, of_day.get(day, [])) if day.month == start.month else None for day in week]
+        for week in calendar.Calendar().monthdatescalendar(start.year, start.month)
+    ]
+    return Month(f"{start:%B %Y}", weeks)
+
+
+def _day(day: date, nights: Sequence[PageNight]) -> Day:
+    ended = [each.outcome for each in nights]
+    worst = next((name for name in OUTCOMES if name in ended), None)
+    if worst is None:
+        return Day(day.day)
+    mark, look = OUTCOMES[worst]
+    text = "; ".join(
+        f"{each.campaign}: {each.outcome}" + (f", {each.reason}" if each.reason else "")
+        for each in nights
+    )
+    return Day(day.day, mark, look, text)

@@ -11,11 +11,10 @@ from typing import Any
 import polars as pl
 
 from analysis.pages import across
-from analysis.pages.changes import MadeChange, made_changes
-from analysis.pages.data import MachineHistory, PageNight, calendar_nights
+from analysis.pages.data import MachineHistory, MadeChange, PageNight, calendar_nights, made_changes
 from analysis.pages.render import index_page, machine_page, state_of
-from analysis.replacing import make_folder, replace_text
-from analysis.table_file import write_table
+from analysis.samples.table_file import write_table
+from nimc.base.files import make_folder, replace_text
 
 #: Number of the schema of index.json.
 INDEX_SCHEMA = 1

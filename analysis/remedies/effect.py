@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from analysis.sample import Level
 from analysis.statistics.interval import FEWEST, Estimate
 from analysis.statistics.location import Crossing, Values, crossing, few, location, p_value
 from analysis.statistics.nights import ratio_of_nights
+from nimc.records.sample import Level
 
 #: Factor -> what the remedy is, in words. Other factors of the application, such as a tool, are no
 #: remedies, whatever they cost.

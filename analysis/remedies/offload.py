@@ -17,10 +17,10 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from analysis.counter_row import NODE, ORIGIN, PROCESSING
-from analysis.pairs import counted
+from analysis.samples.pairs import counted
 from analysis.statistics.aligned_ranks import shifts
 from analysis.statistics.interval import FEWEST
+from nimc.records.counter_row import NODE, ORIGIN, PROCESSING
 
 #: A core copies about 10 GB/s, 0.1 s/GB, and an onload interface makes it copy, and more. Above
 #: half of that is onload, below a fifth offload, seconds per byte.

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-from analysis.numbers import count, number, quantity
-from analysis.remedies.advice import Advice, Assumed, TrafficLoss
+from analysis.effects.verdict import Verdict
+from analysis.remedies.advice import Advice, Assumed, Best, RemedyAdvice, Standing, TrafficLoss
 from analysis.remedies.effect import RemedyEffect
-from analysis.remedies.standing import Best, RemedyAdvice, Standing
 from analysis.remedies.throttling import Throttling
 from analysis.statistics.interval import Estimate
 from analysis.statistics.location import Crossing
-from analysis.verdict import Verdict
+from nimc.base.units import number, plural, quantity
 
 #: Most recommendations in the sentence.
 _MOST = 3
@@ -107,7 +106,7 @@ def _month(loss: TrafficLoss, assumed: Assumed) -> str:
     low, value, high = (f"{each:,.0f}" for each in (hours.low, hours.value, hours.high))
     return (
         f", {value} [{low}, {high}] node-hours a month if"
-        f" {count(assumed.nodes, 'node')} (assumed) run it"
+        f" {plural(assumed.nodes, 'node')} (assumed) run it"
     )
 
 
@@ -150,7 +149,7 @@ def _open(advice: Advice) -> str:
     unstable = standings[Standing.UNSTABLE]
     if not advice.remedies:
         return "A campaign with a remedy, such as campaigns/throttling.yaml, would show its price."
-    tried = f"{count(len(advice.remedies), 'case')} of a remedy under traffic"
+    tried = f"{plural(len(advice.remedies), 'case')} of a remedy under traffic"
     if not undecided and not unstable:
         return f"Nothing is open in {tried}."
     text = f"Not decided: {undecided + unstable} in {tried}"
@@ -161,7 +160,7 @@ def _open(advice: Advice) -> str:
 def _following(row: RemedyAdvice) -> str:
     asked = row.next
     assert asked
-    cost = f"{count(asked.pairs, 'more pair')} ({number(asked.node_hours, 2)} node-hours)"
+    cost = f"{plural(asked.pairs, 'more pair')} ({number(asked.node_hours, 2)} node-hours)"
     if asked.finds is None:
         return f"next {cost} for a first interval of {named(row.effect)}"
     return (

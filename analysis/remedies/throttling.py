@@ -3,7 +3,7 @@
 Rates are those that the writers reached, never those requested. Every pair gives one slope, through
 the origin: no writes, no loss. Its runs share a baseline, so their errors are not independent;
 those of different pairs are, and the slope is the centre of the pairs' slopes (`python -m
-analysis.remedies.study` compares this with other estimators).
+studies.remedies` compares this with other estimators).
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from analysis.arms import LEVELS, arm_of
-from analysis.estimate import Result
-from analysis.sample import Level
+from analysis.effects.estimate import Result
 from analysis.statistics.interval import Estimate
 from analysis.statistics.location import Crossing, Values, crossing, few, location
+from nimc.records.arms import LEVELS, arm_of
+from nimc.records.sample import Level
 
 RATE, RESERVED = "rate", "reserved_cores"
 #: Figures of merit in this unit lose bytes per second for each byte per second written.
@@ -84,7 +84,7 @@ class RateSweep:
 
 
 def throttling(results: Sequence[Result], pairs: pl.DataFrame) -> list[Throttling]:
-    """The sweeps of a run, from its results and `analysis.pairs.pair_table`.
+    """The sweeps of a run, from its results and `analysis.samples.pairs.pair_table`.
 
     With several levels of `reserved_cores`, each sweep at the first one is compared with the sweep
     at each other level.

@@ -4,36 +4,64 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 
-from analysis.carry_over import OrderEffect, order_effects, with_notes
-from analysis.caveats import emulations
-from analysis.columns import read_run
-from analysis.consistency import note_provenance_changes
-from analysis.contrasts import Contrast, contrasts
-from analysis.counters import read_counters
-from analysis.estimate import Result, StoppingRule, results_of
-from analysis.integrity.check import Integrity, check_run, refuse_faults
-from analysis.integrity.provenance import read_provenance
-from analysis.intensity import IntensityCurve, curves
-from analysis.latency import LatencyPoint, points
-from analysis.pairs import judged, pair_table
-from analysis.reference import compare_with_references
-from analysis.regimes import RegimePoint, regimes
+from analysis.counts.counters import read_counters
+from analysis.counts.why import why
+from analysis.effects.carry_over import OrderEffect, order_effects, with_notes
+from analysis.effects.caveats import emulations
+from analysis.effects.contrasts import Contrast, contrasts
+from analysis.effects.estimate import Result, StoppingRule, results_of
+from analysis.effects.facts import note_provenance_changes
+from analysis.effects.reference import compare_with_references
 from analysis.remedies.advice import advise
 from analysis.remedies.offload import Processing, processing
-from analysis.remedies.rail_figures import TABLES, RailFigures, rail_figures
+from analysis.remedies.rails import TABLES, RailFigures, rail_figures
 from analysis.remedies.sentences import advice_document
-from analysis.replacing import replace_text
-from analysis.report.blocks import UnfinishedBlock, unfinished_blocks
-from analysis.run import RunHeader, load_header
-from analysis.schema_1 import with_numa_factors
-from analysis.table_file import write_table
-from analysis.why import why
+from analysis.samples.columns import read_run
+from analysis.samples.integrity import Integrity, check_run, read_provenance, refuse_faults
+from analysis.samples.pairs import judged, pair_table
+from analysis.samples.table_file import write_table
+from analysis.subjects.intensity import IntensityCurve, curves
+from analysis.subjects.latency import LatencyPoint, points
+from analysis.subjects.regimes import RegimePoint, regimes
+from nimc.base.errors import InputError
+from nimc.base.files import replace_text
+from nimc.base.json_limits import read_json
+from nimc.records.run import RunHeader, load_header
+from nimc.records.sample_rules import with_numa_factors
+
+# Blocks that ended early, from the logs of a run.
+
+
+@dataclass(frozen=True)
+class UnfinishedBlock:
+    """A block that ended before its last pair."""
+
+    case: str
+    block: str
+    #: What failed: `node_failed`, `time_limit`, `cancelled`, `application_failed`, ...
+    outcome: str
+    reason: str
+
+
+def unfinished_blocks(run: Path) -> list[UnfinishedBlock]:
+    """Blocks whose `job.json` has an outcome other than `done`, in order of case and block."""
+    found = []
+    for file in sorted((run / "logs").glob("*/*/job.json")):
+        with suppress(OSError, InputError, KeyError, TypeError):
+            job = read_json(file)
+            outcome, reason = str(job["outcome"]), str(job["reason"] or "")
+            if outcome != "done":
+                case, block = file.parts[-3:-1]
+                found.append(UnfinishedBlock(case, block, outcome, reason))
+    return found
+
 
 #: Of the JSON files next to a report, raised if a key goes or changes its meaning.
 SCHEMA = 1
@@ -45,16 +73,16 @@ class RunData:
 
     path: Path
     header: RunHeader
-    #: All samples with their `status` (`analysis.pairs.judged`).
+    #: All samples with their `status` (`analysis.samples.pairs.judged`).
     samples: pl.DataFrame
-    #: `analysis.pairs.pair_table`.
+    #: `analysis.samples.pairs.pair_table`.
     pairs: pl.DataFrame
     results: list[Result]
     #: Price and gain of levels of the application's factors.
     contrasts: list[Contrast]
     #: Effects of the place in the pair and of the run before.
     order: list[OrderEffect]
-    #: What tools and nodes counted in each run (`analysis.counters.read_counters`).
+    #: What tools and nodes counted in each run (`analysis.counts.counters.read_counters`).
     counters: pl.DataFrame
     #: Blocks that ended early.
     unfinished_blocks: list[UnfinishedBlock]
@@ -88,7 +116,7 @@ class RunData:
 
     def document(self) -> dict[str, Any]:
         """The run's results as every command prints them with `--json`, and the `order_effects`
-        (a list of `analysis.carry_over.OrderEffect`)."""
+        (a list of `analysis.effects.carry_over.OrderEffect`)."""
         order = [each.as_dict() for each in self.order]
         found = run_document(self.header, self.results, self.contrasts, self.integrity)
         return found | {"order_effects": order}
@@ -113,8 +141,8 @@ _FILES: tuple[
 def run_document(
     header: RunHeader, rows: Sequence[Result], found: Sequence[Contrast], integrity: Integrity
 ) -> dict[str, Any]:
-    """Keys: machine, campaign, run, results and contrasts (lists of `analysis.estimate.Result` and
-    of `analysis.contrasts.Contrast`), and integrity_faults (a list of lines)."""
+    """Keys: machine, campaign, run, results and contrasts (lists of `analysis.effects.estimate.Result` and
+    of `analysis.effects.contrasts.Contrast`), and integrity_faults (a list of lines)."""
     return {
         "machine": header.machine,
         "campaign": header.campaign,
@@ -159,14 +187,14 @@ def load_run(path: Path, *, force: bool = False) -> RunData:
 def write_data(folder: Path, runs: Sequence[RunData]) -> list[Path]:
     """Writes results.json, samples.parquet and pairs.parquet of `runs` into `folder`.
 
-    And counters.parquet and why.json (`analysis.why.Why` of each run), if anything was counted;
+    And counters.parquet and why.json (`analysis.counts.why.Why` of each run), if anything was counted;
     processing.json (`analysis.remedies.offload.Processing`), if nodes counted what it needs;
-    latency.json (`analysis.latency.LatencyPoint`), if latency was measured;
-    intensity.json (`analysis.intensity.IntensityCurve`), if intensities were;
-    regimes.json (`analysis.regimes.RegimePoint`), if membench ran under writers;
+    latency.json (`analysis.subjects.latency.LatencyPoint`), if latency was measured;
+    intensity.json (`analysis.subjects.intensity.IntensityCurve`), if intensities were;
+    regimes.json (`analysis.subjects.regimes.RegimePoint`), if membench ran under writers;
     each row of these four with `run` and `emulated` (caveats of the run's transports);
     advice.json (`analysis.remedies.advice.Advice`), if a remedy was tried;
-    the CSV files of `analysis.remedies.rail_figures`, with `run` and `emulated`, if they have rows.
+    the CSV files of `analysis.remedies.rails`, with `run` and `emulated`, if they have rows.
     """
     document = {
         "schema": SCHEMA,

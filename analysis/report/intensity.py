@@ -10,10 +10,10 @@ import polars as pl
 from markupsafe import Markup
 from matplotlib.figure import Figure
 
-from analysis.caveats import emulations
-from analysis.intensity import WORKLOAD, IntensityCurve, curves
+from analysis.effects.caveats import emulations
 from analysis.report.data import RunData
-from analysis.report.palette import LEVEL_COLOURS, LEVEL_MARKERS, STYLE, light, themed_svg
+from analysis.report.plots import LEVEL_COLOURS, LEVEL_MARKERS, STYLE, light, themed_svg
+from analysis.subjects.intensity import WORKLOAD, IntensityCurve, curves
 
 
 @dataclass(frozen=True)

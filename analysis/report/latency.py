@@ -10,12 +10,12 @@ import polars as pl
 from markupsafe import Markup
 from matplotlib.figure import Figure
 
-from analysis.arms import LEVELS
-from analysis.caveats import emulations
-from analysis.latency import CLOSE, LINE_B, WORKLOAD, LatencyPoint, points
-from analysis.numbers import count
+from analysis.effects.caveats import emulations
 from analysis.report.data import RunData
-from analysis.report.palette import LEVEL_COLOURS, LEVEL_MARKERS, STYLE, light, themed_svg
+from analysis.report.plots import LEVEL_COLOURS, LEVEL_MARKERS, STYLE, light, themed_svg
+from analysis.subjects.latency import CLOSE, LINE_B, WORKLOAD, LatencyPoint, points
+from nimc.base.units import plural
+from nimc.records.arms import LEVELS
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,7 @@ def _plot(found: Sequence[LatencyPoint], name: str) -> str:
 def _said(found: Sequence[LatencyPoint]) -> str:
     """The points, for readers who do not see the figure."""
     return "; ".join(
-        f"{writers_of(point)}, {count(point.load_threads, 'core')}: {1e9 * point.median_s:.0f} ns"
+        f"{writers_of(point)}, {plural(point.load_threads, 'core')}: {1e9 * point.median_s:.0f} ns"
         f" at {point.traffic_b_s / 1e9:.2f} GB/s"
         for point in found
     )

@@ -9,11 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from analysis.errors import InputError
-from analysis.replacing import make_folder, replace_text
 from analysis.report.data import RunData, load_run, write_data
 from analysis.report.page import render
-from analysis.trust import distrust
+from nimc.base.errors import InputError
+from nimc.base.files import distrust, make_folder, replace_text
 
 
 @dataclass(frozen=True)

@@ -11,13 +11,12 @@ import polars as pl
 from markupsafe import Markup
 from matplotlib.figure import Figure
 
-from analysis.caveats import emulations
-from analysis.numa import IDLE, Cell, Key, cells, key_of
-from analysis.numa_findings import Answer, Question, Why, questions
+from analysis.effects.caveats import emulations
 from analysis.report.data import RunData
-from analysis.report.palette import STYLE, light, themed_svg
+from analysis.report.plots import STYLE, light, themed_svg
 from analysis.report.words import binary
 from analysis.statistics.interval import Estimate
+from analysis.subjects.numa import IDLE, Answer, Cell, Key, Question, Why, cells, key_of, questions
 
 #: Reason for an answer -> text.
 _WHY: dict[Why, str] = {

@@ -8,33 +8,131 @@ from dataclasses import dataclass
 import polars as pl
 from markupsafe import Markup
 
-from analysis import numbers
-from analysis.arms import BASELINE, LEVELS, in_order
-from analysis.carry_over import OrderEffect
-from analysis.caveats import emulations
-from analysis.estimate import Result
-from analysis.rejections import Kind, kinds
+from analysis.effects.carry_over import OrderEffect
+from analysis.effects.caveats import emulations
+from analysis.effects.estimate import Result
+from analysis.effects.verdict import MEANING, Verdict, phrase
 from analysis.remedies.offload import Processing
 from analysis.report import words
-from analysis.report.advice import advice_view
-from analysis.report.counters import CountersView, counters_view
 from analysis.report.data import RunData
 from analysis.report.factors import FactorsView, factors_view, level_text
 from analysis.report.intensity import IntensityView, curve_label, harmless, intensity_view
 from analysis.report.latency import LatencyView, latency_view, writers_of
 from analysis.report.numa import NumaView, numa_view, why
-from analysis.report.palette import variable
-from analysis.report.paper_tables import PaperTables, paper_tables, writes_as_the_paper
-from analysis.report.plots import overview_plot, ratios_plot, samples_plot
+from analysis.report.paper_tables import (
+    PaperTables,
+    ScalingView,
+    paper_tables,
+    scaling_view,
+    writes_as_the_paper,
+)
+from analysis.report.plots import overview_plot, ratios_plot, samples_plot, variable
 from analysis.report.rails import RailsView, rails_view
 from analysis.report.regimes import MARKS, RegimesView, regimes_view
-from analysis.report.remedies import RemediesView, remedies_view
-from analysis.report.scaling import ScalingView, scaling_view
+from analysis.report.remedies import RemediesView, advice_view, remedies_view
 from analysis.report.shell import render_page
-from analysis.report.summary import summary
-from analysis.report.why import WhyView, why_view
+from analysis.report.why import CountersView, WhyView, counters_view, why_view
+from analysis.report.words import utc
+from analysis.samples.pairs import Kind, kinds
 from analysis.statistics.paper import PaperEstimates, paper_estimates
-from analysis.verdict import MEANING, phrase
+from nimc.base import units
+from nimc.base.units import plural, quantity
+from nimc.records.arms import BASELINE, LEVELS, in_order
+from nimc.records.run import RunHeader
+
+# The first three sentences about a run: what was measured, what is lost, what to do next.
+
+
+#: Most cases named in one sentence.
+_NAMED = 4
+#: Verdicts that carry a loss: the whole interval lies above 1, and a control does not explain it.
+_LOSS = (Verdict.CONTENTION, Verdict.EMULATED)
+#: Verdict -> what to do next; what the figures need first comes first.
+NEXT: dict[Verdict, str] = {
+    Verdict.BASELINE_UNSTABLE: "look for drift and other load on the nodes, and measure again",
+    Verdict.NO_NOISE_FLOOR: "add the arm aa, which repeats the baseline",
+    Verdict.TOO_FEW_PAIRS: "measure more pairs; the reasons of rejected runs may say why they lack",
+    Verdict.NO_WRITES: "measure on more nodes, or with longer writes",
+    Verdict.NO_CONTROL: "add the control spin, or take origins on other hosts",
+    Verdict.INCONCLUSIVE: "measure more pairs",
+    Verdict.NOT_ABOVE_CONTROL: "take origins on other hosts: lost cores may explain the loss",
+    Verdict.SPEED_UP: "find out why runs with writes are faster before these figures are used",
+    Verdict.EMULATED: "measure with RDMA hardware; this loss is that of the emulation",
+    Verdict.CONTENTION: "measure what remedies gain, such as a lower rate or a reserved core",
+    Verdict.NO_EFFECT: "nothing is needed under the writes that were measured",
+}
+
+
+def summary(header: RunHeader, samples: pl.DataFrame, rows: Sequence[Result]) -> list[str]:
+    """The sentences on one run, from its `analysis.samples.pairs.judged` samples and its results."""
+    if samples.is_empty():
+        return ["Nothing was measured: the run has no samples."]
+    effects = [row for row in rows if row.role == "effect"]
+    return [_measured(header, samples), _lost(effects), _next(effects)]
+
+
+def _measured(header: RunHeader, samples: pl.DataFrame) -> str:
+    cases = [str(case) for case in samples["case"].unique(maintain_order=True)]
+    nodes = {name for each in samples["nodes"].unique() for name in str(each).split(",")}
+    rejected = samples.filter(status="rejected").height
+    end = "and is not finished" if header.finished_s is None else f"to {utc(header.finished_s)}"
+    return (
+        f"Measured: {_some(cases)} on {plural(len(nodes), 'node')} of {header.machine}, "
+        f"{plural(samples.height, 'run')} of which {rejected or 'none'} rejected, from "
+        f"{utc(header.started_s)} {end}."
+    )
+
+
+def _lost(effects: Sequence[Result]) -> str:
+    """Node-hours lost, of every effect whose interval carries a loss."""
+    slower = sorted(
+        (row for row in effects if row.verdict in _LOSS),
+        key=lambda row: row.slowdown or 0.0,
+        reverse=True,
+    )
+    shown = "; ".join(_loss(row) for row in slower[:_NAMED])
+    if len(slower) > _NAMED:
+        shown += f"; the table has {len(slower) - _NAMED} more"
+    none = [row for row in effects if row.verdict is Verdict.NO_EFFECT]
+    ruled_out = ""
+    if none:
+        below = max(row.margin for row in none) * 100
+        cases = _some([_named(row) for row in none])
+        ruled_out = f"; {below:.3g} % or more is ruled out for {cases}"
+    if not shown:
+        return f"Lost: no interval shows a loss of node-hours{ruled_out}."
+    return f"Lost: work of 100 node-hours takes {shown}{ruled_out}."
+
+
+def _loss(row: Result) -> str:
+    low, value, high = (
+        100 * ((ratio or 1.0) - 1) for ratio in (row.slowdown_low, row.slowdown, row.slowdown_high)
+    )
+    kind = "emulated writes" if row.verdict is Verdict.EMULATED else "writes"
+    if row.direction == "read":
+        kind = kind.replace("writes", "reads")
+    rate = quantity(row.writer_rate_b_s, "B/s", 3)
+    return f"{value:.1f} more ({low:.1f} to {high:.1f}) in {_named(row)} under {kind} at {rate}"
+
+
+def _next(effects: Sequence[Result]) -> str:
+    of = {row.verdict: row for row in reversed(effects)}
+    for verdict, advice in NEXT.items():
+        if verdict in of:
+            return f"Next: {advice} ({_named(of[verdict])}: {verdict})."
+    return "Next: measure an arm with writers; this run has none."
+
+
+def _named(row: Result) -> str:
+    return row.case if row.arm == "on" else f"{row.case} {row.arm}"
+
+
+def _some(names: Sequence[str]) -> str:
+    """The first names, and how many more there are."""
+    distinct = list(dict.fromkeys(names))
+    more = len(distinct) - _NAMED
+    return ", ".join(distinct[:_NAMED]) + (f" and {more} more" if more > 0 else "")
+
 
 #: Most rejected runs listed one by one; samples.parquet has all.
 _LISTED = 200
@@ -141,7 +239,7 @@ def render(runs: Sequence[RunData]) -> str:
         "analysis.report",
         f"Memory contention on {machine}",
         {
-            "figure": numbers.number,
+            "figure": units.number,
             "utc": words.utc,
             "sentence": words.sentence,
             "breakable": words.breakable,
@@ -165,11 +263,11 @@ def render(runs: Sequence[RunData]) -> str:
         curve_label=curve_label,
         harmless=harmless,
         regime_mark=MARKS,
-        spread=numbers.spread,
-        signed=numbers.signed,
+        spread=units.spread,
+        signed=units.signed,
         variable=variable,
         binary=lambda value: _DASH if value is None else words.binary(value),
-        quantity=lambda *figure: numbers.quantity(*figure).replace(numbers.NONE, _DASH),
+        quantity=lambda *figure: units.quantity(*figure).replace(units.NONE, _DASH),
     )
 
 
@@ -269,7 +367,7 @@ def _writers(counted: pl.DataFrame) -> list[str]:
         .agg(pl.col("writer_share").min())
     )
     return [
-        f"{arm}: {numbers.count(writers, 'writer')}, {injector} over {transport}, "
+        f"{arm}: {units.plural(writers, 'writer')}, {injector} over {transport}, "
         f"{words.binary(message_b)} per {direction or 'write'}; "
         f"never below {share or 0:.0%} of the rate alone"
         for arm, writers, injector, transport, message_b, direction, share in kinds.iter_rows()
@@ -284,17 +382,17 @@ def _distinct(column: pl.Series, most: int = 12) -> str:
 
 def _fom(value: float | None, row: Result) -> str:
     """A figure of merit in the unit that suits the row's baseline median."""
-    factor, unit = numbers.scale(row.off_median, row.unit)
-    return _DASH if value is None else f"{numbers.number(value / factor)} {unit}"
+    factor, unit = units.scale(row.off_median, row.unit)
+    return _DASH if value is None else f"{units.number(value / factor)} {unit}"
 
 
 def _ratio(value: float | None, low: float | None, high: float | None) -> dict[str, str]:
     """A ratio and its interval, for the template. Raises ValueError for a ratio without one."""
     if value is None:
         return {"value": _DASH, "interval": ""}
-    text, ends = numbers.effect(value, low, high)
+    text, ends = units.effect(value, low, high)
     return {"value": text, "interval": ends.replace("-", _DASH)}
 
 
 def _interval(low: float | None, high: float | None) -> str:
-    return numbers.interval(low, high).replace("-", _DASH)
+    return units.interval(low, high).replace("-", _DASH)

@@ -10,11 +10,11 @@ import polars as pl
 from markupsafe import Markup
 from matplotlib.figure import Figure
 
-from analysis.caveats import emulations
-from analysis.numbers import count
-from analysis.regimes import MEANING, Regime, RegimePoint
+from analysis.effects.caveats import emulations
 from analysis.report.data import RunData
-from analysis.report.palette import STYLE, light, themed_svg
+from analysis.report.plots import STYLE, light, themed_svg
+from analysis.subjects.regimes import MEANING, Regime, RegimePoint
+from nimc.base.units import plural
 
 #: Regime -> colour and marker, so that neither alone is needed to tell them apart.
 LOOKS: dict[Regime, tuple[str, str]] = {
@@ -96,5 +96,5 @@ def _map(points: Sequence[RegimePoint], name: str) -> str:
         axes.set_xlabel("cores of the application")
         axes.tick_params(length=0)
         axes.grid()
-        said = "; ".join(f"{label(p)}, {count(p.cores, 'core')}: {p.regime}" for p in points)
+        said = "; ".join(f"{label(p)}, {plural(p.cores, 'core')}: {p.regime}" for p in points)
         return themed_svg(figure, name, f"Map of regimes. {said}")

@@ -4,23 +4,132 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
+import matplotlib as mpl
 import numpy as np
 import polars as pl
 from markupsafe import Markup
+from matplotlib.figure import Figure
 
-from analysis.caveats import emulations
-from analysis.numbers import NONE
-from analysis.paper import paper
+from analysis.effects.caveats import emulations
+from analysis.remedies.advice import Advice, RemedyAdvice, Standing, advise
 from analysis.remedies.effect import RemedyEffect, exponential
-from analysis.remedies.reservation import remedy_effects
-from analysis.remedies.sentences import per_byte, where
+from analysis.remedies.reservation import between_jobs, remedy_effects
+from analysis.remedies.sentences import named, per_byte, sentences, where
 from analysis.remedies.throttling import RATE, RESERVED, Throttling, throttling
-from analysis.remedies.unpaired import between_jobs
 from analysis.report.data import RunData
-from analysis.report.remedy_plots import RemedyBars, SweepLine, bars_plot, sweep_plot
+from analysis.report.plots import LEVEL_COLOURS, LEVEL_MARKERS, STYLE, light, themed_svg
 from analysis.statistics.interval import Estimate
-from analysis.statistics.location import location
+from analysis.statistics.location import Crossing, location
+from analysis.subjects.published import paper
+from nimc.base.units import NONE, scale
+
+# The figures of remedies: loss against the rate written, and run times with and without each.
+
+
+_WIDTH_IN = 5.0
+_ROW_IN = 0.52
+#: Field of `RemedyBars`, colour, marker, and place within the row.
+_LOOKS = (("on", "on", "^", -0.22), ("off_with", "off", "o", 0.0), ("on_with", "level2", "s", 0.22))
+
+
+@dataclass(frozen=True)
+class SweepLine:
+    """One sweep: every run, and the fitted line if a line fits."""
+
+    label: str
+    rates_b_s: list[float]
+    foms: list[float]
+    line_b_s: list[float]
+    fitted: list[float] | None
+    #: Where its loss equals the price of reserved cores; None if that is not known.
+    crossover_b_s: Crossing | None
+
+
+@dataclass(frozen=True)
+class RemedyBars:
+    """Times of one remedy relative to the baseline without it."""
+
+    label: str
+    on: Estimate | None
+    off_with: Estimate | None
+    on_with: Estimate | None
+
+
+def sweep_plot(lines: Sequence[SweepLine], unit: str, name: str) -> str:
+    """Figures of merit against the rate reached, one colour per sweep; the crossover as a band."""
+    foms = [fom for line in lines for fom in line.foms]
+    divisor, scaled = scale(max(foms, default=0.0), unit)
+    with mpl.rc_context(STYLE):
+        figure = Figure(figsize=(_WIDTH_IN, 3.4), layout="constrained")
+        axes = figure.subplots()
+        for index, line in enumerate(lines):
+            colour = light(LEVEL_COLOURS[index % len(LEVEL_COLOURS)])
+            marker = LEVEL_MARKERS[index % len(LEVEL_MARKERS)]
+            rates = [rate / 1e9 for rate in line.rates_b_s]
+            values = [fom / divisor for fom in line.foms]
+            look: dict[str, Any] = {
+                "ms": 3.4,
+                "mew": 0,
+                "color": colour,
+                "alpha": 0.5,
+                "gid": f"runs-{index}",
+            }
+            axes.plot(rates, values, ls="none", marker=marker, **look)
+            if line.fitted is not None:
+                fitted = [value / divisor for value in line.fitted]
+                places = [rate / 1e9 for rate in line.line_b_s]
+                axes.plot(places, fitted, color=colour, lw=1.6, label=line.label)
+            else:
+                axes.plot([], [], color=colour, marker=marker, ls="none", label=line.label)
+            found = line.crossover_b_s
+            if found and found.low is not None and found.high is not None:
+                axes.axvspan(found.low / 1e9, found.high / 1e9, color=light("band"), alpha=0.45)
+        axes.set_xlabel("writers' rate in GB/s, as measured")
+        axes.set_ylabel(scaled)
+        axes.set_xlim(left=0)
+        axes.tick_params(length=0)
+        axes.grid(axis="y")
+        figure.legend(loc="outside upper left", ncols=2, frameon=False, fontsize=8)
+        return themed_svg(figure, name, "Figure of merit against the rate written")
+
+
+def bars_plot(rows: Sequence[RemedyBars], name: str) -> str:
+    """One row per remedy: time on, time off with the remedy and time on with it, against off."""
+    with mpl.rc_context(STYLE):
+        height = 0.9 + _ROW_IN * len(rows)
+        figure = Figure(figsize=(_WIDTH_IN, height), layout="constrained")
+        axes = figure.subplots()
+        axes.axvline(1, color=light("muted"), lw=1)
+        for place, row in enumerate(rows):
+            for field, colour, marker, aside in _LOOKS:
+                found: Estimate | None = getattr(row, field)
+                if found is None:
+                    continue
+                y = place + aside
+                axes.plot([found.low, found.high], [y, y], color=light(colour), lw=3)
+                axes.plot(found.value, y, marker, color=light(colour), ms=6, gid=f"{field}-{place}")
+        axes.set_yticks(range(len(rows)), [row.label for row in rows])
+        axes.set_ylim(len(rows) - 0.5, -0.5)
+        axes.set_xlabel("time / time off without the remedy")
+        axes.tick_params(length=0)
+        axes.grid(axis="x")
+        return themed_svg(figure, name, f"Times relative to off without the remedy. {_said(rows)}")
+
+
+def _said(rows: Sequence[RemedyBars]) -> str:
+    """The times with their intervals, for readers who do not see the figure."""
+    names = {"on": "with traffic", "off_with": "with the remedy", "on_with": "with both"}
+    return "; ".join(
+        f"{row.label} {words} {found.value:.3f} ({found.low:.3f} to {found.high:.3f})".replace(
+            "\n", " "
+        )
+        for row in rows
+        for field, words in names.items()
+        if (found := getattr(row, field)) is not None
+    )
+
 
 #: Most rows of the figure of prices and gains; the table of the advice has all.
 MOST_ROWS = 16
@@ -158,4 +267,63 @@ def _bars(effect: RemedyEffect) -> RemedyBars:
         label += f"\n{effect.traffic}"
     return RemedyBars(
         label, on=time(without[:, 1]), off_with=effect.price, on_with=time(with_remedy[:, 1])
+    )
+
+
+# The advice of a page: the first section, if a run of the machine tried a remedy.
+
+
+#: Standing -> class of its label.
+_STANDING_LOOKS = {Standing.BETTER: "good", Standing.WORSE: "bad"}
+
+
+@dataclass(frozen=True)
+class AdviceRow:
+    """One remedy under one traffic, for the template."""
+
+    row: RemedyAdvice
+    look: str
+    break_even: str
+    #: The pairs that would decide it, with their node-hours; empty if it is decided.
+    next: str
+    #: Whether the figures are of emulated writes.
+    emulated: bool
+
+
+@dataclass(frozen=True)
+class AdviceView:
+    """The section of one machine."""
+
+    sentences: list[str]
+    rows: list[AdviceRow]
+    #: Names of remedies, case and traffic that are recommended.
+    recommended: list[str]
+    #: Whether rows come from several runs.
+    several: bool
+
+
+def advice_view(runs: Sequence[RunData]) -> AdviceView | None:
+    """The section of a machine's runs; None if none tried a remedy."""
+    found = advise(runs)
+    return _view(found) if found.remedies else None
+
+
+def _view(found: Advice) -> AdviceView:
+    return AdviceView(
+        sentences=sentences(found),
+        rows=[_advice_row(each) for each in found.remedies],
+        recommended=[named(row.effect) for row in found.remedies if row.recommended],
+        several=len({row.run for row in found.remedies}) > 1,
+    )
+
+
+def _advice_row(row: RemedyAdvice) -> AdviceRow:
+    asked = row.next
+    following = f"{asked.pairs} more ({asked.node_hours:.2g} node-hours)" if asked else ""
+    return AdviceRow(
+        row=row,
+        look=_STANDING_LOOKS.get(row.standing, "plain"),
+        break_even=where(row.break_even, "%") if row.effect.price else "",
+        next=following,
+        emulated=bool(row.effect.emulated),
     )

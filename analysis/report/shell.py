@@ -10,7 +10,7 @@ from typing import Any
 import jinja2
 from markupsafe import Markup
 
-from analysis.report.palette import css_variables
+from analysis.report.plots import css_variables
 
 
 def render_page(

@@ -5,24 +5,225 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+import matplotlib as mpl
 import polars as pl
 from markupsafe import Markup
+from matplotlib.figure import Figure
 
-from analysis.arms import in_order
-from analysis.caveats import emulations
-from analysis.contrasts import Contrast
-from analysis.counter_row import AGENTS
-from analysis.counters import medians
-from analysis.facts import nodes_of
-from analysis.numbers import NONE, count, effect, quantity
-from analysis.processors import family_of
-from analysis.report.counters import CountersView, node_view
+from analysis.counts.counters import medians
+from analysis.counts.links import MISSES, STALLS, TIME, RoleLink
+from analysis.counts.roles import COUNTS, ROLES, STUDY_DIFFERS, lacking
+from analysis.counts.why import Loss, RoleChange, why
+from analysis.effects.caveats import emulations
+from analysis.effects.contrasts import Contrast
+from analysis.effects.facts import nodes_of
 from analysis.report.data import RunData
-from analysis.report.link_tables import TABLE, LinkTable, link_table, p_text
-from analysis.report.roles_plot import roles_plot
-from analysis.role_links import STALLS, RoleLink
-from analysis.roles import COUNTS, ROLES, STUDY_DIFFERS, lacking
-from analysis.why import Loss, RoleChange, why
+from analysis.report.plots import STYLE, light, logarithmic, themed_svg
+from analysis.statistics.correlation import Correlation, of_r
+from analysis.subjects.published import paper
+from nimc.base.units import NONE, effect, plural, quantity
+from nimc.machine.processors import family_of
+from nimc.records.arms import in_order
+from nimc.records.counter_row import AGENTS, NODE
+
+# What tools and nodes counted, on the page: one row per event, one column per treatment.
+
+
+#: Units that `numbers.quantity` gives prefixes to, for units that tools use.
+_UNITS = {"count": ""}
+
+
+@dataclass(frozen=True)
+class EventRow:
+    """One event of one tool."""
+
+    tool: str
+    event: str
+    #: Medians over runs of the sum over ranks, by treatment; a dash where nothing was counted.
+    values: list[str]
+    #: What limits them: `multiplexed`, `not supported`, ...; empty where all were counted whole.
+    states: str
+
+
+@dataclass(frozen=True)
+class CountersView:
+    """The table of one case."""
+
+    treatments: list[str]
+    rows: list[EventRow]
+
+
+def counters_view(run: RunData, case: str) -> CountersView | None:
+    """The counters of a case; None where no tool counted in it."""
+    return _view(_medians(run, case).filter(~pl.col("tool").is_in(AGENTS)))
+
+
+def node_view(run: RunData, case: str) -> CountersView | None:
+    """The counters of a case's nodes that are not 0 under every treatment; None without any."""
+    own = _medians(run, case).filter(pl.col("tool") == NODE)
+    return _view(own.filter((pl.col("value") != 0).any().over("event")))
+
+
+def _medians(run: RunData, case: str) -> pl.DataFrame:
+    names = pl.col("case", "arm", "tool", "event", "unit").cast(pl.String)
+    return medians(run.counters.filter(pl.col("case").cast(pl.String) == case)).with_columns(names)
+
+
+def _view(found: pl.DataFrame) -> CountersView | None:
+    if found.is_empty():
+        return None
+    arms = in_order(found["arm"].unique())
+    return CountersView(arms, [_row(group, arms) for group in _by_event(found)])
+
+
+def _by_event(found: pl.DataFrame) -> list[pl.DataFrame]:
+    return found.partition_by("tool", "event", maintain_order=True)
+
+
+def _row(group: pl.DataFrame, arms: list[str]) -> EventRow:
+    unit = str(group["unit"][0])
+    values = dict(group.select("arm", "value").iter_rows())
+    states = [state for state in group["state"].unique(maintain_order=True) if state != "counted"]
+    return EventRow(
+        tool=str(group["tool"][0]),
+        event=str(group["event"][0]),
+        values=[_text(values.get(arm), _UNITS.get(unit, unit)) for arm in arms],
+        states=", ".join(states),
+    )
+
+
+def _text(value: float | None, unit: str) -> str:
+    if value is None:
+        return NONE
+    if unit == "1":
+        return f"{value:.1%}"
+    return quantity(value, unit) if unit else f"{value:,.0f}"
+
+
+# Tables of correlations in the form of Table IV of Groves, Grant and Arnold (2016).
+
+
+#: Applications of figure 4, which are the points of Table IV.
+_PUBLISHED_POINTS = 6
+#: Column of Table IV in paper.json -> role.
+_PUBLISHED = dict(
+    zip(("stalled_cycles", "l1_miss", "l2_miss", "l3_miss"), (STALLS, *MISSES), strict=True)
+)
+#: Roles of Table IV, in its order.
+TABLE = (STALLS, *MISSES)
+#: r, its interval, its p value, and the number of points.
+Cell = tuple[str, str, str, str]
+_EMPTY: Cell = ("", "", "", "")
+
+
+@dataclass(frozen=True)
+class LinkRow:
+    """One row of a table of correlations."""
+
+    treatment: str
+    of: str
+    #: One cell per role of `TABLE`: r, interval, p value and points; empty if not measured.
+    cells: list[Cell]
+    published: bool = False
+
+
+@dataclass(frozen=True)
+class LinkTable:
+    """The correlations across workloads, or of one case."""
+
+    name: str
+    rows: list[LinkRow]
+    #: Treatment, role and cell of the roles that the paper has not, against the time.
+    others: list[tuple[str, str, Cell]]
+
+
+def link_table(name: str, links: Sequence[RoleLink], *, published: bool = False) -> LinkTable:
+    """The links of one case, or across workloads, then with the published rows beside them."""
+    of = {(link.treatment, link.of, link.to): link for link in links}
+    sources = dict.fromkeys((link.treatment, link.of) for link in links)
+    rows = [
+        LinkRow(treatment, source, [_cell(of.get((treatment, source, to))) for to in TABLE])
+        for treatment, source in sources
+        if any((treatment, source, to) in of for to in TABLE)
+    ]
+    others = [(link.treatment, link.to, _cell(link)) for link in links if link.to not in TABLE]
+    return LinkTable(name, rows + (_published() if published else []), others)
+
+
+def _cell(link: RoleLink | None) -> Cell:
+    if link is None:
+        return _EMPTY
+    points = f"{link.points} points"
+    if link.correlation is None:
+        return NONE, "", "", points
+    return _figures(link.correlation, p_text(link.p), points)
+
+
+def _figures(found: Correlation, p: str, points: str) -> Cell:
+    return f"{found.r:.3f}", f"{found.low:.2f} to {found.high:.2f}", p, points
+
+
+def _published() -> list[LinkRow]:
+    """Table IV as printed; intervals follow from its r and its six points."""
+    names = {"time": TIME, "stalled_cycles": STALLS}
+    points = f"{_PUBLISHED_POINTS} points"
+    rows = []
+    for treatment, sources in paper()["table_4_pearson_r"].items():
+        for source, values in sources.items():
+            cells = [
+                _figures(of_r(values[key], _PUBLISHED_POINTS), "", points)
+                if key in values
+                else _EMPTY
+                for key in _PUBLISHED
+            ]
+            rows.append(LinkRow(treatment, names[source], cells, published=True))
+    return rows
+
+
+def p_text(p: float | None) -> str:
+    """`p = 0.012`, `p < 0.001`."""
+    if p is None:
+        return NONE
+    return "p < 0.001" if p < 0.001 else f"p = {p:.3f}"
+
+
+# Counts without and with traffic, one panel per case: figure 4 of the paper, for this machine.
+
+
+_WIDTH_IN = 5.0
+_ROW_IN = 0.24
+
+
+def roles_plot(changes: Sequence[RoleChange], name: str) -> str:
+    """One row per role and treatment: the medians off and on, on a logarithmic axis.
+
+    Counts of events only, since bytes are another unit.
+    """
+    counts = [each for each in changes if ROLES[each.role].unit == "count" and each.off > 0]
+    cases = list(dict.fromkeys((each.case, each.tool) for each in counts))
+    rows = [[each for each in counts if (each.case, each.tool) == case] for case in cases]
+    with mpl.rc_context(STYLE):
+        height = sum(0.55 + _ROW_IN * len(own) for own in rows) + 0.4
+        figure = Figure(figsize=(_WIDTH_IN, max(height, 1.0)), layout="constrained")
+        sizes = [len(own) + 1.0 for own in rows] or [1.0]
+        panels = figure.subplots(len(sizes), 1, squeeze=False, height_ratios=sizes, sharex=True)
+        for (case, _), own, axes in zip(cases, rows, panels[:, 0], strict=False):
+            for line, each in enumerate(own):
+                axes.plot([each.off, each.on], [line, line], color=light("muted"), lw=1.5)
+                axes.plot(each.off, line, "o", color=light("off"), ms=6)
+                axes.plot(each.on, line, "^", color=light(each.treatment), ms=6)
+            labels = [
+                each.role + ("" if each.treatment == "on" else f" ({each.treatment})")
+                for each in own
+            ]
+            axes.set_yticks(range(len(own)), labels)
+            axes.set_ylim(len(own) - 0.4, -0.6)
+            logarithmic(axes)
+            axes.set_title(case, loc="left", fontsize=10)
+            axes.tick_params(length=0)
+            axes.grid(axis="x")
+        panels[-1, 0].set_xlabel("count, sum over ranks")
+        return themed_svg(figure, name, "Counts of each role without and with traffic, by case")
 
 
 @dataclass(frozen=True)
@@ -261,6 +462,6 @@ def _absent(provenance: Mapping[str, Mapping[str, object]]) -> list[str]:
             for source, needs in absent.items() if isinstance(absent, Mapping) else ():
                 lacking_nodes.setdefault((str(source), str(needs)), set()).add(str(node))
     return [
-        f"{source}: not on {count(len(nodes), 'node')}; needs {needs}"
+        f"{source}: not on {plural(len(nodes), 'node')}; needs {needs}"
         for (source, needs), nodes in lacking_nodes.items()
     ]

@@ -9,12 +9,11 @@ from typing import Any
 
 from markupsafe import Markup
 
-from analysis.columns import MOST
-from analysis.estimate import Result
-from analysis.numbers import count, effect, quantity
+from analysis.effects.estimate import Result
+from analysis.effects.verdict import MEANING, Verdict
+from analysis.samples.columns import MOST
 from analysis.statistics.interval import FEWEST
-from analysis.units import SECONDS
-from analysis.verdict import MEANING, Verdict
+from nimc.base.units import SECONDS, effect, plural, quantity
 
 #: Outcome of a run that does not count -> its meaning.
 OUTCOMES = {
@@ -63,7 +62,7 @@ _ENDINGS: dict[str, Callable[[float], str]] = {
 def sentence(row: Result) -> str:
     """The effect of one treatment on one case, in a sentence with its interval."""
     if row.slowdown is None or row.slowdown_low is None or row.slowdown_high is None:
-        return f"No estimate: {count(row.pairs, 'pair')}, at least {FEWEST} needed."
+        return f"No estimate: {plural(row.pairs, 'pair')}, at least {FEWEST} needed."
     writers = ""
     if row.writer_rate_b_s is not None:
         done = "read from" if row.direction == "read" else "written into"
@@ -74,7 +73,7 @@ def sentence(row: Result) -> str:
     return (
         f"The same work took {_change(row.slowdown)} time{writers} (interval: "
         f"{_change(row.slowdown_low)} to {_change(row.slowdown_high)}, "
-        f"{count(row.pairs, 'pair')}{following}). {MEANING[row.verdict]}"
+        f"{plural(row.pairs, 'pair')}{following}). {MEANING[row.verdict]}"
         f"{_limits(row.verdict, row.slowdown_low, row.slowdown_high, row.margin)}"
     )
 
@@ -87,7 +86,7 @@ def control(rows: Sequence[Result], *, same_host: bool) -> str:
             return "Control: none was run, although origin and target share a host."
         return "Control: none; writers on other hosts take no core from the application."
     shown = "; ".join(
-        f"{row.arm}, a busy process instead of the writers, in {count(row.pairs, 'pair')}"
+        f"{row.arm}, a busy process instead of the writers, in {plural(row.pairs, 'pair')}"
         for row in controls
     )
     against = "; ".join(

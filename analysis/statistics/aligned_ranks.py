@@ -12,7 +12,7 @@ The statistic is taken as normal, with a continuity correction. Its variance is 
 over exchanges of the runs within each pair, which is right if the arms scatter alike, however
 skewed; and over changes of sign of the pairs' own scores, which is right if they scatter
 symmetrically but not alike. With one baseline run they are equal. `python -m
-analysis.study` simulates the coverage; it holds from six pairs on.
+studies.verdicts` simulates the coverage; it holds from six pairs on.
 """
 
 from __future__ import annotations

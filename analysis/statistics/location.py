@@ -2,7 +2,7 @@
 
 The estimate is that of Hodges and Lehmann (1963). Its interval holds what Wilcoxon's signed ranks
 or Student's t do not reject: ranks alone are too narrow for many values from a skewed distribution,
-t alone for few; the wider holds for both (`python -m analysis.remedies.study`). Values may have any
+t alone for few; the wider holds for both (`python -m studies.remedies`). Values may have any
 sign and unit, other than the ratios of `analysis.statistics.aligned_ranks`.
 """
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from analysis.sample import Better
-from analysis.statistics.means import mean
+from analysis.statistics.interval import mean
+from nimc.records.sample import Better
 
 #: Runs per side in sections IV and V (mean and standard deviation) and VI (minimum).
 RUNS_MEAN = 10

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from injection.fom import Fom, FomError
+from nimc.node.readers import Fom, FomError
 
 __all__ = ["FLOAT", "Fom", "FomError"]
 

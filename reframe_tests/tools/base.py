@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-from analysis.counter_row import CounterRow, State
+from nimc.records.counter_row import CounterRow, State
 
 __all__ = [
     "FOLDER",

@@ -15,7 +15,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from analysis.roles import Scope, groups
+from analysis.counts.roles import Scope, groups
 from reframe_tests.tools.base import (
     FOLDER,
     LOCAL_RANK,

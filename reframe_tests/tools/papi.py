@@ -1,7 +1,7 @@
 """PAPI: preset events of each rank through its high-level interface, from a preloaded shim.
 
 The levels have the events of Groves, Grant and Arnold (2016), figure 4, in groups that few counters
-can hold. What PAPI counts under these names differs between processors (`analysis.roles`).
+can hold. What PAPI counts under these names differs between processors (`analysis.counts.roles`).
 """
 
 from __future__ import annotations
@@ -16,16 +16,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from analysis.errors import InputError
-from reframe_tests.tools.base import (
-    FOLDER,
-    RANK,
-    CounterRow,
-    Tool,
-    ToolError,
-    figure,
-    try_out,
-)
+from nimc.base.errors import InputError
+from reframe_tests.tools.base import FOLDER, RANK, CounterRow, Tool, ToolError, figure, try_out
 
 #: Group -> events.
 GROUPS = {

@@ -1,6 +1,6 @@
 """perf stat: kernel and hardware counters of each rank, without a change of the binary.
 
-The level `perf_stat` counts generic events. Further levels are the groups of `analysis.roles`,
+The level `perf_stat` counts generic events. Further levels are the groups of `analysis.counts.roles`,
 whose events depend on the processor and are chosen where the rank runs: `perf_stat:memory` for each
 rank, `perf_stat:dram` once per node and system-wide, since uncore counters belong to no process.
 """
@@ -14,9 +14,9 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
-from analysis.counter_row import event_parts
-from analysis.processors import FAMILIES, IDENTITY_AWK, family_of, identity
-from analysis.roles import METRICS, Scope, counts, groups
+from analysis.counts.roles import METRICS, Scope, counts, groups
+from nimc.machine.processors import FAMILIES, IDENTITY_AWK, family_of, identity
+from nimc.records.counter_row import event_parts
 from reframe_tests.tools.base import (
     FOLDER,
     LOCAL_RANK,

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from analysis.sample import Sample
+from nimc.records.sample import Sample
 from tests.analysis.synthetic import Case
 
 TOOL = "perf_stat:memory"

@@ -1,6 +1,6 @@
 """Made histories of machines for pages: 365 nights of 12 workloads on five machines.
 
-Nights drift, have outliers, gaps and autocorrelation (`analysis.history.made`); one machine loses
+Nights drift, have outliers, gaps and autocorrelation (`studies.alarms`); one machine loses
 `LOSS` of STREAM from night `SHIFTED` on. Nothing was measured.
 """
 
@@ -14,10 +14,10 @@ from datetime import date, timedelta
 import numpy as np
 import polars as pl
 
-from analysis.history.made import MACHINES, NIGHTS, QUANTITIES, SPREAD, made_values
 from analysis.history.tables import NIGHTS as NIGHT_COLUMNS
 from analysis.history.tables import RUNS as RUN_COLUMNS
 from analysis.pages.data import MachineHistory, PageNight
+from studies.alarms import MACHINES, NIGHTS, QUANTITIES, SPREAD, made_values
 
 START = date(2025, 1, 1)
 #: The machine with a planted loss, its first night, and the loss as a share.

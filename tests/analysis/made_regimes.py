@@ -11,9 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from analysis.regimes import Regime, classify, loses
 from analysis.statistics.aligned_ranks import shifts
 from analysis.statistics.interval import CONFIDENCE, Estimate
+from analysis.subjects.regimes import Regime, classify, loses
 
 SEEDS = 200
 MARGIN = 0.02

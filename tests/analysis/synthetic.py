@@ -15,9 +15,9 @@ from pathlib import Path
 
 import numpy as np
 
-from analysis.arms import BASELINE, arm_of
-from analysis.run import Asked, RunHeader, save_header
-from analysis.sample import Better, Level, Outcome, Sample, TimetableRecord, WriterRecord
+from nimc.records.arms import BASELINE, arm_of
+from nimc.records.run import Asked, RunHeader, save_header
+from nimc.records.sample import Better, Level, Outcome, Sample, TimetableRecord, WriterRecord
 
 HOST = "synthetic-0"
 #: When synthetic runs start, Unix time.

@@ -12,11 +12,11 @@ import polars as pl
 import pytest
 from scipy import stats
 
-from analysis.carry_over import OrderEffect, order_effects
-from analysis.order import pair_order
+from analysis.effects.carry_over import OrderEffect, order_effects
 from analysis.report.data import load_run, write_data
 from analysis.report.page import render
 from analysis.statistics.interval import median_interval
+from nimc.records.order import pair_order
 from tests.analysis.synthetic import STREAM, samples, write_run
 
 ARMS: dict[str, str | None] = {"off": None, "on": "off", "spin": "off", "aa": "off"}

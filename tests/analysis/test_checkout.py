@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from analysis.checkout import commit
+from nimc.base.checkout import commit
 
 
 def git(folder: Path, *words: str) -> str:

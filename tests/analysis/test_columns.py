@@ -9,10 +9,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-import analysis.columns as columns
-from analysis.columns import read_run, read_samples
-from analysis.errors import InputError
-from analysis.sample import Sample, WriterRecord
+import analysis.samples.columns as columns
+from analysis.samples.columns import read_run, read_samples
+from nimc.base.errors import InputError
+from nimc.records.sample import Sample, WriterRecord
 from tests.analysis.synthetic import LAMMPS, STREAM, samples, write_run
 
 

@@ -8,12 +8,12 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from analysis.columns import read_run
-from analysis.contrasts import Contrast, contrasts
-from analysis.estimate import Result, StoppingRule, results_of
-from analysis.pairs import judged, pair_table
+from analysis.effects.contrasts import Contrast, contrasts
+from analysis.effects.estimate import Result, StoppingRule, results_of
 from analysis.report.data import load_run
-from analysis.sample import Better, Level, Sample
+from analysis.samples.columns import read_run
+from analysis.samples.pairs import judged, pair_table
+from nimc.records.sample import Better, Level, Sample
 from tests.analysis.synthetic import REMEDIES, reject, remedies, samples, write_run
 
 

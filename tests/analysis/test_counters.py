@@ -4,8 +4,8 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from analysis.counters import medians, read_counters
-from analysis.errors import InputError
+from analysis.counts.counters import medians, read_counters
+from nimc.base.errors import InputError
 
 ON = '{"rate":"25%"}'
 

@@ -3,8 +3,8 @@ import math
 import pytest
 from scipy.optimize import brentq
 
-from analysis.daly import optimum_interval_s
-from analysis.errors import InputError
+from analysis.subjects.writers import optimum_interval_s
+from nimc.base.errors import InputError
 
 
 def exact_optimum(write_s: float, mtti_s: float) -> float:

@@ -12,11 +12,11 @@ from typing import Any, get_args, get_origin, get_type_hints
 
 import polars as pl
 
-from analysis import run, sample
-from analysis.checkout import ROOT
 from analysis.report.data import load_run, write_data
-from injection.fom import FomError
-from injection.machine.host import Host
+from nimc.base.checkout import ROOT
+from nimc.machine.host import Host
+from nimc.node.readers import FomError
+from nimc.records import run, sample
 from reframe_tests.factors import FACTORS
 from reframe_tests.workloads import WORKLOADS
 from tests.analysis.history.made import add_cycles, made_run
@@ -80,7 +80,7 @@ def test_keys_of_objects() -> None:
     assert table("# Outcome").keys() == set(get_args(sample.Outcome))
     within = {name for name, factor in FACTORS.items() if not factor.between_jobs}
     assert table("# Factors").keys() == within
-    files = [*(ROOT / "reframe_tests").glob("*.py"), ROOT / "injection/conductor.py"]
+    files = [*(ROOT / "reframe_tests").glob("*.py"), ROOT / "nimc/node/conductor.py"]
     text = "".join(path.read_text() for path in files)
     records = "".join(re.findall(r"\{\s*\*\*\w+\.provenance,([^}]*)\}", text))
     assert table("# Provenance").keys() == set(re.findall(r'"(\w+)":', records))

@@ -12,12 +12,12 @@ import pytest
 from rich.console import Console
 from rich.table import Table
 
-from analysis import table
-from analysis.columns import read_run
-from analysis.escape import one_line, visible
-from analysis.estimate import results
+from analysis.effects.estimate import results
 from analysis.report.make import make_reports
-from analysis.report.palette import STYLE, themed_svg
+from analysis.report.plots import STYLE, themed_svg
+from analysis.samples.columns import read_run
+from nimc.base.text import one_line, visible
+from nimc.cli import table
 from tests.analysis.synthetic import STREAM, reject, samples, write_run
 
 #: Clears the screen and sets the terminal's title; ends a tag of Rich's; a formula that is none;

@@ -7,11 +7,11 @@ import numpy as np
 import polars as pl
 import pytest
 
-from analysis.columns import read_run
-from analysis.errors import InputError
-from analysis.estimate import Result, StoppingRule, results
-from analysis.pairs import in_order, log_times, pair_table, pairless
-from analysis.sample import Sample, TimetableRecord
+from analysis.effects.estimate import Result, StoppingRule, results
+from analysis.samples.columns import read_run
+from analysis.samples.pairs import in_order, log_times, pair_table, pairless
+from nimc.base.errors import InputError
+from nimc.records.sample import Sample, TimetableRecord
 from tests.analysis.synthetic import LAMMPS, STREAM, Case, header, reject, samples, write_run
 
 #: Columns of the six pairs below, by hand: off, on, spin, aa.

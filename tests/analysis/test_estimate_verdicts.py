@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from analysis.columns import read_run
-from analysis.estimate import Result, results
-from analysis.sample import Sample
+from analysis.effects.estimate import Result, results
+from analysis.samples.columns import read_run
+from nimc.records.sample import Sample
 from tests.analysis.synthetic import LAMMPS, STREAM, Case, reject, samples, write_run
 
 

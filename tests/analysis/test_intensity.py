@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from analysis.estimate import Result
-from analysis.intensity import curves
+from analysis.effects.estimate import Result
+from analysis.effects.verdict import Verdict
 from analysis.report.data import load_run, write_data
 from analysis.report.intensity import harmless, intensity_view
 from analysis.report.page import render
-from analysis.verdict import Verdict
+from analysis.subjects.intensity import curves
 from tests.analysis.synthetic import Case, header, samples, write_run
 
 #: Flops per element -> slowdown; 24 bytes are an element.

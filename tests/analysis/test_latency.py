@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from analysis.latency import LatencyPoint, points
 from analysis.report.data import load_run, write_data
 from analysis.report.latency import latency_view
 from analysis.report.page import render
-from analysis.sample import Sample
+from analysis.subjects.latency import LatencyPoint, points
+from nimc.records.sample import Sample
 from tests.analysis.synthetic import Case, header, samples, write_run
 
 NS, GB = 1e-9, 1e9

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from analysis.node_ranks import NodeFigures, ranked
+from analysis.compare.node_ranks import NodeFigures, ranked
 
 #: Six runs, in percent above the node's own level; their mean is 0 on a logarithmic scale.
 _RUNS = (0.99, 1 / 0.99, 0.995, 1 / 0.995, 0.998, 1 / 0.998)

@@ -10,12 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from analysis.numa import Cell, Key, cells, key_of
-from analysis.numa_findings import Question, questions
 from analysis.report.data import load_run
 from analysis.report.numa import label, numa_view, why
 from analysis.report.page import render
-from analysis.sample import Level, Sample
+from analysis.subjects.numa import Cell, Key, Question, cells, key_of, questions
+from nimc.records.sample import Level, Sample
 from tests.analysis.synthetic import Case, header, samples, write_run
 
 GB = 1e9

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from analysis.numbers import count, effect, interval, number, quantity, scale, signed, spread
+from nimc.base.units import effect, interval, number, plural, quantity, scale, signed, spread
 
 
 @pytest.mark.parametrize(
@@ -60,4 +60,4 @@ def test_a_change_has_a_sign_unless_it_rounds_to_nothing() -> None:
 
 
 def test_counts_agree_with_their_noun() -> None:
-    assert (count(1, "pair"), count(1200, "pair")) == ("1 pair", "1,200 pairs")
+    assert (plural(1, "pair"), plural(1200, "pair")) == ("1 pair", "1,200 pairs")

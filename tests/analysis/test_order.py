@@ -7,7 +7,7 @@ from itertools import pairwise, permutations
 
 import pytest
 
-from analysis.order import pair_order, run_seed, williams
+from nimc.records.order import pair_order, run_seed, williams
 
 ARMS = ["off", "on", "spin", "aa", "constant", "daly"]
 

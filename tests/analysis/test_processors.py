@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from analysis.processors import FAMILIES, family_of, identity
+from nimc.machine.processors import FAMILIES, family_of, identity
 
 XEON = """processor\t: 0
 vendor_id\t: GenuineIntel

@@ -6,9 +6,9 @@ import pytest
 import reframe.utility.sanity as sn
 from reframe.core.exceptions import SanityError
 
-from analysis.estimate import Result
-from analysis.reference import bounds, compare_with_references
-from analysis.run import RunHeader
+from analysis.effects.estimate import Result
+from analysis.effects.reference import bounds, compare_with_references
+from nimc.records.run import RunHeader
 
 HEADER = RunHeader(
     run="r",

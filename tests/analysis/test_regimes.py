@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from analysis.contention.from_run import load
-from analysis.regimes import MEANING, Regime, RegimePoint, classify, loses
 from analysis.report.data import load_run, write_data
 from analysis.report.page import render
 from analysis.report.regimes import LOOKS, MARKS
-from analysis.sample import Sample
 from analysis.statistics.interval import Estimate
+from analysis.subjects.regimes import MEANING, Regime, RegimePoint, classify, loses
+from nimc.records.sample import Sample
 from tests.analysis.made_regimes import CURVES, SEEDS, Curve, found
 from tests.analysis.synthetic import Case, samples, write_run
 

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from analysis.rejections import Kind, kinds
+from analysis.samples.pairs import Kind, kinds
 
 
 def test_reasons_that_differ_in_numbers_alone_are_one_kind() -> None:

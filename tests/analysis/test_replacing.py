@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from analysis.errors import InputError
-from analysis.replacing import make_folder, named_output, replace, replace_text
+from nimc.base.errors import InputError
+from nimc.base.files import make_folder, named_output, replace, replace_text
 
 
 def test_a_file_is_new_or_replaced_as_a_whole(tmp_path: Path) -> None:

@@ -1,8 +1,7 @@
 import polars as pl
 import pytest
 
-from analysis.counters import read_counters
-from analysis.role_values import role_values, without_tool
+from analysis.counts.counters import read_counters, role_values, without_tool
 from tests.analysis.test_counters import count, samples, written
 
 KEY = "stream/0/0/on@tool=perf_stat:memory/0"

@@ -1,7 +1,7 @@
 import pytest
 
-from analysis.processors import FAMILIES
-from analysis.roles import COUNTS, ROLES, STUDY, STUDY_DIFFERS, counts, groups, lacking
+from analysis.counts.roles import COUNTS, ROLES, STUDY, STUDY_DIFFERS, counts, groups, lacking
+from nimc.machine.processors import FAMILIES
 
 
 def test_every_row_names_a_role_and_families_that_exist():

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from analysis.errors import InputError
-from analysis.run import load_header, save_header
+from nimc.base.errors import InputError
+from nimc.records.run import load_header, save_header
 from tests.analysis.synthetic import header
 
 

@@ -4,7 +4,7 @@ import io
 
 import polars as pl
 
-from analysis.shared_nulls import with_shared_nulls
+from analysis.samples.columns import with_shared_nulls
 
 MIB = 1 << 20
 

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from analysis.checkout import ROOT
-from analysis.start_python import python_code, python_main, python_path
+from nimc.base.checkout import ROOT
+from nimc.base.start_python import python_code, python_main, python_path
 
 FLOORS = ["configs", "campaigns", "reframe_tests", "spack_envs", "injection", "analysis"]
 #: Without `import`, nothing of the current folder can run.
@@ -55,7 +55,7 @@ def test_code_and_modules_are_started_without_the_current_folder(planted: Path) 
     code = "import json, shlex, runpy, injection; print(sys.argv[1:])"
     done = in_folder(planted, python_code(code, "a b", "c"))
     assert done.stdout == "['a b', 'c']\n"
-    agent = in_folder(planted, python_main("injection.agent"))
+    agent = in_folder(planted, python_main("nimc.node.agent"))
     assert "KeyError: 'NIMC" in agent.stderr  # its first act is to read its variable
     assert not (planted / "IMPORTED").exists()
 
@@ -78,7 +78,7 @@ def test_empty_entries_of_pythonpath_are_dropped(monkeypatch: pytest.MonkeyPatch
 def test_nimc_in_a_folder_with_somebody_elses_modules(planted: Path, words: list[str]) -> None:
     """The cache of the checks is empty, so that `plan` reads them, in a process of its own."""
     cache = planted / "cache"
-    done = in_folder(planted, python_main("campaigns.cli", *words), XDG_CACHE_HOME=str(cache))
+    done = in_folder(planted, python_main("nimc.cli.main", *words), XDG_CACHE_HOME=str(cache))
     assert not (planted / "IMPORTED").exists(), (planted / "IMPORTED").read_text()
     assert "localhost" in done.stdout
     assert done.returncode in ((0, 3) if words[0] == "doctor" else (0,)), done.stderr
@@ -89,7 +89,7 @@ def test_nothing_starts_python_in_another_way(floor: str) -> None:
     started = [
         f"{path.relative_to(ROOT)}:{node.lineno}"
         for path in sorted((ROOT / floor).rglob("*.py"))
-        if path != ROOT / "analysis/start_python.py"
+        if path != ROOT / "nimc/base/start_python.py"
         for node in ast.walk(ast.parse(path.read_text()))
         if isinstance(node, ast.List | ast.Tuple) and "sys.executable" in ast.unparse(node)
         if "'-c'" in ast.unparse(node) or "'-m'" in ast.unparse(node)

@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from analysis.statistics.noises import NOISES, RunNoise, nights
-from analysis.study import after, before, cell, covers_next, power
+from studies.noises import NOISES, RunNoise, nights
+from studies.verdicts import after, before, cell, covers_next, power
 
 #: P(fewer than 364 of 400 covered | 94 %) and P(more than 20 of 400 | 2.5 %) are below 0.6 %.
 NIGHTS = 400

@@ -7,11 +7,11 @@ from pathlib import Path
 
 from rich.console import Console
 
-from analysis.columns import read_run
-from analysis.contrasts import Contrast
-from analysis.estimate import Result, results
+from analysis.effects.contrasts import Contrast
+from analysis.effects.estimate import Result, results
 from analysis.report.data import load_run
-from analysis.table import results_table
+from analysis.samples.columns import read_run
+from nimc.cli.table import results_table
 from tests.analysis.synthetic import LAMMPS, STREAM, reject, remedies, samples, write_run
 
 

@@ -10,16 +10,15 @@ from typing import get_args
 
 import pytest
 
-from analysis import trust
-from analysis.errors import InputError
-from analysis.history.entries import read_entries
 from analysis.history.retention import inventory
-from analysis.history.store import add_run
-from analysis.run_folder import distrust_run
-from analysis.trust import distrust, require_own
-from campaigns import cli
-from campaigns.running.folder import own_runs
-from injection.machine.machine import trusted_groups
+from analysis.history.store import add_run, read_entries
+from nimc.base import files
+from nimc.base.errors import InputError
+from nimc.base.files import distrust, require_own
+from nimc.cli import main
+from nimc.machine.site import trusted_groups
+from nimc.records.run_folder import distrust_run
+from nimc.run.folder import own_runs
 from tests.analysis.history.made import made_run
 
 
@@ -79,7 +78,7 @@ def team(monkeypatch: pytest.MonkeyPatch) -> None:
         pytest.skip("only root can give a file away")
     if pwd.getpwuid(MEMBER).pw_gid != TEAM:
         pytest.skip(f"the group of user {MEMBER} is not {TEAM} here")
-    monkeypatch.setattr(trust, "trusted_groups", lambda: {TEAM})
+    monkeypatch.setattr(files, "trusted_groups", lambda: {TEAM})
 
 
 @pytest.mark.usefixtures("team")
@@ -104,7 +103,7 @@ def test_a_trusted_group(
 ) -> None:
     os.chown(tmp_path, uid, gid)
     tmp_path.chmod(mode)
-    found = [distrust(tmp_path, team=each) is None for each in get_args(trust.Team)]
+    found = [distrust(tmp_path, team=each) is None for each in get_args(files.Team)]
     assert found == [nothing, writes, owns]
 
 
@@ -155,8 +154,8 @@ def test_nimc_asks_the_site_for_its_groups(
     run.chmod(0o2775)
     monkeypatch.setattr("sys.argv", ["nimc", "runs", "--results", str(tmp_path)])
     for groups, state in (({os.getegid()}, "finished"), (set(), "unreadable: can be written")):
-        monkeypatch.setattr("injection.machine.machine.trusted_groups", lambda found=groups: found)
+        monkeypatch.setattr("nimc.machine.site.trusted_groups", lambda found=groups: found)
         with pytest.raises(SystemExit) as end:
-            cli.main()
+            main.main()
         assert end.value.code == 0
         assert state in capsys.readouterr().out

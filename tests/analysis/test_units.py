@@ -1,7 +1,7 @@
 import pytest
 
-from analysis.errors import InputError
-from analysis.units import count, duration_s, rate_b_s, size_b
+from nimc.base.errors import InputError
+from nimc.base.units import count, duration_s, rate_b_s, size_b
 
 
 @pytest.mark.parametrize(

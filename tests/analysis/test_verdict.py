@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
+from analysis.effects.verdict import MEANING, Verdict, judge, phrase
 from analysis.statistics.interval import Estimate
-from analysis.verdict import MEANING, Verdict, judge, phrase
 
 
 def _interval(low: float, high: float) -> Estimate:

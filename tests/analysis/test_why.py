@@ -7,11 +7,11 @@ import polars as pl
 import pytest
 from scipy import stats
 
-from analysis.columns import read_run
-from analysis.counters import read_counters
-from analysis.pairs import judged
-from analysis.role_links import STALLS, TIME
-from analysis.why import Why, why
+from analysis.counts.counters import read_counters
+from analysis.counts.links import STALLS, TIME
+from analysis.counts.why import Why, why
+from analysis.samples.columns import read_run
+from analysis.samples.pairs import judged
 from tests.analysis.made_counters import CASES, RANKS, RATES, TOOL, with_tool, write_counts
 from tests.analysis.synthetic import STREAM, remedies, samples, write_run
 

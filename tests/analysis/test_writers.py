@@ -1,14 +1,14 @@
 import pytest
 
-from analysis.errors import InputError
-from analysis.units import duration_s
-from analysis.writers import (
+from analysis.subjects.writers import (
     concurrent_writers,
     constant_writers,
     table_5,
     write_length_s,
     write_range_s,
 )
+from nimc.base.errors import InputError
+from nimc.base.units import duration_s
 
 FIVE_YEARS_S = duration_s("5y", "")
 NODES = [64, 512, 1024, 2048, 4096, 8192]

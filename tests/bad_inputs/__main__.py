@@ -23,8 +23,8 @@ from pathlib import Path
 
 from hypothesis import HealthCheck, given, settings
 
-from campaigns import cli
-from campaigns.minicluster.layout import CHECKOUT
+from minicluster.spec import CHECKOUT
+from nimc.cli import main as cli
 from tests.bad_inputs.kinds import KINDS, Kind
 from tests.fuzz.mutate import inputs
 
@@ -37,7 +37,7 @@ _LONGEST = 2000
 _CPU_S = 10.0
 _WAIT_S = 120.0
 _ONE_PROCESS_IN = 50
-_NIMC = [sys.executable, "-c", "from campaigns.cli import main; main()"]
+_NIMC = [sys.executable, "-c", "from nimc.cli.main import main; main()"]
 
 
 @dataclass(frozen=True)

@@ -16,12 +16,12 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from analysis.contention import published
+from analysis.contention import evaluate
 from analysis.history.store import add_run
-from campaigns.minicluster.layout import CHECKOUT
-from campaigns.nightly.summary import summary_text
-from tests.campaigns.nightly.made import SUMMARY
+from minicluster.spec import CHECKOUT
+from nimc.nights.summary import summary_text
 from tests.fuzz.target import CAPTURES, in_file, lay_out, tree
+from tests.nimc.nights.made import SUMMARY
 
 _QUICK = CAPTURES / "schema_1" / "quick"
 _RUN = {
@@ -34,7 +34,7 @@ _CAMPAIGNS = [
     (CHECKOUT / "campaigns" / f"{name}.yaml").read_bytes()
     for name in ("quick", "single_node", "contention_emulated")
 ]
-_MODEL = json.dumps(published.load(published.names()[0]).as_dict()).encode()
+_MODEL = json.dumps(evaluate.load_published(evaluate.published_names()[0]).as_dict()).encode()
 _SWEEP = (
     b"n,comp_node,comm_node,comp_alone_b_s,comm_alone_b_s,comp_par_b_s,comm_par_b_s\n"
     b"1,0,0,5e9,4e9,5e9,4e9\n2,0,0,1e10,4e9,9e9,3500000000\n3,0,0,1.4e10,4e9,1.1e10,3e9\n"

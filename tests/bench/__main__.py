@@ -7,7 +7,7 @@ import pkgutil
 import sys
 from pathlib import Path
 
-from campaigns.text import aligned
+from nimc.base.tables import aligned
 from tests.bench import BenchRow
 
 #: A line for each figure, in logs of CI too.

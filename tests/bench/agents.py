@@ -9,13 +9,13 @@ import json
 from pathlib import Path
 from typing import Any
 
-from analysis.errors import MachineError
-from injection.machine.machine import Origins
-from injection.plan import BlockPlan, ShortWrites
-from reframe_tests import slurm
+from nimc.base.errors import MachineError
+from nimc.machine import slurm
+from nimc.machine.site import Origins
+from nimc.records.plan import BlockPlan, ShortWrites
 from tests.bench import BenchRow
 from tests.bench import _minicluster as mini
-from tests.injection.treatments import treatments
+from tests.nimc.node.treatments import treatments
 
 _COMMAND = "python -m tests.bench agents"
 #: A write is due every so often, seconds, and this many messages of 64 KiB long.

@@ -17,7 +17,7 @@ import tempfile
 from itertools import pairwise
 from pathlib import Path
 
-from analysis.units import size_b
+from nimc.base.units import size_b
 from reframe_tests.fom import latency
 from tests.bench import BenchRow
 from tests.bench.membench import MEMBENCH

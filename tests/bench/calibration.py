@@ -10,13 +10,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from analysis.contention import published
+from analysis.contention import evaluate
 from analysis.contention.calibrate import calibrate, points_allowed, runs, without_comm_alone
 from analysis.contention.fit import fit
 from analysis.contention.parameters import Model
 from analysis.contention.predict import placements, predict
 from analysis.contention.sweep import Point, Sweep
-from analysis.contention.synthetic import sweep
+from studies.made_sweeps import sweep
 from tests.bench import BenchRow
 
 COMMAND = "python -m tests.bench calibration"
@@ -40,7 +40,7 @@ def run() -> list[BenchRow]:
     """Runs and errors, as means over the nine sets, for each noise."""
     rows = []
     for noise in NOISES:
-        found = [outcome(name, noise) for name in published.names()]
+        found = [outcome(name, noise) for name in evaluate.published_names()]
         share = float(np.mean([f.runs for f in found]))
         more = float(np.mean([f.short_percent - f.full_percent for f in found]))
         label = f"shortened calibration, {100 * noise:g} % noise"
@@ -63,7 +63,7 @@ def run() -> list[BenchRow]:
 
 def outcome(name: str, noise: float) -> Outcome:
     """Both calibrations of one published machine, from the same measurements."""
-    truth = published.load(name)
+    truth = evaluate.load_published(name)
     found = [_once(truth, seed, noise) for seed in SEEDS]
     return Outcome(*(float(np.mean(values)) for values in zip(*found, strict=True)))
 
@@ -100,5 +100,5 @@ def _error(truth: Model, measured: Sweep) -> float:
 
 if __name__ == "__main__":
     for noise in NOISES:
-        for name in published.names():
+        for name in evaluate.published_names():
             print(f"{100 * noise:g} % {name:14} {outcome(name, noise)}")

@@ -12,12 +12,12 @@ import time
 from pathlib import Path
 
 from analysis.statistics.interval import median_interval
-from injection.machine import machine
-from injection.plan import BlockPlan
+from nimc.machine import site
+from nimc.records.plan import BlockPlan
 from reframe_tests import stream
 from reframe_tests.fom.stream import parse
 from tests.bench import BenchRow
-from tests.injection.treatments import treatments
+from tests.nimc.node.treatments import treatments
 
 _ROOT = Path(__file__).parents[2]
 #: Single runs differ by several per cent; the median of so many is known to about one.
@@ -27,7 +27,7 @@ _COMMAND = "python -m tests.bench conductor"
 
 def run() -> list[BenchRow]:
     """The same binary on the same core, started in the two ways in turn, either first by turns."""
-    app_cpus, origin_cpus = machine.load("localhost").split_cpus()
+    app_cpus, origin_cpus = site.load("localhost").split_cpus()
     with tempfile.TemporaryDirectory() as folder:
         binary = _compile(Path(folder))
         ratios, own_s = [], []

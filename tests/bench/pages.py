@@ -15,12 +15,12 @@ from pathlib import Path
 import polars as pl
 
 from analysis.history import files
-from analysis.history.entries import write_entry
+from analysis.history.store import write_entry
 from analysis.history.tables import NIGHTS
 from analysis.pages.data import MachineHistory
 from analysis.report.data import load_run
-from analysis.run import save_header
-from campaigns.pages import make_pages
+from nimc.cli.history import make_pages
+from nimc.records.run import save_header
 from tests.analysis.made_nights import made_histories
 from tests.analysis.synthetic import header
 from tests.bench import BenchRow, peak_memory_b

@@ -7,8 +7,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from campaigns.planning.plan import plan
-from campaigns.planning.prepare import prepare
+from nimc.campaign.plan import plan
+from nimc.campaign.prepare import prepare
 from tests.bench import BenchRow
 
 _CASES = 10_000

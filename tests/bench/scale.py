@@ -12,11 +12,10 @@ import sys
 import time
 from dataclasses import dataclass
 
+from analysis.simulate.campaign import run as simulate
 from analysis.simulate.hits import rank_slowdowns
-from analysis.simulate.noise import parse
-from analysis.simulate.progress import Application
-from campaigns.simulation.simulate import run as simulate
-from injection.timetable import Origin, Timetable, plan
+from analysis.simulate.progress import Application, parse_noise
+from nimc.records.timetable import Origin, Timetable, plan
 from tests.bench import BenchRow, peak_memory_b
 
 _RANKS = (1_000, 10_000, 100_000, 1_000_000)
@@ -34,7 +33,7 @@ def timetable(count: int, writers: int) -> int:
 
 def simulation(ranks: int, noise: str) -> None:
     """A periodic 3D halo; 0.8 % of the nodes of 8 ranks written to at a time, for 1 s each."""
-    application = Application(ranks, 8, _STEPS, step_s=0.025, noise=parse(noise, "noise"))
+    application = Application(ranks, 8, _STEPS, step_s=0.025, noise=parse_noise(noise, "noise"))
     outcome = simulate(application, rank_slowdowns(8, 1.2, 2.1), ranks // 1000, 1.0, seed=1)
     assert 1.2 < outcome.slowdown < 2.1
 

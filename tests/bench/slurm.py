@@ -13,17 +13,17 @@ import time
 from pathlib import Path
 from typing import Any
 
-from analysis.errors import MachineError
 from analysis.statistics.interval import median_interval
-from campaigns.minicluster.spec import Fabric
-from injection.injectors.base import Row, Writer
-from injection.injectors.perftest import Perftest
-from injection.machine.machine import Origins
-from injection.plan import BlockPlan, Demand
-from reframe_tests import slurm
+from minicluster.spec import Fabric
+from nimc.base.errors import MachineError
+from nimc.machine import slurm
+from nimc.machine.site import Origins
+from nimc.node.injectors.base import Row, Writer
+from nimc.node.injectors.perftest import Perftest
+from nimc.records.plan import BlockPlan, Demand
 from tests.bench import BenchRow
 from tests.bench import _minicluster as mini
-from tests.injection.treatments import treatments
+from tests.nimc.node.treatments import treatments
 from tests.undisturbed import UNJUDGED
 
 _COMMAND = "python -m tests.bench slurm"

@@ -10,10 +10,9 @@ import tempfile
 import time
 from pathlib import Path
 
-from spack_envs.builder import setup
-from spack_envs.builder.build import build
-from spack_envs.builder.layout import SpackLayout, layout
-from spack_envs.builder.mirror import make_mirror
+from nimc.spack import setup
+from nimc.spack.build import build, make_mirror
+from nimc.spack.tool import SpackLayout, layout
 from tests.bench import BenchRow
 
 COMMAND = "python -m tests.bench spack"
@@ -56,7 +55,7 @@ def _rows(folder: Path, name: str) -> list[BenchRow]:
 def _command_s(*words: str) -> float:
     """Seconds that `nimc spack` takes, its start included."""
     started = time.monotonic()
-    nimc = [sys.executable, "-c", "from campaigns.cli import main; main()"]
+    nimc = [sys.executable, "-c", "from nimc.cli.main import main; main()"]
     subprocess.run([*nimc, "spack", *words], check=True, stdout=subprocess.DEVNULL)
     return time.monotonic() - started
 

@@ -9,13 +9,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from analysis.errors import MachineError
-from campaigns.minicluster import cluster, daemons, namespaces
-from campaigns.minicluster.containers import container, enter
-from campaigns.minicluster.spec import Fabric
-from tests.campaigns.minicluster.real import ENV, Cluster
+from minicluster import cluster, daemons, namespaces
+from minicluster.containers import container, enter
+from minicluster.spec import Fabric
+from nimc.base.errors import MachineError
 from tests.faults.place import Place
 from tests.faults.roles import DAEMONS, Process, read, role
+from tests.nimc.minicluster.real import ENV, Cluster
 
 #: The target, which runs the conductor, and the origin.
 NODES = ("node1", "node2")

@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from campaigns.minicluster.layout import CHECKOUT
+from minicluster.spec import CHECKOUT
 from tests.faults.checks import MIN_SHARE, PAIRS, Ended
 from tests.faults.roles import Process
 from tests.faults.sandbox import Sandbox
@@ -116,7 +116,7 @@ class Place:
 
     def nimc(self, name: str, *words: str) -> Nimc:
         """Start a command."""
-        main = "from campaigns.cli import main; main()"
+        main = "from nimc.cli.main import main; main()"
         err = self.sandbox.work / f"{name}.err"
         with err.open("wb") as said:
             process = subprocess.Popen(

@@ -30,13 +30,13 @@ class Process:
 def role(words: tuple[str, ...]) -> str | None:
     """The role of a process, from its command line; None if it is none that a fault is done to."""
     program = Path(words[0]).name if words else ""
-    if "from campaigns.cli import main; main()" in words:
+    if "from nimc.cli.main import main; main()" in words:
         return "nimc"
     if "reframe_tests.conduct" in words:
         return "srun" if program == "srun" else "conductor"
     if program == "srun":
         return "srun"
-    if "injection.agent" in words:
+    if "nimc.node.agent" in words:
         return "agent"
     if program == "ucx_perftest":
         return "writer_origin" if "-t" in words else "writer_target"

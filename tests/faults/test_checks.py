@@ -150,8 +150,8 @@ def test_a_seed_draws_each_fault_once_in_a_turn_and_the_same_ones_again() -> Non
     [
         ("/v/bin/python3 /v/bin/reframe -C c.py --system=localhost -r -n ^stream$", "reframe"),
         ("/v/bin/python3 -m reframe_tests.conduct /s/plan.json", "conductor"),
-        ("/v/bin/python3 -m injection.agent", "agent"),
-        ("srun --overlap --ntasks=2 /v/bin/python3 -m injection.agent", "srun"),
+        ("/v/bin/python3 -m nimc.node.agent", "agent"),
+        ("srun --overlap --ntasks=2 /v/bin/python3 -m nimc.node.agent", "srun"),
         ("srun /stage/stream", "srun"),
         ("/v/ucx_perftest -p 13000", "writer_target"),
         ("/v/ucx_perftest 10.77.1.1 -p 13000 -t ucp_put_bw -O 32", "writer_origin"),

@@ -8,8 +8,8 @@ import sys
 
 import pytest
 
-from campaigns.minicluster import needs
-from campaigns.minicluster.layout import CHECKOUT
+from minicluster import needs
+from minicluster.spec import CHECKOUT
 
 pytestmark = pytest.mark.long
 

@@ -14,36 +14,36 @@ from pathlib import Path
 
 import polars as pl
 
-from analysis import counters, units
-from analysis.columns import read_samples
-from analysis.contention import published, sweep
-from analysis.errors import InputError, MachineError
-from analysis.facts import known, nodes_of
+from analysis.contention import evaluate, sweep
+from analysis.counts import counters
+from analysis.effects.facts import known, nodes_of
 from analysis.history import files as store_files
 from analysis.history.retention import alarmed_runs
 from analysis.history.store import load_nights, load_runs
 from analysis.history.tables import RUNS
-from analysis.integrity.provenance import read_provenance
-from analysis.pages.changes import made_changes
+from analysis.pages.data import made_changes
 from analysis.report.data import load_run
-from analysis.run import load_header
-from campaigns.commands.model import load_model
-from campaigns.minicluster import images, state
-from campaigns.minicluster.layout import ClusterLayout
-from campaigns.minicluster.spec import Spec
-from campaigns.minicluster.state import State
-from campaigns.nightly import bencher, crontab, description, junit, prometheus, summary, tell
-from campaigns.request.checks import CheckVariables
-from campaigns.request.load import load_campaign
-from campaigns.running.progress import NewSamples, RunCounter
-from injection.machine import machine
+from analysis.samples.columns import read_samples
+from analysis.samples.integrity import read_provenance
+from minicluster import state, vm
+from minicluster.spec import ClusterLayout, Spec
+from minicluster.state import State
+from nimc.base import units
+from nimc.base.errors import InputError, MachineError
+from nimc.campaign.checks import CheckVariables
+from nimc.campaign.load import load_campaign
+from nimc.cli.model import load_model
+from nimc.machine import site
+from nimc.nights import description, formats, install, notify, summary
+from nimc.records.run import load_header
+from nimc.run.progress import NewSamples, RunCounter
+from nimc.spack import build, setup
+from nimc.spack.tool import SpackLayout
 from reframe_tests.workloads import WORKLOADS
-from spack_envs.builder import build, setup
-from spack_envs.builder.layout import SpackLayout
 from tests.analysis.contention.test_model_file import IMPROVED
-from tests.campaigns.nightly.made import SUMMARY
-from tests.campaigns.request.test_load import COMMON, SMALL
 from tests.fuzz.target import CAPTURES, Target, captures, finite, in_file, lay_out, text_of, tree
+from tests.nimc.campaign.test_load import COMMON, SMALL
+from tests.nimc.nights.made import SUMMARY
 
 _ROOT = Path(__file__).parents[2]
 _CAMPAIGNS = [path.read_bytes() for path in sorted((_ROOT / "campaigns").glob("*.yaml"))]
@@ -91,22 +91,22 @@ _CSV = (
 
 def _nightly(text: bytes, folder: Path) -> None:
     found = description.load(str(in_file("n.yaml", text, folder)))
-    _ = found.window, found.longest_s, crontab.scrontab_block(found, ["nimc"])
+    _ = found.window, found.longest_s, install.scrontab_block(found, ["nimc"])
 
 
 def _summary(text: bytes, folder: Path) -> None:
     found = summary.load(in_file("n-2026-11-20.json", text, folder))
-    _ = junit.xml(found), prometheus.text(found), bencher.metrics(found)
-    tell.mail(found, ["a@b"]).as_bytes()
+    _ = formats.junit_xml(found), formats.prometheus_text(found), formats.bencher_metrics(found)
+    notify.mail(found, ["a@b"]).as_bytes()
 
 
 def _machine(text: bytes, folder: Path) -> None:
     in_file("site/m.yaml", text, folder)
-    machine.load("m", folder)
+    site.load("m", folder)
 
 
 _NIGHTLIES = [path.read_bytes() for path in sorted((_ROOT / "site" / "nightly").glob("*.yaml"))]
-_MODEL = json.dumps(published.load(published.names()[0]).as_dict()).encode()
+_MODEL = json.dumps(evaluate.load_published(evaluate.published_names()[0]).as_dict()).encode()
 _IMPROVED = json.dumps(IMPROVED.as_dict()).encode()
 _SWEEP = json.dumps(
     {"schema": 1, "name": "a", "cores": 16,
@@ -250,7 +250,7 @@ TARGETS = [
     Target("file.model", _model, [_MODEL, _IMPROVED], _INPUT),
     Target("file.minicluster", _state, [_STATE]),
     Target("file.spack", _spack, [_SETTINGS.encode(), _BUILT.encode()], _INPUT),
-    Target("file.boot image", lambda image, _: images.payload(image), [_IMAGE], (MachineError,)),
-    Target("file.module", lambda module, _: images.dependencies(module), [_MODULE]),
+    Target("file.boot image", lambda image, _: vm.payload(image), [_IMAGE], (MachineError,)),
+    Target("file.module", lambda module, _: vm.dependencies(module), [_MODULE]),
     *map(_unit, (units.duration_s, units.size_b, units.rate_b_s, units.count)),
 ]  # fmt: skip

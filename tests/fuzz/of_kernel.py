@@ -7,16 +7,17 @@ import io
 import struct
 from pathlib import Path
 
-from campaigns.minicluster import cgroups, namespaces
-from injection.evidence import counters
-from injection.machine import free_cpus, host, load, marks, node_counters, numa
-from injection.machine.kernel_threads import KernelThreads
-from injection.machine.program import compilers_in, mpi_library
+from minicluster import containers, namespaces
+from nimc.base import numa
+from nimc.machine import free_cpus, host, load, marks, node_counters
+from nimc.machine.load import KernelThreads
+from nimc.machine.program import compilers_in, mpi_library
+from nimc.node.evidence import counters
 from tests.fuzz.target import Target, finite, lay_out, text_of, tree
-from tests.injection import sysfs
-from tests.injection.machine.test_load import BLOCK, process
-from tests.injection.machine.test_marks import ORIGIN
-from tests.injection.machine.test_marks import TARGET as MAPS
+from tests.nimc.machine.test_load import BLOCK, process
+from tests.nimc.machine.test_marks import ORIGIN
+from tests.nimc.machine.test_marks import TARGET as MAPS
+from tests.nimc.node import sysfs
 
 _CPU, _NODE, _IB = (
     "sys/devices/system/cpu",
@@ -153,5 +154,5 @@ TARGETS = [
            [_NUMA_MAPS]),
     Target("kernel.maps", _shared, [MAPS.encode()], (marks.LookError,)),
     Target("kernel.status", lambda text, _: namespaces.inner_pid(text_of(text)), [_STATUS]),
-    Target("kernel.mounts", lambda text, _: cgroups.kind_of(text_of(text)), [_MOUNTS]),
+    Target("kernel.mounts", lambda text, _: containers.kind_of(text_of(text)), [_MOUNTS]),
 ]  # fmt: skip

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from analysis.processors import family_of, identity
-from injection.fom import FomError
-from injection.injectors.base import Row, Total, Writer
-from injection.injectors.perftest import Perftest
-from injection.injectors.ucx import Ucx
-from injection.machine import node_counters
+from nimc.machine import node_counters
+from nimc.machine.processors import family_of, identity
+from nimc.node.injectors.base import Row, Total, Writer
+from nimc.node.injectors.perftest import Perftest
+from nimc.node.injectors.ucx import Ucx
+from nimc.node.readers import FomError
 from reframe_tests.tools import TOOLS
 from reframe_tests.tools.base import Tool, ToolError
-from reframe_tests.tools.openss_views import read_view
+from reframe_tests.tools.openspeedshop import read_view
 from reframe_tests.workloads import WORKLOADS
 from tests.fuzz.target import Target, captures, finite, in_file, text_of
 

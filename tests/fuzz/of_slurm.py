@@ -8,14 +8,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from analysis.errors import MachineError
-from analysis.report import blocks
-from campaigns.host import node_job, probes, reservation, slurm_nodes
-from campaigns.new_machine import module_text, slurm_text
-from campaigns.running import failure, jobs
-from injection import messages, wire
+from analysis.report import data as blocks
+from nimc.base.errors import MachineError
+from nimc.cluster import node_job, probes, reservation
+from nimc.cluster.init import ask, slurm_text
+from nimc.machine import slurm
+from nimc.node import messages, wire
+from nimc.run import runner
 from tests.fuzz.target import Target, captures, lay_out, text_of, tree
-from tests.injection.test_messages import ORDERS, REPORTS
+from tests.nimc.node.test_messages import ORDERS, REPORTS
 
 _RESERVATION = (
     b"ReservationName=nimc StartTime=2026-11-21T04:25:28 EndTime=2026-11-21T05:25:28 "
@@ -48,9 +49,9 @@ _KEY = b"k" * 32
 def _failure(text: bytes, folder: Path) -> None:
     logs = lay_out(text, folder / "logs" / "case" / "0", _LOGS)
     for status in (0, 1, -9, -64):
-        said = failure.why_failed(status, logs)
+        said = runner.why_failed(status, logs)
         assert said is None or "\n" not in said
-    failure.is_done(logs)
+    runner.is_done(logs)
     blocks.unfinished_blocks(folder)
 
 
@@ -59,7 +60,7 @@ def _shapes(text: bytes, _: Path) -> None:
 
 
 def _modules(text: bytes, _: Path) -> None:
-    module_text.suggested(module_text.modules_in(text_of(text)))
+    ask.suggested(ask.modules_in(text_of(text)))
 
 
 def _message(name: str, decode: Callable[[Any], object]) -> Target:
@@ -98,10 +99,10 @@ def _signed(body: bytes) -> bytes:
 _MESSAGES = [json.dumps(messages.encode(each)).encode() for each in (*ORDERS, *REPORTS)]
 
 TARGETS = [
-    Target("slurm.squeue", lambda text, at: jobs.working_in(at, text_of(text)), [_SQUEUE]),
+    Target("slurm.squeue", lambda text, at: slurm.working_in(at, text_of(text)), [_SQUEUE]),
     Target("slurm.reservation", lambda text, _: reservation.parse(text_of(text)), [_RESERVATION],
            (MachineError,)),
-    Target("slurm.sinfo", lambda text, _: slurm_nodes.nodes_in(text_of(text)), [_SINFO]),
+    Target("slurm.sinfo", lambda text, _: slurm.nodes_in(text_of(text)), [_SINFO]),
     Target("slurm.partitions",
            lambda text, _: slurm_text.chosen(slurm_text.partitions(text_of(text))),
            captures("slurm/partitions.txt")),

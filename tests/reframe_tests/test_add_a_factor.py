@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from analysis.checkout import ROOT
+from nimc.base.checkout import ROOT
 from tests.literal_docs import copy_of_checkout, follow
 from tests.undisturbed import VARIABLES
 
@@ -87,7 +87,7 @@ def run(checkout: Path, *words: object) -> str:
 
 
 def nimc(checkout: Path, *words: object) -> str:
-    return run(checkout, sys.executable, "-c", "from campaigns.cli import main; main()", *words)
+    return run(checkout, sys.executable, "-c", "from nimc.cli.main import main; main()", *words)
 
 
 def test_a_campaign_can_name_it(checkout: Path) -> None:

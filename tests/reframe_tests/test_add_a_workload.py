@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from analysis.checkout import ROOT
+from nimc.base.checkout import ROOT
 from tests.literal_docs import copy_of_checkout, follow
 from tests.undisturbed import VARIABLES
 

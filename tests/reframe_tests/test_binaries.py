@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from analysis.checkout import ROOT
-from spack_envs.builder.layout import layout
-from spack_envs.builder.setup import setup
+from nimc.base.checkout import ROOT
+from nimc.spack.setup import setup
+from nimc.spack.tool import layout
 from tests.undisturbed import SETTINGS
 
 

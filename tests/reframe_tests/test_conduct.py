@@ -4,13 +4,13 @@ import os
 import subprocess
 import sys
 
-from analysis.checkout import ROOT
+from nimc.base.checkout import ROOT
 
 
 def test_conductor_and_agent_need_the_standard_library_only():
     # -S leaves site-packages out, so that any other import fails.
     done = subprocess.run(
-        [sys.executable, "-S", "-c", "import reframe_tests.conduct, injection.agent"],
+        [sys.executable, "-S", "-c", "import reframe_tests.conduct, nimc.node.agent"],
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,

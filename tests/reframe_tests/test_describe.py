@@ -3,7 +3,7 @@
 import subprocess
 import sys
 
-from analysis.checkout import ROOT
+from nimc.base.checkout import ROOT
 from reframe_tests.describe import page
 from reframe_tests.workloads import WORKLOADS
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from analysis.checkout import ROOT
+from nimc.base.checkout import ROOT
 
 REFRAME = str(Path(sys.executable).parent / "reframe")
 

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from campaigns.minicluster.layout import CHECKOUT
-from injection.injectors import INJECTORS
-from tests.campaigns.minicluster.real import ENV, Cluster, cluster_or_skip
+from minicluster.spec import CHECKOUT
+from nimc.node.injectors import INJECTORS
+from tests.nimc.minicluster.real import ENV, Cluster, cluster_or_skip
 from tests.undisturbed import VARIABLES
 
 pytestmark = pytest.mark.minicluster

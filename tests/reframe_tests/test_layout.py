@@ -6,8 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from analysis.checkout import ROOT, commit
-from injection.machine.host import detect
+from nimc.base.checkout import ROOT, commit
+from nimc.machine.host import detect
 
 #: Check -> ranks of its launch line when laid out on 6 cores, with 3 threads a rank of XSBench.
 RANKS = {"hpccg": 6, "xsbench": 2}

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from analysis.checkout import ROOT
+from nimc.base.checkout import ROOT
 from reframe_tests.crossing import cross, read_factors
 
 MACHINE = "example_slurm"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from analysis.checkout import ROOT
+from nimc.base.checkout import ROOT
 
 BIN = Path(sys.executable).parent
 #: Check, settings -> ranks, threads, and words of the program's options.

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from analysis.errors import InputError
-from injection.machine import machine
+from nimc.base.errors import InputError
+from nimc.machine import site
 from reframe_tests import numa_places
 from reframe_tests.fom.base import FomError
 from reframe_tests.workloads import WORKLOADS
@@ -14,7 +14,7 @@ from reframe_tests.workloads import WORKLOADS
 
 def of(**facts):
     known = {"cores": 16, "sockets": 2, "numa_nodes": 2, "llc": "40MiB", "memory": "64GiB"}
-    return machine.Machine.model_validate(
+    return site.Machine.model_validate(
         {
             "name": "box",
             "description": "",

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from analysis.errors import InputError
-from injection.machine.machine import Machine
+from nimc.base.errors import InputError
+from nimc.machine.site import Machine
 from reframe_tests import factors, rails
-from tests.injection.sysfs import write
+from tests.nimc.node.sysfs import write
 
 SCRIPT = Path(rails.__file__).parent / "src/local_rail/local_rail.sh"
 

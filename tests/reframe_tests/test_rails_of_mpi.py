@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from injection.evidence import counters, rails
-from injection.treatment import Start, Treatment
+from nimc.node.evidence import counters, rails
+from nimc.records.treatment import Start, Treatment
 from reframe_tests import rails as policies
 from tests.reframe_tests.test_rails import machine
 

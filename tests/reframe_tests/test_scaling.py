@@ -2,9 +2,9 @@
 
 import pytest
 
-from analysis.errors import InputError
-from analysis.paper import paper
-from injection.machine.machine import Machine
+from analysis.subjects.published import paper
+from nimc.base.errors import InputError
+from nimc.machine.site import Machine
 from reframe_tests.scaling import ScaleRequest, load, ranks_per_node
 
 FACTS = {

@@ -2,7 +2,7 @@
 
 import pytest
 
-from reframe_tests.shapes import largest_cube, near_cube, near_square
+from reframe_tests.binaries import largest_cube, near_cube, near_square
 
 
 @pytest.mark.parametrize(("count", "edge"), [(1, 1), (7, 1), (8, 2), (26, 2), (27, 3), (64, 4)])

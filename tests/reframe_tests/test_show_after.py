@@ -4,7 +4,7 @@ import subprocess
 
 import pytest
 
-from analysis.checkout import ROOT
+from nimc.base.checkout import ROOT
 
 SCRIPT = ROOT / "reframe_tests" / "src" / "show_after" / "show_after.sh"
 

@@ -3,8 +3,8 @@ import subprocess
 import pytest
 from pydantic import ValidationError
 
-from injection.machine.machine import Origins
-from reframe_tests.slurm import (
+from nimc.machine.site import Origins
+from nimc.machine.slurm import (
     agent_launcher,
     bound,
     cpus_per_task,

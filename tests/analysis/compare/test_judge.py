@@ -6,9 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from analysis.compare.judge import Comparison, compare
 from analysis.compare.side import Quantity, Side
-from analysis.compare.sides import compare_sides
+from analysis.compare.sides import Comparison, compare, compare_sides
 from analysis.statistics.interval import Estimate
 from tests.analysis.compare.nights import drawn, night, nights
 from tests.analysis.synthetic import LAMMPS, STREAM, Case

@@ -6,13 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from analysis.compare.dose import dose_differences
-from analysis.compare.facts import Difference
-from analysis.compare.side import Side, pair_up
+from analysis.compare.side import Difference, Side, dose_differences, pair_up
 from analysis.compare.sides import compare_sides
-from analysis.errors import InputError
 from analysis.report.data import RunData, load_run
-from analysis.sample import Sample, TimetableRecord
+from nimc.base.errors import InputError
+from nimc.records.sample import Sample, TimetableRecord
 from tests.analysis.compare.nights import night
 from tests.analysis.synthetic import LAMMPS, STREAM, header, samples, write_run
 

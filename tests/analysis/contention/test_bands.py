@@ -7,14 +7,22 @@ import dataclasses
 import numpy as np
 import pytest
 
-from analysis.contention import fit, improved, published
-from analysis.contention.bands import CORES, PLACEMENTS, bands, misfits
-from analysis.contention.evaluate import Deviation, errors, without_cores, without_placements
+from analysis.contention import evaluate, fit, improved
+from analysis.contention.evaluate import (
+    CORES,
+    PLACEMENTS,
+    Deviation,
+    bands,
+    errors,
+    misfits,
+    without_cores,
+    without_placements,
+)
 from analysis.contention.kinds import calibrated
 from analysis.contention.predict import placements, predict
 from analysis.contention.sweep import Point, Sweep
-from analysis.contention.synthetic import sweep
 from analysis.contention.tables import bands_line
+from studies.made_sweeps import sweep
 
 TWO_NODES = Sweep("two", 18, 1, 2, [])
 
@@ -77,7 +85,7 @@ def test_bands_of_few_measurements_say_so():
 
 
 def test_a_placement_held_out_is_in_no_fit():
-    exact = sweep(published.load("henri"), 0, 0.0)
+    exact = sweep(evaluate.load_published("henri"), 0, 0.0)
     seen = []
 
     def fitter(part):
@@ -92,7 +100,7 @@ def test_a_placement_held_out_is_in_no_fit():
 def test_equations_that_do_not_describe_a_machine():
     # Computations lose 40 % from the first core on and communications nothing, far from any
     # capacity: no equation here says so.
-    exact = sweep(published.load("henri"), 0, 0.0, [(0, 0)])
+    exact = sweep(evaluate.load_published("henri"), 0, 0.0, [(0, 0)])
     points = [
         dataclasses.replace(p, comp_par_b_s=0.6 * p.comp_alone_b_s, comm_par_b_s=p.comm_alone_b_s)
         for p in exact.points[:9]
@@ -111,7 +119,7 @@ def test_equations_that_do_not_describe_a_machine():
 @pytest.mark.parametrize("name", ["henri", "dahu", "occigen"])
 def test_bands_hold_what_was_not_measured(name):
     """New sweeps with the same noise, all placements: nine in ten within the bands, or nearly."""
-    truth = published.load(name)
+    truth = evaluate.load_published(name)
     inside = []
     for seed in range(3):
         model = calibrated("paper", sweep(truth, seed, 0.02)).model
@@ -129,9 +137,11 @@ def test_bands_hold_what_was_not_measured(name):
 
 @pytest.mark.slow
 def test_the_improved_model_has_bands_of_every_placement():
-    found = calibrated("improved", sweep(published.load("henri-subnuma"), 0, 0.02), 4).model
+    found = calibrated(
+        "improved", sweep(evaluate.load_published("henri-subnuma"), 0, 0.02), 4
+    ).model
     assert found.kind == "improved"
     assert set(found.bands) == {"local", "remote", "others"}
     assert found.bands["others"].held_out == PLACEMENTS
     assert found.bands["others"].comm_par.points == 14 * 18
-    assert improved.fit(sweep(published.load("henri"), 0, 0.02)).bands == {}
+    assert improved.fit(sweep(evaluate.load_published("henri"), 0, 0.02)).bands == {}

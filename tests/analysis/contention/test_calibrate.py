@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from analysis.contention import published
+from analysis.contention import evaluate
 from analysis.contention.calibrate import (
     calibrate,
     next_n,
@@ -16,7 +16,7 @@ from analysis.contention.calibrate import (
 from analysis.contention.fit import fit
 from analysis.contention.predict import predict
 from analysis.contention.sweep import Point, Sweep
-from analysis.contention.synthetic import sweep
+from studies.made_sweeps import sweep
 
 
 def bench_of(sweep_points):
@@ -59,7 +59,7 @@ def test_a_straight_line_needs_few_points():
 
 @pytest.mark.parametrize("name", ["dahu", "henri-subnuma"])
 def test_predicts_what_it_has_not_measured(name):
-    truth = published.load(name)
+    truth = evaluate.load_published(name)
     node = truth.numa_per_socket
     points = []
     for at in (0, node):

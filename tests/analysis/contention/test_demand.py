@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from analysis.contention.demand import MemoryDemand, demands
-from analysis.counter_row import CounterRow
+from analysis.contention.slowdown import MemoryDemand, demands
 from analysis.report.data import load_run
-from analysis.sample import Sample
+from nimc.records.counter_row import CounterRow
+from nimc.records.sample import Sample
 from reframe_tests.tools import TOOLS
 from tests.analysis.synthetic import Case, samples, write_run
 from tests.fuzz.target import CAPTURES

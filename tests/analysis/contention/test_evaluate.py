@@ -6,10 +6,10 @@ import dataclasses
 
 import pytest
 
-from analysis.contention import published
+from analysis.contention import evaluate as published
 from analysis.contention.evaluate import by_placement, cross_validate, evaluate
 from analysis.contention.fit import fit
-from analysis.contention.synthetic import sweep
+from studies.made_sweeps import sweep
 
 
 def scaled(point, comp, comm):
@@ -22,7 +22,7 @@ def test_errors_by_hand():
     # Measured is 1/1.1 of the prediction on samples, 1/1.2 on the two others: |a - p| / a is 10 %
     # and 20 %; over four placements with as many points each, (2 * 10 + 2 * 20) / 4 = 15 %.
     # Communications: 1/1.05 everywhere, 5 %. Average (15 + 5) / 2.
-    model = published.load("henri")
+    model = published.load_published("henri")
     exact = sweep(model, 0, 0.0)
     points = [
         scaled(p, 1 / 1.1 if p.comp_node == p.comm_node else 1 / 1.2, 1 / 1.05)
@@ -38,7 +38,7 @@ def test_errors_by_hand():
 
 def test_errors_of_each_placement():
     # As above by hand, each placement by itself; on (0, 1) no rate of computations was measured.
-    model = published.load("henri")
+    model = published.load_published("henri")
     exact = sweep(model, 0, 0.0)
     by_hand = {(0, 0): 10, (1, 1): 20, (1, 0): 30, (0, 1): None}
     points = [
@@ -62,7 +62,7 @@ def test_errors_of_each_placement():
 def test_samples_are_the_calibrated_nodes_only():
     # henri-subnuma: of 16 placements, (0,0) and (2,2) are samples; (1,1) and (3,3) are not.
     # Table 2 weights them so: (2 * 2.90 + 14 * 3.80) / 16 = 3.6875, published as 3.69.
-    model = published.load("henri-subnuma")
+    model = published.load_published("henri-subnuma")
     exact = sweep(model, 0, 0.0)
     sample = {(0, 0), (2, 2)}
     points = [
@@ -76,7 +76,7 @@ def test_samples_are_the_calibrated_nodes_only():
 
 
 def test_points_without_a_rate_do_not_count():
-    model = published.load("henri")
+    model = published.load_published("henri")
     exact = sweep(model, 0, 0.0, [(0, 0)])
     points = [dataclasses.replace(p, comp_par_b_s=None, comm_par_b_s=0.0) for p in exact.points]
     errors = evaluate(model, dataclasses.replace(exact, points=points))
@@ -87,7 +87,7 @@ def test_points_without_a_rate_do_not_count():
 
 def test_placements_that_the_model_does_not_know_have_no_errors():
     # A sweep without the remote calibration gives a model of the first socket only.
-    exact = sweep(published.load("henri"), 0, 0.0, [(0, 0), (0, 1), (1, 0)])
+    exact = sweep(published.load_published("henri"), 0, 0.0, [(0, 0), (0, 1), (1, 0)])
     rows = by_placement(fit(exact), exact)
     assert [(row.comm_percent is None, row.comp_percent is None) for row in rows] == [
         (False, False),
@@ -101,7 +101,7 @@ def test_placements_that_the_model_does_not_know_have_no_errors():
 
 def test_cross_validation_where_the_remote_side_is_held_out():
     # On node 1 only n = 9 was measured: the fit that has not seen it knows no remote side.
-    exact = sweep(published.load("henri"), 0, 0.0, [(0, 0), (1, 1)])
+    exact = sweep(published.load_published("henri"), 0, 0.0, [(0, 0), (1, 1)])
     thin = [p for p in exact.points if p.comp_node == 0 or p.n == 9]
     errors = cross_validate(fit, dataclasses.replace(exact, points=thin), folds=2)
     assert errors.comp_all is not None
@@ -109,7 +109,7 @@ def test_cross_validation_where_the_remote_side_is_held_out():
 
 def test_cross_validation_sees_what_the_fit_has_not():
     # The point at n = 9 is spoilt: an error of the model where it is held out, and only there.
-    model = published.load("henri")
+    model = published.load_published("henri")
     exact = sweep(model, 0, 0.0, [(0, 0), (1, 1)])
     spoilt = dataclasses.replace(
         exact,

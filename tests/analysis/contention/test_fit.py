@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from analysis.contention import published
+from analysis.contention import evaluate
 from analysis.contention.fit import fit
 from analysis.contention.model_file import from_dict
 from analysis.contention.predict import placements, predict
 from analysis.contention.sweep import Point, Sweep
-from analysis.contention.synthetic import sweep
-from analysis.errors import InputError
+from nimc.base.errors import InputError
+from studies.made_sweeps import sweep
 
 MB = 1e6
 
@@ -34,20 +34,20 @@ def errors_percent(truth, model):
 
 
 def check_fit_back(name, seed):
-    truth = published.load(name)
+    truth = evaluate.load_published(name)
     comp, comm = errors_percent(truth, fit(sweep(truth, seed, 0.02, calibration(truth))))
     assert comp <= 2, f"{name}, seed {seed}: computations {comp:.2f} %"
     assert comm <= 2, f"{name}, seed {seed}: communications {comm:.2f} %"
 
 
-@pytest.mark.parametrize("name", published.names())
+@pytest.mark.parametrize("name", evaluate.published_names())
 def test_fits_back_with_noise(name):
     check_fit_back(name, seed=100)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(20))
-@pytest.mark.parametrize("name", published.names())
+@pytest.mark.parametrize("name", evaluate.published_names())
 def test_fits_back_with_noise_every_seed(name, seed):
     check_fit_back(name, seed)
 
@@ -55,7 +55,7 @@ def test_fits_back_with_noise_every_seed(name, seed):
 @pytest.mark.slow
 def test_mean_errors_at_noise():
     """docs/contention-model.md has the figures, 0.43 % and 0.48 %."""
-    sets = [published.load(name) for name in published.names()]
+    sets = [evaluate.load_published(name) for name in evaluate.published_names()]
     errors = [
         errors_percent(truth, fit(sweep(truth, seed, 0.02, calibration(truth))))
         for truth in sets
@@ -67,7 +67,7 @@ def test_mean_errors_at_noise():
 
 
 def test_without_noise_the_parameters_come_back():
-    truth = published.load("dahu")
+    truth = evaluate.load_published("dahu")
     got = fit(sweep(truth, 0, 0.0, calibration(truth))).local
     assert (got.n_par_max, got.n_seq_max) == (11, 14)
     for name in ("t_par_max_b_s", "t_par_max2_b_s", "t_seq_max_b_s", "delta_l_b_s", "delta_r_b_s"):
@@ -76,7 +76,7 @@ def test_without_noise_the_parameters_come_back():
 
 
 def test_inverted_maxima_come_back():
-    truth = published.load("henri-subnuma")
+    truth = evaluate.load_published("henri-subnuma")
     got = fit(sweep(truth, 0, 0.0, calibration(truth))).remote
     assert (got.n_par_max, got.n_seq_max) == (11, 4)
     assert got.t_par_max2_b_s == pytest.approx(15217.8 * MB, rel=1e-3)
@@ -86,7 +86,7 @@ def test_inverted_maxima_come_back():
 
 def test_a_spoilt_run_does_not_move_the_fit():
     # One in ten rates is halved: a maximum or a mean would follow, the fit must not.
-    truth = published.load("henri")
+    truth = evaluate.load_published("henri")
     clean = sweep(truth, 1, 0.01, calibration(truth))
     spoilt = [
         dataclasses.replace(p, comp_par_b_s=p.comp_par_b_s / 2 if i % 10 == 7 else p.comp_par_b_s)
@@ -98,7 +98,7 @@ def test_a_spoilt_run_does_not_move_the_fit():
 
 
 def test_missing_points_and_rates():
-    truth = published.load("henri")
+    truth = evaluate.load_published("henri")
     full = sweep(truth, 2, 0.01, calibration(truth))
     thin = [
         dataclasses.replace(p, comm_alone_b_s=p.comm_alone_b_s if p.n == 1 else None)
@@ -111,7 +111,7 @@ def test_missing_points_and_rates():
 
 
 def test_nothing_is_predicted_past_what_was_measured():
-    truth = published.load("henri")
+    truth = evaluate.load_published("henri")
     full = sweep(truth, 4, 0.01, calibration(truth))
     model = fit(
         dataclasses.replace(full, points=[p for p in full.points if p.comp_node == 0 or p.n <= 7])
@@ -181,7 +181,7 @@ def test_single_core_with_contention():
 
 
 def test_one_numa_node():
-    truth = dataclasses.replace(published.load("dahu"), remote=None, numa_nodes=1)
+    truth = dataclasses.replace(evaluate.load_published("dahu"), remote=None, numa_nodes=1)
     model = fit(sweep(truth, 3, 0.01))
     assert model.remote is None
     assert "no NUMA node on another socket" in model.unidentified["remote"]["all"]
@@ -190,7 +190,7 @@ def test_one_numa_node():
 
 
 def test_remote_not_measured():
-    truth = published.load("dahu")
+    truth = evaluate.load_published("dahu")
     model = fit(sweep(truth, 3, 0.01, [(0, 0)]))
     assert model.remote is None
     assert model.unidentified["remote"] == {"all": "no point has both sides on node 1"}

@@ -10,9 +10,9 @@ import pytest
 from analysis.contention.fit import fit
 from analysis.contention.from_run import load
 from analysis.contention.tables import fit_table
-from analysis.errors import InputError
-from analysis.run import RunHeader, save_header
-from analysis.sample import Sample, WriterRecord
+from nimc.base.errors import InputError
+from nimc.records.run import RunHeader, save_header
+from nimc.records.sample import Sample, WriterRecord
 
 
 def header(numa_nodes=1, sockets=1):

@@ -5,13 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from analysis.contention import improved, published
+from analysis.contention import evaluate as published
+from analysis.contention import improved
 from analysis.contention.evaluate import cross_validate, evaluate
 from analysis.contention.fit import fit
 from analysis.contention.kinds import calibrated
 from analysis.contention.predict import predict
 from analysis.contention.sweep import Point, Sweep
-from analysis.contention.synthetic import sweep
+from studies.made_sweeps import sweep
 
 
 def rounded_machine(seed, noise=0.005):
@@ -43,7 +44,7 @@ def test_wins_where_the_stated_limits_show():
 
 
 def test_costs_little_on_a_machine_that_is_as_the_seed_says():
-    truth = published.load("henri")
+    truth = published.load_published("henri")
     measured = sweep(truth, 5, 0.01)
     old = evaluate(fit(measured), measured)
     new = evaluate(improved.fit(measured), measured)

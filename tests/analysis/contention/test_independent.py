@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pytest
 
-from analysis.contention import published
+from analysis.contention import evaluate
 from analysis.contention.predict import placements, predict
 
 
@@ -57,9 +57,9 @@ class Renamed:
         self.__dict__.update(vars(m), b_comm_seq_b_s=b_comm_seq_b_s)
 
 
-@pytest.mark.parametrize("name", published.names())
+@pytest.mark.parametrize("name", evaluate.published_names())
 def test_agrees_to_1e_12(name):
-    model = published.load(name)
+    model = evaluate.load_published(name)
 
     def of(node):
         return model.local if node < model.numa_per_socket else model.remote

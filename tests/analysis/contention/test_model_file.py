@@ -7,13 +7,13 @@ import json
 import numpy as np
 import pytest
 
-from analysis.contention import published
+from analysis.contention import evaluate
 from analysis.contention.model_file import from_dict, load
 from analysis.contention.parameters import Band, Bands, Groups, Model, Shape
 from analysis.contention.predict import placements, predict
-from analysis.errors import InputError
+from nimc.base.errors import InputError
 
-HENRI = published.load("henri")
+HENRI = evaluate.load_published("henri")
 BANDS = Bands("numbers of cores", Band(0.02, 0.01, 16), None, Band(0.0, 0.0, 1))
 IMPROVED = Model(
     name="m",

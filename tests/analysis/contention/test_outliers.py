@@ -8,12 +8,12 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from analysis.contention import published
+from analysis.contention import evaluate
 from analysis.contention.fit import fit
 from analysis.contention.parameters import Model
 from analysis.contention.predict import placements, predict
 from analysis.contention.sweep import Sweep, load
-from analysis.contention.synthetic import sweep
+from studies.made_sweeps import sweep
 from tests.reference import REFERENCE, needs_reference
 
 RATES = ("comp_alone_b_s", "comm_alone_b_s", "comp_par_b_s", "comm_par_b_s")
@@ -47,9 +47,9 @@ def spoilt(clean: Sweep, which: slice = slice(None)) -> Iterator[tuple[str, Swee
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", published.names())
+@pytest.mark.parametrize("name", evaluate.published_names())
 def test_one_outlier_anywhere(name):
-    truth = published.load(name)
+    truth = evaluate.load_published(name)
     clean = made(truth, 1, 0.01)
     undisturbed = fit(clean)
     # At every third number of cores and the last ones.
@@ -58,7 +58,7 @@ def test_one_outlier_anywhere(name):
 
 
 def test_one_outlier_among_the_last_numbers_of_cores():
-    truth = published.load("dahu")
+    truth = evaluate.load_published("dahu")
     clean = made(truth, 1, 0.01)
     undisturbed = fit(clean)
     for what, wrong in spoilt(clean, slice(-2, None)):
@@ -70,5 +70,5 @@ def test_one_outlier_among_the_last_numbers_of_cores():
 def test_sweeps_that_once_misled_the_fit(file, name):
     # pyxis with 5 % noise: least squares ended at 2,147 GB/s, with predictions of three times what
     # was measured. billy with one rate doubled: no capacity, communications 68 % off.
-    truth = published.load(name)
+    truth = evaluate.load_published(name)
     assert moved(truth, truth, fit(load(REFERENCE / "fit_defects" / f"{file}.json"))) < 0.15

@@ -6,11 +6,11 @@ import dataclasses
 import re
 import xml.etree.ElementTree as ET
 
-from analysis.contention import published
+from analysis.contention import evaluate
 from analysis.contention.fit import fit
 from analysis.contention.page import render
-from analysis.contention.synthetic import sweep
-from analysis.report.palette import COLOURS
+from analysis.report.plots import COLOURS
+from studies.made_sweeps import sweep
 
 
 def svgs(page):
@@ -18,7 +18,7 @@ def svgs(page):
 
 
 def test_published_machine():
-    page = render(published.load("henri"), None)
+    page = render(evaluate.load_published("henri"), None)
     figures = svgs(page)
     # The two calibrated placements, and the grid of all four.
     assert len(figures) == 3
@@ -29,7 +29,7 @@ def test_published_machine():
 
 
 def test_self_contained_and_themed():
-    page = render(published.load("henri"), None)
+    page = render(evaluate.load_published("henri"), None)
     assert not re.search(r'(src|href)="(?!#|data:)', page)
     assert not re.search(r"url\((?!['\"]?#)", page)
     for figure in svgs(page):
@@ -39,13 +39,13 @@ def test_self_contained_and_themed():
 
 
 def test_what_is_emulated_stands_on_the_page():
-    exact = sweep(published.load("henri"), 0, 0.01)
+    exact = sweep(evaluate.load_published("henri"), 0, 0.01)
     emulated = dataclasses.replace(exact, notes=["nodes are <emulated>"])
     assert "nodes are &lt;emulated&gt;" in render(fit(emulated), emulated)
 
 
 def test_measurements_and_their_errors():
-    truth = published.load("henri-subnuma")
+    truth = evaluate.load_published("henri-subnuma")
     measured = sweep(truth, 0, 0.01)
     page = render(fit(measured), measured)
     assert len(re.findall(r"computations \d, communications \d</text>", page)) == 16
@@ -57,7 +57,7 @@ def test_measurements_and_their_errors():
 
 def test_the_grid_shows_every_point():
     # Measured on node 0 only, the double of what the model says: 2 * 72.6 GB/s with 17 cores.
-    model = published.load("henri")
+    model = evaluate.load_published("henri")
     points = [
         dataclasses.replace(p, comp_alone_b_s=2 * p.comp_alone_b_s)
         for p in sweep(model, 0, 0.0, [(0, 0)]).points
@@ -68,7 +68,7 @@ def test_the_grid_shows_every_point():
 
 
 def test_a_model_that_knows_no_rate_has_empty_figures():
-    known = published.load("dahu")
+    known = evaluate.load_published("dahu")
     nothing = dataclasses.replace(
         known.local, **dict.fromkeys(field.name for field in dataclasses.fields(known.local))
     )
@@ -77,7 +77,7 @@ def test_a_model_that_knows_no_rate_has_empty_figures():
 
 
 def test_unknown_parameters_are_shown():
-    truth = dataclasses.replace(published.load("dahu"), remote=None, numa_nodes=1)
+    truth = dataclasses.replace(evaluate.load_published("dahu"), remote=None, numa_nodes=1)
     page = render(fit(sweep(truth, 0, 0.01)), None)
     assert "unknown" in page
     assert "the machine has no NUMA node on another socket" in page

@@ -11,11 +11,10 @@ import dataclasses
 import numpy as np
 import pytest
 
-from analysis.contention import published
-from analysis.contention.equations import shared
-from analysis.contention.parameters import Parameters
+from analysis.contention import evaluate
+from analysis.contention.parameters import Parameters, shared
 from analysis.contention.predict import placements, predict
-from analysis.errors import InputError
+from nimc.base.errors import InputError
 
 # henri, node 0 and 0: aC = 0.915 * 11481.1 = 10505.2065, one core between the maxima, so that
 # the share drops at once.
@@ -106,20 +105,20 @@ BY_HAND = [
 
 @pytest.mark.parametrize(("name", "comp_node", "comm_node", "n", "comp_mb_s", "comm_mb_s"), BY_HAND)
 def test_by_hand(name, comp_node, comm_node, n, comp_mb_s, comm_mb_s):
-    p = predict(published.load(name), comp_node, comm_node)
+    p = predict(evaluate.load_published(name), comp_node, comm_node)
     assert p.n[n - 1] == n
     assert p.comp_par_b_s[n - 1] == pytest.approx(comp_mb_s * 1e6, rel=1e-9)
     assert p.comm_par_b_s[n - 1] == pytest.approx(comm_mb_s * 1e6, rel=1e-9)
 
 
 def test_henri_network_loss_starts_at_14_cores_as_the_seed_says():
-    p = predict(published.load("henri"), 0, 0)
+    p = predict(evaluate.load_published("henri"), 0, 0)
     assert int(p.n[p.comm_par_b_s < p.comm_alone_b_s][0]) == 14
 
 
-@pytest.mark.parametrize("name", published.names())
+@pytest.mark.parametrize("name", evaluate.published_names())
 def test_together_never_exceeds_alone_nor_total(name):
-    model = published.load(name)
+    model = evaluate.load_published(name)
     for comp, comm in placements(model):
         p = predict(model, comp, comm)
         assert (p.comm_par_b_s <= p.comm_alone_b_s).all()
@@ -130,7 +129,7 @@ def test_together_never_exceeds_alone_nor_total(name):
 
 
 def test_placements_of_four_nodes_are_sixteen():
-    assert len(placements(published.load("henri-subnuma"))) == 16
+    assert len(placements(evaluate.load_published("henri-subnuma"))) == 16
 
 
 def test_not_even_one_core_fits():
@@ -154,7 +153,7 @@ def test_not_even_one_core_fits():
 
 
 def test_what_cannot_be_known_is_nan_and_the_rest_stands():
-    local = dataclasses.replace(published.load("dahu").local, delta_r_b_s=None)
+    local = dataclasses.replace(evaluate.load_published("dahu").local, delta_r_b_s=None)
     comp, comm = shared(local, np.arange(1, 17))
     # 14 is n_seq_max, where the slope is multiplied by nothing; equation 1 never uses it before.
     assert not np.isnan(comp[:14]).any()
@@ -164,7 +163,7 @@ def test_what_cannot_be_known_is_nan_and_the_rest_stands():
 
 def test_capacity_never_reached_bounds_nothing():
     local = dataclasses.replace(
-        published.load("diablo").local,
+        evaluate.load_published("diablo").local,
         t_par_max_b_s=None,
         n_par_max=None,
         t_seq_max_b_s=None,
@@ -177,7 +176,9 @@ def test_capacity_never_reached_bounds_nothing():
 
 
 def test_silent_network():
-    local = dataclasses.replace(published.load("henri").local, b_comm_seq_b_s=0.0, alpha=None)
+    local = dataclasses.replace(
+        evaluate.load_published("henri").local, b_comm_seq_b_s=0.0, alpha=None
+    )
     comp, comm = shared(local, np.arange(1, 19))
     assert (comm == 0).all()
     # 16 B = 71286.4 < 73423.0 and 17 B = 75741.8 > 73423.0 MB/s
@@ -186,11 +187,11 @@ def test_silent_network():
 
 def test_unknown_node():
     with pytest.raises(InputError, match=r"--comm-node 2: henri has NUMA nodes 0 to 1"):
-        predict(published.load("henri"), 0, 2)
+        predict(evaluate.load_published("henri"), 0, 2)
 
 
 def test_one_socket():
-    model = dataclasses.replace(published.load("henri"), remote=None)
+    model = dataclasses.replace(evaluate.load_published("henri"), remote=None)
     assert placements(model) == [(0, 0)]
     with pytest.raises(InputError, match="no remote placement was measured"):
         predict(model, 1, 0)

@@ -6,11 +6,11 @@ import dataclasses
 
 import pytest
 
-from analysis.contention import improved, published
+from analysis.contention import evaluate, improved
 from analysis.contention.parameters import Band, Bands, Shape
 from analysis.contention.recommend import Need, recommend
-from analysis.contention.synthetic import sweep
-from analysis.errors import InputError
+from nimc.base.errors import InputError
+from studies.made_sweeps import sweep
 
 
 def test_buffers_belong_on_the_other_node():
@@ -19,7 +19,7 @@ def test_buffers_belong_on_the_other_node():
     # 80197.2 / 72589.9 = 1.1048. On node 0 communications take their share of the same memory;
     # 14 cores get 62375.6, 15 get 62917.8, less than 1 % more:
     # 72589.9 / 62375.6 - 1 = 16.4 % longer.
-    advice = recommend(published.load("henri"), Need(cores=18))
+    advice = recommend(evaluate.load_published("henri"), Need(cores=18))
     best = advice.best
     assert (best.n, best.comm_node) == (17, 1)
     assert best.slowdown == pytest.approx(80197.2 / 72589.9)
@@ -33,7 +33,7 @@ def test_buffers_belong_on_the_other_node():
 
 def test_a_modest_application_has_no_contention():
     # 18 * 2000 + 11481.1 < 73423.0: all 18 cores, nobody loses; 17 cores would cost 1/17.
-    advice = recommend(published.load("henri"), Need(cores=18, per_core_b_s=2e9))
+    advice = recommend(evaluate.load_published("henri"), Need(cores=18, per_core_b_s=2e9))
     assert advice.best.n == 18
     assert advice.best.slowdown == 1
     assert advice.cores[16].cost == pytest.approx(18 / 17 - 1)
@@ -42,20 +42,20 @@ def test_a_modest_application_has_no_contention():
 def test_modest_traffic_keeps_its_floor():
     # 4 GB/s of traffic lies under the floor of 10.5 GB/s, so communications lose nothing and
     # computations have 73423.0 - 4000.0 left on the same node.
-    advice = recommend(published.load("henri"), Need(cores=18, traffic_b_s=4e9))
+    advice = recommend(evaluate.load_published("henri"), Need(cores=18, traffic_b_s=4e9))
     same = next(c for c in advice.placements if c.comm_node == 0)
     assert same.comm_b_s == pytest.approx(4e9)
     assert same.comp_b_s == pytest.approx(73423.0e6 - 4000e6, rel=0.01)
 
 
 def test_no_traffic():
-    advice = recommend(published.load("henri"), Need(cores=18, traffic_b_s=0.0))
+    advice = recommend(evaluate.load_published("henri"), Need(cores=18, traffic_b_s=0.0))
     assert advice.best.slowdown == pytest.approx(80197.2 / 72589.9)
 
 
-@pytest.mark.parametrize("name", published.names())
+@pytest.mark.parametrize("name", evaluate.published_names())
 def test_less_demand_never_leaves_less_for_communications(name):
-    model = published.load(name)
+    model = evaluate.load_published(name)
     for p in filter(None, (model.local, model.remote)):
         # One node only, so that both sides share it.
         one = dataclasses.replace(model, local=p, remote=None, numa_nodes=1, numa_per_socket=1)
@@ -69,7 +69,7 @@ def test_less_demand_never_leaves_less_for_communications(name):
 
 def test_costs_are_of_the_shortest_step():
     # The recommended choice has fewer cores than the shortest, within 1 %.
-    advice = recommend(published.load("henri"), Need(cores=18))
+    advice = recommend(evaluate.load_published("henri"), Need(cores=18))
     costs = [choice.cost for choice in (*advice.cores, *advice.placements, advice.best)]
     assert min(costs) == 0
     assert 0 <= advice.best.cost <= 0.01
@@ -78,13 +78,13 @@ def test_costs_are_of_the_shortest_step():
 
 def test_what_only_equation_6_limits_is_noted():
     # Table 8: at 10 cores 10 * 4456.4 exceeds the total, at 11 39719.0 < t_seq_max 43655.6.
-    (note,) = recommend(published.load("henri-subnuma"), Need(cores=18)).notes
+    (note,) = recommend(evaluate.load_published("henri-subnuma"), Need(cores=18)).notes
     assert note.startswith("from 10 cores on, computations alone are limited by the total")
-    assert recommend(published.load("henri"), Need(cores=18)).notes == []
+    assert recommend(evaluate.load_published("henri"), Need(cores=18)).notes == []
 
 
 def test_one_node():
-    model = dataclasses.replace(published.load("henri"), remote=None, numa_nodes=1)
+    model = dataclasses.replace(evaluate.load_published("henri"), remote=None, numa_nodes=1)
     advice = recommend(model, Need(cores=18))
     assert [c.comm_node for c in advice.placements] == [0]
 
@@ -103,12 +103,12 @@ def test_one_node():
 )
 def test_a_need_that_was_never_reached_is_refused_not_cut_down(need, text):
     with pytest.raises(InputError, match=text):
-        recommend(published.load("henri"), need)
+        recommend(evaluate.load_published("henri"), need)
 
 
 def test_too_many_cores():
     with pytest.raises(InputError, match="--cores 19: must be 1 to 18"):
-        recommend(published.load("henri"), Need(cores=19))
+        recommend(evaluate.load_published("henri"), Need(cores=19))
 
 
 def test_choices_whose_bands_overlap_are_tied():
@@ -118,7 +118,7 @@ def test_choices_whose_bands_overlap_are_tied():
     for width, tied in ((0.05, False), (0.10, True)):
         band = Band(width, width / 2, 16)
         bands = dict.fromkeys(("local", "remote", "others"), Bands("placements", band, band, band))
-        model = dataclasses.replace(published.load("henri"), bands=bands)
+        model = dataclasses.replace(evaluate.load_published("henri"), bands=bands)
         advice = recommend(model, Need(cores=18))
         best = advice.best
         # The recommendation does not depend on the bands.
@@ -132,7 +132,7 @@ def test_choices_whose_bands_overlap_are_tied():
 def test_the_improved_model_with_less_demand():
     # Loss of communications from 10 to 14 cores of 4455.4 MB/s each, down to 0.6: cores with half
     # of that demand lose from 20 on, which 18 are not. Traffic of 0.8 is in the middle of the loss.
-    henri = published.load("henri")
+    henri = evaluate.load_published("henri")
     model = dataclasses.replace(
         henri,
         kind="improved",
@@ -155,7 +155,7 @@ def test_the_improved_model_with_less_demand():
 
 
 def test_less_demand_never_leaves_less_with_the_improved_model():
-    truth = dataclasses.replace(published.load("dahu"), remote=None, numa_nodes=1)
+    truth = dataclasses.replace(evaluate.load_published("dahu"), remote=None, numa_nodes=1)
     model = improved.fit(sweep(truth, 2, 0.02))
     received: dict[int, float] = {}
     for part in (1.0, 0.95, 0.9, 0.8, 0.7, 0.5, 0.3):

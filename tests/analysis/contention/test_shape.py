@@ -7,15 +7,23 @@ import dataclasses
 import numpy as np
 import pytest
 
-from analysis.contention import published
-from analysis.contention.parameters import Groups, Shape
-from analysis.contention.shape import alone, demand, in_groups, share, soft_minimum, together
+from analysis.contention import evaluate
+from analysis.contention.parameters import (
+    Groups,
+    Shape,
+    demand,
+    improved_alone,
+    improved_share,
+    improved_together,
+    in_groups,
+    soft_minimum,
+)
 
 SHARP = Shape(softness=0.0, loss_from=2.0, loss_to=6.0, group_b_s=10e9, group_loss_b_s=1e9)
 TWO = Groups(size=4, count=2, order="compact")
 #: Four GB/s a core, on 15 GB/s.
 P = dataclasses.replace(
-    published.load("billy").local,
+    evaluate.load_published("billy").local,
     b_comp_seq_b_s=4e9,
     t_par_max_b_s=15e9,
     t_seq_max_b_s=15e9,
@@ -72,12 +80,14 @@ def test_demand_of_groups():
 def test_the_shared_capacity_limits_the_groups_together():
     n = np.array([6, 8])
     spread = dataclasses.replace(TWO, order="spread")
-    assert alone(P, SHARP, spread, n) == pytest.approx([15e9, 14e9])
+    assert improved_alone(P, SHARP, spread, n) == pytest.approx([15e9, 14e9])
     taken = np.array([3e9, 3e9])
-    assert together(P, SHARP, spread, n, taken) == pytest.approx([12e9, 12e9])
+    assert improved_together(P, SHARP, spread, n, taken) == pytest.approx([12e9, 12e9])
 
 
 def test_share():
     # From 2 to 6 cores, down to 0.4: at 3 a quarter of the way.
-    assert share(SHARP, 0.4, np.array([1, 2, 3, 6, 9])) == pytest.approx([1, 1, 0.85, 0.4, 0.4])
-    assert share(SHARP, None, np.array([9])) == pytest.approx([1])
+    assert improved_share(SHARP, 0.4, np.array([1, 2, 3, 6, 9])) == pytest.approx(
+        [1, 1, 0.85, 0.4, 0.4]
+    )
+    assert improved_share(SHARP, None, np.array([9])) == pytest.approx([1])

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from analysis.contention import published
-from analysis.contention.demand import share_of
+from analysis.contention import evaluate
 from analysis.contention.parameters import Band, Bands
 from analysis.contention.slowdown import (
     ComputingPlace,
@@ -18,13 +17,14 @@ from analysis.contention.slowdown import (
     mean_error,
     of_membench,
     rows,
+    share_of,
     slowdown_of,
 )
-from analysis.errors import InputError
 from analysis.report.data import load_run
-from analysis.sample import Sample
 from analysis.statistics.interval import Estimate
-from campaigns.cli import cli
+from nimc.base.errors import InputError
+from nimc.cli.main import cli
+from nimc.records.sample import Sample
 from tests.analysis.synthetic import Case, samples, write_run
 
 #: henri on all 18 cores, data and buffers on node 0, MB/s: computations alone get t_seq_max; beside
@@ -87,7 +87,7 @@ def test_a_band_down_to_a_rate_of_zero_predicts_nothing(run: Path) -> None:
     assert found is not None
     assert found.low == 0
     assert of_membench(120.0, 60.0, bands(0.2, 1.0)) is None
-    wide = replace(published.load("henri"), bands={"local": bands(0.2, 1.0)})
+    wide = replace(evaluate.load_published("henri"), bands={"local": bands(0.2, 1.0)})
     with pytest.raises(InputError, match="must be below 100 %"):
         rows([load_run(run)], wide, ComputingPlace(18))
 
@@ -134,7 +134,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def found(run: Path) -> dict[str, SlowdownRow]:
-    henri = published.load("henri")
+    henri = evaluate.load_published("henri")
     return {row.case: row for row in rows([load_run(run)], henri, ComputingPlace(18))}
 
 
@@ -166,7 +166,9 @@ def test_membench_is_the_measure_and_has_no_error(found: dict[str, SlowdownRow])
 def test_a_case_without_a_demand_says_why(tmp_path: Path) -> None:
     made = case("melt", 1.02, None, "s")
     (row,) = rows(
-        [load_run(write_run(tmp_path / "r", made))], published.load("henri"), ComputingPlace(18)
+        [load_run(write_run(tmp_path / "r", made))],
+        evaluate.load_published("henri"),
+        ComputingPlace(18),
     )
     assert (row.predicted, row.error) == (None, None)
     assert row.reason == "neither counters of memory traffic nor six pairs beside membench"
@@ -176,7 +178,7 @@ def test_the_bands_of_the_model_widen_the_interval(
     run: Path, found: dict[str, SlowdownRow]
 ) -> None:
     """3 % of computations alone and 2 % of computations with writers."""
-    banded = replace(published.load("henri"), bands={"local": bands(0.03, 0.02)})
+    banded = replace(evaluate.load_published("henri"), bands={"local": bands(0.03, 0.02)})
     for row in rows([load_run(run)], banded, ComputingPlace(18)):
         before = found[row.case]
         assert row.demand is not None
@@ -190,7 +192,7 @@ def test_the_bands_of_the_model_widen_the_interval(
 
 def test_more_cores_than_the_model_has(run: Path) -> None:
     with pytest.raises(InputError, match="--cores 19: allowed: 1 to 18"):
-        rows([load_run(run)], published.load("henri"), ComputingPlace(19))
+        rows([load_run(run)], evaluate.load_published("henri"), ComputingPlace(19))
 
 
 def nimc(*words: object) -> Result:
@@ -199,7 +201,7 @@ def nimc(*words: object) -> Result:
 
 def test_the_command(run: Path, tmp_path: Path) -> None:
     model = tmp_path / "henri.json"
-    model.write_text(json.dumps(published.load("henri").as_dict()))
+    model.write_text(json.dumps(evaluate.load_published("henri").as_dict()))
     words = ("model", "slowdown", "--model", model, "--run", run)
     document = json.loads(nimc(*words, "--json").output)
     assert document["schema"] == 1

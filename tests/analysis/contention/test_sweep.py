@@ -7,7 +7,7 @@ import json
 import pytest
 
 from analysis.contention.sweep import Point, load
-from analysis.errors import InputError
+from nimc.base.errors import InputError
 
 POINTS = [Point(1, 0, 0, 5e9, 4e9, 5e9, 4e9), Point(2, 1, 1, 1e10, None, 9e9, 3.5e9)]
 

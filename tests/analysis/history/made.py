@@ -6,8 +6,8 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
-from analysis.run import save_header
-from analysis.sample import Sample
+from nimc.records.run import save_header
+from nimc.records.sample import Sample
 from tests.analysis.synthetic import STARTED_S, Case, asked_for, header, reject, samples, write_run
 
 #: Times under `off`, seconds: median 12.5, from 10 to 40. Under `on` each is twice as long.

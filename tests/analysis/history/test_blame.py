@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from analysis.history.blame import changed_facts, facts_of, worst_node
+from analysis.history.alarms import changed_facts, facts_of, worst_node
 from tests.analysis.history.nights_table import runs_table
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from analysis.history.divisive import energies, latest_change
+from analysis.history.monitor import energies, latest_change
 
 
 def noise(count: int) -> np.ndarray:

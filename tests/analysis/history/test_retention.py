@@ -7,17 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from analysis.errors import InputError
-from analysis.history.entries import StoreEntry, read_entries
-from analysis.history.retention import (
-    Limits,
-    Stored,
-    alarmed_runs,
-    inventory,
-    leftovers,
-    to_prune,
-)
-from analysis.history.store import add_run
+from analysis.history.retention import Limits, Stored, alarmed_runs, inventory, leftovers, to_prune
+from analysis.history.store import StoreEntry, add_run, read_entries
+from nimc.base.errors import InputError
 from tests.analysis.history.made import grow, made_run
 
 _NOW_S = 1e9

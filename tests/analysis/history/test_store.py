@@ -12,11 +12,11 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from analysis.errors import InputError
-from analysis.history import files, migrate
-from analysis.history.check import check_store
+from analysis.history import files, tables
+from analysis.history.retention import check_store
 from analysis.history.store import add_run, load_nights, load_runs, scan_samples
 from analysis.history.tables import RUNS
+from nimc.base.errors import InputError
 from tests.analysis.history.made import grow, made_run
 
 _ADD = """
@@ -366,7 +366,7 @@ def test_an_older_schema_is_migrated_when_read(
         verdict = pl.lit(None, pl.String)
         return rows.with_columns(started_s=pl.col("started_ms") / 1e3, verdict=verdict)
 
-    monkeypatch.setitem(migrate.STEPS, ("nights", 0), step)
+    monkeypatch.setitem(tables.STEPS, ("nights", 0), step)
     add_run(store, made_run(tmp_path / "tuesday", day=1))
     nights = load_nights(store)
     assert nights["started_s"].unique(maintain_order=True).to_list() == [1.78e9, 1.78e9 + 86400]

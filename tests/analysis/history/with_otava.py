@@ -17,14 +17,7 @@ import sys
 import numpy as np
 from otava.analysis import compute_change_points
 
-from analysis.history.made import (
-    FIRST_WATCHED,
-    MACHINES,
-    SHIFTS,
-    SPREAD,
-    made_values,
-    shifted_night,
-)
+from studies.alarms import FIRST_WATCHED, MACHINES, SHIFTS, SPREAD, made_values, shifted_night
 
 #: Nights that Otava is given: more than two of its windows before the last one.
 _GIVEN = 150

@@ -8,9 +8,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from analysis.order import pair_order, run_seed
-from analysis.run import Asked, RunHeader
-from analysis.sample import Sample
+from nimc.records.order import pair_order, run_seed
+from nimc.records.run import Asked, RunHeader
+from nimc.records.sample import Sample
 from tests.analysis.synthetic import LAMMPS, STREAM, Case, header, samples, write_run
 
 RUN = "sound-run"

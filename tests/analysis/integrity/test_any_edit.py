@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from analysis.errors import InputError
 from analysis.report.data import load_run
 from analysis.report.page import render
+from nimc.base.errors import InputError
 from tests.analysis.integrity.sound import edit_header, edit_samples, sound_run
 
 #: Fields that are measured, or told by the campaign's author: no other record says what they were,

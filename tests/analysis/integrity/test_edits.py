@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 from matplotlib.figure import Figure
 
-from analysis.errors import InputError
 from analysis.report.data import load_run
 from analysis.report.make import make_reports
 from analysis.report.page import render
+from nimc.base.errors import InputError
 from tests.analysis.integrity.sound import Json, edit_header, edit_samples, sound_run
 from tests.analysis.synthetic import PROVENANCE
 

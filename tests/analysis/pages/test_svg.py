@@ -6,15 +6,7 @@ from datetime import date, timedelta
 import numpy as np
 import pytest
 
-from analysis.pages.svg import (
-    Bar,
-    Mark,
-    NightsFigure,
-    Place,
-    bars_svg,
-    nights_svg,
-    places_svg,
-)
+from analysis.pages.svg import Bar, Mark, NightsFigure, Place, bars_svg, nights_svg, places_svg
 
 FIRST, LAST = date(2025, 1, 1), date(2025, 1, 10)
 DAYS = [FIRST + timedelta(each) for each in range(10)]

@@ -13,11 +13,16 @@ from analysis.history.alarm import Alarm, Change, SeriesWatch
 from analysis.history.tables import RUNS
 from analysis.pages import across
 from analysis.pages.across import MachineSlowdown
-from analysis.pages.changes import MadeChange, made_changes
-from analysis.pages.data import MachineHistory, PageNight, calendar_nights, open_alarms
-from analysis.pages.months import months, outcome_counts
+from analysis.pages.data import (
+    MachineHistory,
+    MadeChange,
+    PageNight,
+    calendar_nights,
+    made_changes,
+    open_alarms,
+)
 from analysis.pages.render import state_of
-from analysis.pages.series import case_views
+from analysis.pages.series import case_views, months, outcome_counts
 from tests.analysis.history.nights_table import night_rows, nights_table, runs_table, started_s
 
 NIGHT = date(2025, 2, 14)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from analysis.sample import Better, Level, Sample
+from nimc.records.sample import Better, Level, Sample
 from tests.analysis.synthetic import Case, samples, write_run
 
 RANKS = 2

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from analysis.sample import Level, Sample
+from nimc.records.sample import Level, Sample
 from tests.analysis.synthetic import Case, samples
 
 OFF_B_S, PRICE_B_S, ALONE_B_S = 14e9, 1.2e9, 8e9

@@ -6,12 +6,11 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
-from analysis.checkout import ROOT
-from analysis.remedies.advice import Advice, Assumed, advise
+from analysis.remedies.advice import Advice, Assumed, Standing, advise
 from analysis.remedies.sentences import advice_document, sentences, where
-from analysis.remedies.standing import Standing
 from analysis.report.data import load_run
 from analysis.statistics.location import Crossing
+from nimc.base.checkout import ROOT
 from tests.analysis.remedies.sweeps import sweep, swept
 from tests.analysis.synthetic import LAMMPS, Case, samples, write_run
 

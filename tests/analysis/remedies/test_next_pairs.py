@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from analysis.remedies.next_pairs import next_pairs, pair_node_hours
+from analysis.remedies.advice import next_pairs, pair_node_hours
 from analysis.report.data import load_run
 from analysis.statistics.interval import Estimate
 from analysis.statistics.location import p_value

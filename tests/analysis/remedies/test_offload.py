@@ -7,12 +7,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from analysis.columns import read_run
-from analysis.counters import read_counters
-from analysis.pairs import judged
+from analysis.counts.counters import read_counters
 from analysis.remedies.offload import processing
 from analysis.report.data import load_run, write_data
 from analysis.report.page import render
+from analysis.samples.columns import read_run
+from analysis.samples.pairs import judged
 from tests.analysis.synthetic import Case, samples, write_run
 
 #: Without traffic nodes spend this share of a core on interrupts, and on kernel threads.

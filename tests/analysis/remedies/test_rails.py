@@ -11,22 +11,13 @@ from statistics import median
 
 import pytest
 
-from analysis.remedies.rail_figures import RailFigures
-from analysis.remedies.rails import decided
+from analysis.remedies.rails import RailFigures, decided
 from analysis.report.data import load_run, write_data
 from analysis.report.page import render
 from analysis.report.rails import rails_view
-from analysis.sample import Better
 from analysis.statistics.interval import Estimate
-from tests.analysis.remedies.rail_runs import (
-    CALLS,
-    MESSAGES,
-    SHARES,
-    TIMES,
-    WRITERS,
-    case,
-    made,
-)
+from nimc.records.sample import Better
+from tests.analysis.remedies.rail_runs import CALLS, MESSAGES, SHARES, TIMES, WRITERS, case, made
 from tests.analysis.synthetic import LAMMPS, samples, write_run
 
 PAIRS = 10

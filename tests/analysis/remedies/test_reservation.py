@@ -7,13 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from analysis.remedies.advice import advise
+from analysis.remedies.advice import Standing, advise
 from analysis.remedies.effect import RemedyEffect, net
-from analysis.remedies.reservation import remedy_effects
-from analysis.remedies.standing import Standing
-from analysis.remedies.unpaired import between_jobs
+from analysis.remedies.reservation import between_jobs, remedy_effects
 from analysis.report.data import load_run
-from analysis.sample import Better, Sample
+from nimc.records.sample import Better, Sample
 from tests.analysis.remedies.sweeps import sweep, swept
 from tests.analysis.synthetic import Case, remedies, samples, write_run
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from analysis.remedies.advice import RemedyAdvice, Standing, after_holm, best, stand
 from analysis.remedies.effect import Speeds, break_even, net
-from analysis.remedies.standing import RemedyAdvice, Standing, after_holm, best, stand
 from analysis.statistics.interval import Estimate
 from tests.analysis.remedies.machines import CORE, MACHINES, PLACE, MadeMachine, Remedy, effects
 

@@ -8,19 +8,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from analysis.remedies.study import coverage
 from analysis.remedies.throttling import Throttling, crossover, curvatures, slopes, throttling
 from analysis.report.data import RunData, load_run
-from analysis.sample import Sample
 from analysis.statistics.location import location
-from analysis.statistics.noises import NOISES
-from tests.analysis.remedies.sweeps import (
-    CROSSOVER_B_S,
-    SAME_RATE_B_S,
-    SLOPE,
-    sweep,
-    swept,
-)
+from nimc.records.sample import Sample
+from studies.noises import NOISES
+from studies.remedies import coverage
+from tests.analysis.remedies.sweeps import CROSSOVER_B_S, SAME_RATE_B_S, SLOPE, sweep, swept
 from tests.analysis.synthetic import write_run
 
 

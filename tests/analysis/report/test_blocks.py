@@ -1,6 +1,6 @@
 import json
 
-from analysis.report.blocks import UnfinishedBlock, unfinished_blocks
+from analysis.report.data import UnfinishedBlock, unfinished_blocks
 
 
 def test_blocks_that_ended_early_are_listed_with_who_failed(tmp_path):

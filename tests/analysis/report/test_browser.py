@@ -9,7 +9,7 @@ import pytest
 
 from analysis.compare import page as compare_page
 from analysis.compare.sides import compare_sides
-from analysis.contention import published
+from analysis.contention import evaluate
 from analysis.contention.page import render as model_page
 from analysis.report import page
 from analysis.report.data import load_run
@@ -57,7 +57,7 @@ def test_fits_the_window_and_loads_nothing(tmp_path: Path, text: str, width: int
 
 
 def test_the_page_of_a_model_fits_a_narrow_window(tmp_path: Path) -> None:
-    found = look(tmp_path, model_page(published.load("henri-subnuma"), None), 390)
+    found = look(tmp_path, model_page(evaluate.load_published("henri-subnuma"), None), 390)
     assert found["wide"] == []
     assert found["scroll"] <= 390
     assert found["loaded"] == []

@@ -7,8 +7,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from analysis.estimate import Result
-from analysis.report.factor_plot import Axis, Line, Plotted, draw
+from analysis.effects.estimate import Result
+from analysis.report.factors import Axis, Line, Plotted, draw
 
 MEASURED = Axis("writers' rate", None, numeric=True)
 

@@ -12,7 +12,7 @@ import pytest
 from analysis.report.data import RunData, load_run
 from analysis.report.factors import FactorsView, Layout, factors_view, lay_out, level_text
 from analysis.report.page import render
-from analysis.sample import Level, Sample
+from nimc.records.sample import Level, Sample
 from tests.analysis.synthetic import STREAM, Case, samples, write_run
 
 ALONE_B_S = 8e9

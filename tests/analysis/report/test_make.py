@@ -6,9 +6,9 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from analysis.errors import InputError
 from analysis.report.data import load_run
 from analysis.report.make import make_reports
+from nimc.base.errors import InputError
 from tests.analysis.synthetic import LAMMPS, STREAM, header, samples, write_run
 
 

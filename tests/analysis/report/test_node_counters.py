@@ -8,11 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from analysis.report.counters import counters_view
 from analysis.report.data import load_run
 from analysis.report.make import make_reports
-from analysis.report.why import why_view
-from analysis.sample import Sample
+from analysis.report.why import counters_view, why_view
+from nimc.records.sample import Sample
 from tests.analysis.made_counters import CASES
 from tests.analysis.synthetic import remedies, samples, write_run
 

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from analysis.arms import ARMS
 from analysis.report import page, plots
 from analysis.report.data import RunData, load_run
-from analysis.report.palette import COLOURS
-from analysis.sample import Sample
+from analysis.report.plots import COLOURS
+from nimc.records.arms import ARMS
+from nimc.records.sample import Sample
 from tests.analysis.synthetic import LAMMPS, STREAM, header, reject, samples, write_run
 
 _VOID = {"meta", "link", "br", "img", "hr", "wbr"}

@@ -3,8 +3,7 @@ from __future__ import annotations
 import pytest
 from matplotlib.figure import Figure
 
-from analysis.arms import ARMS
-from analysis.report.palette import (
+from analysis.report.plots import (
     COLOURS,
     LEVEL_COLOURS,
     LEVEL_MARKERS,
@@ -13,6 +12,7 @@ from analysis.report.palette import (
     themed_svg,
     variable,
 )
+from nimc.records.arms import ARMS
 
 TREATMENTS = ["off", "on", "constant", "daly", "spin", "aa", "an arm of one's own"]
 

@@ -13,7 +13,7 @@ import pytest
 from analysis.report.data import RunData, load_run
 from analysis.report.page import render
 from analysis.report.paper_tables import PaperTables, paper_tables
-from analysis.sample import Sample
+from nimc.records.sample import Sample
 from tests.analysis.synthetic import Case, samples, write_run
 
 #: Ten runs of mean 11 (six of them 1 away), and of mean 22 (squares of the distances: 18); then

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from analysis.report.published import NAMES, normalised, triad
+from analysis.subjects.published import NAMES, normalised, triad
 
 
 def test_table_two_has_a_line_a_machine_and_memory_clock() -> None:

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from analysis.estimate import Result
+from analysis.effects.estimate import Result
+from analysis.effects.verdict import Verdict
 from analysis.report.data import RunData, load_run
-from analysis.report.summary import NEXT, summary
+from analysis.report.page import NEXT, summary
 from analysis.report.words import control
-from analysis.verdict import Verdict
 from tests.analysis.synthetic import LAMMPS, STREAM, header, reject, samples, write_run
 
 

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from analysis.columns import read_run
-from analysis.estimate import results
+from analysis.effects.estimate import results
+from analysis.effects.verdict import Verdict
 from analysis.report.words import breakable, facts, ranges, sentence, utc
-from analysis.verdict import Verdict
+from analysis.samples.columns import read_run
 from tests.analysis.synthetic import LAMMPS, STREAM, samples, write_run
 
 

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from analysis.simulate.hits import Windows, rank_slowdowns
-from analysis.simulate.noise import Noise
-from analysis.simulate.progress import Application, finishing_times, simulate
+from analysis.simulate.progress import Application, Noise, finishing_times, simulate
 
 NEVER = Windows(np.empty(0, np.int64), np.empty(0), np.empty(0), math.inf)
 

@@ -8,11 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from analysis.errors import InputError
-from analysis.simulate.grid import shape
-from analysis.simulate.hits import Windows, rank_slowdowns
-from analysis.simulate.noise import Noise, parse
-from analysis.simulate.progress import Application, finishing_times, simulate
+from analysis.simulate.hits import Windows, rank_slowdowns, shape
+from analysis.simulate.progress import Application, Noise, finishing_times, parse_noise, simulate
+from nimc.base.errors import InputError
 
 
 def work_until(
@@ -141,11 +139,11 @@ def test_noise_has_its_distribution(kind, mean: float, deviation: float) -> None
 
 
 def test_noise_is_read_strictly() -> None:
-    assert parse("exponential:2%", "x") == Noise("exponential", 0.02)
-    assert parse("none", "x") == Noise()
+    assert parse_noise("exponential:2%", "x") == Noise("exponential", 0.02)
+    assert parse_noise("none", "x") == Noise()
     for text in ("exponential", "exponential:2", "none:1%", "gauss:1%", "normal:-1%", "normal:x%"):
         with pytest.raises(InputError, match="--noise"):
-            parse(text, "--noise")
+            parse_noise(text, "--noise")
 
 
 def test_writes_must_be_known_to_the_end() -> None:

@@ -3,8 +3,8 @@ import math
 import numpy as np
 import pytest
 
-from analysis.paper import paper
 from analysis.statistics.correlation import of_r, pearson
+from analysis.subjects.published import paper
 
 
 def test_r_by_hand():

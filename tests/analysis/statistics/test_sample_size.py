@@ -3,9 +3,9 @@ import math
 import numpy as np
 import pytest
 
-from analysis.errors import InputError
 from analysis.statistics.aligned_ranks import shifts
-from analysis.statistics.sample_size import pairs_needed
+from analysis.statistics.pairs_needed import pairs_needed
+from nimc.base.errors import InputError
 
 
 def mean_half_width(pairs: int, sd: float) -> float:

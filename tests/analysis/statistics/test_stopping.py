@@ -5,7 +5,7 @@ import pytest
 from numpy.typing import NDArray
 
 from analysis.statistics.aligned_ranks import slowdown
-from analysis.statistics.stopping import enough
+from analysis.statistics.pairs_needed import enough
 
 
 def _pairs(*ratios: float) -> list[NDArray[np.float64]]:

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from analysis.statistics.worst_rank import worst_rank
+from analysis.statistics.correlation import worst_rank
 
 RANKS, PAIRS, SEEDS = 8, 10, 200
 

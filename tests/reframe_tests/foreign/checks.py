@@ -1,6 +1,5 @@
 """Checks as others write them, each under the mixin."""
 
-# ruff: noqa: RUF012 - the body of a check is ReFrame's own language.
 from __future__ import annotations
 
 import reframe as rfm
@@ -14,6 +13,8 @@ from reframe.core.builtins import (
 )
 
 from reframe_tests.mixin import NimcMixin
+
+# ruff: noqa: RUF012 - the body of a check is ReFrame's own language.
 
 
 class timed(rfm.RunOnlyRegressionTest):

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from reframe.core import runtime
 
-from analysis.checkout import ROOT
+from nimc.base.checkout import ROOT
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from reframe_tests.own_figure import direction, si, suffixed
+from reframe_tests.foreign import direction, si, suffixed
 
 
 @pytest.mark.parametrize(

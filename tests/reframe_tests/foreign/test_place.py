@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from analysis.checkout import ROOT
+from nimc.base.checkout import ROOT
 
 PAGE = (ROOT / "docs" / "your-own-check.md").read_text()
 TUTORIAL = Path(sys.prefix) / "share/doc/reframe-hpc/examples/tutorial/stream"

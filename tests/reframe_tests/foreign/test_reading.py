@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from reframe.core.exceptions import ReframeError
 
-from injection.conductor import UNREAD
+from nimc.node.conductor import UNREAD
 from reframe_tests import foreign
-from tests.injection.test_store import SAMPLE
+from tests.nimc.node.test_store import SAMPLE
 from tests.reframe_tests.foreign.checks import (
     accepts_all,
     constant,

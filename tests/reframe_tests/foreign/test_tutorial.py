@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from analysis.checkout import ROOT
+from nimc.base.checkout import ROOT
 from tests.undisturbed import VARIABLES
 
 TRIAL = """

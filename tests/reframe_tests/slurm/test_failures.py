@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from campaigns.minicluster import daemons
-from campaigns.minicluster.spec import Node
-from tests.campaigns.minicluster.real import Cluster, cluster_of
+from minicluster import daemons
+from minicluster.spec import Node
+from tests.nimc.minicluster.real import Cluster, cluster_of
 from tests.reframe_tests.slurm.block import Block, resumed
 
 pytestmark = [pytest.mark.minicluster, pytest.mark.slow]
@@ -108,7 +108,7 @@ def test_the_srun_of_the_agents_is_killed(cluster, tmp_path, signum, outcome):
     """Slurm leaves the tasks of a srun that got SIGKILL running; one that can, ends them."""
     block = Block(cluster, tmp_path, pairs=1, script="sleep 4")
     block.wait_for_samples(1)
-    pids = block.step("injection.agent")
+    pids = block.step("nimc.node.agent")
     assert pids
     for pid in pids:
         os.kill(pid, signum)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 import yaml
 
-from tests.campaigns.minicluster.real import Cluster, cluster_of
+from tests.nimc.minicluster.real import Cluster, cluster_of
 from tests.reframe_tests.slurm.block import Block, wait_idle
 
 pytestmark = [pytest.mark.minicluster, pytest.mark.slow]

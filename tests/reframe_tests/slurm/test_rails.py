@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.campaigns.minicluster.real import ENV, Cluster, cluster_or_skip
+from tests.nimc.minicluster.real import ENV, Cluster, cluster_or_skip
 
 ROOT = Path(__file__).parents[3]
 BIN = Path(sys.executable).parent

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.campaigns.minicluster.real import Cluster, cluster_or_skip
+from tests.nimc.minicluster.real import Cluster, cluster_or_skip
 from tests.reframe_tests.slurm.block import PROGRAMS, Block, resumed
 
 pytestmark = [pytest.mark.minicluster, pytest.mark.long]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.campaigns.minicluster.real import cluster_or_skip
+from tests.nimc.minicluster.real import cluster_or_skip
 
 pytestmark = [pytest.mark.minicluster, pytest.mark.long]
 ROOT = Path(__file__).parents[3]
@@ -19,7 +19,7 @@ def test_stream_and_lammps_off_and_on(fabric, tmp_path):
     next(cluster_or_skip(fabric))
     binaries = Path(sys.executable).parent
     (tmp_path / "nimc").write_text(
-        f'#!/bin/sh\nexec {sys.executable} -c "from campaigns.cli import main; main()" "$@"\n'
+        f'#!/bin/sh\nexec {sys.executable} -c "from nimc.cli.main import main; main()" "$@"\n'
     )
     (tmp_path / "nimc").chmod(0o755)
     (tmp_path / "reframe").symlink_to(binaries / "reframe")

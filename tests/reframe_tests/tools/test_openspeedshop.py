@@ -11,7 +11,7 @@ import pytest
 
 from reframe_tests.tools import TOOLS
 from reframe_tests.tools.base import FOLDER, ToolError
-from reframe_tests.tools.openss_views import read_view
+from reframe_tests.tools.openspeedshop import read_view
 
 CAPTURES = Path(__file__).parents[2] / "captures" / "openspeedshop"
 COMMAND = re.compile(r"openss>>expview (?:-v (linkedobjects) )?-r (\d) -F csv\n")

@@ -13,8 +13,7 @@ import pytest
 
 from reframe_tests.tools import TOOLS
 from reframe_tests.tools.base import FOLDER, ToolError
-from reframe_tests.tools.openss_gather import gather, view_path
-from reframe_tests.tools.openss_views import read_view
+from reframe_tests.tools.openspeedshop import gather, read_view, view_path
 
 PROGRAM = r"""
 #include <mpi.h>

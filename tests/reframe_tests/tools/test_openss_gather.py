@@ -5,7 +5,7 @@ import sys
 import pytest
 
 from reframe_tests.tools.base import ToolError
-from reframe_tests.tools.openss_gather import gather, view_path
+from reframe_tests.tools.openspeedshop import gather, view_path
 
 OSSUTIL = "#!/bin/sh\n[ ! -e ../fails ] || { echo 'Unable to open'; exit 0; }\n: > X.0.openss\n"
 #: Writes what commands print to their files. Loses those of the first call, as openss may.

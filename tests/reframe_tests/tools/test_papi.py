@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from analysis.errors import InputError
+from nimc.base.errors import InputError
 from reframe_tests.tools import TOOLS, papi
 from reframe_tests.tools.base import FOLDER, ToolError
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from analysis.processors import FAMILIES, family_of, identity
-from analysis.roles import RoleCount
+from analysis.counts.roles import RoleCount
+from nimc.machine.processors import FAMILIES, family_of, identity
 from reframe_tests.tools import TOOLS, perf_stat
 from reframe_tests.tools.base import FOLDER, ToolError, try_out
 

@@ -9,11 +9,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from analysis.columns import read_run
-from analysis.counters import read_counters
-from analysis.pairs import judged
-from analysis.role_links import MISSES, STALLS, TIME
-from analysis.why import why
+from analysis.counts.counters import read_counters
+from analysis.counts.links import MISSES, STALLS, TIME
+from analysis.counts.why import why
+from analysis.samples.columns import read_run
+from analysis.samples.pairs import judged
 from reframe_tests import conduct
 from reframe_tests.tools import TOOLS
 from tests.analysis.made_counters import CASES, RANKS, counts, with_tool

@@ -1,0 +1,122 @@
+"""Nodes of a machine, ranked by the figures of merit of one campaign that ran on each alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from statistics import median
+from typing import Any
+
+import polars as pl
+
+from analysis.effects.verdict import within
+from analysis.report.data import RunData
+from analysis.samples.pairs import counted
+from analysis.statistics.nights import holm, ratio_of_nights
+
+#: Level of all differences that are named.
+LEVEL = 0.05
+
+
+@dataclass(frozen=True)
+class NodeFigures:
+    """Baseline runs of one case on one node."""
+
+    case: str
+    node: str
+    unit: str
+    better: str
+    values: list[float]
+
+
+@dataclass(frozen=True)
+class RankedNode:
+    """A node against the others in one case. Ratios are of times: above 1 is slower."""
+
+    case: str
+    node: str
+    runs: int
+    #: Median figure of merit without writers, in `unit`.
+    value: float
+    unit: str
+    #: Null with too few runs or nodes.
+    ratio: float | None = None
+    ratio_low: float | None = None
+    ratio_high: float | None = None
+    #: Of 'the node is like the mean of the others', adjusted over all nodes and cases.
+    p_adjusted: float | None = None
+    #: Smaller differences are not named: nodes always differ a little.
+    margin: float = 0.0
+
+    @property
+    def text(self) -> str:
+        """`slower by 3.1%`, `faster by ...`; empty if no difference beyond the margin is shown."""
+        if self.ratio is None or self.p_adjusted is None or self.p_adjusted > LEVEL:
+            return ""
+        if within(self.ratio, self.ratio, self.margin):
+            return ""
+        if self.ratio > 1:
+            return f"slower by {self.ratio - 1:.1%}"
+        return f"faster by {1 / self.ratio - 1:.1%}"
+
+    def as_dict(self) -> dict[str, Any]:
+        """The row as in JSON."""
+        return asdict(self) | {"text": self.text}
+
+
+def figures(node: str, data: RunData) -> list[NodeFigures]:
+    """Figures of merit of a run's baseline, by case."""
+    runs = counted(data.samples.lazy(), "role", "fom", "fom_unit", "fom_better")
+    baseline = runs.filter(pl.col("role").cast(pl.String) == "baseline")
+    return [
+        NodeFigures(
+            str(case),
+            node,
+            str(part["fom_unit"][0]),
+            str(part["fom_better"][0]),
+            part["fom"].to_list(),
+        )
+        for (case,), part in baseline.partition_by("case", as_dict=True).items()
+    ]
+
+
+def ranked(found: Iterable[NodeFigures], margin: float = 0.0) -> list[RankedNode]:
+    """Every node in every case, the slowest of a case first.
+
+    Differences of at most `margin`, as a share, are not named. A node's runs are compared with one
+    median of each other node: with the spread of its own runs and with that between nodes
+    (`statistics.nights`).
+    """
+    by_case: dict[str, list[NodeFigures]] = {}
+    for each in found:
+        by_case.setdefault(each.case, []).append(each)
+    rows = [row for nodes in by_case.values() for row in _of_case(nodes)]
+    p = [row.p_adjusted for row in rows if row.p_adjusted is not None]
+    adjusted = iter(holm(p))
+    return [
+        replace(row, margin=margin, p_adjusted=None if row.p_adjusted is None else next(adjusted))
+        for row in rows
+    ]
+
+
+def _of_case(nodes: Sequence[NodeFigures]) -> list[RankedNode]:
+    times = {each.node: _times(each) for each in nodes}
+    rows = [_row(each, times) for each in nodes]
+    return sorted(rows, key=lambda row: -median(times[row.node]))
+
+
+def _row(each: NodeFigures, times: Mapping[str, Sequence[float]]) -> RankedNode:
+    others = [median(values) for node, values in times.items() if node != each.node]
+    row = RankedNode(each.case, each.node, len(each.values), median(each.values), each.unit)
+    difference = ratio_of_nights(times[each.node], others)
+    if difference is None:
+        return row
+    ratio = difference.ratio
+    return replace(
+        row, ratio=ratio.value, ratio_low=ratio.low, ratio_high=ratio.high, p_adjusted=difference.p
+    )
+
+
+def _times(each: NodeFigures) -> list[float]:
+    """Values such that larger is slower."""
+    return each.values if each.better == "lower" else [1 / value for value in each.values]

@@ -1,0 +1,243 @@
+"""Reads counts of tools and nodes (`RUN/counters/CASE.jsonl`), and sums them up by treatment.
+
+One JSON object per line: `key` (the sample's), `tool`, and the fields of `counter_row.CounterRow`.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+from typing import get_args
+
+import polars as pl
+
+from analysis.counts.roles import COUNTS, ROLES
+from nimc.base.errors import InputError
+from nimc.base.json_limits import LONGEST_B, may_have_deep_line, refuse_deep, refuse_long
+from nimc.records.arms import LEVELS
+from nimc.records.counter_row import NODE, State, event_parts
+
+_NAME = pl.Categorical()
+_FIELDS: dict[str, pl.DataType] = {
+    "key": pl.String(),
+    "tool": pl.String(),
+    "rank": pl.Int32(),
+    "event": pl.String(),
+    "value": pl.Float64(),
+    "unit": pl.String(),
+    "state": pl.String(),
+    "running_share": pl.Float64(),
+}
+_OPTIONAL = ("value", "running_share")
+_NAMES = ("tool", "event", "unit", "state")
+#: States in which a count has a value.
+_VALUED = ("counted", "multiplexed")
+#: From best to worst.
+_STATES = get_args(State)
+#: Units of shares and frequencies, which do not add up over ranks.
+_AVERAGED = ("1", "Hz")
+_COUNT = ["key", "tool", "rank", "event"]
+#: Columns that come from the samples.
+_SAMPLE = ["key", "case", "arm", "factors", "block", "pair", "status"]
+
+
+def read_counters(run: Path, samples: pl.DataFrame) -> pl.DataFrame:
+    """One row per rank and event of each run in which a tool counted, or the nodes' agents did.
+
+    `samples` are those of `pairs.judged`. Columns: key, case, arm, factors, block, pair, status (of
+    the sample), tool, rank, event, value (SI, null if nothing was counted), unit, state,
+    running_share; in the order of the files. Counts without a sample (the conductor was killed
+    between the two) are ignored; of a run that was counted twice, the last counts are used. A last
+    line that was cut off is ignored. Raises InputError, naming file and line, for any other line
+    that is not a count.
+    """
+    frames = [_read(path) for path in sorted((run / "counters").glob("*.jsonl"))]
+    counts = pl.concat([pl.DataFrame(schema=_FIELDS), *frames])
+    last = counts.unique(_COUNT, keep="last", maintain_order=True)
+    return (
+        last.join(samples.select(_SAMPLE), on="key", how="inner", maintain_order="left")
+        .with_columns(pl.col(*_NAMES).cast(_NAME))
+        .select(*_SAMPLE, *(name for name in _FIELDS if name != "key"))
+    )
+
+
+def medians(counters: pl.DataFrame) -> pl.DataFrame:
+    """One row per case, arm, tool and event, from runs that count, in the order of `counters`.
+
+    A share (unit `1`) or a frequency is averaged over the ranks instead of summed.
+
+    Columns: case, arm, factors, tool, event, unit, `value` (median over runs of the sum over their
+    ranks), `runs` (number of runs with a value from every rank), `state` (the worst) and
+    `running_share` (the least). The value is null if no run has a complete sum.
+    """
+    treatment = ["case", "arm", "tool", "event"]
+    values, state = pl.col("value"), pl.col("state").cast(pl.Enum(_STATES))
+    runs = (
+        counters.filter(pl.col("status") == "counts")
+        .group_by(*treatment, "key", maintain_order=True)
+        .agg(
+            pl.col("factors", "unit").first(),
+            pl.when(values.is_null().any())
+            .then(None)
+            .when(pl.col("unit").cast(pl.String).is_in(_AVERAGED).first())
+            .then(values.mean())
+            .otherwise(values.sum())
+            .alias("value"),
+            state.max(),
+            pl.col("running_share").min(),
+        )
+    )
+    return (
+        runs.group_by(treatment, maintain_order=True)
+        .agg(
+            pl.col("factors", "unit").first(),
+            values.median(),
+            values.count().alias("runs"),
+            pl.col("state").max().cast(pl.String),
+            pl.col("running_share").min(),
+        )
+        .select(
+            "case", "arm", "factors", "tool", "event", "unit", "value", "runs", "state",
+            "running_share",
+        )
+    )  # fmt: skip
+
+
+def _read(path: Path) -> pl.DataFrame:
+    text = path.read_bytes()
+    whole = text[: text.rfind(b"\n") + 1]
+    deep = may_have_deep_line(whole)
+    if deep or len(whole) > LONGEST_B:
+        for number, line in enumerate(whole.split(b"\n"), 1):
+            refuse_long(line, f"{path}:{number}")
+            if deep:
+                refuse_deep(line, f"{path}:{number}")
+    try:
+        frame = pl.read_ndjson(io.BytesIO(whole), schema=_FIELDS) if whole else None
+    except pl.exceptions.PolarsError as error:
+        _blame(path, whole)
+        raise InputError(f"{path}: {error}") from error
+    if frame is None:
+        return pl.DataFrame(schema=_FIELDS)
+    if frame.height != whole.count(b"\n"):
+        _blame(path, whole)
+    _check(path, frame)
+    return frame
+
+
+def _blame(path: Path, text: bytes) -> None:
+    """Raises InputError for the first line that is not an object."""
+    for number, line in enumerate(text.splitlines(), 1):
+        try:
+            record = json.loads(line)
+        except ValueError as error:
+            raise InputError(f"{path}:{number}: {error}") from error
+        if not isinstance(record, dict):
+            raise InputError(f"{path}:{number}: must be an object with {', '.join(_FIELDS)}")
+
+
+def _check(path: Path, frame: pl.DataFrame) -> None:
+    """Raises InputError for the first row that breaks a rule of the record."""
+    valued = pl.col("state").is_in(_VALUED)
+    rules = [
+        *((name, pl.col(name).is_null(), "a value") for name in _FIELDS if name not in _OPTIONAL),
+        ("state", ~pl.col("state").is_in(_STATES), f"one of {', '.join(_STATES)}"),
+        ("value", pl.col("value").is_null() == valued, f"a number where 'state' is {_either()}"),
+    ]
+    for name, broken, allowed in rules:
+        rows = frame.select(broken.arg_true()).to_series()
+        if len(rows):
+            row = int(rows[0])
+            value = frame[name][row]
+            raise InputError(f"{path}:{row + 1}: field '{name}' is {value!r}, must be {allowed}")
+
+
+def _either() -> str:
+    return " or ".join(_VALUED) + ", and none elsewhere"
+
+
+# Counts of tools as values of roles: one row per run, rank and role.
+
+
+#: The factor whose levels are tools.
+_TOOL = "tool"
+_RUN = ["key", "case", "treatment", "tool", "block", "pair"]
+
+
+def role_values(counters: pl.DataFrame) -> pl.DataFrame:
+    """The roles of runs that count, from `counters.read_counters`.
+
+    Columns: key, case, treatment (the name without the level of the tool), tool, block, pair, rank,
+    role, `value` (in the role's unit) and `state`. The value is null unless every event of the role
+    was counted through the whole run: counts that took turns are not used. Events are recognised by
+    name, so that runs of any machine can be read. A role that a tool's level counted in no way has
+    no row. Counters of nodes are taken from runs that no tool wrapped. Of several devices with a
+    share, the highest is the node's.
+    """
+    events = _events()
+    level = pl.col("factors").cast(pl.String).str.json_path_match(f"$.{_TOOL}")
+    wrapped = level.fill_null("none") != "none"
+    node = pl.col("tool").cast(pl.String) == NODE
+    used = (pl.col("status") == "counts") & ~(node & wrapped)
+    runs = counters.filter(used).with_columns(
+        pl.col("tool", "event", "unit", "state", "case").cast(pl.String),
+        treatment=pl.col("arm").cast(pl.String).map_elements(without_tool, return_dtype=pl.String),
+    )
+    found = (
+        runs.with_columns(
+            program=pl.col("tool").str.replace(":.*$", ""),
+            name=pl.when(node)
+            .then(pl.col("event").str.replace("^.*:", ""))
+            .otherwise(
+                pl.col("event").map_elements(lambda e: event_parts(e)[0], return_dtype=pl.String)
+            ),
+        )
+        .join(events, left_on=["program", "name"], right_on=["program", "event"], how="inner")
+        .with_columns(
+            scaled=pl.when(pl.col("unit") == pl.col("role_unit"))
+            .then(pl.when(pl.col("role_unit") == "count").then(pl.col("factor")).otherwise(1.0))
+            .otherwise(pl.col("factor"))
+            * pl.col("value"),
+            whole=pl.col("state") == "counted",
+        )
+    )
+    rows = found.group_by(*_RUN, "rank", "role", "row", maintain_order=True).agg(
+        pl.when(pl.col("whole").all())
+        .then(
+            pl.when((pl.col("role_unit") == "1").first())
+            .then(pl.col("scaled").max())
+            .otherwise(pl.col("scaled").sum())
+        )
+        .alias("value"),
+        pl.col("state").filter(~pl.col("whole")).first().fill_null("counted"),
+        seen=pl.col("name").n_unique(),
+        needed=pl.col("events").first(),
+    )
+    # Rows of several families may share an event; the one of which all events are there counts.
+    return (
+        rows.filter(pl.col("seen") == pl.col("needed"))
+        .sort("needed", descending=True, maintain_order=True)
+        .unique([*_RUN, "rank", "role"], keep="first", maintain_order=True)
+        .select(*_RUN, "rank", "role", "value", "state")
+    )
+
+
+def without_tool(treatment: str) -> str:
+    """A treatment's name without the level of its tool: `on@rate=25%,tool=tau` is `on@rate=25%`."""
+    arm, _, levels = treatment.partition(LEVELS)
+    others = [level for level in levels.split(",") if level and not level.startswith(f"{_TOOL}=")]
+    return arm + (LEVELS + ",".join(others) if others else "")
+
+
+def _events() -> pl.DataFrame:
+    """One line per row of the table of roles and event of it."""
+    lines = [
+        (row.tool, event, row.role, ROLES[row.role].unit, row.factor, number, len(row.events))
+        for number, row in enumerate(COUNTS)
+        for event in row.events
+    ]
+    names = ["program", "event", "role", "role_unit", "factor", "row", "events"]
+    frame = pl.DataFrame(lines, schema=names, orient="row")
+    # Rows that count a role by the same events on several families are one.
+    return frame.unique(["program", "event", "role", "factor", "events"], maintain_order=True)

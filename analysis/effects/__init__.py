@@ -1,0 +1,1 @@
+"""Effects of treatments: estimates, contrasts, verdicts, caveats."""

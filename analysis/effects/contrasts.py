@@ -1,0 +1,208 @@
+"""What a level of a factor costs, and how much it helps; both from pairs.
+
+A remedy is a level: a reserved core, a tool wrapped around the ranks. Its price is its cost
+without writes: the baseline at the level against the baseline at the first level. Its gain is its
+benefit under writes: an effect at the first level against the same effect at the level. Both
+compare runs of the same pair, and always have an interval.
+
+Of the factors of the writes, those that only move the same traffic to another place are remedies
+too. They have no price, since nothing is moved without writes.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from analysis.effects.estimate import Result, levels
+from analysis.samples.pairs import counted, in_order
+from analysis.statistics.aligned_ranks import slowdown
+from nimc.records.arms import LEVELS
+from nimc.records.sample import Level
+
+#: The factor of the writes that baselines have as well, at level 0.
+_RATE = "rate"
+#: Factors of the writes that move the same traffic: to buffers on a NUMA node, or to a rail.
+_PLACES = ("comm_node", "writer_rail")
+
+
+@dataclass(frozen=True)
+class Contrast:
+    """A level of one factor against that factor's first level, all else equal."""
+
+    case: str
+    factor: str
+    level: Level
+    #: The first level, which treatment names omit.
+    reference: Level
+    #: Levels of other such factors that are not the first ones.
+    at: dict[str, Level]
+    kind: Literal["price", "gain"]
+    #: Names of the treatments at `level` and at `reference`.
+    treatment: str
+    against: str
+    #: Pairs in which both runs count.
+    pairs: int
+    #: Price: time at the level / time at the first level; above 1 it costs. Gain: time at the first
+    #: level / time at the level; above 1 it helps. None below six pairs.
+    ratio: float | None
+    ratio_low: float | None
+    ratio_high: float | None
+    #: The interval that encloses the repeatability of the baselines at both levels.
+    noise_floor_low: float | None
+    noise_floor_high: float | None
+    unit: str
+
+    def __post_init__(self) -> None:
+        if len({self.ratio is None, self.ratio_low is None, self.ratio_high is None}) > 1:
+            raise ValueError(f"{self.case}/{self.treatment}: ratio without its whole interval")
+
+    def as_dict(self) -> dict[str, Any]:
+        """The row as JSON holds it."""
+        return asdict(self)
+
+
+class _Treatment(NamedTuple):
+    """A baseline or an effect of one case."""
+
+    name: str
+    role: str
+    #: Name of its baseline; a baseline names itself.
+    baseline: str
+    factors: dict[str, Level]
+    unit: str
+    higher: bool
+
+    @property
+    def arm(self) -> str:
+        """The arm in its name, known or not."""
+        return self.name.partition(LEVELS)[0]
+
+
+def contrasts(marked: pl.DataFrame, results: Sequence[Result]) -> list[Contrast]:
+    """Prices and gains of every case, from its `analysis.samples.pairs.judged` samples and its results."""
+    kinds = marked.select(_KIND).unique(maintain_order=True)
+    found: list[Contrast] = []
+    for case in kinds["case"].unique(maintain_order=True):
+        treatments = _treatments(kinds.filter(pl.col("case") == case))
+        floors = {
+            row.baseline: (row.noise_floor_low, row.noise_floor_high)
+            for row in results
+            if row.case == case
+        }
+        runs = counted(marked.lazy().filter(pl.col("case") == case), "fom")
+        found += [_estimate(str(case), runs, floors, *what) for what in _comparisons(treatments)]
+    return found
+
+
+class _Comparison(NamedTuple):
+    treatment: _Treatment
+    against: _Treatment
+    factor: str
+    at: dict[str, Level]
+
+
+#: Columns that describe a treatment.
+_KIND = ("case", "arm", "role", "baseline", "factors", "fom_unit", "fom_better")
+
+
+def _treatments(kinds: pl.DataFrame) -> list[_Treatment]:
+    """Baselines and effects of one case, from the distinct `_KIND` of its samples."""
+    found = {
+        arm: _Treatment(arm, role, baseline or arm, levels(factors), unit, better == "higher")
+        for _, arm, role, baseline, factors, unit, better in kinds.iter_rows()
+        if role in ("baseline", "effect")
+    }
+    return [found[name] for name in in_order(found)]
+
+
+def _comparisons(treatments: Sequence[_Treatment]) -> Iterator[_Comparison]:
+    """Pairs of treatments that differ in one factor, one of them at its first level."""
+    plain = [t for t in treatments if LEVELS not in t.name]
+    baseline = next((t.factors for t in plain if t.role == "baseline"), None)
+    if baseline is None:
+        return
+    first = {name: level for name, level in baseline.items() if name != _RATE}
+    for effect in plain:
+        first |= {name: effect.factors[name] for name in _PLACES if name in effect.factors}
+    known = {_identity(t.arm, t.factors): t for t in treatments}
+    for factor, level in first.items():
+        for treatment in treatments:
+            if treatment.factors.get(factor, level) == level:
+                continue
+            against = known.get(_identity(treatment.arm, {**treatment.factors, factor: level}))
+            if against is not None and against.unit == treatment.unit:
+                at = {
+                    name: treatment.factors[name]
+                    for name in first
+                    if name != factor and treatment.factors.get(name, first[name]) != first[name]
+                }
+                yield _Comparison(treatment, against, factor, at)
+
+
+def _identity(arm: str, factors: dict[str, Level]) -> tuple[str, str]:
+    return arm, json.dumps(factors, sort_keys=True)
+
+
+def _estimate(
+    case: str,
+    runs: pl.DataFrame,
+    floors: dict[str, tuple[float | None, float | None]],
+    treatment: _Treatment,
+    against: _Treatment,
+    factor: str,
+    at: dict[str, Level],
+) -> Contrast:
+    price = treatment.role == "baseline"
+    ratios = _ratios(runs, treatment, against, inverted=price == treatment.higher)
+    estimate = slowdown(np.column_stack([np.log(ratios), np.zeros(len(ratios))]))
+    low, high = _enclosing([floors.get(each.baseline) for each in (treatment, against)])
+    return Contrast(
+        case=case,
+        factor=factor,
+        level=treatment.factors[factor],
+        reference=against.factors[factor],
+        at=at,
+        kind="price" if price else "gain",
+        treatment=treatment.name,
+        against=against.name,
+        pairs=len(ratios),
+        ratio=estimate.value if estimate else None,
+        ratio_low=estimate.low if estimate else None,
+        ratio_high=estimate.high if estimate else None,
+        noise_floor_low=low,
+        noise_floor_high=high,
+        unit=treatment.unit,
+    )
+
+
+def _ratios(
+    runs: pl.DataFrame, treatment: _Treatment, against: _Treatment, *, inverted: bool
+) -> NDArray[np.float64]:
+    """Figure at the level / figure at the first level of each pair, or the inverse.
+
+    Prices of times and gains of rates are taken as they are; the others are inverted.
+    """
+    one, other = (
+        runs.filter(pl.col("arm") == each.name).select("block", "pair", "fom")
+        for each in (treatment, against)
+    )
+    ratio = pl.col("fom") / pl.col("fom_first")
+    both = one.join(other, on=["block", "pair"], suffix="_first", maintain_order="left")
+    return both.select(ratio=1 / ratio if inverted else ratio)["ratio"].to_numpy()
+
+
+def _enclosing(
+    floors: Sequence[tuple[float | None, float | None] | None],
+) -> tuple[float | None, float | None]:
+    lows = [floor[0] for floor in floors if floor and floor[0] is not None]
+    highs = [floor[1] for floor in floors if floor and floor[1] is not None]
+    if len(lows) < len(floors) or len(highs) < len(floors):
+        return None, None
+    return min(lows), max(highs)

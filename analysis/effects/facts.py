@@ -1,0 +1,123 @@
+"""Facts of nodes that change what a run measures, from its provenance.
+
+Each block's provenance has `nodes`: host name -> facts of that host (`nimc.machine.host`).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import polars as pl
+
+from analysis.effects.estimate import Result
+
+#: Shown for a fact that no node reports.
+UNKNOWN = "unknown"
+
+
+#: Fact -> its key among a host's facts. Only root can read `ddio` and `prefetchers`.
+FACTS = {
+    "CPU model": "cpu_model",
+    "kernel": "kernel",
+    "governor": "governor",
+    "BIOS": "bios",
+    "NIC firmware": "rdma",
+    "microcode": "microcode",
+    "IOMMU": "iommu",
+    "transparent huge pages": "transparent_huge_pages",
+    "DDIO": "ddio",
+    "hardware prefetchers": "prefetchers",
+    "resctrl schemata": "resctrl",
+}
+
+
+def nodes_of(record: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Facts of each node in one block's provenance."""
+    nodes = record.get("nodes")
+    hosts = nodes.values() if isinstance(nodes, Mapping) else []
+    return [host for host in hosts if isinstance(host, Mapping)]
+
+
+def known(hosts: Iterable[Mapping[str, Any]]) -> dict[str, list[str]]:
+    """Fact -> its distinct values over the nodes that report it, sorted; empty if none does."""
+    each = list(hosts)
+    return {
+        name: sorted({text for host in each if (text := _text(key, host.get(key))) is not None})
+        for name, key in FACTS.items()
+    }
+
+
+def _text(key: str, value: Any) -> str | None:
+    if key != "rdma":
+        return None if value is None else str(value)
+    listed = value if isinstance(value, list) else []
+    devices = [each for each in listed if isinstance(each, Mapping)]
+    found = [f"{each.get('name')} {each['firmware']}" for each in devices if each.get("firmware")]
+    return ", ".join(found) or None
+
+
+# Does the provenance of a case's samples differ between blocks?
+#
+# A run is resumed under the same campaign and machine, but perhaps with another version of this
+# project, of ReFrame or of the workload, or on nodes with another processor, kernel or firmware.
+# Such
+# samples still count, and results carry a note.
+
+
+#: Facts of the allocation, which may differ between blocks: the nodes, of which only `FACTS` are
+#: compared, and their clocks.
+_OF_A_BLOCK = ("nodes", "clock_offsets_s")
+
+
+def note_provenance_changes(
+    rows: Iterable[Result], samples: pl.DataFrame, provenance: Mapping[str, Any]
+) -> list[Result]:
+    """The rows, with a note on each case whose accepted samples differ in provenance.
+
+    `samples` as of `analysis.samples.pairs.judged`; `provenance`: SHA-256 -> content of its file.
+    """
+    used = samples.lazy().filter(status="counts").select("case", "provenance").unique()
+    counted = used.group_by("case").agg("provenance").collect()
+    notes = {
+        str(case): _note([provenance[sha] for sha in shas if sha in provenance])
+        for case, shas in counted.select("case", "provenance").iter_rows()
+    }
+    return [
+        replace(row, notes=[note, *row.notes]) if (note := notes.get(row.case)) else row
+        for row in rows
+    ]
+
+
+def _note(records: list[dict[str, Any]]) -> str | None:
+    names = sorted({name for record in records for name in record}.difference(_OF_A_BLOCK))
+    differ = [
+        name
+        for name in names
+        if len({json.dumps(each, sort_keys=True) for each in _values(records, name)}) > 1
+    ]
+    of_blocks = [known(nodes_of(record)) for record in records]
+    # A fact that a block does not report is unknown there, which is no difference.
+    differ += [name for name in FACTS if len({tuple(b[name]) for b in of_blocks if b[name]}) > 1]
+    if not differ:
+        return None
+    return f"provenance differs between blocks: {', '.join(differ)}"
+
+
+def _values(records: Iterable[Mapping[str, Any]], name: str) -> list[Any]:
+    """What is compared: a program by its content, since each block compiles it elsewhere.
+
+    Earlier versions recorded neither program nor modules, which is no difference.
+    """
+    found = [record.get(name) for record in records]
+    if name not in ("program", "modules"):
+        return found
+    return [
+        {key: value for key, value in each.items() if key != "path"}
+        if isinstance(each, Mapping)
+        else each
+        for each in found
+        if each is not None
+    ]

@@ -1,0 +1,1 @@
+"""Samples of a run: read, paired, and checked for integrity."""

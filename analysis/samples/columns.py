@@ -1,0 +1,319 @@
+"""Reads the samples of runs into typed columns, one row per sample.
+
+Files are read in pieces of a few MiB, so that memory grows with the columns and not with the
+text, and pieces are parsed in parallel. Columns are those of `nimc.records.sample.Sample`, typed by
+its hints, with these differences: nodes are joined with commas; `seed`, `factors` and `fom_extra`
+stay text (a seed may be wider than 64 bits, the keys of the others differ between campaigns and
+workloads); samples of schema 1 get the role and baseline of their arm; and the list of writers and
+their timetable become
+
+| column | meaning |
+|---|---|
+| writers | number of writers |
+| injector, transport | their distinct names, joined with `+`; empty without writers |
+| message_b | size of one write, bytes (the largest) |
+| asked_b_s | sum of the writers' requested rates; null at full rate and without writers |
+| writer_rate_alone_b_s, writer_rate_b_s | sum over the writers, bytes per second |
+| writer_rate_before_b_s | the same sum before the application started; null if unknown |
+| writer_share | lowest rate of the worst writer, as a share of its rate alone or requested rate |
+| timetable | writers active at a time under a timetable; null without one |
+| counted_alone_b_s, counted_b_s | the same as counted by the target's device; null if not counted |
+| comm_node | NUMA node that the writers' buffers were bound to; null if not bound |
+| direction | `read` or `write`; null without writers, and in old samples |
+| own_binding | the injector's own NUMA binding; null if unknown |
+| target_on_node_share | least share of a target's buffer on that node; null if unverified |
+| target_pinned_b | least memory pinned by a writer's target; null if unknown |
+| observed_share, unobserved_s | least share of the window seen in a writer's rows; longest gap |
+| proof | what proves the writes, joined with `+`; empty without writers and in old samples |
+| foreign_cpus, steal_share, frequency_hz | conditions of the worst node; null if unknown |
+| same_host | whether origin and target of a writer are the same host |
+| writer_origins, writer_targets | their distinct host names, joined with `+` |
+| writer_message_b, writer_bytes_b | size of a write and bytes written, the least of all writers |
+| writer_figures | whether all figures of all writers are finite and not negative |
+| missing_share, excess_share, allowed_share | those of the timetable; null without one |
+"""
+
+from __future__ import annotations
+
+import io
+import os
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, is_dataclass
+from functools import cache
+from itertools import islice
+from pathlib import Path
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
+
+import polars as pl
+from pydantic_core import from_json
+
+from nimc.base.errors import InputError
+from nimc.base.json_limits import may_have_deep_line, refuse_deep, refuse_long
+from nimc.records.sample import NAME, Sample
+from nimc.records.sample_rules import WRITER, blame, check, with_treatments
+
+# Columns without any value, which take memory like others, share theirs.
+#
+# Often a third of a run's columns: what only some devices count, bindings, timetables.
+
+
+def with_shared_nulls(frame: pl.DataFrame) -> pl.DataFrame:
+    """The same frame; its columns of nulls are views of memory that is made once per type."""
+    size = 1 << frame.height.bit_length()
+    return frame.with_columns(
+        _nulls(type_, size).head(frame.height).alias(name)
+        for name, type_ in frame.schema.items()
+        if frame[name].null_count() == frame.height
+    )
+
+
+@cache
+def _nulls(type_: pl.DataType, size: int) -> pl.Series:
+    return pl.Series([None], dtype=type_).new_from_index(0, size)
+
+
+_PIECE_B = 8 << 20
+
+_TEXT = pl.String()
+_NAME = pl.Categorical()
+
+
+def _type(hint: Any, names: pl.DataType, whole: pl.DataType) -> pl.DataType:
+    """Column type of a field; names with few values become `names`, integers `whole`."""
+    origin, parts = get_origin(hint), get_args(hint)
+    if origin in (Union, UnionType):
+        (inner,) = (part for part in parts if part is not NoneType)
+        return _type(inner, names, whole)
+    if origin is Literal or (origin is Annotated and NAME in parts):
+        return names
+    if origin is list:
+        return pl.List(_type(parts[0], _TEXT, pl.Int64()))
+    if is_dataclass(hint):
+        return pl.Struct(_types(hint))
+    return {int: whole, float: pl.Float64(), bool: pl.Boolean()}.get(hint, _TEXT)
+
+
+def _types(record: Any) -> dict[str, pl.DataType]:
+    """Field -> type of a record nested in a sample; mappings are left out."""
+    return {
+        name: _type(hint, _TEXT, pl.Int64())
+        for name, hint in get_type_hints(record, include_extras=True).items()
+        if get_origin(hint) is not dict
+    }
+
+
+_COLUMNS: dict[str, pl.DataType] = {
+    name: _type(hint, _NAME, pl.Int32())
+    for name, hint in get_type_hints(Sample, include_extras=True).items()
+}
+#: Read as JSON text and decoded later, which is four times as fast. But polars drops escapes from
+#: that text, so a piece that holds a backslash is parsed with these types directly.
+_NESTED = {name: type_ for name, type_ in _COLUMNS.items() if type_.is_nested()}
+_AS_TEXT = {
+    name: _TEXT if name in _NESTED or type_ == _NAME else type_ for name, type_ in _COLUMNS.items()
+}
+_NAMES = [name for name, type_ in _COLUMNS.items() if type_ == _NAME]
+#: Figures of every writer, and shares of a timetable.
+_FIGURES = ("message_b", "rate_alone_b_s", "rate_b_s", "rate_min_b_s", "bytes_b")
+#: Columns with the distinct names in a field of the writers.
+_WRITER_NAMES = {
+    "injector": "injector",
+    "transport": "transport",
+    "writer_origins": "origin",
+    "writer_targets": "target",
+    "proof": "proof",
+}
+_SHARES = ("missing_share", "excess_share", "allowed_share")
+#: No figure in SI units is larger, or smaller and not 0.
+MOST = 1e30
+
+
+@dataclass(frozen=True)
+class Samples:
+    """The samples of one run."""
+
+    #: One row per sample, in the order of the files.
+    frame: pl.DataFrame
+    #: Files whose last line was cut off (a crash during the write); that line is ignored.
+    torn: list[str]
+    #: Each file and the number of its rows.
+    files: dict[Path, int]
+
+
+@dataclass(frozen=True)
+class _Piece:
+    path: Path
+    first_line: int
+    lines: int
+    text: bytes
+
+
+def read_run(run: Path) -> Samples:
+    """The samples of the run in folder `run`; an empty frame if there are none.
+
+    Raises InputError, naming file and line, for a line that is not a sample, a sample of a newer
+    schema or a duplicate key.
+    """
+    return read_samples(sorted((run / "samples").glob("*.jsonl")))
+
+
+def read_samples(paths: Iterable[Path]) -> Samples:
+    """The samples in the files `paths` (JSON lines), as `read_run`."""
+    torn: list[str] = []
+    pieces = _pieces(paths, torn)
+    frames = [_columns(_Piece(Path(), 1, 0, b""))]
+    files: dict[Path, int] = {}
+    workers = os.cpu_count() or 1
+    with ThreadPoolExecutor(workers) as pool:
+        while batch := list(islice(pieces, workers)):
+            frames += pool.map(_columns, batch)
+            for piece in batch:
+                files[piece.path] = files.get(piece.path, 0) + piece.lines
+    frame = pl.concat(frames)
+    _refuse_duplicates(frame)
+    return Samples(frame, torn, files)
+
+
+def _pieces(paths: Iterable[Path], torn: list[str]) -> Iterator[_Piece]:
+    """Whole lines of all files in pieces; files whose last line is cut off are added to `torn`."""
+    for path in paths:
+        line, rest = 1, b""
+        with path.open("rb") as file:
+            while text := file.read(_PIECE_B):
+                end = text.rfind(b"\n") + 1
+                refuse_long(rest + text[: text.find(b"\n") + 1 or None], f"{path}:{line}")
+                whole = rest + text[:end] if end else b""
+                rest = text[end:] if end else rest + text
+                if whole:
+                    lines = whole.count(b"\n")
+                    yield _Piece(path, line, lines, whole)
+                    line += lines
+        if rest and _is_object(rest):
+            yield _Piece(path, line, 1, rest + b"\n")
+        elif rest:
+            torn.append(str(path))
+
+
+def _is_object(text: bytes) -> bool:
+    try:
+        return isinstance(from_json(text), dict)
+    except ValueError:
+        return False
+
+
+def _columns(piece: _Piece) -> pl.DataFrame:
+    """The rows of the piece's lines."""
+    if may_have_deep_line(piece.text):
+        for number, line in enumerate(piece.text.split(b"\n")[:-1], piece.first_line):
+            refuse_deep(line, f"{piece.path}:{number}")
+    schema = _AS_TEXT | _NESTED if b"\\" in piece.text else _AS_TEXT
+    try:
+        raw = pl.read_ndjson(io.BytesIO(piece.text), schema=schema)
+        frame = _flatten(raw)
+    except pl.exceptions.PolarsError as error:
+        blame(piece.text, piece.path, piece.first_line)
+        first, *_ = str(error).splitlines()
+        raise InputError(f"{piece.path}:{piece.first_line}: {first}") from error
+    if raw.height != piece.lines:
+        blame(piece.text, piece.path, piece.first_line)
+    check(frame, piece.path, piece.first_line)
+    return with_shared_nulls(with_treatments(frame.drop("incomplete")))
+
+
+def _flatten(raw: pl.DataFrame) -> pl.DataFrame:
+    """One row per sample, with a column for each figure of what is nested in it."""
+    columns = raw.with_columns(
+        pl.col(name).str.json_decode(type_)
+        for name, type_ in _NESTED.items()
+        if raw.schema[name] == _TEXT
+    ).with_row_index("row")
+    writers = _of_writers(_each(columns, "writers"))
+    nodes = _of_nodes(_each(columns, "conditions"))
+    timetable = pl.col("timetable").struct
+    flat = columns.drop("writers", "conditions").with_columns(
+        pl.col("schema").fill_null(1),
+        pl.col("factors").fill_null("{}").cast(_NAME),
+        pl.col(name for name in _NAMES if name != "factors").cast(_NAME),
+        pl.col("nodes", "origin_nodes").list.join(",").cast(_NAME),
+        pl.col("notes").fill_null([]).cast(pl.List(_NAME)),
+        timetable=timetable.field("writers"),
+        **{name: timetable.field(name) for name in _SHARES},
+    )
+    for part in (writers, nodes):
+        flat = flat.join(part, on="row", how="left", maintain_order="left")
+    return flat.drop("row").with_columns(
+        pl.col(*_WRITER_NAMES).fill_null(""),
+        pl.col("writers").fill_null(0),
+        pl.col("writer_figures").fill_null(value=True),
+        pl.col("same_host", "incomplete").fill_null(value=False),
+    )
+
+
+def _each(columns: pl.DataFrame, name: str) -> pl.DataFrame:
+    """The records in the lists of a column, with the sample's `row`."""
+    each = columns.select("row", name).explode(name, empty_as_null=False, keep_nulls=False)
+    return each.unnest(name)
+
+
+def _of_writers(writers: pl.DataFrame) -> pl.DataFrame:
+    """One row per sample that has writers."""
+    col = pl.col
+    one_each = writers["row"].n_unique() == writers.height
+
+    def names(name: str) -> pl.Expr:
+        found = col(name).drop_nulls()
+        return found.first() if one_each else found.unique(maintain_order=True).str.join("+")
+
+    limit = pl.min_horizontal("rate_alone_b_s", "asked_b_s")
+    share = (col("rate_min_b_s") / limit).fill_nan(0.0)
+    each = writers.with_columns(
+        share=pl.when(col("message_b") > 0).then(share),
+        plausible=pl.all_horizontal(col(name).is_between(0, MOST) for name in _FIGURES)
+        & col("rate_before_b_s").fill_null(0.0).is_between(0, MOST),
+        incomplete=pl.any_horizontal(col(name).is_null() for name in WRITER),
+        counted=col("counted_b") / col("counted_s"),
+        within=col("origin") == col("target"),
+    )
+    found = each.group_by("row", maintain_order=True).agg(
+        writers=pl.len(),
+        **{column: names(name) for column, name in _WRITER_NAMES.items()},
+        message_b=col("message_b").max(),
+        asked_b_s=pl.when(col("asked_b_s").is_not_null().all()).then(col("asked_b_s").sum()),
+        writer_rate_alone_b_s=col("rate_alone_b_s").sum(),
+        writer_rate_b_s=col("rate_b_s").sum(),
+        writer_rate_before_b_s=pl.when(col("rate_before_b_s").is_not_null().all()).then(
+            col("rate_before_b_s").sum()
+        ),
+        writer_share=col("share").min(),
+        writer_message_b=col("message_b").min(),
+        writer_bytes_b=col("bytes_b").min(),
+        writer_figures=col("plausible").all(),
+        counted_alone_b_s=col("counted_alone_b_s").max(),
+        counted_b_s=col("counted").max(),
+        comm_node=col("buffer_node").max(),
+        direction=col("direction").drop_nulls().first(),
+        own_binding=col("own_binding").first(),
+        target_on_node_share=col("target_on_node_share").min(),
+        target_pinned_b=col("target_pinned_b").min(),
+        same_host=col("within").any(),
+        observed_share=col("observed_share").min(),
+        unobserved_s=col("unobserved_s").max(),
+        incomplete=col("incomplete").any(),
+    )
+    return found.with_columns(col(*_WRITER_NAMES, "direction", "own_binding").cast(_NAME))
+
+
+def _of_nodes(nodes: pl.DataFrame) -> pl.DataFrame:
+    """One row per sample with conditions: those of the worst node."""
+    return nodes.group_by("row", maintain_order=True).agg(
+        pl.col("foreign_cpus", "steal_share").max(), pl.col("frequency_hz").min()
+    )
+
+
+def _refuse_duplicates(frame: pl.DataFrame) -> None:
+    twice = frame.filter(pl.col("key").is_duplicated())
+    if twice.height:
+        key = twice["key"][0]
+        raise InputError(f"duplicate sample key '{key}', {(twice['key'] == key).sum()} times")

@@ -1,0 +1,628 @@
+"""All checks of a stored run."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import accumulate
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import polars as pl
+from pydantic import TypeAdapter
+
+from analysis.samples.columns import MOST, Samples, read_run
+from nimc.base.errors import InputError
+from nimc.base.json_limits import parsed, read_text
+from nimc.base.units import plural
+from nimc.records.arms import arm_of
+from nimc.records.order import pair_order, run_seed
+from nimc.records.run import NumaFacts, OldNumaFacts, RunHeader, load_header, validated
+
+# Faults of a run: one line each, which names file, line and field.
+
+
+#: Case -> names of its treatments.
+Treatments = Mapping[str, Sequence[str]]
+
+#: Most faults that are listed; the rest are counted.
+LISTED = 20
+
+
+class Faults:
+    """The first lines, and how many there are in all."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self.count = 0
+
+    def add(self, line: str, count: int = 1) -> None:
+        """Add a fault, or one that stands for `count`."""
+        self.count += count
+        if len(self.lines) < LISTED:
+            self.lines.append(line)
+
+    def listed(self) -> list[str]:
+        """The lines, and how many more there are."""
+        more = self.count - len(self.lines)
+        return [*self.lines, f"and {more:,} more"] if more else list(self.lines)
+
+
+class Rule(NamedTuple):
+    """What no sample may be: an expression that is true of a faulty row, and what is required."""
+
+    field: str
+    broken: pl.Expr
+    required: str
+
+
+class Rows:
+    """The samples of a run with the places that they were read from."""
+
+    def __init__(self, frame: pl.DataFrame, files: Mapping[Path, int]) -> None:
+        """`files`: each file with the number of its rows, in their order (`columns.Samples`)."""
+        self.frame = frame
+        self._paths = list(files)
+        self._firsts = list(accumulate(files.values(), initial=0))
+
+    def at(self, row: int) -> str:
+        """File and line of a row."""
+        file = bisect_right(self._firsts, row, hi=len(self._paths)) - 1
+        return f"{self._paths[file]}:{row - self._firsts[file] + 1}"
+
+    def parts(self) -> list[tuple[Path, pl.DataFrame]]:
+        """Each file with its rows."""
+        firsts = zip(self._paths, self._firsts, strict=False)
+        ends = self._firsts[1:]
+        return [
+            (path, self.frame[first:end]) for (path, first), end in zip(firsts, ends, strict=True)
+        ]
+
+    def judge(self, rules: list[Rule], faults: Faults) -> None:
+        """Add a fault for every row that breaks a rule; unknown (null) breaks none."""
+        broken = self.frame.lazy().select(
+            rule.broken.fill_null(value=False).arg_true().implode().alias(str(number))
+            for number, rule in enumerate(rules)
+        )
+        for rule, found in zip(rules, broken.collect().row(0), strict=True):
+            for row in found[:LISTED]:
+                value = self.frame[rule.field][row]
+                faults.add(
+                    f"{self.at(row)}: field '{rule.field}' is {value!r}, must be {rule.required}"
+                )
+            if len(found) > LISTED:
+                faults.add("", len(found) - LISTED)
+
+
+# Rules for cases and treatments: those that the campaign asked, each always made in one way.
+
+
+_TREATMENT = ("case", "arm")
+#: What is the same in all runs of a treatment; and in all of them that were accepted.
+_MADE = ("role", "baseline", "factors", "workload")
+_DOSE = ("writers", "injector", "direction", "transport", "message_b", "timetable")
+_HOSTS = ("nodes", "origin_nodes", "writer_origins", "writer_targets")
+
+
+def treatments(frame: pl.DataFrame, header: RunHeader) -> dict[str, list[str]]:
+    """Those of each case with samples: as asked, else as found."""
+    found: dict[str, list[str]] = {}
+    for case, arm in frame.select(pl.col(_TREATMENT).cast(pl.String)).unique().iter_rows():
+        found.setdefault(case, []).append(arm)
+    asked = header.asked.cases if header.asked else {}
+    return found | {case: names for case, names in asked.items() if case in found}
+
+
+def known(frame: pl.DataFrame, of_case: Treatments) -> pl.DataFrame:
+    """The samples with `runs`, the number of treatments of the case, and `scheduled`.
+
+    `scheduled`: whether the writers of the arm follow a timetable.
+    """
+    arms = [str(arm) for arm in frame["arm"].unique()]
+    scheduled = {arm: arm_of(arm).writing == "scheduled" for arm in arms}
+    runs = {case: len(names) for case, names in of_case.items()}
+
+    def looked_up(name: str, table: Mapping[str, Any], type_: type[pl.DataType]) -> pl.Expr:
+        text = pl.col(name).cast(pl.String)
+        return text.replace_strict(table, default=None, return_dtype=type_)
+
+    return frame.with_columns(
+        scheduled=looked_up("arm", scheduled, pl.Boolean), runs=looked_up("case", runs, pl.Int32)
+    )
+
+
+def judge_cases(
+    run: Path, rows: Rows, header: RunHeader, of_case: Treatments, faults: Faults
+) -> None:
+    """Add the faults of cases, treatments and counts. Raises InputError for invalid factors."""
+    for path, part in rows.parts():
+        for case in part["case"].cast(pl.String).unique(maintain_order=True):
+            if case != path.stem:
+                faults.add(f"{path}: field 'case' is {case!r}, must be the file's name")
+    for row, case, arm, *made in _kinds(rows.frame, _MADE):
+        for field, required in _unlike_arm(arm, of_case[case], *made[:2]):
+            value = dict(zip(_MADE, made, strict=True)).get(field, arm)
+            faults.add(f"{rows.at(row)}: field '{field}' is {value!r}, must be {required}")
+        if not _is_levels(made[2]):
+            raise InputError(
+                f"{rows.at(row)}: field 'factors' is {made[2]}, must be an object of levels"
+            )
+    _judge_alike(rows, rows.frame, _MADE, faults)
+    _judge_alike(rows, rows.frame.filter(outcome="kept"), _DOSE, faults)
+    _judge_hosts(rows, faults)
+    _judge_counts(run, rows.frame, header, of_case, faults)
+
+
+def _kinds(frame: pl.DataFrame, fields: Sequence[str]) -> Iterator[tuple[Any, ...]]:
+    """Row, case, arm and `fields` of the first sample of each kind."""
+    chosen = frame if "row" in frame.columns else frame.with_row_index("row")
+    kinds = (
+        chosen.lazy()
+        .group_by(*_TREATMENT, *fields, maintain_order=True)
+        .agg(pl.col("row").first())
+        .select("row", *_TREATMENT, *fields)
+    )
+    yield from kinds.collect().iter_rows()
+
+
+def _unlike_arm(
+    arm: str, names: Sequence[str], role: str | None, baseline: str | None
+) -> Iterator[tuple[str, str]]:
+    """Fields that are not those of a treatment of that name, and what they must be."""
+    expected = arm_of(arm).role
+    if arm not in names:
+        yield "arm", f"one of those asked: {', '.join(names)}"
+    if role != expected:
+        yield "role", repr(expected)
+    if (baseline is None) != (expected == "baseline"):
+        yield "baseline", "absent of a baseline, and given of all others"
+    elif baseline is not None and (baseline not in names or arm_of(baseline).role != "baseline"):
+        yield "baseline", "a baseline of the same case"
+
+
+def _is_levels(text: str | None) -> bool:
+    try:
+        levels = json.loads(text or "{}")
+    except ValueError:
+        return False
+    return isinstance(levels, dict) and all(
+        isinstance(level, (str, int, float)) for level in levels.values()
+    )
+
+
+def _judge_alike(rows: Rows, frame: pl.DataFrame, fields: Sequence[str], faults: Faults) -> None:
+    """Every treatment is always made like its first run; unknown (null) is like anything."""
+    firsts: dict[tuple[str, str], list[Any]] = {}
+    for row, case, arm, *made in _kinds(frame, fields):
+        first = firsts.setdefault((case, arm), made)
+        for field, before, value in zip(fields, first, made, strict=True):
+            if value != before and None not in (value, before):
+                faults.add(
+                    f"{rows.at(row)}: field '{field}' is {value!r}, must be {before!r} as in other"
+                    f" runs of '{arm}'"
+                )
+
+
+def _judge_hosts(rows: Rows, faults: Faults) -> None:
+    for row, _, _, nodes, origins, writers, targets in _kinds(rows.frame, _HOSTS):
+        for field, found, allowed in (
+            ("writers.origin", writers, origins),
+            ("writers.target", targets, f"{nodes},*"),
+        ):
+            strange = set(filter(None, (found or "").split("+"))) - set(allowed.split(","))
+            if strange:
+                faults.add(
+                    f"{rows.at(row)}: field '{field}' is {', '.join(sorted(strange))}, must be one"
+                    f" of {allowed}"
+                )
+
+
+def _judge_counts(
+    run: Path, frame: pl.DataFrame, header: RunHeader, of_case: Treatments, faults: Faults
+) -> None:
+    """No case has more pairs than the cap; in a run that is finished none has too few."""
+    measured = frame.lazy().filter(~pl.col("warmup"))
+    complete = (
+        measured.filter(outcome="kept")
+        .group_by("case", "block", "pair")
+        .agg(pl.len().alias("made"), pl.col("runs").first())
+        .filter(pl.col("made") >= pl.col("runs"))
+        .group_by(pl.col("case").cast(pl.String))
+        .len()
+    )
+    pairs = dict(complete.collect().iter_rows())
+    for case, count in pairs.items():
+        if count > header.pairs_cap:
+            faults.add(
+                f"{run}/samples/{case}.jsonl: has {count} complete pairs, must have at most"
+                f" {header.pairs_cap}, the campaign's cap"
+            )
+    asked = header.asked
+    if asked is None:
+        return
+    path = run / "samples"
+    for case in [case for case in of_case if case not in asked.cases]:
+        faults.add(f"{path}/{case}.jsonl: case '{case}' was not asked; see 'asked' of run.json")
+    if header.finished_s is None:
+        return
+    for case in asked.cases:
+        if case not in of_case and case not in asked.optional:
+            faults.add(f"{path}/{case}.jsonl: is missing, must hold the samples of an asked case")
+    accepted = measured.group_by(pl.col(_TREATMENT).cast(pl.String)).agg(
+        kept=(pl.col("outcome") == "kept").sum(), others=(pl.col("outcome") != "kept").sum()
+    )
+    rest = {
+        (case, arm): (kept, others) for case, arm, kept, others in accepted.collect().iter_rows()
+    }
+    for case, names in asked.cases.items():
+        for arm in names if case in of_case else ():
+            kept, others = rest.get((case, arm), (0, 0))
+            if kept < header.pairs_floor and others < header.pairs_cap:
+                faults.add(
+                    f"{path}/{case}.jsonl: has {kept} accepted runs of '{arm}', must have at least"
+                    f" {header.pairs_floor} in a finished run"
+                )
+
+
+# Rules for a single sample: its key, its figures, and whether it may count.
+
+
+#: Smallest figure other than 0; smaller ones are not measured, and their inverse overflows.
+_LEAST = 1 / MOST
+#: Most runs of a pair, repetitions of a run, and pairs of a block.
+_MOST_RUNS = 1_000_000
+#: A share that was stored and is computed again may differ by rounding.
+_ROUNDING = 1e-9
+#: How far the clocks of the nodes may be from that of the header's host, seconds.
+_CLOCKS_S = 60.0
+
+
+def rules_of_rows(frame: pl.DataFrame, header: RunHeader) -> list[Rule]:
+    """The rules for each row of `columns.read_run`, with the columns of `treatments.known`."""
+    return [*_of_names(), *_of_figures(frame), *_of_times(header), *_of_writers(header)]
+
+
+def _of_names() -> list[Rule]:
+    kept, baseline = pl.col("outcome") == "kept", pl.col("role") == "baseline"
+    own = pl.concat_str(
+        [pl.col(name).cast(pl.String) for name in ("case", "block", "pair", "arm", "attempt")],
+        separator="/",
+    )
+    counts = ("block", "position", "attempt")
+    return [
+        Rule("key", pl.col("key") != own, "CASE/BLOCK/PAIR/ARM/ATTEMPT of its own fields"),
+        *(
+            Rule(name, ~pl.col(name).is_between(0, _MOST_RUNS), "a whole number from 0")
+            for name in counts
+        ),
+        Rule("pair", pl.col("pair").abs() > _MOST_RUNS, "a number of a pair"),
+        Rule("warmup", pl.col("warmup") != (pl.col("pair") < 0), "true if 'pair' is below 0"),
+        Rule("role", pl.col("warmup") & ~baseline, "'baseline' in a warm-up"),
+        Rule("reason", pl.col("reason").is_null() != kept, "a text if the run was not accepted"),
+        Rule("nodes", pl.col("nodes").cast(pl.String) == "", "at least one node"),
+    ]
+
+
+def _of_figures(frame: pl.DataFrame) -> list[Rule]:
+    """Every figure is finite and not negative; `is_between` is false for NaN."""
+    figures = [name for name, type_ in frame.schema.items() if type_ == pl.Float64]
+    required = f"0, or a number from {_LEAST:.0e} to {MOST:.0e}"
+    return [
+        *(
+            Rule(
+                name,
+                ~(pl.col(name).is_between(_LEAST, MOST) | (pl.col(name) == 0)),
+                required,
+            )
+            for name in figures
+        ),
+        Rule("fom", pl.col("fom") == 0, "above 0"),
+        Rule("writer_figures", ~pl.col("writer_figures"), "finite, and not negative"),
+    ]
+
+
+def _of_times(header: RunHeader) -> list[Rule]:
+    kept = pl.col("outcome") == "kept"
+    start_s, end_s = pl.col("start_s"), pl.col("start_s") + pl.col("elapsed_s")
+    found = [
+        Rule("elapsed_s", kept & (pl.col("elapsed_s") == 0), "above 0 if the run was accepted"),
+        Rule(
+            "start_s",
+            start_s < header.started_s - _CLOCKS_S,
+            f"after the run's start, {header.started_s!r}",
+        ),
+    ]
+    if header.finished_s is not None:
+        late = end_s > header.finished_s + _CLOCKS_S
+        found.append(Rule("start_s", late, f"before the run's end, {header.finished_s!r}"))
+    return found
+
+
+def _of_writers(header: RunHeader) -> list[Rule]:
+    """What each arm requires of its writers, judged again from what is stored of them."""
+    kept, role = pl.col("outcome") == "kept", pl.col("role")
+    silent, control = role.is_in(["baseline", "floor"]), kept & (role == "control")
+    scheduled = pl.col("scheduled")
+    effect = kept & (role == "effect")
+    continuous, short = effect & ~scheduled, effect & scheduled
+    share = header.asked.min_share if header.asked else 0.0
+    writers, at_once = pl.col("writers"), pl.col("timetable")
+    writing = effect & (writers > 0)
+    return [
+        Rule("writers", silent & (writers > 0), "0: the arm is silent"),
+        Rule("writers", control & (writers == 0), "at least the control"),
+        Rule("writer_rate_b_s", control & (pl.col("writer_rate_b_s") > 0), "0 of a control"),
+        Rule("message_b", control & (pl.col("message_b") > 0), "0 of a control"),
+        Rule("timetable", ~scheduled & at_once.is_not_null(), "absent: the arm has none"),
+        Rule("writers", continuous & (writers == 0), "at least 1 in an accepted run of the arm"),
+        Rule("timetable", short & at_once.is_null(), "present: the arm follows one"),
+        Rule("writers", short & (writers != at_once), "as many as the timetable has at a time"),
+        Rule("writer_message_b", writing & (pl.col("writer_message_b") == 0), "above 0"),
+        Rule("writer_rate_b_s", writing & (pl.col("writer_rate_b_s") == 0), "above 0"),
+        Rule("writer_rate_alone_b_s", writing & (pl.col("writer_rate_alone_b_s") == 0), "above 0"),
+        Rule("writer_bytes_b", continuous & (pl.col("writer_bytes_b") == 0), "above 0"),
+        Rule("writer_share", continuous & (pl.col("writer_share") == 0), "above 0"),
+        Rule(
+            "writer_share",
+            continuous & (pl.col("writer_share") < share * (1 - _ROUNDING)),
+            f"at least {share:g}: 'min_share' of the campaign",
+        ),
+        *(
+            Rule(
+                name,
+                short & (pl.col(name) > pl.col("allowed_share") + _ROUNDING),
+                "at most 'allowed_share' of the timetable",
+            )
+            for name in ("missing_share", "excess_share")
+        ),
+    ]
+
+
+# Rules for the order of samples: every run of a block follows from the one before it.
+#
+# A block makes its warm-ups (pairs -1, -2, ...), then its pairs. The runs of a pair have
+# positions
+# 0, 1, ..., and a run that is not accepted is repeated. So a sample that was deleted, doubled or
+# moved shows as a step that no conductor makes.
+
+
+#: By how much a run may seem to overlap the one before it in its block, seconds, and as a share of
+#: that one: its start is read from a clock that may be adjusted, its length is not.
+_OVERLAP_S, _OVERLAP_SHARE = 0.1, 1e-3
+#: The same for two blocks, whose times may be read on two nodes, seconds.
+_BLOCKS_S = 1.0
+#: What is the same in all runs of a block.
+_OF_A_BLOCK = ("nodes", "origin_nodes", "provenance", "seed")
+
+
+def rules_of_order(header: RunHeader) -> list[Rule]:
+    """The rules for each row and the one before it in its file, as `fields.rules`.
+
+    They take the column `runs`, the number of treatments of the case.
+    """
+
+    def before(name: str) -> pl.Expr:
+        return pl.col(name).shift(1)
+
+    def same(name: str) -> pl.Expr:
+        return pl.col(name) == before(name)
+
+    block, pair, position, attempt = map(pl.col, ("block", "pair", "position", "attempt"))
+    first = ~same("case").fill_null(value=False)
+    begins = first | ~same("block")
+    within = ~begins
+    again = within & same("pair") & same("arm")
+    next_ = within & ~again
+    next_pair = next_ & ~same("pair")
+    kept = before("outcome") == "kept"
+    tries = header.asked.retries if header.asked else None
+    # What a check of others reads after the block is not repeated.
+    left = ~kept & (before("outcome") != "no_fom")
+    follows = pair == pl.when(before("pair") >= 0).then(before("pair") + 1).when(pair < 0).then(
+        before("pair") - 1
+    ).otherwise(0)
+    end_s = before("start_s") + before("elapsed_s") * (1 - _OVERLAP_SHARE) - _OVERLAP_S
+    found = [
+        Rule("block", ~first & (block < before("block")), "in the order of the file"),
+        Rule("pair", begins & ~pair.is_in([0, -1]), "0, or -1 for a warm-up, in the first run"),
+        Rule("pair", next_pair & ~follows, "that of the run before it, or the next one"),
+        Rule(
+            "position",
+            pl.when(begins | next_pair)
+            .then(position != 0)
+            .otherwise(position != before("position") + next_.cast(pl.Int32)),
+            "the next one of the pair's 0, 1, ... (the same in a repetition)",
+        ),
+        Rule(
+            "position",
+            next_pair & (before("pair") >= 0) & (before("position") + 1 < pl.col("runs")),
+            "preceded by a run of every treatment of the pair before",
+        ),
+        Rule(
+            "attempt",
+            pl.when(again).then(attempt != before("attempt") + 1).otherwise(attempt != 0),
+            "the next one of the run's 0, 1, ...",
+        ),
+        Rule("attempt", again & kept, "absent: the run was accepted before"),
+        Rule("start_s", within & (pl.col("start_s") < end_s), "after the end of the run before"),
+        *(
+            Rule(name, within & ~same(name), "the same in all runs of a block")
+            for name in _OF_A_BLOCK
+        ),
+    ]
+    if tries is not None:
+        found += [
+            Rule("attempt", attempt > tries, f"at most {tries}, the campaign's 'retries'"),
+            Rule(
+                "attempt",
+                next_ & left & (before("attempt") < tries),
+                "preceded by a repetition of the run before, which was not accepted",
+            ),
+        ]
+    if header.seed is not None:
+        seed = str(header.seed)
+        found.append(Rule("seed", pl.col("seed").cast(pl.String) != seed, f"the run's, {seed}"))
+    return found
+
+
+def judge_drawn(rows: Rows, header: RunHeader, of_case: Treatments, faults: Faults) -> None:
+    """Add a fault for every first attempt that is not at the position which the seed gives it."""
+    if header.seed is None:
+        return
+    baselines = dict[str, dict[str, str | None]]()
+    columns = ("case", "block", "pair", "arm", "position", "baseline")
+    runs = rows.frame.lazy().with_row_index("row").filter(pl.col("pair") >= 0, attempt=0)
+    found = runs.select("row", *columns).collect()
+    for case, arm, baseline in found.select("case", "arm", "baseline").unique().iter_rows():
+        baselines.setdefault(case, {})[arm] = baseline
+    planned = {
+        case: {name: baselines[case].get(name) for name in names if name in baselines[case]}
+        for case, names in of_case.items()
+        if case in baselines
+    }
+    last, order = None, list[str]()
+    for row, case, block, pair, arm, position, _ in found.iter_rows():
+        if (case, block, pair) != last:
+            last = case, block, pair
+            order = pair_order(planned[case], header.seed, case, block, pair)
+        if arm not in order[position : position + 1]:
+            at = order.index(arm) if arm in order else "none"
+            faults.add(
+                f"{rows.at(row)}: field 'position' is {position}, must be {at}: the order that"
+                " follows from the run's seed"
+            )
+
+
+def overlapping_blocks(rows: Rows, faults: Faults) -> None:
+    """A fault for every block that begins before another one on its first node has ended."""
+    spans = (
+        rows.frame.lazy()
+        .with_row_index("row")
+        .group_by("case", "block")
+        .agg(
+            pl.col("row").min(),
+            pl.col("start_s").min(),
+            pl.col("nodes").first(),
+            end_s=(pl.col("start_s") + pl.col("elapsed_s")).max(),
+        )
+        .with_columns(node=pl.col("nodes").cast(pl.String).str.split(",").list.first())
+        .sort("node", "start_s", "row")
+        .with_columns(before_s=pl.col("end_s").shift(1).over("node"))
+        .filter(pl.col("start_s") < pl.col("before_s") - _BLOCKS_S)
+        .select("row", "case", "block", "start_s", "node")
+        .collect()
+    )
+    for row, case, block, start_s, node in spans.iter_rows():
+        faults.add(
+            f"{rows.at(row)}: block {block} of case '{case}': field 'start_s' is {start_s!r}, must"
+            f" be after the end of the block before it on {node}"
+        )
+
+
+# How runs were made: files in `provenance/`, each named by the SHA-256 of its content.
+
+
+_NUMA, _OLD_NUMA = TypeAdapter(NumaFacts), TypeAdapter(OldNumaFacts)
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """All records of a run."""
+
+    #: Name of the file (without ending) -> its content.
+    records: dict[str, dict[str, Any]]
+    #: File -> SHA-256 of its content, which is not its name.
+    misnamed: dict[Path, str]
+
+
+def read_provenance(run: Path) -> Provenance:
+    """The records of the run in folder `run`. Raises InputError for one that cannot be used."""
+    records, misnamed = {}, {}
+    for path in sorted((run / "provenance").glob("*.json")):
+        text = read_text(path)
+        record = parsed(text, str(path))
+        if not isinstance(record, dict):
+            raise InputError(f"{path}: is {type(record).__name__}, must be an object")
+        if "numa" in record:
+            old = isinstance(record["numa"], dict) and "load" in record["numa"]
+            validated(_OLD_NUMA if old else _NUMA, record["numa"], path, "numa")
+        records[path.stem] = record
+        digest = hashlib.sha256(text).hexdigest()
+        if digest != path.stem:
+            misnamed[path] = digest
+    return Provenance(records, misnamed)
+
+
+def judge_provenance(run: Path, rows: Rows, found: Provenance, faults: Faults) -> None:
+    """Add a fault for each record that is not what its name says, and for each that is missing."""
+    for path, digest in found.misnamed.items():
+        faults.add(f"{path}: SHA-256 of its content is {digest}, must be the file's name")
+    used = rows.frame.lazy().with_row_index("row").group_by("provenance", maintain_order=True)
+    for sha, row in used.agg(pl.col("row").first()).collect().iter_rows():
+        if sha not in found.records:
+            faults.add(
+                f"{rows.at(row)}: field 'provenance' is {sha!r}, must be a file of"
+                f" {run / 'provenance'}"
+            )
+
+
+@dataclass(frozen=True)
+class Integrity:
+    """What the checks of one run found."""
+
+    run: Path
+    #: Number of faults, and the first ones, one line each.
+    count: int
+    faults: list[str]
+    #: What could not be checked, and what is odd without being a fault.
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def headline(self) -> str:
+        """How many faults there are, and what follows."""
+        return f"{self.run}: {plural(self.count, 'integrity fault')}: not to be trusted"
+
+    def lines(self) -> list[str]:
+        """The headline and the faults; nothing without faults."""
+        return [self.headline, *self.faults] if self.count else []
+
+
+def check_run(run: Path, header: RunHeader, samples: Samples, records: Provenance) -> Integrity:
+    """Check what `run` holds, as read by `load_header`, `read_run` and `read_provenance`."""
+    faults, notes = Faults(), []
+    if run.resolve().name != header.run:
+        notes.append(f"the folder {run.resolve().name} holds the run {header.run}")
+    if header.seed is None:
+        notes.append("run.json has no seed: the order of the runs is not compared with it")
+    elif header.seed != run_seed(header.digest, header.run):
+        faults.add(f"{run / 'run.json'}: field 'seed' does not follow from 'digest' and 'run'")
+    if header.asked is None and header.schema > 1:
+        faults.add(f"{run / 'run.json'}: field 'asked' is null, must be what was asked of the run")
+    elif header.asked is None:
+        notes.append(
+            "recorded by an older version: cases, treatments and repetitions are not compared with"
+            " what the campaign asked"
+        )
+    of_case = treatments(samples.frame, header)
+    frame = known(samples.frame, of_case)
+    rows = Rows(frame, samples.files)
+    rows.judge([*rules_of_rows(frame, header), *rules_of_order(header)], faults)
+    judge_drawn(rows, header, of_case, faults)
+    overlapping_blocks(rows, faults)
+    judge_cases(run, rows, header, of_case, faults)
+    judge_provenance(run, rows, records, faults)
+    return Integrity(run, faults.count, faults.listed(), notes)
+
+
+def require_sound(run: Path) -> None:
+    """Raises InputError with a line for each fault of a stored run, if there are any."""
+    refuse_faults(check_run(run, load_header(run), read_run(run), read_provenance(run)))
+
+
+def refuse_faults(found: Integrity) -> None:
+    """Raises InputError with a line for each fault, if there are any."""
+    if found.count:
+        raise InputError(*found.lines())

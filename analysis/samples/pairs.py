@@ -1,0 +1,212 @@
+"""From samples to pairs: which runs count, why others do not, and the ratios within pairs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from nimc.base.errors import InputError
+from nimc.records import arms
+
+_PAIR = ["case", "block", "pair"]
+_STATUS = pl.Enum(["counts", "warm-up", "rejected"])
+_RATES = ["writer_rate_alone_b_s", "writer_rate_b_s"]
+
+
+def judged(samples: pl.DataFrame) -> pl.DataFrame:
+    """`samples` with the column `status`: `counts`, `warm-up` or `rejected`.
+
+    A sample of an effect is rejected if no writer wrote, whatever its record says; its `reason`
+    then says so. A timetable of 0 writers needs none.
+    """
+    kept = pl.col("outcome").cast(pl.String) == "kept"
+    asked = (pl.col("role") == "effect") & (pl.col("timetable") != 0).fill_null(True)
+    idle = kept & asked & ~(pl.col("writer_rate_b_s") > 0).fill_null(False)
+    return samples.with_columns(
+        reason=pl.when(idle).then(pl.lit("no writer wrote during the run")).otherwise("reason"),
+        status=pl.when(~kept | idle)
+        .then(pl.lit("rejected"))
+        .when("warmup")
+        .then(pl.lit("warm-up"))
+        .otherwise(pl.lit("counts"))
+        .cast(_STATUS),
+    )
+
+
+def in_order(treatments: Iterable[str]) -> list[str]:
+    """Treatments as `nimc.records.arms.in_order`, those of one arm in natural order: 5 before 10."""
+
+    def natural(name: str) -> list[tuple[float, str]]:
+        parts = re.split(r"(\d+(?:\.\d+)?)", name)
+        return [(float(part), "") if at % 2 else (0.0, part) for at, part in enumerate(parts)]
+
+    return arms.in_order(sorted(treatments, key=natural))
+
+
+def counted(marked: pl.LazyFrame, *columns: str) -> pl.DataFrame:
+    """Case, block, pair, arm and `columns` of the `judged` runs that count.
+
+    Of a repeated run, the last attempt that counts.
+    """
+    runs = marked.filter(pl.col("status") == "counts").select(*_PAIR, "arm", *columns).collect()
+    return runs.unique([*_PAIR, "arm"], keep="last", maintain_order=True)
+
+
+def pair_table(samples: pl.DataFrame) -> pl.DataFrame:
+    """One row for each pair and treatment whose run and baseline run both count.
+
+    Columns: case, block, pair, arm, baseline, start_s, `off` and `on` (the figures of merit of
+    the baseline and of the treatment), `ratio` (slowdown: times on/off, rates off/on), `repeated`
+    (the same ratio of the baseline repeated in this pair, role `floor`; null for that itself and
+    where it does not count), writer_rate_alone_b_s, writer_rate_b_s; in the order of `samples`,
+    which may be those of `judged` already. Files hold samples in order of time. Of a repeated run,
+    the last attempt that counts is used. Raises InputError if samples that share a baseline differ
+    in unit or direction.
+    """
+    _refuse_mixtures(samples)
+    marked = samples if "status" in samples.columns else judged(samples)
+    cases = marked["case"].unique(maintain_order=True)
+    # One case at a time: most of a report's memory is used here.
+    each = (_pairs(marked.lazy().filter(pl.col("case") == case)) for case in cases)
+    return pl.concat([_pairs(marked.head(0).lazy()), *each])
+
+
+def _pairs(marked: pl.LazyFrame) -> pl.DataFrame:
+    last = counted(marked, "role", "baseline", "start_s", "fom", "fom_better", *_RATES)
+    group = [*_PAIR, "baseline"]
+    off = last.select(*_PAIR, pl.col("arm").alias("baseline"), off="fom")
+    on, floor = pl.col("on"), pl.col("role") == "floor"
+    higher = pl.col("fom_better") == "higher"
+    pairs = (
+        last.filter(pl.col("baseline").is_not_null())
+        .rename({"fom": "on"})
+        .join(off, on=group, maintain_order="left")
+        .with_columns(ratio=pl.when(higher).then(pl.col("off") / on).otherwise(on / pl.col("off")))
+    )
+    floors = pairs.filter(floor).select(*group, repeated="ratio").unique(group, keep="first")
+    return (
+        pairs.join(floors, on=group, how="left", maintain_order="left")
+        .with_columns(repeated=pl.when(~floor).then("repeated"))
+        .select(*_PAIR, "arm", "baseline", "start_s", "off", "on", "ratio", "repeated", *_RATES)
+    )
+
+
+def first_attempts(marked: pl.DataFrame) -> pl.DataFrame:
+    """Of every run the first attempt with a figure of merit, accepted or not, marked as counting.
+
+    `marked` as of `judged`. Only cases in which a run with a figure of merit was rejected.
+    """
+    ended = (pl.col("fom") > 0) & ~pl.col("warmup")
+    cases = marked.filter(ended & (pl.col("status") == "rejected"))["case"].unique()
+    if cases.is_empty():
+        return marked.clear()
+    runs = marked.filter(ended & pl.col("case").is_in(cases.implode()))
+    first = runs.unique([*_PAIR, "arm"], keep="first", maintain_order=True)
+    return first.with_columns(status=pl.lit("counts"))
+
+
+def log_times(chosen: pl.DataFrame) -> list[NDArray[np.float64]]:
+    """Log times of one treatment's pairs, relative to the baseline's; one array per block.
+
+    `chosen`: rows of a `pair_table`. One row per pair: the treated run, the baseline (0) and, if
+    any pair has one, its repetition (NaN where it does not count).
+    """
+    repeated = chosen["repeated"]
+    columns = [chosen["ratio"].to_numpy(), np.ones(chosen.height)]
+    if repeated.null_count() < chosen.height:
+        columns.append(repeated.fill_null(np.nan).to_numpy())
+    return in_blocks(chosen, np.log(np.column_stack(columns)))
+
+
+def log_times_between(one: pl.DataFrame, other: pl.DataFrame) -> list[NDArray[np.float64]]:
+    """As `log_times`, of a treatment against another with the same baseline, in common pairs."""
+    right = other.select("block", "pair", against="ratio")
+    both = one.join(right, on=["block", "pair"], maintain_order="left")
+    return in_blocks(both, np.log(both.select("ratio", "against").to_numpy()))
+
+
+def in_blocks(rows: pl.DataFrame, values: NDArray[np.float64]) -> list[NDArray[np.float64]]:
+    """`values`, one row for each of `rows`, as one array per block, each in its own order."""
+    block = rows["block"].to_numpy()
+    order = np.argsort(block, kind="stable")
+    starts = np.flatnonzero(np.diff(block[order])) + 1
+    return np.split(values[order], starts) if len(block) else []
+
+
+def pairless(samples: pl.DataFrame, treatments: Iterable[str]) -> dict[str, str]:
+    """Treatments without a pair that counts -> why their last run, or their baseline's, does not.
+
+    `treatments` are names of treatments with a baseline. If one was never run, the reason may be a
+    baseline that failed before it.
+    """
+    marked = judged(samples)
+    paired = set(pair_table(marked)["arm"])
+    rejected = marked.filter(status="rejected")
+    reasons: dict[str, str] = dict(rejected.select("arm", "reason").iter_rows())
+    baselines = dict(marked.select("arm", "baseline").unique().iter_rows())
+    of_any = rejected.filter(role="baseline")["reason"].to_list()
+
+    def why(name: str) -> str:
+        if name not in baselines:
+            return of_any[-1] if of_any else "no run was made"
+        return reasons.get(name) or reasons.get(baselines[name]) or "no run was made"
+
+    return {name: why(name) for name in treatments if name not in paired}
+
+
+def _refuse_mixtures(samples: pl.DataFrame) -> None:
+    # Distinct rows first: lists of a million rows' numbers would be most of a report's memory.
+    mixed = (
+        samples.lazy()
+        .select("case", "fom_unit", "fom_better", baseline=pl.coalesce("baseline", "arm"))
+        .unique(maintain_order=True)
+        .group_by("case", "baseline", maintain_order=True)
+        .agg(pl.col("fom_unit", "fom_better").unique())
+        .collect()
+        .filter((pl.col("fom_unit").list.len() > 1) | (pl.col("fom_better").list.len() > 1))
+    )
+    if mixed.height:
+        case, baseline, units, _ = mixed.row(0)
+        raise InputError(
+            f"case '{case}': samples of '{baseline}' and of the treatments paired with it must"
+            f" have the same fom_unit and fom_better: {', '.join(sorted(units))}"
+        )
+
+
+# Reasons for rejected runs, grouped.
+
+
+_NUMBER = re.compile(r"\d+(?:\.\d+)?")
+
+
+@dataclass(frozen=True)
+class Kind:
+    """Runs rejected for the same reason."""
+
+    outcome: str
+    #: The reason; numbers that differ between the runs are replaced by dots.
+    reason: str
+    times: int
+
+
+def kinds(rejected: Iterable[tuple[str, str]]) -> list[Kind]:
+    """Groups (outcome, reason) of runs whose reasons differ only in numbers; commonest first."""
+    groups: dict[tuple[str, str], list[str]] = {}
+    for outcome, reason in rejected:
+        groups.setdefault((outcome, _NUMBER.sub("0", reason)), []).append(reason)
+    found = [
+        Kind(outcome, _common(reasons), len(reasons)) for (outcome, _), reasons in groups.items()
+    ]
+    return sorted(found, key=lambda kind: -kind.times)
+
+
+def _common(reasons: list[str]) -> str:
+    """One text for reasons that differ only in numbers."""
+    numbers = zip(*(_NUMBER.findall(reason) for reason in dict.fromkeys(reasons)), strict=True)
+    shared = iter([same[0] if len(set(same)) == 1 else "..." for same in numbers])
+    return _NUMBER.sub(lambda _: next(shared), reasons[0])

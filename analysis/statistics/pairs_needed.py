@@ -1,0 +1,65 @@
+"""Number of pairs needed for an interval of a given width, estimated beforehand."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import special
+
+from analysis.statistics.aligned_ranks import slowdown
+from analysis.statistics.interval import CONFIDENCE, FEWEST
+from nimc.base.errors import InputError
+
+#: Standard deviation of a run against the mean of two others / that of a run against another.
+_POOLED = math.sqrt(3) / 2
+#: Of normal values, ranks need pi/3 times as many as means (Hodges and Lehmann 1956).
+_RANKS = math.pi / 3
+
+
+def pairs_needed(
+    sd_log_ratio: float, half_width: float, confidence: float = CONFIDENCE, most: int = 10_000
+) -> int | None:
+    """Fewest pairs that give the slowdown to within `half_width` on average.
+
+    `sd_log_ratio` is the standard deviation of the logarithm of an A/A pair's ratio, taken as
+    normal; `half_width` is relative (0.01 for 1 %). The interval is that of
+    `analysis.statistics.aligned_ranks` with the baseline repeated in each pair. None if `most`
+    pairs are too few. Raises InputError for invalid values.
+    """
+    if not (0 <= sd_log_ratio < math.inf and half_width > 0 and 0 < confidence < 1):
+        raise InputError(
+            "pairs: allowed are a standard deviation of 0 or more, a half-width above 0 and a "
+            "confidence between 0 and 1"
+        )
+    asked = math.log1p(half_width)
+    sd = sd_log_ratio * _POOLED
+    # Student's t instead of the normal quantile stands for the discreteness of few ranks.
+    for pairs in range(FEWEST, most + 1):
+        quantile = float(special.stdtrit(pairs - 1, (1 + confidence) / 2))
+        if quantile * sd * math.sqrt(_RANKS / pairs) <= asked:
+            return pairs
+    return None
+
+
+# Decides when a case has enough pairs.
+
+
+def enough(
+    blocks: Sequence[NDArray[np.float64]], floor: int, cap: int, precision: float | None
+) -> bool:
+    """Whether the pairs in `blocks` (log times as of `slowdown`, per block) need no further pair.
+
+    At least `floor` and at most `cap` pairs; in between, until half the interval's width is at
+    most `precision` of the estimate (None: exactly `floor` pairs). The rule depends on
+    the width only, never on the estimate, so it favours no verdict.
+    """
+    pairs = sum(len(block) for block in blocks)
+    if pairs < floor or pairs >= cap:
+        return pairs >= cap
+    if precision is None:
+        return True
+    estimate = slowdown(np.concatenate(blocks))
+    return estimate is not None and estimate.half_width <= precision

@@ -1,0 +1,234 @@
+"""Latency of memory against traffic, and the bandwidth that it leaves a core.
+
+A core has a limited number of cache lines in flight, its credits: its throughput is at most
+credits x 64 B / latency (Vuppalapati et al., Understanding the Host Network, SIGCOMM 2024). When
+writers raise the latency, cores lose bandwidth long before memory is full.
+
+Credits are measured, by Little's law: rate x latency / 64 B of a loading core where the fewest load
+and nothing is written. This assumes that the loading cores' lines wait as long as those of the core
+that measures the latency, and it counts lines that prefetchers fetch. Elsewhere, the bound follows
+from the latency there.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from statistics import median
+from typing import Any, Literal
+
+import polars as pl
+
+from analysis.effects.estimate import Result
+from analysis.statistics.interval import Estimate, known, median_interval
+from analysis.statistics.two_samples import ratio_between
+from nimc.records.arms import LEVELS, Role
+from nimc.records.sample import Level
+
+WORKLOAD = "latency"
+THREADS, RATE = "load_threads", "rate"
+LINE_B = 64
+#: No node has more cores.
+MOST_THREADS = 4096
+#: At the bound: the whole interval of measured / modelled is this close to 1.
+CLOSE = 0.1
+
+#: How the measured rate of the loading cores compares with the bound, by the whole interval.
+Against = Literal["at the bound", "below the bound", "above the bound", "inconclusive"]
+
+
+@dataclass(frozen=True)
+class LatencyBound:
+    """What the latency of a point leaves its loading cores."""
+
+    #: credits x 64 B / latency x cores, with the credits of the reference; median, in B/s.
+    modelled_b_s: float
+    #: Measured rate / modelled; None below six runs of either.
+    ratio: Estimate | None
+    against: Against
+
+
+@dataclass(frozen=True)
+class LatencyPoint:
+    """All runs that count of one treatment; estimates are None below six runs."""
+
+    case: str
+    arm: str
+    role: Role
+    #: Cores that load memory, their median rate in bytes per second, and their number of lines in
+    #: flight (each core's), by Little's law; None without such cores.
+    load_threads: int
+    load_b_s: float | None
+    lines: Estimate | None
+    median_lines: float | None
+    #: Requested rate of the writers (0: none), and the median rate that they reached.
+    rate: Level
+    writer_b_s: float
+    latency: Estimate | None
+    median_s: float
+    #: Latency in the fastest iteration of all runs.
+    least_s: float
+    runs: int
+    #: Time of a load relative to the baseline at the same number of cores, from pairs.
+    slowdown: Estimate | None
+    #: None without loading cores, and for the reference itself.
+    bound: LatencyBound | None = None
+    reference: bool = False
+
+    @property
+    def traffic_b_s(self) -> float:
+        """Bytes per second that loading cores and writers move together."""
+        return (self.load_b_s or 0.0) + self.writer_b_s
+
+    def as_dict(self) -> dict[str, Any]:
+        """The point as JSON holds it."""
+        return asdict(self) | {"traffic_b_s": self.traffic_b_s}
+
+
+@dataclass(frozen=True)
+class _LatencyRuns:
+    """The runs of a point, one value each."""
+
+    latency_s: list[float]
+    load_b_s: list[float]
+    least_s: list[float]
+    writer_b_s: list[float]
+
+    def lines(self, threads: int) -> list[float]:
+        """Lines in flight of one loading core in each run."""
+        return [
+            rate_b_s * latency_s / LINE_B / threads
+            for rate_b_s, latency_s in zip(self.load_b_s, self.latency_s, strict=True)
+        ]
+
+
+def points(samples: pl.DataFrame, results: Sequence[Result]) -> list[LatencyPoint]:
+    """The points of a run by case, writers and loading cores, from its judged samples."""
+    slowdowns = {
+        (row.case, row.arm): known(row.slowdown, row.slowdown_low, row.slowdown_high)
+        for row in results
+    }
+    runs = _runs(samples)
+    found = [
+        (_point(case, arm, role, factors, each, slowdowns.get((case, arm))), each)
+        for (case, arm, role, factors), each in runs.items()
+    ]
+    slowest: dict[tuple[Role, Level], float] = {}
+    for point, _ in found:
+        key = (point.role, point.rate)
+        slowest[key] = min(point.writer_b_s, slowest.get(key, point.writer_b_s))
+    ordered = sorted(found, key=lambda pair: _position(pair[0], slowest))
+    return [point for case in _cases(ordered) for point in _bounded(case)]
+
+
+def _runs(samples: pl.DataFrame) -> dict[tuple[str, str, Role, str], _LatencyRuns]:
+    """Case, treatment, role and levels -> its runs that count and have all figures.
+
+    Repeated baselines are left out.
+    """
+    names = ("case", "arm", "role", "factors")
+    counted = (
+        samples.lazy()
+        .filter(
+            pl.col("workload") == WORKLOAD, pl.col("status") == "counts", pl.col("role") != "floor"
+        )
+        .select(*names, "fom", "fom_extra", pl.col("writer_rate_b_s").fill_null(0.0))
+        .with_columns(pl.col(names).cast(pl.String))
+        .collect()
+    )
+    found: dict[tuple[str, str, Role, str], _LatencyRuns] = {}
+    for case, arm, role, factors, fom, extra, writer_b_s in counted.iter_rows():
+        values: Mapping[str, float] = json.loads(extra or "{}")
+        load_b_s, least_s = values.get("load_b_s", -1.0), values.get("least_s", 0.0)
+        threads = _threads(json.loads(factors or "{}"))
+        if threads is not None and least_s > 0 and (load_b_s > 0 or load_b_s == threads == 0):
+            runs = found.setdefault(
+                (case, arm, role, factors or "{}"), _LatencyRuns([], [], [], [])
+            )
+            runs.latency_s.append(fom)
+            runs.load_b_s.append(load_b_s)
+            runs.least_s.append(least_s)
+            runs.writer_b_s.append(writer_b_s)
+    return found
+
+
+def _threads(levels: Mapping[str, Level]) -> int | None:
+    """Number of loading cores; None if the level is no such number."""
+    threads = levels.get(THREADS, 0)
+    return threads if isinstance(threads, int) and 0 <= threads <= MOST_THREADS else None
+
+
+def _point(
+    case: str, arm: str, role: Role, factors: str, runs: _LatencyRuns, slowdown: Estimate | None
+) -> LatencyPoint:
+    levels: Mapping[str, Level] = json.loads(factors)
+    threads = _threads(levels) or 0
+    lines = runs.lines(threads) if threads else []
+    return LatencyPoint(
+        case=case,
+        arm=arm,
+        role=role,
+        load_threads=threads,
+        load_b_s=median(runs.load_b_s) if threads else None,
+        lines=median_interval(lines),
+        median_lines=median(lines) if lines else None,
+        rate=levels.get(RATE, "full") if role == "effect" else 0,
+        writer_b_s=median(runs.writer_b_s),
+        latency=median_interval(runs.latency_s),
+        median_s=median(runs.latency_s),
+        least_s=min(runs.least_s),
+        runs=len(runs.latency_s),
+        slowdown=slowdown,
+    )
+
+
+def _position(
+    point: LatencyPoint, slowest: Mapping[tuple[Role, Level], float]
+) -> tuple[str, int, str, float, int]:
+    """By case; without writers, the control, writers by rate; then by loading cores."""
+    order = {"baseline": 0, "control": 1}.get(point.role, 2)
+    arm = point.arm.partition(LEVELS)[0]
+    return (point.case, order, arm, slowest[point.role, point.rate], point.load_threads)
+
+
+def _cases(
+    found: Sequence[tuple[LatencyPoint, _LatencyRuns]],
+) -> list[list[tuple[LatencyPoint, _LatencyRuns]]]:
+    names = dict.fromkeys(point.case for point, _ in found)
+    return [[each for each in found if each[0].case == name] for name in names]
+
+
+def _bounded(found: Sequence[tuple[LatencyPoint, _LatencyRuns]]) -> list[LatencyPoint]:
+    """The points of a case with their bounds, by the credits of its reference."""
+    alone = [each for each in found if each[0].role == "baseline" and each[0].load_threads]
+    if not alone:
+        return [point for point, _ in found]
+    base, base_runs = min(alone, key=lambda each: each[0].load_threads)
+    base_lines = base_runs.lines(base.load_threads)
+    bounded = []
+    for point, runs in found:
+        if point is base:
+            bounded.append(replace(point, reference=True))
+        elif point.load_threads:
+            bounded.append(replace(point, bound=_bound(point, runs, base_lines)))
+        else:
+            bounded.append(point)
+    return bounded
+
+
+def _bound(point: LatencyPoint, runs: _LatencyRuns, credits_: Sequence[float]) -> LatencyBound:
+    """The ratio of rate to bound is that of the lines in flight here to the credits."""
+    modelled_b_s = point.load_threads * median(credits_) * LINE_B / point.median_s
+    ratio = ratio_between(runs.lines(point.load_threads), credits_)
+    return LatencyBound(modelled_b_s, ratio, _against(ratio))
+
+
+def _against(ratio: Estimate | None) -> Against:
+    if ratio is None:
+        return "inconclusive"
+    if ratio.low >= 1 - CLOSE and ratio.high <= 1 + CLOSE:
+        return "at the bound"
+    if ratio.high < 1:
+        return "below the bound"
+    return "above the bound" if ratio.low > 1 else "inconclusive"

@@ -1,0 +1,351 @@
+"""RDMA and NUMA: throughput of communications and workers in every cell.
+
+A cell is a direction (write, read), the NUMA node of the buffer (`nic`: that of the network
+interface, `other`: another one), and what workers on this machine do to the memory of the same node
+and where they run. Its runs are those of all treatments with these levels, from one case or
+several. Rates of communications are the target device's counts if it has any: received for writes,
+sent for reads.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from statistics import median
+from typing import Any, Literal, NamedTuple
+
+import polars as pl
+
+from analysis.effects.estimate import Result
+from analysis.statistics.interval import Estimate, median_interval
+from analysis.statistics.two_samples import ratio_between
+from nimc.records.sample import Level
+
+PLACES = ("nic", "other")
+IDLE = "idle"
+LOADS = ("read", "write", "nt_write")
+#: `free`: placed by the system.
+WORKERS = ("nic", "other", "free")
+_DIRECTIONS = ("write", "read")
+
+
+class Key(NamedTuple):
+    """Identifies a cell."""
+
+    direction: str
+    buffer: str
+    load: str
+    #: Where workers run; empty without workers.
+    workers: str
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One cell, rates in bytes per second; an estimate is None below six runs."""
+
+    key: Key
+    #: Rate of communications in every run that counts, and which end reported it.
+    rates_b_s: list[float]
+    reported_by: Literal["target", "origin"]
+    communications: Estimate | None
+    #: Ratio to the idle cell with the same direction and buffer.
+    of_idle: Estimate | None
+    #: Median rates of the workers, alone and with communications.
+    workers_alone_b_s: float | None
+    workers_b_s: float | None
+    #: Share of their rate that workers keep with communications, and with the control; from pairs.
+    kept: Estimate | None
+    kept_control: Estimate | None
+    #: Least share of the target's buffer on its NUMA node; None: unverified.
+    on_node_share: float | None
+    #: Least memory that the target's process has pinned, bytes; None: unknown.
+    pinned_b: float | None
+    message_b: int
+
+    @property
+    def median_b_s(self) -> float | None:
+        """Median rate of communications; None if no run counts."""
+        return median(self.rates_b_s) if self.rates_b_s else None
+
+
+def cells(
+    samples: pl.DataFrame, results: Sequence[Result], provenance: Mapping[str, Any]
+) -> list[Cell]:
+    """The cells of a run in table order, from its judged samples; empty for other runs."""
+    if not any("numa" in each for each in provenance.values()):
+        return []  # without reading its samples, which may be a million
+    rows = {(row.case, row.arm): row for row in results}
+    of_cell: dict[Key, dict[str, _Treatment]] = {}
+    named = samples.lazy().select(
+        *(pl.col(name).cast(pl.String) for name in ("case", "arm", "role", "factors"))
+    )
+    for case, arm, role, factors in named.unique(maintain_order=True).collect().iter_rows():
+        row = rows.get((case, arm))
+        if role == "effect" and (key := key_of(json.loads(factors or "{}"), row)):
+            of_case = of_cell.setdefault(key, {})
+            # Names omit first levels, so the shortest has the first level of every other factor.
+            if case not in of_case or len(arm) < len(of_case[case].arm):
+                of_case[case] = _Treatment(case, arm, row, _control(row, results))
+    found = {key: _cell(key, list(each.values()), samples) for key, each in of_cell.items()}
+    ordered = sorted(found, key=_position)
+    idle = {(key.direction, key.buffer): found[key] for key in found if key.load == IDLE}
+    return [_against(found[key], idle.get((key.direction, key.buffer))) for key in ordered]
+
+
+class _Treatment(NamedTuple):
+    """A treatment of a cell with its result and that of the control with the same baseline."""
+
+    case: str
+    arm: str
+    row: Result | None
+    control: Result | None
+
+
+def key_of(factors: Mapping[str, Level], row: Result | None = None) -> Key | None:
+    """The cell of a treatment with these levels; None if a level is missing or invalid.
+
+    If direction is not a factor, it is what the writers did (`row`).
+    """
+    factors = {"direction": (row and row.direction) or "", **factors}
+    direction, buffer, load = (str(factors.get(name)) for name in ("direction", "buffer", "load"))
+    workers = "" if load == IDLE else str(factors.get("workers"))
+    known = (
+        direction in _DIRECTIONS
+        and buffer in PLACES
+        and load in (IDLE, *LOADS)
+        and workers in (*WORKERS, "")
+    )
+    return Key(direction, buffer, load, workers) if known else None
+
+
+def _control(row: Result | None, results: Sequence[Result]) -> Result | None:
+    same = (
+        each
+        for each in results
+        if row and each.role == "control" and (each.case, each.baseline) == (row.case, row.baseline)
+    )
+    return next(same, None)
+
+
+def _position(key: Key) -> tuple[int, ...]:
+    workers = (*WORKERS, "")
+    return (
+        _DIRECTIONS.index(key.direction),
+        PLACES.index(key.buffer),
+        (IDLE, *LOADS).index(key.load),
+        workers.index(key.workers),
+    )
+
+
+def _cell(key: Key, treatments: Sequence[_Treatment], samples: pl.DataFrame) -> Cell:
+    names = pl.DataFrame(
+        [(each.case, each.arm) for each in treatments], schema=["case", "arm"], orient="row"
+    )
+    on = (
+        samples.lazy()
+        .filter(status="counts")
+        .with_columns(pl.col("case", "arm").cast(pl.String))
+        .join(names.lazy(), on=["case", "arm"], how="semi", maintain_order="left")
+        .collect()
+    )
+    by_target = on.height > 0 and on["counted_b_s"].null_count() == 0
+    rates = on["counted_b_s" if by_target else "writer_rate_b_s"].drop_nulls().to_list()
+    # Rates of all cases are pooled; the share of workers comes from one treatment.
+    row, control = (treatments[0].row, treatments[0].control) if key.load != IDLE else (None, None)
+    return Cell(
+        key=key,
+        rates_b_s=rates,
+        reported_by="target" if by_target else "origin",
+        communications=median_interval(rates),
+        of_idle=None,
+        workers_alone_b_s=row.off_median if row else None,
+        workers_b_s=row.on_median if row else None,
+        kept=_kept(row),
+        kept_control=_kept(control),
+        on_node_share=_least(on["target_on_node_share"]),
+        pinned_b=_least(on["target_pinned_b"]),
+        message_b=int(on["message_b"][0]) if on.height else 0,
+    )
+
+
+def _least(values: pl.Series) -> float | None:
+    """The least value of all runs; None if any run has none."""
+    least = values.min()
+    return float(least) if isinstance(least, int | float) and not values.null_count() else None
+
+
+def _kept(row: Result | None) -> Estimate | None:
+    """Remaining share of the rate: the inverse of the slowdown, with the bounds swapped."""
+    if row is None or row.slowdown is None:
+        return None
+    assert row.slowdown_low is not None
+    assert row.slowdown_high is not None
+    return Estimate(1 / row.slowdown, 1 / row.slowdown_high, 1 / row.slowdown_low, 0.95)
+
+
+def _against(cell: Cell, idle: Cell | None) -> Cell:
+    if idle is None or idle is cell:
+        return cell
+    return replace(cell, of_idle=ratio_between(cell.rates_b_s, idle.rates_b_s))
+
+
+# The findings of Nelson and Palmieri on RDMA in NUMA systems, as questions about a run.
+
+
+#: Whether a finding holds here; `inconclusive`: measured, but not decided.
+Finding = Literal["yes", "no", "inconclusive", "not measured"]
+#: Reason for a finding other than a plain yes or no.
+Why = Literal[
+    "other way round",
+    "within noise",
+    "too few runs",
+    "one NUMA node",
+    "only pinning differs",
+    "cells missing",
+    "no run counts",
+    "all pinned",
+    "none pinned",
+    "some pinned",
+    "pinning unknown",
+]
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A comparison of two cells' communications that answers a question, or why none exists."""
+
+    #: What is compared, in words.
+    what: str
+    finding: Finding
+    #: None if the ratio is reason enough.
+    why: Why | None = None
+    ratio: Estimate | None = None
+    #: Medians of both cells, bytes per second.
+    first_b_s: float | None = None
+    second_b_s: float | None = None
+    #: Least pinned memory of a target's process, bytes, if that is the question.
+    pinned_b: float | None = None
+
+
+@dataclass(frozen=True)
+class Question:
+    """A published finding, as a question about this machine."""
+
+    text: str
+    #: The published answer, with its figure.
+    published: str
+    answers: list[Answer]
+
+
+def questions(found: Sequence[Cell], numa_nodes: int) -> list[Question]:
+    """The published findings, answered from the cells of a machine with `numa_nodes` NUMA nodes."""
+    return [
+        Question(
+            "Without workers, are RDMA writes faster than reads?",
+            "yes, into memory of another NUMA node; no figure given",
+            [
+                _answer(
+                    f"write against read, buffer on {_place(buffer)}",
+                    found,
+                    Key("write", buffer, IDLE, ""),
+                    Key("read", buffer, IDLE, ""),
+                    numa_nodes,
+                )
+                for buffer in ("other", "nic")
+            ],
+        ),
+        Question(
+            "If workers write to the memory of another NUMA node, do RDMA reads from it slow down"
+            " less than RDMA writes to it?",
+            "yes, reads are up to 3.7 times as fast as writes",
+            [
+                _answer(
+                    f"read against write, workers {_place(workers, workers=True)}",
+                    found,
+                    Key("read", "other", "write", workers),
+                    Key("write", "other", "write", workers),
+                    numa_nodes,
+                )
+                for workers in WORKERS
+            ],
+        ),
+        Question(
+            "With the buffer on the interface's NUMA node, are RDMA writes faster if all workers"
+            " run on that node, compared with workers that run anywhere?",
+            "yes, 3.6 to 5 times as fast",
+            [
+                _answer(
+                    f"workers ({load}) on the interface's node against anywhere",
+                    found,
+                    Key("write", "nic", load, "nic"),
+                    Key("write", "nic", load, "free"),
+                    numa_nodes,
+                    nodes_needed=2,
+                )
+                for load in LOADS
+                if load != "nt_write" or any(cell.key.load == load for cell in found)
+            ],
+        ),
+        Question(
+            "Are the pages of the communication buffer locked, so that its NUMA node must be"
+            " chosen beforehand?",
+            "yes, RDMA-accessed pages cannot be moved",
+            [_locked(found)],
+        ),
+    ]
+
+
+def _place(word: str, *, workers: bool = False) -> str:
+    if word == "free":
+        return "anywhere"
+    node = "the interface's NUMA node" if word == "nic" else "another NUMA node"
+    return f"on {node}" if workers else node
+
+
+def _answer(
+    what: str,
+    found: Sequence[Cell],
+    first: Key,
+    second: Key,
+    numa_nodes: int,
+    nodes_needed: int = 1,
+) -> Answer:
+    """Whether the first cell's communications are faster than the second's."""
+    known = {cell.key: cell for cell in found}
+    other = any("other" in key for key in (first, second))
+    one, two = known.get(first), known.get(second)
+    if (other or nodes_needed > 1) and numa_nodes < 2 and not (one and two):
+        return Answer(what, "not measured", "one NUMA node")
+    if one is None or two is None:
+        return Answer(what, "not measured", "cells missing")
+    if not one.rates_b_s or not two.rates_b_s:
+        return Answer(what, "not measured", "no run counts")
+    ratio = ratio_between(one.rates_b_s, two.rates_b_s)
+    finding, why = _finding(ratio, nodes_measured=numa_nodes >= nodes_needed)
+    return Answer(what, finding, why, ratio, one.median_b_s, two.median_b_s)
+
+
+def _finding(ratio: Estimate | None, *, nodes_measured: bool) -> tuple[Finding, Why | None]:
+    """Whether a ratio is above 1; with too few NUMA nodes it answers another question."""
+    if ratio is None:
+        return "inconclusive", "too few runs"
+    if not nodes_measured:
+        return "not measured", "only pinning differs"
+    if ratio.low > 1:
+        return "yes", None
+    return ("no", "other way round") if ratio.high < 1 else ("inconclusive", "within noise")
+
+
+def _locked(found: Sequence[Cell]) -> Answer:
+    """Answer from the kernel's count of memory that the target's process has pinned."""
+    what = "pinned memory of the target's process (VmPin)"
+    known = [(cell.pinned_b, cell.message_b) for cell in found if cell.pinned_b is not None]
+    if not known:
+        return Answer(what, "not measured", "pinning unknown")
+    pinned = [pinned_b >= message_b for pinned_b, message_b in known]
+    if all(pinned):
+        return Answer(what, "yes", "all pinned", pinned_b=min(known)[0])
+    if any(pinned):
+        return Answer(what, "inconclusive", "some pinned")
+    return Answer(what, "no", "none pinned")

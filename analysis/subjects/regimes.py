@@ -1,0 +1,211 @@
+"""Which side loses: the application, the device, both, or none.
+
+The application's loss is the slowdown of its runs with writers. The device's is the rate that its
+writers had before the application started, divided by their rate while it ran, run by run. A side
+loses if the whole interval of its loss lies beyond the margin, and keeps its rate if the whole
+interval lies within; otherwise nothing is said. Names as in Understanding the Host Network
+(SIGCOMM 2024): blue, the application loses and the device does not; red, both lose.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from enum import Enum
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from analysis.effects.estimate import Result
+from analysis.effects.verdict import Verdict
+from analysis.samples.pairs import counted
+from analysis.statistics.aligned_ranks import slowdown
+from analysis.statistics.interval import Estimate, as_fields, known
+
+#: The workload whose cores and kernel are known.
+WORKLOAD = "membench"
+
+
+class Regime(str, Enum):
+    """What contention does; the value is used in text and files."""
+
+    BLUE = "blue"
+    RED = "red"
+    NETWORK = "network alone"
+    NONE = "none"
+    UNKNOWN = "cannot tell"
+
+    __str__ = str.__str__
+
+
+#: Regime -> its meaning.
+MEANING: dict[Regime, str] = {
+    Regime.BLUE: "the application loses, the device does not",
+    Regime.RED: "both lose",
+    Regime.NETWORK: "only the device loses",
+    Regime.NONE: "neither loses",
+    Regime.UNKNOWN: "an interval reaches across the margin, or a comparison is missing",
+}
+#: (application loses, device loses) -> regime.
+_OF_LOSSES = {
+    (True, False): Regime.BLUE,
+    (True, True): Regime.RED,
+    (False, True): Regime.NETWORK,
+    (False, False): Regime.NONE,
+}
+#: Verdicts that leave open why the application loses.
+_NOT_MEMORY = (Verdict.NO_CONTROL, Verdict.NOT_ABOVE_CONTROL)
+_ACROSS = "the interval reaches across the margin"
+
+
+def loses(loss: Estimate | None, margin: float) -> bool | None:
+    """Whether a side loses more than `margin`; None if its interval does not say.
+
+    `loss`: time with / time without the other side, or the inverse ratio of rates. Wrong in at
+    most 2.5 % of cases, whatever the true loss.
+    """
+    if loss is None or loss.low <= 1 + margin < loss.high:
+        return None
+    return loss.low > 1 + margin
+
+
+def classify(application: bool | None, device: bool | None) -> Regime:
+    """The regime, from what each side loses (`loses`)."""
+    if application is None or device is None:
+        return Regime.UNKNOWN
+    return _OF_LOSSES[application, device]
+
+
+@dataclass(frozen=True)
+class RegimePoint:
+    """One kernel on some cores under one direction of traffic."""
+
+    case: str
+    treatment: str
+    #: Level of the factor `kernel`; the workload's name without that factor.
+    kernel: str
+    #: What the device does to memory: `write` or `read`.
+    direction: str
+    cores: int
+    #: NUMA node of the application's data and of the buffers; None: not bound.
+    comp_node: int | None
+    comm_node: int | None
+    #: Time with writers / time without; rate of the writers before / during the run. None below six
+    #: pairs or runs.
+    application: Estimate | None
+    device: Estimate | None
+    #: Whether the writers' rate before is that of each run, or one measurement of each block.
+    device_by_run: bool
+    regime: Regime
+    #: Why the regime is unknown; empty otherwise.
+    reason: str
+
+    def as_dict(self) -> dict[str, Any]:
+        """The point as JSON holds it: intervals as `NAME`, `NAME_low`, `NAME_high`."""
+        found = asdict(self) | {"regime": str(self.regime)}
+        for name, loss in (("application", self.application), ("device", self.device)):
+            found |= as_fields(name, loss)
+        return found
+
+
+def regimes(marked: pl.DataFrame, results: Sequence[Result]) -> list[RegimePoint]:
+    """The points of a run at full rate, from its `analysis.samples.pairs.judged` samples and its results.
+
+    Empty for a run without membench under writers.
+    """
+    rows = [
+        row
+        for row in results
+        if (row.workload, row.role) == (WORKLOAD, "effect")
+        and row.factors.get("rate", "full") == "full"
+    ]
+    if not rows:
+        return []
+    runs = counted(marked.lazy(), "fom_extra", "factors", "comm_node", *_BEFORE, *_DURING)
+    found = [point for row in rows for point in _points(row, runs)]
+    return sorted(found, key=_position)
+
+
+#: The writers' rate before a run, or alone in its block; and during it.
+_BEFORE = ("writer_rate_before_b_s", "writer_rate_alone_b_s")
+_DURING = ("writer_rate_b_s",)
+
+
+def _points(row: Result, runs: pl.DataFrame) -> Iterator[RegimePoint]:
+    """The point of one treatment; nothing if its runs do not say on how many cores they ran."""
+    own = runs.filter(
+        pl.col("case").cast(pl.String) == row.case, pl.col("arm").cast(pl.String) == row.arm
+    )
+    extras: list[dict[str, Any]] = [json.loads(text or "{}") for text in own["fom_extra"]]
+    cores = next((extra["cores"] for extra in extras if "cores" in extra), None)
+    if cores is None:
+        return
+    node = next((extra["node"] for extra in extras if "node" in extra), None)
+    bound = own["comm_node"].drop_nulls()
+    device, by_run = device_loss(own)
+    regime, reason = _judged(row, device)
+    yield RegimePoint(
+        case=row.case,
+        treatment=row.arm,
+        kernel=str(row.factors.get("kernel", WORKLOAD)),
+        direction=row.direction or "write",
+        cores=int(cores),
+        comp_node=None if node is None else int(node),
+        comm_node=None if bound.is_empty() else int(bound[0]),
+        application=_application(row),
+        device=device,
+        device_by_run=by_run,
+        regime=regime,
+        reason=reason,
+    )
+
+
+def device_loss(runs: pl.DataFrame) -> tuple[Estimate | None, bool]:
+    """Rate before / rate during of the treatment's runs, and whether 'before' is of each run.
+
+    Columns: those of `_BEFORE` and `_DURING`. None below six runs.
+    """
+    by_run = runs.height > 0 and runs["writer_rate_before_b_s"].null_count() == 0
+    before = runs["writer_rate_before_b_s" if by_run else "writer_rate_alone_b_s"].to_numpy()
+    during = runs["writer_rate_b_s"].to_numpy()
+    rates = np.column_stack([during, before])[(before > 0) & (during > 0)]
+    return slowdown(-np.log(rates)), by_run  # as times, so that a loss is above 1
+
+
+def _application(row: Result) -> Estimate | None:
+    return known(row.slowdown, row.slowdown_low, row.slowdown_high)
+
+
+def _application_loses(row: Result) -> tuple[bool | None, str]:
+    """As `loses`, of the application, and why it is unknown.
+
+    As for verdicts, a loss must exceed that of the repeated baseline and that of the control.
+    """
+    if row.verdict.is_not_compared:
+        return None, str(row.verdict)
+    effect = _application(row)
+    lost = loses(effect, row.margin)
+    if lost is None:
+        return None, _ACROSS
+    if lost and row.verdict in _NOT_MEMORY:
+        return None, str(row.verdict)
+    if lost and effect and row.noise_floor_high and effect.value <= row.noise_floor_high:
+        return None, "not above the repeated baseline"
+    return lost, ""
+
+
+def _judged(row: Result, device: Estimate | None) -> tuple[Regime, str]:
+    """The regime and, if it is unknown, why."""
+    application, why = _application_loses(row)
+    lost = loses(device, row.margin)
+    why_device = "" if lost is not None else _ACROSS if device else "fewer than 6 runs"
+    sides = {"application": why, "device": why_device}
+    reasons = (f"{name}: {text}" for name, text in sides.items() if text)
+    return classify(application, lost), "; ".join(reasons)
+
+
+def _position(point: RegimePoint) -> tuple[Any, ...]:
+    places = (-1 if node is None else node for node in (point.comp_node, point.comm_node))
+    return (point.kernel, point.direction != "write", *places, point.cores, point.case)

@@ -1,1 +1,0 @@
-"""Campaigns, their planner and runner, and the `nimc` command."""

@@ -1,1 +1,0 @@
-"""Checks of a host and its programs: doctor, probes, reservations."""

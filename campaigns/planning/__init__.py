@@ -1,1 +1,0 @@
-"""From a request to cases, blocks, nodes and ReFrame commands."""

@@ -1,1 +1,0 @@
-"""The campaign file: its schema, and the checks of it."""

@@ -1,1 +1,0 @@
-"""Simulated slowdowns at large scale."""

@@ -1,1 +1,0 @@
-"""Description of a machine: its site file, and what is detected on its hosts."""

@@ -1,0 +1,301 @@
+"""Up, status and down of a minicluster."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import time
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import yaml
+
+from minicluster import containers, daemons, namespaces, needs, state, veth, vm
+from minicluster import containers as cgroups
+from minicluster import daemons as slurm_conf
+from minicluster.daemons import CONTROL, Hardware
+from minicluster.shell import run
+from minicluster.spec import ClusterLayout, Fabric, Spec
+from minicluster.state import State, locked, locked_host
+from nimc.base.errors import InputError, MachineError
+from nimc.base.files import replace_text
+from nimc.machine import host
+
+# `machine.yaml` in the state folder: the part of the site file that depends on the cluster.
+
+
+#: Fabric -> its injector, and the writers' device.
+_WRITERS: dict[Fabric, tuple[str, str]] = {"veth": ("ucx", "eth0"), "rxe": ("perftest", "rxe0")}
+#: An emulated processor is too slow for arrays of the size that STREAM's rule requires.
+_MEMORY_SHARE: dict[Fabric, float] = {"veth": 0.5, "rxe": 0.03}
+
+#: All nodes share this host's processors, so that an application slows the writers as well.
+_SHARED_PROOF = {"min_share": 0.1}
+#: On emulated processors, rows of one second are printed several seconds late, and resent packets
+#: are counted twice; the processor receives every byte, so that the conductor may have to wait for
+#: seconds. Setting up a connection takes seconds and varies by a second or two. A write
+#: has few enough messages to end in time under any load, so it mostly ends early. Slurm's own
+#: messages, 70 kB a run, pass the first rail.
+_EMULATED_PROOF = {
+    **_SHARED_PROOF,
+    "counter_share": 0.5,
+    "late_rows": 10,
+    "pause": "5s",
+    "write_tolerance": "4s",
+    "write_share": 0.25,
+    "rail_share": 0.1,
+}
+#: Caveat for every figure with several NUMA nodes.
+_EMULATED_NUMA = (
+    "NUMA nodes are emulated by QEMU: a topology only, the memory of both is the same host memory"
+)
+
+
+#: Caveat for every figure of nodes that count more cores than the host has.
+_SHARED_CORES = "{} nodes count as {} cores each, and share the {} cores of one host"
+
+
+def veth_cores(spec: Spec, cpus: int) -> int:
+    """Cores that a node of veth counts as. Raises InputError for more than the host has."""
+    if spec.cores > cpus:
+        raise InputError(f"--cores {spec.cores}: this host has {cpus}; allowed: up to that")
+    return spec.cores if spec.cores > 1 else max(1, cpus // spec.nodes)
+
+
+def render_machine_file(spec: Spec, cpus: int, memory_mib: int) -> str:
+    """The file's text.
+
+    A node of veth counts as its share of the host's cores, since all run at once, or as `--cores`;
+    a virtual machine has `cpus` of its own.
+    """
+    cores = cpus if spec.fabric == "rxe" else veth_cores(spec, cpus)
+    injector, device = _WRITERS[spec.fabric]
+    here = host.detect()
+    record: dict[str, Any] = {
+        "nodes": spec.nodes,
+        "injector": injector,
+        "device": device,
+        "memory_share": _MEMORY_SHARE[spec.fabric],
+        "proof": _EMULATED_PROOF if spec.fabric == "rxe" else _SHARED_PROOF,
+        "facts": {
+            "cores": cores,
+            "sockets": spec.numa,
+            "numa_nodes": spec.numa,
+            "nic_node": 0,  # soft-RoCE is on no node: the first is used
+            "llc": f"{here.llc_total_b}B",
+            "memory": f"{memory_mib}MiB",
+        },
+    }
+    if spec.rails > 1:
+        # MPI goes over tcp (site/minicluster/task-prolog.sh), so that rails are interfaces to it.
+        record["rails"] = [
+            {"device": f"rxe{i}", "numa_node": i % spec.numa, "mpi_device": f"eth{i}"}
+            for i in range(spec.rails)
+        ]
+    if spec.fabric == "veth" and cores * spec.nodes > cpus:
+        record["caveats"] = [_SHARED_CORES.format(spec.nodes, cores, cpus)]
+    if spec.numa > 1:
+        record["caveats"] = [_EMULATED_NUMA]
+    if spec.origins:
+        record["origins"] = {"policy": "hetjob", "partition": "origin", "nodes": spec.origins}
+    return yaml.safe_dump(record, sort_keys=False)
+
+
+#: Memory that a guest's kernel takes.
+GUEST_KERNEL_MIB = 128
+#: How long nodes may take until Slurm shows them idle, seconds; emulated ones take minutes.
+IDLE_S = {"veth": 60.0, "rxe": 300.0}
+
+
+@dataclass(frozen=True)
+class Status:
+    """State of a cluster. `state` is None if there is none."""
+
+    state: State | None
+    #: Whether slurmctld and slurmdbd answer.
+    controller: bool = False
+    accounting: bool = False
+    #: Node -> Slurm's state, `unknown` if Slurm does not answer.
+    nodes: dict[str, str] = field(default_factory=dict)
+    #: Node -> id of process 1 of its container, or of its QEMU; killing it switches the node off.
+    #: None if it is off.
+    pids: dict[str, int | None] = field(default_factory=dict)
+
+    @property
+    def healthy(self) -> bool:
+        """Whether all of it works, so that `up` need not replace it."""
+        return (
+            self.state is not None
+            and self.state.phase == "up"
+            and self.controller
+            and self.accounting
+            and all(pid is not None for pid in self.pids.values())
+            and all(not s.startswith(("down", "unk", "fail")) for s in self.nodes.values())
+        )
+
+
+def up(spec: Spec, layout: ClusterLayout) -> tuple[State, bool]:
+    """Start a cluster; return its state and whether it was already up.
+
+    A healthy cluster with the same options is kept; a damaged or half-started one is replaced.
+    If this fails or is interrupted, everything is removed.
+    """
+    _require_root()
+    needs.require(spec.fabric)
+    state.claim(layout.state)
+    with locked(layout.state / state.MARKER):
+        now = _look(layout)
+        if now.state is not None and now.healthy:
+            if now.state.spec != spec:
+                raise InputError(
+                    f"a different minicluster is up in {layout.state}: "
+                    "take it down first, or give another --state"
+                )
+            return now.state, True
+        _clear(layout, keep_folder=True)
+        try:
+            return _start(spec, layout), False
+        except BaseException:
+            _clear(layout)
+            raise
+
+
+def status(layout: ClusterLayout) -> Status:
+    """State of the cluster of a state folder."""
+    return _look(layout)
+
+
+def down(layout: ClusterLayout) -> list[str]:
+    """Remove a cluster, or the rest of one; return what was removed."""
+    _require_root()
+    state.require_cluster(layout.state)
+    with locked(layout.state / state.MARKER):
+        return _clear(layout)
+
+
+def _start(spec: Spec, layout: ClusterLayout) -> State:
+    began_s = time.monotonic()
+    _make_folders(layout)
+    members = spec.members()
+    boxes = [CONTROL] + ([n.name for n in members] if spec.fabric == "veth" else [])
+    kind, groups = cgroups.make_cgroup(layout.tag, boxes)
+    cpus, memory_mib = _size(spec)
+    with locked_host():
+        subnet = _subnet(layout)
+        ours = namespaces.owns_netns_folder()
+        current = State(spec, "starting", subnet, cpus, memory_mib, made_netns_folder=ours)
+        state.write(layout, current)
+        for name in boxes:
+            namespaces.add_namespace(layout.netns(name))
+        namespaces.add_bridge(layout.tag, layout.netns(CONTROL), subnet)
+    tracking: cgroups.Kind = kind if spec.fabric == "veth" else "v2"
+    _write_files(spec, layout, subnet, Hardware(cpus, memory_mib, tracking))
+    daemons.make_munge_key(layout)
+    check = _nothing
+    if spec.fabric == "rxe":
+        # Booting takes longest: everything else is started meanwhile.
+        machines = vm.start_nodes(spec, layout, subnet)
+        current = replace(current, accelerator=machines.accelerator)
+        check = machines.check
+    containers.launch(layout, CONTROL, kind, groups.get(CONTROL))
+    containers.wait_ready(layout, CONTROL)
+    daemons.begin_database(layout)
+    daemons.start_munge(layout)
+    if spec.fabric == "veth":
+        veth.start_nodes(layout, members, subnet, kind, groups)
+    daemons.start_accounting(layout)
+    daemons.start_controller(layout)
+    if spec.fabric == "veth":
+        daemons.start_slurmds(layout, members)
+    daemons.wait_idle(layout, members, IDLE_S[spec.fabric], check)
+    current = replace(current, phase="up", up_took_s=round(time.monotonic() - began_s, 2))
+    state.write(layout, current)
+    return current
+
+
+def _nothing() -> None:
+    """Containers need no check: entering one that has ended fails."""
+
+
+def _size(spec: Spec) -> tuple[int, int]:
+    """Processors and memory (MiB) that slurm.conf gives each node."""
+    if spec.fabric == "rxe":
+        return spec.numa * spec.cores, spec.memory_mib - GUEST_KERNEL_MIB
+    page_b = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return os.cpu_count() or 1, max(512, page_b // 2**20 // (spec.nodes + 1))
+
+
+def _subnet(layout: ClusterLayout) -> str:
+    preferred = int(layout.tag.rpartition("-")[2], 16) % 256
+    return namespaces.pick_subnet(run(["ip", "-o", "address"]), preferred)
+
+
+def _make_folders(layout: ClusterLayout) -> None:
+    for name in ("run", "log", "spool", "tmp", "munge"):
+        (layout.state / name).mkdir()
+
+
+def _write_files(spec: Spec, layout: ClusterLayout, subnet: str, hardware: Hardware) -> None:
+    for name, text in slurm_conf.render_slurm_conf(
+        spec, layout, subnet, hardware, this_host=platform.node()
+    ).items():
+        replace_text(layout.state / name, text, 0o600 if name == "slurmdbd.conf" else 0o644)
+    machine = render_machine_file(spec, hardware.cpus, hardware.memory_mib)
+    replace_text(layout.machine_file, machine)
+    replace_text(
+        layout.env_sh,
+        "# Source this to use the minicluster.\n"
+        f"export SLURM_CONF={layout.slurm_conf}\n"
+        f"export NIMC_MINICLUSTER={layout.state}\n",
+    )
+
+
+def _look(layout: ClusterLayout) -> Status:
+    current = state.read(layout)
+    if current is None:
+        return Status(None)
+    controller = daemons.controller_answers(layout)
+    states = daemons.node_states(layout) if controller else {}
+    names = [n.name for n in current.spec.members()]
+    power = veth if current.spec.fabric == "veth" else vm
+    return Status(
+        current,
+        controller=controller,
+        accounting=daemons.accounting_answers(layout),
+        nodes={name: states.get(name, "unknown") for name in names},
+        pids={name: power.pid(layout, name) for name in names},
+    )
+
+
+def _clear(layout: ClusterLayout, keep_folder: bool = False) -> list[str]:
+    """Stop and remove everything with this layout's name.
+
+    `keep_folder` keeps the empty state folder, which is locked.
+    """
+    before = state.read(layout)
+    names = namespaces.named(layout.tag)
+    removed = []
+    if killed := namespaces.kill_all(names):
+        removed.append(f"{killed} processes")
+    with locked_host():
+        removed += namespaces.remove(
+            layout.tag, names, before is not None and before.made_netns_folder
+        )
+    removed += cgroups.remove_cgroup(layout.tag)
+    if (layout.state / state.MARKER).exists():
+        for entry in layout.state.iterdir():
+            if entry.is_dir() and not entry.is_symlink():
+                shutil.rmtree(entry)
+            elif entry.name != state.MARKER:
+                entry.unlink()
+        removed.append(f"folder {layout.state}")
+        if not keep_folder:
+            (layout.state / state.MARKER).unlink()
+            layout.state.rmdir()
+    return removed
+
+
+def _require_root() -> None:
+    if os.geteuid() != 0:
+        raise MachineError("minicluster: root is required (namespaces, links, control groups)")

@@ -1,0 +1,247 @@
+"""Munge, MariaDB and Slurm's daemons: start each and wait until it answers."""
+
+from __future__ import annotations
+
+import pwd
+import secrets
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from string import Template
+
+from minicluster.containers import Kind, container, enter
+from minicluster.shell import last_line, run, wait_for
+from minicluster.spec import SITE, ClusterLayout, Node, Spec
+from nimc.base.errors import MachineError
+from nimc.base.files import replace
+
+CONTROL = "control"
+#: In the memory of the controller's container, which no other user of this host can enter.
+DATABASE_SOCKET = "/dev/shm/mariadb/server.sock"
+#: A daemon that takes longer to answer is taken for dead, seconds.
+ANSWER_S = 5.0
+
+
+def _database_user() -> str:
+    """Debian's package makes `mysql`; MariaDB never runs as root."""
+    names = {entry.pw_name for entry in pwd.getpwall()}
+    return "mysql" if "mysql" in names else "nobody"
+
+
+def begin_database(layout: ClusterLayout) -> None:
+    """Start MariaDB, which takes a second or two to create its tables."""
+    server = ["sh", str(SITE / "database.sh"), DATABASE_SOCKET, _database_user()]
+    background = 'log=$1 ended=$2; shift 2; { "$@"; : > "$ended"; } > "$log" 2>&1 &'
+    files = [str(layout.log("mariadbd")), str(_database_ended(layout))]
+    enter(layout, CONTROL, ["sh", "-c", background, "sh", *files, *server], label="mariadbd")
+
+
+def _database_ended(layout: ClusterLayout) -> Path:
+    return layout.state / "run" / "mariadbd.ended"
+
+
+def _database_listens(layout: ClusterLayout) -> bool:
+    if _database_ended(layout).exists():
+        said = last_line(layout.log("mariadbd").read_text(errors="replace"))
+        raise MachineError(f"mariadbd ended: {said}")
+    init = container(layout, CONTROL)
+    return Path(f"/proc/{init}/root{DATABASE_SOCKET}").exists()
+
+
+def make_munge_key(layout: ClusterLayout) -> None:
+    """Write the cluster's own key, readable by root only."""
+    key = layout.munge_socket.parent / "munge.key"
+    replace(key, secrets.token_bytes(128), 0o600)
+
+
+def start_munge(layout: ClusterLayout) -> None:
+    """Start munged with its own key and socket, apart from a munge of the host."""
+    folder = layout.munge_socket.parent
+    enter(layout, CONTROL, munge_command(folder, layout.munge_socket, layout.log("munged")))
+
+
+def munge_command(folder: Path, socket: Path, log: Path) -> list[str]:
+    """munged's command line; `--force` because a state folder may be under /tmp."""
+    return [
+        "munged",
+        "--force",
+        f"--key-file={folder}/munge.key",
+        f"--socket={socket}",
+        f"--pid-file={folder}/munged.pid",
+        f"--seed-file={folder}/munged.seed",
+        f"--log-file={log}",
+        "--num-threads=4",
+    ]
+
+
+def start_accounting(layout: ClusterLayout) -> None:
+    """Start slurmdbd once MariaDB answers, and add this cluster to its tables."""
+    wait_for("mariadbd", lambda: _database_listens(layout), 60, layout.log("mariadbd"))
+    env = {"MYSQL_UNIX_PORT": DATABASE_SOCKET, **client_env(layout)}
+    enter(layout, CONTROL, ["slurmdbd"], env)
+    log = layout.log("slurmdbd")
+
+    def registered() -> bool:
+        try:
+            run(["sacctmgr", "-i", "add", "cluster", "minicluster"], env=client_env(layout))
+        except MachineError:
+            return accounting_answers(layout)
+        return True
+
+    wait_for("slurmdbd", registered, 30, log)
+
+
+def _clusters(layout: ClusterLayout) -> str:
+    try:
+        return run(
+            ["sacctmgr", "-nP", "show", "cluster"], env=client_env(layout), timeout_s=ANSWER_S
+        )
+    except MachineError:
+        return ""
+
+
+def start_controller(layout: ClusterLayout) -> None:
+    """Start slurmctld and wait until it answers."""
+    enter(layout, CONTROL, ["slurmctld", "-f", str(layout.slurm_conf)])
+    wait_for("slurmctld", lambda: controller_answers(layout), 20, layout.log("slurmctld"))
+
+
+def controller_answers(layout: ClusterLayout) -> bool:
+    """Whether slurmctld says that it is up."""
+    try:
+        return "is UP" in run(["scontrol", "ping"], env=client_env(layout), timeout_s=ANSWER_S)
+    except MachineError:
+        return False
+
+
+def accounting_answers(layout: ClusterLayout) -> bool:
+    """Whether slurmdbd answers and knows the cluster."""
+    return "minicluster" in _clusters(layout)
+
+
+def start_slurmds(layout: ClusterLayout, nodes: list[Node]) -> None:
+    """Start slurmd in the nodes' containers."""
+    command = 'ulimit -l unlimited 2> /dev/null; exec slurmd -f "$1" -N "$2"'
+    for node in nodes:
+        for kind in ("spool", "tmp"):
+            (layout.state / kind / node.name).mkdir(exist_ok=True)
+        line = ["sh", "-c", command, "sh", str(layout.slurm_conf), node.name]
+        enter(layout, node.name, line, label="slurmd")
+
+
+def wait_idle(
+    layout: ClusterLayout,
+    nodes: list[Node],
+    timeout_s: float,
+    check: Callable[[], None],
+) -> None:
+    """Wait until Slurm shows every node idle; `check` raises if a node has ended."""
+    wanted = {node.name for node in nodes}
+
+    def idle() -> bool:
+        check()
+        states = node_states(layout)
+        return all(states.get(name) == "idle" for name in wanted)
+
+    try:
+        wait_for(f"{len(nodes)} idle nodes", idle, timeout_s, layout.log("slurmctld"))
+    except MachineError as error:
+        states = node_states(layout)
+        late = sorted(name for name in wanted if states.get(name) != "idle")
+        raise MachineError(f"{error}; not idle: {', '.join(late)}") from error
+
+
+def node_states(layout: ClusterLayout) -> dict[str, str]:
+    """Node -> Slurm's state (`idle`, `down*`, ...); empty if slurmctld does not answer."""
+    try:
+        listed = run(
+            ["sinfo", "-h", "-N", "-o", "%n %t"], env=client_env(layout), timeout_s=ANSWER_S
+        )
+    except MachineError:
+        return {}
+    return dict(words for line in listed.splitlines() if len(words := line.split()) == 2)
+
+
+def client_env(layout: ClusterLayout) -> dict[str, str]:
+    """Environment with which Slurm's commands use this cluster."""
+    return {"SLURM_CONF": str(layout.slurm_conf)}
+
+
+# Slurm's configuration files for a cluster, rendered from the templates in site/minicluster.
+
+
+@dataclass(frozen=True)
+class Hardware:
+    """Size of every node in slurm.conf, and how slurmd may track processes."""
+
+    cpus: int
+    memory_mib: int
+    cgroup: Kind
+
+
+def render_slurm_conf(
+    spec: Spec, layout: ClusterLayout, subnet: str, hardware: Hardware, this_host: str
+) -> dict[str, str]:
+    """File name -> text of all files that the daemons read."""
+    return {
+        "slurm.conf": _slurm_conf(spec, layout, subnet, hardware),
+        "slurmdbd.conf": _fill("slurmdbd.conf", _paths(layout)),
+        "cgroup.conf": _fill(
+            "cgroup.conf",
+            {
+                "plugin": "cgroup/v2" if hardware.cgroup == "v2" else "cgroup/v1",
+                # Only version 2 looks for systemd.
+                "ignore_systemd": "yes" if hardware.cgroup == "v2" else "no",
+            },
+        ),
+        "hosts": hosts(spec, subnet, this_host),
+    }
+
+
+def _slurm_conf(spec: Spec, layout: ClusterLayout, subnet: str, hardware: Hardware) -> str:
+    virtual = spec.fabric == "rxe"
+    nodes = [
+        f"NodeName={n.name} NodeHostname={n.name} NodeAddr={subnet}.{n.index} "
+        f"CPUs={hardware.cpus} RealMemory={hardware.memory_mib} State=UNKNOWN"
+        for n in spec.members()
+    ]
+    partitions = [
+        f"PartitionName={name} Nodes={','.join(members)} OverSubscribe=EXCLUSIVE "
+        f"MaxTime=INFINITE State=UP{' Default=YES' if name == 'compute' else ''}"
+        for name, members in spec.partitions().items()
+    ]
+    tracking = "linuxproc" if hardware.cgroup == "none" else "cgroup"
+    return _fill(
+        "slurm.conf",
+        {
+            **_paths(layout),
+            "subnet": subnet,
+            "site": str(SITE),
+            # slurmstepd makes sockets in its spool folder, which a 9p mount cannot hold.
+            "spool": "/run/slurmd/%n" if virtual else f"{layout.state}/spool/%n",
+            # The PMIx plugin creates folders here; containers share /tmp but must not share these.
+            "tmp": "/tmp" if virtual else f"{layout.state}/tmp/%n",
+            "pid_folder": "/run" if virtual else f"{layout.state}/run",
+            "proctrack": f"proctrack/{tracking}",
+            # An emulated processor on a busy host may not answer for seconds.
+            "slurmd_timeout_s": "30" if virtual else "10",
+            "message_timeout_s": "30" if virtual else "10",
+            "nodes": "\n".join(nodes),
+            "partitions": "\n".join(partitions),
+        },
+    )
+
+
+def hosts(spec: Spec, subnet: str, this_host: str) -> str:
+    """The nodes' /etc/hosts. `this_host` is the name of the host that submits jobs."""
+    lines = ["127.0.0.1 localhost", f"{subnet}.253 {this_host}", f"{subnet}.254 control"]
+    lines += [f"{subnet}.{n.index} {n.name}" for n in spec.members()]
+    return "\n".join(lines) + "\n"
+
+
+def _paths(layout: ClusterLayout) -> dict[str, str]:
+    return {"state": str(layout.state), "munge_socket": str(layout.munge_socket)}
+
+
+def _fill(template: str, values: dict[str, str]) -> str:
+    return Template((SITE / template).read_text()).substitute(values)

@@ -1,0 +1,214 @@
+"""Network namespaces, the links between them, and their processes.
+
+All processes of a cluster run in network namespaces with its name, whoever started them. `down`
+finds and stops them by this membership.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+
+from minicluster.shell import reap, run
+from nimc.base.errors import MachineError
+from nimc.base.kernel_text import number
+
+NETNS = Path("/run/netns")
+#: Subnets are 10.77.X.0/24. The controller is .254, this host .253.
+SUBNET = "10.77.{}"
+BRIDGE = "br0"
+#: The second rail's subnet is 10.78.X.0/24, with the same X.
+RAIL_BRIDGE = "br1"
+MTU_B = 9000
+#: How long to wait for zombies, seconds: process 1 of a container may never collect them.
+_ZOMBIES_S = 2.0
+
+
+def named(tag: str) -> list[str]:
+    """The existing network namespaces of a cluster."""
+    if not NETNS.is_dir():
+        return []
+    return sorted(p.name for p in NETNS.iterdir() if p.name.startswith(f"{tag}-"))
+
+
+def owns_netns_folder() -> bool:
+    """Whether only miniclusters use /run/netns, which `ip` creates for its first namespace."""
+    return not NETNS.exists() or all(p.name.startswith("nimc-") for p in NETNS.iterdir())
+
+
+def processes(netns: Iterable[str]) -> list[int]:
+    """Ids of all processes in these network namespaces."""
+    wanted = {_identity(NETNS / name) for name in netns} - {
+        None,
+        _identity(Path("/proc/self/ns/net")),
+    }
+    pids = (int(entry) for entry in os.listdir("/proc") if entry.isdigit())
+    return [pid for pid in pids if _identity(Path(f"/proc/{pid}/ns/net")) in wanted]
+
+
+def kill_all(netns: list[str], timeout_s: float = 20) -> int:
+    """Kill every process in these namespaces, wait until they have ended; return their number."""
+    handles: dict[int, int] = {}
+    deadline = time.monotonic() + timeout_s
+    ended = None
+    try:
+        while (pids := processes(netns)) or any(_exists(handle) for handle in handles.values()):
+            for pid in pids:
+                if pid not in handles and (handle := _kill_member(pid, netns)) is not None:
+                    handles[pid] = handle
+            reap()
+            now = time.monotonic()
+            if pids and now > deadline:
+                raise MachineError(f"processes {pids} do not end after SIGKILL")
+            ended = None if pids else ended or now
+            if ended and now > ended + _ZOMBIES_S:
+                break
+            time.sleep(0.02)
+    finally:
+        for handle in handles.values():
+            os.close(handle)
+    return len(handles)
+
+
+def _kill_member(pid: int, netns: list[str]) -> int | None:
+    """Kill a process if it is still a member once its pidfd is open.
+
+    The pidfd rules out that its id has been reused. Returns it if the process was killed.
+    """
+    try:
+        handle = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return None
+    if _identity(Path(f"/proc/{pid}/ns/net")) in {_identity(NETNS / name) for name in netns}:
+        with suppress(ProcessLookupError):
+            signal.pidfd_send_signal(handle, signal.SIGKILL)
+            return handle
+    os.close(handle)
+    return None
+
+
+def _exists(handle: int) -> bool:
+    """Whether a process exists, also as a zombie."""
+    try:
+        signal.pidfd_send_signal(handle, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def inner_pid(status: str) -> int | None:
+    """A process's id in its container, from the text of /proc/PID/status; None outside one."""
+    for line in status.splitlines():
+        if line.startswith("NSpid:"):
+            ids = line.split()[1:]
+            return number(ids[-1]) if len(ids) > 1 else None
+    return None
+
+
+def find_inner(netns: str, wanted: int) -> int | None:
+    """Id on this host of the process with id `wanted` in the container of a namespace."""
+    for pid in processes([netns]):
+        with suppress(OSError):
+            if inner_pid(Path(f"/proc/{pid}/status").read_text()) == wanted:
+                return pid
+    return None
+
+
+def pick_subnet(addresses: str, preferred: int) -> str:
+    """A subnet `10.77.X` without any of the host's `addresses` (output of `ip -o addr`)."""
+    for step in range(256):
+        subnet = SUBNET.format((preferred + step) % 256)
+        if f" {subnet}." not in addresses:
+            return subnet
+    raise MachineError("all of 10.77.0.0/16 is in use on this host: no subnet for the cluster")
+
+
+def add_namespace(name: str) -> None:
+    """Create a network namespace with its loopback up."""
+    run(["ip", "netns", "add", name])
+    run(["ip", "-n", name, "link", "set", "lo", "up"])
+
+
+def add_bridge(tag: str, control: str, subnet: str) -> None:
+    """Create the cluster's network: a bridge in the controller's namespace, a link to this host."""
+    run(["ip", "-batch", "-"], stdin=bridge_commands(tag, control, subnet))
+    run(["ip", "-n", control, "-batch", "-"], stdin=control_commands(subnet))
+
+
+def bridge_commands(tag: str, control: str, subnet: str) -> str:
+    """Commands of `ip -batch` on this host, for its end of the link into the cluster."""
+    return (
+        f"link add {tag} mtu {MTU_B} type veth peer name host0 mtu {MTU_B} netns {control}\n"
+        f"address add {subnet}.253/24 dev {tag}\n"
+        f"link set {tag} up\n"
+    )
+
+
+def control_commands(subnet: str) -> str:
+    """Commands of `ip -batch` in the controller's namespace."""
+    return (
+        f"link add {BRIDGE} mtu {MTU_B} type bridge\n"
+        f"address add {subnet}.254/24 dev {BRIDGE}\n"
+        f"link set {BRIDGE} up\n"
+        f"link set host0 master {BRIDGE} up\n"
+    )
+
+
+def plug_node(control: str, netns: str, index: int, subnet: str) -> None:
+    """Create eth0 of a node's namespace, on the bridge."""
+    port = f"port{index}"
+    run(
+        ["ip", "-n", control, "-batch", "-"],
+        stdin=f"link add {port} mtu {MTU_B} type veth peer name eth0 mtu {MTU_B} netns {netns}\n"
+        f"link set {port} master {BRIDGE} up\n",
+    )
+    run(
+        ["ip", "-n", netns, "-batch", "-"],
+        stdin=f"address add {subnet}.{index}/24 dev eth0\nlink set eth0 up\n",
+    )
+
+
+def add_rail(control: str) -> None:
+    """Create the bridge of the second rail, which nothing but virtual machines can reach."""
+    run(
+        ["ip", "-n", control, "-batch", "-"],
+        stdin=f"link add {RAIL_BRIDGE} mtu {MTU_B} type bridge\nlink set {RAIL_BRIDGE} up\n",
+    )
+
+
+def plug_tap(control: str, tap: str, bridge: str = BRIDGE) -> None:
+    """Add a tap to a bridge, for a virtual machine in the controller's namespace."""
+    run(
+        ["ip", "-n", control, "-batch", "-"],
+        stdin=f"tuntap add {tap} mode tap\nlink set {tap} mtu {MTU_B} master {bridge} up\n",
+    )
+
+
+def remove(tag: str, names: list[str], made_folder: bool) -> list[str]:
+    """Remove a cluster's link and empty namespaces; return what was removed."""
+    removed = []
+    if Path(f"/sys/class/net/{tag}").exists():
+        # A namespace disappears some time after its last user: the link must not wait for it.
+        run(["ip", "link", "delete", tag])
+        removed.append(f"link {tag}")
+    for name in names:
+        run(["ip", "netns", "delete", name])
+        removed.append(f"namespace {name}")
+    if made_folder and NETNS.is_dir() and not any(NETNS.iterdir()):
+        # `ip` mounted this folder onto itself for the first namespace on this host.
+        with suppress(MachineError, OSError):
+            run(["umount", str(NETNS)])
+            NETNS.rmdir()
+    return removed

@@ -1,0 +1,56 @@
+"""What a minicluster needs on its host, and how to get what is missing."""
+
+from __future__ import annotations
+
+import glob
+import platform
+import shutil
+from dataclasses import dataclass
+
+from minicluster.shell import PATH
+from minicluster.spec import SITE, Fabric
+from nimc.base.errors import MachineError
+
+
+@dataclass(frozen=True)
+class Requirement:
+    """A program on the daemons' PATH, or a file by its absolute path with wildcards."""
+
+    #: `all` or the one fabric that needs it.
+    fabric: str
+    thing: str
+    debian: str
+    rhel: str
+
+
+def parse(text: str) -> list[Requirement]:
+    """The rows of `needs.txt`."""
+    lines = (line.split("#")[0].split() for line in text.splitlines())
+    return [Requirement(*fields) for fields in lines if fields]
+
+
+def missing(fabric: Fabric) -> list[Requirement]:
+    """Requirements of a fabric that this host lacks."""
+    wanted = parse((SITE / "needs.txt").read_text())
+    return [n for n in wanted if n.fabric in ("all", fabric) and not _present(n.thing)]
+
+
+def require(fabric: Fabric) -> None:
+    """Raise `MachineError` with one line that lists what is missing."""
+    if fabric == "rxe" and platform.machine() != "x86_64":
+        raise MachineError(
+            f"minicluster: --fabric rxe boots an x86_64 virtual machine from this host's files, "
+            f"but this host is {platform.machine()}: use --fabric veth"
+        )
+    if lacking := missing(fabric):
+        things = ", ".join(f"{n.thing} (package {n.debian})" for n in lacking)
+        raise MachineError(
+            f"minicluster: missing for --fabric {fabric}: {things}; "
+            f"site/minicluster/install.sh --fabric {fabric} installs it on Debian"
+        )
+
+
+def _present(thing: str) -> bool:
+    if thing.startswith("/"):
+        return bool(glob.glob(thing))
+    return shutil.which(thing, path=PATH) is not None

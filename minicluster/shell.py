@@ -1,0 +1,105 @@
+"""Runs other programs; an error is one line with the program's name and its last output."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from nimc.base.errors import MachineError
+
+#: Daemons live in sbin, which is not on every user's PATH.
+PATH = os.environ.get("PATH", "") + ":/usr/local/sbin:/usr/sbin:/sbin:/usr/bin:/bin"
+
+
+_started: list[subprocess.Popen[bytes]] = []
+
+
+def environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
+    """This process's environment with the daemons' folders on PATH, and `extra`."""
+    return {**os.environ, "PATH": PATH, **(extra or {})}
+
+
+def last_line(text: str) -> str:
+    """The last line that is not empty, or `no output`."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return lines[-1] if lines else "no output"
+
+
+def run(
+    command: Sequence[str],
+    *,
+    stdin: str | None = None,
+    env: Mapping[str, str] | None = None,
+    timeout_s: float = 60,
+    label: str = "",
+) -> str:
+    """Run a command and return its standard output, or raise `MachineError`.
+
+    `label` is the command's name in errors; the default is its whole line.
+    """
+    label = label or " ".join(command)
+    try:
+        done = subprocess.run(
+            command,
+            input=stdin,
+            stdin=subprocess.DEVNULL if stdin is None else None,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            env=environment(env),
+            timeout=timeout_s,
+            check=False,
+        )
+    except FileNotFoundError as error:
+        raise MachineError(
+            f"{command[0]} is missing: site/minicluster/install.sh installs it"
+        ) from error
+    except subprocess.TimeoutExpired as error:
+        raise MachineError(f"{label}: still running after {timeout_s:g} s") from error
+    if done.returncode != 0:
+        said = last_line(done.stderr or done.stdout)
+        raise MachineError(f"{label}: exit {done.returncode}: {said}")
+    return done.stdout
+
+
+def start(
+    command: Sequence[str], log: Path, env: Mapping[str, str] | None = None
+) -> subprocess.Popen[bytes]:
+    """Start a program that outlives this process; its output goes to `log`."""
+    try:
+        with log.open("ab") as output:
+            process = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                env=environment(env),
+                start_new_session=True,
+            )
+    except FileNotFoundError as error:
+        raise MachineError(
+            f"{command[0]} is missing: site/minicluster/install.sh installs it"
+        ) from error
+    _started.append(process)
+    return process
+
+
+def reap() -> None:
+    """Collect ended children of `start`, which would otherwise remain as zombies."""
+    _started[:] = [process for process in _started if process.poll() is None]
+
+
+def wait_for(what: str, ready: Callable[[], bool], timeout_s: float, log: Path) -> None:
+    """Poll `ready` until it is true; after `timeout_s`, `MachineError` with the log's last line."""
+    deadline = time.monotonic() + timeout_s
+    pause_s = 0.02
+    while not ready():
+        if time.monotonic() > deadline:
+            said = last_line(log.read_text(errors="replace")) if log.exists() else "no log"
+            raise MachineError(f"{what}: not ready after {timeout_s:g} s; its log ends: {said}")
+        time.sleep(pause_s)
+        # Polling takes processor time from the booting nodes.
+        pause_s = min(0.5, pause_s * 1.2)

@@ -1,0 +1,186 @@
+"""Options of a minicluster: its fabric, its nodes, and which of them are origins."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, get_args
+
+from nimc.base.errors import InputError
+from nimc.base.files import distrust, require_own
+
+Fabric = Literal["veth", "rxe"]
+Role = Literal["target", "origin"]
+
+#: Nodes take .1 to .200 of the cluster's subnet; the controller .254 and this host .253.
+MAX_NODES = 200
+#: A guest below this runs out of memory while slurmd starts a step.
+MIN_MEMORY_MIB = 384
+#: Processors of a socket, which are threads of one QEMU on this host's cores. With three in each of
+#: two sockets, the emulated kernel hangs after it has started them (Linux 6.1, QEMU 7.2).
+CORES = (1, 2, 4, 8)
+
+
+@dataclass(frozen=True)
+class Node:
+    """One node of the cluster."""
+
+    name: str
+    role: Role
+    #: Host part of its address in the cluster's subnet, from 1.
+    index: int
+
+
+@dataclass(frozen=True)
+class Spec:
+    """Checked options. `numa`, `memory_mib`, `rails` and `shares` are for virtual machines only."""
+
+    fabric: Fabric
+    nodes: int
+    origins: int
+    numa: int = 1
+    #: rxe: processors of each NUMA node of a virtual machine, which is a separate socket. veth:
+    #: cores that each node counts as; 1 means its share of the host's.
+    cores: int = 1
+    memory_mib: int = 1024
+    #: Network interfaces of a virtual machine, each with a soft-RoCE device.
+    rails: int = 1
+    #: Folders that virtual machines may write to, besides the checkout and the state folder.
+    shares: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.fabric not in get_args(Fabric):
+            raise InputError(f"--fabric {self.fabric}: allowed are {', '.join(get_args(Fabric))}")
+        if not 1 <= self.nodes <= MAX_NODES:
+            raise InputError(f"--nodes {self.nodes}: allowed are 1 to {MAX_NODES}")
+        if not 0 <= self.origins < self.nodes:
+            raise InputError(
+                f"--origins {self.origins}: allowed are 0 to {self.nodes - 1}, "
+                "so that at least one of the nodes is a target"
+            )
+        if self.numa not in (1, 2):
+            raise InputError(f"--numa {self.numa}: allowed are 1 and 2")
+        if self.numa == 2 and self.fabric != "rxe":
+            raise InputError(
+                "--numa 2: cannot be combined with --fabric veth, whose nodes share the host's "
+                "memory; allowed: --fabric rxe"
+            )
+        if self.rails not in (1, 2):
+            raise InputError(f"--rails {self.rails}: allowed are 1 and 2")
+        if self.rails == 2 and self.fabric != "rxe":
+            raise InputError(
+                "--rails 2: cannot be combined with --fabric veth, which has no RDMA devices; "
+                "allowed: --fabric rxe"
+            )
+        if self.cores not in CORES:
+            raise InputError(f"--cores {self.cores}: allowed are {', '.join(map(str, CORES))}")
+        if self.memory_mib < MIN_MEMORY_MIB:
+            raise InputError(
+                f"--memory {self.memory_mib}: allowed are {MIN_MEMORY_MIB} MiB and more"
+            )
+
+    def members(self) -> list[Node]:
+        """The nodes in order; the last `origins` of them are origins."""
+        first_origin = self.nodes - self.origins + 1
+        return [
+            Node(f"node{i}", "origin" if i >= first_origin else "target", i)
+            for i in range(1, self.nodes + 1)
+        ]
+
+    def partitions(self) -> dict[str, list[str]]:
+        """Partition -> node names. Without origins there is no partition `origin`."""
+        nodes = self.members()
+        chosen = {
+            "compute": [n.name for n in nodes if n.role == "target"],
+            "origin": [n.name for n in nodes if n.role == "origin"],
+            "all": [n.name for n in nodes],
+        }
+        return {name: members for name, members in chosen.items() if members}
+
+
+# Paths and names of a minicluster.
+#
+# Every name follows from the path of the state folder alone, so that `down` finds everything that
+# `up` created, even if `up` died before it wrote anything.
+
+
+#: The checkout that this package belongs to, and the folder of its scripts and templates.
+CHECKOUT = Path(__file__).resolve().parents[1]
+SITE = CHECKOUT / "site" / "minicluster"
+
+#: Longest path of a socket that slurmstepd makes in the state folder, less the folder itself.
+_LONGEST_SOCKET = len("/spool/node200/node200_1234567.4294967295")
+_UNIX_PATH_MAX = 107
+
+
+def default_state() -> Path:
+    """The default state folder, one for each user."""
+    runtime = os.environ.get("XDG_RUNTIME_DIR")
+    if runtime and os.path.isdir(runtime) and not distrust(Path(runtime)):
+        return Path(runtime) / "nimc-minicluster"
+    return Path("/tmp") / f"nimc-minicluster-{os.getuid()}"
+
+
+@dataclass(frozen=True)
+class ClusterLayout:
+    """Paths and names of the cluster of one state folder."""
+
+    state: Path
+
+    @classmethod
+    def of(cls, state: Path) -> ClusterLayout:
+        """The layout of a folder, which need not exist.
+
+        `InputError` if its path is not allowed, or if it is not one's own: who can write to it
+        can run programs as root.
+        """
+        require_own(state, "--state")
+        state = Path(os.path.realpath(state))
+        if len(str(state)) + _LONGEST_SOCKET > _UNIX_PATH_MAX:
+            raise InputError(
+                f"--state {state}: allowed are paths of up to {_UNIX_PATH_MAX - _LONGEST_SOCKET} "
+                "characters, because Unix sockets are made in it"
+            )
+        if any(c.isspace() or c in "\"',=#%" for c in str(state)):
+            raise InputError(f"--state {state}: allowed are paths without spaces and \"',=#%")
+        return cls(state)
+
+    @property
+    def tag(self) -> str:
+        """Prefix of the names of namespaces, links and control groups; short enough for a link."""
+        return "nimc-" + hashlib.sha256(str(self.state).encode()).hexdigest()[:6]
+
+    def netns(self, name: str) -> str:
+        """The network namespace of a container."""
+        return f"{self.tag}-{name}"
+
+    @property
+    def state_json(self) -> Path:
+        """What `minicluster.state` reads and writes."""
+        return self.state / "state.json"
+
+    @property
+    def env_sh(self) -> Path:
+        """To be sourced to use the cluster."""
+        return self.state / "env.sh"
+
+    @property
+    def machine_file(self) -> Path:
+        """Included by `site/minicluster.yaml`."""
+        return self.state / "machine.yaml"
+
+    @property
+    def slurm_conf(self) -> Path:
+        """The configuration of all daemons and clients."""
+        return self.state / "slurm.conf"
+
+    @property
+    def munge_socket(self) -> Path:
+        """Munge's socket for clients on this host and the control daemons."""
+        return self.state / "munge" / "munge.sock"
+
+    def log(self, name: str) -> Path:
+        """The log of a daemon, container or virtual machine."""
+        return self.state / "log" / f"{name}.log"

@@ -1,0 +1,90 @@
+"""Limits for JSON that somebody else may have written: lengths and depths that no record needs.
+
+Deeper nesting ends some parsers with a segmentation fault, longer lines take time and memory.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from pydantic_core import from_json
+
+from nimc.base.errors import InputError
+
+#: Longest line, and largest file with one document, bytes.
+LONGEST_B = 16 << 20
+#: Deepest nesting of lists and objects.
+DEEPEST = 64
+_NEITHER_OPENING_NOR_NEWLINE = bytes(set(range(256)) - set(b"[{\n"))
+_NEWLINE = 10
+
+
+def read_json(path: Path) -> Any:
+    """The document in a file. Raises InputError if it is invalid or exceeds the limits."""
+    return parsed(read_text(path), str(path))
+
+
+def read_text(path: Path) -> bytes:
+    """The file with one document.
+
+    Raises InputError if it is larger than `LONGEST_B`, and for a pipe or a device, which may never
+    end.
+    """
+    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    with os.fdopen(handle, "rb") as file:
+        if not stat.S_ISREG(os.fstat(handle).st_mode):
+            raise InputError(f"{path}: not a regular file")
+        text = file.read(LONGEST_B + 1)
+    refuse_long(text, str(path))
+    return text
+
+
+def parsed(text: bytes, at: str) -> Any:
+    """The value of a document. Raises InputError, beginning with `at`, for one that is invalid."""
+    refuse_deep(text, at)
+    try:
+        return from_json(text, allow_inf_nan=False)
+    except ValueError as error:
+        raise InputError(f"{at}: {error}") from error
+
+
+def refuse_long(text: bytes, at: str) -> None:
+    """Raises InputError for a line or document that is too long."""
+    if len(text) > LONGEST_B:
+        raise InputError(f"{at}: is longer than allowed: {LONGEST_B >> 20} MiB")
+
+
+def refuse_deep(text: bytes, at: str) -> None:
+    """Raises InputError for a document that is nested too deeply."""
+    if text.count(b"[") + text.count(b"{") > DEEPEST and _is_deep(text):
+        raise InputError(f"{at}: is nested deeper than allowed: {DEEPEST} levels")
+
+
+def may_have_deep_line(text: bytes) -> bool:
+    """Whether a line of `text` has so many opening brackets that it may be too deep.
+
+    Closing ones are not counted, since those in strings close nothing.
+    """
+    kept = np.frombuffer(text.translate(None, _NEITHER_OPENING_NOR_NEWLINE), np.uint8)
+    ends = np.flatnonzero(kept == _NEWLINE)
+    return int(np.diff(ends, prepend=-1, append=len(kept)).max()) > DEEPEST + 1
+
+
+def _is_deep(text: bytes) -> bool:
+    try:
+        level = [from_json(text)]
+    except ValueError as error:
+        return "recursion limit" in str(error)
+    for _ in range(DEEPEST):
+        level = [inner for each in level for inner in _children(each)]
+    return bool(level)
+
+
+def _children(value: Any) -> list[Any]:
+    """The lists and objects directly within one."""
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return [each for each in inner if isinstance(each, (dict, list))]

@@ -1,0 +1,231 @@
+"""YAML with line numbers, and without YAML's surprises.
+
+Stricter than PyYAML: only `true` and `false` are truth values, so the arms `off` and `on` stay
+words; numbers are decimal, and `010`, which may mean 8, is text; duplicate keys, anchors, tags and
+keys that are not words are refused, and so are deep nesting, huge files and other encodings than
+UTF-8.
+"""
+
+from __future__ import annotations
+
+import re
+import stat
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NoReturn, get_args
+
+import yaml
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+
+from nimc.base.errors import InputError
+from nimc.base.text import one_line
+
+#: Keys and list indices that lead to a value.
+Place = tuple[str | int, ...]
+
+_TAG = "tag:yaml.org,2002:"
+#: YAML type -> pattern of a plain scalar, and the characters it may begin with.
+_PLAIN = {
+    "null": (r"~|null|", ["~", "n", ""]),
+    "bool": (r"true|false", ["t", "f"]),
+    # Longer ones stay text: they are mistakes, and Python refuses to convert very long ones.
+    "int": (r"[-+]?(0|[1-9][0-9]{0,17})", list("-+0123456789")),
+    "float": (r"[-+]?(\.[0-9]+|[0-9]+\.[0-9]*|[0-9]+(?=[eE]))([eE][-+]?[0-9]{1,3})?", None),
+}
+_FLOAT_STARTS = list("-+.0123456789")
+#: The largest file, bytes, and the deepest nesting.
+_MOST_B = 16 * 2**20
+_DEEPEST = 64
+
+
+class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
+    yaml_implicit_resolvers: dict[str, Any] = {}  # noqa: RUF012  # PyYAML's own interface
+
+
+for _name, (_pattern, _starts) in _PLAIN.items():
+    _Loader.add_implicit_resolver(
+        _TAG + _name, re.compile(f"^(?:{_pattern})$"), _starts or _FLOAT_STARTS
+    )
+
+
+@dataclass
+class Marked:
+    """A file's data and the line of each of its values and keys, counted from 1."""
+
+    path: Path
+    data: Any = None
+    lines: dict[Place, int] = field(default_factory=dict)
+    key_lines: dict[Place, int] = field(default_factory=dict)
+
+    def line(self, place: Place, *, key: bool = False) -> int:
+        """Line of a value (or of its key), or of the nearest value that contains it."""
+        lines = self.key_lines if key else self.lines
+        while place and place not in lines:
+            place, lines = place[:-1], self.lines
+        return lines.get(place, 1)
+
+
+def load(path: Path) -> Marked:
+    """Read a file. Raises InputError with file and line for invalid YAML."""
+    text = _text(path)
+    marked = Marked(path)
+    try:
+        _check_depth(path, text)
+        node = _Loader(text).get_single_node()
+        if node is not None:
+            marked.data = _value(node, (), marked, set())
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        what = " ".join(str(error.problem or error.context).split())
+        line = mark.line + 1 if mark else 1
+        raise InputError(one_line(f"{path}:{line}: invalid YAML: {what}")) from error
+    except yaml.YAMLError as error:
+        what = " ".join(str(error).split())
+        raise InputError(one_line(f"{path}:1: invalid YAML: {what}")) from error
+    return marked
+
+
+def show(value: Any) -> str:
+    """A value as its author wrote it, shortened."""
+    if isinstance(value, dict):
+        return "a mapping"
+    if isinstance(value, list):
+        return "a list"
+    if value is None:
+        return "nothing"
+    text = str(value).lower() if isinstance(value, bool) else repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def _text(path: Path) -> str:
+    """The file's text. A pipe or a device is not read: it may never end."""
+    try:
+        if not stat.S_ISREG(path.stat().st_mode):
+            raise InputError(f"{path}: not a regular file")
+        with path.open("rb") as file:
+            read = file.read(_MOST_B + 1)
+    except (OSError, ValueError) as error:  # ValueError: a zero byte in the path
+        what = error.strerror if isinstance(error, OSError) else str(error)
+        raise InputError(one_line(f"{path}: {what}")) from error
+    if len(read) > _MOST_B:
+        raise InputError(f"{path}: larger than {_MOST_B >> 20} MiB")
+    try:
+        return read.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = read.count(b"\n", 0, error.start) + 1
+        raise InputError(f"{path}:{line}: not UTF-8 text") from error
+
+
+def _check_depth(path: Path, text: str) -> None:
+    """Raise InputError for deep nesting, of which the parser's own recursion would crash."""
+    depth = 0
+    for event in yaml.parse(text, Loader=_Loader):
+        if isinstance(event, yaml.CollectionStartEvent):
+            depth += 1
+        elif isinstance(event, yaml.CollectionEndEvent):
+            depth -= 1
+        if depth > _DEEPEST:
+            line = event.start_mark.line + 1 if event.start_mark else 1
+            raise InputError(f"{path}:{line}: nested too deeply; allowed: {_DEEPEST} levels")
+
+
+def _value(node: yaml.Node, place: Place, marked: Marked, seen: set[int]) -> Any:
+    marked.lines[place] = node.start_mark.line + 1
+    if id(node) in seen:
+        _refuse(marked, node, "an alias (*) is not allowed; write the value out")
+    seen.add(id(node))
+    kind = node.tag.removeprefix(_TAG)
+    if isinstance(node, yaml.MappingNode) and kind == "map":
+        return _mapping(node, place, marked, seen)
+    if isinstance(node, yaml.SequenceNode) and kind == "seq":
+        items: Iterable[yaml.Node] = node.value
+        return [_value(item, place + (i,), marked, seen) for i, item in enumerate(items)]
+    if not isinstance(node, yaml.ScalarNode) or kind not in ("str", *_PLAIN):
+        _refuse(marked, node, f"the tag {node.tag!r} is not allowed; write plain values")
+    return _scalar(node, kind, marked)
+
+
+def _scalar(node: yaml.ScalarNode, kind: str, marked: Marked) -> Any:
+    text = str(node.value)
+    if kind != "str" and not re.fullmatch(_PLAIN[kind][0], text):  # an explicit tag: !!int x
+        _refuse(marked, node, f"{text!r} is not of type {kind}")
+    if kind in ("int", "float"):
+        return int(text) if kind == "int" else float(text)
+    return {"null": None, "bool": text == "true", "str": text}[kind]
+
+
+def _mapping(
+    node: yaml.MappingNode, place: Place, marked: Marked, seen: set[int]
+) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for key_node, value_node in node.value:
+        key = key_node.value
+        if key_node.tag != _TAG + "str" or not isinstance(key, str):
+            _refuse(marked, key_node, "a key must be a word")
+        inner: Place = (*place, key)
+        if key in found:
+            first = marked.key_lines[inner]
+            _refuse(marked, key_node, f"duplicate key '{key}', first in line {first}")
+        marked.key_lines[inner] = key_node.start_mark.line + 1
+        found[key] = _value(value_node, inner, marked, seen)
+    return found
+
+
+def _refuse(marked: Marked, node: yaml.Node, what: str) -> NoReturn:
+    raise InputError(one_line(f"{marked.path}:{node.start_mark.line + 1}: {what}"))
+
+
+# Errors in a site file and the file that it includes, with their lines.
+
+
+def read(path: Path) -> Marked:
+    """A file that is a mapping. Raises InputError."""
+    marked = load(path)
+    if not isinstance(marked.data, dict):
+        raise InputError(f"{path}:1: {show(marked.data)} found; allowed: a mapping of keys")
+    return marked
+
+
+def where(files: Sequence[Marked], place: Place) -> str:
+    """`FILE:LINE` of a value: the last file that has its first key."""
+    having = [each for each in files if place and place[0] in each.data]
+    marked = having[-1] if having else files[0]
+    return f"{marked.path}:{marked.line(place)}"
+
+
+def first(files: Sequence[Marked], error: ValidationError, model: type[BaseModel]) -> str:
+    """The first error: file, line, field, what was found and what is allowed."""
+    return one_line(_fault(files, error.errors(include_url=False)[0], model))
+
+
+def _fault(files: Sequence[Marked], error: ErrorDetails, model: type[BaseModel]) -> str:
+    place: Place = error["loc"]
+    field = ".".join(map(str, place)) or "the file"
+    if error["type"] == "missing":
+        what = "missing"
+    elif error["type"] == "extra_forbidden":
+        what = f"unknown key; allowed: {', '.join(_keys(model, place[:-1]))}"
+    elif error["type"] == "value_error":
+        what = str(error["ctx"]["error"])
+    else:
+        allowed = error["msg"].removeprefix("Input should be ")
+        what = f"{show(error['input'])} found; allowed: {allowed}"
+    return f"{where(files, place)}: {field}: {what}"
+
+
+def _keys(model: type[BaseModel], place: Place) -> list[str]:
+    """The keys of the mapping at a place, as they are written."""
+    for part in place:
+        # The number of an item in a list names no field.
+        if part in model.model_fields:
+            model = model_in(model.model_fields[str(part)].annotation) or model
+    return [field.alias or name for name, field in model.model_fields.items()]
+
+
+def model_in(annotation: Any) -> type[BaseModel] | None:
+    """The model in an annotation: `Nic` in `Nic | None`, `Rail` in `list[Rail]`."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation
+    return next(filter(None, map(model_in, get_args(annotation))), None)

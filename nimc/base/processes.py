@@ -1,0 +1,219 @@
+"""Child processes that are pinned, and never outlive the process that started them."""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import os
+import signal
+import time
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import IO, Literal
+
+from nimc.base import numa
+
+_LIBC = ctypes.CDLL(None, use_errno=True)
+_PR_SET_PDEATHSIG = 1
+_PR_SET_CHILD_SUBREAPER = 36
+#: State of a listening socket in /proc/net/tcp.
+_LISTEN = "0A"
+#: A writer whose port somebody else has.
+TAKEN = "another process listens on port {port}: the writer would not have its own origin only"
+#: Between SIGTERM and SIGKILL, seconds.
+GRACE_S = 5.0
+#: How often the end of processes is looked for, seconds.
+_LOOK_S = 0.02
+
+
+def become_subreaper() -> None:
+    """Adopt orphaned descendants, so that `kill_descendants` finds them."""
+    _LIBC.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def _prepare(parent: int, cpus: Sequence[int], memory_node: int | None) -> Callable[[], None]:
+    """Function that a child of the process `parent` runs before its program."""
+
+    def prepare() -> None:
+        _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+        if os.getppid() != parent:  # it has died already, so nothing will kill this process
+            os._exit(1)
+        if cpus:
+            os.sched_setaffinity(0, cpus)
+        if memory_node is not None:
+            numa.bind(memory_node)
+
+    return prepare
+
+
+async def spawn(
+    command: Sequence[str],
+    environment: Mapping[str, str],
+    cpus: Sequence[int],
+    stdout: int | IO[bytes],
+    stderr: int | IO[bytes],
+    memory_node: int | None = None,
+) -> asyncio.subprocess.Process:
+    """Start a command in its own session, on `cpus`; it is killed if this process dies.
+
+    Its memory is bound to the NUMA node `memory_node`. Raises OSError if there is no such node or
+    program.
+    """
+    numa.check_binding(memory_node)
+    return await asyncio.create_subprocess_exec(
+        *command,
+        env={**os.environ, **environment},
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=stdout,
+        stderr=stderr,
+        start_new_session=True,
+        preexec_fn=_prepare(os.getpid(), cpus, memory_node),
+    )
+
+
+async def lines(stream: asyncio.StreamReader) -> AsyncIterator[bytes]:
+    """Lines of a program's output; one that is longer than the stream's limit comes in pieces."""
+    while True:
+        try:
+            yield await stream.readuntil()
+        except asyncio.LimitOverrunError as error:
+            yield await stream.read(error.consumed)
+        except asyncio.IncompleteReadError as error:
+            if error.partial:
+                yield error.partial
+            return
+
+
+def suspend(process: asyncio.subprocess.Process) -> None:
+    """Suspend a process and its group until `resume` or `stop`."""
+    if process.returncode is None:
+        _signal_group(process.pid, signal.SIGSTOP)
+
+
+def resume(process: asyncio.subprocess.Process) -> None:
+    """Let a suspended process continue."""
+    if process.returncode is None:
+        _signal_group(process.pid, signal.SIGCONT)
+
+
+async def stop(process: asyncio.subprocess.Process) -> int:
+    """End a process and its group: SIGTERM, then SIGKILL. Returns its exit status."""
+    for signum in (signal.SIGTERM, signal.SIGKILL):
+        if process.returncode is not None:
+            break
+        _signal_group(process.pid, signum)
+        _signal_group(process.pid, signal.SIGCONT)  # a suspended process does not act on SIGTERM
+        with suppress(asyncio.TimeoutError):
+            await asyncio.wait_for(process.wait(), GRACE_S)
+    _signal_group(process.pid, signal.SIGKILL)
+    return await process.wait()
+
+
+def _signal_group(pgid: int, signum: int) -> None:
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(pgid, signum)
+
+
+def _stat(pid: int | str) -> list[str]:
+    """Fields of /proc/PID/stat from the third on: state, parent, ..."""
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+
+
+def start_time(pid: int) -> str | None:
+    """Start time of a process, in ticks, which with its PID identifies it. None if it is gone."""
+    try:
+        fields = _stat(pid)
+    except OSError:
+        return None
+    return None if fields[0] == "Z" else fields[19]
+
+
+def cpu_s(pid: int) -> float:
+    """CPU time that a process has used, seconds; 0 if it is gone."""
+    try:
+        user, system = _stat(pid)[11:13]
+    except OSError:
+        return 0.0
+    return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
+
+
+def listener(port: int, pid: int) -> Literal["own", "other"] | None:
+    """Who listens on a TCP port of this network namespace, None if nobody does.
+
+    `own` is the process `pid` or a descendant of it; anybody may listen on a port first.
+    """
+    sockets = _listening(port)
+    if not sockets:
+        return None
+    if any(_holds(each, sockets) for each in (pid, *descendants(pid))):
+        return "own"
+    return "other"
+
+
+def _listening(port: int) -> dict[str, int]:
+    """Inode -> user of each socket that listens on a port."""
+    found = {}
+    for table in ("/proc/net/tcp", "/proc/net/tcp6"):
+        with suppress(OSError):
+            for line in Path(table).read_text().splitlines()[1:]:
+                fields = line.split()
+                if fields[3] == _LISTEN and int(fields[1].rpartition(":")[2], 16) == port:
+                    found[fields[9]] = int(fields[7])
+    return found
+
+
+def _holds(pid: int, sockets: Mapping[str, int]) -> bool:
+    """Whether a process has one of the sockets open, or is one that hides its files."""
+    held = set()
+    try:
+        for entry in os.scandir(f"/proc/{pid}/fd"):
+            with suppress(OSError):
+                held.add(os.readlink(entry.path))
+    except PermissionError:  # a program with capabilities: only the user of the socket is known
+        return os.geteuid() in sockets.values()
+    except OSError:
+        return False
+    return any(f"socket:[{inode}]" in held for inode in sockets)
+
+
+def descendants(pid: int | None = None) -> list[int]:
+    """All live descendants of a process; None is this one."""
+    children: dict[int, list[int]] = {}
+    for entry in os.listdir("/proc"):
+        if entry.isdigit():
+            with suppress(OSError):
+                fields = _stat(entry)
+                if fields[0] != "Z":
+                    children.setdefault(int(fields[1]), []).append(int(entry))
+    found: list[int] = []
+    queue = [os.getpid() if pid is None else pid]
+    while queue:
+        below = children.get(queue.pop(), [])
+        found += below
+        queue += below
+    return found
+
+
+def end_descendants(grace_s: float) -> None:
+    """SIGTERM to all descendants: compilers remove their files. SIGKILL to what is left."""
+    _signal(descendants(), signal.SIGTERM)
+    until_s = time.monotonic() + grace_s
+    while descendants() and time.monotonic() < until_s:
+        time.sleep(_LOOK_S)
+    kill_descendants()
+
+
+def kill_descendants() -> None:
+    """Kill all descendants of this process; a subreaper includes orphans."""
+    for _ in range(100):
+        left = descendants()
+        if not left:
+            return
+        _signal(left, signal.SIGKILL)
+
+
+def _signal(pids: Sequence[int], signum: signal.Signals) -> None:
+    for pid in pids:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signum)

@@ -1,0 +1,238 @@
+"""The checks and the variables that a campaign may set.
+
+ReFrame itself lists them, in a separate process (`read_checks`), so inherited variables are
+included. The answer is cached until a check changes, so a plan of thousands of cases starts no
+ReFrame.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+import subprocess
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from nimc.base.errors import InputError, MachineError
+from nimc.base.files import replace_text
+from nimc.base.start_python import python_main, python_path
+from nimc.machine.site import Machine
+from reframe_tests.factors import FACTORS, changes_within_jobs
+
+#: Variables that a campaign sets by other keys, or that name a place in the run.
+GOVERNED = frozenset(
+    {
+        "arms",
+        "block",
+        "case",
+        "exclude",
+        "factors",
+        "foreign_cpus",
+        "foreign_share",
+        "frequency_drop",
+        "injector",
+        "message",
+        "min_share",
+        "nimc_dir",
+        "nodelist",
+        "only",
+        "pairs",
+        "rate",
+        "retries",
+        "run_timeout_s",
+        "seed",
+        "steal_share",
+        "workload",
+    }
+)
+#: Variables that checks set themselves.
+_OWN = frozenset({"mpi", "notes", "package", "program", "provenance", "stack"})
+#: How long ReFrame may take to read the checks, seconds.
+_ANSWER_S = 120.0
+
+
+@dataclass(frozen=True)
+class VariableType:
+    """What a variable accepts: values of its type; numbers from 1, or lower if the default is."""
+
+    #: `int`, `float`, `bool`, `str`, or a type of ReFrame's, of which nothing is known.
+    name: str
+    #: None if it is not a number.
+    default: float | None = None
+
+    @property
+    def allowed(self) -> str:
+        """The values in words."""
+        default = self.default or 0
+        if self.name == "int":
+            return f"whole numbers from {min(1, default):g}"
+        if self.name == "float":
+            return "numbers above 0" if default > 0 else f"numbers from {default:g}"
+        return {"bool": "true, false", "str": "text"}.get(self.name, "anything")
+
+    def accepts(self, value: Any) -> bool:
+        """Whether a value of a campaign's can be set."""
+        if self.name == "bool":
+            return isinstance(value, bool)
+        if self.name in ("int", "float", "str") and isinstance(value, bool):
+            return False
+        if self.name not in ("int", "float"):
+            return True
+        kinds = int if self.name == "int" else (int, float)
+        if not isinstance(value, kinds) or not math.isfinite(value):
+            return False
+        default = self.default or 0
+        if self.name == "int":
+            return value >= min(1, default)
+        return value > 0 if default > 0 else value >= default
+
+
+@dataclass(frozen=True)
+class CheckVariables:
+    """What a campaign must know about a check."""
+
+    #: Its variables, inherited ones included, without ReFrame's own.
+    variables: frozenset[str]
+    #: Its own variables that may change from one run of a block to the next.
+    within_block: frozenset[str] = frozenset()
+    #: Whether its figure of merit may be compared between numbers of cores.
+    comparable_across_cores: bool = False
+    #: Variable -> its type.
+    types: Mapping[str, VariableType] = field(default_factory=dict)
+    #: Conditions on ReFrame's environments, such as `+FEATURE`, of which any one is enough.
+    environs: tuple[str, ...] = ()
+    #: The program that must be found; None if the check compiles its own or uses none.
+    program: str | None = None
+    #: Whether Spack builds that program.
+    from_spack: bool = True
+    #: Whether it compiles its sources.
+    compiles: bool = False
+    #: The variable that makes its runs longer; empty if none does.
+    lengthened_by: str = ""
+
+    @cached_property
+    def settable(self) -> frozenset[str]:
+        """What `set` may name."""
+        return self.variables - GOVERNED - _OWN
+
+    @cached_property
+    def factors(self) -> frozenset[str]:
+        """What `factors` may name."""
+        return self.settable | (self.variables & FACTORS.keys())
+
+    def changes_within(self, factor: str) -> bool:
+        """Whether levels of a factor change within a block; else each level is a separate case."""
+        return changes_within_jobs(factor) or factor in self.within_block
+
+
+def checks_in(folder: Path) -> Mapping[str, CheckVariables]:
+    """Every check `NAME` of the class NAME in `folder/NAME.py`.
+
+    Raises MachineError if ReFrame cannot read one of them.
+    """
+    return _known(folder, _digest(folder))
+
+
+@lru_cache(maxsize=4)
+def _known(folder: Path, digest: str) -> Mapping[str, CheckVariables]:
+    cache = _cache_file()
+    found = _kept(cache, digest) if cache else None
+    if found is None:
+        answer = _ask(folder)
+        found = _read(answer)
+        if cache:
+            _keep(cache, {"digest": digest, "checks": answer})
+    return found
+
+
+def _digest(folder: Path) -> str:
+    """SHA-256 of all that the answer depends on: the sources of the checks, and ReFrame."""
+    found = hashlib.sha256(version("reframe-hpc").encode())
+    for path in sorted(folder.rglob("*.py")):
+        found.update(str(path.relative_to(folder)).encode() + b"\0" + path.read_bytes() + b"\0")
+    return found.hexdigest()
+
+
+def _ask(folder: Path) -> dict[str, Any]:
+    try:
+        done = subprocess.run(
+            python_main("nimc.campaign.read_checks", str(folder)),
+            env={**os.environ, "PYTHONPATH": python_path()},
+            capture_output=True,
+            text=True,
+            timeout=_ANSWER_S,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise MachineError(f"{folder}: the checks cannot be read: {error}") from None
+    with suppress(ValueError, IndexError):
+        answer: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+        if "fault" not in answer:
+            return answer
+        raise MachineError(answer["fault"])
+    last = (done.stderr.strip().splitlines() or ["no answer"])[-1]
+    raise MachineError(f"{folder}: the checks cannot be read: {last}")
+
+
+def _read(answer: Mapping[str, Any]) -> dict[str, CheckVariables]:
+    """From the child's JSON. Raises KeyError, TypeError or AttributeError if it is invalid."""
+    return {
+        name: CheckVariables(
+            frozenset(each["variables"]),
+            frozenset(each["within_block"]),
+            bool(each["comparable_across_cores"]),
+            {key: VariableType(*kind) for key, kind in each["variables"].items()},
+            tuple(each["environs"]),
+            each["program"],
+            bool(each["from_spack"]),
+            bool(each["compiles"]),
+            each["lengthened_by"],
+        )
+        for name, each in answer.items()
+    }
+
+
+def _cache_file() -> Path | None:
+    """The cache file; None if others than the user can write to its folder."""
+    with suppress(OSError, RuntimeError):  # RuntimeError: a user without a home
+        folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "nimc"
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        status = folder.lstat()
+        if status.st_uid == os.geteuid() and not status.st_mode & 0o022:
+            return folder / "checks.json"
+    return None
+
+
+def _kept(cache: Path, digest: str) -> dict[str, CheckVariables] | None:
+    """The cached answer; None if it is another user's, invalid, or of other checks."""
+    with suppress(OSError, ValueError, KeyError, TypeError, AttributeError):
+        with os.fdopen(os.open(cache, os.O_RDONLY | os.O_NOFOLLOW), encoding="utf-8") as file:
+            if os.fstat(file.fileno()).st_uid != os.geteuid():
+                return None
+            record = json.load(file)
+        if record["digest"] == digest:
+            return _read(record["checks"])
+    return None
+
+
+def _keep(cache: Path, record: dict[str, Any]) -> None:
+    with suppress(OSError, InputError):
+        replace_text(cache, json.dumps(record), 0o600)
+
+
+def require_known_programs(site: Machine, checks: Mapping[str, CheckVariables]) -> None:
+    """Raise InputError if a machine's file names a program that no check asks for."""
+    asked = sorted({check.program for check in checks.values() if check.program})
+    for name in site.programs:
+        if name not in asked:
+            raise InputError(
+                f"site/{site.name}.yaml: programs.{name}: no check runs a program of this name;"
+                f" allowed: {', '.join(asked)}"
+            )

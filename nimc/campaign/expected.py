@@ -1,0 +1,134 @@
+"""Load and expected slowdown of each scale of a scaling campaign. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from analysis.simulate.campaign import run
+from analysis.simulate.hits import rank_slowdowns
+from analysis.simulate.progress import Application
+from analysis.statistics.pairs_needed import pairs_needed
+from nimc.campaign.cases import scheduled
+from nimc.campaign.load import short_writes
+from nimc.campaign.schema import Campaign, Entry
+from nimc.machine.site import Machine
+from reframe_tests import scaling
+
+if TYPE_CHECKING:
+    from analysis.contention.slowdown import SlowdownRow
+
+
+#: Work of the simulated application, seconds; its slowdown has settled by then.
+_SIMULATED_S = 25.0
+
+
+@dataclass(frozen=True)
+class Scale:
+    """One arm of one scale; None where machine file and campaign do not give it."""
+
+    case: str
+    arm: str
+    target_nodes: int
+    origin_nodes: int
+    #: Concurrent writers, length of a write, and writes that begin in a second.
+    writers: int
+    write_s: float
+    writes_per_s: float
+    #: Bytes of one write, and of all writes of one run.
+    write_b: float | None
+    run_b: float | None
+    #: Share of the busiest origin's link that its writers use during a write.
+    link_share: float | None
+    #: Simulated slowdown, and the pairs needed to detect it: the interval is as narrow as the
+    #: campaign requests, or as the effect is large.
+    slowdown_simulated: float | None
+    pairs_needed: int | None
+
+
+def scales(campaign: Campaign, machine: Machine) -> list[Scale]:
+    """Every scale and arm of short writes. Raises InputError for what cannot be planned."""
+    arms = scheduled(campaign.arms)
+    return [_scale(campaign, entry, arm, machine) for entry in campaign.cases for arm in arms]
+
+
+def _scale(campaign: Campaign, entry: Entry, arm: str, machine: Machine) -> Scale:
+    asked = short_writes(campaign, entry)
+    load = scaling.load(asked, machine)
+    writers, nic, write_b = load.writers[arm], machine.nic, load.write_b
+    busiest = -(-writers // max(load.origins, 1))
+    slowdown = _slowdown(campaign, asked, writers, load.length_s, machine)
+    return Scale(
+        case=entry.name,
+        arm=arm,
+        target_nodes=entry.nodes,
+        origin_nodes=load.origins,
+        writers=writers,
+        write_s=load.length_s,
+        writes_per_s=load.writes_per_s[arm],
+        write_b=write_b,
+        run_b=write_b * load.writes_per_s[arm] * entry.expect if write_b is not None else None,
+        link_share=busiest * write_b / load.length_s / nic.link_rate_b_s
+        if nic and write_b is not None
+        else None,
+        slowdown_simulated=slowdown,
+        pairs_needed=_pairs(campaign, slowdown),
+    )
+
+
+def _slowdown(
+    campaign: Campaign, asked: scaling.ScaleRequest, writers: int, write_s: float, machine: Machine
+) -> float | None:
+    model = campaign.simulate
+    if model is None:
+        return None
+    ranks = scaling.ranks_per_node(asked, machine.node_facts().cores)
+    if writers == 0:
+        return 1.0
+    steps = max(round(_SIMULATED_S / model.step), 1)
+    application = Application(asked.nodes * ranks, ranks, steps, model.step)
+    mean = 1 + (model.worst - 1) / ranks
+    slowdowns = rank_slowdowns(ranks, mean, model.worst)
+    return run(application, slowdowns, writers, write_s, campaign.seed, asked.draw).slowdown
+
+
+def _pairs(campaign: Campaign, slowdown: float | None) -> int | None:
+    if campaign.simulate is None or slowdown is None or slowdown <= 1:
+        return None
+    narrow = min(campaign.pairs.precision or slowdown - 1, slowdown - 1)
+    return pairs_needed(campaign.simulate.spread, narrow)
+
+
+# Pairs needed to detect the slowdowns that the contention model predicts. Pure.
+
+
+@dataclass(frozen=True)
+class Predicted:
+    """The predicted slowdown of one case of a campaign."""
+
+    case: str
+    slowdown: float
+    slowdown_low: float
+    slowdown_high: float
+    #: Standard deviation of the logarithm of the ratio of two baseline runs, as measured.
+    spread: float
+    #: Pairs whose interval is as narrow as the campaign requests, or as the effect is large; None
+    #: if no slowdown is predicted, or 10,000 are too few.
+    pairs_needed: int | None
+
+
+def predicted_pairs(campaign: Campaign, rows: Sequence[SlowdownRow]) -> list[Predicted]:
+    """One row for each case whose workload has a prediction and a spread in `rows`."""
+    known = {row.workload: row for row in rows if row.predicted and row.spread is not None}
+    found = []
+    for entry in campaign.cases:
+        row = known.get(entry.check)
+        if row is None or row.predicted is None or row.spread is None:
+            continue
+        loss = row.predicted.value - 1
+        narrow = min(campaign.pairs.precision or loss, loss)
+        needed = pairs_needed(row.spread, narrow) if narrow > 0 else None
+        ends = (row.predicted.value, row.predicted.low, row.predicted.high)
+        found.append(Predicted(entry.name, *ends, row.spread, needed))
+    return found

@@ -1,0 +1,280 @@
+"""What can run where: workload x partition x environment, with the reason if it cannot.
+
+`look` asks this host and Slurm; `judge` is pure.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from nimc.base.errors import MachineError, NimcError
+from nimc.base.tables import WIDTH, wrapped
+from nimc.campaign.checks import CheckVariables
+from nimc.campaign.settings import (
+    ReframePlace,
+    ReframeSettings,
+    features_in_words,
+    places_of,
+    target_partitions,
+)
+from nimc.machine import modules
+from nimc.machine.slurm import SlurmNode, ask_nodes, partition_in
+from nimc.spack import setup
+from nimc.spack.tool import layout
+
+#: `unknown`: only a job will tell.
+Runs = Literal["yes", "no", "unknown"]
+#: Most nodes that a reason names.
+_NODES = 6
+
+
+@dataclass(frozen=True)
+class MatrixCell:
+    """Whether a workload can run in a place."""
+
+    workload: str
+    partition: str
+    environment: str
+    runs: Runs
+    #: What is missing, or why it is unknown; empty if it runs.
+    reason: str = ""
+
+    @property
+    def place(self) -> str:
+        """As ReFrame writes it."""
+        return f"{self.partition}+{self.environment}"
+
+
+@dataclass(frozen=True)
+class Offer:
+    """What this host and Slurm have for a place."""
+
+    #: Modules that cannot be loaded; the search path with all others. None if this host has no
+    #: module system.
+    modules: modules.ModuleLoad | None
+    #: Nodes of Slurm's partition; None if unknown, or without Slurm.
+    nodes: list[SlurmNode] | None = None
+    #: Slurm's name of that partition.
+    slurm_partition: str | None = None
+    #: Why Spack cannot provide programs; empty if it can.
+    spack_fault: str = ""
+    #: Program that a check asks for -> the one that the machine's file names for it.
+    programs: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """All cells, by workload and then by place."""
+
+    cells: list[MatrixCell] = field(default_factory=list)
+
+    def as_dicts(self) -> list[dict[str, Any]]:
+        """As in JSON."""
+        return [asdict(cell) for cell in self.cells]
+
+    def lines(self) -> list[str]:
+        """A line for each workload that runs nowhere."""
+        return [f"cannot run here: {name}: {why}" for name, why in self.nowhere.items()]
+
+    @property
+    def nowhere(self) -> dict[str, str]:
+        """Workload that runs in no place -> the reason in each, in one line."""
+        found: dict[str, list[MatrixCell]] = {}
+        for cell in self.cells:
+            found.setdefault(cell.workload, []).append(cell)
+        return {
+            workload: "; ".join(f"{cell.place}: {cell.reason}" for cell in cells)
+            for workload, cells in found.items()
+            if all(cell.runs == "no" for cell in cells)
+        }
+
+
+def matrix(
+    checks: Mapping[str, CheckVariables],
+    settings: ReframeSettings,
+    system: str,
+    partition: str | None,
+    nodes: Mapping[str, int] | None = None,
+    programs: Mapping[str, str] | None = None,
+) -> Matrix:
+    """What this host knows of these checks in a machine's partitions, or in the one of that name.
+
+    `nodes`: check -> nodes that its largest job takes; 1 by default. `programs`: of its site file.
+    """
+    parts = target_partitions(settings.partitions, partition)
+    places = places_of(settings, parts, system)
+    offers = _look(places, parts, settings, system, programs or {})
+    return Matrix(
+        [
+            judge(name, check, place, offers[place], (nodes or {}).get(name, 1))
+            for name, check in checks.items()
+            for place in places
+        ]
+    )
+
+
+def judge(
+    workload: str, check: CheckVariables, place: ReframePlace, offer: Offer, nodes: int = 1
+) -> MatrixCell:
+    """One cell: the first thing that is missing decides."""
+
+    def cell(runs: Runs, reason: str = "") -> MatrixCell:
+        return MatrixCell(workload, place.partition, place.environment, runs, reason)
+
+    if not place.accepted_by(check.environs):
+        return cell("no", f"no feature {features_in_words(check.environs)}")
+    if check.compiles and not place.compiler:
+        return cell("no", "no compiler: 'cc' is empty")
+    if lacking := _nodes(offer, nodes):
+        return cell("no", lacking)
+    named = offer.programs.get(check.program or "")
+    if check.program is not None and check.from_spack and not named and "spack" in place.features:
+        return cell("no", offer.spack_fault) if offer.spack_fault else cell("yes")
+    if offer.modules is None:
+        return cell("unknown", "no module system on this host")
+    if offer.modules.missing:
+        return cell("no", f"no module {', '.join(offer.modules.missing)}")
+    if check.compiles and not shutil.which(place.compiler, path=offer.modules.path):
+        return cell("no", f"no compiler {place.compiler}")
+    program = named or check.program
+    if program is not None and not shutil.which(program, path=offer.modules.path):
+        if "modules" in place.features:  # nodes may have it all the same
+            return cell("unknown", f"no program {program} on this host")
+        return cell("no", f"no program {program}")
+    return cell("yes")
+
+
+def _nodes(offer: Offer, needed: int) -> str:
+    """What is wrong with the nodes of the partition; empty if nothing is, or if it is unknown."""
+    if offer.nodes is None:
+        return ""
+    where = f"partition {offer.slurm_partition}" if offer.slurm_partition else "default partition"
+    if not offer.nodes:
+        return f"no node: Slurm has no {where}"
+    usable = [node for node in offer.nodes if node.usable]
+    if len(usable) >= needed:
+        return ""
+    wrong = [f"{node.name} ({node.state})" for node in offer.nodes if not node.usable]
+    more = f" and {len(wrong) - _NODES} more" if len(wrong) > _NODES else ""
+    not_usable = f"; not usable: {', '.join(wrong[:_NODES])}{more}" if wrong else ""
+    return f"{needed} nodes needed, {len(usable)} usable in {where}{not_usable}"
+
+
+def _look(
+    places: Iterable[ReframePlace],
+    partitions: Sequence[Mapping[str, Any]],
+    settings: ReframeSettings,
+    system: str,
+    programs: Mapping[str, str],
+) -> dict[ReframePlace, Offer]:
+    """Ask for each place once."""
+    here = f"{Path(sys.executable).parent}:{os.environ.get('PATH', os.defpath)}"
+    environment = {**settings.environment, "PATH": here}
+    spack = _spack_fault(system)
+    nodes = {str(part.get("name")): _slurm_nodes(part, settings) for part in partitions}
+    return {
+        place: Offer(
+            modules.load_modules(place.modules, environment),
+            *nodes[place.partition],
+            spack,
+            programs,
+        )
+        for place in places
+    }
+
+
+def _spack_fault(system: str) -> str:
+    try:
+        setup.load(layout(system, None))
+    except NimcError as error:
+        return str(error)
+    return ""
+
+
+def _slurm_nodes(
+    part: Mapping[str, Any], settings: ReframeSettings
+) -> tuple[list[SlurmNode] | None, str | None]:
+    if part.get("scheduler") not in ("slurm", "squeue") or not shutil.which("sinfo"):
+        return None, None
+    name = partition_in(part.get("access") or [])
+    try:
+        return ask_nodes(name, settings.environment), name
+    except MachineError:
+        return None, name
+
+
+# The matrix of what can run where, as text.
+
+
+_GAP = "  "
+
+
+def matrix_table(matrix: Matrix) -> str:
+    """Workloads by places in 80 columns, then each reason with the workloads it applies to."""
+    places = list(dict.fromkeys(cell.place for cell in matrix.cells))
+    workloads = list(dict.fromkeys(cell.workload for cell in matrix.cells))
+    runs = {(cell.workload, cell.place): cell.runs for cell in matrix.cells}
+    first = max(map(len, ["workload", *workloads]), default=0)
+    lines = [] if places else ["workload"]
+    for part in _parts(places, WIDTH - first):
+        lines.append(_GAP.join(["workload".ljust(first), *part]))
+        lines += [
+            _GAP.join([name.ljust(first), *(runs[name, at].ljust(len(at)) for at in part)]).rstrip()
+            for name in workloads
+        ]
+    return "\n".join([*lines, "", *reasons(matrix.cells)]).rstrip()
+
+
+def matrix_by_place(matrix: Matrix) -> str:
+    """What each place can run, a line each, then the reasons."""
+    lines = []
+    for place in dict.fromkeys(cell.place for cell in matrix.cells):
+        runs = {
+            state: ", ".join(
+                c.workload for c in matrix.cells if (c.place, c.runs) == (place, state)
+            )
+            for state in ("yes", "unknown")
+        }
+        unknown = f"; unknown: {runs['unknown']}" if runs["unknown"] else ""
+        lines.append(wrapped(f"{place}: {runs['yes'] or 'nothing'}{unknown}"))
+    return "\n".join([*lines, "", *reasons(matrix.cells)]).rstrip()
+
+
+def _parts(places: list[str], width: int) -> list[list[str]]:
+    """As many places side by side as fit."""
+    parts: list[list[str]] = []
+    used = 0
+    for place in places:
+        used += len(_GAP) + len(place)
+        if not parts or used > width:
+            parts.append([])
+            used = len(_GAP) + len(place)
+        parts[-1].append(place)
+    return parts
+
+
+def reasons(cells: list[MatrixCell]) -> list[str]:
+    """Lines `WORKLOADS on PLACE: REASON`, each reason of a place once.
+
+    Those that name one thing (`no program lmp`) are one line of all things.
+    """
+    found: dict[tuple[str, str], tuple[list[str], list[str]]] = {}
+    for cell in cells:
+        if cell.reason:
+            kind, things = cell.reason, []
+            if cell.reason.count(" ") == 2:
+                kind, _, thing = cell.reason.rpartition(" ")
+                things = [thing]
+            workloads, known = found.setdefault((cell.place, kind), ([], []))
+            workloads.append(cell.workload)
+            known += [thing for thing in things if thing not in known]
+    return [
+        wrapped(f"{', '.join(workloads)} on {place}: {' '.join([kind, ', '.join(things)]).strip()}")
+        for (place, kind), (workloads, things) in sorted(found.items(), key=lambda each: each[0][0])
+    ]

@@ -1,0 +1,297 @@
+"""From a campaign and a machine to cases, blocks and ReFrame commands. Pure: runs nothing."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from nimc.campaign import sweep
+from nimc.campaign.cases import treatments
+from nimc.campaign.schema import Campaign, Entry, Pairs
+from nimc.node.length import doublings
+from nimc.records.arms import Role
+from nimc.records.plan import LIMITS
+from nimc.records.sample import Level
+from reframe_tests.crossing import Crossed, as_text, cells_as_text, level_text
+
+# Work without Python's cyclic garbage collection.
+
+
+@contextmanager
+def uncollected() -> Iterator[None]:
+    """Nothing is collected until the end of a `with` or of a function that it decorates.
+
+    A large plan is all objects that stay, and no cycles. The collector goes through them again and
+    again while they grow: half of the time of 4,000 cases.
+    """
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
+
+
+#: Placeholder in planned commands for the folder of a run that has no name yet.
+RUN = "$RUN"
+#: Time of a block without its runs: ReFrame's start, the build, the writers' rate alone; seconds.
+_BLOCK_S = 8.0
+#: Time of a run without the application, seconds: the lead-in, which is the time that writers take
+#: to stop and start, for every run of a block that has any; else the conductor's own.
+_LEAD_IN_S = 3.6
+_RUN_S = 0.2
+#: What each rate and message beyond the first adds to a block: its writers' rate alone; seconds.
+_ALONE_S = 4.0
+
+#: When a block is run: always, until the interval is as narrow as requested, or if the models of
+#: a sweep's other cases disagree.
+Needed = Literal["always", "until precise", "where models disagree"]
+
+
+@dataclass(frozen=True)
+class Site:
+    """What the plan needs to know about a machine."""
+
+    machine: str
+    #: ReFrame's settings file, and the folder of the checks.
+    config: Path
+    checks: Path
+    #: Nodes of the writers of one block; 0 on a shared host.
+    origin_nodes: int
+    #: ReFrame's partition of the targets; None takes the first that can run a check.
+    partition: str | None = None
+    #: Whether Slurm runs the jobs, and their time limit; None if unknown.
+    slurm: bool = False
+    time_limit_s: float | None = None
+    #: Target nodes that jobs are pinned to, joined with commas; None takes any.
+    nodelist: str | None = None
+    #: The shortest run that the writers' rows allow, seconds; shorter ones are made longer.
+    least_run_s: float = 0.0
+    #: ReFrame's program.
+    reframe: str = "reframe"
+
+
+@dataclass(frozen=True)
+class Block:
+    """The pairs of one allocation."""
+
+    block: int
+    pairs: int
+    needed: Needed
+    duration_s: float
+    command: list[str]
+
+
+@dataclass(frozen=True)
+class PlannedTreatment:
+    """One run of a pair."""
+
+    name: str
+    arm: str
+    role: Role
+    #: Name of the treatment that it is paired with; None for a baseline.
+    baseline: str | None
+    factors: dict[str, Level]
+
+
+@dataclass(frozen=True)
+class Case:
+    """One workload with its settings, measured until its interval is narrow enough."""
+
+    case: str
+    workload: str
+    arms: list[str]
+    treatments: list[PlannedTreatment]
+    #: Factors whose levels change within a block, and the case's levels of all others.
+    factors_within: dict[str, list[Level]]
+    factors_between: dict[str, Level]
+    target_nodes: int
+    origin_nodes: int
+    pairs_least: int
+    pairs_most: int
+    duration_least_s: float
+    duration_most_s: float
+    #: Whether the maximum counts it: a sweep of few cores skips some cases.
+    counts: bool
+    blocks: list[Block]
+
+    @property
+    def nodes(self) -> int:
+        """Nodes of one of its allocations."""
+        return self.target_nodes + self.origin_nodes
+
+    def as_dict(self) -> dict[str, Any]:
+        """The case as in JSON. `asdict` would copy every word of every command."""
+        return vars(self) | {
+            "treatments": [vars(each) for each in self.treatments],
+            "blocks": [vars(each) for each in self.blocks],
+        }
+
+
+@dataclass(frozen=True)
+class Plan:
+    """All cases of a campaign on a machine."""
+
+    campaign: str
+    machine: str
+    cases: list[Case]
+
+    @uncollected()
+    def as_dict(self) -> dict[str, Any]:
+        """The plan as in JSON, with its sums."""
+        least = sum(case.nodes * case.duration_least_s for case in self.cases) / 3600
+        counted = [case for case in self.cases if case.counts]
+        most = sum(case.nodes * case.duration_most_s for case in counted) / 3600
+        return vars(self) | {
+            "cases": [case.as_dict() for case in self.cases],
+            "duration_least_s": sum(case.duration_least_s for case in self.cases),
+            "duration_most_s": sum(case.duration_most_s for case in counted),
+            "node_hours_least": least,
+            "node_hours_most": most,
+        }
+
+
+@uncollected()
+def plan(campaign: Campaign, site: Site, origins: Mapping[str, int] | None = None) -> Plan:
+    """The cases of a campaign on a machine, in the order they are run.
+
+    `origins` gives the origin nodes of cases that do not use the machine's number.
+    """
+
+    def of(entry: Entry) -> Site:
+        known = (origins or {}).get(entry.name, site.origin_nodes)
+        return replace(site, origin_nodes=known)
+
+    cases = [plan_case(campaign, entry, of(entry)) for entry in campaign.cases]
+    return Plan(campaign.name, site.machine, cases)
+
+
+def plan_case(campaign: Campaign, entry: Entry, site: Site) -> Case:
+    """One case with all the blocks that it may take."""
+    sizes = block_sizes(campaign.pairs)
+    chosen = sweep.is_optional(entry, campaign.cases)
+    crossed = treatments(campaign.arms, entry)
+    blocks = []
+    planned = 0
+    for index, size in enumerate(sizes):
+        needed: Needed = "always" if planned < campaign.pairs.floor else "until precise"
+        if chosen:
+            needed = "where models disagree"
+        argv = command(campaign, entry, site, index, size, RUN)
+        length_s = block_s(crossed, entry, size, site.least_run_s)
+        blocks.append(Block(index, size, needed, length_s, argv))
+        planned += size
+    return Case(
+        case=entry.name,
+        workload=entry.check,
+        arms=campaign.arms,
+        treatments=[
+            PlannedTreatment(t.name, t.arm, t.role, t.baseline, t.factors) for t in crossed
+        ],
+        factors_within=entry.factors,
+        factors_between=entry.between,
+        target_nodes=entry.nodes,
+        origin_nodes=site.origin_nodes,
+        pairs_least=0 if chosen else campaign.pairs.floor,
+        pairs_most=campaign.pairs.most,
+        duration_least_s=sum(b.duration_s for b in blocks if b.needed == "always"),
+        duration_most_s=sum(b.duration_s for b in blocks),
+        counts=not chosen or entry in sweep.most(entry, campaign.cases),
+        blocks=blocks,
+    )
+
+
+def block_sizes(pairs: Pairs) -> list[int]:
+    """Pairs of each block of a case that is measured up to its cap."""
+    sizes: list[int] = []
+    while size := next_block(sum(sizes), pairs, precise=False):
+        sizes.append(size)
+    return sizes
+
+
+def next_block(done: int, pairs: Pairs, *, precise: bool) -> int:
+    """Pairs of the next block when `done` pairs are complete; 0 when no more are needed."""
+    if done < pairs.floor:
+        return min(pairs.block_size, pairs.floor - done)
+    return 0 if precise else max(0, min(pairs.block_size, pairs.most - done))
+
+
+def run_s(crossed: Sequence[Crossed], entry: Entry, least_s: float) -> float:
+    """Expected length of one run with its lead-in, seconds."""
+    busy = any(each.role in ("effect", "control") for each in crossed)
+    longer_s = entry.expect * float(2 ** doublings(entry.expect, least_s))
+    return longer_s + (_LEAD_IN_S if busy else _RUN_S)
+
+
+def block_s(crossed: Sequence[Crossed], entry: Entry, pairs: int, least_s: float = 0.0) -> float:
+    """Expected length of a block of so many pairs, seconds."""
+    writes = {tuple(each.writes.items()) for each in crossed if each.role == "effect"}
+    alone_s = _ALONE_S * max(0, len(writes) - 1)
+    runs = entry.warmups + pairs * len(crossed)
+    return _BLOCK_S + alone_s + runs * run_s(crossed, entry, least_s)
+
+
+def command(
+    campaign: Campaign,
+    entry: Entry,
+    site: Site,
+    block: int,
+    pairs: int,
+    run: str,
+    seed: int | None = None,
+) -> list[str]:
+    """The ReFrame session of one block; its output goes to the block's folder in `run`.
+
+    Without a `seed`, which only a run has, each execution draws its own.
+    """
+    logs = f"{run}/logs/{entry.name}/{block}"
+    settings: dict[str, Any] = {
+        **entry.set,
+        "nimc_dir": run,
+        "case": entry.name,
+        "block": block,
+        "pairs": pairs,
+        "arms": ",".join(campaign.arms),
+        **_crossing(entry),
+        **({} if seed is None else {"seed": seed}),
+        **({} if site.nodelist is None else {"nodelist": site.nodelist}),
+        "injector": campaign.injector.name,
+        "message": campaign.injector.message,
+        "rate": campaign.injector.rate,
+        "min_share": campaign.verify.min_share,
+        "retries": campaign.verify.retries,
+        **{name: getattr(campaign.verify, name) for name in LIMITS},
+        "run_timeout_s": campaign.run_timeout,
+    }
+    return [
+        *(site.reframe, "-C", str(site.config), f"--system={_system(site)}"),
+        *("-c", str(site.checks / f"{entry.check}.py")),
+        *("-r", "-n", f"^{entry.check}$"),
+        *(f"--prefix={logs}/reframe", f"--report-file={logs}/reframe.json"),
+        *_assignments(entry.check, settings),
+    ]
+
+
+def _crossing(entry: Entry) -> dict[str, str]:
+    """The check's variables for factors, as text; empty without factors."""
+    texts = {
+        "factors": as_text(entry.factors),
+        "exclude": cells_as_text(entry.exclude),
+        "only": cells_as_text(entry.only),
+    }
+    return {name: text for name, text in texts.items() if text}
+
+
+def _system(site: Site) -> str:
+    return f"{site.machine}:{site.partition}" if site.partition else site.machine
+
+
+def _assignments(check: str, settings: dict[str, Any]) -> Iterator[str]:
+    for name, value in settings.items():
+        text = "@none" if value is None else level_text(value)
+        yield from ("-S", f"{check}.{name}={text}")

@@ -1,0 +1,324 @@
+"""Reads the campaign and machine files of a command and checks them together."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from nimc.base import checkout, marked_yaml
+from nimc.base.errors import InputError
+from nimc.base.programs import which
+from nimc.base.tables import duration
+from nimc.campaign import cases, load, sweep
+from nimc.campaign.checks import CheckVariables, checks_in, require_known_programs
+from nimc.campaign.load import load_campaign, nodes_taken, origins_taken
+from nimc.campaign.matrix import Matrix, matrix
+from nimc.campaign.plan import Plan, Site, plan, uncollected
+from nimc.campaign.schema import Campaign, Entry
+from nimc.campaign.settings import (
+    Partitions,
+    ReframeSettings,
+    line_of,
+    needed,
+    places_of,
+    settings_of,
+    target_partitions,
+    without_place,
+)
+from nimc.machine import site as machine
+from nimc.machine.site import Machine
+from nimc.records.sample import Level
+from reframe_tests.crossing import level_text
+from reframe_tests.factors import lacking
+
+# Cases and levels that a machine cannot run: left out before anything runs, with the reason.
+
+
+@dataclass(frozen=True)
+class Omitted:
+    """A case that is not measured on this machine, or a level of one."""
+
+    case: str
+    #: One line.
+    reason: str
+    #: The level that the machine lacks; None where it lacks the whole case.
+    factor: str | None = None
+    level: Level | None = None
+
+    @property
+    def what(self) -> str:
+        """The case, with the level if only that is left out."""
+        if self.factor is None or self.level is None:
+            return self.case
+        return f"{self.case} {self.factor}={level_text(self.level)}"
+
+
+def leave_out(campaign: Campaign, machine: Machine) -> tuple[Campaign, list[Omitted]]:
+    """The campaign without cases and levels that the machine cannot run, and a list of those.
+
+    Raises InputError if no case is left.
+    """
+    left: list[Entry] = []
+    absent: list[Omitted] = []
+    for case in campaign.cases:
+        kept, reasons = _keep(campaign, case, machine)
+        left += [kept] if kept else []
+        absent += reasons
+    if not left:
+        first = absent[0]
+        raise InputError(f"{campaign.name}: no case is left: {first.case}: {first.reason}")
+    return campaign.model_copy(update={"workloads": left}) if absent else campaign, absent
+
+
+def _keep(campaign: Campaign, case: Entry, machine: Machine) -> tuple[Entry | None, list[Omitted]]:
+    """A case with the levels that the machine has; None if none is left."""
+    if too_large := _too_large(campaign, case, machine):
+        return None, [Omitted(case.name, too_large)]
+    for name, level in case.between.items():
+        if reason := lacking(machine, name, level):
+            return None, [Omitted(case.name, reason)]
+    absent = _lacking_levels(case, machine)
+    if not absent:
+        return case, []
+    factors = {
+        name: [level for level in levels if (name, level) not in _cells(absent)]
+        for name, levels in case.factors.items()
+    }
+    kept = case.but({"factors": factors})
+    if all(factors.values()) and _has_treatments(campaign.arms, kept):
+        return kept, absent
+    return None, [Omitted(case.name, absent[0].reason)]
+
+
+def _too_large(campaign: Campaign, case: Entry, machine: Machine) -> str:
+    """Why the machine has too few nodes for a case; empty if it has enough, or if it is unknown."""
+    if machine.nodes is None or nodes_taken(campaign, case, machine) <= machine.nodes:
+        return ""
+    return f"more nodes with its origins than the {machine.nodes} of site/{machine.name}.yaml"
+
+
+def _lacking_levels(case: Entry, machine: Machine) -> list[Omitted]:
+    found = (
+        (name, level, lacking(machine, name, level))
+        for name, levels in case.factors.items()
+        for level in levels
+    )
+    return [Omitted(case.name, reason, name, level) for name, level, reason in found if reason]
+
+
+def _cells(absent: Sequence[Omitted]) -> list[tuple[str | None, Level | None]]:
+    return [(each.factor, each.level) for each in absent]
+
+
+def _has_treatments(arms: Sequence[str], case: Entry) -> bool:
+    try:
+        return bool(cases.treatments(arms, case))
+    except InputError:  # `exclude` and `only` remove the rest
+        return False
+
+
+def omission_lines(absent: Sequence[Omitted]) -> list[str]:
+    """A line for each reason, with the cases and levels it applies to."""
+    reasons = dict.fromkeys(each.reason for each in absent)
+    return [
+        f"left out ({reason}): {', '.join(each.what for each in absent if each.reason == reason)}"
+        for reason in reasons
+    ]
+
+
+# Scheduler and time limit of a campaign's jobs, from ReFrame's partitions. Pure functions.
+
+
+_LIMIT = re.compile(r"(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?")
+_SECONDS = (86400, 3600, 60, 1)
+
+
+def use_slurm(partitions: Partitions) -> bool:
+    """Whether Slurm runs the jobs of any of them."""
+    return any(part.get("scheduler") in ("slurm", "squeue") for part in partitions)
+
+
+def time_limit_s(partitions: Partitions) -> float | None:
+    """The shortest of their time limits, seconds; None if ReFrame sets none."""
+    limits = [_seconds(part.get("time_limit")) for part in partitions]
+    return min((limit for limit in limits if limit), default=None)
+
+
+def _seconds(limit: object) -> float:
+    """A limit in ReFrame's form, `1d2h3m4s` or a number of seconds; 0 is none."""
+    if isinstance(limit, int | float):
+        return float(limit)
+    found = _LIMIT.fullmatch(limit) if isinstance(limit, str) else None
+    parts = found.groups(default="0") if found else ()
+    return float(sum(int(part) * unit for part, unit in zip(parts, _SECONDS, strict=False)))
+
+
+def too_long(planned: Plan, limit_s: float | None) -> list[str]:
+    """A line for each case whose blocks are expected to exceed the time limit of their job."""
+    lines = []
+    for case in planned.cases:
+        longest = max(case.blocks, key=lambda block: block.duration_s)
+        if limit_s is not None and longest.duration_s > limit_s:
+            lines.append(
+                f"{case.case}: {longest.pairs} pairs in one job take {duration(longest.duration_s)}"
+                f", but time_limit in configs/{planned.machine}.py is {duration(limit_s)}:"
+                " reduce pairs.block, or raise the limit"
+            )
+    return lines
+
+
+@dataclass(frozen=True)
+class Request:
+    """A campaign and the machine to run it on."""
+
+    campaign: Campaign
+    #: What this machine cannot run.
+    absent: list[Omitted]
+    #: The campaign file as it was read.
+    text: str
+    machine: machine.Machine
+    site: Site
+    #: What ReFrame's configuration says, and the variables of the campaign's checks.
+    settings: ReframeSettings
+    checks: dict[str, CheckVariables]
+
+    def plan(self) -> Plan:
+        """Its cases, with the origin nodes that each needs."""
+        taken = {c.name: origins_taken(self.campaign, c, self.machine) for c in self.campaign.cases}
+        return plan(self.campaign, self.site, taken)
+
+    def matrix(self) -> Matrix:
+        """What of the campaign runs where in the targets' partitions; asks this host and Slurm."""
+        nodes: dict[str, int] = {}
+        apart = self.machine.origins.policy == "same_job"
+        for case in self.campaign.cases:
+            taken = nodes_taken(self.campaign, case, self.machine) if apart else case.nodes
+            nodes[case.check] = max(taken, nodes.get(case.check, 1))
+        return matrix(
+            self.checks,
+            self.settings,
+            self.site.machine,
+            self.site.partition,
+            nodes,
+            self.machine.programs,
+        )
+
+
+#: Names of nodes as Slurm takes them; no ranges, which name several.
+_NODELIST = re.compile(r"[A-Za-z0-9][\w.-]*(,[A-Za-z0-9][\w.-]*)*", re.ASCII)
+
+
+@uncollected()
+def prepare(
+    campaign_file: Path,
+    machine_name: str,
+    root: Path = checkout.ROOT,
+    nodelist: str | None = None,
+    only: Sequence[str] = (),
+) -> Request:
+    """Raises InputError for an unknown or invalid campaign or machine.
+
+    `nodelist` pins the targets to these nodes; `only` these cases are run, if any is named.
+    """
+    described = machine.load(machine_name, root)
+    config = root / "configs" / f"{machine_name}.py"
+    if not config.is_file():
+        raise InputError(f"machine {machine_name!r}: configs/{machine_name}.py does not exist")
+    folder = root / "reframe_tests"
+    shared = described.origins.policy == "same_host"
+    checks = checks_in(folder)
+    require_known_programs(described, checks)
+    loaded = cases.expand(load_campaign(campaign_file, checks, described), checks, same_host=shared)
+    campaign, absent = leave_out(sweep.expand(loaded, described), described)
+    campaign = _chosen(campaign, only)
+    used = {name: checks[name] for name in sorted({each.check for each in campaign.cases})}
+    settings = settings_of(config)
+    targets = _targets(config, settings, described, used, root)
+    site = Site(
+        machine=machine_name,
+        config=config,
+        checks=folder,
+        origin_nodes=0 if shared else described.origins.nodes,
+        partition=described.partition,
+        slurm=not shared or use_slurm(targets),
+        time_limit_s=time_limit_s(targets),
+        nodelist=nodelist,
+        least_run_s=load.least_s(campaign, described),
+        reframe=which("reframe") or "reframe",
+    )
+    _check_nodelist(site, campaign, described)
+    text = campaign_file.read_text(encoding="utf-8-sig")
+    return Request(campaign, absent, text, described, site, settings, used)
+
+
+def _chosen(campaign: Campaign, only: Sequence[str]) -> Campaign:
+    """The campaign with these of its cases; without a name, with all."""
+    known = [case.name for case in campaign.cases]
+    for name in only:
+        if name not in known:
+            raise InputError(f"--case: {name!r} found; allowed: {', '.join(known)}")
+    cases = [case for case in campaign.cases if case.name in only]
+    return campaign.model_copy(update={"workloads": cases}) if cases else campaign
+
+
+def _check_nodelist(site: Site, campaign: Campaign, described: machine.Machine) -> None:
+    if site.nodelist is None:
+        return
+    if not site.slurm:
+        raise InputError(f"--nodelist: machine {site.machine!r} has no Slurm; leave it out")
+    if described.origins.policy == "same_job":
+        raise InputError(
+            f"--nodelist: site/{site.machine}.yaml: origins.policy: 'same_job' found, where Slurm"
+            " chooses which nodes are targets; allowed: hetjob, reservation"
+        )
+    if not _NODELIST.fullmatch(site.nodelist):
+        raise InputError(f"--nodelist: {site.nodelist!r} found; allowed: names joined with commas")
+    given = len(set(site.nodelist.split(",")))
+    for case in campaign.cases:
+        if case.nodes != given:
+            raise InputError(
+                f"--nodelist: {given} nodes found; allowed: as many as case '{case.name}' has,"
+                f" {case.nodes}"
+            )
+
+
+def _targets(
+    config: Path,
+    settings: ReframeSettings,
+    described: machine.Machine,
+    checks: Mapping[str, CheckVariables],
+    root: Path,
+) -> Partitions:
+    """Partitions of the targets. Raises InputError if they cannot run each of the checks."""
+    if settings.fault:
+        line = f":{settings.fault_line}" if settings.fault_line else ""
+        raise InputError(f"{config}{line}: {settings.fault}")
+    _check_system(config, settings, described.name)
+    targets = target_partitions(settings.partitions, described.partition)
+    if not targets:
+        file = root / "site" / f"{described.name}.yaml"
+        names = ", ".join(str(part.get("name")) for part in settings.partitions)
+        raise InputError(
+            f"site/{described.name}.yaml:{marked_yaml.load(file).line(('partition',))}: partition:"
+            f" {described.partition!r} found; allowed: a partition of {config}: {names}"
+        )
+    places = places_of(settings, targets, described.name)
+    for name in without_place(checks, places):
+        first = str(targets[0].get("name"))
+        raise InputError(
+            f"{config}:{line_of(config, first)}: environs: none of partition"
+            f" {', '.join(str(part.get('name')) for part in targets)} can run '{name}'; allowed:"
+            f" an environment with {needed(checks[name])}"
+        )
+    return targets
+
+
+def _check_system(config: Path, settings: ReframeSettings, name: str) -> None:
+    """Raise InputError if the configuration is of another system: ReFrame would not find ours."""
+    if settings.system != name:
+        raise InputError(
+            f"{config}:{line_of(config, settings.system)}: systems: name: {settings.system!r}"
+            f" found; allowed: the name of the file, {name!r}"
+        )

@@ -1,0 +1,373 @@
+"""The schema of campaign files. `docs/campaigns.md` shows it by example.
+
+The models hold values in SI units. A field's description says what is allowed; users read it when
+a value is refused.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, PrivateAttr
+
+from nimc.base import units
+from nimc.base.errors import InputError
+from nimc.node.injectors import INJECTORS
+from nimc.records.arms import ARMS, BASELINE
+from nimc.records.plan import Demand
+from nimc.records.run import MARGIN
+from nimc.records.sample import Level
+from reframe_tests.crossing import level_text, read_level
+
+# Factors, levels and cells as a campaign file may give them.
+
+
+VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
+#: Longest level, characters; it becomes part of file names.
+_LONGEST = 40
+
+FACTORS_RULE = (
+    "a mapping of factors to lists of levels, such as rate: [0, 25%, full]; each level once: a"
+    f" number, true, false, or a word of at most {_LONGEST} characters without , ; = quotes, spaces"
+)
+CELLS_RULE = "a list of mappings of factors, or arm, to one level each, such as {workers: free}"
+
+
+def check_factors(factors: dict[str, Any]) -> dict[str, Any]:
+    """Raises ValueError for an invalid factor or list of levels."""
+    for name, levels in factors.items():
+        _check_name(name)
+        if not isinstance(levels, list) or not levels:
+            raise ValueError(f"{name}: no list of levels found")
+        for index, level in enumerate(levels):
+            _check_level(level)
+            if level in levels[:index]:
+                raise ValueError(f"{name}: duplicate level {level!r}")
+    return factors
+
+
+def check_cells(cells: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Raises ValueError for a cell without a factor, or without a single level of one."""
+    for cell in cells:
+        if not cell:
+            raise ValueError("empty cell")
+        for name, level in cell.items():
+            _check_name(name)
+            _check_level(level)
+    return cells
+
+
+def _check_name(name: str) -> None:
+    if not VARIABLE.fullmatch(name):
+        raise ValueError(f"{name!r} is an invalid name of a factor")
+
+
+def _check_level(level: Any) -> None:
+    """Levels are passed to ReFrame as text: what does not read back the same is refused."""
+    if type(level) not in (int, float, bool, str):
+        raise ValueError(f"{level!r:.60} is not a number, a word, true or false")
+    if isinstance(level, float) and not math.isfinite(level):
+        raise ValueError(f"{level} is not a finite number")
+    text = level_text(level)
+    plain = text.isprintable() and not any(c in ',;="\\' or c.isspace() for c in text)
+    if not 0 < len(text) <= _LONGEST or not plain:
+        raise ValueError(f"{text!r:.60} is an invalid level")
+    again = read_level(text)
+    if type(again) is not type(level) or again != level:
+        raise ValueError(f"{text!r} is an invalid word: it reads as {again!r}")
+
+
+#: Fewer pairs give no interval of 95 % (`docs/method.md`).
+LEAST_PAIRS = 6
+#: Allowed in `injector.name`; `auto` takes the one in the machine's file.
+_INJECTORS = ("auto", *sorted(name for name, each in INJECTORS.items() if each.writes))
+
+#: Variables of a check that a sweep sets.
+SWEPT = frozenset({"cores", "node", "comm_node"})
+
+#: Warm-up runs of a block unless a campaign sets them (`warmups` of the mixin).
+WARMUPS = 1
+
+_TREATED = [arm for arm in ARMS if arm != BASELINE]
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@+-]{0,79}", re.ASCII)
+
+Read = Callable[[str, str], float]
+
+
+def _positive(read: Read, text: Any) -> float:
+    if not isinstance(text, str):
+        raise ValueError(f"{text} has no unit" if type(text) in (int, float) else "no text found")
+    try:
+        value = read(text, "")
+    except InputError as error:
+        raise ValueError(str(error).removeprefix(": ")) from error
+    if not 0 < value < math.inf:
+        raise ValueError(f"{text!r} is not above zero")
+    return value
+
+
+def _duration_s(text: Any) -> float:
+    return _positive(units.duration_s, text)
+
+
+def _text_of(read: Read, *words: str) -> Callable[[Any], str]:
+    """A check that a text is one of `words` or a quantity; the text is not changed."""
+
+    def check(text: Any) -> str:
+        if text not in words:
+            _positive(read, text)
+        return str(text)
+
+    return check
+
+
+def _name(text: str) -> str:
+    if not _NAME.fullmatch(text):
+        raise ValueError(f"'{text:.80}' is an invalid name")
+    return text
+
+
+def _settings(settings: dict[str, Any]) -> dict[str, Any]:
+    for name, value in settings.items():
+        if not VARIABLE.fullmatch(name):
+            raise ValueError(f"{name!r} is an invalid name of a variable")
+        if not isinstance(value, str | int | float | bool):
+            raise ValueError(f"{name!r} has no single value")
+    return settings
+
+
+def _arms(arms: list[str]) -> list[str]:
+    for arm in arms:
+        if arm not in ARMS:
+            raise ValueError(f"unknown arm {arm!r}")
+        if arms.count(arm) > 1:
+            raise ValueError(f"duplicate arm {arm!r}")
+    if BASELINE not in arms or len(arms) < 2:
+        raise ValueError("'off' and another arm are needed")
+    return arms
+
+
+def _injector(name: str) -> str:
+    if name not in _INJECTORS:
+        raise ValueError(f"unknown injector '{name}'")
+    return name
+
+
+Factors = Annotated[dict[str, Any], AfterValidator(check_factors)]
+Cells = Annotated[list[dict[str, Any]], AfterValidator(check_cells)]
+Name = Annotated[str, AfterValidator(_name)]
+Duration = Annotated[float, BeforeValidator(_duration_s)]
+_NAME_RULE = "a name of letters, digits and ._@+- (80 at most, a letter or digit first)"
+_DURATION_RULE = "a length of time with its unit, such as 30s, 10min or 1h"
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
+
+
+class SweepRequest(_Part):
+    """Cases of the contention model: numbers of computing cores, on placements of data."""
+
+    cores: Literal["all", "doubled", "few"] = Field(
+        default="few",
+        description="all; doubled: 1, 2, 4 and so on, and all of the socket; or few: the ends, and"
+        " between them where the models so far disagree",
+    )
+    placements: Literal["local", "calibration", "all"] = Field(
+        default="calibration",
+        description="local: the first NUMA node; calibration; or all pairs of NUMA nodes",
+    )
+
+
+class Entry(_Part):
+    """One case: a workload with its settings."""
+
+    check: str = Field(description="the name of a workload")
+    case: Name | None = Field(default=None, description=_NAME_RULE)
+    #: A case for each number of cores and placement of this machine (`nimc.campaign.sweep`).
+    sweep: SweepRequest | None = Field(
+        default=None, description="a mapping of cores and placements"
+    )
+    set: Annotated[dict[str, Any], AfterValidator(_settings)] = Field(
+        default={}, description="variables of the check, each with one number, text, true or false"
+    )
+    #: Factors in addition to the campaign's, which they override; and cells to exclude, or to
+    #: keep alone.
+    factors: Factors = Field(default={}, description=FACTORS_RULE)
+    exclude: Cells = Field(default=[], description=CELLS_RULE)
+    only: Cells = Field(default=[], description=CELLS_RULE)
+    #: Expected length of one run, seconds. Used only for the plan's estimate.
+    expect: Duration = Field(default=60.0, description=_DURATION_RULE)
+    _between: dict[str, Level] = PrivateAttr(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """Name of the case in the run: the one given, else the workload's."""
+        return self.case or self.check
+
+    @property
+    def adaptive(self) -> bool:
+        """Whether it is measured only if the models of its sweep's other cases disagree."""
+        return self.sweep is not None and self.sweep.cores == "few"
+
+    @property
+    def nodes(self) -> int:
+        """Target nodes of the case."""
+        nodes = self.set.get("nodes", 1)
+        return nodes if isinstance(nodes, int) else 1
+
+    @property
+    def warmups(self) -> int:
+        """Warm-up runs of a block."""
+        warmups = self.set.get("warmups", WARMUPS)
+        return warmups if type(warmups) is int else WARMUPS
+
+    @property
+    def between(self) -> dict[str, Level]:
+        """Levels that distinguish it from the other cases of its entry."""
+        return self._between
+
+    def at(self, suffix: str, levels: Mapping[str, Level]) -> Entry:
+        """The case `NAME@SUFFIX` of this entry, at levels that cannot change within a block."""
+        found = self.but({"case": f"{self.name}@{suffix}", "set": {**self.set, **levels}})
+        found._between = dict(levels)
+        return found
+
+    def but(self, changes: Mapping[str, Any]) -> Entry:
+        """A copy with other values of some fields."""
+        return self.model_copy(update=changes)
+
+
+class Pairs(_Part):
+    """How many pairs a case gets, over all its blocks."""
+
+    floor: int = Field(
+        default=10, ge=LEAST_PAIRS, le=100_000, description=f"a whole number from {LEAST_PAIRS}"
+    )
+    #: None: as many as the floor, or four times as many if a precision is given.
+    cap: int | None = Field(
+        default=None, le=100_000, description="a whole number, at least 'floor'"
+    )
+    #: Half-width of the slowdown's interval, relative to it, at which a case is done.
+    precision: float | None = Field(
+        default=None, gt=0, lt=1, description="a number between 0 and 1, such as 0.01 for 1 %"
+    )
+    #: Pairs of one allocation; None: as many as the floor.
+    block: int | None = Field(default=None, ge=1, description="a whole number from 1")
+
+    @property
+    def most(self) -> int:
+        """Pairs after which a case ends, however wide its interval."""
+        if self.cap is not None:
+            return self.cap
+        return self.floor if self.precision is None else 4 * self.floor
+
+    @property
+    def block_size(self) -> int:
+        """Pairs of one allocation."""
+        return self.block or self.floor
+
+
+class InjectorChoice(_Part):
+    """The injector of the arm `on`, its message and rate."""
+
+    name: Annotated[str, AfterValidator(_injector)] = Field(
+        default="auto", description=" ".join(_INJECTORS)
+    )
+    message: Annotated[str, BeforeValidator(_text_of(units.size_b, "auto", "dram"))] = Field(
+        default="auto", description="auto, dram, or a size with its unit, such as 64KiB"
+    )
+    rate: Annotated[str, BeforeValidator(_text_of(units.rate_b_s, "full"))] = Field(
+        default="full", description="full, or a rate with its unit, such as 500MB/s"
+    )
+
+
+class Verify(_Part):
+    """What a run must fulfil to be accepted: writes, and silence around it."""
+
+    #: None: the machine's (`proof.min_share`).
+    min_share: float | None = Field(
+        default=None,
+        gt=0,
+        le=1,
+        description="a number above 0, at most 1: share of the rate alone",
+    )
+    retries: int = Field(
+        default=Demand.retries, ge=0, le=100, description="a whole number from 0 to 100"
+    )
+    #: Limits of disturbance, for runs of every arm.
+    foreign_cpus: float | None = Field(
+        default=Demand.foreign_cpus,
+        ge=0,
+        description="null, or a number from 0: hardware threads that foreign processes keep busy",
+    )
+    steal_share: float | None = Field(
+        default=Demand.steal_share,
+        ge=0,
+        le=1,
+        description="null, or a number from 0 to 1: share of the time that the hypervisor takes",
+    )
+    frequency_drop: float | None = Field(
+        default=Demand.frequency_drop,
+        ge=0,
+        le=1,
+        description="null, or a number from 0 to 1: how far the frequency is below the usual one",
+    )
+    foreign_share: float | None = Field(
+        default=Demand.foreign_share,
+        ge=0,
+        le=1,
+        description="null, or a number from 0 to 1: foreign bytes, as a share of the rate alone",
+    )
+
+
+class Simulated(_Part):
+    """Input of the simulation in a plan. Measurements do not depend on it."""
+
+    #: Measured slowdown of the slowest rank of a node that is written to.
+    worst: float = Field(ge=1, description="a number from 1")
+    #: Length of a time step of the application.
+    step: Duration = Field(description=_DURATION_RULE)
+    #: Standard deviation of the logarithm of an A/A pair's ratio.
+    spread: float = Field(gt=0, lt=1, description="a number between 0 and 1, such as 0.01")
+
+
+class Campaign(_Part):
+    """A campaign file."""
+
+    name: Name = Field(description=_NAME_RULE)
+    title: str = Field(default="", description="text")
+    description: str = Field(default="", description="text")
+    workloads: list[Entry] = Field(
+        min_length=1, description="a list of entries, each with at least 'check'"
+    )
+    #: Empty only with factors: then the standard arms of the machine.
+    arms: Annotated[list[str], AfterValidator(_arms)] = Field(
+        default=[],
+        description=f"a list with off and at least one more of: {' '.join(_TREATED)}",
+    )
+    #: Factors of every workload, and cells to exclude, or to keep alone.
+    factors: Factors = Field(default={}, description=FACTORS_RULE)
+    exclude: Cells = Field(default=[], description=CELLS_RULE)
+    only: Cells = Field(default=[], description=CELLS_RULE)
+    pairs: Pairs = Field(default=Pairs(), description="a mapping")
+    injector: InjectorChoice = Field(default=InjectorChoice(), description="a mapping")
+    verify: Verify = Field(default=Verify(), description="a mapping")
+    #: Smallest relative effect of interest: 'no effect' means less than this.
+    margin: float = Field(
+        default=MARGIN, gt=0, lt=1, description="a number between 0 and 1, such as 0.02 for 2 %"
+    )
+    #: None: `nimc plan` simulates nothing.
+    simulate: Simulated | None = Field(default=None, description="a mapping")
+    #: Longest time that one run of an application may take, seconds.
+    run_timeout: Duration = Field(default=Demand.run_timeout_s, description=_DURATION_RULE)
+    seed: int = Field(default=1, ge=0, lt=2**63, description="a whole number from 0")
+
+    @property
+    def cases(self) -> list[Entry]:
+        """Its cases: what `cases.expand` and `sweep.expand` make of the entries."""
+        return self.workloads

@@ -1,0 +1,280 @@
+"""What a ReFrame configuration says: its partitions, environments and their features."""
+
+from __future__ import annotations
+
+import difflib
+import importlib.util
+import json
+import os
+import re
+import socket
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from nimc.base.checkout import ROOT
+from nimc.base.errors import InputError
+from nimc.base.programs import ask
+from nimc.base.start_python import python_code, python_path
+from nimc.campaign.checks import CheckVariables
+
+# Keys of a ReFrame configuration, compared with ReFrame's own schema.
+#
+# ReFrame itself takes a second to read a file; this finds what is misspelt, missing or not among
+# the
+# allowed words.
+
+
+#: Levels that are compared: names of keys -> objects of that schema.
+_LEVELS = ("systems", "partitions", "environments")
+
+
+def key_fault(config: Path, made: Mapping[str, Any]) -> tuple[int, str] | None:
+    """Line and text of the first fault in a configuration; None if there is none."""
+    # A file need not have every section: ReFrame has defaults for the others.
+    schema = {**_schema(), "required": []}
+    for where, thing, allowed in _objects("", made, schema):
+        for word, text in _faults(thing, allowed):
+            return line_of(config, word), f"{where}{text}"
+    return None
+
+
+def line_of(file: Path, word: str) -> int:
+    """The first line of a file that has the word in quotes; 1 if none has."""
+    quoted = re.compile(rf"""["']{re.escape(word)}["']""")
+    lines = file.read_text(encoding="utf-8", errors="replace").splitlines()
+    return next((at for at, line in enumerate(lines, 1) if quoted.search(line)), 1)
+
+
+@lru_cache(maxsize=1)
+def _schema() -> dict[str, Any]:
+    """ReFrame's schema; empty, so that nothing is compared, if it is not where it was."""
+    spec = importlib.util.find_spec("reframe")
+    file = Path(spec.origin).parent / "schemas/config.json" if spec and spec.origin else None
+    found: dict[str, Any] = json.loads(file.read_text()) if file and file.is_file() else {}
+    return found
+
+
+def _objects(
+    where: str, thing: Mapping[str, Any], schema: Mapping[str, Any]
+) -> Iterator[tuple[str, Mapping[str, Any], Mapping[str, Any]]]:
+    """Each object to compare, with its name for messages and its schema."""
+    yield where, thing, schema
+    for key in _LEVELS:
+        inner = schema.get("properties", {}).get(key, {}).get("items", {})
+        for each in thing.get(key, []) if inner else []:
+            if isinstance(each, Mapping):
+                yield from _objects(f"{where}{key}: ", each, inner)
+
+
+def _faults(thing: Mapping[str, Any], schema: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Word to look for in the file, and what is wrong."""
+    known = schema.get("properties", {})
+    name = str(thing.get("name", ""))
+    for key, value in thing.items():
+        if key not in known and schema.get("additionalProperties") is False:
+            near = difflib.get_close_matches(key, known, n=1)
+            hint = f", did you mean '{near[0]}'?" if near else ""
+            yield key, f"unknown key '{key}'{hint}; allowed: {', '.join(sorted(known))}"
+        words = known.get(key, {}).get("enum")
+        if words and value not in words:
+            yield str(value), f"{key}: {value!r} found; allowed: {', '.join(map(str, words))}"
+    for key in schema.get("required", []):
+        if key not in thing:
+            yield name, f"{name}: {key} missing" if name else f"{key} missing"
+
+
+Partitions = Sequence[Mapping[str, Any]]
+#: Begins the line with the settings; the file may print others, and warnings.
+_MARK = "nimc: settings "
+
+
+@dataclass(frozen=True)
+class ReframeSettings:
+    """What a ReFrame configuration defines and sets."""
+
+    #: This process's environment with the configuration's changes (`SLURM_CONF`).
+    environment: dict[str, str]
+    #: Partitions of its first system, as in the file; empty if it cannot be read.
+    partitions: list[dict[str, Any]] = field(default_factory=list)
+    #: Its environments, as in the file.
+    environs: list[dict[str, Any]] = field(default_factory=list)
+    #: Names of its hosts, as regular expressions.
+    hostnames: list[str] = field(default_factory=list)
+    #: Name of its first system.
+    system: str = ""
+    #: What is wrong with it, in one line, and the line of the file if that is known.
+    fault: str | None = None
+    fault_line: int | None = None
+
+
+def settings_of(config: Path) -> ReframeSettings:
+    """Run a ReFrame configuration in a separate process and return its settings."""
+    code = (
+        "import json, os, runpy; made = runpy.run_path(sys.argv[1])['site_configuration'];"
+        "first = made['systems'][0]; parts = first['partitions'];"
+        "environs = made.setdefault('environments', []);"
+        "[each['name'] for each in [first, *parts, *environs]];"
+        f"print('\\n{_MARK}' + json.dumps([{{**os.environ}}, made], default=str))"
+    )
+    environment = {**os.environ, "PYTHONPATH": python_path()}
+    answer = ask(python_code(code, str(config)), environment)
+    with suppress(ValueError, TypeError):
+        if answer.ok:
+            _, _, rest = answer.text.partition(f"\n{_MARK}")
+            environment, made = json.loads(rest.partition("\n")[0])
+            first = made["systems"][0]
+            line, fault = key_fault(config, made) or (None, None)
+            return ReframeSettings(
+                environment,
+                first["partitions"],
+                made["environments"],
+                first.get("hostnames", []),
+                first["name"],
+                fault,
+                line,
+            )
+    lines = re.findall(rf'File "{re.escape(str(config))}", line (\d+)', answer.text)
+    fault = f"cannot be read: {answer.last}"
+    return ReframeSettings(
+        dict(os.environ), fault=fault, fault_line=int(lines[-1]) if lines else None
+    )
+
+
+def target_partitions(partitions: Partitions, name: str | None) -> Partitions:
+    """Partitions that targets may come from: the one of that name, else any."""
+    return [part for part in partitions if name in (None, part.get("name"))]
+
+
+def features_in_words(needed: Sequence[str]) -> str:
+    """`wheels or spack` of `+wheels` and `+spack`."""
+    return " or ".join(feature.removeprefix("+") for feature in needed)
+
+
+# Places where ReFrame may run a check: the pairs of a partition and an environment.
+
+
+#: Conditions on features that are judged here: `+a -b`.
+_FEATURES = re.compile(r"[+-][\w.-]+( [+-][\w.-]+)*")
+
+
+@dataclass(frozen=True)
+class ReframePlace:
+    """An environment in a partition, as the settings have them."""
+
+    partition: str
+    environment: str
+    features: frozenset[str]
+    #: C compiler; empty if the environment has none.
+    compiler: str
+    #: Modules that both load, by name.
+    modules: tuple[str, ...] = ()
+
+    def accepted_by(self, conditions: Sequence[str]) -> bool:
+        """Whether any of a check's conditions (`valid_prog_environs`) holds.
+
+        A condition on properties, `%name=value`, is not judged: it holds.
+        """
+        return any(self._holds(condition) for condition in conditions)
+
+    def _holds(self, condition: str) -> bool:
+        if condition in ("*", self.environment) or "%" in condition:
+            return True
+        if not _FEATURES.fullmatch(condition):
+            return False
+        return all((word[1:] in self.features) == (word[0] == "+") for word in condition.split())
+
+
+def places_of(settings: ReframeSettings, partitions: Partitions, system: str) -> list[ReframePlace]:
+    """Places of these partitions, in the order in which a check takes the first that it can."""
+    return [
+        ReframePlace(
+            partition=str(part.get("name")),
+            environment=str(name),
+            features=frozenset(map(str, environ.get("features", []))),
+            compiler=str(environ.get("cc", "cc")),
+            modules=(*_modules(part), *_modules(environ)),
+        )
+        for part in partitions
+        for name in part.get("environs", [])
+        for environ in _defined(settings.environs, str(name), system, str(part.get("name")))
+    ]
+
+
+def without_place(
+    checks: Mapping[str, CheckVariables], places: Sequence[ReframePlace]
+) -> list[str]:
+    """Checks that no place accepts, whatever this host or the nodes have."""
+    return [
+        name
+        for name, check in checks.items()
+        if not any(
+            place.accepted_by(check.environs) and (place.compiler or not check.compiles)
+            for place in places
+        )
+    ]
+
+
+def needed(check: CheckVariables) -> str:
+    """What a check needs of an environment, in words."""
+    features = "" if "*" in check.environs else features_in_words(check.environs)
+    compiler = "a C compiler, 'cc'" if check.compiles else ""
+    return " and ".join(filter(None, [features and f"features: {features}", compiler]))
+
+
+def _defined(
+    environs: Sequence[Mapping[str, Any]], name: str, system: str, partition: str
+) -> Iterator[Mapping[str, Any]]:
+    """The environment of that name whose target is the most specific, if there is one."""
+    for target in (f"{system}:{partition}", system, "*"):
+        for environ in environs:
+            if environ.get("name") == name and target in environ.get("target_systems", ["*"]):
+                yield environ
+                return
+
+
+def _modules(thing: Mapping[str, Any]) -> Iterator[str]:
+    """Names of its modules; collections have no module of their name."""
+    for module in thing.get("modules", []):
+        if isinstance(module, str):
+            yield module
+        elif isinstance(module, Mapping) and not module.get("collection"):
+            yield str(module.get("name"))
+
+
+# The machine of this host, found as ReFrame does: by the host names in `configs/`.
+
+
+#: What any host is unless another machine names it.
+_FALLBACK = "localhost"
+#: A pattern that names no host in particular.
+_ANY = ".*"
+
+
+def default_machine() -> str:
+    """The machine whose configuration names this host."""
+    configs = sorted((ROOT / "configs").glob("*.py"))
+    return matching(
+        {each.stem: settings_of(each).hostnames for each in configs}, socket.gethostname()
+    )
+
+
+def matching(hostnames: Mapping[str, Sequence[str]], host: str) -> str:
+    """The machine with a pattern that matches `host` from its start, as in ReFrame.
+
+    That is `localhost` if no other does. Raises InputError if there are several.
+    """
+    found = [
+        machine
+        for machine, patterns in hostnames.items()
+        if any(pattern != _ANY and re.match(pattern, host) for pattern in patterns)
+    ]
+    if len(found) > 1:
+        raise InputError(
+            f"--machine: required, since 'hostnames' of several machines in configs/ match host"
+            f" '{host}'; allowed: {', '.join(found)}"
+        )
+    return found[0] if found else _FALLBACK

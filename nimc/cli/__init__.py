@@ -1,0 +1,1 @@
+"""The `nimc` command: one module for each group of subcommands."""

@@ -1,0 +1,132 @@
+"""The JSON documents that commands print, each with the number of its schema (docs/json.md).
+
+The list in a document that is its table can be printed as CSV instead.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Literal
+
+import click
+
+from nimc.base.text import cell
+
+# Rows of a JSON document as CSV, for spreadsheets.
+
+
+def csv_text(document: Mapping[str, object], path: Sequence[str]) -> str:
+    """The list of objects at `path`, one line each under a header with all their keys.
+
+    With two names in the path, rows of inner lists begin with the figures and texts around them.
+    Lists and objects in a cell are JSON; unknown is empty.
+    """
+    rows = list(_rows(document, path))
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    out = io.StringIO()
+    writer = csv.DictWriter(out, names, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows({name: _cell(value) for name, value in row.items()} for row in rows)
+    return out.getvalue()
+
+
+def _rows(document: Mapping[str, object], path: Sequence[str]) -> Iterator[dict[str, object]]:
+    first, *others = path
+    found = document.get(first)
+    for each in found if isinstance(found, list) else []:
+        if not others:
+            yield dict(each)
+            continue
+        around = {name: value for name, value in each.items() if _is_plain(value)}
+        for row in _rows(each, others):
+            yield {**around, **row}
+
+
+def _is_plain(value: object) -> bool:
+    return not isinstance(value, list | dict)
+
+
+def _cell(value: object) -> object:
+    if isinstance(value, bool):
+        return json.dumps(value)
+    if value is None or isinstance(value, int | float):
+        return value
+    return cell(value if isinstance(value, str) else json.dumps(value, default=str))
+
+
+#: How a command prints its figures, if not as text.
+Form = Literal["json", "csv"]
+
+#: Command -> number of its document's schema, raised if a key goes or changes its meaning.
+SCHEMAS: dict[str, int] = {
+    "advise": 1,
+    "alarms": 1,
+    "compare": 1,
+    "doctor": 1,
+    "minicluster down": 1,
+    "minicluster status": 1,
+    "minicluster up": 1,
+    "model evaluate": 2,
+    "model fit": 2,
+    "model predict": 1,
+    "model recommend": 1,
+    "model slowdown": 1,
+    "nightly run": 1,
+    "nightly status": 1,
+    "origins create": 1,
+    "origins show": 1,
+    "pages": 1,
+    "plan": 1,
+    "remedy list": 1,
+    "remedy show": 1,
+    "report": 1,
+    "run": 1,
+    "runs": 1,
+    "simulate": 1,
+    "spack build": 1,
+    "spack info": 1,
+    "spack mirror": 1,
+    "spack setup": 1,
+    "store add": 1,
+    "store check": 1,
+    "store prune": 1,
+    "sweep-nodes": 1,
+    "writers": 1,
+}
+
+
+#: Command -> where its document has the rows of its table: names of keys, the outer one first. The
+#: first that is there is taken, since options change a document.
+TABLES: dict[str, tuple[tuple[str, ...], ...]] = {
+    "advise": (("advice", "remedies"),),
+    "alarms": (("watched",),),
+    "compare": (("comparisons",),),
+    "doctor": (("findings",),),
+    "model evaluate": (("placements",),),
+    "model predict": (("placements", "points"),),
+    "model recommend": (("placements",),),
+    "model slowdown": (("workloads",),),
+    "nightly status": (("nights",),),
+    "plan": (("cases",),),
+    "remedy list": (("remedies",),),
+    "report": (("reports", "runs", "results"),),
+    "run": (("results",),),
+    "runs": (("runs",),),
+    "simulate": (("rows",),),
+    "spack build": (("environments", "specs"),),
+    "spack info": (("environments", "specs"),),
+    "sweep-nodes": (("nodes",),),
+    "writers": (("rows",), ("columns",)),
+}
+
+
+def print_document(command: str, document: Mapping[str, object], form: Form = "json") -> None:
+    """Print a command's document, its schema first; or its table as CSV."""
+    if form == "csv":
+        path = next((each for each in TABLES[command] if each[0] in document), TABLES[command][0])
+        click.echo(csv_text(document, path), nl=False)
+    else:
+        click.echo(json.dumps({"schema": SCHEMAS[command], **document}, indent=1))

@@ -1,0 +1,427 @@
+"""`nimc store`: all runs of all machines, for history."""
+
+from __future__ import annotations
+
+import shlex
+import textwrap
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
+from datetime import date
+from pathlib import Path
+
+import click
+
+from analysis.history.alarm import POWER, WITHIN_NIGHTS, Alarm, SeriesWatch
+from analysis.history.alarms import survey
+from analysis.history.confirm import confirmation
+from analysis.history.files import Naming
+from analysis.history.retention import (
+    Limits,
+    Stored,
+    check_store,
+    give_up_samples,
+    inventory,
+    lacking,
+    leftovers,
+    to_prune,
+)
+from analysis.history.store import (
+    Added,
+    add_run,
+    load_nights,
+    load_runs,
+    read_entries,
+    require_store,
+    to_stderr,
+)
+from analysis.pages.data import MachineHistory, PageNight
+from analysis.pages.gather import gather
+from analysis.pages.render import state_of
+from analysis.pages.write import FILES, write_pages
+from nimc.base import units
+from nimc.base.checkout import ROOT
+from nimc.base.errors import InputError, MachineError
+from nimc.base.files import require_own
+from nimc.base.tables import WIDTH, aligned, broken, wrapped
+from nimc.base.text import one_line, visible
+from nimc.base.units import NONE, interval, plural, quantity
+from nimc.cli.document import Form, print_document
+from nimc.cli.options import (
+    RunPath,
+    form_options,
+    history_options,
+    json_option,
+    only_with,
+    output_option,
+)
+from nimc.machine import site as machines
+from nimc.nights import description, lock, summary
+from nimc.nights import references as site_references
+from nimc.nights.summary import Summary, calendar
+from nimc.records.run_folder import run_folders
+from nimc.run.folder import remove_run
+
+
+@click.group()
+def store_command() -> None:
+    """Keep the store: all runs of all machines as Parquet, for their history."""
+
+
+@store_command.command()
+@click.argument("runs", nargs=-1, type=RunPath(), metavar="[RUN]...")
+@history_options
+@json_option
+def add(runs: tuple[Path, ...], results: Path, store: Path, as_json: bool) -> int:
+    """Add each RUN, or all runs of the results folder, that is new or grew.
+
+    A run that cannot be added is named with the reason; the exit code is 2 if it was given.
+    """
+    added: list[Added] = []
+    refused: list[str] = []
+    for run in runs or run_folders(results):
+        try:
+            added.append(add_run(store, run))
+        except InputError as error:
+            refused.append(str(error))
+            _name(str(error))
+    changed = [each for each in added if each.state != "known"]
+    if as_json:
+        runs_added = [asdict(each) for each in added]
+        print_document("store add", {"runs": runs_added, "left_out": refused})
+    else:
+        for each in changed:
+            click.echo(visible(f"{each.run}: {each.state}, {plural(each.samples, 'sample')}"))
+        known = len(added) - len(changed)
+        click.echo(f"{plural(len(changed), 'run')} added, {known} known, {len(refused)} left out")
+    return 2 if runs and refused else 0
+
+
+@store_command.command()
+@history_options
+@json_option
+def check(results: Path, store: Path, as_json: bool) -> int:
+    """Verify every file of the store, and that each run of the results folder is in it.
+
+    The exit code is 1 if anything is wrong.
+    """
+    require_store(store)
+    found = check_store(store, results)
+    if as_json:
+        print_document("store check", {"found": found})
+    else:
+        for line in found:
+            _name(line)
+        click.echo(f"{store}: {plural(len(found), 'fault')}" if found else f"{store}: sound")
+    return int(bool(found))
+
+
+@store_command.command()
+@history_options
+@json_option
+@click.option("--older-than", "age", metavar="TIME", help="Runs that started longer ago: 400d.")
+@click.option("--larger-than", "size", metavar="SIZE", help="The oldest runs beyond: 50GiB.")
+@click.option("--yes", is_flag=True, help="Remove them; without it they are only shown.")
+def prune(
+    results: Path, store: Path, as_json: bool, age: str | None, size: str | None, yes: bool
+) -> int:
+    """Remove old runs: their folders, and their samples in the store.
+
+    History stays: what each night measured is kept for ever. So are runs that an alarm rests on,
+    and those of which the store does not have everything.
+    """
+    require_store(store)
+    unread: list[str] = []
+    entries = read_entries(store, None, None, unread.append)
+    for line in unread:
+        _name(line)
+    chosen = to_prune(inventory(store, entries, results), _limits(age, size))
+    held = {each.entry.run: why for each in chosen if (why := each.held or lacking(each))}
+    going = [each for each in chosen if each.entry.run not in held]
+    # What an entry names that cannot be read is not known.
+    old = [] if unread else list(leftovers(store, entries, time.time()))
+    for each in going if yes else ():
+        if why := _remove(store, each):
+            held[each.entry.run] = why
+    for path in old if yes else ():
+        path.unlink(missing_ok=True)
+    gone = [each for each in going if each.entry.run not in held]
+    if as_json:
+        print_document("store prune", _pruned_document(gone, held, old, yes))
+    else:
+        _show(gone, held, old, yes)
+    return 0
+
+
+def _limits(age: str | None, size: str | None) -> Limits:
+    if age is None and size is None:
+        raise InputError("--older-than, --larger-than: one of them is required")
+    return Limits(
+        None if age is None else time.time() - units.duration_s(age, "--older-than"),
+        None if size is None else round(units.size_b(size, "--larger-than")),
+    )
+
+
+def _remove(store: Path, each: Stored) -> str | None:
+    """Remove a run; why it stays, if it does."""
+    try:
+        if each.folder:
+            remove_run(each.folder)
+        give_up_samples(store, each.entry)
+    except (InputError, MachineError) as error:
+        return str(error)
+    return None
+
+
+def _pruned_document(
+    gone: Sequence[Stored], held: dict[tuple[str, str], str], old: Sequence[Path], yes: bool
+) -> dict[str, object]:
+    return {
+        "removed": yes,
+        "runs": [
+            {"machine": each.entry.run[0], "run": each.entry.run[1], "size_b": each.size_b}
+            for each in gone
+        ],
+        "held": [
+            {"machine": machine, "run": run, "reason": why} for (machine, run), why in held.items()
+        ],
+        "leftover_files": [str(path) for path in old],
+    }
+
+
+def _show(
+    gone: Sequence[Stored], held: dict[tuple[str, str], str], old: Sequence[Path], yes: bool
+) -> None:
+    for each in gone:
+        click.echo(visible(f"{each.entry.run[1]}: {quantity(each.size_b, 'B', 3)}"))
+    for (_, run), why in held.items():
+        click.echo(visible(f"{run}: stays: {why}"))
+    size = quantity(sum(each.size_b for each in gone), "B", 3)
+    what = f"{plural(len(gone), 'run')} ({size}) and {plural(len(old), 'leftover file')}"
+    click.echo(f"removed: {what}" if yes else f"would remove with --yes: {what}")
+
+
+def _name(line: str) -> None:
+    click.echo(f"nimc: {visible(line)}", err=True)
+
+
+# `nimc alarms`: what got worse, and what would be noticed how soon.
+
+
+#: Before a command to paste.
+_COMMAND = "    "
+
+
+@click.command()
+@click.option("--machine", metavar="M", help="Only this machine.")
+@click.option(
+    "--references",
+    is_flag=True,
+    help="Print a patch of site/M.yaml with references from the nights; writes nothing.",
+)
+@history_options
+@form_options
+def alarms_command(
+    results: Path,  # noqa: ARG001  # where the store is by default
+    store: Path,
+    machine: str | None,
+    references: bool,
+    form: Form | None,
+) -> int:
+    """Show alarms, and the loss that each watched series would show within 5 nights.
+
+    The exit code is 1 if there is a suspected or confirmed alarm of the last night.
+    """
+    if references:
+        only_with("--references", "--machine", "--store", "--results")
+        if machine is None:
+            raise InputError("--references: give --machine as well, the machine to propose for")
+        machines.load(machine)
+    surveyed = survey(load_nights(store, machine=machine), load_runs(store, machine=machine))
+    if references:
+        _print_patch(machine or "", surveyed.watches)
+        return 0
+    if form:
+        print_document("alarms", _alarms_document(surveyed.alarms, surveyed.watches), form)
+    else:
+        click.echo(wrapped(visible("\n".join(_text(surveyed.alarms, surveyed.watches, machine)))))
+    return int(any(_is_open(alarm, surveyed.watches) for alarm in surveyed.alarms))
+
+
+def _is_open(alarm: Alarm, watches: Iterable[SeriesWatch]) -> bool:
+    """Whether an alarm is of its machine's last night and not dismissed."""
+    last = max(each.last for each in watches if each.machine == alarm.machine)
+    return alarm.state != "dismissed" and alarm.night == last
+
+
+def _print_patch(machine: str, watches: Iterable[SeriesWatch]) -> None:
+    path = f"site/{machine}.yaml"
+    proposed = site_references.proposed(watches)
+    text = (ROOT / path).read_text(encoding="utf-8-sig")
+    click.echo(site_references.patch(text, path, proposed), nl=False)
+
+
+def _alarms_document(alarms: Sequence[Alarm], watches: Sequence[SeriesWatch]) -> dict[str, object]:
+    return {
+        "alarms": [each.as_dict() for each in alarms],
+        "confirmations": [
+            confirmation(each).as_dict() for each in alarms if each.state == "suspected"
+        ],
+        "watched": [each.as_dict() for each in watches],
+        "within_nights": WITHIN_NIGHTS,
+        "power": POWER,
+    }
+
+
+def _text(
+    alarms: Sequence[Alarm], watches: Sequence[SeriesWatch], machine: str | None
+) -> list[str]:
+    lines = [line for alarm in alarms for line in _alarm(alarm)] or ["no alarms"]
+    if not watches:
+        of = f" of {machine}" if machine else ""
+        return [*lines, "", f"no nights{of} in the store"]
+    header = ["machine", "campaign", "case", "arm", "quantity", "nights", "level", "spread"]
+    rows = [_row(each) for each in watches]
+    return [
+        *lines,
+        "",
+        aligned([*header, "changes", "found soon"], rows),
+        f"found soon: the loss that is found within {WITHIN_NIGHTS} nights with a probability of"
+        f" {POWER:.0%}; - while there are too few nights.",
+    ]
+
+
+def _alarm(alarm: Alarm) -> list[str]:
+    what = f"{alarm.machine}: {alarm.case} {alarm.arm} {alarm.quantity} ({alarm.campaign})"
+    ratio = f"{alarm.ratio:.3f} ({interval(alarm.ratio_low, alarm.ratio_high)})"
+    lines = [f"{alarm.night} {alarm.state}: {what} worse by the ratio {ratio} since {alarm.since}"]
+    for fact in alarm.changed:
+        change = f"{fact.before or NONE} -> {fact.after or NONE}"
+        lines.append(f"  changed at the same time: {fact.name}: {change}")
+    if node := alarm.worst_node:
+        lines.append(
+            f"  worst node: {node.node}, ratio {node.ratio:.3f} to the others"
+            f" ({node.nights} nights)"
+        )
+    if alarm.state == "suspected":
+        asked = confirmation(alarm)
+        words = ["nimc", "run", asked.campaign, "--machine", asked.machine, "--case", asked.case]
+        words += ["--fresh", *(["--nodelist", ",".join(asked.nodes)] if asked.nodes else [])]
+        lines.append(f"  to confirm, {asked.repeats} times in one night:")
+        command = broken(map(shlex.quote, words), WIDTH - len(_COMMAND))
+        lines += textwrap.indent(command, _COMMAND).splitlines()
+    return lines
+
+
+def _row(each: SeriesWatch) -> list[str]:
+    return [
+        *(each.machine, each.campaign, each.case, each.arm, each.quantity, str(each.nights)),
+        quantity(each.level, each.unit, 3),
+        _percent(each.spread),
+        str(len(each.changes)),
+        _percent(each.detectable),
+    ]
+
+
+def _percent(share: float | None) -> str:
+    return NONE if share is None else f"{share:.1%}"
+
+
+# Pages of all machines, from a store, the folder of runs and the summaries of their nights.
+
+
+def make_pages(
+    store: Path, results: Path, output: Path | None, left_out: Naming
+) -> tuple[Path, list[MachineHistory]]:
+    """Write the pages; returns the page over all machines, and what is known of each.
+
+    Without `output` they are in the folder `pages` of the results, which must be one's own. What
+    cannot be read is named to `left_out`, each line once. Raises InputError if there is no
+    store or no machine, and OSError if a file cannot be written.
+    """
+    if output is None:
+        output = results / "pages"
+        require_own(output, "--output", team="owns")
+    lines: dict[str, None] = {}
+    outcomes = _outcomes(results / "nights", lines.setdefault)
+    gathered = gather(store, results, output, outcomes, lines.setdefault)
+    histories = [each for each in gathered if each.machine not in FILES]
+    for each in gathered:
+        if each.machine in FILES:
+            lines.setdefault(f"machine {each.machine}: left out, a file of the pages has this name")
+    for line in lines:
+        left_out(line)
+    if not histories:
+        raise InputError(f"{store}: no runs, and {results}/nights: no summaries of nights")
+    return write_pages(output, histories), histories
+
+
+def _outcomes(folder: Path, left_out: Naming) -> dict[str, list[PageNight]]:
+    """Machine -> its nights with how they ended."""
+    require_own(folder, "results", or_root=True, team="owns")
+    nightlies: dict[str, dict[date, Summary]] = {}
+    for path in sorted(folder.glob("*-????-??-??.json")):
+        try:
+            found = summary.load(path)
+        except InputError as error:
+            left_out(str(error))
+        else:
+            nightlies.setdefault(found.nightly, {})[found.night] = found
+    outcomes: dict[str, list[PageNight]] = {}
+    for name, known in nightlies.items():
+        last = known[max(known)]
+        outcomes.setdefault(last.machine, []).extend(_nights(name, folder, last, known))
+    return outcomes
+
+
+def _nights(
+    name: str, folder: Path, last: Summary, known: Mapping[date, Summary]
+) -> list[PageNight]:
+    """The nights of one nightly: those of its calendar too, if it is still described."""
+    try:
+        nightly = description.load(name)
+    except InputError:
+        nightly = None
+    if nightly is None or nightly.folder.resolve() != folder.resolve():
+        return [
+            PageNight(night, each.campaign, each.outcome, one_line(each.reason), _run(each.run))
+            for night, each in sorted(known.items())
+        ]
+    is_running = lock.running(folder, last.machine, name)
+    nights = calendar(nightly.window, known, min(known), time.time(), running=is_running)
+    return [
+        PageNight(each.night, last.campaign, each.outcome, one_line(each.reason), _run(each.run))
+        for each in nights
+        if each.outcome is not None
+    ]
+
+
+def _run(folder: str | None) -> str:
+    return Path(folder).name if folder else ""
+
+
+# `nimc pages`: static pages of every machine's nights, and one over all machines.
+
+
+@click.command()
+@history_options
+@json_option
+@output_option("Folder for the pages [default: RESULTS/pages].", folder=True)
+def pages_command(results: Path, store: Path, output: Path | None, as_json: bool) -> None:
+    """Write a page for every machine of the store, and one over all machines.
+
+    OUTPUT/index.html is the page over all, OUTPUT/MACHINE/index.html that of a machine, each one
+    file with the data of its figures next to it. Nights that were not run come from the summaries
+    in RESULTS/nights.
+    """
+    page, histories = make_pages(store, results, output, to_stderr)
+    states = [state_of(history) for history in histories]
+    if as_json:
+        machines = [asdict(each) for each in states]
+        print_document("pages", {"page": str(page), "machines": machines})
+        return
+    for each in states:
+        night = f"last night {each.last_night}, {each.outcome}" if each.last_night else "no night"
+        alarms = f"open alarms: {each.open_alarms}"
+        click.echo(visible(f"{each.machine}: {night}; {alarms}"))
+    click.echo(f"page: {page}")

@@ -1,0 +1,233 @@
+"""`nimc init`: both files of a new machine."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import re
+import sys
+import textwrap
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import click
+
+from nimc.base import units
+from nimc.base.checkout import ROOT
+from nimc.base.errors import InputError, MachineError
+from nimc.base.interrupts import exit_when_stopped
+from nimc.base.tables import WIDTH, wrapped
+from nimc.base.text import one_line, visible
+from nimc.campaign.matrix import matrix_by_place, matrix_table
+from nimc.cli.document import Form, print_document
+from nimc.cli.options import (
+    form_options,
+    machine_option,
+    only_with,
+    results_option,
+    useless_without,
+    wait_option,
+)
+from nimc.cluster import reservation
+from nimc.cluster.doctor import Diagnosis, examine
+from nimc.cluster.in_job import examine as examine_in_job
+from nimc.cluster.init.ask import learn
+from nimc.cluster.init.config_text import config_text
+from nimc.cluster.init.site_text import entries, site_text, unknown
+from nimc.cluster.probes import Finding
+from nimc.cluster.reservation import Reservation
+from nimc.machine.site import load as load_machine
+
+#: A module of Python and a system of ReFrame.
+_NAME = re.compile(r"[a-z][a-z0-9_]{0,39}", re.ASCII)
+
+
+@click.command()
+@click.argument("machine")
+@click.option("--no-job", is_flag=True, help="Do not look at nodes in a job of a minute.")
+@wait_option
+def init_command(machine: str, no_job: bool, wait_s: float) -> None:
+    """Write site/MACHINE.yaml and configs/MACHINE.py for the cluster of this host.
+
+    Values are from Slurm, the modules system and a job that looks at two nodes, each with a comment
+    where it came from. Existing files are not changed.
+    """
+    if no_job:
+        only_with("--no-job")
+    if not _NAME.fullmatch(machine):
+        raise InputError(
+            f"MACHINE: {machine!r} found; allowed: up to 40 small letters, digits and _, a letter"
+            " first"
+        )
+    site, config = ROOT / "site" / f"{machine}.yaml", ROOT / "configs" / f"{machine}.py"
+    for path in (site, config):
+        if os.path.lexists(path):  # a link that leads nowhere, too
+            raise InputError(f"{path}: exists; allowed: a new name, or remove both files first")
+        if not os.access(path.parent, os.W_OK):
+            raise MachineError(f"{path.parent}: no permission to write; clone the project yourself")
+    with exit_when_stopped():
+        found = learn(None if no_job else wait_s, _print_line)
+    _write({site: site_text(found), config: config_text(machine, found)})
+    fill_in = ", ".join(unknown(entries(found))) or "nothing"
+    _print_line(f"wrote site/{machine}.yaml; to fill in, if wanted: {fill_in}")
+    partitions = ", ".join(each.name for each in found.partitions)
+    _print_line(f"wrote configs/{machine}.py; partitions: {partitions}")
+    _print_line(f"read both, then: nimc doctor --machine {machine} --in-job")
+
+
+def _write(texts: Mapping[Path, str]) -> None:
+    """Write all of these new files, or none."""
+    made: list[Path] = []
+    try:
+        for path, text in texts.items():
+            with path.open("x", encoding="utf-8") as file:
+                made.append(path)
+                file.write(text)
+    except OSError as error:
+        for each in made:
+            each.unlink()
+        raise MachineError(f"{path}: {error.strerror}") from error
+
+
+def _print_line(line: str) -> None:
+    click.echo(visible(line))
+
+
+# `nimc doctor`: what works on this host for a machine, and how to get what is missing.
+
+
+_WHAT, _STATE = 23, 9
+
+
+@click.command()
+@machine_option
+@click.option("--in-job", "in_job", is_flag=True, help="Look at nodes too, in a job of a minute.")
+@wait_option
+@results_option
+@click.option("-v", "--verbose", is_flag=True, help="Also what works, and every workload.")
+@form_options
+def doctor_command(
+    machine: str, in_job: bool, wait_s: float, results: Path, verbose: bool, form: Form | None
+) -> None:
+    """Check this host: what works for machine M, and how to get what is missing.
+
+    With --in-job, Slurm is asked what it accepts, and a job looks at target and origin nodes.
+    Exits with 0 if nothing that it needs is missing and a workload can run, else with 3.
+    """
+    if not in_job:
+        useless_without("--in-job", "--wait", "--results")
+    with exit_when_stopped():
+        of_nodes = examine_in_job(machine, results, wait_s, _print_progress) if in_job else []
+    diagnosis = examine(machine).extended(of_nodes)
+    if form:
+        print_document("doctor", diagnosis.as_dict(), form)
+    else:
+        click.echo(visible(text(diagnosis, verbose=verbose)))
+    if not diagnosis.ready:
+        sys.exit(3)
+
+
+def _print_progress(line: str) -> None:
+    """Progress, which is no part of the document."""
+    click.echo(f"nimc: {one_line(line)}", err=True)
+
+
+def text(diagnosis: Diagnosis, *, verbose: bool) -> str:
+    """The findings in 80 columns, then what runs where, the verdict last.
+
+    Unless `verbose`, what works is only named, and the forms of a tool that lack the same are
+    `TOOL:*`.
+    """
+    findings, where, lines = diagnosis.findings, matrix_table, []
+    if not verbose:
+        works = ", ".join(found.what for found in findings if found.state == "ok")
+        lines = [wrapped(f"works: {works or 'nothing'}"), ""]
+        forms = [found.what for found in findings]
+        findings = [
+            replace(found, what=_short(found.what, forms))
+            for found in findings
+            if found.state != "ok"
+        ]
+        where = matrix_by_place
+    lines += [line for found in findings for line in _rows(found)]
+    if diagnosis.matrix.cells:
+        lines += ["", "What runs where:", "", where(diagnosis.matrix)]
+    if diagnosis.why:
+        lines.append(f"\n{wrapped(f'{diagnosis.machine} is not ready: {diagnosis.why}')}")
+    else:
+        lines.append(f"\n{diagnosis.machine} is ready")
+    return "\n".join(lines)
+
+
+def _rows(found: Finding) -> Iterator[str]:
+    detail = found.detail + (f" -> {found.remedy}" if found.remedy else "")
+    what = textwrap.wrap(found.what, _WHAT - 1, break_on_hyphens=False)
+    rows = textwrap.wrap(detail, WIDTH - _WHAT - _STATE, break_on_hyphens=False) or [""]
+    for name, state, row in itertools.zip_longest(what, [found.state], rows, fillvalue=""):
+        yield f"{name:<{_WHAT}}{state:<{_STATE}}{row}".rstrip()
+
+
+def _short(what: str, all_findings: Sequence[str]) -> str:
+    """`tool likwid:A, likwid:B` as `tool likwid:*` if no other finding is of a form of it."""
+    first, *others = what.split(", ")
+    stem = f"{first.partition(':')[0]}:"
+    bare = stem.removeprefix("tool ")
+    alike = others and all(other.startswith(bare) for other in others)
+    elsewhere = any(bare in each for each in all_findings if each != what)
+    return f"{stem}*" if alike and not elsewhere else what
+
+
+# `nimc origins`: the reservation of a machine's origin nodes.
+
+
+_json = click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+
+
+@click.group()
+def origins_command() -> None:
+    """Create, show or remove the reservation of a machine's origin nodes."""
+
+
+@origins_command.command()
+@machine_option
+@click.option("--time", "length", default="4h", show_default=True, help="Duration.")
+@click.option("--nodes", help="Node list [default: number and partition of the site file].")
+@_json
+def create(machine: str, length: str, nodes: str | None, as_json: bool) -> None:
+    """Reserve the origin nodes for you, from now."""
+    minutes = max(1, round(units.duration_s(length, "--time") / 60))
+    _print("create", reservation.create(load_machine(machine), minutes, nodes), as_json)
+
+
+@origins_command.command()
+@machine_option
+@_json
+def show(machine: str, as_json: bool) -> int:
+    """Show the reservation; exit code 3 if there is none."""
+    name = reservation.name_of(load_machine(machine))
+    found = reservation.find(name)
+    if found is None:
+        click.echo(f"nimc: reservation {name} does not exist", err=True)
+        return 3
+    _print("show", found, as_json)
+    return 0
+
+
+@origins_command.command()
+@machine_option
+def remove(machine: str) -> None:
+    """Remove the reservation."""
+    reservation.remove(load_machine(machine))
+
+
+def _print(subcommand: str, found: Reservation, as_json: bool) -> None:
+    if as_json:
+        record = {**asdict(found), "start": str(found.start), "end": str(found.end)}
+        print_document(f"origins {subcommand}", record)
+    else:
+        users = ", ".join(found.users) or "everyone"
+        click.echo(
+            f"{found.name}: {found.nodes} ({found.node_count} nodes) for {users},"
+            f" {found.start} to {found.end}, {found.state}"
+        )

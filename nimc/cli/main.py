@@ -1,0 +1,186 @@
+"""The `nimc` command: finds the subcommand, and turns failures into one line and an exit code."""
+
+from __future__ import annotations
+
+import errno
+import importlib
+import io
+import os
+import signal
+import sys
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import click
+
+from nimc.base import files
+from nimc.base.errors import MachineError, NimcError
+from nimc.base.text import one_line, visible
+
+#: Subcommand -> one line of help. Each is a module of `campaigns.commands`, loaded when called.
+COMMANDS: dict[str, str] = {
+    "init": "both files of a new machine, filled from what can be asked",
+    "doctor": "what works on this host, and how to get what is missing",
+    "report": "one self-contained HTML page a machine, and its data",
+    "compare": "nights against reference nights, or two machines, side by side",
+    "advise": "remedies: what each costs and gains, and what is not decided",
+    "plan": "the cases, nodes, node-hours and ReFrame commands; runs nothing",
+    "run": "runs or resumes a campaign, prints the table and the report's path",
+    "runs": "the runs of a results folder",
+    "alarms": "what became worse, and the loss that would be found soon",
+    "store": "all runs of all machines, for history: add, check, prune",
+    "pages": "static pages of every machine's nights, and one over all machines",
+    "nightly": "a campaign every night: init, run, status, export",
+    "sweep-nodes": "runs a single-node campaign on every node, and ranks the nodes",
+    "writers": "concurrent writers from Daly's checkpoint interval",
+    "model": "the contention model: fit, predict, evaluate, recommend",
+    "simulate": "slowdown at scales beyond the machines at hand",
+    "origins": "reservation of origin nodes: create, show, remove",
+    "minicluster": "a Slurm cluster on this machine: up, status, down",
+    "remedy": "what an operator installs for a remedy that needs root: list, show",
+    "spack": "workloads and tools built with Spack: setup, build, mirror, info",
+}
+_EXIT_CODES = (
+    "Exit codes: 0 done, 1 the measurement says no, 2 invalid usage or input, 3 the machine or a"
+    " tool failed."
+)
+#: Exit status of a program whose reader is gone: 128 + SIGPIPE.
+_BROKEN_PIPE = 141
+#: The longest line of an error, characters.
+_LONGEST = 1000
+#: What no state of the machine explains: the path that was given is wrong.
+_WRONG_PATH = (errno.ELOOP, errno.ENAMETOOLONG)
+
+
+class _Commands(click.Group):
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
+        if name not in COMMANDS:
+            return None
+        module = importlib.import_module(f"campaigns.commands.{name.replace('-', '_')}")
+        command: click.Command = module.command
+        command.epilog = _EXIT_CODES
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+    def make_context(self, *given: Any, **more: Any) -> click.Context:
+        """Parse the options; `--help` ends here."""
+        with _reader():
+            return super().make_context(*given, **more)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the subcommand; `--debug` shows where it failed."""
+        try:
+            with _reader():
+                return super().invoke(ctx)
+        except (click.exceptions.Exit, click.exceptions.Abort, click.ClickException):
+            raise
+        except Exception:
+            if ctx.params["debug"]:
+                traceback.print_exc()
+            raise
+
+
+@contextmanager
+def _reader() -> Iterator[None]:
+    """End as usual tools do if the reader of the output is gone; click would exit with 1."""
+    try:
+        yield
+    except BrokenPipeError:
+        _drop_output()
+        raise click.exceptions.Exit(_BROKEN_PIPE) from None
+
+
+@click.group(
+    cls=_Commands,
+    epilog=_EXIT_CODES,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+@click.option("--debug", is_flag=True, help="Show the traceback of a failure.")
+@click.version_option(package_name="nimc")
+def cli(debug: bool) -> None:  # noqa: ARG001  # `_Commands.invoke` reads it
+    """Measure network-induced memory contention on a machine."""
+    os.umask(os.umask(0) | 0o022)  # what others can write to is not trusted later (nimc.base.files)
+    files.trusted_groups = _trusted_groups
+    try:
+        os.getcwd()
+    except OSError as error:
+        raise MachineError("the current folder no longer exists; change to another") from error
+
+
+def _trusted_groups() -> frozenset[int]:
+    from nimc.machine.site import trusted_groups  # read only if it is asked for
+
+    return trusted_groups()
+
+
+def main() -> None:
+    """Entry point. Exit codes: 0 done, 1 negative result, 2 invalid input, 3 failure.
+
+    130 after Ctrl-C, and 141 if the reader of the output is gone.
+    """
+    os.environ["MPLBACKEND"] = "Agg"  # Matplotlib does not start with that of a notebook
+    try:
+        status = _run()
+        if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+            signal.signal(signal.SIGINT, signal.SIG_DFL)  # Python prints or drops it while it ends
+        for stream in (sys.stdout, sys.stderr):
+            if stream is not None and not stream.closed:
+                stream.flush()
+    except OSError as error:  # of the last output, which Python writes only when it ends
+        status = _BROKEN_PIPE if isinstance(error, BrokenPipeError) else 3
+        _drop_output()
+    sys.exit(status)
+
+
+def _run() -> int:
+    try:
+        result = cli.main(standalone_mode=False)
+        return result if isinstance(result, int) else 0
+    except (click.exceptions.Abort, KeyboardInterrupt):
+        click.echo("nimc: stopped by SIGINT", err=True)
+        return 130
+    except click.ClickException as error:
+        said = io.StringIO()
+        error.show(file=said)
+        click.echo(_shown(said.getvalue().rstrip("\n")), err=True)
+        return 2
+    except SystemExit as stop:
+        return stop.code if isinstance(stop.code, int) else 3 if stop.code else 0
+    except Exception as error:
+        click.echo(f"nimc: {_shown(_line(error))}", err=True)
+        wrong = isinstance(error, OSError) and error.errno in _WRONG_PATH
+        return error.exit_code if isinstance(error, NimcError) else 2 if wrong else 3
+
+
+def _line(error: Exception) -> str:
+    """What a user reads of a failure."""
+    if isinstance(error, NimcError):
+        return str(error)
+    if isinstance(error, OSError) and error.filename is not None:
+        return one_line(f"{os.fsdecode(error.filename)}: {error.strerror}")
+    what = " ".join(f"{type(error).__name__}: {error}".split())
+    return f"failed unexpectedly: {what} ('nimc --debug ...' shows where)"
+
+
+def _shown(text: str) -> str:
+    """An error for the terminal. What it quotes may be long: lines are cut in the middle."""
+    lines = visible(text).split("\n")
+    return "\n".join(
+        line if len(line) <= _LONGEST else f"{line[: _LONGEST // 2]} ... {line[-_LONGEST // 2 :]}"
+        for line in lines
+    )
+
+
+def _drop_output() -> None:
+    """Let Python end without another attempt to write."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 1)
+    os.dup2(nowhere, 2)

@@ -1,0 +1,146 @@
+"""`nimc minicluster`: a real Slurm cluster on this host."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import click
+
+from minicluster import cluster
+from minicluster.spec import ClusterLayout, Spec, default_state
+from minicluster.state import State
+from nimc.base.tables import aligned
+from nimc.cli.document import print_document
+
+_state = click.option(
+    "--state",
+    "folder",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Folder for the cluster's files [default: one for each user].",
+)
+_json = click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+
+
+@click.group()
+def minicluster_command() -> None:
+    """A real Slurm cluster on this host, with namespaces or virtual machines as nodes.
+
+    For tests only: the network is emulated, and all nodes share this host's cores, so its figures
+    are not valid for any real machine.
+    """
+
+
+@minicluster_command.command()
+@click.option("--fabric", default="veth", show_default=True, help="veth or rxe (soft-RoCE).")
+@click.option("--nodes", default=4, show_default=True, help="Number of nodes.")
+@click.option("--origins", default=1, show_default=True, help="Number of them that are origins.")
+@click.option("--numa", default=1, show_default=True, help="NUMA nodes of a virtual machine.")
+@click.option(
+    "--cores",
+    default=1,
+    show_default=True,
+    help="rxe: processors of each NUMA node; veth: cores that each node counts as.",
+)
+@click.option(
+    "--memory", "memory_mib", default=1024, show_default=True, help="MiB of a virtual machine."
+)
+@click.option(
+    "--rails", default=1, show_default=True, help="Soft-RoCE devices of a virtual machine."
+)
+@click.option(
+    "--share",
+    "shares",
+    multiple=True,
+    type=click.Path(exists=True, file_okay=False, resolve_path=True),
+    help="Another folder that virtual machines may write to; may be repeated.",
+)
+@_state
+@_json
+def up(
+    fabric: str,
+    nodes: int,
+    origins: int,
+    numa: int,
+    cores: int,
+    memory_mib: int,
+    rails: int,
+    shares: tuple[str, ...],
+    folder: Path | None,
+    as_json: bool,
+) -> None:
+    """Start a cluster and print how to use it. Keeps a running one with the same options."""
+    layout = ClusterLayout.of(folder or default_state())
+    # A cancelled CI job sends SIGTERM: exit through the clean-up.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    spec = Spec(fabric, nodes, origins, numa, cores, memory_mib, rails, shares)  # type: ignore[arg-type]
+    current, was_up = cluster.up(spec, layout)
+    document = current.as_dict(layout) | {"was_up": was_up}
+    if as_json:
+        print_document("minicluster up", document)
+    else:
+        click.echo(_started(layout, current, was_up))
+
+
+def _started(layout: ClusterLayout, current: State, was_up: bool) -> str:
+    spec = current.spec
+    fabric = f"{spec.fabric} ({current.accelerator})" if current.accelerator else spec.fabric
+    how = "is already up" if was_up else f"up in {current.up_took_s:.1f} s"
+    parts = "; ".join(f"{name}: {', '.join(m)}" for name, m in spec.partitions().items())
+    return (
+        f"minicluster {how}: {spec.nodes} nodes, fabric {fabric}, subnet {current.subnet}.0/24\n"
+        f"partitions: {parts}\n"
+        f"to use it:  . {layout.env_sh}\n"
+        f"            (SLURM_CONF={layout.slurm_conf})\n"
+        f"to stop it: nimc minicluster down --state {layout.state}"
+    )
+
+
+@minicluster_command.command()
+@_state
+@_json
+def status(folder: Path | None, as_json: bool) -> None:
+    """Show the state of a cluster. Exit code 3 unless all of it is up."""
+    layout = ClusterLayout.of(folder or default_state())
+    found = cluster.status(layout)
+    document: dict[str, Any] = {"healthy": found.healthy, "state": str(layout.state)}
+    if found.state is not None:
+        document |= asdict(found) | {"state": found.state.as_dict(layout)}
+    if as_json:
+        print_document("minicluster status", document)
+    else:
+        click.echo(_described(layout, found))
+    if not found.healthy:
+        sys.exit(3)
+
+
+def _described(layout: ClusterLayout, found: cluster.Status) -> str:
+    if found.state is None:
+        return f"no minicluster in {layout.state}"
+    says = {True: "answers", False: "does not answer"}
+    rows = [
+        [node.name, node.role, found.nodes[node.name], str(found.pids[node.name] or "off")]
+        for node in found.state.spec.members()
+    ]
+    return (
+        f"minicluster in {layout.state}: {found.state.phase}, fabric {found.state.spec.fabric}\n"
+        f"slurmctld {says[found.controller]}, slurmdbd {says[found.accounting]}\n"
+        + aligned(["node", "role", "Slurm says", "process"], rows)
+    )
+
+
+@minicluster_command.command()
+@_state
+@_json
+def down(folder: Path | None, as_json: bool) -> None:
+    """Stop a cluster and remove all its files and processes, also after a crash."""
+    layout = ClusterLayout.of(folder or default_state())
+    removed = cluster.down(layout)
+    if as_json:
+        print_document("minicluster down", {"state": str(layout.state), "removed": removed})
+    else:
+        click.echo(f"minicluster down: removed {', '.join(removed) or 'nothing: none was up'}")

@@ -1,0 +1,326 @@
+"""`nimc model`: fit, predict, evaluate and apply the contention model."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, replace
+from functools import wraps
+from pathlib import Path
+from typing import Any
+
+import click
+
+from analysis.contention import evaluate as published
+from analysis.contention import from_run, kinds, model_file, sweep, tables
+from analysis.contention.evaluate import Errors, by_placement, errors, evaluate
+from analysis.contention.parameters import KINDS, Model
+from analysis.contention.predict import check_node, placements, predict
+from analysis.contention.recommend import Need, recommend
+from analysis.contention.sweep import ORDERS, Sweep
+from analysis.samples.integrity import require_sound
+from nimc.base.errors import InputError
+from nimc.base.files import replace_text
+from nimc.base.tables import aligned, wrapped
+from nimc.base.text import visible
+from nimc.base.units import rate_b_s
+from nimc.cli.document import Form, print_document
+from nimc.cli.options import RunPath, form_options, json_option, output_option
+
+platform_option = click.option("--platform", help="A published machine, such as henri.")
+file = RunPath()
+model_option = click.option("--model", "model_path", type=file, help="A fitted model.")
+folds_option = click.option(
+    "--folds",
+    type=click.IntRange(min=2),
+    default=kinds.FOLDS,
+    show_default=True,
+    help="Groups into which numbers of cores are split, to be held out in turn.",
+)
+
+
+@dataclass(frozen=True)
+class _Facts:
+    """What was given with a sweep: facts of the machine, NUMA node of a run's buffers, kernel."""
+
+    machine: dict[str, Any]
+    comm_node: int | None
+    #: Level of the factor `kernel` of a run; None takes the first.
+    kernel: str | None
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+def model_command() -> None:
+    """Predict how computation and communication share a node's memory."""
+
+
+@model_command.command("predict")
+@platform_option
+@model_option
+@click.option("--comp-node", type=int, help="NUMA node of the computation's data.")
+@click.option("--comm-node", type=int, help="NUMA node of the communication's data.")
+@click.option("--order", type=click.Choice(ORDERS), help="Fill groups of cores in this order.")
+@form_options
+def predict_command(
+    platform: str | None,
+    model_path: Path | None,
+    comp_node: int | None,
+    comm_node: int | None,
+    order: str | None,
+    form: Form | None,
+) -> None:
+    """Print rates for every number of computing cores, for one placement or all; JSON in MB/s."""
+    model = load_model(platform, model_path)
+    if order is not None:
+        model = _in_order(model, order)
+    for option, node in (("--comp-node", comp_node), ("--comm-node", comm_node)):
+        if node is not None:
+            check_node(model, node, option)
+    predictions = [
+        predict(model, comp, comm)
+        for comp, comm in placements(model)
+        if comp_node in (None, comp) and comm_node in (None, comm)
+    ]
+    text = "\n\n".join(tables.prediction_table(model, p) for p in predictions)
+    _say("predict", tables.predictions_document(model, predictions), text, form)
+
+
+def _facts_options(function: Any) -> Any:
+    """Add options for facts that a sweep lacks or has wrong, as the argument `facts`."""
+
+    @wraps(function)
+    def with_facts(
+        cores: int | None,
+        numa_per_socket: int | None,
+        numa_nodes: int | None,
+        groups: int | None,
+        order: str | None,
+        comm_node: int | None,
+        kernel: str | None,
+        **others: Any,
+    ) -> Any:
+        facts = {
+            "cores": cores,
+            "numa_per_socket": numa_per_socket,
+            "numa_nodes": numa_nodes,
+            "groups": groups,
+            "order": order,
+        }
+        return function(facts=_Facts(facts, comm_node, kernel), **others)
+
+    text = "NUMA node of the writers' buffers in a run."
+    wrapped: Any = click.option("--comm-node", type=click.IntRange(min=0), help=text)(with_facts)
+    text = "Kernel of a run that varies it [default: the first]."
+    wrapped = click.option("--kernel", help=text)(wrapped)
+    text = "How the computing cores fill groups: one after the other, or each in turn."
+    wrapped = click.option("--order", type=click.Choice(ORDERS), help=text)(wrapped)
+    for name, text in (
+        ("--groups", "Cores of a group that may have a capacity of its own (CCD, SNC domain)."),
+        ("--numa-nodes", "NUMA nodes of the machine."),
+        ("--numa-per-socket", "NUMA nodes of a socket."),
+        ("--cores", "Cores of a socket."),
+    ):
+        wrapped = click.option(name, type=click.IntRange(min=1), help=text)(wrapped)
+    return wrapped
+
+
+@model_command.command("fit")
+@click.argument("sweep_file", type=file)
+@_facts_options
+@click.option(
+    "--kind",
+    type=click.Choice(KINDS),
+    default=KINDS[0],
+    show_default=True,
+    help="The paper's equations, or those that remove limits stated there.",
+)
+@folds_option
+@output_option("File for the model.")
+@json_option
+def fit_command(
+    sweep_file: Path, facts: _Facts, kind: str, folds: int, output: Path | None, as_json: bool
+) -> None:
+    """Fit a model with its error bands to a sweep (JSON, CSV, or a run)."""
+    model = kinds.calibrated(kind, _load_sweep(sweep_file, facts), folds).model
+    if output is not None:
+        replace_text(output, json.dumps(model.as_dict(), indent=1) + "\n")
+    _say("fit", model.as_dict(), tables.fit_table(model), "json" if as_json else None)
+
+
+@model_command.command("evaluate")
+@click.argument("sweep_file", type=file)
+@_facts_options
+@platform_option
+@model_option
+@folds_option
+@form_options
+def evaluate_command(
+    sweep_file: Path,
+    facts: _Facts,
+    platform: str | None,
+    model_path: Path | None,
+    folds: int,
+    form: Form | None,
+) -> None:
+    """Print errors on a sweep: of a given model, or of both models fitted and cross-validated."""
+    measured = _load_sweep(sweep_file, facts)
+    notes = measured.notes
+    if platform is not None or model_path is not None:
+        judged = load_model(platform, model_path)
+        rows = {"given model": evaluate(judged, measured)}
+        if platform is not None:
+            rows["published, Table 2"] = Errors(**published.errors_percent(platform))
+    else:
+        found = {kind: kinds.calibrated(kind, measured, folds) for kind in KINDS}
+        judged = found[KINDS[0]].model
+        rows = {}
+        for kind, each in found.items():
+            rows[kind] = evaluate(each.model, measured)
+            rows[f"{kind}, cores held out"] = errors(each.without_cores)
+            if each.without_placements:
+                rows[f"{kind}, placements held out"] = errors(each.without_placements)
+            notes = [
+                *notes,
+                *(f"{kind}: {n}" for n in each.model.notes if n not in measured.notes),
+            ]
+    placed = by_placement(judged, measured)
+    text = f"{tables.errors_table(rows, notes)}\n\n{next(iter(rows))}, by placement:\n"
+    _say(
+        "evaluate",
+        {"sweep": measured.name, "notes": notes, "folds": folds}
+        | {"errors": {name: row.as_dict() for name, row in rows.items()}}
+        | {"placements": [asdict(row) for row in placed]},
+        text + tables.placement_errors_table(placed),
+        form,
+    )
+
+
+@model_command.command("recommend")
+@platform_option
+@model_option
+@click.option("--cores", type=int, help="Cores the application could use [default: all].")
+@click.option("--per-core", help="Memory bandwidth used by a core, such as 3GB/s.")
+@click.option("--traffic", help="Incoming traffic, such as 10GB/s.")
+@click.option("--comp-node", type=int, default=0, show_default=True)
+@form_options
+def recommend_command(
+    platform: str | None,
+    model_path: Path | None,
+    cores: int | None,
+    per_core: str | None,
+    traffic: str | None,
+    comp_node: int,
+    form: Form | None,
+) -> None:
+    """Recommend a number of cores and a NUMA node for buffers, and show what others would cost."""
+    model = load_model(platform, model_path)
+    check_node(model, comp_node, "--comp-node")
+    need = Need(
+        cores=model.cores if cores is None else cores,
+        per_core_b_s=None if per_core is None else rate_b_s(per_core, "--per-core"),
+        traffic_b_s=None if traffic is None else rate_b_s(traffic, "--traffic"),
+    )
+    advice = recommend(model, need, comp_node)
+    document = tables.recommendation_document(model, advice)
+    _say("recommend", document, tables.recommendation_table(model, advice), form)
+
+
+@model_command.command("slowdown")
+@platform_option
+@model_option
+@click.option(
+    "--run", "runs", type=file, multiple=True, required=True, help="A run of the applications."
+)
+@click.option("--cores", type=int, help="Cores of the application on a node [default: all].")
+@click.option("--comp-node", type=int, default=0, show_default=True)
+@click.option("--comm-node", type=int, default=0, show_default=True)
+@form_options
+def slowdown_command(
+    platform: str | None,
+    model_path: Path | None,
+    runs: tuple[Path, ...],
+    cores: int | None,
+    comp_node: int,
+    comm_node: int,
+    form: Form | None,
+) -> None:
+    """Print the slowdown predicted from each application's demand, next to the measured one."""
+    from analysis.contention import slowdown  # reads runs, which takes a second to load
+    from analysis.report.data import load_run
+
+    model = load_model(platform, model_path)
+    place = slowdown.ComputingPlace(model.cores if cores is None else cores, comp_node, comm_node)
+    loaded = [load_run(run) for run in runs]
+    found = slowdown.rows(loaded, model, place)
+    notes = slowdown.notes(loaded, model)
+    error = slowdown.mean_error(found)
+    document = {"platform": model.name, "notes": notes, **asdict(place), "mean_error": error}
+    document["workloads"] = [row.as_dict() for row in found]
+    mean = "" if error is None else f"\nmean error without sign: {error:.1%}"
+    reasons = (f"{row.case}: {row.reason}" for row in found if row.reason)
+    text = "\n".join([*notes, aligned(*slowdown.table(found)) + mean, *reasons])
+    _say("slowdown", document, text, form)
+
+
+@model_command.command("plot")
+@platform_option
+@model_option
+@click.option("--sweep", "sweep_file", type=file, help="Measurements to draw as well.")
+@_facts_options
+@output_option("HTML file.", required=True)
+def plot_command(
+    platform: str | None,
+    model_path: Path | None,
+    sweep_file: Path | None,
+    facts: _Facts,
+    output: Path,
+) -> None:
+    """Write a self-contained page: stacked bandwidth, grid of placements, parameters, errors."""
+    from analysis.contention import page  # matplotlib takes a second to load
+
+    model = load_model(platform, model_path)
+    measured = None if sweep_file is None else _load_sweep(sweep_file, facts)
+    replace_text(output, page.render(model, measured))
+    click.echo(str(output))
+
+
+def _in_order(model: Model, order: str) -> Model:
+    """The model with its groups of cores filled in another order than measured."""
+    if model.groups is None:
+        raise InputError(
+            f"--order {order}: {model.name} has one capacity; allowed with a model that has one"
+            " for each group of cores"
+        )
+    if order == model.groups.order:
+        return model
+    note = f"measured {model.groups.order}, predicted {order}: the error bands are of the measured"
+    groups = replace(model.groups, order=order)
+    return replace(model, groups=groups, notes=[*model.notes, note])
+
+
+def load_model(platform: str | None, model_path: Path | None) -> Model:
+    """The published model of that name, or the one in the file; exactly one must be given."""
+    if platform is not None and model_path is None:
+        return published.load_published(platform)
+    if model_path is not None and platform is None:
+        return model_file.load(model_path)
+    raise InputError("give --platform NAME or --model FILE (one of them)")
+
+
+def _load_sweep(path: Path, facts: _Facts) -> Sweep:
+    """The sweep in a file, or in the samples of a run's folder."""
+    if path.is_dir():
+        require_sound(path)
+        found = from_run.load(path, facts.comm_node, facts.kernel)
+        return sweep.overruled(found, facts.machine, path)
+    if facts.comm_node is not None:
+        raise InputError(f"--comm-node: {path} gives it for each point; allowed: with runs only")
+    if facts.kernel is not None:
+        raise InputError(f"--kernel: {path} is of one kernel; allowed: with runs only")
+    return sweep.load(path, facts.machine)
+
+
+def _say(subcommand: str, document: dict[str, Any], text: str, form: Form | None) -> None:
+    if form:
+        print_document(f"model {subcommand}", document, form)
+    else:
+        click.echo(wrapped(visible(text)))

@@ -1,0 +1,247 @@
+"""`nimc nightly`: a campaign every night."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from datetime import date, datetime, timedelta
+from pathlib import Path
+
+import click
+
+from analysis.history.tables import Outcome
+from nimc.base import units
+from nimc.base.errors import InputError, NimcError
+from nimc.base.tables import aligned
+from nimc.base.text import one_line
+from nimc.cli.document import Form, print_document
+from nimc.cli.options import (
+    OutputPath,
+    Progress,
+    form_options,
+    json_option,
+    output_option,
+    progress_options,
+)
+from nimc.nights import description, formats, install, lock, summary
+from nimc.nights import install as crontab
+from nimc.nights import install as gitlab
+from nimc.nights import install as systemd
+from nimc.nights import summary as calendar
+from nimc.nights.description import Nightly
+from nimc.nights.night import NightRun, night_of, outside
+from nimc.nights.summary import Summary
+
+#: Exit status of a night. One that was not run is no failure: its summary says why.
+EXIT: dict[Outcome, int] = {
+    "measured": 0,
+    "slower": 1,
+    "not run": 0,
+    "inconclusive": 0,
+    "machine failed": 3,
+}
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+def nightly_command() -> None:
+    """Run a campaign every night: what a site installs, one night, and how nights ended.
+
+    NAME is a file of site/nightly/, or the path of such a file.
+    """
+
+
+@nightly_command.command()
+@click.argument("name")
+@click.option("--scrontab", "kind", flag_value="scrontab", help="Lines for Slurm's scrontab.")
+@click.option("--cron", "kind", flag_value="cron", help="Lines for crontab.")
+@click.option("--systemd", "kind", flag_value="systemd", help="User units of systemd.")
+@click.option("--gitlab", "kind", flag_value="gitlab", help="A pipeline of GitLab CI.")
+@click.option("--jacamar", is_flag=True, help="For --gitlab: runners are Jacamar's.")
+@click.option("--child", is_flag=True, help="For --gitlab: the child pipeline of one night.")
+@click.option("--install", "do_install", is_flag=True, help="Install it instead of printing it.")
+@output_option("File for --gitlab --install.")
+def init(
+    name: str, kind: str | None, jacamar: bool, child: bool, do_install: bool, output: Path | None
+) -> None:
+    """Print what starts the nights of NAME, or install it."""
+    if kind is None:
+        raise InputError("init: no scheduler given; allowed: --scrontab --cron --systemd --gitlab")
+    if kind != "gitlab" and (jacamar or child or output):
+        raise InputError("--jacamar, --child, --output: only with --gitlab")
+    if kind == "gitlab" and do_install != (output is not None):
+        raise InputError("--gitlab: --install and --output PATH must be given together")
+    nightly = description.load(name)
+    nimc = ["/usr/bin/env", f"PATH={_path()}", str(Path(sys.executable).parent / "nimc")]
+    run = [*nimc, "nightly", "run", nightly.target]
+    for word in (*run, str(nightly.folder)):
+        if not word.isprintable():  # a line break would begin another line of a crontab
+            raise InputError(f"init: {word!r} found; allowed: paths of printable characters")
+    if kind == "gitlab":
+        _gitlab(nightly, nimc, jacamar=jacamar, child=child, file=output)
+    elif kind == "systemd":
+        texts = systemd.systemd_units(nightly, run, date.today())
+        listed = "\n".join(f"# {each}\n{text}" for each, text in texts.items())
+        click.echo(install.units(texts) if do_install else listed, nl=do_install)
+    else:
+        block = (crontab.cron_block if kind == "cron" else crontab.scrontab_block)(nightly, run)
+        program = "crontab" if kind == "cron" else "scrontab"
+        summary.make_folder(nightly.folder)  # without it, the log stops the night
+        click.echo(install.table(program, block) if do_install else block, nl=do_install)
+
+
+def _path() -> str:
+    """PATH, since that of cron and others has no Slurm; without what depends on a folder."""
+    kept = (each for each in os.get_exec_path() if each.startswith("/") and each.isprintable())
+    return os.pathsep.join(dict.fromkeys(kept))
+
+
+def _zone() -> str:
+    """Name of this host's time zone, or its abbreviation if files do not say."""
+    name = os.environ.get("TZ", os.path.realpath("/etc/localtime")).rpartition("zoneinfo/")[2]
+    return name if name and not name.startswith("/") else time.tzname[0]
+
+
+def _gitlab(
+    nightly: Nightly, nimc: list[str], *, jacamar: bool, child: bool, file: Path | None
+) -> None:
+    if child:
+        from nimc.campaign.prepare import prepare
+
+        asked = prepare(nightly.campaign, nightly.asked.machine)
+        cases = [case.name for case in asked.campaign.cases]
+        text = gitlab.gitlab_child(nightly, nimc, cases, jacamar=jacamar)
+    else:
+        text = gitlab.gitlab_parent(nightly, nimc, _zone(), jacamar=jacamar)
+    if file is None:
+        click.echo(text, nl=False)
+    else:
+        summary.write(file, text)
+        click.echo(f"written to {file}")
+
+
+@nightly_command.command()
+@click.argument("name")
+@click.option(
+    "--night", type=click.DateTime(["%Y-%m-%d"]), help="Make up for this night, from now on."
+)
+@click.option("--summary", "copy", type=OutputPath(), help="Write the summary here as well.")
+@click.option("--fail-inconclusive", is_flag=True, help="Exit with 1 if it was inconclusive.")
+@json_option
+@progress_options
+def run(
+    name: str,
+    night: datetime | None,
+    copy: Path | None,
+    fail_inconclusive: bool,
+    as_json: bool,
+    progress: Progress,
+) -> int:
+    """Run this night of NAME.
+
+    Exit codes: 0 measured, inconclusive or not run; 1 slower; 2 invalid description or campaign; 3
+    the machine failed.
+    """
+    nightly = description.load(name)
+    log = _silent if progress == "quiet" else _log
+    now_s = time.time()
+    found = night_of(nightly, now_s, night.date() if night else None)
+    if found is None:
+        ended = outside(nightly, now_s)
+        log(f"not run: {ended.reason}")
+    else:
+        ended = _run(NightRun(nightly, found, log, verbose=progress == "verbose"), copy)
+    if copy:
+        summary.write(copy, summary.summary_text(ended))
+    if as_json:
+        print_document("nightly run", ended.as_dict())
+    return _status(ended, fail_inconclusive=fail_inconclusive)
+
+
+def _run(night: NightRun, copy: Path | None) -> Summary:
+    """Run the night; `copy` says how it ended even if there was an error."""
+    try:
+        return night.run()
+    except NimcError as error:
+        if copy:
+            summary.write(copy, summary.summary_text(night.failed(error)))
+        raise
+
+
+def _status(ended: Summary, *, fail_inconclusive: bool = False) -> int:
+    if fail_inconclusive and ended.outcome == "inconclusive":
+        return 1
+    return EXIT[ended.outcome]
+
+
+@nightly_command.command()
+@click.argument("file", metavar="SUMMARY", type=click.Path(path_type=Path))
+@click.option("--junit", "kind", flag_value="junit", help="JUnit XML.")
+@click.option("--prometheus", "kind", flag_value="prometheus", help="Metrics for Prometheus.")
+@click.option("--bencher", "kind", flag_value="bencher", help="Bencher Metric Format.")
+@click.option("--case", help="Of one case only.")
+@click.option("--fail", is_flag=True, help="Exit as the night did; with --case as the case did.")
+def export(file: Path, kind: str | None, case: str | None, fail: bool) -> int:
+    """Print a night's SUMMARY in another format."""
+    if kind is None:
+        raise InputError("export: no format given; allowed: --junit --prometheus --bencher")
+    found = summary.load(file)
+    if case is not None:
+        found = found.of_case(case)
+    if kind == "junit":
+        click.echo(formats.junit_xml(found))
+    elif kind == "prometheus":
+        click.echo(formats.prometheus_text(found), nl=False)
+    else:
+        click.echo(json.dumps(formats.bencher_metrics(found), indent=1))
+    return _case_status(found) if fail else 0
+
+
+def _case_status(found: Summary) -> int:
+    """As the night, but a case that was measured does not fail for others."""
+    if found.alarms:
+        return 1
+    if len(found.cases) == 1 and found.figures and not found.failures:
+        return 0
+    return EXIT[found.outcome]
+
+
+@nightly_command.command()
+@click.argument("name")
+@click.option("--since", default="30d", show_default=True, help="How far back.")
+@form_options
+def status(name: str, since: str, form: Form | None) -> None:
+    """Show the calendar of NAME: each scheduled night, and how it ended."""
+    nightly = description.load(name)
+    now_s = time.time()
+    first = datetime.fromtimestamp(now_s).date() - _days(since)
+    known: dict[date, Summary] = {}
+    for night, path in summary.summaries(nightly.folder, nightly.name):
+        try:
+            known[night] = summary.load(path)
+        except InputError as error:
+            _log(f"left out: {error}")
+    is_running = lock.running(nightly.folder, nightly.asked.machine, nightly.name)
+    nights = calendar.calendar(nightly.window, known, first, now_s, running=is_running)
+    if form:
+        found = {"nightly": nightly.name, "machine": nightly.asked.machine}
+        rows = [each.as_dict() for each in nights]
+        print_document("nightly status", {**found, "nights": rows}, form)
+        return
+    cells = [
+        [str(n.night), n.outcome or "", f"{n.used_node_h:.3g}", one_line(n.reason)] for n in nights
+    ]
+    click.echo(aligned(["night", "outcome", "node-hours", "reason"], cells))
+
+
+def _days(since: str) -> timedelta:
+    return timedelta(days=min(units.duration_s(since, "--since") / 86400, 36525))
+
+
+def _silent(text: str) -> None:
+    """Print nothing: the summary has it all."""
+
+
+def _log(text: str) -> None:
+    click.echo(f"nimc: {one_line(text)}", err=True)

@@ -1,0 +1,288 @@
+"""Arguments and options that several commands share."""
+
+from __future__ import annotations
+
+import difflib
+import functools
+import os
+import stat
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Literal
+
+import click
+from click.core import ParameterSource
+from click.shell_completion import CompletionItem
+
+from nimc.base.checkout import ROOT
+from nimc.base.errors import InputError
+from nimc.base.files import named_output, require_output
+from nimc.base.units import duration_s
+from nimc.campaign.settings import default_machine
+from nimc.machine.site import known_machines
+
+# An argument that is a campaign: a file, or the name of one of `campaigns/`.
+
+
+_FOLDER = ROOT / "campaigns"
+
+
+class CampaignPath(click.ParamType[Path]):
+    """The path of a campaign file; `quick` is `campaigns/quick.yaml` of this checkout."""
+
+    name = "campaign"
+
+    def convert(
+        self, value: str | Path, param: click.Parameter | None, ctx: click.Context | None
+    ) -> Path:
+        """Raises InputError for a name without a file. A path is checked when it is read."""
+        path = Path(value)
+        if path.suffix or "/" in str(value):
+            return path
+        known = _known()
+        if path.name in known:
+            return known[path.name]
+        near = difflib.get_close_matches(path.name, known, n=1)
+        hint = f", did you mean '{near[0]}'?" if near else ""
+        raise InputError(
+            f"unknown campaign '{value}'{hint}; allowed: a path, or one of {', '.join(known)}"
+        )
+
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
+        """Names that begin so, and files."""
+        names = [CompletionItem(name) for name in _known() if name.startswith(incomplete)]
+        return [*names, CompletionItem(incomplete, type="file")]
+
+
+def _known() -> dict[str, Path]:
+    return {file.stem: file for file in sorted(_FOLDER.glob("*.yaml"))}
+
+
+# An argument that is the folder of a run, or a file of measurements.
+
+
+#: Parts of a run that readers open: a pipe among them would be waited for without end.
+_READ = ("run.json", "samples/*", "counters/*", "provenance/*")
+
+
+class RunPath(click.ParamType[Path]):
+    """A path that leads to a file, or to a folder without pipes and devices in place of files."""
+
+    name = "run"
+
+    def convert(
+        self, value: str | Path, param: click.Parameter | None, ctx: click.Context | None
+    ) -> Path:
+        """Raises InputError."""
+        path = Path(value)
+        try:
+            for file in (path, *(each for pattern in _READ for each in path.glob(pattern))):
+                mode = file.stat().st_mode
+                if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+                    raise InputError(f"{file}: neither a file nor a folder")
+        except FileNotFoundError as error:
+            raise InputError(f"{os.fsdecode(error.filename)}: does not exist") from None
+        except OSError as error:
+            raise InputError(f"{os.fsdecode(error.filename)}: {error.strerror}") from None
+        except ValueError as error:  # a zero byte in it
+            raise InputError(f"{value!r}: {error}") from None
+        return path
+
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
+        """Paths, as the shell itself completes them."""
+        return [CompletionItem(incomplete, type="file")]
+
+
+# An option that is a file or folder to write to.
+
+
+class OutputPath(click.ParamType[Path]):
+    """A path of a file, or with `folder` of a folder, that may be written (`nimc.base.files`).
+
+    It is refused before any work is done.
+    """
+
+    name = "path"
+
+    def __init__(self, *, folder: bool = False) -> None:
+        self._folder = folder
+
+    def convert(
+        self, value: str | Path, param: click.Parameter | None, ctx: click.Context | None
+    ) -> Path:
+        """Raises InputError."""
+        text = str(value)
+        if not text or "\0" in text:
+            option = max(param.opts, key=len) if param else self.name
+            raise InputError(f"{option}: {text!r} found; allowed: a path")
+        path = named_output(Path(text))
+        require_output(path, folder=self._folder)
+        return path
+
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
+        """Paths, as the shell itself completes them."""
+        return [CompletionItem(incomplete, type="dir" if self._folder else "file")]
+
+
+#: What a command that measures prints while it does.
+Progress = Literal["quiet", "normal", "verbose"]
+
+#: A campaign: its file, or the name of one of `campaigns/`.
+campaign_argument = click.argument("campaign", type=CampaignPath())
+
+
+def _machines(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
+    """Names of machines that begin so, for the shell's completion."""
+    return [name for name in known_machines(ROOT) if name.startswith(incomplete)]
+
+
+def machine_option(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add `--machine M` as the argument `machine`; without it, $NIMC_MACHINE or this host's."""
+    wrapped: Callable[..., Any] = click.option(
+        "--machine",
+        metavar="M",
+        envvar="NIMC_MACHINE",
+        callback=lambda _ctx, _param, value: value or default_machine(),
+        shell_complete=_machines,
+        help="A file of site/ [default: $NIMC_MACHINE, else by this host's name].",
+    )(function)
+    return wrapped
+
+
+def force_option(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the option `--force` for runs that have faults, as the argument `force`."""
+    text = "Show runs that have integrity faults as well; everything made of them is marked."
+    wrapped: Callable[..., Any] = click.option("--force", is_flag=True, help=text)(function)
+    return wrapped
+
+
+def json_option(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add `--json` as the argument `as_json`."""
+    text = "One JSON document instead of text."
+    wrapped: Callable[..., Any] = click.option("--json", "as_json", is_flag=True, help=text)(
+        function
+    )
+    return wrapped
+
+
+def form_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add `--json` and `--csv` as the argument `form` (`nimc.cli.document.Form`, or None)."""
+    texts = {"--json": "One JSON document instead of text.", "--csv": "The table as CSV."}
+    return _one_of("form", None, texts)(function)
+
+
+def progress_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add `-q` and `-v` as the argument `progress`."""
+    texts = {
+        "--quiet": "Errors and results only, no progress.",
+        "--verbose": "Also a line for every run, and where its logs are.",
+    }
+    return _one_of("progress", "normal", texts, short=True)(function)
+
+
+def _one_of(
+    argument: str, default: str | None, texts: dict[str, str], *, short: bool = False
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Flags of which one may be given: its name is the argument's value.
+
+    `texts`: flag -> help; `short`: its first letter is a flag as well.
+    """
+
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(function)
+        def with_one(**given: Any) -> Any:
+            found = [flag for flag in texts if given.pop(f"as_{flag[2:]}")]
+            if len(found) > 1:
+                raise InputError(f"{', '.join(found)}: both found; allowed: one of them")
+            return function(**given, **{argument: found[0][2:] if found else default})
+
+        for flag, text in reversed(texts.items()):
+            names = [flag[1:3], flag] if short else [flag]
+            option = click.option(*names, f"as_{flag[2:]}", is_flag=True, help=text)
+            with_one = option(with_one)
+        return with_one
+
+    return decorate
+
+
+def output_option(
+    text: str, *, folder: bool = False, required: bool = False
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """`--output`, and `-o`: where to write, as the argument `output`."""
+    kind = OutputPath(folder=folder)
+    return click.option("-o", "--output", type=kind, required=required, help=text)
+
+
+def results_option(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the option `--results`, the folder of the runs, as the argument `results`."""
+    option = click.option(
+        "--results",
+        type=click.Path(path_type=Path),
+        default=Path("results"),
+        show_default=True,
+        help="Folder for runs.",
+    )
+    wrapped: Callable[..., Any] = option(function)
+    return wrapped
+
+
+def wait_option(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add `--wait`, how long a job that looks at nodes may take, as the argument `wait_s`."""
+    wrapped: Callable[..., Any] = click.option(
+        "--wait",
+        "wait_s",
+        default="10min",
+        show_default=True,
+        callback=lambda _ctx, _param, value: duration_s(value, "--wait"),
+        help="How long the job may wait and run; it is cancelled then.",
+    )(function)
+    return wrapped
+
+
+def history_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add `--results` and `--store`: arguments `results` and `store`."""
+
+    @functools.wraps(function)
+    def with_store(results: Path, store: Path | None, **given: Any) -> Any:
+        return function(results=results, store=store or results / "store", **given)
+
+    at = click.option(
+        "--store",
+        type=click.Path(path_type=Path),
+        help="Folder of the store [default: RESULTS/store].",
+    )
+    return results_option(at(with_store))
+
+
+def only_with(mode: str, *allowed: str) -> None:
+    """Raise InputError for an option that is given together with `mode` but not in `allowed`."""
+    for name in _given():
+        if name not in (mode, *allowed):
+            raise InputError(
+                f"{name}: cannot be combined with {mode};"
+                f" allowed: {', '.join(allowed) or 'one of them'}"
+            )
+
+
+def useless_without(mode: str, *options: str) -> None:
+    """Raise InputError for one of `options`, which have no effect without `mode`."""
+    for name in _given():
+        if name in options:
+            raise InputError(f"{name}: has no effect without {mode}; allowed: both, or neither")
+
+
+def _given() -> list[str]:
+    """Options of the command line."""
+    context = click.get_current_context()
+    source = context.get_parameter_source
+    return [
+        each.opts[0]
+        for each in context.command.params
+        if isinstance(each, click.Option) and source(str(each.name)) is ParameterSource.COMMANDLINE
+    ]

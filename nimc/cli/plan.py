@@ -1,0 +1,204 @@
+"""`nimc plan`: what a campaign will run; runs nothing itself."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+
+from nimc.base.errors import InputError
+from nimc.base.tables import aligned, broken, duration, wrapped
+from nimc.base.units import NONE, effect, number, quantity
+from nimc.campaign import load
+from nimc.campaign.expected import Predicted, Scale, predicted_pairs, scales
+from nimc.campaign.matrix import Matrix, matrix_table
+from nimc.campaign.plan import RUN, Case, Plan
+from nimc.campaign.prepare import omission_lines, prepare, too_long
+from nimc.campaign.schema import Campaign
+from nimc.cli.document import Form, print_document
+from nimc.cli.options import RunPath, campaign_argument, form_options, machine_option
+from nimc.records.sample import Level
+from reframe_tests.crossing import level_text
+
+_SCALE_HEADER = [
+    *("scale", "arm", "writers", "writes/s", "a write", "a run", "of a link", "simulated", "pairs")
+]
+_SCALE_FOOT = (
+    "writers: concurrent. simulated: slowdown (docs/simulate.md). pairs: needed to detect it."
+)
+_PREDICTED_HEADER = ["case", "predicted slowdown", "spread of a pair", "pairs needed"]
+#: ReFrame's options that stay in one line with their value.
+_WITH_VALUE = ("-C", "-c", "-n", "-S")
+_NO_WRITERS = (
+    "0 writers: nothing is written, and the arm measures the same as 'aa'; docs/scale.md says from"
+    " how many nodes on there are writers, and how to get more."
+)
+_NODES_UNKNOWN = "site/{}.yaml does not give 'nodes': the number of nodes was not checked."
+
+
+@click.command()
+@campaign_argument
+@machine_option
+@click.option("--model", "model_file", type=RunPath(), help="A fitted model of the machine.")
+@click.option("--run", type=RunPath(), help="A run of its workloads, for their demand.")
+@form_options
+def plan_command(
+    campaign: Path, machine: str, model_file: Path | None, run: Path | None, form: Form | None
+) -> None:
+    """Show the cases of CAMPAIGN, their nodes and hours, and the ReFrame command of each block."""
+    asked = prepare(campaign, machine)
+    predicted = _predicted(asked.campaign, model_file, run)
+    known = scales(asked.campaign, asked.machine)
+    planned = asked.plan()
+    long_enough = load.lengths(asked.campaign, asked.checks, asked.machine)
+    nodes = asked.machine.nodes
+    where = asked.matrix()
+    document = planned.as_dict() | {
+        "machine_nodes": nodes,
+        "absent": [asdict(each) for each in asked.absent],
+        "scales": [asdict(row) for row in known],
+        "predicted": [asdict(row) for row in predicted],
+        "lengths": [asdict(each) for each in long_enough],
+        "warnings": [*(long := too_long(planned, asked.site.time_limit_s)), *where.lines()],
+        "matrix": where.as_dicts(),
+    }
+    remarks = [*omission_lines(asked.absent), *long, *load.lines(long_enough)]
+    if predicted:
+        remarks += ["", aligned(_PREDICTED_HEADER, list(map(_prediction, predicted)))]
+    text = _text(planned, known, nodes, where, remarks)
+    if form:
+        print_document("plan", document, form)
+    else:
+        click.echo(text)
+
+
+def _predicted(campaign: Campaign, model_file: Path | None, run: Path | None) -> list[Predicted]:
+    """Pairs needed for predicted slowdowns; nothing without a model and a run."""
+    if model_file is None and run is None:
+        return []
+    if model_file is None or run is None:
+        raise InputError("--model, --run: only one found; allowed: both, or neither")
+    from analysis.contention import slowdown  # reads runs, which takes a second to load
+    from analysis.report.data import load_run
+    from nimc.cli.model import load_model
+
+    model = load_model(None, model_file)
+    found = slowdown.rows([load_run(run)], model, slowdown.ComputingPlace(model.cores))
+    return predicted_pairs(campaign, found)
+
+
+def _prediction(row: Predicted) -> list[str]:
+    ends = effect(row.slowdown, row.slowdown_low, row.slowdown_high)
+    pairs = NONE if row.pairs_needed is None else str(row.pairs_needed)
+    return [row.case, " ".join(ends), number(row.spread, 2), pairs]
+
+
+def _text(
+    planned: Plan, known: list[Scale], nodes: int | None, where: Matrix, remarks: list[str]
+) -> str:
+    sums = planned.as_dict()
+    header = ["case", "targets", "origins", "pairs", "blocks", "duration", "node-hours"]
+    total = ["total", "", "", "", "", *_span(sums["duration_least_s"], sums["duration_most_s"])]
+    total.append(_hours(sums["node_hours_least"], sums["node_hours_most"]))
+    table = aligned(header, [*map(_row, planned.cases), total])
+    lines = [*_factors(planned.cases), *remarks]
+    parts = [table, *map(wrapped, lines), "", "What runs where:", "", matrix_table(where)]
+    if where.nowhere:
+        parts.append(wrapped(f"cannot run here: {', '.join(where.nowhere)}"))
+    parts.append("")
+    if known:
+        parts += [aligned(_SCALE_HEADER, list(map(_scale, known))), wrapped(_SCALE_FOOT)]
+        if any(row.writers == 0 for row in known):
+            parts.append(wrapped(_NO_WRITERS))
+        if nodes is None:
+            parts.append(wrapped(_NODES_UNKNOWN.format(planned.machine)))
+        parts.append("")
+    parts.append(f"ReFrame's commands ({RUN} is the folder of the run):")
+    for case in planned.cases:
+        always = [block for block in case.blocks if block.needed == "always"]
+        for block in always:
+            parts.append(f"\n# {case.case}, block {block.block}: {block.pairs} pairs")
+            parts.append(_shell(block.command))
+        if not always:
+            parts.append(f"\n# {case.case}: only if models of the other cases disagree")
+        elif more := len(case.blocks) - len(always):
+            parts.append(f"# and up to {more} more, until the interval is narrow enough")
+    return "\n".join(parts)
+
+
+def _factors(cases: list[Case]) -> list[str]:
+    """Lines that list factors that change within a block, and those with a case for each level."""
+    within: dict[str, list[str]] = {}
+    between: dict[str, list[str]] = {}
+    for case in cases:
+        if case.factors_within:
+            text = "; ".join(
+                f"{name} {_levels(each)}" for name, each in case.factors_within.items()
+            )
+            runs = f"{text} ({len(case.treatments)} runs a pair)"
+            within.setdefault(runs, []).append(case.case)
+        for name in case.factors_between:
+            between.setdefault(name, []).append(case.case)
+    return [
+        *(f"change within a block: {text}: {', '.join(names)}" for text, names in within.items()),
+        *(f"a case for each level: {text}: {', '.join(names)}" for text, names in between.items()),
+    ]
+
+
+def _levels(levels: list[Level]) -> str:
+    return ", ".join(map(level_text, levels))
+
+
+def _row(case: Case) -> list[str]:
+    always = sum(block.needed == "always" for block in case.blocks)
+    return [
+        case.case,
+        str(case.target_nodes),
+        str(case.origin_nodes) if case.origin_nodes else "same host",
+        _count(case.pairs_least, case.pairs_most),
+        _count(always, len(case.blocks)),
+        *_span(case.duration_least_s, case.duration_most_s),
+        _hours(case.nodes * case.duration_least_s / 3600, case.nodes * case.duration_most_s / 3600),
+    ]
+
+
+def _scale(row: Scale) -> list[str]:
+    return [
+        row.case,
+        row.arm,
+        f"{row.writers}",
+        f"{row.writes_per_s:.3g}",
+        quantity(row.write_b, "B", 3),
+        quantity(row.run_b, "B", 3),
+        NONE if row.link_share is None else f"{100 * row.link_share:.3g}%",
+        number(row.slowdown_simulated, 3),
+        NONE if row.pairs_needed is None else f"{row.pairs_needed}",
+    ]
+
+
+def _shell(words: list[str]) -> str:
+    """A command line to paste, broken to 80 columns; `RUN` remains a shell variable."""
+    parts: list[str] = []
+    for before, word in zip(["", *words], words, strict=False):
+        quoted = f'"{word}"' if RUN in word else shlex.quote(word)
+        if before in _WITH_VALUE:
+            parts[-1] += f" {quoted}"
+        else:
+            parts.append(quoted)
+    return broken(parts)
+
+
+def _count(least: int, most: int) -> str:
+    return str(least) if least == most else f"{least} to {most}"
+
+
+def _span(least_s: float, most_s: float) -> list[str]:
+    if least_s == most_s:
+        return [duration(least_s)]
+    return [f"{duration(least_s)} to {duration(most_s)}"]
+
+
+def _hours(least: float, most: float) -> str:
+    return f"{least:.2f}" if least == most else f"{least:.2f} to {most:.2f}"

@@ -1,0 +1,287 @@
+"""`nimc report`: one self-contained HTML page a machine, and its data."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import click
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from analysis.compare.page import write_page
+from analysis.compare.side import METRICS, Side
+from analysis.compare.sides import Compared, Comparison, compare_sides
+from analysis.remedies.advice import Advice, Assumed, RemedyAdvice, Standing, advise
+from analysis.remedies.sentences import advice_document, per_byte, sentences, where
+from analysis.remedies.throttling import Throttling
+from analysis.report.data import RunData, load_run
+from analysis.report.make import make_reports
+from analysis.statistics.interval import Estimate
+from nimc.base.errors import InputError
+from nimc.base.units import effect, plural
+from nimc.cli.document import Form, print_document
+from nimc.cli.options import RunPath, force_option, form_options, output_option
+from nimc.cli.table import console, results_table
+
+
+@click.command()
+@click.argument("runs", nargs=-1, required=True, type=RunPath(), metavar="RUN...")
+@output_option("Folder to write to [default, for one run: RUN/report].", folder=True)
+@form_options
+@force_option
+def report_command(
+    runs: tuple[Path, ...], output: Path | None, form: Form | None, force: bool
+) -> None:
+    """Write one self-contained HTML page a machine, and its data, from the folders of runs."""
+    reports = make_reports(runs, output, force=force)
+    if form:
+        print_document("report", {"reports": [report.document() for report in reports]}, form)
+        return
+    terminal = console()
+    for report in reports:
+        for run in report.runs:
+            terminal.print(run.header.run, style="bold")
+            for line in run.integrity.lines():
+                terminal.print(line, style="bold red", markup=False, highlight=False)
+            terminal.print(results_table(run.results, run.contrasts))
+        click.echo(f"report: {report.page}")
+
+
+# `nimc compare`: two sides of one night or several, of one machine or two.
+
+
+_RUN = RunPath()
+
+
+@click.command()
+@click.argument("runs", nargs=-1, required=True, type=_RUN, metavar="[RUN] RUN...")
+@click.option(
+    "--reference",
+    "references",
+    multiple=True,
+    type=_RUN,
+    metavar="RUN",
+    help="A night of the reference; once for each. Without it, the first of two RUNs.",
+)
+@output_option("Folder for a page, compare.html, and its data, compare.json.", folder=True)
+@click.option("--fail", is_flag=True, help="Exit with 1 if a figure is worse; not for two nights.")
+@form_options
+@force_option
+def compare_command(
+    runs: tuple[Path, ...],
+    references: tuple[Path, ...],
+    output: Path | None,
+    fail: bool,
+    form: Form | None,
+    force: bool,
+) -> int:
+    """Compare nights with reference nights: slowdowns and times, and what differs between them.
+
+    A ratio above 1 is worse. A run is a night. With several nights a side, a change is named if it
+    exceeds how nights differ, judged over all rows; five a side are a good start. With one night a
+    side, the interval is that within the nights, and no change is named.
+    """
+    references, runs = _sides(references, runs)
+    if fail and len(references) == len(runs) == 1:
+        raise InputError(
+            "--fail: two nights cannot tell a change from how nights differ; give more nights, the"
+            " reference's with --reference"
+        )
+    sides = ([load_run(path, force=force) for path in side] for side in (references, runs))
+    compared = compare_sides(*sides)
+    page = write_page(output, compared) if output else None
+    if form:
+        print_document("compare", compared.document(), form)
+    else:
+        _print_comparison(console(), compared)
+        if page:
+            click.echo(f"page: {page}")
+    return 1 if fail and compared.worse else 0
+
+
+def _sides(
+    references: tuple[Path, ...], runs: tuple[Path, ...]
+) -> tuple[tuple[Path, ...], tuple[Path, ...]]:
+    if references:
+        return references, runs
+    if len(runs) < 2:
+        raise InputError("RUN: give the reference and at least one more run")
+    if len(runs) > 2:
+        raise InputError(
+            f"RUN: {len(runs)} runs without --reference; allowed: 2, or name the reference's nights"
+            " with --reference, once for each"
+        )
+    return runs[:1], runs[1:]
+
+
+def _print_comparison(terminal: Console, compared: Compared) -> None:
+    def line(text: str, style: str = "") -> None:
+        terminal.print(Text(text, style=style))
+
+    for found in compared.untrusted:
+        for text in found.lines():
+            line(text, "bold red")
+    line(f"{_named(compared.this)} against {_named(compared.reference)}", "bold")
+    for fact in compared.differing:
+        line(f"{fact.what} differs: {fact.reference} -> {fact.this}", "yellow")
+    if compared.unknown:
+        line(f"not known of the nodes: {', '.join(compared.unknown)}", "dim")
+    for dose in compared.doses:
+        line(f"{dose.case} {dose.arm}: dose differs: {dose.text}", "yellow")
+    for text in compared.emulations:
+        line(text, "yellow")
+    line("")
+    if compared.rows:
+        terminal.print(_comparison_table(compared.rows))
+    line(compared.summary)
+    for fact in compared.others:
+        line(f"{fact.what}: {fact.reference} -> {fact.this}", "dim")
+
+
+def _named(side: Side) -> str:
+    if len(side.runs) == 1:
+        return side.names[0]
+    return f"{plural(len(side.runs), 'night')} of {side.campaign} on {side.machine}"
+
+
+def _comparison_table(rows: list[Comparison]) -> Table:
+    judged = any(row.p_adjusted is not None for row in rows)
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
+    table.add_column("workload", overflow="fold", min_width=8)
+    table.add_column("figure")
+    for name in ("ratio", "interval", *(["adjusted p"] if judged else [])):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("verdict")
+    for row in rows:
+        p = "-" if row.p_adjusted is None else f"{row.p_adjusted:.2g}"
+        table.add_row(
+            row.case if row.arm in ("on", "off") else f"{row.case} {row.arm}",
+            METRICS[row.metric],
+            *effect(row.ratio, row.ratio_low, row.ratio_high),
+            *([p] if judged else []),
+            row.text,
+        )
+    return table
+
+
+# `nimc advise`: which remedy, what it costs, what is not decided.
+
+
+_STYLE = {Standing.BETTER: "green", Standing.WORSE: "red"}
+
+
+@click.command()
+@click.argument("runs", nargs=-1, required=True, type=RunPath(), metavar="RUN...")
+@click.option(
+    "--nodes",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Nodes of the machine, for node-hours a month. [default: losses per node-hour]",
+)
+@click.option(
+    "--traffic-share",
+    type=click.FloatRange(0, 1, min_open=True),
+    metavar="SHARE",
+    help="Share of time with traffic as measured, above 0. [default: all the time]",
+)
+@form_options
+@force_option
+def advise_command(
+    runs: tuple[Path, ...],
+    nodes: int | None,
+    traffic_share: float | None,
+    form: Form | None,
+    force: bool,
+) -> None:
+    """Say which remedy is worth its price on the machines of RUN..., and what is not decided.
+
+    A remedy is recommended only if the whole interval of its net benefit is on the better side,
+    over all remedies tried, and never from emulated traffic. --nodes and --traffic-share are
+    assumptions about the machine; nothing of them is measured.
+    """
+    if traffic_share is not None and math.isnan(traffic_share):
+        raise InputError("--traffic-share: nan found; allowed: above 0, at most 1")
+    of_machine: dict[str, list[RunData]] = {}
+    for path in dict.fromkeys(runs):
+        run = load_run(path, force=force)
+        of_machine.setdefault(run.header.machine, []).append(run)
+    assumed = Assumed(nodes, traffic_share)
+    found = {machine: advise(own, assumed) for machine, own in of_machine.items()}
+    if form:
+        documents = [advice_document(each) for each in found.values()]
+        all_runs = (run for own in of_machine.values() for run in own)
+        faults = {str(run.path): lines for run in all_runs if (lines := run.integrity.faults)}
+        print_document("advise", {"advice": documents, "integrity_faults": faults}, form)
+        return
+    terminal = console()
+    for machine, advice in found.items():
+        terminal.print(machine, style="bold")
+        for run in of_machine[machine]:
+            for line in run.integrity.lines():
+                terminal.print(Text(line, style="bold red"))
+        _print_advice(terminal, advice)
+
+
+def _print_advice(terminal: Console, advice: Advice) -> None:
+    for text in sentences(advice):
+        terminal.print(Text(text))
+    if advice.remedies:
+        terminal.print(Text())
+        terminal.print(_advice_table(advice))
+        legend = (
+            "price: time with the remedy / without, off; gain: time without / with, on; net: speed"
+            " with / without, at the share of traffic; writes: their rate with / without"
+        )
+        terminal.print(Text(legend, style="dim"))
+    for _, sweep in advice.sweeps:
+        for line in _sweep(sweep):
+            terminal.print(Text(line))
+    emulated = dict.fromkeys(note for row in advice.losses for note in row.emulated)
+    for note in emulated:
+        terminal.print(Text(note, style="yellow"))
+
+
+def _advice_table(advice: Advice) -> Table:
+    table = Table(box=None, padding=(0, 1, 0, 0), header_style="bold")
+    table.add_column("workload\nand traffic", overflow="fold", max_width=17)
+    table.add_column("remedy", overflow="fold", max_width=14)
+    for name in ("price", "gain", "net", "writes"):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("standing", max_width=11)
+    for row in advice.remedies:
+        table.add_row(*_cells(row))
+    return table
+
+
+def _cells(row: RemedyAdvice) -> list[Text | str]:
+    of = row.effect
+    standing = Text(str(row.standing), style=_STYLE.get(row.standing, "yellow"))
+    if row.next:
+        standing.append(f"\n{row.next.pairs} more", style="dim")
+    if of.emulated:
+        standing.append("\nemulated", style="dim")
+    unpaired = "" if of.paired else "\nunpaired"
+    written = "" if of.written is None else f"{of.written.value:.2f}"
+    figures = (_figure(each) for each in (of.price, of.gain, row.net))
+    return [f"{of.case}\n{of.traffic}", of.remedy + unpaired, *figures, written, standing]
+
+
+def _figure(of: Estimate | None) -> str:
+    return "\n".join(effect(of.value, of.low, of.high)) if of else "-"
+
+
+def _sweep(sweep: Throttling) -> list[str]:
+    """Loss per byte written, and the crossover, of a sweep."""
+    if sweep.slope is None:
+        return []
+    at = "".join(f", {name.replace('_', ' ')} {level}" for name, level in sweep.at.items())
+    value, low, high, unit = per_byte(sweep)
+    if not sweep.line_fits:
+        return [f"{sweep.case}{at}: the loss is curved, so no line gives a loss per byte"]
+    text = f"{sweep.case}{at}: lost per byte written {value} [{low}, {high}] {unit}"
+    if sweep.reserved is not None:
+        found = where(sweep.crossover_b_s, "B/s")
+        text += f"; equals the price of reserved_cores={sweep.reserved}: {found}"
+    return [text]

@@ -1,0 +1,412 @@
+"""`nimc run`: runs or resumes a campaign."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from analysis.compare.node_ranks import RankedNode, figures, ranked
+from analysis.report.data import load_run
+from analysis.samples.columns import read_run
+from analysis.samples.pairs import judged
+from nimc.base.errors import InputError, MachineError
+from nimc.base.interrupts import Interrupts, Stopped, stopped_at_once
+from nimc.base.tables import aligned
+from nimc.base.text import one_line, visible
+from nimc.base.units import NONE, interval, quantity
+from nimc.campaign.load import origins_taken
+from nimc.campaign.prepare import Request, omission_lines, prepare, too_long
+from nimc.campaign.settings import settings_of, target_partitions
+from nimc.cli.document import Form, print_document
+from nimc.cli.options import (
+    Progress,
+    campaign_argument,
+    form_options,
+    machine_option,
+    progress_options,
+    results_option,
+)
+from nimc.cluster import reservation
+from nimc.machine.slurm import SlurmNode, ask_nodes, partition_in
+from nimc.records.run import load_header
+from nimc.records.run_folder import distrust_run, run_folders, size_of
+from nimc.run.folder import RunFolder, find_other, foreign_runs, locked, new_header, open_run
+from nimc.run.node_sweep import NodeSweep, NodeSweeper, finish, finished_run, open_sweep, save_sweep
+from nimc.run.progress import display
+from nimc.run.runner import CampaignRunner, Failure
+from nimc.run.session import find_reframe
+from nimc.run.slurm_watch import SilentError
+
+if TYPE_CHECKING:
+    from analysis.report.make import Report
+
+
+@click.command()
+@campaign_argument
+@machine_option
+@results_option
+@form_options
+@progress_options
+@click.option("--fresh", is_flag=True, help="Start a new run even if there is an unfinished one.")
+@click.option(
+    "--nodelist", metavar="N,N", help="Names of the target nodes, for Slurm. Default: any."
+)
+@click.option("--case", "cases", multiple=True, help="Only this case. May be repeated.")
+@click.option("--fail-inconclusive", is_flag=True, help="Exit with 1 if a case stays inconclusive.")
+def run_command(
+    campaign: Path,
+    machine: str,
+    results: Path,
+    form: Form | None,
+    progress: Progress,
+    fresh: bool,
+    nodelist: str | None,
+    cases: tuple[str, ...],
+    fail_inconclusive: bool,
+) -> int:
+    """Run CAMPAIGN on a machine, or resume its latest unfinished run."""
+    asked = prepare(campaign, machine, nodelist=nodelist, only=cases)
+    remark = _silent if progress == "quiet" else _log
+    reframe = find_reframe()
+    site = asked.site
+    header = new_header(asked)
+    with open_run(results, header, fresh=fresh, slurm=site.slurm) as folder:
+        other = None if folder.resumed or fresh else find_other(folder.path.parent, header)
+        if other:
+            remark(f"does not resume {other}: campaign, cases, machine file or host differ")
+        foreign = [] if folder.resumed or fresh else foreign_runs(folder.path.parent, header)
+        if foreign:
+            more = f" (nor {len(foreign) - 1} more)" if len(foreign) > 1 else ""
+            remark(f"does not resume {foreign[-1]}{more}")
+        remark(f"{'resumes' if folder.resumed else 'starts'} {folder.path}")
+        long = too_long(asked.plan(), site.time_limit_s)
+        if header.commit is None:
+            remark("git does not give the commit of this project: samples will not record it")
+        for line in [*omission_lines(asked.absent), *long, *asked.matrix().lines()]:
+            remark(line)
+        try:
+            with stopped_at_once():
+                failures = _measure(asked, folder, reframe, progress)
+                for failure in failures:
+                    _log(str(failure))
+                if not failures:
+                    folder.finish()
+                return _conclude_campaign(asked, folder, failures, form, fail_inconclusive)
+        except Stopped as stop:
+            _log(f"stopped by {stop}; {_how_to_go_on(folder)}")
+            return 128 + stop.signum
+        except SilentError as error:
+            _log(f"{error}; {_how_to_resume()}")
+            return error.exit_code
+
+
+def _how_to_resume() -> str:
+    again = shlex.join(["nimc", *(word for word in sys.argv[1:] if word != "--fresh")])
+    return f"all samples are saved; to resume: {again}"
+
+
+def _how_to_go_on(folder: RunFolder) -> str:
+    """What to do after a signal."""
+    if folder.header.finished_s is None:
+        return _how_to_resume()
+    report = shlex.join(["nimc", "report", str(folder.path)])
+    return f"the samples are complete; for the report: {report}"
+
+
+def _measure(asked: Request, folder: RunFolder, reframe: str, progress: Progress) -> list[Failure]:
+    shown = display(progress)
+    try:
+        with Interrupts() as interrupts:
+            # A run that an earlier version began has the campaign's own seed.
+            seed = asked.campaign.seed if folder.header.seed is None else folder.header.seed
+            runner = CampaignRunner(
+                asked.campaign, asked.site, folder.path, reframe, seed, interrupts, shown
+            )
+            cases = asked.campaign.cases
+            most = max((origins_taken(asked.campaign, c, asked.machine) for c in cases), default=0)
+            reservation.check(asked.machine, most, runner.least_s())
+            failures = runner.run_all()
+            interrupts.check()  # one that came after the last block
+            return failures
+    finally:
+        shown.close()
+
+
+def _conclude_campaign(
+    asked: Request,
+    folder: RunFolder,
+    failures: list[Failure],
+    form: Form | None,
+    fail_inconclusive: bool,
+) -> int:
+    """Make the report, print the results, and return the exit status."""
+    report = _report(folder.path)
+    results = report.runs[0].results if report else []
+    contrasts = report.runs[0].contrasts if report else []
+    faults = report.runs[0].integrity.lines() if report else []
+    for line in faults:
+        _log(line)
+    if form:
+        document = {
+            "machine": folder.header.machine,
+            "campaign": folder.header.campaign,
+            "run": str(folder.path),
+            "results": [row.as_dict() for row in results],
+            "contrasts": [each.as_dict() for each in contrasts],
+            "report": str(report.page) if report else None,
+            "integrity_faults": faults[1:],
+            "failures": [asdict(failure) for failure in failures],
+            "absent": [asdict(each) for each in asked.absent],
+        }
+        print_document("run", document, form)
+    elif report:
+        from nimc.cli.table import console, results_table
+
+        console().print(results_table(results, contrasts))
+        click.echo(f"\nsamples: {folder.path}\nreport:  {report.page}")
+    if failures:
+        return 3
+    if faults:
+        return 2
+    if any(row.slower_than_reference for row in results):
+        return 1
+    return int(fail_inconclusive and any(row.verdict.is_open for row in results))
+
+
+def _report(run: Path) -> Report | None:
+    """Make the report; None where there is no sample to report."""
+    if not any((run / "samples").glob("*.jsonl")):
+        return None
+
+    from polars.exceptions import PolarsError
+
+    from analysis.report.make import make_reports
+
+    try:
+        (report,) = make_reports([run], force=True)
+    except (OSError, PolarsError) as error:
+        what = error.strerror if isinstance(error, OSError) else " ".join(str(error).split())
+        raise MachineError(f"{run}/report: {what}; the samples are saved") from error
+    return report
+
+
+def _silent(text: str) -> None:
+    """Print nothing."""
+
+
+def _log(text: str) -> None:
+    click.echo(f"nimc: {one_line(text)}", err=True)
+
+
+# `nimc runs`: the runs of a results folder.
+
+
+@dataclass(frozen=True)
+class ListedRun:
+    """One run; what cannot be read of it is null."""
+
+    run: str
+    machine: str | None
+    campaign: str | None
+    started_s: float | None
+    samples: int | None
+    rejected: int | None
+    #: `finished`, `unfinished` or `unreadable: ...`.
+    state: str
+    size_b: int
+
+
+@click.command()
+@results_option
+@form_options
+def runs_command(results: Path, form: Form | None) -> None:
+    """List the runs of the results folder, the oldest first."""
+    rows = sorted(map(_listed_run, run_folders(results)), key=lambda row: row.started_s or 0.0)
+    if form:
+        print_document("runs", {"runs": [asdict(row) for row in rows]}, form)
+    elif rows:
+        header = ["run", "machine", "campaign", "started (UTC)", "samples", "rejected", "size"]
+        cells = [_run_cells(row) for row in rows]
+        click.echo(visible(aligned([*header, "state"], cells)))
+    else:
+        click.echo(f"{results}: no runs")
+
+
+def _listed_run(run: Path) -> ListedRun:
+    size_b = size_of(run)
+    try:
+        if why := distrust_run(run):
+            raise InputError(why)
+        header = load_header(run)
+        samples = judged(read_run(run).frame)
+    except InputError as error:
+        state = f"unreadable: {str(error).splitlines()[0]}"
+        return ListedRun(run.name, None, None, None, None, None, state, size_b)
+    return ListedRun(
+        run.name,
+        header.machine,
+        header.campaign,
+        header.started_s,
+        samples.height,
+        samples.filter(status="rejected").height,
+        "unfinished" if header.finished_s is None else "finished",
+        size_b,
+    )
+
+
+def _run_cells(row: ListedRun) -> list[str]:
+    started = "-" if row.started_s is None else _moment(row.started_s)
+    shown = (row.machine, row.campaign, started, row.samples, row.rejected)
+    return [
+        row.run,
+        *("-" if value is None else str(value) for value in shown),
+        quantity(row.size_b, "B", 3),
+        row.state,
+    ]
+
+
+def _moment(moment_s: float) -> str:
+    return time.strftime("%Y-%m-%d %H:%M", time.gmtime(moment_s))
+
+
+# `nimc sweep-nodes`: one single-node campaign on every node, and the nodes ranked.
+
+
+@click.command()
+@campaign_argument
+@machine_option
+@click.option(
+    "--jobs",
+    type=click.IntRange(min=1),
+    required=True,
+    metavar="N",
+    help="Most allocations that are queued or running at once.",
+)
+@click.option("--nodes", metavar="N,N", help="Only these. Default: all usable of the partition.")
+@results_option
+@click.option("--fresh", is_flag=True, help="Start a new sweep even if there is an unfinished one.")
+@form_options
+@progress_options
+def sweep_nodes_command(
+    campaign: Path,
+    machine: str,
+    jobs: int,
+    nodes: str | None,
+    results: Path,
+    fresh: bool,
+    form: Form | None,
+    progress: Progress,
+) -> int:
+    """Run CAMPAIGN, whose cases have one node each, on every node, and rank the nodes.
+
+    Resumes an unfinished sweep. The exit code is 1 if a node is slower than the others, 3 if one
+    could not be measured.
+    """
+    asked = prepare(campaign, machine)
+    _check(asked)
+    listed = _nodes_listed(asked, nodes)
+    used = [each.name for each in listed if each.usable]
+    if not used:
+        raise InputError(f"machine {machine!r}: no usable node: {_states(listed) or 'none listed'}")
+    sweep = NodeSweep(asked.campaign.name, machine, new_header(asked).digest, used, time.time())
+    among = [each.name for each in listed]
+    folder, sweep = open_sweep(results.absolute(), sweep, among, fresh=fresh)
+    remark = _silent_sweep if progress == "quiet" else _log
+    remark(f"{folder}: {len(sweep.nodes)} nodes")
+    if unusable := [each for each in listed if not each.usable]:
+        remark(f"not usable: {_states(unusable)}")
+    with locked(folder):
+        save_sweep(folder, sweep)
+        try:
+            with Interrupts() as interrupts:
+                verbose = progress == "verbose"
+                failed = NodeSweeper(
+                    folder, sweep, campaign.absolute(), jobs, interrupts, remark, verbose=verbose
+                ).run_all()
+        except Stopped as stop:
+            _log(f"stopped by {stop}; the same command resumes")
+            return 128 + stop.signum
+        if not failed:
+            finish(folder, sweep)
+    return _conclude_sweep(folder, sweep, failed, asked.campaign.margin, form)
+
+
+def _check(asked: Request) -> None:
+    """Raise InputError unless every case is one job on one node."""
+    if not asked.site.slurm:
+        raise InputError(f"machine {asked.site.machine!r}: has no Slurm, so no nodes to choose")
+    for case in asked.campaign.cases:
+        if case.nodes != 1:
+            raise InputError(f"case '{case.name}': has {case.nodes} nodes; allowed: 1")
+
+
+def _nodes_listed(asked: Request, nodes: str | None) -> list[SlurmNode]:
+    """Nodes of the targets' partition with their states; of `nodes`, those that are named."""
+    settings = settings_of(asked.site.config)
+    first = target_partitions(settings.partitions, asked.site.partition)[0]
+    partition = partition_in(first.get("access") or [])
+    found = ask_nodes(partition, settings.environment)
+    if nodes is None:
+        return found
+    known = {each.name: each for each in found}
+    wanted = list(dict.fromkeys(nodes.split(",")))
+    for name in wanted:
+        if name not in known:
+            raise InputError(
+                f"--nodes: {name!r} is not in partition {partition or 'default'}; allowed:"
+                f" {', '.join(known)}"
+            )
+    return [known[name] for name in wanted]
+
+
+def _states(nodes: Sequence[SlurmNode]) -> str:
+    return ", ".join(f"{each.name} ({each.state})" for each in nodes)
+
+
+def _conclude_sweep(
+    folder: Path, sweep: NodeSweep, failed: Mapping[str, str], margin: float, form: Form | None
+) -> int:
+    runs = {node: finished_run(folder, node) for node in sweep.nodes}
+    measured = {node: run for node, run in runs.items() if run is not None}
+    found = [each for node, run in measured.items() for each in figures(node, load_run(run))]
+    rows = ranked(found, margin)
+    if form:
+        document = {
+            "machine": sweep.machine,
+            "campaign": sweep.campaign,
+            "sweep": str(folder),
+            "nodes": [row.as_dict() for row in rows],
+            "failed": dict(failed),
+        }
+        print_document("sweep-nodes", document, form)
+    else:
+        click.echo(visible(_table(rows)))
+        for node, why in failed.items():
+            click.echo(visible(f"{node}: not measured: {why}"))
+    if failed:
+        return 3
+    return int(any(row.text.startswith("slower") for row in rows))
+
+
+def _table(rows: Sequence[RankedNode]) -> str:
+    header = ["case", "node", "runs", "figure of merit", "time ratio", "interval", "adjusted p", ""]
+    return aligned(header, [_node_cells(row) for row in rows])
+
+
+def _node_cells(row: RankedNode) -> list[str]:
+    ratio = NONE if row.ratio is None else f"{row.ratio:.3f}"
+    p = NONE if row.p_adjusted is None else f"{row.p_adjusted:.2g}"
+    bounds = interval(row.ratio_low, row.ratio_high)
+    value = quantity(row.value, row.unit)
+    return [row.case, row.node, str(row.runs), value, ratio, bounds, p, row.text]
+
+
+def _silent_sweep(text: str) -> None:
+    """Print nothing; nodes that could not be measured are listed at the end."""

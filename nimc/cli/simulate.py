@@ -1,0 +1,361 @@
+"""`nimc simulate`: slowdown at scales beyond the machines at hand."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import click
+
+from analysis.simulate import progress
+from analysis.simulate.campaign import compare_scales, explain, run
+from analysis.simulate.hits import rank_slowdowns
+from analysis.simulate.progress import Application
+from analysis.subjects.writers import (
+    PAPER_NODE_MTTI_S,
+    PAPER_SHARE,
+    concurrent_writers,
+    constant_writers,
+    table_5,
+    write_length_s,
+)
+from nimc.base import units
+from nimc.base.errors import InputError
+from nimc.base.tables import aligned, wrapped
+from nimc.cli.document import Form, print_document
+from nimc.cli.options import RunPath, form_options, only_with
+from nimc.records.timetable import POLICIES
+
+
+@click.command()
+@click.option("--ranks", default="64,1024,8192", show_default=True, metavar="N,N")
+@click.option("--ranks-per-node", type=click.IntRange(1), default=16, show_default=True)
+@click.option("--worst", type=float, help="Slowdown of the slowest rank of a hit node.")
+@click.option(
+    "--mean", type=float, help="Mean slowdown of its ranks [default: only one is slowed]."
+)
+@click.option(
+    "--writers",
+    default="daly",
+    show_default=True,
+    help="Writes in progress: a number, a share of the nodes such as 0.2%, or daly.",
+)
+@click.option(
+    "--mtti", default="5y", show_default=True, help="Mean time to interrupt of a node, for daly."
+)
+@click.option("--write", default="1s", show_default=True, help="Length of one write.")
+@click.option("--step", default="25ms", show_default=True, help="Time of one step of a rank.")
+@click.option("--steps", type=click.IntRange(1), default=1000, show_default=True)
+@click.option(
+    "--halo", type=click.IntRange(0, 3), default=3, show_default=True, help="Dimensions; 0: none."
+)
+@click.option("--periodic/--open", default=True, show_default=True)
+@click.option(
+    "--reduce-every",
+    type=click.IntRange(0),
+    default=0,
+    show_default=True,
+    help="Steps between reductions over all ranks; 0: never.",
+)
+@click.option("--noise", "noise_text", default="none", show_default=True, metavar="KIND:SHARE")
+@click.option(
+    "--draw",
+    type=click.Choice(POLICIES),
+    default=POLICIES[0],
+    show_default=True,
+    help="Order of target nodes: each once before any is repeated, or any free one.",
+)
+@click.option("--seed", type=click.IntRange(0), default=1, show_default=True)
+@click.option(
+    "--repeats",
+    type=click.IntRange(1),
+    default=1,
+    show_default=True,
+    help="Runs, each with the next seed.",
+)
+@click.option(
+    "--against",
+    type=RunPath(),
+    metavar="RUN",
+    help="Compare a run's scales with a simulation from its single node.",
+)
+@click.option("--paper", "published", is_flag=True, help="What the published figures explain.")
+@form_options
+def simulate_command(
+    published: bool, form: Form | None, against: Path | None, **options: Any
+) -> None:
+    """Simulate the slowdown of a synchronised application from that of a single node."""
+    if published:
+        only_with("--paper", "--seed", "--json", "--csv")
+        document = explain(options["seed"])
+        text = _published_text(document)
+    elif against:
+        only_with("--against", "--halo", "--periodic", "--json", "--csv")
+        document = compare_scales(against, options["halo"], options["periodic"])
+        text = _against_text(document)
+    else:
+        document = _simulated(options)
+        text = _text(document["rows"])
+    if form:
+        print_document("simulate", document, form)
+    else:
+        click.echo(wrapped(text))
+
+
+def _simulated(options: dict[str, Any]) -> dict[str, Any]:
+    worst = options["worst"]
+    if worst is None:
+        raise InputError("--worst: missing; the measured slowdown of a hit node's slowest rank")
+    if not 1 <= worst < math.inf:
+        raise InputError(f"--worst: {worst:g} found; allowed: a number from 1")
+    per_node = options["ranks_per_node"]
+    mean = 1 + (worst - 1) / per_node if options["mean"] is None else options["mean"]
+    write_s = write_length_s(options["write"], "--write")
+    node_mtti_s = units.duration_s(options["mtti"], "--mtti")
+    model = {
+        "worst_rank_slowdown": worst,
+        "mean_rank_slowdown": mean,
+        "ranks_per_node": per_node,
+        "write_s": write_s,
+        "step_s": units.duration_s(options["step"], "--step"),
+        "steps": options["steps"],
+        "halo": options["halo"],
+        "periodic": options["periodic"],
+        "reduce_every": options["reduce_every"],
+        "noise": options["noise_text"],
+        "draw": options["draw"],
+        "seeds": [options["seed"] + i for i in range(options["repeats"])],
+    }
+    applications = [
+        Application(
+            ranks=units.count(part, "--ranks"),
+            ranks_per_node=per_node,
+            steps=model["steps"],
+            step_s=model["step_s"],
+            halo=model["halo"],
+            periodic=model["periodic"],
+            reduce_every=model["reduce_every"],
+            noise=progress.parse_noise(options["noise_text"], "--noise"),
+        )
+        for part in options["ranks"].split(",")
+    ]
+    for application in applications:
+        application.check()
+    slowdowns = rank_slowdowns(per_node, mean, worst)
+    rows = []
+    for application in applications:
+        writers = _writers(options["writers"], application.nodes, node_mtti_s, write_s)
+        if writers > application.nodes:
+            nodes = application.nodes
+            raise InputError(f"--writers: {writers} on {nodes} nodes; allowed: one a node at most")
+        runs = [
+            run(application, slowdowns, writers, write_s, seed, model["draw"])
+            for seed in model["seeds"]
+        ]
+        rows.append(
+            {
+                "ranks": application.ranks,
+                "nodes": application.nodes,
+                "writers": writers,
+                "slowdown": statistics.median(each.slowdown for each in runs),
+                "slowdown_least": min(each.slowdown for each in runs),
+                "slowdown_most": max(each.slowdown for each in runs),
+                "slowdown_mean_rank": statistics.median(each.slowdown_mean for each in runs),
+                "on_s": statistics.median(each.on_s for each in runs),
+                "off_s": statistics.median(each.off_s for each in runs),
+            }
+        )
+    return {"model": model, "rows": rows}
+
+
+def _writers(text: str, nodes: int, node_mtti_s: float, write_s: float) -> int:
+    if text == "daly":
+        return concurrent_writers(nodes, node_mtti_s, write_s).concurrent_writers
+    if text.endswith("%"):
+        try:
+            share = float(text[:-1]) / 100
+        except ValueError:
+            share = -1.0
+        if not 0 <= share <= 1:
+            raise InputError(f"--writers: {text!r} is not a share; write such as 0.2%")
+        return round(nodes * share)
+    return units.count(text, "--writers")
+
+
+def _text(rows: list[dict[str, Any]]) -> str:
+    header = ["ranks", "nodes", "writers", "slowdown", "least", "most", "of mean rank"]
+    cells = [
+        [
+            *(str(row[name]) for name in ("ranks", "nodes", "writers")),
+            *(
+                f"{row[name]:.3f}"
+                for name in ("slowdown", "slowdown_least", "slowdown_most", "slowdown_mean_rank")
+            ),
+        ]
+        for row in rows
+    ]
+    return aligned(header, cells)
+
+
+def _against_text(found: dict[str, Any]) -> str:
+    header = ["case", "arm", "nodes", "ranks", "writers", "pairs", "measured", "simulated"]
+    cells = [
+        [
+            *(str(row[name]) for name in header[:6]),
+            *(
+                f"{row[name]:.3f} ({row[name + '_low']:.3f} to {row[name + '_high']:.3f})"
+                for name in ("measured", "simulated")
+            ),
+        ]
+        for row in found["rows"]
+    ]
+    foot = f"simulated: from the slowdown of {found['single']}, {found['arm']}, and its interval"
+    return "\n".join([aligned(header, cells), foot])
+
+
+def _published_text(found: dict[str, Any]) -> str:
+    header = ["writers of", "ranks", "nodes", "writers", "one rank slowed", "all ranks slowed"]
+    cells = [
+        [
+            row["column"],
+            *(str(row[name]) for name in ("ranks", "nodes", "writers_published")),
+            f"{row['slowdown_modelled_worst_rank']:.2f}",
+            f"{row['slowdown_modelled_all_ranks']:.2f}",
+        ]
+        for row in found["rows"]
+    ]
+    steps = ", ".join(
+        f"{each['slowdown_modelled']:.2f} at {1000 * each['step_s']:g} ms"
+        for each in found["slowdown_modelled_by_step_s"]
+    )
+    readings = [
+        f"- read as {each['slowdown']:.1f} ({each['meaning']}): the model explains "
+        f"{_percents(each)} of the excess over 1, a factor of {each['unexplained_factor']:.2f} is "
+        f"not explained; it would take a rank slowed {each['worst_rank_slowdown_needed']:.1f} times"
+        for each in found["readings"]
+    ]
+    return "\n".join(
+        [
+            "Published: LAMMPS slowed "
+            f"{found['single_node_slowdown_published']:.2f} times on one node; on "
+            f"{found['ranks']} ranks with {found['writers_published']} writers up to "
+            f"{found['slowdown_published_up_to']:g} times, also printed as an increase of "
+            f"{found['increase_published_percent']} %.",
+            "Modelled, with the published writers in progress all the time and steps of "
+            f"{1000 * found['step_s_assumed']:g} ms (assumed):",
+            "",
+            aligned(header, cells),
+            "",
+            f"Published for the constant share: {found['published_constant_share']!r}.",
+            f"On {found['ranks']} ranks the model gives {found['slowdown_modelled']:.3f} "
+            f"({found['slowdown_modelled_least']:.3f} to {found['slowdown_modelled_most']:.3f} "
+            f"over {len(found['seeds'])} seeds; {steps}). The published slowdown there,",
+            *readings,
+            "The model never exceeds the slowdown of the slowest rank, "
+            f"{found['slowdown_modelled_at_most']:.2f}.",
+            "This compares unlike figures: published ones on one node are the "
+            f"{found['estimator_single_node']}, those at scale the {found['estimator_at_scale']}.",
+        ]
+    )
+
+
+def _percents(reading: dict[str, Any]) -> str:
+    share, least, most = (
+        f"{100 * reading[name]:.1f}"
+        for name in (
+            *("explained_share_of_excess", "explained_share_least", "explained_share_most"),
+        )
+    )
+    return f"{share} % ({least} to {most} %)"
+
+
+# `nimc writers`: how many nodes receive a checkpoint at the same time.
+
+
+@click.command()
+@click.option("--nodes", default="64,512,1024,2048,4096,8192", show_default=True, metavar="N,N")
+@click.option("--mtti", default="5y", show_default=True, help="Mean time to interrupt of a node.")
+@click.option(
+    "--write",
+    default="1s",
+    show_default=True,
+    help="Length of one write: 1s, or '46k messages of 64KiB at 3.2GB/s'.",
+)
+@click.option("--paper", "published", is_flag=True, help="Table V, published and computed.")
+@form_options
+def writers_command(nodes: str, mtti: str, write: str, published: bool, form: Form | None) -> None:
+    """Compute concurrent writers of nodes that checkpoint uncoordinated at Daly's interval."""
+    if published:
+        only_with("--paper", "--json", "--csv")
+    document, text = _table_5() if published else _rows(nodes, mtti, write)
+    if form:
+        print_document("writers", document, form)
+    else:
+        click.echo(wrapped(text))
+
+
+def _rows(nodes: str, mtti: str, write: str) -> tuple[dict[str, Any], str]:
+    counts = [units.count(part, "--nodes") for part in nodes.split(",")]
+    node_mtti_s = units.duration_s(mtti, "--mtti")
+    write_s = write_length_s(write, "--write")
+    for field, value in (("--mtti", node_mtti_s), ("--write", write_s), ("--nodes", min(counts))):
+        if not value > 0:
+            raise InputError(f"{field}: {value:g} found; allowed: above 0")
+    computed = [concurrent_writers(count, node_mtti_s, write_s) for count in counts]
+    document = {
+        "node_mtti_s": node_mtti_s,
+        "write_s": write_s,
+        "rows": [
+            asdict(row) | {"constant_share_writers": constant_writers(row.nodes)}
+            for row in computed
+        ],
+    }
+    cells = [
+        [
+            f"{row.nodes}",
+            f"{row.interval_s:.5g}",
+            f"{row.concurrent_writers}",
+            f"{row.concurrent_writers_exact:.2f}",
+            f"{row.writes_per_s:.2f}",
+            f"{constant_writers(row.nodes)}",
+        ]
+        for row in computed
+    ]
+    header = [
+        "nodes",
+        "interval (s)",
+        "writers",
+        "exact",
+        "writes/s",
+        f"constant {PAPER_SHARE:.1%}",
+    ]
+    text = aligned(header, cells)
+    if beyond := [f"{row.nodes}" for row in computed if not row.in_range]:
+        text += (
+            "\nOut of range of Daly's series (a write takes twice the system's mean time to"
+            " interrupt or more);\nthe interval is set to that time: nodes " + ", ".join(beyond)
+        )
+    return document, text
+
+
+def _table_5() -> tuple[dict[str, Any], str]:
+    nodes, columns = table_5()
+    document = {
+        "source": "Groves, Grant and Arnold 2016, Table V",
+        "node_mtti_s": PAPER_NODE_MTTI_S,
+        "nodes": nodes,
+        "columns": [asdict(column) | {"agrees": column.agrees} for column in columns],
+    }
+    parts = ["Table V of the paper, mean time to interrupt of a node 5 years."]
+    for column in columns:
+        header = [column.name, *map(str, nodes)]
+        rows = [
+            ["published", *map(str, column.published)],
+            ["computed", *map(str, column.computed)],
+        ]
+        verdict = "agrees" if column.agrees else "does not follow"
+        parts.append(f"{aligned(header, rows)}\n  {verdict}: {column.how}")
+    return document, "\n\n".join(parts)

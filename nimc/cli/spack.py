@@ -1,0 +1,143 @@
+"""`nimc spack`: builds workloads and tools with Spack."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import click
+
+from nimc.base.errors import InputError
+from nimc.base.tables import aligned, wrapped
+from nimc.cli.document import Form, print_document
+from nimc.cli.options import form_options, json_option, machine_option
+from nimc.spack import build as builder
+from nimc.spack import setup as preparer
+from nimc.spack.build import make_mirror
+from nimc.spack.setup import known_environments
+from nimc.spack.tool import layout
+
+_root = click.option(
+    "--root",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Folder for Spack's files [default: $NIMC_SPACK_DIR, else the user's cache].",
+)
+_jobs = click.option(
+    "-j", "--jobs", default=len(os.sched_getaffinity(0)), help="Processes [default: all cores]."
+)
+
+
+@click.group()
+def spack_command() -> None:
+    """Build workloads and tools with Spack, isolated from ~/.spack."""
+
+
+def _say(text: str) -> None:
+    click.echo(text, err=True)
+
+
+def _show(subcommand: str, document: dict[str, Any], form: Form | None, text: str) -> None:
+    if form:
+        print_document(f"spack {subcommand}", document, form)
+    else:
+        click.echo(wrapped(text))
+
+
+@spack_command.command()
+@machine_option
+@_root
+@click.option(
+    "--packages",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="Recipes (a folder repos/spack_repo/builtin) instead of the pinned ones.",
+)
+@click.option(
+    "--machine-file",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Externals of this machine [default: spack_envs/machines/MACHINE.yaml, if it exists].",
+)
+@click.option("--mirror", help="URL of a mirror made by 'nimc spack mirror'.")
+@json_option
+def setup(
+    machine: str,
+    root: Path | None,
+    packages: Path | None,
+    machine_file: Path | None,
+    mirror: str | None,
+    as_json: bool,
+) -> None:
+    """Use the installed Spack (SPACK_ROOT, PATH) or clone the pinned one; find compilers."""
+    place = layout(machine, root)
+    settings = preparer.setup(place, packages, machine_file, mirror, _say)
+    note = "" if settings.pinned else " (not the pinned version)"
+    text = f"Spack {settings.version}{note} in {settings.spack}\nfiles in {place.root}"
+    _show("setup", {"root": str(place.root), **asdict(settings)}, "json" if as_json else None, text)
+
+
+@spack_command.command()
+@click.argument("stacks", nargs=-1, metavar="STACK...")
+@machine_option
+@_root
+@_jobs
+@form_options
+def build(
+    stacks: tuple[str, ...], machine: str, root: Path | None, jobs: int, form: Form | None
+) -> None:
+    """Build environments; those that are up to date are skipped."""
+    place = layout(machine, root)
+    settings = preparer.load(place)
+    made = [builder.build(place, settings, name, jobs, _say) for name in _demand(stacks)]
+    _show_built("build", made, form)
+
+
+@spack_command.command()
+@click.argument("folder", type=click.Path(file_okay=False, path_type=Path))
+@click.argument("stacks", nargs=-1, metavar="STACK...")
+@machine_option
+@_root
+@json_option
+def mirror(
+    folder: Path, stacks: tuple[str, ...], machine: str, root: Path | None, as_json: bool
+) -> None:
+    """Copy sources and built packages of environments to FOLDER."""
+    place = layout(machine, root)
+    settings = preparer.load(place)
+    names = _demand(stacks)
+    made = make_mirror(place, settings, folder.resolve(), names)
+    text = f"{made['mirror']}: sources and packages of {', '.join(names)}"
+    text += f"\nuse it: nimc spack setup --mirror {made['mirror']}"
+    _show("mirror", made, "json" if as_json else None, text)
+
+
+@spack_command.command()
+@click.argument("stacks", nargs=-1, metavar="[STACK...]")
+@machine_option
+@_root
+@form_options
+def info(stacks: tuple[str, ...], machine: str, root: Path | None, form: Form | None) -> None:
+    """Show what is built: specs, hashes and folders of programs (--json: prefixes too)."""
+    place = layout(machine, root)
+    names = stacks or tuple(known_environments())
+    made = [found for name in names if (found := builder.read(place, name))]
+    _show_built("info", made, form)
+
+
+def _demand(stacks: tuple[str, ...]) -> tuple[str, ...]:
+    if not stacks:
+        raise InputError(f"STACK: name at least one of {', '.join(known_environments())}")
+    return stacks
+
+
+def _show_built(subcommand: str, made: list[builder.Built], form: Form | None) -> None:
+    header = ["environment", "package", "version", "hash"]
+    rows = [
+        # Of a commit, `git.COMMIT=VERSION`, what its recipe calls it.
+        [one.environment, spec["name"], spec["version"].rpartition("=")[2], spec["hash"][:7]]
+        for one in made
+        for spec in one.specs
+    ]
+    folders = [f"{one.environment}: {one.view}/bin" for one in made]
+    table = "\n".join([aligned(header, rows), *folders]) if rows else "nothing is built"
+    _show(subcommand, {"environments": [one.as_dict() for one in made]}, form, table)

@@ -1,0 +1,1 @@
+"""A cluster: doctor, both files of a new machine, origins, scripts of remedies."""

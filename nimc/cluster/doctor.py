@@ -1,0 +1,248 @@
+"""What works on this host for a machine, and how to get what is missing."""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+import platform
+import re
+import shutil
+import struct
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from nimc.base import checkout
+from nimc.base.errors import InputError, NimcError
+from nimc.base.programs import ask
+from nimc.campaign.checks import checks_in, require_known_programs
+from nimc.campaign.matrix import Matrix, matrix
+from nimc.campaign.settings import settings_of
+from nimc.cluster import probes
+from nimc.cluster.probes import Finding
+from nimc.machine import host
+from nimc.machine import site as machine
+from reframe_tests.tools import TOOLS
+
+# Whether the kernel lets this user count CPU cycles; tries it as `perf stat` would.
+
+
+#: Numbers of the system call perf_event_open.
+_SYSCALL = {"x86_64": 298, "aarch64": 241, "ppc64le": 319, "riscv64": 241}
+#: perf_event_attr: type hardware (0), its size, config cycles (0), and the flags `disabled`,
+#: `exclude_kernel` and `exclude_hv`, which need no privilege beyond a paranoia of 2.
+_ATTR_B = 112
+_FLAGS = 1 | 1 << 5 | 1 << 6
+_PARANOID = Path("/proc/sys/kernel/perf_event_paranoid")
+
+
+@dataclass(frozen=True)
+class Unavailable:
+    """Why cycles cannot be counted, and what would help."""
+
+    text: str
+    remedy: str
+
+
+def perf_event_unavailable() -> Unavailable | None:
+    """None if this process may count its own cycles."""
+    number = _SYSCALL.get(platform.machine())
+    if number is None:
+        return Unavailable(f"not checked on {platform.machine()}", "try 'perf stat true'")
+    attr = struct.pack("IIQQQQQ", 0, _ATTR_B, 0, 0, 0, 0, _FLAGS).ljust(_ATTR_B, b"\0")
+    libc = ctypes.CDLL(None, use_errno=True)
+    fd = libc.syscall(number, ctypes.c_char_p(attr), 0, -1, -1, 0)
+    if fd >= 0:
+        os.close(fd)
+        return None
+    return explain_perf_event(ctypes.get_errno(), _paranoid())
+
+
+def explain_perf_event(code: int, paranoid: str) -> Unavailable:
+    """What an error of the system call means."""
+    if code in (errno.ENOENT, errno.EOPNOTSUPP, errno.ENODEV):
+        return Unavailable(
+            "the CPU has no hardware counters (usual on a virtual machine)",
+            "measure on bare metal, or give the virtual machine a PMU",
+        )
+    if code in (errno.EACCES, errno.EPERM):
+        return Unavailable(
+            f"not allowed (perf_event_paranoid is {paranoid})",
+            "sysctl kernel.perf_event_paranoid=1, or run with CAP_PERFMON",
+        )
+    return Unavailable(os.strerror(code), "see dmesg")
+
+
+def _paranoid() -> str:
+    with suppress(OSError):
+        return _PARANOID.read_text().strip()
+    return "unknown"
+
+
+# The checks of `nimc doctor` on counting: hardware counters, PAPI, and every tool.
+
+
+#: PAPI's event that every processor with counters has.
+_CYCLES = "PAPI_TOT_CYC"
+
+
+def counters() -> list[Finding]:
+    """Hardware counters, directly and through PAPI; both by counting."""
+    why = perf_event_unavailable()
+    if why is None:
+        kernel = Finding("counters (perf_event)", "ok", "cycles can be counted")
+    else:
+        kernel = Finding("counters (perf_event)", "limited", why.text, why.remedy)
+    return [kernel, _papi()]
+
+
+def _papi() -> Finding:
+    what = "counters (PAPI)"
+    if shutil.which("papi_avail") is None or shutil.which("papi_command_line") is None:
+        remedy = "apt install papi-tools; dnf install papi"
+        return Finding(what, "limited", "no papi_avail and papi_command_line on PATH", remedy)
+    listed = re.search(r"Of \d+ possible events, (\d+) are available", ask(["papi_avail"]).text)
+    events = int(listed[1]) if listed else 0
+    # The list names what the processor's model has; a virtual machine may count none of it.
+    answer = ask(["papi_command_line", _CYCLES])
+    if why := refusal(answer.text):
+        detail = f"{events} preset events listed, and {_CYCLES} counts nothing: {why}"
+        return Finding(what, "limited", detail, "measure on a machine with counters")
+    return Finding(what, "ok", f"{events} preset events; {_CYCLES} counts")
+
+
+def refusal(text: str) -> str | None:
+    """Why `papi_command_line PAPI_TOT_CYC` counted nothing, from its output; None if it counted.
+
+    Its exit status is 0 in any case.
+    """
+    if found := re.search(rf"^{_CYCLES} : *\t*(\d+)", text, re.MULTILINE):
+        return None if int(found[1]) else "its count is 0"
+    because = re.search(r"because: (.+)", text)
+    return because[1].strip() if because else "no answer"
+
+
+def tools() -> list[Finding]:
+    """Every tool that can wrap the ranks; levels that lack the same in one line."""
+    reasons: dict[str | None, list[str]] = {}
+    for name, tool in TOOLS.items():
+        reasons.setdefault(tool.missing(), []).append(name)
+    found = []
+    for why, names in reasons.items():
+        if why is None:
+            found.append(Finding(f"tool {', '.join(names)}", "ok", "ready"))
+            continue
+        lack, bracket, remedy = why.partition(" (")
+        hint = remedy.removesuffix(")") if bracket else ""
+        found.append(Finding(f"tool {', '.join(names)}", "limited", lack, hint))
+    return found
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """All findings, in the order in which to fix them."""
+
+    machine: str
+    ready: bool
+    #: What keeps campaigns from running, in one line; empty if nothing does.
+    why: str
+    findings: list[Finding]
+    #: Facts of the host (`nimc.machine.host`).
+    host: dict[str, Any]
+    #: What runs where, in every partition; empty if the settings or the checks cannot be read.
+    matrix: Matrix
+
+    def as_dict(self) -> dict[str, Any]:
+        """The diagnosis as in JSON."""
+        record = asdict(self)
+        ready = record.pop("ready")
+        return record | {
+            "verdict": "ready" if ready else "not ready",
+            "matrix": self.matrix.as_dicts(),
+        }
+
+    def extended(self, more: list[Finding]) -> Diagnosis:
+        """The diagnosis with further findings."""
+        findings = [*self.findings, *more]
+        why = obstacle(findings)
+        return replace(self, findings=findings, why=why, ready=not why)
+
+
+def examine(name: str, root: Path = checkout.ROOT) -> Diagnosis:
+    """Check this host for the machine `name`.
+
+    Raises InputError if there is no file of that name; an invalid file is a finding.
+    """
+    if name not in known_machines(root):
+        known = ", ".join(known_machines(root)) or "none"
+        raise InputError(
+            f"machine {name!r}: neither site/{name}.yaml nor configs/{name}.py exists;"
+            f" known machines: {known}"
+        )
+    here = host.detect()
+    compiler, launcher = probes.c_compiler(), probes.mpi_launcher()
+    findings = [probes.python(), compiler]
+    config, partitions = probes.reframe_config(name, root)
+    site_finding, site = probes.site_file(name, root)
+    findings += [config, site_finding]
+    if site is not None:
+        findings += [probes.cores(site), probes.memory(site), *probes.writes(site)]
+        findings += [*probes.origins(site), *probes.targets(site, partitions)]
+    config_file = root / "configs" / f"{name}.py"
+    cells, faults = _matrix(name, config_file, root / "reframe_tests", site)
+    findings += faults
+    targets = [c for c in cells.cells if not site or site.partition in (None, c.partition)]
+    findings += probes.environments(Matrix(targets), config_file)
+    findings += probes.sharing(partitions)
+    with_slurm = any(part["scheduler"] in ("slurm", "squeue") for part in partitions)
+    findings += probes.slurm(config_file, needed=with_slurm)
+    findings += [launcher, probes.mpi_compiler(), probes.fortran_compiler()]
+    findings += probes.workloads(compiler, launcher)
+    findings += probes.rdma(here)
+    findings += probes.injectors(site)
+    findings += [*counters(), *tools()]
+    findings += [probes.spack(), *probes.minicluster()]
+    why = obstacle(findings)
+    return Diagnosis(name, not why, why, findings, here.as_dict(), cells)
+
+
+def _matrix(
+    name: str, config: Path, folder: Path, site: machine.Machine | None
+) -> tuple[Matrix, list[Finding]]:
+    """What runs where in all partitions; a fault of the settings or the checks is a finding."""
+    settings = settings_of(config)
+    if not settings.partitions or not folder.is_dir():
+        return Matrix(), []
+    faults = []
+    if settings.fault:
+        where = f"line {settings.fault_line}: " if settings.fault_line else ""
+        text = f"{where}{settings.fault}"
+        faults.append(Finding(f"configs/{name}.py", "missing", text, "fix the file", needed=True))
+    try:
+        checks = checks_in(folder)
+        if site:
+            require_known_programs(site, checks)
+        programs = site.programs if site else {}
+        return matrix(checks, settings, name, None, programs=programs), faults
+    except NimcError as error:
+        return Matrix(), [
+            *faults,
+            Finding("checks", "missing", str(error), "fix what it names", needed=True),
+        ]
+
+
+def known_machines(root: Path) -> list[str]:
+    """Every machine with a file in `site/` or `configs/`; one of the two is enough."""
+    configs = {path.stem for path in (root / "configs").glob("[a-z]*.py")}
+    return sorted(configs | set(machine.known_machines(root)))
+
+
+def obstacle(findings: list[Finding]) -> str:
+    """What keeps a campaign from running: a missing requirement, or no workload at all."""
+    lacking = [found.what for found in findings if found.needed and found.state == "missing"]
+    workloads = [found for found in findings if found.kind == "workload"]
+    if not any(found.state != "missing" for found in workloads):
+        lacking.append("a workload")
+    return ", ".join(lacking)

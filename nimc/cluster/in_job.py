@@ -1,0 +1,258 @@
+"""The checks of `nimc doctor --in-job`: what Slurm accepts, and what target and origin nodes have.
+
+Each function gives one finding from what a job brought back (`node_job`); `examine` submits it.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from nimc.base.checkout import ROOT
+from nimc.base.errors import InputError, MachineError
+from nimc.base.tables import duration
+from nimc.campaign.settings import settings_of, target_partitions
+from nimc.cluster import node_job
+from nimc.cluster.node_job import JobLook, NodeRequest
+from nimc.cluster.probes import Finding
+from nimc.machine import site as machine
+from nimc.machine.site import Machine, Origins
+
+_SHARED = "keep it on a file system that all nodes mount"
+#: Names of findings.
+_PARTITION, _JOB, _HETJOB = "partition {}", "job on nodes", "heterogeneous job"
+
+
+def examine(
+    name: str, results: Path, wait_s: float, tell: Callable[[str], None], root: Path = ROOT
+) -> list[Finding]:
+    """Ask Slurm, then look at the nodes in a job; `tell` says so before it is submitted.
+
+    Raises InputError for a machine without Slurm, Stopped after a signal; the job is gone then.
+    """
+    site = machine.load(name, root)
+    settings = settings_of(root / "configs" / f"{name}.py")
+    if settings.fault:
+        raise InputError(f"configs/{name}.py: cannot be read: {settings.fault}")
+    parts = [part for part in settings.partitions if part.get("scheduler") == "slurm"]
+    targets = target_partitions(parts, site.partition)
+    if not targets:
+        raise InputError(
+            f"--in-job: configs/{name}.py has no partition of Slurm for the targets; allowed:"
+            " machines whose jobs Slurm starts"
+        )
+    os.environ.update(settings.environment)  # as ReFrame, which runs the file (SLURM_CONF)
+    try:
+        return _asked(parts) + _in_job(site, targets[0], results.absolute(), wait_s, tell)
+    except MachineError as error:
+        return [Finding(_JOB, "missing", str(error), "see 'slurm' above", needed=True)]
+
+
+def _asked(partitions: Sequence[Mapping[str, Any]]) -> list[Finding]:
+    """What Slurm says to a job in each partition."""
+    found = []
+    for part in partitions:
+        access = part.get("access", [])
+        why = node_job.refusal(NodeRequest(access))
+        found.append(accepted(_PARTITION.format(part["name"]), access, why))
+    return found
+
+
+def _in_job(
+    site: Machine,
+    part: Mapping[str, Any],
+    results: Path,
+    wait_s: float,
+    tell: Callable[[str], None],
+) -> list[Finding]:
+    request = NodeRequest(
+        access=part.get("access", []),
+        origins=site.origins,
+        paths=seen_by_all(results),
+        env_vars=[(str(name), str(value)) for name, value in part.get("env_vars", [])],
+    )
+    found = []
+    if site.origins.policy in ("hetjob", "reservation"):
+        why = node_job.refusal(request)
+        found.append(hetjob(site.origins, why))
+        if why:
+            return found
+    tell(f"submits a job of {request.tasks} nodes; waits up to {duration(wait_s)}")
+    with _existing(results):
+        looked = node_job.look(request, results, wait_s)
+    return found + findings(looked, request, site)
+
+
+@contextmanager
+def _existing(folder: Path) -> Iterator[None]:
+    """The folder exists within the context, and afterwards if it did before."""
+    new = [each for each in (folder, *folder.parents) if not each.exists()]
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        yield
+    finally:
+        with suppress(OSError):  # something else has used it meanwhile
+            for each in new:
+                each.rmdir()
+
+
+def seen_by_all(results: Path) -> list[str]:
+    """What nodes must see: checkout, Python and where it was made from, results, stage folder.
+
+    `nimc run` stages in the results; ReFrame alone in its prefix or the current folder.
+    """
+    prefix = os.environ.get("RFM_STAGE_DIR") or os.environ.get("RFM_PREFIX") or "."
+    paths = [str(ROOT), sys.executable, os.path.realpath(sys.executable)]
+    paths += [str(results), os.path.abspath(prefix)]
+    return list(dict.fromkeys(paths))
+
+
+def accepted(what: str, access: Sequence[str], why: str | None) -> Finding:
+    """Whether Slurm takes a job with these options; `why` it does not."""
+    options = " ".join(access) or "no options"
+    if why is None:
+        return Finding(what, "ok", f"sbatch --test-only accepts {options}")
+    remedy = "correct access in configs/: sinfo shows partitions, sacctmgr show assoc accounts"
+    return Finding(what, "missing", f"sbatch --test-only {options}: {why}", remedy, needed=True)
+
+
+def hetjob(origins: Origins, why: str | None) -> Finding:
+    """Whether Slurm takes targets and origins as a heterogeneous job."""
+    if why is None:
+        detail = f"Slurm accepts origins in {origins.partition or 'the default partition'}"
+        return Finding(_HETJOB, "ok", f"{detail} (submitted on hold, and cancelled)", needed=True)
+    remedy = "origins.policy: same_job, or another origins.partition, in site/"
+    return Finding(_HETJOB, "missing", f"refused: {why}", remedy, needed=True)
+
+
+def findings(looked: JobLook, request: NodeRequest, site: Machine) -> list[Finding]:
+    """All findings of a job, one line each."""
+    job = ran(looked, request)
+    if not looked.nodes:
+        return [job, *sees(looked, request)]
+    found = [job, *sees(looked, request), locks(looked), interface(looked, site)]
+    return [*found, *device(looked, site), injector(looked, site)]
+
+
+def ran(looked: JobLook, request: NodeRequest) -> Finding:
+    """Whether the job ran on as many nodes as it has."""
+    detail = node_job.outcome(looked, request)
+    if len(looked.nodes) == request.tasks:
+        return Finding(_JOB, "ok", detail, needed=True)
+    remedy = "nodes must see the results folder, and Python there must start"
+    if looked.why:
+        remedy = "try later, or with a longer --wait" if looked.job else "see access in configs/"
+    return Finding(_JOB, "missing", detail, remedy, needed=True)
+
+
+def sees(looked: JobLook, request: NodeRequest) -> list[Finding]:
+    """Whether all nodes see the checkout, Python, results and stage folder."""
+    if not looked.seen:
+        return []
+    lost = [
+        f"{node} does not see {path}"
+        for node, paths in looked.seen.items()
+        for path in request.paths
+        if path not in paths
+    ]
+    if lost:
+        return [Finding("shared folders", "missing", "; ".join(lost), _SHARED, needed=True)]
+    detail = f"{', '.join(looked.seen)} see {', '.join(request.paths)}"
+    return [Finding("shared folders", "ok", detail, needed=True)]
+
+
+def locks(looked: JobLook) -> Finding:
+    """Whether a lock of the first node in the results folder keeps the others out."""
+    first, *others = looked.nodes
+    if not others:
+        return Finding("locks", "ok", "one node only: not tried from another")
+    wrong = [node["node"] for node in others if node["lock"] != "seen"]
+    if not wrong and first["lock"] == "held":
+        who = ", ".join(node["node"] for node in others)
+        detail = f"{who} sees the lock of {first['node']} in the results folder"
+        return Finding("locks", "ok", detail, needed=True)
+    late = [node["node"] for node in looked.nodes if node["lock"] == "late"]
+    detail = f"{', '.join(wrong)} gets a lock that {first['node']} holds in the results folder"
+    if late:
+        detail = f"{', '.join(late)} waited 30 s for a file of the other node"
+    remedy = "mount it with locks (Lustre: -o flock), or use another --results"
+    return Finding("locks", "missing", detail, remedy, needed=True)
+
+
+def interface(looked: JobLook, site: Machine) -> Finding:
+    """Whether every node has the interface of the site file, with an address."""
+    what = "interface on nodes"
+    shared = in_common([node["addresses"] for node in looked.nodes])
+    others = f"interfaces of all nodes: {', '.join(shared) or 'none'}"
+    if site.interface is None:
+        return Finding(what, "limited", f"none in site/{site.name}.yaml; {others}", "set interface")
+    if site.interface in shared:
+        pairs = [f"{node['node']} {node['addresses'][site.interface]}" for node in looked.nodes]
+        return Finding(what, "ok", f"{site.interface}: {', '.join(pairs)}", needed=True)
+    lost = [n["node"] for n in looked.nodes if not n["addresses"].get(site.interface)]
+    detail = f"{', '.join(lost)}: no {site.interface} with an IPv4 address; {others}"
+    return Finding(what, "missing", detail, f"interface in site/{site.name}.yaml", needed=True)
+
+
+def in_common(addresses: Sequence[Mapping[str, str | None]]) -> list[str]:
+    """Interfaces with an address on every node."""
+    names = addresses[0] if addresses else {}
+    return [name for name in names if all(each.get(name) for each in addresses)]
+
+
+def device(looked: JobLook, site: Machine) -> list[Finding]:
+    """Whether every node has the writers' device and all rails."""
+    wanted = [rail.device for rail in site.rails] or ([site.device] if site.device else [])
+    found = []
+    for name in wanted:
+        rates = {node["node"]: device_rate(node["host"], name) for node in looked.nodes}
+        lost = [node for node, rate in rates.items() if rate is None]
+        what = f"{name} on nodes"
+        if lost:
+            there = sorted({each for node in looked.nodes for each in devices_of(node["host"])})
+            detail = f"{', '.join(lost)}: no {name}; found: {', '.join(there) or 'none'}"
+            remedy = f"device and rails in site/{site.name}.yaml"
+            found.append(Finding(what, "missing", detail, remedy, needed=True))
+        else:
+            detail = ", ".join(f"{node} {rate}" for node, rate in rates.items())
+            found.append(Finding(what, "ok", detail, needed=True))
+    return found
+
+
+def devices_of(host: Mapping[str, Any]) -> list[str]:
+    """RDMA devices of a node, then its interfaces."""
+    return [each["name"] for each in (*host["rdma"], *host["interfaces"])]
+
+
+def device_rate(host: Mapping[str, Any], name: str) -> str | None:
+    """State and rate of an RDMA device or interface in words; None if the node has none."""
+    for each in host["rdma"]:
+        if each["name"] == name:
+            ports = [
+                f"port {port['number']} {port['state']}" + _gbit_s(port) for port in each["ports"]
+            ]
+            return f"({', '.join(ports)})"
+    for each in host["interfaces"]:
+        if each["name"] == name:
+            return f"(up{_gbit_s(each)})"
+    return None
+
+
+def _gbit_s(record: Mapping[str, Any]) -> str:
+    rate_b_s = record["rate_b_s"]
+    return f" {rate_b_s * 8 / 1e9:g} Gbit/s" if rate_b_s else ", rate unknown"
+
+
+def injector(looked: JobLook, site: Machine) -> Finding:
+    """Whether every node has the program of the writers."""
+    what = f"{site.injector} on nodes"
+    lost = {n["node"]: n["injectors"][site.injector] for n in looked.nodes}
+    why = {node: text for node, text in lost.items() if text}
+    if not why:
+        return Finding(what, "ok", f"ready on {', '.join(lost)}", needed=True)
+    lack, _, remedy = next(iter(why.values())).partition(": ")
+    return Finding(what, "missing", f"{', '.join(why)}: {lack}", remedy, needed=True)

@@ -1,0 +1,82 @@
+"""What one node of a job finds about itself: run by `srun`, one task a node, standard library only.
+
+Writes `FOLDER/RANK.json`. The first task locks a file; the others report whether they see that.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import platform
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from nimc.base.files import replace_text
+from nimc.machine import host
+from nimc.node import wire
+from nimc.node.agent import node_name
+from nimc.node.injectors import INJECTORS
+
+#: How long nodes wait for each other, seconds: a shared file system shows a new file late.
+_WAIT_S = 30.0
+_POLL_S = 0.1
+
+
+def main() -> None:
+    """`node_look FOLDER TASKS`."""
+    folder, tasks = Path(sys.argv[1]), int(sys.argv[2])
+    rank = int(os.environ.get("SLURM_PROCID", "0"))
+    here = host.detect()
+    record: dict[str, Any] = {
+        "node": node_name(),
+        "python": platform.python_version(),
+        "host": here.as_dict(),
+        "addresses": {each.name: _address(each.name) for each in here.interfaces},
+        "injectors": {name: injector.missing() for name, injector in INJECTORS.items()},
+        "lock": _lock(folder, rank, tasks),
+    }
+    replace_text(folder / f"{rank}.json", json.dumps(record))
+
+
+def _address(interface: str) -> str | None:
+    """Its IPv4 address; None if it has none."""
+    try:
+        return wire.interface_address(interface)
+    except wire.WireError:
+        return None
+
+
+def _lock(folder: Path, rank: int, tasks: int) -> str:
+    """`held` by the first task, `seen` or `unseen` by the others; `late` if one did not come."""
+    with (folder / "lock").open("a") as file:
+        if rank == 0:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            (folder / "held").touch()
+            others = {f"tried.{other}" for other in range(1, tasks)}
+            return "held" if _wait(lambda: others <= set(os.listdir(folder))) else "late"
+        if not _wait(lambda: "held" in os.listdir(folder)):
+            return "late"
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            seen = "unseen"
+        except BlockingIOError:
+            seen = "seen"
+        (folder / f"tried.{rank}").touch()
+        return seen
+
+
+def _wait(ready: Callable[[], bool]) -> bool:
+    until_s = time.monotonic() + _WAIT_S
+    while not ready():
+        if time.monotonic() > until_s:
+            return False
+        time.sleep(_POLL_S)
+    return True
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,183 @@
+"""The reservation of a machine's origin nodes: create, find, check, remove."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+from dataclasses import dataclass
+from datetime import datetime
+
+from nimc.base.errors import InputError, MachineError
+from nimc.base.files import user_name
+from nimc.machine.site import Machine
+
+#: Slurm's format of times in one-line records.
+_TIMEOUT_S = 60
+_TIME = "%Y-%m-%dT%H:%M:%S"
+#: How such a record begins; other lines say that there is none.
+_RECORD = "ReservationName="
+
+
+@dataclass(frozen=True)
+class Reservation:
+    """A reservation as Slurm shows it."""
+
+    name: str
+    start: datetime
+    end: datetime
+    nodes: str
+    node_count: int
+    users: list[str]
+    state: str
+    #: Such as `MAINT`.
+    flags: list[str]
+
+
+def parse(line: str) -> Reservation:
+    """One line of `scontrol -o show reservation`. Raises MachineError if it is not one."""
+    try:
+        return _reservation(dict(re.findall(r"(\S+?)=(\S*)", line)))
+    except (KeyError, ValueError) as error:
+        what = " ".join(str(error).split())
+        raise MachineError(f"scontrol: its reservation cannot be read: {what}") from None
+
+
+def _reservation(fields: dict[str, str]) -> Reservation:
+    users = "" if fields["Users"] == "(null)" else fields["Users"]
+    return Reservation(
+        name=fields["ReservationName"],
+        start=datetime.strptime(fields["StartTime"], _TIME),
+        end=datetime.strptime(fields["EndTime"], _TIME),
+        nodes=fields["Nodes"],
+        node_count=int(fields["NodeCnt"]),
+        users=[user for user in users.split(",") if user],
+        state=fields["State"],
+        flags=[flag for flag in fields.get("Flags", "").split(",") if flag],
+    )
+
+
+def name_of(machine: Machine) -> str:
+    """The reservation in the machine's file. Raises InputError if there is none."""
+    if machine.origins.reservation is None:
+        raise InputError(
+            f"site/{machine.name}.yaml: origins.reservation: missing; allowed: a reservation's name"
+        )
+    return machine.origins.reservation
+
+
+def create_command(machine: Machine, minutes: int, nodes: str | None, user: str) -> list[str]:
+    """The command that creates the reservation, of named nodes or from a partition."""
+    command = ["scontrol", "create", "reservation", f"ReservationName={name_of(machine)}"]
+    command += ["StartTime=now", f"Duration={minutes}", f"Users={user}"]
+    if nodes:
+        return [*command, f"Nodes={nodes}"]
+    if machine.origins.partition is None:
+        raise InputError(
+            f"site/{machine.name}.yaml: origins.partition: missing; give a partition to reserve"
+            " nodes from, or --nodes"
+        )
+    count = machine.origins.nodes
+    return [*command, f"PartitionName={machine.origins.partition}", f"NodeCnt={count}"]
+
+
+def shortcomings(
+    found: Reservation | None,
+    machine: Machine,
+    nodes: int,
+    needed_s: float,
+    user: str,
+    now: datetime,
+) -> list[str]:
+    """Why a campaign of `needed_s` seconds on `nodes` origins cannot use it; empty if it can."""
+    name = name_of(machine)
+    if found is None:
+        return [f"reservation {name} does not exist"]
+    faults = []
+    if found.state != "ACTIVE":
+        faults.append(f"reservation {name} is {found.state}, from {found.start}")
+    left_s = (found.end - now).total_seconds()
+    if left_s < needed_s:
+        faults.append(
+            f"reservation {name} ends in {max(left_s, 0) / 60:.0f} min; {needed_s / 60:.0f} min"
+            " are needed"
+        )
+    if found.node_count < nodes:
+        faults.append(f"reservation {name} holds {found.node_count} nodes; {nodes} are needed")
+    if found.users and user not in found.users:
+        faults.append(f"reservation {name} is for {', '.join(found.users)}, not for {user}")
+    return faults
+
+
+def find(name: str) -> Reservation | None:
+    """The reservation as Slurm shows it; None if there is none of that name."""
+    result = _scontrol(["scontrol", "-o", "show", "reservation", name])
+    if "not found" in result.stdout + result.stderr:
+        return None
+    if result.returncode:
+        raise MachineError(f"scontrol: {result.stderr.strip()}")
+    return parse(result.stdout)
+
+
+def find_all() -> list[Reservation]:
+    """All reservations that Slurm shows to this user."""
+    result = _scontrol(["scontrol", "-o", "show", "reservation"])
+    if result.returncode:
+        raise MachineError(f"scontrol: {' '.join(result.stderr.split())}")
+    return [parse(line) for line in result.stdout.splitlines() if line.startswith(_RECORD)]
+
+
+def create(machine: Machine, minutes: int, nodes: str | None) -> Reservation:
+    """Create the reservation; MachineError with a command for the operator if Slurm refuses."""
+    command = create_command(machine, minutes, nodes, user_name(os.geteuid()))
+    _run_or_advise(command)
+    found = find(name_of(machine))
+    if found is None:
+        raise MachineError(
+            f"reservation {name_of(machine)} was created, but Slurm does not show it"
+        )
+    return found
+
+
+def remove(machine: Machine) -> None:
+    """Remove the reservation; MachineError with a command for the operator if Slurm refuses."""
+    _run_or_advise(["scontrol", "delete", f"ReservationName={name_of(machine)}"])
+
+
+def check(machine: Machine, nodes: int, needed_s: float) -> None:
+    """Raise MachineError if the origins are not reserved; other policies need no check.
+
+    `nodes` is the largest number of origin nodes of one allocation.
+    """
+    if machine.origins.policy == "reservation":
+        found = find(name_of(machine))
+        faults = shortcomings(
+            found, machine, nodes, needed_s, user_name(os.geteuid()), datetime.now()
+        )
+        if faults:
+            raise MachineError("; ".join(faults) + " (see 'nimc origins')")
+
+
+def _scontrol(command: list[str]) -> subprocess.CompletedProcess[str]:
+    try:
+        return subprocess.run(
+            command,
+            capture_output=True,
+            text=True,
+            check=False,
+            env={**os.environ, "SLURM_TIME_FORMAT": "standard"},  # users may have changed it
+            timeout=_TIMEOUT_S,
+        )
+    except FileNotFoundError:
+        raise MachineError("scontrol: not found; Slurm cannot be used from this host") from None
+    except subprocess.TimeoutExpired:
+        raise MachineError(f"scontrol has not answered for {_TIMEOUT_S} s") from None
+
+
+def _run_or_advise(command: list[str]) -> None:
+    result = _scontrol(command)
+    if result.returncode:
+        line = shlex.join(command)
+        why = " ".join(result.stderr.split())
+        raise MachineError(f"{why}; an operator can run: {line}")

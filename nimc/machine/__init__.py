@@ -1,0 +1,1 @@
+"""A machine: its site file, and what is found on its hosts."""

@@ -1,0 +1,99 @@
+"""RDMA devices of this host, read from sysfs."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from nimc.base.kernel_text import number
+from nimc.base.kernel_text import read as _text
+
+SYS = Path("/sys")
+_RATE = re.compile(r"[0-9]{1,6}(\.[0-9]+)?(?= Gb/sec)")
+
+
+@dataclass(frozen=True)
+class Port:
+    """One port of an RDMA device."""
+
+    number: int
+    #: `ACTIVE`, `DOWN`, ...
+    state: str
+    #: `InfiniBand` or `Ethernet`.
+    link_layer: str
+    #: Link rate, bytes per second; None if unknown.
+    rate_b_s: float | None
+
+
+@dataclass(frozen=True)
+class Device:
+    """One RDMA device."""
+
+    name: str
+    #: Transport: `InfiniBand`, `RoCE`, or `soft-RoCE`, where the CPU does the work.
+    transport: str
+    firmware: str | None
+    #: NUMA node that it is attached to; None if the host has only one, or it is not hardware.
+    numa_node: int | None
+    ports: list[Port]
+
+
+def detect(root: Path = SYS) -> list[Device]:
+    """All RDMA devices, sorted by name."""
+    folder = root / "class/infiniband"
+    return [_device(path) for path in sorted(folder.glob("*"))]
+
+
+def is_rdma(name: str | None, root: Path = SYS) -> bool:
+    """Whether there is an RDMA device of that name; false for network interfaces."""
+    return name is not None and (root / "class/infiniband" / name).exists()
+
+
+def transport(name: str | None, root: Path = SYS) -> str:
+    """Transport of the device of that name (None: the first); `RDMA` if this host lacks it."""
+    for device in detect(root):
+        if name in (None, device.name):
+            return device.transport
+    return "RDMA"
+
+
+def numa_node(name: str | None, found: list[Device]) -> int | None:
+    """NUMA node of the device of that name (None: the first); None if unknown."""
+    for device in found:
+        if name in (None, device.name):
+            return device.numa_node
+    return None
+
+
+def interface_of(name: str, root: Path = SYS) -> str:
+    """The network interface below a soft-RoCE device; any other name is returned as it is."""
+    return _text(root / "class/infiniband" / name / "parent") or name
+
+
+def _device(path: Path) -> Device:
+    ports = [_port(port) for port in sorted((path / "ports").glob("[0-9]*"))]
+    if _text(path / "parent"):
+        kind = "soft-RoCE"
+    else:
+        kind = "RoCE" if any(port.link_layer == "Ethernet" for port in ports) else "InfiniBand"
+    node = number(_text(path / "device/numa_node"))
+    return Device(
+        name=path.name,
+        transport=kind,
+        firmware=_text(path / "fw_ver") or None,
+        numa_node=node if node is not None and node >= 0 else None,
+        ports=ports,
+    )
+
+
+def _port(path: Path) -> Port:
+    # `4: ACTIVE`, and `100 Gb/sec (4X EDR)` where Gb is 10^9 bits.
+    state = _text(path / "state").rpartition(":")[2].strip()
+    rate = _RATE.match(_text(path / "rate"))
+    return Port(
+        number=int(path.name),
+        state=state or "unknown",
+        link_layer=_text(path / "link_layer") or "unknown",
+        rate_b_s=float(rate[0]) * 1e9 / 8 if rate else None,
+    )

@@ -1,0 +1,426 @@
+"""Facts about this host, detected; unknown ones are None or empty."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import socket
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from nimc.base import kernel_text
+from nimc.base.kernel_text import number
+from nimc.base.kernel_text import read as _read
+from nimc.base.kernel_text import read as _text
+from nimc.machine import devices
+from nimc.machine.processors import identity
+
+# Limits of this process by control groups, version 1 or 2. Reads below a root path.
+
+
+def cpu_quota(root: Path = Path("/")) -> float | None:
+    """CPU time that may be used, in cores; None if not limited."""
+    quotas = [quota for folder in _folders(root, "cpu") if (quota := _quota(folder)) is not None]
+    return min(quotas, default=None)
+
+
+def memory_limit_b(root: Path = Path("/")) -> int | None:
+    """Memory that may be used, bytes; None if not limited.
+
+    Version 1 shows its largest page-aligned number if there is no limit; callers take the minimum
+    of this and the host's memory.
+    """
+    names = ("memory.max", "memory.limit_in_bytes")
+    texts = [_text(folder / name) for folder in _folders(root, "memory") for name in names]
+    return min((found for text in texts if (found := number(text)) is not None), default=None)
+
+
+def _folders(root: Path, controller: str) -> Iterator[Path]:
+    """Folders of the groups that limit this process, from its own up to the root.
+
+    Lines of /proc/self/cgroup are `number:controllers:path`; version 2's has no controllers.
+    """
+    top = root / "sys/fs/cgroup"
+    for line in _text(root / "proc/self/cgroup").splitlines():
+        _, controllers, path = (*line.split(":", 2), "", "")[:3]
+        if controllers and controller not in controllers.split(","):
+            continue
+        base = top / controllers if controllers else top
+        group = base / path.strip("/")
+        yield group
+        yield from (above for above in group.parents if above.is_relative_to(base))
+
+
+def _quota(folder: Path) -> float | None:
+    limit, _, period = _text(folder / "cpu.max").partition(" ")
+    if not period:
+        limit = _text(folder / "cpu.cfs_quota_us")
+        period = _text(folder / "cpu.cfs_period_us")
+    time, over = number(limit), number(period)
+    return time / over if time is not None and time >= 0 and over else None
+
+
+# To which CPUs the interrupts of network devices are bound. Read only: binding them needs root.
+
+
+#: Where an interrupt goes, and where it may go; kernels before 4.14 lack the first.
+_FILES = ("effective_affinity_list", "smp_affinity_list")
+
+
+def interrupts_of_devices(root: Path = Path("/")) -> dict[str, dict[str, int]]:
+    """RDMA device or network interface -> CPUs (the kernel's list) -> number of its interrupts.
+
+    Without devices whose interrupts are unknown, as those of virtual ones.
+    """
+    found = {}
+    for folder in ("infiniband", "net"):
+        for device in sorted((root / "sys/class" / folder).glob("*/device")):
+            lists = [
+                _interrupt_cpus(root / "proc/irq" / each.name) for each in device.glob("msi_irqs/*")
+            ]
+            if known := Counter(cpus for cpus in lists if cpus):
+                found[device.parent.name] = dict(sorted(known.items()))
+    return found
+
+
+def _interrupt_cpus(folder: Path) -> str:
+    """CPUs of one interrupt, such as `3` or `0-31`; empty if unknown."""
+    return next(filter(None, (kernel_text.read(folder / name) for name in _FILES)), "")
+
+
+# Settings and firmware of a host that change what memory contention costs, read without root.
+
+
+def microcode(root: Path) -> str | None:
+    """Revision of the processor's microcode; several if CPUs differ."""
+    found = re.findall(r"^microcode\s*:\s*(\S+)", _read(root / "proc/cpuinfo"), re.MULTILINE)
+    return ", ".join(sorted(set(found))) or None
+
+
+def bios(root: Path) -> str | None:
+    """Vendor, version and date of the firmware that started the host."""
+    folder = root / "sys/class/dmi/id"
+    words = [_read(folder / f"bios_{name}") for name in ("vendor", "version", "date")]
+    return " ".join(word for word in words if word) or None
+
+
+def transparent_huge_pages(root: Path) -> str | None:
+    """`always`, `madvise` or `never`: the kernel marks the chosen one with brackets."""
+    text = _read(root / "sys/kernel/mm/transparent_hugepage/enabled")
+    chosen = re.search(r"\[(\w+)\]", text)
+    return chosen[1] if chosen else None
+
+
+def iommu(root: Path) -> str | None:
+    """Kinds of the IOMMU's domains: `DMA`, `DMA-FQ`, `identity`; `on` if unknown, or `none`.
+
+    Options of the kernel's command line that name an IOMMU follow in brackets.
+    """
+    units = root / "sys/class/iommu"
+    if not units.is_dir():
+        return None
+    kinds = {_read(path) for path in root.glob("sys/kernel/iommu_groups/*/type")} - {""}
+    state = ", ".join(sorted(kinds)) or "on" if any(units.iterdir()) else "none"
+    options = [word for word in _read(root / "proc/cmdline").split() if "iommu" in word]
+    return f"{state} ({' '.join(options)})" if options else state
+
+
+# What operators tune against memory contention: the values read, whoever set them.
+#
+# nimc sets none of them. Registers are readable by root only; what cannot be read is None.
+
+
+#: Ways of the last-level cache that devices write to, on Intel processors of model 85 (Farshin et
+#: al., ATC 2020); and the hardware prefetchers, of which a set bit turns one off.
+_DDIO_WAYS, _DDIO_MODEL = 0xC8B, "GenuineIntel-6-85-"
+_PREFETCH, _PREFETCH_MODEL = 0x1A4, "GenuineIntel-6-"
+_PREFETCHERS = ("L2", "L2 adjacent line", "L1", "L1 stride")
+_REGISTER_B = 8
+_LINE = re.compile(r"[A-Z0-9_]{1,16}: *[0-9]{1,4}=[0-9A-Za-z; =]{1,4096}")
+
+
+def ddio(root: Path) -> str | None:
+    """Mask of the ways that devices write to, hexadecimal; several if sockets differ."""
+    values = _registers(root, _DDIO_WAYS, _DDIO_MODEL)
+    return ", ".join(f"{value:x}" for value in values) or None
+
+
+def prefetchers(root: Path) -> str | None:
+    """`all on`, or those that are off; several if CPUs differ."""
+    values = _registers(root, _PREFETCH, _PREFETCH_MODEL)
+    return " | ".join(_prefetchers(value) for value in values) or None
+
+
+def _prefetchers(value: int) -> str:
+    off = [name for bit, name in enumerate(_PREFETCHERS) if value >> bit & 1]
+    return f"off: {', '.join(off)}" if off else "all on"
+
+
+def resctrl(root: Path) -> str | None:
+    """The default group's schemata, one resource after the other: `L3:0=7ff;1=7ff MB:0=100`."""
+    lines = [line.strip() for line in _read(root / "sys/fs/resctrl/schemata").splitlines()]
+    found = [line.replace(" ", "") for line in lines if _LINE.fullmatch(line)]
+    return " ".join(sorted(found)) or None
+
+
+def _registers(root: Path, register: int, model: str) -> list[int]:
+    """The distinct values of a register over all CPUs of that model; empty if unreadable."""
+    if not identity(_read(root / "proc/cpuinfo")).startswith(model):
+        return []
+    found = set()
+    for path in (root / "dev/cpu").glob("[0-9]*/msr"):
+        try:
+            file = os.open(path, os.O_RDONLY)
+        except OSError:
+            return []
+        try:
+            data = os.pread(file, _REGISTER_B, register)
+        except OSError:
+            return []
+        finally:
+            os.close(file)
+        if len(data) == _REGISTER_B:
+            found.add(int.from_bytes(data, "little"))
+    return sorted(found)
+
+
+_KIB = 1024
+#: More than any kernel is built for.
+_MOST_CPUS = 1 << 16
+
+
+@dataclass(frozen=True)
+class NumaNode:
+    """One NUMA node; a node without CPUs has only memory."""
+
+    number: int
+    cpus: list[int]
+    memory_b: int
+
+
+@dataclass(frozen=True)
+class Cache:
+    """One data or unified cache."""
+
+    level: int
+    size_b: int
+    #: CPUs that share it.
+    cpus: list[int]
+
+
+@dataclass(frozen=True)
+class Interface:
+    """One network interface that is up and not the loopback."""
+
+    name: str
+    #: Bytes per second; None if unknown.
+    rate_b_s: float | None
+    mtu_b: int
+
+
+@dataclass(frozen=True)
+class Host:
+    """Hardware and kernel of a node."""
+
+    hostname: str
+    kernel: str
+    cpu_model: str
+    #: `nimc.machine.processors.identity`: vendor, family, model and stepping; empty if unknown.
+    processor: str
+    sockets: int
+    cores: int
+    #: Hardware threads that are online.
+    threads: int
+    #: CPUs that this process may use, and the first of them on each core.
+    usable_cpus: list[int]
+    usable_cores: list[int]
+    #: Limit of their CPU time, in CPUs; None if not limited.
+    cpu_quota: float | None
+    #: NUMA nodes; a host that reports none has one.
+    numa_nodes: list[NumaNode]
+    #: Last-level caches, each once, and the sum of their sizes, bytes.
+    last_level_caches: list[Cache]
+    llc_total_b: int
+    #: Memory that may be used: the host's, or less if a control group limits it, bytes.
+    memory_b: int
+    #: Frequency governor; several names if CPUs differ.
+    governor: str | None
+    #: Product name of the virtual machine, or `unknown`; None on bare metal.
+    hypervisor: str | None
+    #: Firmware and settings (`nimc.machine.host`); None if unknown.
+    bios: str | None
+    microcode: str | None
+    iommu: str | None
+    transparent_huge_pages: str | None
+    #: What operators tune (`nimc.machine.host`); None if it cannot be read.
+    ddio: str | None
+    prefetchers: str | None
+    resctrl: str | None
+    rdma: list[devices.Device]
+    interfaces: list[Interface]
+    #: Device -> CPUs -> number of its interrupts (`nimc.machine.host`).
+    interrupts: dict[str, dict[str, int]]
+
+    def as_dict(self) -> dict[str, Any]:
+        """The facts as JSON values."""
+        return asdict(self)
+
+
+def detect(root: Path = Path("/")) -> Host:
+    """Read the facts from /proc and /sys below `root`; name, kernel and affinity from this host."""
+    system = root / "sys/devices/system"
+    cpus = _online(system / "cpu")
+    usable = sorted(os.sched_getaffinity(0))
+    memory_b = _meminfo_b(root / "proc/meminfo", "MemTotal")
+    caches = _last_level_caches(system / "cpu", cpus)
+    return Host(
+        hostname=socket.gethostname(),
+        kernel=platform.release(),
+        cpu_model=_cpu_model(root),
+        processor=identity(_read(root / "proc/cpuinfo")),
+        sockets=len({_socket(system / "cpu", cpu) for cpu in cpus}),
+        cores=len(_one_a_core(system / "cpu", cpus)),
+        threads=len(cpus),
+        usable_cpus=usable,
+        usable_cores=_one_a_core(system / "cpu", usable),
+        cpu_quota=cpu_quota(root),
+        numa_nodes=_numa_nodes(system / "node") or [NumaNode(0, cpus, memory_b)],
+        last_level_caches=caches,
+        llc_total_b=sum(cache.size_b for cache in caches),
+        memory_b=min(memory_b, memory_limit_b(root) or memory_b),
+        governor=_governor(system / "cpu", cpus),
+        hypervisor=_hypervisor(root),
+        bios=bios(root),
+        microcode=microcode(root),
+        iommu=iommu(root),
+        transparent_huge_pages=transparent_huge_pages(root),
+        ddio=ddio(root),
+        prefetchers=prefetchers(root),
+        resctrl=resctrl(root),
+        rdma=devices.detect(root / "sys"),
+        interfaces=_interfaces(root / "sys/class/net"),
+        interrupts=interrupts_of_devices(root),
+    )
+
+
+def cpu_list(text: str) -> list[int]:
+    """The kernel's list of CPUs, `0-3,8`, as [0, 1, 2, 3, 8]. Raises ValueError."""
+    cpus: list[int] = []
+    for part in text.strip().split(","):
+        if part:
+            first, _, last = part.partition("-")
+            low, high = number(first), number(last or first)
+            if low is None or high is None or not 0 <= low <= high < _MOST_CPUS:
+                raise ValueError(f"{part!r} found; allowed: CPUs such as 0-3,8")
+            cpus += range(low, high + 1)
+    return cpus
+
+
+def _cpus(path: Path) -> list[int]:
+    with suppress(ValueError):
+        return cpu_list(_read(path))
+    return []
+
+
+def _online(folder: Path) -> list[int]:
+    listed = _cpus(folder / "online")
+    return listed or sorted(int(path.name[3:]) for path in folder.glob("cpu[0-9]*"))
+
+
+def _socket(folder: Path, cpu: int) -> str:
+    return _read(folder / f"cpu{cpu}/topology/physical_package_id")
+
+
+def _one_a_core(folder: Path, cpus: list[int]) -> list[int]:
+    """The first CPU of each core; a CPU whose core is unknown counts as a core."""
+    first: dict[tuple[str, ...], int] = {}
+    for cpu in cpus:
+        topology = folder / f"cpu{cpu}/topology"
+        core = _read(topology / "core_id") or f"cpu{cpu}"
+        first.setdefault((_socket(folder, cpu), _read(topology / "die_id"), core), cpu)
+    return list(first.values())
+
+
+def _numa_nodes(folder: Path) -> list[NumaNode]:
+    return [
+        NumaNode(
+            number=int(path.name[4:]),
+            cpus=_cpus(path / "cpulist"),
+            memory_b=_meminfo_b(path / "meminfo", "MemTotal"),
+        )
+        for path in sorted(folder.glob("node[0-9]*"), key=lambda path: int(path.name[4:]))
+    ]
+
+
+def _last_level_caches(folder: Path, cpus: list[int]) -> list[Cache]:
+    """Each cache of the highest level once, identified by the CPUs that share it."""
+    found: dict[tuple[int, str], Cache] = {}
+    for cpu in cpus:
+        for path in (folder / f"cpu{cpu}/cache").glob("index[0-9]*"):
+            # The kernel writes sizes as `32768K`.
+            level, size_kib = number(_read(path / "level")), number(_read(path / "size")[:-1])
+            if _read(path / "type") != "Instruction" and level and size_kib:
+                shared = _read(path / "shared_cpu_list")
+                cpus_of = _cpus(path / "shared_cpu_list")
+                found[level, shared] = Cache(level, size_kib * _KIB, cpus_of)
+    last = max((level for level, _ in found), default=0)
+    return [cache for (level, _), cache in found.items() if level == last]
+
+
+def _cpu_model(root: Path) -> str:
+    """Model name in /proc/cpuinfo; some ARM hosts have it only in the device tree."""
+    for line in _read(root / "proc/cpuinfo").splitlines():
+        name, _, value = line.partition(":")
+        if name.strip() in ("model name", "cpu", "Model"):
+            return value.strip()
+    return _read(root / "proc/device-tree/model").rstrip("\0") or platform.machine()
+
+
+def _governor(folder: Path, cpus: list[int]) -> str | None:
+    names = {_read(folder / f"cpu{cpu}/cpufreq/scaling_governor") for cpu in cpus} - {""}
+    return ", ".join(sorted(names)) or None
+
+
+def _hypervisor(root: Path) -> str | None:
+    flags = next(
+        (
+            line.split(":", 1)[1].split()
+            for line in _read(root / "proc/cpuinfo").splitlines()
+            if line.startswith("flags")
+        ),
+        [],
+    )
+    if "hypervisor" not in flags:
+        return None
+    return _read(root / "sys/class/dmi/id/product_name") or "unknown"
+
+
+def _interfaces(folder: Path) -> list[Interface]:
+    return [
+        Interface(
+            name=path.name,
+            rate_b_s=speed * 1e6 / 8 if (speed := _integer(path / "speed")) > 0 else None,
+            mtu_b=_integer(path / "mtu"),
+        )
+        for path in sorted(folder.glob("*"))
+        if path.name != "lo" and _read(path / "operstate") == "up"
+    ]
+
+
+def _meminfo_b(path: Path, name: str) -> int:
+    """A line such as `MemTotal:  16 kB`, or `Node 0 MemTotal:  16 kB`; kB there is 1024 bytes."""
+    for line in _read(path).splitlines():
+        words = line.split()
+        if f"{name}:" in words:
+            return (number("".join(words[words.index(f"{name}:") + 1 :][:1])) or 0) * _KIB
+    return 0
+
+
+def _integer(path: Path) -> int:
+    """The number in a file; 0 if there is none, or the driver refuses to report it."""
+    return number(_read(path)) or 0

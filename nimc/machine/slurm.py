@@ -1,0 +1,262 @@
+"""Slurm options of a job with origins, and how the job ended. Pure functions."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from nimc.base.errors import MachineError
+from nimc.base.programs import ask
+from nimc.machine.site import Origins
+
+#: Slurm's job states that say more than the conductor could, worst first.
+_STATES = {
+    "NODE_FAIL": "node_failed",
+    "BOOT_FAIL": "node_failed",
+    "OUT_OF_MEMORY": "out_of_memory",
+    "TIMEOUT": "time_limit",
+    "DEADLINE": "time_limit",
+    "PREEMPTED": "preempted",
+    "CANCELLED": "cancelled",
+}
+
+#: Variables that give a step the CPUs per task of the application: `srun` before 22.05 reads the
+#: first, later ones the second, and from 23.11 on the third. They would confine the agents.
+_TASK_CPUS = ("SLURM_CPUS_PER_TASK", "SRUN_CPUS_PER_TASK", "SLURM_TRES_PER_TASK")
+_WITHOUT = [f"--unset={name}{of}" for name in _TASK_CPUS for of in ("", "_HET_GROUP_0")]
+#: Gives steps the job script's environment even if jobs are submitted with `--export=NONE`.
+STEP_ENVIRONMENT = {"SLURM_EXPORT_ENV": "ALL"}
+
+
+@dataclass(frozen=True)
+class JobOutcome:
+    """How a block ended: `done`, or what failed, with a reason of one line."""
+
+    name: str
+    reason: str | None = None
+
+
+def job_options(origins: Origins, core_spec: int = 0, nodelist: str = "") -> list[str]:
+    """Options in the job script: no requeue, and the component of the origins if there is one.
+
+    `core_spec` leaves cores of the targets to the system, and `nodelist` pins the targets: both are
+    options of the first component.
+
+    Slurm copies account, QOS and time limit of the first component to the second, but not
+    `--exclusive`.
+    """
+    options = ["--no-requeue", *([f"--core-spec={core_spec}"] if core_spec else [])]
+    options += [f"--nodelist={nodelist}"] if nodelist else []
+    if origins.policy in ("hetjob", "reservation"):
+        count = origins.nodes
+        component = [f"--nodes={count}", f"--ntasks={count}", "--ntasks-per-node=1"]
+        component += ["--no-requeue", "--exclusive"]
+        if origins.partition:
+            component.append(f"--partition={origins.partition}")
+        if origins.reservation:
+            component.append(f"--reservation={origins.reservation}")
+        component += origins.access
+        options += ["#SBATCH hetjob", f"#SBATCH {' '.join(component)}"]
+    return options
+
+
+def cpus_per_task(cores: int | None, threads_per_core: int) -> int | None:
+    """CPUs of a task of `cores`, in Slurm's count: hardware threads.
+
+    None means one core, and stays None if a core has one CPU.
+    """
+    return cores if threads_per_core == 1 else (cores or 1) * threads_per_core
+
+
+def agent_launcher(origins: Origins) -> list[str]:
+    """A step with one task per node of the job, which shares cores with the application.
+
+    It ends with the first agent that fails, which the conductor may not have heard of yet.
+    """
+    step = ["env", *_WITHOUT, "srun", "--overlap", "--ntasks-per-node=1"]
+    step += ["--cpu-bind=none", "--mpi=none", "--mem=0", "--kill-on-bad-exit=1"]
+    if origins.policy == "same_job":
+        return [*step, "--ntasks={n_nodes}", "--nodes={n_nodes}"]
+    return [*step, "--het-group=0,1"]
+
+
+def on_targets(launcher: list[str], origins: Origins, tasks: int) -> list[str]:
+    """The launch line of an application that leaves the last nodes of its job to the origins.
+
+    The first component of a heterogeneous job has only targets, so there the line is unchanged.
+    """
+    if origins.policy != "same_job" or not launcher:
+        return launcher
+    if launcher[0] == "srun":
+        return [*launcher, "--nodes={n_targets}", f"--ntasks={tasks}", "--nodelist={targets}"]
+    return [*launcher, "--host", "{slots}"]
+
+
+def bound(launcher: list[str]) -> list[str]:
+    """The launch line of an application of which each task keeps to its own cores.
+
+    By default Slurm binds tasks if there are as many as cores, and else it does not, so that levels
+    of `reserved_cores` would differ in that too.
+    """
+    if launcher[:1] != ["srun"] or any(word.startswith("--cpu-bind") for word in launcher):
+        return launcher
+    return [*launcher, "--cpu-bind=cores"]
+
+
+def sized(launcher: list[str], tasks: int, per_node: int | None) -> list[str]:
+    """The launch line of an application that may have fewer tasks than its job requested."""
+    if launcher[:1] != ["srun"] or any(word.startswith("--ntasks=") for word in launcher):
+        return launcher
+    a_node = [f"--ntasks-per-node={per_node}"] if per_node else []
+    return [*launcher, f"--ntasks={tasks}", *a_node]
+
+
+def outcome(
+    state: str | None, exit_code: int | None, block: Mapping[str, Any] | None
+) -> JobOutcome:
+    """Classify a failure: by Slurm's job state, then by the conductor, then by the exit status.
+
+    `state` is Slurm's (of all components, separated by commas; None without Slurm), `block` the
+    content of the conductor's `block.json` (None if it is missing).
+    """
+    states = (state or "").split(",")
+    for name, outcome_name in _STATES.items():
+        if name in states:
+            return JobOutcome(outcome_name, f"Slurm: job state {name}")
+    if block is None:
+        return JobOutcome(
+            "job_failed", f"the conductor left no block.json (exit status {exit_code})"
+        )
+    if block["state"] != "done":
+        return JobOutcome(block["state"], block["reason"])
+    if exit_code:
+        return JobOutcome("job_failed", f"exit status {exit_code} though the block was done")
+    return JobOutcome("done")
+
+
+# Nodes of a Slurm partition, as `sinfo` lists them.
+
+
+#: States in which a node takes jobs now or later; `sinfo` adds signs such as `*` and `~`.
+_USABLE = ("allocated", "idle", "mixed", "completing", "reserved")
+_NAME = re.compile(r"[A-Za-z0-9][\w.-]*", re.ASCII)
+_PARTITION = re.compile(r"(?:--partition=|-p\s*)(\S+)")
+
+
+@dataclass(frozen=True)
+class SlurmNode:
+    """A node and its state."""
+
+    name: str
+    state: str
+
+    @property
+    def usable(self) -> bool:
+        """Whether a job for it would start some day."""
+        return self.state in _USABLE
+
+
+def partition_in(access: Sequence[str]) -> str | None:
+    """The partition that job options name (`access` of ReFrame's configuration)."""
+    found = [match[1] for option in access if (match := _PARTITION.match(option))]
+    return found[-1] if found else None
+
+
+def nodes_in(sinfo_output: str) -> list[SlurmNode]:
+    """Nodes from sinfo's lines `NODE STATE`, each once, in order.
+
+    A state is cut off at the first sign: `idle~` is a node that is switched off to save power. A
+    node that does not answer, `idle*`, is `unknown`.
+    """
+    found: dict[str, SlurmNode] = {}
+    for line in sinfo_output.splitlines():
+        name, _, state = line.strip().partition(" ")
+        word = re.match(r"[a-z]+", state.strip())
+        if _NAME.fullmatch(name) and word:
+            known = "unknown" if "*" in state else word[0]
+            found[name] = SlurmNode(name, known)
+    return list(found.values())
+
+
+def ask_nodes(partition: str | None, environment: Mapping[str, str]) -> list[SlurmNode]:
+    """Nodes of a partition, of the default partitions without one. Raises MachineError."""
+    command = ["sinfo", "--Node", "--noheader", "--format=%N %T"]
+    answer = ask([*command, *([f"--partition={partition}"] if partition else [])], environment)
+    if not answer.ok:
+        raise MachineError(f"sinfo: {answer.last}")
+    return nodes_in(answer.text)
+
+
+# Orphaned Slurm jobs of a run: found by their working folder, and cancelled.
+
+
+#: How long Slurm may take to answer, and jobs to end, seconds.
+_ANSWER_S = 60.0
+_END_S = 60.0
+#: Lists this user's jobs, a line `JOB FOLDER` each; components of a heterogeneous job are `JOB+N`.
+SQUEUE = ("squeue", "--me", "--noheader", "--format=%i %Z")
+
+
+def working_in(folder: Path, squeue_output: str) -> list[str]:
+    """Jobs whose working folder lies in `folder`, from squeue's lines `JOB FOLDER`.
+
+    Slurm prints folders with links resolved; paths to shared file systems often contain links. It
+    does not cancel components of a heterogeneous job, so the whole job is named.
+    """
+    folder = folder.resolve()
+    lines = (line.partition(" ") for line in squeue_output.splitlines())
+    found = (
+        job
+        for job, at in ((name.partition("+")[0], at) for name, _, at in lines)
+        if job.isdigit() and at.startswith("/") and "\0" not in at
+        if Path(os.path.realpath(at)).is_relative_to(folder)
+    )
+    return list(dict.fromkeys(found))
+
+
+def cancel(run: Path) -> list[str]:
+    """Cancel the jobs left by a run and wait until they have ended. Returns their ids.
+
+    ReFrame cancels its jobs on SIGTERM, but not if it was killed. Raises MachineError if Slurm
+    does not answer or jobs do not end.
+    """
+    found = _left(run)
+    if found:
+        refused = ""
+        try:
+            _ask_slurm("scancel", *found)
+        except MachineError as error:  # also for jobs that are just ending
+            refused = f": {error}"
+        until_s = time.monotonic() + _END_S
+        while left := _left(run):
+            if time.monotonic() > until_s:
+                raise MachineError(f"{run}: jobs of an earlier session do not end: {left}{refused}")
+            time.sleep(1.0)
+    return found
+
+
+def _left(run: Path) -> list[str]:
+    return working_in(run, _ask_slurm(*SQUEUE))
+
+
+def _ask_slurm(*command: str) -> str:
+    try:
+        done = subprocess.run(
+            command,
+            capture_output=True,
+            text=True,
+            errors="surrogateescape",  # folders are compared
+            check=False,
+            timeout=_ANSWER_S,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise MachineError(f"{command[0]}: {error}") from None
+    if done.returncode:
+        raise MachineError(f"{command[0]}: {' '.join(done.stderr.split())}")
+    return done.stdout

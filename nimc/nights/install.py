@@ -1,0 +1,334 @@
+"""Puts what starts the nights in its place: crontab, scrontab, systemd's user units."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import date, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from nimc.base.errors import MachineError
+from nimc.base.files import named_output
+from nimc.nights import summary
+from nimc.nights.description import DAYS, MARGIN_S, Nightly, NightWindow
+
+# Lines of a crontab or a scrontab, and the table in which they replace older ones. Pure.
+
+
+def cron_block(nightly: Nightly, command: Sequence[str]) -> str:
+    """For `crontab`."""
+    log = shlex.quote(str(log_file(nightly)))
+    line = f"{shlex.join(command)} > {log} 2>&1".replace("%", r"\%")  # cron's end of line
+    return _marked(nightly, "--cron", [f"{cron_times(nightly)} {line}"])
+
+
+def scrontab_block(nightly: Nightly, command: Sequence[str]) -> str:
+    """For `scrontab`: the night itself is a small job, which submits the others.
+
+    Raises InputError for a log that no option of scrontab can name: its words end at blanks,
+    whatever their quotes, and Slurm removes backslashes.
+    """
+    log = str(log_file(nightly))
+    if " " in log or "\\" in log:
+        raise nightly.refuse("results", log, "a path without blanks and backslashes")
+    options = [
+        f"--job-name=nimc-{nightly.name}",
+        f"--time={nightly.longest_s // 60}",
+        f"--output={log.replace('%', '%%')}",  # Slurm replaces %j and others
+        "--open-mode=truncate",
+        *nightly.asked.job,
+    ]
+    lines = [f"#SCRON {option}" for option in options]
+    return _marked(nightly, "--scrontab", [*lines, f"{cron_times(nightly)} {shlex.join(command)}"])
+
+
+def cron_times(nightly: Nightly) -> str:
+    """Minute, hour and days as crontab has them. scrontab takes one name of a day, or numbers."""
+    asked = nightly.asked.window
+    numbers = sorted((DAYS.index(day) + 1) % 7 for day in asked.days)
+    days = "*" if len(numbers) == 7 else ",".join(map(str, numbers))
+    return f"{asked.start.minute} {asked.start.hour} * * {days}"
+
+
+def log_file(nightly: Nightly) -> Path:
+    """What the last start of a night printed."""
+    return nightly.folder / f"{nightly.name}.log"
+
+
+def merged_crontab(table: str, block: str) -> str:
+    """The table with the block in place of the one with the same marks; else at its end."""
+    own = block.rstrip("\n").split("\n")
+    begin, end = own[0], own[-1]
+    lines = table.removesuffix("\n").split("\n") if table else []
+    if begin in lines and end in lines[lines.index(begin) :]:
+        first = lines.index(begin)
+        last = lines.index(end, first)
+        kept = [*lines[:first], *own, *lines[last + 1 :]]
+    else:
+        kept = [*lines, *own]
+    return "\n".join(kept) + "\n"
+
+
+def _marked(nightly: Nightly, option: str, lines: Sequence[str]) -> str:
+    return "\n".join(
+        [
+            f"# BEGIN nimc nightly {nightly.target}",
+            f"# made by 'nimc nightly init {nightly.target} {option}', which replaces these lines",
+            *lines,
+            f"# END nimc nightly {nightly.target}",
+            "",
+        ]
+    )
+
+
+#: How long such a program may take, seconds.
+_ANSWER_S = 60.0
+#: Lines of others stay byte for byte, whatever their encoding.
+_ANY_BYTES = "surrogateescape"
+
+
+def table(program: str, block: str) -> str:
+    """Replace this nightly's lines in the user's `crontab` or `scrontab`; all others stay.
+
+    Returns what was done.
+    """
+    listed = _run([program, "-l"])
+    # scrontab says so on standard output.
+    if listed.returncode and "no crontab" not in (listed.stdout + listed.stderr).lower():
+        raise MachineError(f"{program} -l: {_said(listed)}")
+    old = listed.stdout if listed.returncode == 0 else ""
+    with tempfile.NamedTemporaryFile(
+        "w", prefix="nimc-", suffix=".cron", encoding="utf-8", errors=_ANY_BYTES
+    ) as file:
+        file.write(merged_crontab(old, block))
+        file.flush()
+        done = _run([program, file.name])
+    if done.returncode:
+        raise MachineError(f"{program}: {_said(done)}")
+    return f"installed in your {program}"
+
+
+def units(texts: Mapping[str, str]) -> str:
+    """Write the units, and start the timer. Returns what was done."""
+    config = os.environ.get("XDG_CONFIG_HOME") or str(Path.home() / ".config")
+    folder = named_output(Path(config, "systemd", "user"))
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise MachineError(f"{folder}: {error.strerror}") from error
+    for name, text in texts.items():
+        summary.write(folder / name, text)
+    (timer,) = (name for name in texts if name.endswith(".timer"))
+    for words in (["daemon-reload"], ["enable", "--now", timer]):
+        done = _run(["systemctl", "--user", *words])
+        if done.returncode:
+            raise MachineError(
+                f"systemctl --user {' '.join(words)}: {_said(done)}; the units are in {folder}"
+            )
+    return f"installed in {folder}; 'loginctl enable-linger' lets it run while you are logged out"
+
+
+def _run(command: Sequence[str]) -> subprocess.CompletedProcess[str]:
+    try:
+        return subprocess.run(
+            command,
+            capture_output=True,
+            encoding="utf-8",
+            errors=_ANY_BYTES,
+            check=False,
+            timeout=_ANSWER_S,
+            stdin=subprocess.DEVNULL,
+        )
+    except FileNotFoundError:
+        raise MachineError(f"{command[0]}: not found on this host") from None
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise MachineError(f"{command[0]}: {error}") from None
+
+
+def _said(done: subprocess.CompletedProcess[str]) -> str:
+    return " ".join((done.stderr or done.stdout).split()) or f"exit status {done.returncode}"
+
+
+# User units of systemd: a service that runs a night, and its timer. Pure.
+
+
+def systemd_units(nightly: Nightly, command: Sequence[str], today: date) -> dict[str, str]:
+    """File name -> text."""
+    asked = nightly.asked.window
+    days = ",".join(day.capitalize() for day in asked.days)
+    starts = [f"{days} *-*-* {asked.start:%H:%M}:00", *_after_gaps(nightly.window, today)]
+    calendar = "".join(f"OnCalendar={start}\n" for start in starts)
+    name = f"nimc-{nightly.unique_name}"
+    return {
+        f"{name}.service": (
+            "[Unit]\n"
+            f"Description=nimc nightly {nightly.name} on {nightly.asked.machine}\n"
+            "\n"
+            "[Service]\n"
+            "Type=oneshot\n"
+            f"ExecStart={_line(command)}\n"
+            f"TimeoutStartSec={nightly.longest_s}\n"
+            "# It stops the campaign itself, and then reports.\n"
+            "KillMode=mixed\n"
+            f"TimeoutStopSec={MARGIN_S}\n"
+            "# Slower is a result, and no failure of the service.\n"
+            "SuccessExitStatus=1\n"
+        ),
+        f"{name}.timer": (
+            "[Unit]\n"
+            f"Description=nights of nimc nightly {nightly.name}\n"
+            "\n"
+            "[Timer]\n"
+            f"{calendar}"
+            "AccuracySec=1min\n"
+            "# A night that was missed is not made up for in the day.\n"
+            "Persistent=false\n"
+            "\n"
+            "[Install]\n"
+            "WantedBy=timers.target\n"
+        ),
+    }
+
+
+def _after_gaps(window: NightWindow, today: date) -> Iterator[str]:
+    """When nights start of which clocks skip the start: systemd leaves such days out.
+
+    Clocks change on the same day of the week in the same month of each year.
+    """
+    for night in window.nights(today, today + timedelta(days=366)):
+        start = datetime.fromtimestamp(night.start_s)
+        if start.time() != window.start:
+            day = DAYS[start.weekday()].capitalize()
+            yield f"{day} *-{start:%m}-* {start:%H:%M}:00"
+
+
+def _line(command: Sequence[str]) -> str:
+    """ExecStart: words quoted, without specifiers; variables are expanded in all but the first."""
+    program, *words = map(_quoted, command)
+    return " ".join([program, *(word.replace("$", "$$") for word in words)])
+
+
+def _quoted(word: str) -> str:
+    escaped = word.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%")
+    return f'"{escaped}"'
+
+
+# Pipelines of GitLab CI: one that plans, and its child, in which a night runs. Pure.
+#
+# The child measures in one job, since a night has one lock and one budget, and then has a job for
+# each case that says how it went. With Jacamar the jobs run as the user on the machine, under
+# Slurm.
+
+
+#: Of this pipeline: nothing is cloned, so files of other nights may lie in the folder.
+_SUMMARY = '"summary-$CI_PIPELINE_ID.json"'
+_OTHERS = "rm -f summary-*.json junit.xml bencher.json metrics.prom case.xml"
+#: How long a job of Jacamar that measures nothing may take, minutes.
+_SHORT_MIN = 15
+_RULES = [{"if": '$CI_PIPELINE_SOURCE == "schedule" || $CI_PIPELINE_SOURCE == "web"'}]
+
+
+def gitlab_parent(nightly: Nightly, nimc: Sequence[str], zone: str, *, jacamar: bool) -> str:
+    """The pipeline that a schedule of GitLab starts, at times of this host's time `zone`."""
+    name, child = nightly.name, f"nimc-{nightly.name}.yml"
+    options = ["--gitlab", "--child", *(["--jacamar"] if jacamar else [])]
+    command = shlex.join([*nimc, "nightly", "init", nightly.target, *options])
+    head = (
+        f"# Made by 'nimc nightly init {nightly.target} --gitlab'. In GitLab, add a pipeline"
+        f" schedule: {cron_times(nightly)} in the time zone {zone}\n"
+    )
+    return head + _dump(
+        {
+            "stages": ["plan", "night"],
+            f"plan {name}": {
+                "stage": "plan",
+                "rules": _RULES,
+                **_runner(nightly, _SHORT_MIN, jacamar=jacamar),
+                "script": [f"{command} > {shlex.quote(child)}"],
+                "artifacts": {"paths": [child]},
+            },
+            f"night {name}": {
+                "stage": "night",
+                "rules": _RULES,
+                "trigger": {
+                    "include": [{"artifact": child, "job": f"plan {name}"}],
+                    "strategy": "depend",
+                },
+            },
+        }
+    )
+
+
+def gitlab_child(
+    nightly: Nightly, nimc: Sequence[str], cases: Sequence[str], *, jacamar: bool
+) -> str:
+    """The pipeline of one night: it measures, then a job for each case reports."""
+    minutes = nightly.longest_s // 60
+    run = f"{shlex.join([*nimc, 'nightly', 'run', nightly.target])} --summary {_SUMMARY}"
+    export = f"{shlex.join([*nimc, 'nightly', 'export'])} {_SUMMARY}"
+    jobs: dict[str, Any] = {
+        "stages": ["measure", "cases"],
+        "measure": {
+            "stage": "measure",
+            **_runner(nightly, minutes, jacamar=jacamar),
+            "timeout": f"{minutes} minutes",
+            "script": [
+                _OTHERS,
+                "status=0",
+                f"{run} || status=$?",
+                f"{export} --junit > junit.xml",
+                f"{export} --bencher > bencher.json",
+                f"{export} --prometheus > metrics.prom",
+                'exit "$status"',
+            ],
+            # Slower: the job of the case fails.
+            "allow_failure": {"exit_codes": [1]},
+            "artifacts": {
+                "when": "always",
+                "paths": [_SUMMARY.strip('"'), "junit.xml", "bencher.json", "metrics.prom"],
+            },
+        },
+    }
+    for case in cases:
+        jobs[f"case {case}"] = {
+            "stage": "cases",
+            **_runner(nightly, _SHORT_MIN, jacamar=jacamar),
+            "needs": [{"job": "measure", "artifacts": True}],
+            "when": "always",
+            "script": [f"{export} --case {shlex.quote(case)} --junit --fail > case.xml"],
+            "after_script": ["rm -f summary-*.json"],
+            "artifacts": {
+                "when": "always",
+                "paths": ["case.xml"],
+                "reports": {"junit": "case.xml"},
+            },
+        }
+    return _dump(jobs)
+
+
+def _runner(nightly: Nightly, minutes: int, *, jacamar: bool) -> dict[str, Any]:
+    """Where a job runs: nothing is cloned, since the site's own nimc is called."""
+    found: dict[str, Any] = {"variables": {"GIT_STRATEGY": "none"}}
+    if nightly.asked.runner_tags:
+        found["tags"] = nightly.asked.runner_tags
+    if jacamar:
+        found["id_tokens"] = {"SITE_ID_TOKEN": {"aud": "$CI_SERVER_URL"}}
+        options = " ".join([f"--time={minutes}", *nightly.asked.job])
+        found["variables"]["SCHEDULER_PARAMETERS"] = options.replace("$", "$$")
+    return found
+
+
+def _dump(document: dict[str, Any]) -> str:
+    return yaml.dump(document, Dumper=_Plain, sort_keys=False, width=1000)
+
+
+class _Plain(yaml.SafeDumper):
+    def ignore_aliases(self, data: Any) -> bool:
+        """Equal parts are written out: readers of YAML differ in what they know of aliases."""
+        return True

@@ -1,0 +1,250 @@
+"""`nimc run` as a child of the night, ended when the window or the budget is used up."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from math import fsum
+from pathlib import Path
+from typing import Any
+
+from analysis.history.series import NIGHT_S
+from nimc.base.checkout import ROOT
+from nimc.base.errors import MachineError
+from nimc.base.interrupts import Interrupts
+from nimc.base.start_python import python_path
+from nimc.campaign.plan import Plan
+from nimc.campaign.prepare import Request
+from nimc.nights.description import Nightly
+from nimc.records.run import RunHeader
+from nimc.run.folder import find_latest, new_header, own_runs
+from nimc.run.session import NIMC, end_with, stop
+
+#: How often the limits are looked at, seconds.
+_LOOK_S = 5.0
+
+#: Variables of a Slurm job, and one of them that the site sets.
+_OF_JOB = ("SLURM_", "SLURMD_", "SBATCH_")
+_OF_SITE = ("SLURM_CONF",)
+
+#: Says that it is time to stop, and why; None while it is not.
+Limit = Callable[[], str | None]
+
+
+@dataclass(frozen=True)
+class EndedRun:
+    """How `nimc run` ended."""
+
+    status: int
+    #: Its JSON document; empty if it printed none.
+    document: dict[str, Any] = field(default_factory=dict)
+    #: Its last line.
+    said: str = ""
+    #: Why it was stopped; None if it ended by itself.
+    stopped: str | None = None
+
+    @property
+    def concluded(self) -> Path | None:
+        """The run that it completed; the samples may be those of a night that was killed."""
+        whole = self.status in (0, 1) and self.document.get("results")
+        return Path(self.document["run"]) if whole else None
+
+
+def measure(
+    nightly: Nightly, *options: str, log: Path, limit: Limit, lock: int, verbose: bool = False
+) -> EndedRun:
+    """Run or resume the campaign within a limit; its messages are appended to `log`.
+
+    The child keeps the machine's lock until it has ended, even if this process is killed.
+    """
+    argv = [*NIMC, "run", str(nightly.campaign), "--machine", nightly.asked.machine]
+    argv += ["--results", str(nightly.results), "--json", *options]
+    argv += ["--verbose"] if verbose else []
+    try:
+        said = log.open("ab")
+    except OSError as error:
+        raise MachineError(f"{log}: {error.strerror}") from error
+    with said, tempfile.TemporaryFile() as output, Interrupts() as interrupts:
+        began = said.tell()
+        child = subprocess.Popen(
+            argv,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=said,
+            env=environment(),
+            cwd=ROOT,
+            start_new_session=True,
+            pass_fds=[lock],
+            preexec_fn=end_with(os.getpid()),
+        )
+        stopped = _attend(child, interrupts, limit)
+        output.seek(0)
+        return EndedRun(child.returncode, _document(output.read()), _last(log, began), stopped)
+
+
+def environment() -> dict[str, str]:
+    """The environment in which `NIMC` finds this checkout.
+
+    The night may be a Slurm job itself; the jobs that it submits do not inherit its variables.
+    """
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if name in _OF_SITE or not name.startswith(_OF_JOB)
+    }
+    return {**kept, "PYTHONPATH": python_path(ROOT)}
+
+
+def _attend(child: subprocess.Popen[bytes], interrupts: Interrupts, limit: Limit) -> str | None:
+    """Wait for the child, or stop it; returns why."""
+    stopped = None
+    while child.poll() is None and stopped is None:
+        interrupts.wait(_LOOK_S)
+        stopped = "stopped by a signal" if interrupts.signum is not None else limit()
+    if child.poll() is None:
+        stop([child])
+        return stopped
+    return None
+
+
+def _document(text: bytes) -> dict[str, Any]:
+    try:
+        found = json.loads(text)
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _last(log: Path, began: int) -> str:
+    """The last line that the child printed."""
+    with log.open("rb") as file:
+        file.seek(began)
+        lines = file.read().decode(errors="replace").split("\n")
+    said = [line.strip() for line in lines if line.strip()]
+    return said[-1].removeprefix("nimc: ") if said else ""
+
+
+# The runs of a night: which one it continues, and the samples and node-hours of the night.
+
+
+@dataclass
+class NightRuns:
+    """The run that a night resumes or begins, and all others of the campaign in this night.
+
+    It is read from the runs' folders, so a night that was killed and started again counts all that
+    it has used.
+    """
+
+    results: Path
+    digest: str
+    #: Case -> nodes of a block.
+    nodes: Mapping[str, int]
+    #: When the night began.
+    since_s: float
+    #: When the latest run began; None if it is finished or repeats one, or if there is none.
+    unfinished_s: float | None
+    #: The first run that was finished in the night: what a night that was killed had measured.
+    measured: Path | None
+    #: Runs of the campaign, and of some of its cases, that use node-hours of the night.
+    used: set[Path]
+    #: The run that has samples of the night.
+    found: Path | None = None
+
+    @classmethod
+    def of(cls, results: Path, asked: Request, planned: Plan, since_s: float) -> NightRuns:
+        """Look for runs of the campaign on this machine."""
+        new = new_header(asked)
+        nodes = {case.case: case.nodes for case in planned.cases}
+        runs = runs_of(results, new)
+        same = [(path, each) for path, each in runs if each.digest == new.digest]
+        ended = (path for path, each in same if (each.finished_s or 0.0) >= since_s)
+        used = {path for path, each in runs if (each.finished_s or since_s) >= since_s}
+        unfinished_s = _unfinished_s([each for _, each in same], since_s)
+        return cls(results, new.digest, nodes, since_s, unfinished_s, next(ended, None), used)
+
+    def current(self) -> Path | None:
+        """The run that has samples of the night; headers are read only until there is one."""
+        if self.found is None:
+            latest = find_latest(self.results, self.digest)
+            if latest and new_samples(latest[0], self.since_s):
+                self.found = latest[0]
+                self.used.add(self.found)
+        return self.found
+
+    def used_node_h(self) -> float:
+        """Node-hours of the night so far."""
+        self.current()
+        return fsum(node_hours(run, self.nodes, self.since_s) for run in self.used)
+
+    def new_samples(self) -> int:
+        """Samples of the night so far, without those of repeats."""
+        run = self.current()
+        return new_samples(run, self.since_s) if run else 0
+
+
+def runs_of(results: Path, new: RunHeader) -> Sequence[tuple[Path, RunHeader]]:
+    """All runs of a campaign on a machine, also of some of its cases, in order of their start."""
+    asked = (new.campaign, new.machine)
+    found = (run for run in own_runs(results) if (run[1].campaign, run[1].machine) == asked)
+    return sorted(found, key=lambda run: run[1].started_s)
+
+
+def _unfinished_s(same: Sequence[RunHeader], since_s: float) -> float | None:
+    """When the last of these runs began, if it can be resumed.
+
+    If an earlier night began it soon after a finished run, it repeats that one (`NIGHT_S`).
+    """
+    if not same or same[-1].finished_s is not None:
+        return None
+    began_s = same[-1].started_s
+    repeats = any(each.finished_s and began_s - each.started_s < NIGHT_S for each in same)
+    return None if repeats and began_s < since_s else began_s
+
+
+def node_hours(run: Path, nodes: Mapping[str, int], since_s: float) -> float:
+    """Node-hours of all blocks that have begun since a moment; `nodes`: case -> of a block.
+
+    A finished block counts from the conductor's start to its end; any other one from the start of
+    its first sample to the end of its last. Waiting in the queue costs nothing.
+    """
+    used_s = 0.0
+    for case, count in nodes.items():
+        for start_s, end_s in _blocks(run, case):
+            if start_s >= since_s:
+                used_s += count * max(end_s - start_s, 0.0)
+    return used_s / 3600
+
+
+def new_samples(run: Path, since_s: float) -> int:
+    """Samples of a run that have started since a moment."""
+    files = (run / "samples").glob("*.jsonl")
+    return sum(start_s >= since_s for file in files for _, start_s, _ in _samples(file))
+
+
+def _blocks(run: Path, case: str) -> Iterator[tuple[float, float]]:
+    """Start and end of each block of a case."""
+    unfinished: dict[str, tuple[float, float]] = {}
+    for block, start_s, end_s in _samples(run / "samples" / f"{case}.jsonl"):
+        first, last = unfinished.get(block, (start_s, end_s))
+        unfinished[block] = min(first, start_s), max(last, end_s)
+    for file in (run / "logs" / case).glob("*/block.json"):
+        with suppress(OSError, ValueError, KeyError, TypeError):
+            record = json.loads(file.read_text(encoding="utf-8"))
+            times = float(record["started_s"]), float(record["finished_s"])
+            unfinished[file.parent.name] = times
+    yield from unfinished.values()
+
+
+def _samples(file: Path) -> Iterator[tuple[str, float, float]]:
+    """Block, start and end of each whole sample."""
+    with suppress(OSError):
+        for line in file.read_bytes().splitlines():
+            with suppress(ValueError, KeyError, TypeError):
+                sample: Mapping[str, Any] = json.loads(line)
+                start_s = float(sample["start_s"])
+                yield str(sample["block"]), start_s, start_s + float(sample["elapsed_s"] or 0.0)

@@ -1,0 +1,359 @@
+"""One night: lock, window, maintenance, budget; then the campaign, its outcome and its summary."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, fields, replace
+from datetime import date
+from itertools import chain
+from pathlib import Path
+
+from analysis.history.extract import nights_frame
+from analysis.history.store import add_run
+from analysis.history.tables import Outcome
+from analysis.report.data import RunData, load_run
+from nimc.base.errors import InputError, NimcError
+from nimc.base.text import visible
+from nimc.campaign.plan import Plan
+from nimc.campaign.prepare import Request, prepare
+from nimc.cluster import reservation
+from nimc.cluster.reservation import Reservation
+from nimc.nights import after, notify, summary
+from nimc.nights.confirming import NightRepeats
+from nimc.nights.description import Night, Nightly
+from nimc.nights.lock import NightLock, machine_lock
+from nimc.nights.measure import EndedRun, NightRuns, measure
+from nimc.nights.summary import (
+    UNFINISHED,
+    NightAlarm,
+    NightFailure,
+    NightFigure,
+    Summary,
+    judge_night,
+)
+from nimc.records.arms import BASELINE
+from nimc.run.folder import link_latest
+
+# What a night measured, and what the site's references say of it.
+
+
+_FIELDS = [each.name for each in fields(NightFigure)]
+
+
+def read_run(run: Path) -> RunData:
+    """The run, with its faults if it has any: whoever stores it refuses them."""
+    return load_run(run, force=True)
+
+
+def figures_of(data: RunData) -> list[NightFigure]:
+    """Every quantity that is watched."""
+    return [NightFigure(**row) for row in nights_frame(data).select(_FIELDS).iter_rows(named=True)]
+
+
+def slower_than_reference(data: RunData) -> list[NightAlarm]:
+    """Baselines that fall short of the site's references; each once."""
+    rows = {row.case: row for row in data.results if row.slower_than_reference}
+    return [
+        NightAlarm(case, BASELINE, "fom", "reference", f"{case}: {row.notes[0]}")
+        for case, row in rows.items()
+    ]
+
+
+# Maintenance reservations of Slurm that a night would run into.
+
+
+def in_the_way(found: Sequence[Reservation], start_s: float, end_s: float) -> Reservation | None:
+    """The first maintenance that begins before a night's end and is not over at its start.
+
+    Slurm prints local times of the host.
+    """
+    ahead = [
+        each
+        for each in found
+        if "MAINT" in each.flags and each.start.timestamp() < end_s
+        if each.end.timestamp() > start_s
+    ]
+    return min(ahead, key=lambda each: each.start, default=None)
+
+
+#: Outcomes after which a night is not tried again.
+_DONE: tuple[Outcome, ...] = ("measured", "slower", "inconclusive")
+#: Years in which every day is a moment of every host's clock.
+_YEARS = (1971, 9998)
+
+
+class NotRunError(Exception):
+    """The night is not run, for this reason."""
+
+
+@dataclass(frozen=True)
+class NightRun:
+    """One night of a nightly."""
+
+    nightly: Nightly
+    night: Night
+    log: Callable[[str], None]
+    clock_s: Callable[[], float] = time.time
+    #: Whether the log of `nimc run` has a line for every run.
+    verbose: bool = False
+
+    @property
+    def path(self) -> Path:
+        """File of its summary."""
+        return summary.path_of(self.nightly.folder, self.nightly.name, self.night.date)
+
+    @property
+    def log_path(self) -> Path:
+        """File of what it printed."""
+        return self.path.with_suffix(".log")
+
+    def run(self) -> Summary:
+        """Run the night, or report why not; write its summary, and send it by mail and webhook.
+
+        Raises InputError for a description or a campaign that cannot be run, once that is written.
+        """
+        folder = self.nightly.folder
+        summary.make_folder(folder)
+        with machine_lock(folder, self.nightly.asked.machine, self.nightly.name) as lock:
+            before = self._before()
+            if lock.handle is None:
+                return self._busy(lock, before)
+            if before and before.finished_s is not None and before.outcome in _DONE:
+                self.log(f"night {self.night.date} is done: {before.outcome}; {self.path}")
+                return before
+            return self._locked(lock.handle, before)
+
+    def _before(self) -> Summary | None:
+        """What an earlier attempt of the same night has left."""
+        with suppress(InputError):
+            return summary.load(self.path)
+        return None
+
+    def _busy(self, lock: NightLock, before: Summary | None) -> Summary:
+        found = replace(
+            before or self._begun(),
+            outcome="not run",
+            reason=f"another night is running on this machine: {lock.holder}",
+            finished_s=self.clock_s(),
+        )
+        if before or lock.holder.startswith(f"{self.nightly.name}, "):
+            self.log(found.reason)  # what the running night writes stays
+            return found
+        return self._end(found, has_lock=False)
+
+    def _locked(self, lock: int, before: Summary | None) -> Summary:
+        begun = self._begun()
+        if before and before.outcome != "not run":
+            age_s = begun.started_s - before.started_s
+            if age_s < self.nightly.asked.fresh_after_s:
+                begun = replace(begun, started_s=before.started_s)  # both have one budget
+        try:
+            asked = prepare(self.nightly.campaign, self.nightly.asked.machine)
+            planned = asked.plan()
+            cases = [case.case for case in planned.cases]
+            begun = replace(begun, campaign=planned.campaign, cases=cases)
+            ended = self._measured(asked, planned, begun, lock)
+        except NotRunError as error:
+            ended = replace(begun, outcome="not run", reason=str(error))
+        except NimcError as error:
+            self._end(self.failed(error, begun))
+            raise
+        return self._end(ended)
+
+    def _measured(self, asked: Request, planned: Plan, begun: Summary, lock: int) -> Summary:
+        """Raises NotRunError before anything is begun, if nothing shall be."""
+        runs = NightRuns.of(self.nightly.results, asked, planned, begun.started_s)
+        run = self._had_measured(runs)
+        if run is None:
+            ended = self._campaign(asked, planned, begun, runs, lock)
+            run = runs.current() or ended.concluded
+        else:
+            runs.found, ended = run, EndedRun(0)
+            self._say(f"{run} is finished: this night had measured it, and continues from there")
+            summary.write(self.path, summary.summary_text(begun))
+        repeats = NightRepeats(
+            self.nightly,
+            runs,
+            slurm=asked.site.slurm,
+            end_s=self.night.end_s,
+            budget_node_h=begun.budget_node_h,
+            log=self.log_path,
+            lock=lock,
+            clock_s=self.clock_s,
+            verbose=self.verbose,
+        )
+        judged = self._judged(begun, ended, run, runs.new_samples(), repeats)
+        if run:
+            link_latest(run)  # repeats have some of the cases only
+        return replace(judged, used_node_h=runs.used_node_h())
+
+    def _had_measured(self, runs: NightRuns) -> Path | None:
+        """The run that this night had finished before it was started again; it is in the store now.
+
+        One that the store does not take is measured again.
+        """
+        if runs.measured is None:
+            return None
+        try:
+            add_run(self.nightly.store, runs.measured)
+        except InputError:
+            return None
+        return runs.measured
+
+    def _campaign(
+        self,
+        asked: Request,
+        planned: Plan,
+        begun: Summary,
+        runs: NightRuns,
+        lock: int,
+    ) -> EndedRun:
+        """Resume the campaign's run, or begin one."""
+        age_s = self.clock_s() - runs.unfinished_s if runs.unfinished_s is not None else None
+        fresh = age_s is None or age_s > self.nightly.asked.fresh_after_s
+        if fresh:
+            self._require_budget(planned, begun.budget_node_h - runs.used_node_h())
+        if asked.site.slurm:
+            self._require_no_maintenance()
+        summary.write(self.path, summary.summary_text(begun))
+
+        def limit() -> str | None:
+            if self.clock_s() >= self.night.end_s:
+                return "its window ended"
+            return None if runs.used_node_h() < begun.budget_node_h else "its budget was used up"
+
+        options = ["--fresh"] if fresh else []
+        return measure(
+            self.nightly,
+            *options,
+            log=self.log_path,
+            limit=limit,
+            lock=lock,
+            verbose=self.verbose,
+        )
+
+    def _judged(
+        self,
+        begun: Summary,
+        ended: EndedRun,
+        run: Path | None,
+        samples: int,
+        repeats: NightRepeats,
+    ) -> Summary:
+        data = read_run(run) if run else None
+        found = figures_of(data) if data else []
+        alarms = slower_than_reference(data) if data else []
+        if run and data and data.header.finished_s is not None:
+            alarms += self._raised(run, repeats)
+        failures = [NightFailure(**each) for each in ended.document.get("failures", [])]
+        outcome, reason = judge_night(ended, samples, found, alarms, failures)
+        return replace(
+            begun,
+            outcome=outcome,
+            reason=reason,
+            run=str(run) if run else None,
+            figures=found,
+            alarms=alarms,
+            failures=failures,
+        )
+
+    def _raised(self, run: Path, repeats: NightRepeats) -> list[NightAlarm]:
+        """Alarms of the history, confirmed if that is possible; those dismissed are left out.
+
+        Without a history the night still has its references.
+        """
+        try:
+            found = after.raised(self.nightly, run)
+            suspected = any(each.state == "suspected" for each in found)
+            if self.nightly.asked.confirm and suspected:
+                for line in repeats.repeat(run, found):
+                    self._say(line)
+                found = after.raised(self.nightly, run)
+        except InputError as error:
+            self._say(f"store: {error}")
+            return []
+        for each in found:
+            self._say(f"alarm: {after.alarm_text(each)}")
+        return [after.night_alarm(each) for each in found if each.state != "dismissed"]
+
+    def _require_budget(self, planned: Plan, left_node_h: float) -> None:
+        least = planned.as_dict()["node_hours_least"]
+        asked = self.nightly.asked.budget_node_h
+        if least > asked:
+            raise self.nightly.refuse(
+                "budget", f"{asked:g} node-hours found", f"from {least:.3g}, which the plan needs"
+            )
+        if least > left_node_h:
+            raise NotRunError(f"{left_node_h:.3g} node-hours are left; {least:.3g} are needed")
+
+    def _require_no_maintenance(self) -> None:
+        ahead = in_the_way(reservation.find_all(), self.clock_s(), self.night.end_s)
+        if ahead:
+            raise NotRunError(f"maintenance {ahead.name} from {ahead.start}, on {ahead.nodes}")
+
+    def failed(self, error: NimcError, begun: Summary | None = None) -> Summary:
+        """How the night ended with an error."""
+        return replace(
+            begun or self._begun(),
+            finished_s=self.clock_s(),
+            outcome="not run" if isinstance(error, InputError) else "machine failed",
+            reason=str(error).split("\n")[0],
+        )
+
+    def _begun(self) -> Summary:
+        return _begun(self.nightly, self.night.date, self.clock_s())
+
+    def _end(self, ended: Summary, *, has_lock: bool = True) -> Summary:
+        """Write the summary, and tell who asked; a failure to tell is reported, and no more.
+
+        Without the lock another night is measuring: removing runs and making pages is left to it.
+        """
+        ended = replace(ended, finished_s=self.clock_s())
+        summary.write(self.path, summary.summary_text(ended))
+        followed = after.conclude(self.nightly, ended) if has_lock else ()
+        for line in chain(followed, notify.everyone(ended, self.nightly.asked)):
+            self._say(line)
+        self._say(f"night {ended.night}: {ended.outcome}: {ended.reason}")
+        return ended
+
+    def _say(self, line: str) -> None:
+        """Log a line, in the night's log as well: the next start replaces what this one printed."""
+        self.log(line)
+        with suppress(OSError), self.log_path.open("a") as file:
+            file.write(f"nimc: {visible(line)}\n")
+
+
+def night_of(nightly: Nightly, now_s: float, asked: date | None) -> Night | None:
+    """The night to run now: that of the window, or the one `asked` for by date."""
+    if asked is None:
+        return nightly.window.night_at(now_s)
+    if not _YEARS[0] <= asked.year <= _YEARS[1]:
+        raise InputError(f"--night: {asked} found; allowed: years from {_YEARS[0]} to {_YEARS[1]}")
+    return nightly.window.night_on(asked).moved_to(now_s)
+
+
+def outside(nightly: Nightly, now_s: float) -> Summary:
+    """What is said when there is no night to run."""
+    return replace(
+        _begun(nightly, date.fromtimestamp(now_s), now_s),
+        finished_s=now_s,
+        outcome="not run",
+        reason="it is not the time of a scheduled night; --night DATE makes up for one",
+    )
+
+
+def _begun(nightly: Nightly, night: date, now_s: float) -> Summary:
+    asked = nightly.asked
+    return Summary(
+        nightly=nightly.name,
+        night=night,
+        machine=asked.machine,
+        campaign=asked.campaign.stem,
+        started_s=now_s,
+        finished_s=None,
+        outcome="machine failed",
+        reason=UNFINISHED,
+        budget_node_h=asked.budget_node_h,
+    )

@@ -1,0 +1,278 @@
+"""The summary of a night: one JSON document, of which everything else about it is made.
+
+It is first written when the night begins, as 'machine failed' and unfinished, and replaced when it
+ends. So a night that was killed has the right outcome, whoever looks.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from datetime import date, datetime, tzinfo
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import Field, TypeAdapter
+
+from analysis.effects.verdict import Verdict
+from analysis.history.tables import Outcome
+from nimc.base.errors import InputError, MachineError
+from nimc.base.files import replace_text, require_own
+from nimc.base.json_limits import read_json
+from nimc.nights.description import NightWindow
+from nimc.nights.measure import EndedRun
+from nimc.records.run import PlainName, validated
+
+#: Number of the summary's schema.
+SUMMARY_SCHEMA = 1
+#: Reason of a night that has begun; if it is not running, that is how it ended.
+UNFINISHED = "has not ended: it is running, or was killed; its samples are saved"
+
+_Moment = Annotated[float, Field(ge=0, lt=1e11)]
+_Hours = Annotated[float, Field(ge=0, lt=1e12)]
+_Figure = Annotated[float, Field(gt=-1e300, lt=1e300)]
+
+
+@dataclass(frozen=True)
+class NightFigure:
+    """One quantity of one treatment of a case, SI units (`analysis.history.tables.NIGHTS`)."""
+
+    case: PlainName
+    arm: PlainName
+    #: `fom`, `slowdown`, `writer_rate`, or `counter:ROLE`.
+    quantity: str
+    unit: str
+    #: `higher` or `lower`.
+    better: str
+    value: _Figure
+    #: Interval of 95 %; null from too few runs.
+    low: _Figure | None
+    high: _Figure | None
+    #: Runs or pairs that it is made of.
+    count: int
+    #: Of a slowdown; null otherwise.
+    verdict: str | None = None
+
+
+@dataclass(frozen=True)
+class NightAlarm:
+    """What became slower: than the site's reference, or than the machine's own history."""
+
+    case: PlainName
+    arm: PlainName
+    quantity: str
+    #: `reference` or `history`.
+    source: str
+    text: str
+
+
+@dataclass(frozen=True)
+class NightFailure:
+    """A case that could not be measured."""
+
+    case: PlainName
+    reason: str
+
+
+@dataclass(frozen=True)
+class Summary:
+    """How one night ended."""
+
+    nightly: PlainName
+    #: Day on which it was scheduled to start, local time (ISO date).
+    night: date
+    machine: PlainName
+    campaign: PlainName
+    started_s: _Moment
+    #: Unix time; null if it is running, or was killed.
+    finished_s: _Moment | None
+    outcome: Outcome
+    reason: str
+    budget_node_h: _Hours
+    used_node_h: _Hours = 0.0
+    #: Folder of the run; null if none was begun.
+    run: str | None = None
+    #: All cases of the campaign, and what was measured of them.
+    cases: list[PlainName] = field(default_factory=list)
+    figures: list[NightFigure] = field(default_factory=list)
+    alarms: list[NightAlarm] = field(default_factory=list)
+    failures: list[NightFailure] = field(default_factory=list)
+    schema: int = SUMMARY_SCHEMA
+
+    def as_dict(self) -> dict[str, Any]:
+        """The summary as in JSON."""
+        return {"schema": self.schema} | asdict(self) | {"night": self.night.isoformat()}
+
+    def of_case(self, case: str) -> Summary:
+        """What it says of one case. Raises InputError for a case that it does not have.
+
+        If its cases are not known, since the campaign was not read, it says the same of each.
+        """
+        if self.cases and case not in self.cases:
+            raise InputError(f"--case: {case!r} found; allowed: {', '.join(self.cases)}")
+        return replace(
+            self,
+            cases=[case],
+            figures=[each for each in self.figures if each.case == case],
+            alarms=[each for each in self.alarms if each.case == case],
+            failures=[each for each in self.failures if each.case == case],
+        )
+
+
+_SUMMARY = TypeAdapter(Summary)
+
+
+def path_of(folder: Path, nightly: str, night: date) -> Path:
+    """File of a night's summary."""
+    return folder / f"{nightly}-{night.isoformat()}.json"
+
+
+def make_folder(folder: Path) -> None:
+    """Make the folder of the summaries. Raises InputError unless it is one's own."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise MachineError(f"{folder}: {error.strerror}") from error
+    require_own(folder, "results")
+
+
+def summary_text(summary: Summary) -> str:
+    """The document."""
+    return json.dumps(summary.as_dict(), indent=1) + "\n"
+
+
+def write(path: Path, text: str, mode: int | None = None) -> None:
+    """Replace a file: readers see the old or the new one. Raises MachineError."""
+    try:
+        replace_text(path, text, mode)
+    except OSError as error:
+        raise MachineError(f"{path}: {error.strerror}") from error
+
+
+def load(path: Path) -> Summary:
+    """Read a summary. Raises InputError if it is missing, invalid or newer."""
+    try:
+        record = read_json(path)
+    except OSError as error:
+        raise InputError(f"{path}: {error.strerror}") from error
+    schema = record.get("schema") if isinstance(record, dict) else None
+    if type(schema) is int and schema > SUMMARY_SCHEMA:
+        raise InputError(
+            f"{path}: field 'schema' is {str(schema)[:20]}, must be at most {SUMMARY_SCHEMA};"
+            " written by a newer nimc, use that version"
+        )
+    summary: Summary = validated(_SUMMARY, record, path)
+    return summary
+
+
+def summaries(folder: Path, nightly: str) -> Iterator[tuple[date, Path]]:
+    """Night and file of all summaries of a nightly, in order."""
+    for path in sorted(folder.glob(f"{nightly}-????-??-??.json")):
+        try:
+            yield date.fromisoformat(path.stem[-10:]), path
+        except ValueError:
+            continue
+
+
+# How a night ended, in one of five ways. Pure.
+
+
+_OPEN = {verdict.value for verdict in Verdict if verdict.is_open}
+_INPUT, _FAILED = 2, 3
+
+
+def judge_night(
+    ended: EndedRun,
+    samples: int,
+    figures: Sequence[NightFigure],
+    alarms: Sequence[NightAlarm],
+    failures: Sequence[NightFailure],
+) -> tuple[Outcome, str]:
+    """Outcome and reason of a night; `samples`: those that it has added.
+
+    What failed comes first, then what became slower: a loss is never hidden by an open case.
+    """
+    if ended.stopped is None and (ended.status not in (0, 1) or failures):
+        return _failed(ended, samples, failures)
+    if not samples and ended.stopped is not None:
+        return "not run", f"{ended.stopped} before the first run: no node was free, or none worked"
+    if alarms:
+        more = f" (and {len(alarms) - 1} more)" if len(alarms) > 1 else ""
+        return "slower", f"{alarms[0].text}{more}"
+    if ended.stopped is not None:
+        return "inconclusive", f"{ended.stopped} before all cases were measured"
+    undecided = list(dict.fromkeys(each.case for each in figures if each.verdict in _OPEN))
+    if undecided:
+        return "inconclusive", f"undecided: {', '.join(undecided)}"
+    return "measured", f"{samples} samples" if samples else "the night before had taken all samples"
+
+
+def _failed(ended: EndedRun, samples: int, failures: Sequence[NightFailure]) -> tuple[Outcome, str]:
+    if failures:
+        more = f" (and {len(failures) - 1} more)" if len(failures) > 1 else ""
+        return "machine failed", f"{failures[0].case}: {failures[0].reason}{more}"
+    if ended.status == _INPUT and not samples:
+        return "not run", ended.said
+    if ended.status in (_INPUT, _FAILED):
+        return "machine failed", ended.said
+    how = f"was killed by signal {-ended.status}" if ended.status < 0 else "ended"
+    return "machine failed", f"nimc run {how} (status {ended.status}): {ended.said}"
+
+
+# The calendar of a nightly: every scheduled night and how it ended, run or not. Pure.
+
+
+@dataclass(frozen=True)
+class ScheduledNight:
+    """One night of the calendar."""
+
+    night: date
+    #: None while it is running, or may still begin.
+    outcome: Outcome | None
+    reason: str
+    run: str | None = None
+    used_node_h: float = 0.0
+
+    def as_dict(self) -> dict[str, Any]:
+        """The night as in JSON."""
+        return asdict(self) | {"night": self.night.isoformat()}
+
+
+def calendar(
+    window: NightWindow,
+    known: Mapping[date, Summary],
+    first: date,
+    now_s: float,
+    *,
+    running: bool,
+    zone: tzinfo | None = None,
+) -> list[ScheduledNight]:
+    """All nights from `first` to now: the scheduled ones, and those made up for by hand.
+
+    If a night is `running`, it is the one that began last of those that have not ended. Without a
+    summary a scheduled night was not run. Nothing is said of nights before the first
+    summary, if there is one: the nightly may not have been installed.
+    """
+    first = max(first, min(known, default=first))
+    today = datetime.fromtimestamp(now_s, zone).date()
+    nights = {night.date: night for night in window.nights(first, today, zone)}
+    unfinished = [each for each in known.values() if each.finished_s is None]
+    last = max(unfinished, key=lambda each: each.started_s, default=None) if running else None
+    found = []
+    for day in sorted({*nights, *(each for each in known if each >= first)}):
+        if day in known:
+            found.append(_told(known[day], running=known[day] is last))
+        elif nights[day].end_s <= now_s:
+            found.append(ScheduledNight(day, "not run", "nothing was started on that night"))
+        elif nights[day].start_s <= now_s:
+            found.append(ScheduledNight(day, None, "has not begun"))
+    return found
+
+
+def _told(summary: Summary, *, running: bool) -> ScheduledNight:
+    if running:
+        return ScheduledNight(summary.night, None, "is running")
+    return ScheduledNight(
+        summary.night, summary.outcome, summary.reason, summary.run, summary.used_node_h
+    )

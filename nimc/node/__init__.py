@@ -1,0 +1,1 @@
+"""What runs in the allocation: conductor, agents, injectors, and the evidence of writes."""

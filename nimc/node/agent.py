@@ -1,0 +1,451 @@
+"""The agent: one per node, started once per block. Starts, watches, paces and stops its writers.
+
+It connects to the conductor and carries out its orders (`messages.py`). If the connection is lost,
+it stops its writers and exits.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import socket
+import sys
+import time
+from dataclasses import dataclass, field
+from typing import IO
+
+from nimc.base import clock, numa, processes
+from nimc.machine import host
+from nimc.machine.node_counters import NodeReader
+from nimc.node import messages, shared_memory, wire
+from nimc.node.evidence import counters
+from nimc.node.evidence.binding import EndRole, Placed
+from nimc.node.evidence.rates import Tally
+from nimc.node.injectors import INJECTORS
+from nimc.node.injectors.base import PASSES, Fault, Injector, LineParser, Row, Writer
+from nimc.node.short_writes.origin_side import ScheduleWriter, stand_by
+from nimc.node.watch import LOOK_S, Watch, looks_at
+
+# Throttles a writer below its full rate: its process runs in bursts with pauses in between.
+#
+# This is emulation. A program that limits its own rate spaces its messages evenly; here they come
+# at
+# full rate for a share of each period, the duty, and not at all for the rest. The duty starts at
+# the
+# requested rate over the full rate, and each rate that the writer reports corrects it.
+
+
+#: Length of a burst and its pause, seconds; longer if a few messages take longer, but at most the
+#: last value, so that a reported interval of a second has several.
+_PERIOD_S = 0.02
+_MESSAGES = 4
+_LONGEST_S = 0.2
+#: Shortest burst, seconds: the resolution of the agent's timers and the scheduler.
+_SHORTEST_S = 0.0005
+_LEAST_DUTY = 0.005
+#: Exponent of requested / reported rate with which a report changes the duty, and the largest
+#: factor. With 1 the noise of one report would return in full in the next.
+_GAIN = 0.7
+_MOST = 2.0
+
+
+def period_s(message_b: int, full_b_s: float | None) -> float:
+    """Length of a burst and its pause, seconds."""
+    messages_s = _MESSAGES * message_b / full_b_s if full_b_s else 0.0
+    return min(max(_PERIOD_S, messages_s), _LONGEST_S)
+
+
+def corrected(duty: float, asked_b_s: float, reported_b_s: float) -> float:
+    """The next duty: an integral controller on its logarithm, clamped.
+
+    It does not need the full rate: the reported rate was reached at the present duty.
+    """
+    factor = (asked_b_s / reported_b_s) ** _GAIN if reported_b_s > 0 else _MOST
+    return min(max(duty * min(max(factor, 1 / _MOST), _MOST), _LEAST_DUTY), 1.0)
+
+
+def pause_s(burst_s: float, duty: float) -> float:
+    """Length of the pause after a burst, seconds: in proportion, since bursts may end late.
+
+    Burst and pause together last at most as long as the longest period, so that a writer is never
+    silent for longer.
+    """
+    return max(min(burst_s / duty, _LONGEST_S) - burst_s, 0.0)
+
+
+class Pacer:
+    """Paces the process of one origin, from its first report on; before that it sets up."""
+
+    def __init__(self, process: asyncio.subprocess.Process, writer: Writer) -> None:
+        assert writer.rate_b_s, "a writer at full rate is not paced"
+        self._process = process
+        self._asked_b_s = writer.rate_b_s
+        self._period_s = period_s(writer.message_b, writer.full_b_s)
+        full_b_s = writer.full_b_s or writer.rate_b_s
+        self._duty = min(max(writer.rate_b_s / full_b_s, _LEAST_DUTY), 1.0)
+        self._paces = asyncio.Event()
+
+    def correct(self, rate_b_s: float) -> None:
+        """Correct the duty by a reported rate; the first report starts pacing."""
+        if self._paces.is_set():
+            self._duty = corrected(self._duty, self._asked_b_s, rate_b_s)
+        self._paces.set()
+
+    async def run(self) -> None:
+        """Pace until the process ends or this is cancelled; the process is left running."""
+        await self._paces.wait()
+        owed_s = 0.0
+        try:
+            while self._process.returncode is None:
+                began_s = time.monotonic()
+                await asyncio.sleep(max(self._duty * self._period_s + owed_s, _SHORTEST_S))
+                burst_s = time.monotonic() - began_s
+                if self._duty < 1:
+                    processes.suspend(self._process)
+                    await asyncio.sleep(pause_s(burst_s, self._duty))
+                    processes.resume(self._process)
+                # A pause that ends late is made up for in the next burst, as far as possible.
+                owed_s += self._duty * (time.monotonic() - began_s) - burst_s
+                owed_s = min(max(owed_s, -self._period_s), self._period_s)
+        finally:
+            processes.resume(self._process)
+
+
+#: How often the CPU time of a control is read, seconds.
+USAGE_S = 0.5
+#: How often the byte counter of the origin's device is read if a writer prints no rows, seconds.
+COUNT_S = 1.0
+#: How often to check whether a passive side listens, seconds.
+LISTEN_S = 0.02
+
+
+def node_name() -> str:
+    """Name of this node in Slurm, else the host name."""
+    return os.environ.get("SLURMD_NODENAME") or socket.gethostname()
+
+
+@dataclass
+class _End:
+    """One running end of a writer."""
+
+    writer: Writer
+    role: EndRole
+    process: asyncio.subprocess.Process
+    injector: Injector
+    #: None if the program limits its own rate.
+    pacer: Pacer | None
+    rate_b_s: float = 0.0
+    #: What its origin's device has passed since the last report.
+    passed: list[Tally] = field(default_factory=list)
+    tasks: list[asyncio.Task[None]] = field(default_factory=list)
+    pacing: asyncio.Task[None] | None = None
+
+    @property
+    def index(self) -> int:
+        """Index of the writer."""
+        return self.writer.index
+
+    @property
+    def device(self) -> str | None:
+        """The device that its bytes pass here, if it is an origin and they pass one."""
+        local = self.injector.transport(self.writer) == "shared memory"
+        return None if self.role == "target" or local else self.writer.device
+
+    def tally(self) -> None:
+        """Note what the device has passed; nothing if it has no counter."""
+        now = counters.read(self.device, PASSES[self.injector.direction][0])
+        if now and not now.stuck:
+            self.passed.append(Tally(clock.now_s(), now.bytes_b))
+
+    def rate(self) -> float:
+        """The latest rate that it reported, bytes per second."""
+        return self.rate_b_s
+
+    def placed(self) -> Placed:
+        """Where its buffers are; unknown if the process has ended."""
+        found = numa.buffers_b(self.process.pid, self.writer.message_b)
+        return Placed(
+            writer=self.index,
+            role=self.role,
+            own_binding=self.injector.own_binding(),
+            buffers_b={str(node): size_b for node, size_b in found.items()},
+            pinned_b=numa.pinned_b(self.process.pid),
+        )
+
+
+class Agent:
+    """State of one agent."""
+
+    def __init__(self, connection: wire.Wire) -> None:
+        self._wire = connection
+        self._ends: list[_End] = []
+        self._sides: list[asyncio.Task[None]] = []
+        self._schedule: ScheduleWriter | None = None
+        self._watched: Watch | None = None
+        self._node_reader = NodeReader()
+
+    async def serve(self) -> None:
+        """Carry out orders until the connection is lost. Raises WireError for an invalid order."""
+        facts = {**host.detect().as_dict(), "absent_counters": self._node_reader.absent}
+        self._send(messages.Hello(node_name(), facts))
+        try:
+            while (order := await self._receive()) is not None:
+                await self._execute(order)
+        finally:
+            await self._stop()
+
+    async def _receive(self) -> messages.Order | None:
+        """The next order; None if the connection is lost."""
+        try:
+            data = await self._wire.receive()
+        except wire.WireError:
+            return None
+        return messages.order(data)
+
+    def _send(self, report: messages.Report) -> None:
+        self._wire.send(messages.encode(report))
+
+    async def _execute(self, order: messages.Order) -> None:
+        match order:
+            case messages.StartEnd():
+                await self._start(order)
+            case messages.FreezeTarget():
+                self._freeze(order.writer)
+            case messages.StopWriters():
+                placed = [end.placed() for end in self._ends]
+                await self._stop()
+                self._send(messages.WritersStopped(placed))
+            case messages.StandBy():
+                self._sides.append(asyncio.create_task(self._stand_by(order)))
+            case messages.Perform():
+                injector = INJECTORS[order.injector]
+                self._schedule = ScheduleWriter(injector, order.part, order.log)
+            case messages.Finish():
+                await self._finish(order.timeout_s)
+            case messages.BeginWatch():
+                await self._begin_watch(order)
+            case messages.EndWatch():
+                await self._end_watch()
+            case messages.Ping():
+                self._send(messages.Pong(order.sent_s, clock.now_s()))
+
+    async def _start(self, order: messages.StartEnd) -> None:
+        injector, writer, role = INJECTORS[order.injector], order.writer, order.role
+        command = (
+            injector.target_command(writer) if role == "target" else injector.origin_command(writer)
+        )
+        if command is None:
+            self._send(messages.Listening(writer.index))
+            return
+        cpus = writer.target_cpus if role == "target" else writer.origin_cpus
+        log = open(order.log, "ab")  # noqa: SIM115 (closed by _watch)
+        try:
+            process = await processes.spawn(
+                command,
+                injector.environment(writer),
+                cpus,
+                asyncio.subprocess.PIPE,
+                asyncio.subprocess.STDOUT,
+                writer.buffer_node,
+            )
+        except OSError as error:
+            log.close()
+            why = f"{command[0]}: {error.strerror or error}"
+            self._send(messages.Ended(writer.index, role, why))
+            return
+        paced = role == "origin" and injector.paced_by == "agent" and writer.rate_b_s is not None
+        pacer = Pacer(process, writer) if paced else None
+        end = _End(writer, role, process, injector, pacer)
+        parser = injector.parser(writer)
+        end.tasks.append(asyncio.create_task(self._watch(end, parser, log)))
+        if pacer:
+            end.pacing = asyncio.create_task(pacer.run())
+            end.tasks.append(end.pacing)
+        if end.device:
+            end.tasks.append(asyncio.create_task(self._tally(end)))
+        if role == "target":
+            end.tasks.append(asyncio.create_task(self._listen(end, writer.port)))
+        elif injector.row_source(writer) == "cpu":
+            end.tasks.append(asyncio.create_task(self._usage(end)))
+        elif injector.row_source(writer) == "counter":
+            end.tasks.append(asyncio.create_task(self._count(end, PASSES[injector.direction][0])))
+        self._ends.append(end)
+
+    def _report_rate(self, end: _End, row: Row) -> None:
+        end.rate_b_s = row.rate_b_s
+        ended_s = clock.now_s() - row.after_s
+        end.tally()
+        passed, end.passed = end.passed, []
+        self._send(messages.RateReport(end.index, ended_s, row.rate_b_s, row.over_s, passed))
+        if end.pacer:
+            end.pacer.correct(row.rate_b_s)
+
+    def _freeze(self, index: int) -> None:
+        """Suspend a passive side that spins although the writes no longer need it."""
+        for end in self._ends:
+            if end.index == index and end.role == "target":
+                processes.suspend(end.process)
+
+    async def _watch(self, end: _End, parser: LineParser, log: IO[bytes]) -> None:
+        """Read what one end prints until it ends."""
+        assert end.process.stdout is not None
+        fault = None
+        with contextlib.closing(log):
+            async for raw in processes.lines(end.process.stdout):
+                log.write(raw)
+                line = raw.decode(errors="replace")
+                meaning = parser.parse(line)
+                if isinstance(meaning, Row):
+                    if end.role == "origin":
+                        self._report_rate(end, meaning)
+                elif isinstance(meaning, Fault):
+                    fault = fault or meaning.text  # what follows the first is its consequence
+        code = await end.process.wait()
+        self._send(messages.Ended(end.index, end.role, fault or f"exit status {code}"))
+
+    async def _listen(self, end: _End, port: int) -> None:
+        """Report when the passive side listens: its output may stay buffered for a long time."""
+        while end.process.returncode is None:
+            match processes.listener(port, end.process.pid):
+                case "own":
+                    self._send(messages.Listening(end.index))
+                    return
+                case "other":
+                    why = processes.TAKEN.format(port=port)
+                    self._send(messages.Ended(end.index, "target", why))
+                    return
+            await asyncio.sleep(LISTEN_S)
+
+    async def _usage(self, end: _End) -> None:
+        """Rows of a control: the share of a core that it used, instead of a rate."""
+        then_s, used_s = clock.now_s(), processes.cpu_s(end.process.pid)
+        while end.process.returncode is None:
+            await asyncio.sleep(USAGE_S)
+            now_s, now_used_s = clock.now_s(), processes.cpu_s(end.process.pid)
+            self._report_rate(end, Row((now_used_s - used_s) / (now_s - then_s)))
+            then_s, used_s = now_s, now_used_s
+
+    def _tally_all(self) -> None:
+        """As close to the run's beginning and end as possible."""
+        for end in self._ends:
+            end.tally()
+
+    @staticmethod
+    async def _tally(end: _End) -> None:
+        """Note what the origin's device has passed, so that rows can be divided."""
+        while end.process.returncode is None:
+            end.tally()
+            await asyncio.sleep(LOOK_S)
+
+    async def _count(self, end: _End, passed: counters.Passed) -> None:
+        """Rows of a writer that prints none: the bytes that passed its origin's device."""
+        device = end.writer.device
+        then_s, then = clock.now_s(), counters.read(device, passed)
+        if then is None:
+            fault = f"device {device}: no byte counter; the rate of a throttled writer needs one"
+            self._send(messages.Ended(end.index, end.role, fault))
+        while end.process.returncode is None and then is not None:
+            await asyncio.sleep(COUNT_S)
+            now_s, now = clock.now_s(), counters.read(device, passed)
+            gone_b = counters.difference(then, now) if now else None
+            if gone_b is not None:
+                self._report_rate(end, Row(gone_b / (now_s - then_s)))
+            then_s, then = now_s, now
+
+    async def _begin_watch(self, order: messages.BeginWatch) -> None:
+        if self._watched:
+            await self._watched.cancel()
+        targets = {end.index: end.process.pid for end in self._ends if end.role == "target"}
+        writers = [
+            looks_at(end.writer, end.injector, targets.get(end.index), end.process.pid, end.rate)
+            for end in self._ends
+            if end.role == "origin" and end.injector.writes
+        ]
+        roots = [os.getpid(), *order.roots]
+        self._watched = Watch(
+            *(node_name(), order.devices, order.cpus, roots, order.exempt, writers),
+            self._node_reader,
+            [end.process.pid for end in self._ends],
+        )
+        self._tally_all()
+        self._send(messages.Observed(*self._watched.before, None, "", []))
+
+    async def _end_watch(self) -> None:
+        assert self._watched, "begun before"
+        self._tally_all()
+        watch, self._watched = self._watched, None
+        self._send(await watch.end())
+
+    async def _stand_by(self, order: messages.StandBy) -> None:
+        injector, writer = INJECTORS[order.injector], order.writer
+
+        def listening() -> None:
+            self._send(messages.Listening(writer.index))
+
+        with open(order.log, "ab") as log:
+            fault = await stand_by(injector, writer, log, listening)
+        self._send(messages.Ended(writer.index, "target", fault))
+
+    async def _finish(self, timeout_s: float) -> None:
+        written = messages.Written([], {})
+        if self._schedule:
+            await self._schedule.finish(timeout_s)
+            written = messages.Written(self._schedule.done, dict(self._schedule.faults))
+            self._schedule = None
+        self._send(written)
+
+    async def _stop(self) -> None:
+        """Stop every end, origins first so that targets see them go."""
+        if self._watched:
+            await self._watched.cancel()
+            self._watched = None
+        if self._schedule:
+            await self._schedule.finish(0.0)
+            self._schedule = None
+        sides, self._sides = self._sides, []
+        for side in sides:
+            side.cancel()
+        await asyncio.gather(*sides, return_exceptions=True)
+        ends, self._ends = self._ends, []
+        pacing = [end.pacing for end in ends if end.pacing]
+        for task in pacing:
+            task.cancel()  # first, so that it suspends nothing that is being stopped
+        await asyncio.gather(*pacing, return_exceptions=True)
+        for role in ("origin", "target"):
+            chosen = [end for end in ends if end.role == role]
+            await asyncio.gather(*(processes.stop(end.process) for end in chosen))
+        for end in ends:
+            for task in end.tasks:
+                task.cancel()
+        tasks = [task for end in ends for task in end.tasks]
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def run() -> None:
+    """Connect to the conductor named in the environment, and serve it."""
+    host, _, port = os.environ.pop(wire.ADDRESS_VARIABLE).rpartition(":")
+    secret = os.environ.pop(wire.SECRET_VARIABLE)
+    interface = os.environ.get(wire.INTERFACE_VARIABLE)
+    source = wire.interface_address(interface) if interface else None
+    connection = await wire.connect(host, int(port), secret, source)
+    await Agent(connection).serve()
+
+
+def main() -> None:
+    """Entry point: `python -m nimc.node.agent`."""
+    processes.become_subreaper()
+    signal.signal(signal.SIGTERM, lambda signum, _: sys.exit(128 + signum))  # leave nothing behind
+    try:
+        with shared_memory.folder():
+            try:
+                asyncio.run(run())
+            finally:
+                processes.kill_descendants()
+    except (OSError, wire.WireError) as error:
+        sys.exit(f"agent on {node_name()}: {error}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,164 @@
+"""Which nodes are targets and which are origins: from the plan's policy and Slurm's job."""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import secrets
+import socket
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from nimc.node import wire
+from nimc.node.agent import node_name
+from nimc.node.injectors.base import Writer
+from nimc.node.short_writes import records
+from nimc.records.plan import BlockPlan
+from nimc.records.treatment import Writes
+
+_TIMEOUT_S = 60
+_LOOPBACK = "127.0.0.1"
+_FIRST_PORT = 20000
+_PORTS = 12000
+#: Unknown to others until writers listen, so that nobody can be there first.
+_BASE = secrets.randbelow(_PORTS)
+
+
+class AllocationError(Exception):
+    """The job does not have the nodes that the plan asks for. The message is one line."""
+
+
+@dataclass(frozen=True)
+class Allocation:
+    """The nodes of the block, by name."""
+
+    targets: list[str]
+    origins: list[str]
+
+    @property
+    def nodes(self) -> list[str]:
+        """Every node once; each runs an agent."""
+        return list(dict.fromkeys(self.targets + self.origins))
+
+
+def expand(nodelist: str) -> list[str]:
+    """Node names from Slurm's compact list, expanded by `scontrol`. Raises AllocationError."""
+    if not nodelist:
+        return []
+    command = ["scontrol", "show", "hostnames", nodelist]
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, errors="replace", timeout=_TIMEOUT_S
+        )
+    except OSError as error:
+        raise AllocationError(f"scontrol: {error.strerror}") from None
+    except subprocess.TimeoutExpired:
+        raise AllocationError(f"scontrol has not answered for {_TIMEOUT_S} s") from None
+    if done.returncode:
+        said = " ".join(done.stderr.split())
+        raise AllocationError(f"scontrol show hostnames {nodelist!r}: {said}")
+    return done.stdout.split()
+
+
+def resolve(plan: BlockPlan, environment: Mapping[str, str] = os.environ) -> Allocation:
+    """The targets and origins of this job.
+
+    Raises AllocationError if there are too few nodes, or one would be both.
+    """
+    if plan.origin_policy == "same_host":
+        here = [node_name()]
+        return Allocation(here, here)
+    if plan.origin_policy == "same_job":
+        nodes = expand(environment.get("SLURM_JOB_NODELIST", ""))
+        targets, origins = nodes[: -plan.n_origins], nodes[-plan.n_origins :]
+    else:
+        targets = expand(environment.get("SLURM_JOB_NODELIST_HET_GROUP_0", ""))
+        origins = expand(environment.get("SLURM_JOB_NODELIST_HET_GROUP_1", ""))
+    if not targets or len(origins) < plan.n_origins:
+        raise AllocationError(
+            f"the job has {len(targets)} target and {len(origins)} origin nodes;"
+            f" at least 1 and {plan.n_origins} are needed (origins: {plan.origin_policy})"
+        )
+    both = sorted(set(targets) & set(origins))
+    if both:
+        raise AllocationError(f"{', '.join(both)} would be both target and origin")
+    return Allocation(targets, origins)
+
+
+def tasks_of_agents(allocation: Allocation) -> dict[str, str]:
+    """Environment in which `srun` starts one agent per node of both components.
+
+    By default srun takes over the number of tasks that the job requested for the application. If
+    that is more than the nodes, it ignores `--ntasks-per-node` and starts an agent per rank.
+    """
+    return {
+        "SLURM_NTASKS_HET_GROUP_0": str(len(allocation.targets)),
+        "SLURM_NTASKS_HET_GROUP_1": str(len(allocation.origins)),
+    }
+
+
+def writers_at_once(plan: BlockPlan, allocation: Allocation) -> int:
+    """Number of writers in one run: that of targets or origins, whichever is larger."""
+    return max(len(allocation.targets), plan.n_origins)
+
+
+def assign(
+    plan: BlockPlan,
+    writes: Writes,
+    allocation: Allocation,
+    addresses: Mapping[str, str],
+    turn: int,
+    full_b_s: Sequence[float] | None = None,
+) -> list[Writer]:
+    """The writers of one run, assigned round-robin to origins, targets and devices.
+
+    So one origin writes to one target, many origins to one target, or one to many. Each turn uses
+    new ports, since the kernel may still hold the last ones. `full_b_s` is the rate that each
+    writer reaches alone at full rate; a throttled writer's rate is a share of it.
+    """
+    count = writers_at_once(plan, allocation)
+    first = _BASE + turn * count
+    full = full_b_s if full_b_s and writes.throttled else [None] * count
+    devices = writes.devices or (None,)
+    return [
+        Writer(
+            index=index,
+            origin=allocation.origins[index % plan.n_origins],
+            target=(target := allocation.targets[index % len(allocation.targets)]),
+            address=addresses[target],
+            port=_FIRST_PORT + (first + index) % _PORTS,
+            message_b=writes.message_b,
+            rate_b_s=writes.asked_b_s(full[index]),
+            full_b_s=full[index],
+            limiter=writes.limiter,
+            device=devices[index % len(devices)],
+            buffer_node=writes.buffer_node,
+            origin_cpus=plan.origin_cpus,
+            target_cpus=plan.origin_cpus,
+        )
+        for index in range(count)
+    ]
+
+
+def first_port(turn: int) -> int:
+    """The first of the ports that targets listen on in one run under a timetable."""
+    return _FIRST_PORT + (_BASE + turn * records.MOST_SIDES) % _PORTS
+
+
+def own_address(plan: BlockPlan) -> str:
+    """Address that agents connect to. Raises AllocationError if other nodes cannot reach it."""
+    if plan.origin_policy == "same_host":
+        return _LOOPBACK
+    try:
+        if plan.interface:
+            return wire.interface_address(plan.interface)
+        address = socket.gethostbyname(socket.gethostname())
+    except (wire.WireError, OSError) as error:
+        raise AllocationError(str(error)) from None
+    if ipaddress.ip_address(address).is_loopback:
+        raise AllocationError(
+            f"{socket.gethostname()} resolves to {address}, which other nodes cannot reach;"
+            " set 'interface' in the site file to a network interface that all nodes have"
+        )
+    return address

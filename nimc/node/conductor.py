@@ -1,0 +1,418 @@
+"""The conductor: runs the pairs of one block inside the allocation, on its first node.
+
+For each run it starts the writers, waits until they are at speed, starts the application, watches
+both, stops everything, and appends the sample. At the end it writes the state of the block to
+`block.json` in the block's logs, and leaves no process behind.
+
+Its caller (`reframe_tests/conduct.py`) passes the readers of the application's output.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import os
+import secrets
+import signal
+import sys
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from nimc.base import clock, processes
+from nimc.base.errors import MachineError
+from nimc.base.files import replace_text
+from nimc.base.start_python import python_main
+from nimc.machine import modules, program
+from nimc.machine.load import BLOCK_VARIABLE
+from nimc.machine.program import program_facts
+from nimc.node import allocation, length, wire
+from nimc.node.agent import node_name
+from nimc.node.allocation import Allocation, AllocationError
+from nimc.node.evidence.rates import rate_alone
+from nimc.node.hub import AgentGoneError, Hub, HubError
+from nimc.node.injectors import INJECTORS
+from nimc.node.readers import Readers
+from nimc.node.runs import BlockRunner, Run
+from nimc.records.plan import BlockPlan
+from nimc.records.sample import Sample
+from nimc.records.treatment import Writes
+
+# The conductor's storage: samples are appended, flushed to disk, never rewritten.
+
+
+class Store:
+    """Samples and counters of one case, and provenance of the run (layout: `nimc.records.run`)."""
+
+    def __init__(self, nimc_dir: Path, case: str, samples: Path | None = None) -> None:
+        """`samples` names another file for the samples."""
+        self._samples = samples or nimc_dir / "samples" / f"{case}.jsonl"
+        self._counters = nimc_dir / "counters" / f"{case}.jsonl"
+        self._provenance = nimc_dir / "provenance"
+        self._samples.parent.mkdir(parents=True, exist_ok=True)
+        self._provenance.mkdir(parents=True, exist_ok=True)
+        self._cases = nimc_dir / "samples"
+        _cut_torn_line(self._samples)
+        _cut_torn_line(self._counters)
+
+    def last_end_s(self, node: str) -> float:
+        """When the last run of any case ended whose first node this was, Unix time; 0 if none."""
+        ends_s = (_last_end_s(path, node) for path in self._cases.glob("*.jsonl"))
+        return max(ends_s, default=0.0)
+
+    def append(self, sample: Sample) -> None:
+        """Append one sample. It is on disk when this returns; if this raises, nothing was added."""
+        _append(self._samples, [sample.as_dict()])
+
+    def append_counters(self, rows: list[dict[str, Any]]) -> None:
+        """Append what a tool counted in one run, like `append`."""
+        if rows:
+            self._counters.parent.mkdir(exist_ok=True)
+            _append(self._counters, rows)
+
+    def keep_provenance(self, record: dict[str, Any]) -> str:
+        """Store the provenance of runs under the SHA-256 of its text; returns that name."""
+        text = json.dumps(record, indent=1, sort_keys=True)
+        name = hashlib.sha256(text.encode()).hexdigest()
+        path = self._provenance / f"{name}.json"
+        if not path.exists():
+            replace_text(path, text)
+        return name
+
+
+def _append(path: Path, records: list[dict[str, Any]]) -> None:
+    lines = (json.dumps(each, separators=(",", ":"), allow_nan=False) + "\n" for each in records)
+    text = "".join(lines).encode()
+    with path.open("ab", buffering=0) as file:
+        before = file.tell()
+        try:
+            if file.write(text) != len(text):
+                raise OSError(28, os.strerror(28), str(path))
+            os.fsync(file.fileno())
+        except OSError:
+            file.truncate(before)
+            raise
+
+
+def _last_end_s(path: Path, node: str) -> float:
+    """When a case's last run on a node ended; 0 if none. Lines that are no samples are passed."""
+    name = json.dumps(node).encode()
+    for line in reversed(path.read_bytes().split(b"\n")):
+        if name in line:
+            with suppress(ValueError, TypeError, LookupError):
+                one = json.loads(line)
+                if one["nodes"][0] == node:
+                    return float(one["start_s"] + one["elapsed_s"])
+    return 0.0
+
+
+def _cut_torn_line(path: Path) -> None:
+    """Remove a last line that a crash left incomplete."""
+    if path.exists():
+        with path.open("rb+") as file:
+            whole = file.read().rpartition(b"\n")
+            file.truncate(len(whole[0]) + len(whole[1]))
+
+
+#: How long agents may take to connect, seconds; srun takes long in a large job.
+_AGENTS_TIMEOUT_S = 120.0
+#: Number of rows, after the first, from which a writer's rate alone is computed.
+_ALONE_ROWS = 3
+_NO_MODULE = (
+    "'module' is not a command in the job's shell: set BASH_ENV, or use_login_shell in configs/"
+)
+#: File in the block's logs: samples whose figures of merit the check has yet to read.
+UNREAD = "unread.jsonl"
+#: How often the owner process is checked, seconds.
+_OWNER_S = 0.5
+#: Outcomes that end the block if repeating the run did not help.
+_HOPELESS = {
+    "injector_never_ready",
+    "injector_died",
+    "application_failed",
+    "application_hung",
+    "no_fom",
+}
+
+
+class BlockError(Exception):
+    """The block cannot continue. The message is one line."""
+
+    def __init__(self, outcome: str, reason: str) -> None:
+        super().__init__(reason)
+        self.outcome = outcome
+
+
+async def conduct(plan: BlockPlan, logs: Path, readers: Readers) -> None:
+    """Run the whole block; raises BlockError if it cannot be finished."""
+    # Runs whose output the check itself reads become samples only once it has read them.
+    samples = logs / UNREAD if readers.fom is None else None
+    store = Store(Path(plan.nimc_dir), plan.case, samples)
+    nodes = allocation.resolve(plan)
+    await clock.catch_up(nodes.targets[0], store.last_end_s(nodes.targets[0]))
+    _require_modules(plan)
+    programs = program.detect_versions()
+    secret = wire.new_secret()
+    hub = Hub(secret, len(nodes.nodes))
+    address = allocation.own_address(plan)
+    port = await hub.listen(address)
+    agents = await _start_agents(plan, nodes, f"{address}:{port}", secret, logs)
+    try:
+        await _gather(hub, nodes, agents, logs / "agents.log")
+        clock.require_near(nodes.targets[0], hub.clock_offsets_s)
+        provenance = store.keep_provenance(
+            {
+                **plan.provenance,
+                "programs": programs,
+                "program": _program(plan),
+                "modules": modules.loaded(os.environ),
+                "nodes": hub.facts,
+                "clock_offsets_s": hub.clock_offsets_s,
+            }
+        )
+        runner = BlockRunner(plan, nodes, hub, logs, provenance, readers)
+        for treatment in plan.treatments:
+            if treatment.writes:
+                await _measure_alone(plan, treatment.writes, nodes, hub, runner, logs)
+        await _run_block(plan, runner, store, logs)
+    except AgentGoneError as error:
+        raise type(error)(f"{error}{await _killed(agents)}") from None
+    finally:
+        hub.close()
+        for agent in agents:
+            with suppress(asyncio.TimeoutError):
+                await asyncio.wait_for(agent.wait(), processes.GRACE_S)
+            await processes.stop(agent)
+
+
+def _require_modules(plan: BlockPlan) -> None:
+    """Raise AllocationError if a module is not loaded: another program might run in its place."""
+    if missing := modules.not_loaded(plan.modules, os.environ):
+        loaded = ", ".join(modules.loaded(os.environ)) or "none"
+        shell = "" if modules.is_defined(os.environ) else f"; {_NO_MODULE}"
+        raise AllocationError(
+            f"module {', '.join(missing)} is not loaded on {node_name()}; loaded: {loaded}{shell}"
+        )
+
+
+def _program(plan: BlockPlan) -> dict[str, Any] | None:
+    if plan.program is None:
+        return None
+    return program_facts(plan.program, os.environ, Path.cwd())
+
+
+async def _killed(agents: list[asyncio.subprocess.Process]) -> str:
+    """What to say if the agents' launcher was killed, which ends them; empty if it was not."""
+    with suppress(asyncio.TimeoutError):
+        await asyncio.wait_for(asyncio.gather(*(agent.wait() for agent in agents)), _OWNER_S)
+    signals = [-status for agent in agents if (status := agent.returncode or 0) < 0]
+    return f"; their launcher was killed by {signal.Signals(signals[0]).name}" if signals else ""
+
+
+async def _start_agents(
+    plan: BlockPlan, nodes: Allocation, address: str, secret: str, logs: Path
+) -> list[asyncio.subprocess.Process]:
+    n_nodes = str(len(nodes.nodes))
+    launcher = [word.replace("{n_nodes}", n_nodes) for word in plan.agent_launcher]
+    command = [*launcher, *python_main("nimc.node.agent")]
+    environment = {wire.ADDRESS_VARIABLE: address, wire.SECRET_VARIABLE: secret}
+    if plan.interface and plan.origin_policy != "same_host":
+        environment[wire.INTERFACE_VARIABLE] = plan.interface
+    if plan.origin_policy in ("hetjob", "reservation"):
+        environment |= allocation.tasks_of_agents(nodes)
+    with (logs / "agents.log").open("ab") as log:
+        return [await processes.spawn(command, environment, plan.origin_cpus, log, log)]
+
+
+async def _gather(
+    hub: Hub, nodes: Allocation, agents: list[asyncio.subprocess.Process], log: Path
+) -> None:
+    """Wait for the agents. Raises HubError, with their launcher's last line, if any is missing."""
+    calls = asyncio.ensure_future(hub.gather(nodes.nodes, _AGENTS_TIMEOUT_S))
+    ends = [asyncio.ensure_future(agent.wait()) for agent in agents]
+    try:
+        await asyncio.wait([calls, *ends], return_when=asyncio.FIRST_COMPLETED)
+        if not calls.done():
+            raise HubError("the agents' launcher ended before all agents had connected")
+        await calls
+    except HubError as error:
+        lines = log.read_text(errors="replace").split("\n")
+        last = next((line.strip() for line in reversed(lines) if line.strip()), "empty")
+        raise type(error)(f"{error}; last line of {log}: {last}") from None
+    finally:
+        for task in (calls, *ends):
+            task.cancel()
+
+
+async def _measure_alone(
+    plan: BlockPlan, writes: Writes, nodes: Allocation, hub: Hub, runner: BlockRunner, logs: Path
+) -> None:
+    """Measure the rate that each writer reaches without an application, at full rate first."""
+    if schedule := runner.schedules.get(writes):
+        if fault := await schedule.rehearse(runner.next_turn(), logs):
+            raise BlockError(
+                "injector_never_ready", f"{writes.scheduled} writers at a time: {fault}"
+            )
+        assert plan.short
+        # Between two runs, the first one's last write ends; then the second one's begin.
+        runner.lead_in.expect(writes, plan.short.length_s + schedule.start_up_s)
+        return
+    if writes in runner.alone or writes.scheduled is not None:
+        return
+    injector = INJECTORS[writes.injector]
+    if injector.row_s is None:  # a control's rate is its share of a core
+        runner.alone[writes] = [1.0] * allocation.writers_at_once(plan, nodes)
+        return
+    if writes.throttled:
+        await _measure_alone(plan, writes.at_full_rate(), nodes, hub, runner, logs)
+    started_s = time.monotonic()
+    states = await runner.start_writers(writes)
+
+    def rows(more_than: int) -> Callable[[], bool]:
+        return lambda: all(len(state.rows) > more_than or state.ended for state in states)
+
+    timeout_s = plan.demand.ready_timeout_s + _ALONE_ROWS * injector.row_s
+    # The first row ramps up: it counts neither for the rate alone nor for the device count.
+    complete = await hub.wait_for(rows(0), timeout_s)
+    ramp_s = time.monotonic() - started_s
+    await runner.observer.begin([])
+    complete = complete and await hub.wait_for(rows(_ALONE_ROWS), timeout_s)
+    runner.counted_alone[writes] = runner.counted(writes, await runner.observer.end())
+    stopping_s = time.monotonic()
+    await hub.stop()
+    # Between two runs, the first one's writers report a last row and stop; then the second's start
+    # and report all the rows that they must, of which the ramp has one.
+    rows_s = plan.demand.ready_rows * injector.row_s
+    runner.lead_in.expect(writes, ramp_s + rows_s + time.monotonic() - stopping_s)
+    for state in states:
+        who = f"writer {state.writer.index} ({writes.injector}, {state.writer.origin})"
+        if state.ended:
+            raise BlockError("injector_never_ready", f"{who}: {state.ended}")
+        if not complete:
+            raise BlockError("injector_never_ready", f"{who} reported no rate in {timeout_s:.0f} s")
+    runner.alone[writes] = [rate_alone(state.rows) for state in states]
+    intervals_s = [length.interval_s(state.rows, injector.row_s) for state in states]
+    runner.row_s = max(runner.row_s, *intervals_s)
+
+
+async def _warm_up(plan: BlockPlan, runner: BlockRunner, store: Store, logs: Path) -> None:
+    """Warm up, and once more at each new length, until the writers' rows fit into a run."""
+    runner.doublings = length.kept(logs.parent)
+    left, pair = plan.warmups, -1
+    while left:
+        done = await _repeat(plan, runner, store, Run(plan.baseline, pair, 0, 0, warmup=True))
+        left, pair = left - 1, pair - 1
+        more = length.doublings(done.elapsed_s, length.least_run_s(runner.row_s))
+        if not left and more:
+            _require_possible(plan, runner, done.elapsed_s, runner.doublings + more)
+            runner.doublings += more
+            left = 1
+    if runner.doublings:
+        length.keep(logs, runner.doublings)
+
+
+def _require_possible(plan: BlockPlan, runner: BlockRunner, run_s: float, doublings: int) -> None:
+    """Raise BlockError if the check's runs cannot be made as long as that."""
+    if doublings > len(plan.baseline.longer):
+        by = plan.lengthened_by
+        advice = (
+            f"set {by} higher" if by else "this check cannot be lengthened: set a larger problem"
+        )
+        least = f"{length.LEAST_ROWS} rows of the writers {length.least_run_s(runner.row_s):.2g} s"
+        raise BlockError("run_too_short", f"a run takes {run_s:.2g} s, and {least}; {advice}")
+
+
+async def _run_block(plan: BlockPlan, runner: BlockRunner, store: Store, logs: Path) -> None:
+    await _warm_up(plan, runner, store, logs)
+    for pair in range(plan.pairs):
+        for position, treatment in enumerate(plan.order(pair)):
+            await _repeat(plan, runner, store, Run(treatment, pair, position, 0))
+
+
+async def _repeat(plan: BlockPlan, runner: BlockRunner, store: Store, run: Run) -> Sample:
+    """Repeat the run until it is accepted, or until no retries are left; returns the last one."""
+    for attempt in range(plan.demand.retries + 1):
+        measured = await runner.measure(run.again(attempt))
+        sample = measured.sample
+        # Counters come first: a sample without its counters would look complete.
+        store.append_counters(measured.counters)
+        store.append(sample)
+        print(_line(sample), flush=True)
+        if sample.outcome == "kept":
+            return sample
+    if sample.outcome in _HOPELESS:
+        raise BlockError(sample.outcome, f"{sample.key}: {sample.reason}")
+    return sample
+
+
+def _line(sample: Sample) -> str:
+    if sample.outcome != "kept":
+        return f"{sample.key} {sample.outcome}: {sample.reason}"
+    figure = (
+        "to be read by the check" if sample.fom is None else f"{sample.fom:.6g} {sample.fom_unit}"
+    )
+    return f"{sample.key} {figure} in {sample.elapsed_s:.3f} s"
+
+
+async def _watch_owner(pid: int) -> None:
+    """Return when the owner is gone."""
+    born = processes.start_time(pid)
+    while born is not None and processes.start_time(pid) == born:
+        await asyncio.sleep(_OWNER_S)
+
+
+async def _supervise(plan: BlockPlan, logs: Path, readers: Readers) -> tuple[int, str, str | None]:
+    """Conduct until done, stopped by a signal, or orphaned. Returns exit status, state, reason."""
+    loop = asyncio.get_running_loop()
+    work = asyncio.ensure_future(conduct(plan, logs, readers))
+    for signum in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        loop.add_signal_handler(signum, work.cancel)
+    if plan.owner_pid:
+        owner = asyncio.ensure_future(_watch_owner(plan.owner_pid))
+        owner.add_done_callback(lambda _: work.cancel())
+    try:
+        await work
+    except asyncio.CancelledError:
+        return 143, "cancelled", "stopped by a signal, or the owner process ended"
+    except BlockError as error:
+        return 1, error.outcome, str(error)
+    except AgentGoneError as error:
+        return 3, error.outcome, str(error)
+    except (AllocationError, HubError, MachineError) as error:
+        return 3, "machine_failed", str(error)
+    except OSError as error:
+        return 3, "machine_failed", f"{error.filename or plan.nimc_dir}: {error.strerror or error}"
+    return 0, "done", None
+
+
+def main(plan: BlockPlan, readers: Readers) -> None:
+    """Conduct a block, and exit.
+
+    Exit status: 0 done, 1 the block could not be finished, 3 the machine failed.
+    """
+    processes.become_subreaper()
+    os.environ[BLOCK_VARIABLE] = secrets.token_hex(8)  # inherited by everything that it starts
+    logs = Path(plan.nimc_dir) / "logs" / plan.case / str(plan.block)
+    started_s = clock.now_s()
+    try:
+        logs.mkdir(parents=True, exist_ok=True)
+        code, state, reason = asyncio.run(_supervise(plan, logs, readers))
+    except OSError as error:
+        code, state, reason = 3, "machine_failed", f"{error.filename}: {error.strerror}"
+    finally:
+        processes.kill_descendants()
+    report = {
+        "state": state,
+        "reason": reason,
+        "started_s": started_s,
+        "finished_s": clock.now_s(),
+        "pid": os.getpid(),
+    }
+    with suppress(OSError):
+        replace_text(logs / "block.json", json.dumps(report, indent=1))
+    if reason:
+        print(f"block {plan.case}/{plan.block} {state}: {reason}", file=sys.stderr, flush=True)
+    sys.exit(code)

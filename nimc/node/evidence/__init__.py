@@ -1,0 +1,1 @@
+"""Evidence that writes happened: rates, device counters, memory binding. Pure."""

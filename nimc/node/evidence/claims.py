@@ -1,0 +1,98 @@
+"""What the targets' devices counted, compared with what the writers claim. Pure functions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from nimc.node.evidence.counters import Reading, difference
+from nimc.records.sample import MANY, WriterRecord
+
+#: Node -> reading of its device; None if it has no counter (writes over shared memory).
+Readings = Mapping[str, Reading | None]
+
+
+class Count(NamedTuple):
+    """Bytes counted between two readings of a counter."""
+
+    counter: str
+    bytes_b: int
+    over_s: float
+
+
+def passed(before: Readings, after: Readings) -> dict[str, Count]:
+    """Node -> bytes counted between two readings of its device; nodes without a count left out."""
+    found = {}
+    for node, first in before.items():
+        last = after.get(node)
+        if first and last and (gone_b := difference(first, last)) is not None:
+            found[node] = Count(first.name, gone_b, last.at_s - first.at_s)
+    return found
+
+
+def with_total(counted: Mapping[str, Count], nodes: Sequence[str]) -> dict[str, Count]:
+    """The counts, and under `MANY` the sum over all `nodes` if each of them has one."""
+    found = dict(counted)
+    if nodes and all(node in counted for node in nodes):
+        each = [counted[node] for node in nodes]
+        found[MANY] = Count(
+            counter="+".join(dict.fromkeys(count.counter for count in each)),
+            bytes_b=sum(count.bytes_b for count in each),
+            over_s=max(count.over_s for count in each),
+        )
+    return found
+
+
+def attach(
+    records: list[WriterRecord],
+    counted: Mapping[str, Count],
+    alone: Mapping[str, Count] | None = None,
+) -> list[WriterRecord]:
+    """The records with the count of their target's device, for all its writers together.
+
+    `alone` is the count without an application.
+    """
+
+    def attached(record: WriterRecord) -> WriterRecord:
+        count, before = counted.get(record.target), (alone or {}).get(record.target)
+        if count is None or not record.message_b:
+            return record
+        return replace(
+            record,
+            counter=count.counter,
+            counted_b=count.bytes_b,
+            counted_s=count.over_s,
+            counted_alone_b_s=before.bytes_b / before.over_s if before and before.over_s else None,
+        )
+
+    return [attached(record) for record in records]
+
+
+def disagreement(records: list[WriterRecord], share: float, alone: bool) -> str | None:
+    """Why claim and count disagree, in one line; None if they agree, or nothing was counted.
+
+    A claim is of the time that the writer's rows cover; what it wrote in the rest is unknown, from
+    nothing to its rate. A count may exceed the claim by any amount unless the writers are `alone`
+    on the device, since the application's own messages pass it too.
+    """
+    claimed: dict[str, float] = {}
+    at_most: dict[str, float] = {}
+    for record in records:
+        if record.counted_b is not None:
+            most_b = record.bytes_b / (record.observed_share or 1.0)
+            claimed[record.target] = claimed.get(record.target, 0.0) + record.bytes_b
+            at_most[record.target] = at_most.get(record.target, 0.0) + most_b
+    for record in records:
+        if record.counted_b is None or not (claim := claimed.get(record.target)):
+            continue
+        most_b = at_most[record.target]
+        too_many = alone and record.counted_b > (1 + share) * most_b
+        if record.counted_b < (1 - share) * claim or too_many:
+            who = "all targets together" if record.target == MANY else record.target
+            upto = "" if most_b == claim else f" to {most_b / 1e6:.1f}"
+            return (
+                f"{who} counted {record.counted_b / 1e6:.1f} MB ({record.counter}), but the"
+                f" writers claim {claim / 1e6:.1f}{upto} MB; allowed difference: {share:.0%}"
+            )
+    return None

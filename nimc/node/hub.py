@@ -1,0 +1,399 @@
+"""The conductor's side of the agents: which are connected, and what their writers report."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from nimc.base import clock
+from nimc.base.clock import Exchange, Offset, measure
+from nimc.base.errors import MachineError
+from nimc.node import messages, wire
+from nimc.node.agent import USAGE_S
+from nimc.node.evidence.binding import EndRole, Placed
+from nimc.node.evidence.rates import Seen, Tally
+from nimc.node.injectors.base import Injector, Writer
+from nimc.node.messages import Observed, Written
+from nimc.node.short_writes.origin_side import Part
+
+# Lets the agents of this job in, and strangers neither in nor in the way.
+
+
+#: Calls that have not signed yet and are kept, beside one of each node; and how long they are kept
+#: when there are more, seconds.
+_STRANGERS = 64
+_CROWDED_S = 1.0
+#: Calls that the kernel keeps until they are accepted: with fewer, agents would wait for seconds in
+#: a crowd; all may be accepted at once, and a process may have 1,024 files.
+_WAITING = 512
+
+
+class Reception:
+    """Listens for agents; `welcome` serves each one that has signed and said its name."""
+
+    def __init__(
+        self,
+        secret: str,
+        nodes: int,
+        welcome: Callable[[wire.Wire, messages.Hello], Awaitable[None]],
+    ) -> None:
+        self._secret = secret
+        self._calls = nodes + _STRANGERS
+        self._welcome = welcome
+        #: Connections that have not signed yet, oldest first -> when each was made.
+        self._unsigned: dict[asyncio.StreamWriter, float] = {}
+        self._server: asyncio.Server | None = None
+
+    async def listen(self, address: str) -> int:
+        """Listen on one address only; returns the port."""
+        self._server = await asyncio.start_server(
+            self._join, address, 0, limit=wire.UNSIGNED_B, backlog=_WAITING
+        )
+        port: int = self._server.sockets[0].getsockname()[1]
+        return port
+
+    def close(self) -> None:
+        """Accept no more."""
+        if self._server:
+            self._server.close()
+
+    async def _join(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Serve one connection; one that does not sign is closed without an answer."""
+        if not self._admit(writer):
+            writer.transport.abort()
+            return
+        try:
+            connection = await wire.accept(reader, writer, self._secret)
+        except (wire.WireError, OSError):
+            writer.transport.abort()
+            return
+        finally:
+            self._unsigned.pop(writer, None)
+        try:
+            hello = messages.report(await connection.receive())
+        except (wire.WireError, OSError):
+            writer.close()
+            return
+        if not isinstance(hello, messages.Hello):
+            connection.close()
+            return
+        await self._welcome(connection, hello)
+
+    def _admit(self, writer: asyncio.StreamWriter) -> bool:
+        """Whether there is room for one more connection that has not signed.
+
+        An agent signs at once, so in a crowd the oldest makes room after a second. Until then
+        newcomers are turned away; agents call again.
+        """
+        now_s = time.monotonic()
+        if len(self._unsigned) >= self._calls:
+            oldest, made_s = next(iter(self._unsigned.items()))
+            if now_s - made_s < _CROWDED_S:
+                return False
+            del self._unsigned[oldest]
+            oldest.transport.abort()
+        self._unsigned[writer] = now_s
+        return True
+
+
+#: Round trips for one measurement of a clock offset.
+_PINGS = 8
+#: How long an agent may take to read the processes of its node, seconds.
+_WATCH_S = 30.0
+
+
+class HubError(Exception):
+    """The agents cannot do their work. The message is one line."""
+
+
+class AgentGoneError(HubError):
+    """An agent has closed its connection: its process has ended."""
+
+    outcome = "agent_failed"
+
+
+class NodeGoneError(AgentGoneError):
+    """The node of an agent does not answer any more."""
+
+    outcome = "node_failed"
+
+
+@dataclass
+class WriterState:
+    """What is known about one running writer."""
+
+    writer: Writer
+    row_s: float
+    #: Whether its passive side is suspended at the first row.
+    freezes: bool = False
+    listening: bool = False
+    rows: list[Seen] = field(default_factory=list)
+    #: Readings of its origin's device.
+    passed: list[Tally] = field(default_factory=list)
+    #: Why it ended, once either end has.
+    ended: str | None = None
+
+
+@dataclass
+class _Link:
+    """One agent."""
+
+    wire: wire.Wire
+    node: str
+    facts: dict[str, Any]
+    #: Round trips of the clock measurement in progress, and the result of the last one.
+    exchanges: list[Exchange] = field(default_factory=list)
+    clock: Offset | None = None
+    stopped: bool = True
+    #: What it observed last; None while an answer is pending.
+    observed: Observed | None = None
+    #: Placement of the buffers of the ends that it stopped last.
+    placed: list[Placed] = field(default_factory=list)
+    #: The writes that it made of its part of a timetable.
+    written: Written | None = None
+
+    @property
+    def offset_s(self) -> float:
+        """Agent's clock minus ours, seconds."""
+        return self.clock.offset_s if self.clock else 0.0
+
+    def send(self, order: messages.Order) -> None:
+        """Send the agent an order."""
+        self.wire.send(messages.encode(order))
+
+
+class Hub:
+    """Accepts the agents of this job, sends them orders and keeps their reports."""
+
+    def __init__(self, secret: str, nodes: int = 1) -> None:
+        self._reception = Reception(secret, nodes, self._joined)
+        self._links: dict[str, _Link] = {}
+        self._states: dict[int, WriterState] = {}
+        self._changed = asyncio.Condition()
+        self._lost: HubError | None = None
+
+    async def listen(self, address: str) -> int:
+        """Listen on one address only; returns the port."""
+        return await self._reception.listen(address)
+
+    async def wait_for(self, what: Callable[[], bool], timeout_s: float) -> bool:
+        """Wait until `what()` is true; False on timeout. Raises HubError if an agent is lost."""
+
+        def done() -> bool:
+            return self._lost is not None or what()
+
+        with suppress(asyncio.TimeoutError):
+            async with self._changed:
+                await asyncio.wait_for(self._changed.wait_for(done), timeout_s)
+        if self._lost:
+            raise self._lost
+        return what()
+
+    async def gather(self, nodes: list[str], timeout_s: float) -> None:
+        """Wait until every node's agent is connected and its clock is measured."""
+
+        def missing() -> list[str]:
+            links = self._links
+            return [n for n in nodes if n not in links or links[n].clock is None]
+
+        if not await self.wait_for(lambda: not missing(), timeout_s):
+            raise HubError(f"no agent from {', '.join(missing())} after {timeout_s:.0f} s")
+
+    @property
+    def addresses(self) -> dict[str, str]:
+        """Node -> the address that its agent connected from."""
+        return {node: link.wire.peer for node, link in self._links.items()}
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """Node -> facts of the host, as its agent detected them."""
+        return {node: link.facts for node, link in self._links.items()}
+
+    @property
+    def clock_offsets_s(self) -> dict[str, float]:
+        """Node -> its clock minus the conductor's, seconds."""
+        return {node: link.offset_s for node, link in self._links.items()}
+
+    async def clocks(self, nodes: list[str], timeout_s: float) -> dict[str, Offset]:
+        """Measure clocks again. Node -> how far its clock is ahead of ours, with its error."""
+        links = [self._links[node] for node in nodes]
+        for link in links:
+            link.clock = None
+            self._ping(link)
+        if not await self.wait_for(lambda: all(link.clock for link in links), timeout_s):
+            raise HubError(f"an agent's clock was not measured within {timeout_s:.0f} s")
+        return {link.node: link.clock for link in links if link.clock}
+
+    async def stand_by(
+        self, injector: Injector, writers: list[Writer], logs: Path, timeout_s: float
+    ) -> str | None:
+        """Keep a passive side for each of `writers`; returns why one failed, None if all listen."""
+        states = [WriterState(writer, 0.0) for writer in writers]
+        self._states = {state.writer.index: state for state in states}
+        for writer in writers:
+            self._run(
+                writer.target,
+                messages.StandBy(injector.name, writer, _log(logs, writer, "target")),
+            )
+        waiting = await self.wait_for(
+            lambda: any(s.ended for s in states) or all(s.listening for s in states), timeout_s
+        )
+        for state in states:
+            if state.ended:
+                return f"{state.writer.target}: {state.ended}"
+        return None if waiting else f"a passive side did not listen within {timeout_s:.0f} s"
+
+    def perform(self, node: str, injector: Injector, part: Part, log: Path) -> None:
+        """Send one origin its part of a timetable."""
+        self._links[node].written = None
+        self._run(node, messages.Perform(injector.name, part, str(log)))
+
+    async def finish(self, nodes: list[str], timeout_s: float) -> dict[str, Written]:
+        """Let origins finish the writes in progress and start no more. Node -> what it wrote."""
+        links = [self._links[node] for node in nodes]
+        for link in links:
+            link.send(messages.Finish(timeout_s))
+        if not await self.wait_for(lambda: all(link.written for link in links), timeout_s + 30.0):
+            raise HubError("an agent did not report what it wrote")
+        return {link.node: link.written for link in links if link.written}
+
+    async def start(
+        self, injector: Injector, writers: list[Writer], logs: Path, timeout_s: float
+    ) -> list[WriterState]:
+        """Start writers: passive sides first, then, once they listen, the origins."""
+        row_s = injector.row_s or USAGE_S
+        states = [WriterState(writer, row_s, injector.freezes_target(writer)) for writer in writers]
+        self._states = {state.writer.index: state for state in states}
+        self._start("target", injector, writers, logs)
+
+        def listening() -> bool:
+            return all(state.listening or state.ended for state in states)
+
+        if not await self.wait_for(listening, timeout_s):
+            for state in states:
+                if not state.listening:
+                    state.ended = f"its passive side did not listen within {timeout_s:.0f} s"
+        if not any(state.ended for state in states):
+            self._start("origin", injector, writers, logs)
+        return states
+
+    def _start(self, role: EndRole, injector: Injector, writers: list[Writer], logs: Path) -> None:
+        for writer in writers:
+            log = _log(logs, writer, role)
+            node = writer.target if role == "target" else writer.origin
+            self._run(node, messages.StartEnd(role, injector.name, writer, log))
+
+    def _run(self, node: str, order: messages.Order) -> None:
+        """Send an order that starts processes, which `stop` must end."""
+        self._links[node].stopped = False
+        self._links[node].send(order)
+
+    async def stop(self) -> list[Placed]:
+        """Stop every writer and wait for it; returns the placement of their buffers."""
+        self._states = {}
+        busy = [link for link in self._links.values() if not link.stopped]
+        for link in busy:
+            link.send(messages.StopWriters())
+        if not await self.wait_for(lambda: all(link.stopped for link in busy), 30.0):
+            raise HubError("an agent did not stop its writers within 30 s")
+        return [end for link in busy for end in link.placed]
+
+    async def watch(self, orders: Mapping[str, messages.Order]) -> dict[str, Observed]:
+        """Begin or end a watch: node -> its order, and what each of them answers."""
+        links = [self._links[node] for node in orders]
+        for link in links:
+            link.observed = None
+            link.send(orders[link.node])
+        if not await self.wait_for(lambda: all(link.observed for link in links), _WATCH_S):
+            raise HubError(f"an agent did not read its node's load within {_WATCH_S:.0f} s")
+        return {link.node: link.observed for link in links if link.observed}
+
+    def close(self) -> None:
+        """Close all connections; agents exit when theirs is closed."""
+        self._reception.close()
+        for link in self._links.values():
+            link.wire.close()
+
+    async def _joined(self, connection: wire.Wire, hello: messages.Hello) -> None:
+        """Serve one agent until its connection is lost."""
+        link = _Link(connection, hello.node, hello.facts)
+        if link.node in self._links:  # one agent per node: a second would replace the first
+            connection.close()
+            return
+        self._links[link.node] = link
+        self._ping(link)
+        try:
+            while True:
+                self._reported(link, messages.report(await connection.receive()))
+                async with self._changed:
+                    self._changed.notify_all()
+        except wire.WireError as error:
+            lost = NodeGoneError if isinstance(error, wire.SilentNodeError) else AgentGoneError
+            self._lost = lost(f"the agent on {link.node} is gone: {error}")
+        async with self._changed:
+            self._changed.notify_all()
+
+    def _ping(self, link: _Link) -> None:
+        link.send(messages.Ping(clock.now_s()))
+
+    def _reported(self, link: _Link, report: messages.Report) -> None:
+        match report:
+            case messages.Pong():
+                self._pong(link, report)
+            case messages.WritersStopped():
+                link.placed, link.stopped = report.placed, True
+            case messages.Observed():
+                link.observed = report
+            case messages.Written():
+                link.written = report
+            case messages.Listening() | messages.RateReport() | messages.Ended():
+                if (state := self._states.get(report.writer)) is not None:
+                    self._writer_reported(state, link, report)
+
+    def _writer_reported(
+        self,
+        state: WriterState,
+        link: _Link,
+        report: messages.Listening | messages.RateReport | messages.Ended,
+    ) -> None:
+        match report:
+            case messages.Listening():
+                state.listening = True
+            case messages.RateReport():
+                if state.freezes and not state.rows:
+                    target = self._links[state.writer.target]
+                    target.send(messages.FreezeTarget(state.writer.index))
+                end_s = report.time_s - link.offset_s
+                state.rows.append(self._seen(state, end_s, report))
+                state.passed += [
+                    Tally(at_s - link.offset_s, bytes_b) for at_s, bytes_b in report.passed
+                ]
+            case messages.Ended():
+                state.ended = state.ended or f"{report.role} side ended: {report.why}"
+
+    @staticmethod
+    def _seen(state: WriterState, end_s: float, report: messages.RateReport) -> Seen:
+        """A row in our time. It does not start before the end of the previous one."""
+        previous_s = state.rows[-1].end_s if state.rows else end_s - state.row_s
+        start_s = previous_s if report.over_s is None else max(end_s - report.over_s, previous_s)
+        return Seen(start_s, end_s, report.rate_b_s)
+
+    def _pong(self, link: _Link, pong: messages.Pong) -> None:
+        link.exchanges.append(Exchange(pong.sent_s, pong.now_s, pong.now_s, clock.now_s()))
+        if len(link.exchanges) < _PINGS:
+            self._ping(link)
+        else:
+            exchanges, link.exchanges = link.exchanges, []
+            try:
+                link.clock = measure(exchanges, link.node)
+            except MachineError as error:
+                self._lost = HubError(str(error))
+
+
+def _log(logs: Path, writer: Writer, role: EndRole) -> str:
+    return str(logs / f"writer-{writer.index}-{role}.log")

@@ -1,0 +1,58 @@
+"""The programs that make writes and reads, behind one small interface."""
+
+from __future__ import annotations
+
+from nimc.base import units
+from nimc.base.errors import InputError
+from nimc.node.injectors.base import Injector
+from nimc.node.injectors.perftest import Perftest
+from nimc.node.injectors.spin import Spin
+from nimc.node.injectors.ucx import Ucx
+
+#: Name -> injector.
+INJECTORS: dict[str, Injector] = {
+    injector.name: injector
+    for injector in (
+        Perftest(),
+        Ucx(),
+        Spin(),
+        Perftest("perftest_read", "ib_read_bw", "read"),
+        Ucx("ucx_read", "read"),
+    )
+}
+#: Injector that writes -> the one that reads with the same program.
+_READING = {"perftest": "perftest_read", "ucx": "ucx_read"}
+
+
+def get(name: str, direction: str = "write") -> Injector:
+    """The injector of that name, or its reading counterpart for `direction` `read`.
+
+    Raises ValueError, which says what is allowed.
+    """
+    if direction not in ("write", "read"):
+        raise ValueError(f"direction {direction!r}: allowed are write, read")
+    if direction == "read":
+        name = _READING.get(name, name)
+    if name not in INJECTORS:
+        raise ValueError(f"injector {name!r}: allowed are {', '.join(INJECTORS)}")
+    return INJECTORS[name]
+
+
+def writing_rate_b_s(injector: Injector, rate: str) -> float | None:
+    """Rate of each writer, bytes per second; None is full rate.
+
+    Raises InputError for a control, which writes nothing and has no rate, and for an invalid rate.
+    """
+    if rate == "full":
+        return None
+    if injector.rates == "full":
+        others = [
+            name
+            for name, each in INJECTORS.items()
+            if each.rates == "any" and each.direction == injector.direction
+        ]
+        raise InputError(
+            f"rate: {rate!r} found; {injector.name} writes nothing; allowed: full, or another"
+            f" injector ({', '.join(others)})"
+        )
+    return units.rate_b_s(rate, "rate")

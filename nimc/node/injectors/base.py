@@ -1,0 +1,140 @@
+"""The interface of an injector.
+
+What is said of writes holds for reads too: an injector that reads makes one-sided reads of the
+target's memory instead.
+
+An injector describes one program by pure functions: the commands of a writer, and the meaning of
+the lines that they print. The agent starts, pins and stops the processes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal, Protocol
+
+from nimc.node.evidence.counters import Passed
+from nimc.records.sample import Direction, Limiter
+
+
+@dataclass(frozen=True)
+class Writer:
+    """One planned stream of one-sided writes from an origin to a target."""
+
+    index: int
+    #: Node names of the two ends.
+    origin: str
+    target: str
+    #: Address at which the origin reaches the target, and the port of this writer there.
+    address: str
+    port: int
+    #: Size of one write, bytes.
+    message_b: int
+    #: Rate to hold, bytes per second; None is full rate.
+    rate_b_s: float | None = None
+    #: Rate that it reaches alone at full rate, bytes per second; known if it is throttled.
+    full_b_s: float | None = None
+    #: Number of messages of a short write, after which both ends exit; None for other writes.
+    messages: int | None = None
+    #: RDMA device or network interface on both ends; None is the injector's own choice.
+    device: str | None = None
+    #: NUMA node that the buffers of both ends are bound to; None leaves them alone.
+    buffer_node: int | None = None
+    origin_cpus: list[int] = field(default_factory=list)
+    target_cpus: list[int] = field(default_factory=list)
+    #: What limits its rate, if the program can choose.
+    limiter: Limiter = "software"
+
+
+@dataclass(frozen=True)
+class Row:
+    """One reported interval: the rate in it.
+
+    A rate of zero is a row too: the writer reports that it writes nothing.
+    """
+
+    rate_b_s: float
+    #: Length of the interval, seconds; None: since the previous row.
+    over_s: float | None = None
+    #: How long after the interval the program prints it, seconds.
+    after_s: float = 0.0
+
+
+@dataclass(frozen=True)
+class Total:
+    """The final row of a short write: the messages written, and their rate without set-up."""
+
+    messages: int
+    rate_b_s: float
+    #: How long after the last byte the program prints it, seconds.
+    after_s: float = 0.0
+
+
+@dataclass(frozen=True)
+class Fault:
+    """A line that says why the writer cannot write."""
+
+    text: str
+
+
+class LineParser(Protocol):
+    """Parses the lines of one end of a writer, in order; may remember a header's units."""
+
+    def parse(self, line: str) -> Row | Total | Fault | None:
+        """What a line means; None for any other line."""
+
+
+#: Where the agent takes a writer's rows from: the program's output, the byte counter of the
+#: origin's device, or the CPU time of the process (for a control, which writes nothing).
+RowSource = Literal["output", "counter", "cpu"]
+
+
+#: Direction -> what the devices of (origin, target) count.
+PASSES: dict[Direction, tuple[Passed, Passed]] = {
+    "write": ("sent", "received"),
+    "read": ("received", "sent"),
+}
+
+
+class Injector(Protocol):
+    """What must be known about a program that makes writes."""
+
+    name: str
+    direction: Direction
+    #: False for a control, which replaces the writer and writes nothing.
+    writes: bool
+    #: Which rates it supports, and what limits one below full: the program itself, or the agent,
+    #: which suspends and resumes the program (`pacing.py`).
+    rates: Literal["full", "any"]
+    paced_by: Literal["program", "agent"]
+    #: Length of a reported interval, seconds; None if it reports none.
+    row_s: float | None
+
+    def transport(self, writer: Writer) -> str:
+        """What the bytes go over, for the sample (`WriterRecord.transport`)."""
+
+    def target_command(self, writer: Writer) -> list[str] | None:
+        """The passive side's command; None if there is none."""
+
+    def origin_command(self, writer: Writer) -> list[str]:
+        """The writing side's command."""
+
+    def environment(self, writer: Writer) -> dict[str, str]:
+        """Variables added to the environment of both ends."""
+
+    def row_source(self, writer: Writer) -> RowSource:
+        """Where this writer's rows come from."""
+
+    def freezes_target(self, writer: Writer) -> bool:
+        """Whether the agent suspends the passive side's process (SIGSTOP) at the first row.
+
+        True if that process spins on a core although the writes do not need it.
+        """
+
+    def parser(self, writer: Writer) -> LineParser:
+        """A new parser for the lines of one process."""
+
+    def own_binding(self) -> str:
+        """NUMA binding that the program does itself, and the option it is given for that."""
+
+    def missing(self) -> str | None:
+        """Why it cannot run on this host and how to install it, in one line; None if it can."""

@@ -1,0 +1,172 @@
+"""Real RDMA with perftest: writes by `ib_write_bw`, reads by `ib_read_bw`.
+
+At full rate it writes until stopped and prints a row per second. With a rate limit it prints only
+one row at its end, so the rows are read from the byte counter of the origin's device.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+import shutil
+import subprocess
+from typing import Literal
+
+from nimc.machine import devices
+from nimc.node.injectors.base import Fault, Row, RowSource, Total, Writer
+from nimc.records.sample import Direction
+
+#: Unit in the table's header -> bytes per second. What older versions call MB is MiB.
+_UNITS = {"MB/sec": 2.0**20, "MiB/sec": 2.0**20, "Gb/sec": 1e9 / 8}
+_HEADER = re.compile(r"^\s*#bytes\s+#iterations\s.*BW average\[([^\]]+)\]\s+MsgRate\[Mpps\](.*)")
+_ROW = re.compile(r"^\s*(\d{1,18})\s+(\d{1,18})\s+(\d+\.\d+)\s+(\d{1,18}\.\d+)\s+(\d+\.\d{6})(.*)$")
+_TEXT = re.compile(r"[^\W\d_]")
+#: A log's time stamp before the line.
+_STAMP = re.compile(r"^\[\s*\d+\.\d+\] ?")
+_FAULT = re.compile(
+    r"Couldn't |Unable to |Failed |Failed:|not found|not support|[Cc]ompletion with [Ee]rror"
+    r"|Unexpected CM event|Problems with "
+)
+#: The program refuses to write fewer messages.
+_LEAST_MESSAGES = 5
+#: Before printing a row the program measures the clock's frequency: it waits 200
+#: times, for 100, 110, 120, ... microseconds.
+_FREQUENCY_S = sum(100 + 10 * i for i in range(200)) / 1e6
+#: Rates of InfiniBand's hardware limiter, Gbit/s, as the program takes them; no other is accepted.
+_HARDWARE_GBIT_S = (*(2.5, 5, 10, 14, 20, 25, 30, 40, 56, 60, 80, 100, 112, 120, 168, 200, 300),)
+#: How long a throttled writer writes, seconds: longer than any run.
+_LONG_S = 7 * 86400
+
+
+class _Parser:
+    """Rows of the result table. Their unit is in the header, and applies to all rows after it.
+
+    Before each row the program measures the clock's frequency, for 0.2 s or more; what is written
+    in that time is in no row.
+    """
+
+    def __init__(self, short: bool) -> None:
+        self._short = short
+        self._unit_b_s: float | None = None
+        #: The columns that the header names after the message rate, such as `CPU_Util[%]`.
+        self._more = re.compile("")
+
+    def parse(self, line: str) -> Row | Total | Fault | None:
+        line = _STAMP.sub("", line.rstrip("\n"))
+        header = _HEADER.match(line)
+        if header:
+            self._unit_b_s = _UNITS.get(header[1])
+            self._more = re.compile(rf"(?:\s+\d+\.\d+){{0,{header[2].count('[')}}}")
+            return None if self._unit_b_s else Fault(f"rates in unknown unit {header[1]!r}")
+        row = _ROW.match(line)
+        if row and self._unit_b_s:
+            iterations, average = int(row[2]), float(row[4])
+            beyond = self._more.sub("", row[6], count=1).strip()
+            if _TEXT.search(beyond):
+                return Fault(beyond)  # appended to the row of a client without its server
+            rate_b_s = average * self._unit_b_s
+            if self._short:
+                return Total(iterations, rate_b_s, _FREQUENCY_S)
+            over_s = int(row[1]) * iterations / rate_b_s if rate_b_s else None
+            return Row(rate_b_s, over_s, _FREQUENCY_S)
+        return Fault(line.strip()) if _FAULT.search(line) else None
+
+
+class Perftest:
+    """See `base.Injector`. `program` is the tool to run."""
+
+    writes = True
+    rates: Literal["full", "any"] = "any"
+    paced_by: Literal["program", "agent"] = "program"
+    row_s: float | None = 1.0
+
+    def __init__(
+        self,
+        name: str = "perftest",
+        program: str = "ib_write_bw",
+        direction: Direction = "write",
+    ) -> None:
+        self.name = name
+        self.direction: Direction = direction
+        self._program = program
+
+    def transport(self, writer: Writer) -> str:
+        """InfiniBand, RoCE or soft-RoCE, read from this host's device of that name."""
+        return devices.transport(writer.device)
+
+    def target_command(self, writer: Writer) -> list[str]:
+        """Waits for one client, sleeping; must be given the same length as the client."""
+        return self._command(writer)
+
+    def origin_command(self, writer: Writer) -> list[str]:
+        """Connects to the target's address."""
+        return [*self._command(writer), writer.address]
+
+    def _command(self, writer: Writer) -> list[str]:
+        command = [self._program, "-F", "-p", str(writer.port), "-s", str(writer.message_b)]
+        if writer.device:
+            command += ["-d", writer.device]
+        if self._binds_itself():
+            command.append("--disable_numa")
+        if writer.messages:
+            command += ["-n", str(max(writer.messages, _LEAST_MESSAGES))]
+        elif writer.rate_b_s is None:
+            return [*command, "--run_infinitely", "-D", "1"]
+        else:
+            command += ["-D", str(_LONG_S)]
+        return command if writer.rate_b_s is None else [*command, *_limit(writer)]
+
+    def environment(self, writer: Writer) -> dict[str, str]:
+        """Nothing."""
+        return {}
+
+    def row_source(self, writer: Writer) -> RowSource:
+        """The table at full rate; a throttled writer prints nothing before its end."""
+        return "output" if writer.rate_b_s is None else "counter"
+
+    def freezes_target(self, writer: Writer) -> bool:
+        """No: the passive side sleeps until the client has finished."""
+        return False
+
+    def parser(self, writer: Writer) -> _Parser:
+        """Parses one end's lines."""
+        return _Parser(short=writer.messages is not None)
+
+    def own_binding(self) -> str:
+        """Since 2026 it binds itself to the device's NUMA node; an option turns that off."""
+        return "off (--disable_numa)" if self._binds_itself() else "none in this version"
+
+    def _binds_itself(self) -> bool:
+        """Whether it would undo the agent's pinning and buffer binding."""
+        return "--disable_numa" in _help(self._program)
+
+    def missing(self) -> str | None:
+        """Looks for the program on PATH."""
+        if shutil.which(self._program):
+            return None
+        return (
+            f"{self._program} is missing: 'apt install perftest', 'dnf install perftest', or, where"
+            " drivers are from MLNX_OFED or DOCA-OFED, the package perftest that comes with them"
+        )
+
+
+def _limit(writer: Writer) -> list[str]:
+    """Options that hold a throttled writer's rate, or the hardware's rate that is next to it."""
+    assert writer.rate_b_s is not None, "a writer at full rate has no limit"
+    # Limits in MiB/s are whole numbers; those in Gb/s may have decimals.
+    gbit_s = writer.rate_b_s * 8 / 1e9
+    if writer.limiter == "hardware":
+        nearest = min(_HARDWARE_GBIT_S, key=lambda rate: abs(rate - gbit_s))
+        return ["--rate_limit", f"{nearest:g}", "--rate_units", "g", "--rate_limit_type", "HW"]
+    limit = ["--rate_limit", f"{gbit_s:.6g}", "--rate_units", "g"]
+    return [*limit, "--rate_limit_type", "SW", "--burst_size", "1"]
+
+
+@functools.cache
+def _help(program: str) -> str:
+    """Help text of the installed version; empty if it is not installed."""
+    try:
+        answer = subprocess.run([program, "--help"], capture_output=True, text=True, timeout=10)
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return answer.stdout + answer.stderr

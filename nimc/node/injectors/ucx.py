@@ -1,0 +1,153 @@
+"""One-sided puts and gets with `ucx_perftest`: shared memory on one host, else verbs or tcp.
+
+The passive side spins on a core as soon as an origin connects, whatever its wait mode, since the
+origin's options replace its own. Over shared memory and verbs the writes do not need it, so the
+agent suspends it. Over tcp it must receive every byte; the wait mode `sleep` lets it sleep between
+messages.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import sysconfig
+from pathlib import Path
+from typing import Literal
+
+from nimc.machine import devices
+from nimc.node.injectors.base import Fault, Row, RowSource, Total, Writer
+from nimc.node.shared_memory import FOLDER_VARIABLE
+from nimc.records.sample import Direction
+
+_WHEEL = Path(sysconfig.get_paths()["purelib"]) / "libucx"
+_MIB = 2**20
+#: More writes than any campaign has time for.
+_FOREVER = 10**15
+#: The passive side counts through all writes before it serves the first, about 20 ns each. Over tcp
+#: the origin has to wait for that: this many take 0.4 s.
+_MOST_OVER_TCP = 2 * 10**7
+_TESTS: dict[Direction, str] = {"write": "ucp_put_bw", "read": "ucp_get"}
+#: Outstanding messages: the default of writes. The default of reads is 1, so latency would limit
+#: their rate between two hosts.
+_OUTSTANDING = 32
+#: Most outstanding bytes of a paced writer, but at least one message: while the process is
+#: suspended, the device continues with what was posted.
+_PACED_B = 2 * _MIB
+#: UCX has no one-sided gets over POSIX shared memory: the target's CPU would send. With cma the
+#: kernel copies between the processes without it.
+_SHARED_MEMORY: dict[Direction, str] = {"write": "posix,self", "read": "posix,cma,self"}
+#: `[thread 0]  iterations  percentile  average  overall  MiB/s  MiB/s  msg/s  msg/s`.
+_ROW = re.compile(r"^\[thread \d+\]\s+\d+\s+\S+\s+(\d{1,18}\.\d+)\s+\S+\s+\d+\.\d+\s")
+#: Iterations; typical, average and overall microseconds of one; average and overall MiB/s.
+_FINAL = re.compile(r"^Final:\s+(\d{1,18})\s+\S+\s+\S+\s+\S+\s+\S+\s+(\d{1,18}\.\d+)\s")
+
+
+class _Parser:
+    """Rows of about one second."""
+
+    def __init__(self, message_b: int) -> None:
+        self._message_b = message_b
+
+    def parse(self, line: str) -> Row | Total | Fault | None:
+        final = _FINAL.match(line)
+        if final:
+            return Total(int(final.group(1)), float(final.group(2)) * _MIB)
+        row = _ROW.match(line)
+        if row and (each_us := float(row.group(1))):
+            return Row(self._message_b / (each_us * 1e-6))
+        if "ERROR" in line:
+            return Fault(line.partition("ERROR")[2].strip())
+        return None
+
+
+class Ucx:
+    """See `base.Injector`."""
+
+    writes = True
+    rates: Literal["full", "any"] = "any"
+    paced_by: Literal["program", "agent"] = "agent"
+    row_s: float | None = 1.0
+
+    def __init__(self, name: str = "ucx", direction: Direction = "write") -> None:
+        self.name = name
+        self.direction: Direction = direction
+
+    def transport(self, writer: Writer) -> str:
+        """Shared memory on one host; between two, that of a named RDMA device, else tcp."""
+        if writer.origin == writer.target:
+            return "shared memory"
+        return devices.transport(writer.device) if devices.is_rdma(writer.device) else "tcp"
+
+    def target_command(self, writer: Writer) -> list[str]:
+        """Waits for one origin."""
+        return [self._program(writer), "-p", str(writer.port)]
+
+    def origin_command(self, writer: Writer) -> list[str]:
+        """Puts or gets after one that sets up the connection; a row per second until stopped."""
+        over_tcp = self.transport(writer) == "tcp"
+        command = [self._program(writer), writer.address, "-p", str(writer.port)]
+        command += ["-t", _TESTS[self.direction], "-O", str(_outstanding(writer))]
+        command += ["-s", str(writer.message_b), "-w", "1"]
+        command += ["-n", str(writer.messages or (_MOST_OVER_TCP if over_tcp else _FOREVER))]
+        return [*command, "-E", "sleep"] if over_tcp else command
+
+    def environment(self, writer: Writer) -> dict[str, str]:
+        """The transports that UCX may use, and the path of the wheel's libraries."""
+        transport = self.transport(writer)
+        if transport == "shared memory":
+            chosen = {"UCX_TLS": _SHARED_MEMORY[self.direction]}
+            if folder := os.environ.get(FOLDER_VARIABLE):
+                chosen["UCX_POSIX_DIR"] = folder
+        elif transport == "tcp":
+            chosen = {"UCX_TLS": "tcp,self", "UCX_NET_DEVICES": writer.device or "all"}
+        else:
+            chosen = {"UCX_TLS": "rc,self", "UCX_NET_DEVICES": f"{writer.device}:1"}
+        if self._program(writer).startswith(str(_WHEEL)):
+            chosen["LD_LIBRARY_PATH"] = str(_WHEEL / "lib")
+        if writer.messages:
+            # Memory hooks take 0.4 s to set up, and a short write's program frees no memory.
+            chosen["UCX_MEM_EVENTS"] = "n"
+        return chosen
+
+    def row_source(self, writer: Writer) -> RowSource:
+        """It prints a row per second, flushed."""
+        return "output"
+
+    def freezes_target(self, writer: Writer) -> bool:
+        """Yes, except over tcp, where the target's CPU takes part in every write."""
+        return self.transport(writer) != "tcp"
+
+    def parser(self, writer: Writer) -> _Parser:
+        """Parses one end's lines."""
+        return _Parser(writer.message_b)
+
+    def own_binding(self) -> str:
+        """None: its option for CPUs is not used, and it has none for memory."""
+        return "none"
+
+    def missing(self) -> str | None:
+        """Looks for the program in the wheel and on PATH."""
+        if self._wheel() or shutil.which("ucx_perftest"):
+            return None
+        return (
+            "ucx_perftest is missing: 'pip install libucx-cu13', 'apt install ucx-utils',"
+            " or 'dnf install ucx'"
+        )
+
+    def _program(self, writer: Writer) -> str:
+        """The wheel's, which is built without verbs; for verbs the one on PATH."""
+        without_verbs = self.transport(writer) in ("shared memory", "tcp")
+        wheel = self._wheel() if without_verbs else ""
+        return wheel or shutil.which("ucx_perftest") or "ucx_perftest"
+
+    def _wheel(self) -> str:
+        program = _WHEEL / "bin" / "ucx_perftest"
+        return str(program) if program.is_file() else ""
+
+
+def _outstanding(writer: Writer) -> int:
+    """Number of outstanding messages."""
+    if writer.rate_b_s is None or writer.messages:
+        return _OUTSTANDING
+    return min(max(_PACED_B // writer.message_b, 1), _OUTSTANDING)

@@ -1,0 +1,65 @@
+"""How long a run must be for the writers' rows to show what happened in it. Pure but for the file.
+
+A writer reports a row a second, or less often. A run that is shorter than a few of them is mostly
+seen in rows that it shares with the time before and after it. So a block's runs are made longer
+until that many rows fit into its last warm-up: doubled, so that the blocks and nights of a case
+mostly come to the same length.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from itertools import pairwise
+from math import ceil, log2
+from pathlib import Path
+from statistics import median
+
+from nimc.base.errors import MachineError
+from nimc.base.files import replace_text
+from nimc.node.evidence.rates import Seen
+
+#: Rows of a writer that must fit into a run.
+LEAST_ROWS = 3
+#: The lengths that a check plans: 2, 4, ... times its own.
+MOST_DOUBLINGS = 6
+TIMES = [2**each for each in range(1, MOST_DOUBLINGS + 1)]
+#: File in the logs of a block whose runs were made longer.
+_FILE = "length.json"
+
+
+def least_run_s(row_s: float) -> float:
+    """The shortest run that rows of this length allow, seconds."""
+    return LEAST_ROWS * row_s
+
+
+def doublings(run_s: float, least_s: float) -> int:
+    """How often a run must be made twice as long to reach the least; 0 if it is long enough."""
+    return ceil(log2(least_s / run_s)) if 0 < run_s < least_s else 0
+
+
+def interval_s(rows: Sequence[Seen], row_s: float) -> float:
+    """Time from one row to the next: as declared, or longer, since programs pause between them."""
+    return max(row_s, median(later.end_s - row.end_s for row, later in pairwise(rows)))
+
+
+def keep(logs: Path, often: int) -> None:
+    """Note in a block's logs how often its runs were doubled, for the case's next blocks."""
+    replace_text(logs / _FILE, json.dumps({"doublings": often}))
+
+
+def kept(case_logs: Path) -> int:
+    """How often runs of the case were doubled in earlier blocks; 0 if there are none.
+
+    Raises MachineError for a file that `keep` did not write.
+    """
+    found = [0]
+    for path in case_logs.glob(f"*/{_FILE}"):
+        try:
+            often = json.loads(path.read_text())["doublings"]
+        except (OSError, ValueError, KeyError, TypeError):
+            often = None
+        if type(often) is not int or not 0 <= often <= MOST_DOUBLINGS:
+            raise MachineError(f"{path}: not what a block wrote; remove the file")
+        found.append(often)
+    return max(found)

@@ -1,0 +1,527 @@
+"""One run of the application under its treatment, and its sample."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from nimc.base import clock
+from nimc.machine.node_counters import NodeCounter
+from nimc.node import allocation, application
+from nimc.node.allocation import Allocation
+from nimc.node.application import Files, RunResult
+from nimc.node.evidence import binding, claims, disturbance, proof
+from nimc.node.evidence.claims import Count
+from nimc.node.evidence.rates import OF_CONTROL, Judgement, at_speed, expected, judge, rate_before
+from nimc.node.evidence.silence import Looked
+from nimc.node.hub import Hub, WriterState
+from nimc.node.injectors import INJECTORS
+from nimc.node.injectors.base import PASSES, Injector, Writer
+from nimc.node.observation import Observation, Observer
+from nimc.node.readers import CountersError, Readers
+from nimc.node.short_writes import records as short_writes
+from nimc.node.short_writes.conductor_side import ScheduleControl
+from nimc.records.counter_row import NODE, ORIGIN, PROCESSING, CounterRow
+from nimc.records.plan import BlockPlan
+from nimc.records.sample import Level, NodeConditions, Sample, WriterRecord
+from nimc.records.treatment import Treatment, Writes
+
+# The time from the end of one application to the start of the next, the same before every run.
+#
+# Writers take seconds to start and to stop, and a silent run has neither. Without waiting, the
+# processor would rest longer before some arms than before others.
+
+
+#: The lead-in as a multiple of the longest time needed, so that a slightly slower start-up fits.
+_LEAD_IN_MARGIN = 1.05
+#: A start that takes this many times as long as the next slowest of the same writes was delayed. It
+#: counts if there is another: one delay must not lengthen all later runs of the block.
+_DELAYED = 2.0
+
+
+class LeadIn:
+    """The lead-in of a block's runs: the longest that any of its kinds of writes needs.
+
+    Times are those of `clock.now_s`.
+    """
+
+    def __init__(self) -> None:
+        self._needed_s: dict[Writes, list[float]] = {}
+        self._ended_s: float | None = None
+
+    @property
+    def longest_s(self) -> float:
+        """The lead-in of the next run, at least."""
+        return _LEAD_IN_MARGIN * max(map(_usual, self._needed_s.values()), default=0.0)
+
+    def expect(self, writes: Writes, needed_s: float) -> None:
+        """Note what writers needed, or will need."""
+        self._needed_s.setdefault(writes, []).append(needed_s)
+
+    def left_s(self, now_s: float, writes: Writes | None = None) -> float:
+        """How long a run that is ready at `now_s` must wait; 0 for the first of the block."""
+        if self._ended_s is None:
+            return 0.0
+        needed_s = now_s - self._ended_s
+        if writes is not None:
+            self.expect(writes, needed_s)
+        return max(self.longest_s - needed_s, 0.0)
+
+    def of(self, start_s: float) -> float | None:
+        """The lead-in of an application that started at `start_s`; None for the block's first."""
+        return None if self._ended_s is None else start_s - self._ended_s
+
+    def ended(self, at_s: float) -> None:
+        """The application has ended, or the run has, if its application never started."""
+        self._ended_s = at_s
+
+
+def _usual(needed_s: Iterable[float]) -> float:
+    """The longest, or the second longest if the longest was delayed."""
+    *_, second_s, longest_s = (0.0, *sorted(needed_s))
+    return second_s if 0.0 < _DELAYED * second_s <= longest_s else longest_s
+
+
+# What is stored of one run: its sample, the records of its writers, and its counts.
+
+
+@dataclass(frozen=True)
+class Run:
+    """The run to make; see `nimc.records.sample.Sample` for the fields."""
+
+    treatment: Treatment
+    pair: int
+    position: int
+    attempt: int
+    warmup: bool = False
+
+    def again(self, attempt: int) -> Run:
+        """The same run, repeated."""
+        return replace(self, attempt=attempt)
+
+
+@dataclass(frozen=True)
+class MeasuredRun:
+    """A sample, and the rows (JSON) that were counted in its run."""
+
+    sample: Sample
+    counters: list[dict[str, Any]]
+
+
+def writer_record(
+    injector: Injector, writer: Writer, alone: float, seen: Judgement, before_b_s: float | None
+) -> WriterRecord:
+    """What one writer did in the window; `alone` is its rate without an application.
+
+    `before_b_s` is its rate in the same run before the application started.
+    """
+    factor = 1.0 if injector.writes else 0.0
+    return WriterRecord(
+        injector=injector.name,
+        direction=injector.direction,
+        origin=writer.origin,
+        target=writer.target,
+        transport=injector.transport(writer),
+        message_b=writer.message_b if injector.writes else 0,
+        asked_b_s=writer.rate_b_s,
+        limited_by=_limiter(injector, writer),
+        rate_alone_b_s=factor * alone,
+        rate_b_s=factor * seen.rate_b_s,
+        rate_min_b_s=factor * seen.rate_min_b_s,
+        bytes_b=factor * seen.bytes_b,
+        buffer_node=writer.buffer_node,
+        observed_share=seen.observed_share,
+        unobserved_s=seen.unobserved_s,
+        cpu_share=None if injector.writes else seen.rate_b_s,
+        rate_before_b_s=before_b_s if injector.writes else None,
+    )
+
+
+def _limiter(injector: Injector, writer: Writer) -> str | None:
+    if writer.rate_b_s is None:
+        return None
+    return "agent" if injector.paced_by == "agent" else writer.limiter
+
+
+def node_rows(
+    nodes: Allocation, counters: Mapping[str, Mapping[str, NodeCounter]]
+) -> list[dict[str, Any]]:
+    """The counts of nodes as JSON, one row per node and counter; `rank` is the node's index.
+
+    Of origins that are not targets, only the processor time that writing may take.
+    """
+    return [
+        {"tool": tool, **asdict(CounterRow(index, name, counter.value, counter.unit))}
+        for tool, names in ((NODE, nodes.targets), (ORIGIN, nodes.origins))
+        for index, node in enumerate(names)
+        if tool == NODE or node not in nodes.targets
+        for name, counter in counters.get(node, {}).items()
+        if tool == NODE or name in PROCESSING
+    ]
+
+
+def unreserved(factors: Mapping[str, Level], conditions: Sequence[NodeConditions]) -> Iterator[str]:
+    """A note if cores were to be left free, and the application may run on all CPUs all the same.
+
+    Launchers of other hosts than this one bind as they are configured.
+    """
+    full = [each.node for each in conditions if each.free_cpus == ""]
+    if factors.get("reserved_cores") and full:
+        yield (
+            f"reserved_cores: the application's threads are not bound on {', '.join(full)}: fewer"
+            " run, but on any core"
+        )
+
+
+class Recorder:
+    """Makes the samples of one block."""
+
+    def __init__(
+        self, plan: BlockPlan, nodes: Allocation, provenance: str, readers: Readers
+    ) -> None:
+        self._plan = plan
+        self._nodes = nodes
+        self._provenance = provenance
+        self._readers = readers
+        note = disturbance.unjudged(plan.demand)
+        self._unjudged = [note] if note else []
+
+    def measured(
+        self,
+        run: Run,
+        result: RunResult,
+        writers: list[WriterRecord],
+        counters: Sequence[dict[str, Any]],
+    ) -> MeasuredRun:
+        """The sample of a run, and the counts of its tool and nodes with the sample's key."""
+        plan, rows = self._plan, list(counters)
+        if result.outcome == "kept":
+            rows += node_rows(self._nodes, result.node_counters)
+        key = f"{plan.case}/{plan.block}/{run.pair}/{run.treatment.name}/{run.attempt}"
+        return MeasuredRun(
+            self._sample(key, run, result, writers), [{"key": key, **row} for row in rows]
+        )
+
+    def _sample(self, key: str, run: Run, result: RunResult, writers: list[WriterRecord]) -> Sample:
+        plan, fom, treatment = self._plan, result.fom, run.treatment
+        return Sample(
+            key=key,
+            case=plan.case,
+            workload=plan.workload,
+            arm=treatment.name,
+            block=plan.block,
+            pair=run.pair,
+            position=run.position,
+            attempt=run.attempt,
+            warmup=run.warmup,
+            outcome=result.outcome,
+            reason=result.reason,
+            start_s=result.start_s,
+            elapsed_s=result.elapsed_s,
+            fom=fom.value if fom else None,
+            fom_unit=(fom and fom.unit) or self._readers.unit,
+            fom_better=(fom and fom.better) or self._readers.better,
+            nodes=self._nodes.targets,
+            origin_nodes=self._nodes.origins,
+            provenance=self._provenance,
+            seed=plan.seed,
+            fom_extra=fom.extra if fom else {},
+            writers=writers,
+            timetable=result.timetable,
+            notes=[
+                *plan.notes,
+                *treatment.notes,
+                *result.notes,
+                *unreserved(treatment.factors, result.conditions),
+                *self._unjudged,
+            ],
+            role=treatment.role,
+            baseline=treatment.baseline,
+            factors=treatment.factors,
+            lead_in_s=result.lead_in_s,
+            conditions=result.conditions,
+        )
+
+
+#: A timetable is planned for this many times the longest run of the block so far.
+_ROOM = 10.0
+#: Timeout for the rows that cover the end of the window, seconds: on an emulated processor a row
+#: of one second may come several seconds late.
+_LAST_ROWS_S = 10.0
+#: A note on samples of runs that are longer than the check's own.
+_LENGTHENED = "run lengthened: {} times {}, so that the writers' rows fit"
+
+
+class BlockRunner:
+    """Measures the runs of one block."""
+
+    def __init__(
+        self,
+        plan: BlockPlan,
+        nodes: Allocation,
+        hub: Hub,
+        logs: Path,
+        provenance: str,
+        readers: Readers,
+    ) -> None:
+        self._plan = plan
+        self._nodes = nodes
+        self._hub = hub
+        self._logs = logs
+        self._readers = readers
+        self._recorder = Recorder(plan, nodes, provenance, readers)
+        self._turn = 0
+        self._longest_s = 0.0
+        self.lead_in = LeadIn()
+        scheduled = [each.writes for each in plan.treatments if each.writes]
+        self.schedules = {
+            writes: ScheduleControl(plan, writes, nodes, hub)
+            for writes in scheduled
+            if writes.scheduled
+        }
+        self.observer = Observer(plan, nodes, hub)
+        #: Rate alone of each writer, bytes per second (for a control: share of a core).
+        self.alone: dict[Writes, list[float]] = {}
+        #: Target -> bytes that its device counted during that measurement.
+        self.counted_alone: dict[Writes, dict[str, Count]] = {}
+        #: Time from one row to the next of the slowest writer; 0 if none reports rows.
+        self.row_s = 0.0
+        #: How often the length of the check's runs is doubled.
+        self.doublings = 0
+
+    def next_turn(self) -> int:
+        """Running number of the starts of writers."""
+        self._turn += 1
+        return self._turn
+
+    async def start_writers(self, writes: Writes) -> list[WriterState]:
+        """Start the writers of one kind of writes."""
+        full = self.alone.get(writes.at_full_rate())
+        turn, addresses = self.next_turn(), self._hub.addresses
+        writers = allocation.assign(self._plan, writes, self._nodes, addresses, turn, full)
+        timeout_s = self._plan.demand.ready_timeout_s
+        return await self._hub.start(INJECTORS[writes.injector], writers, self._logs, timeout_s)
+
+    async def measure(self, run: Run) -> MeasuredRun:
+        """One run, from the start of its writers until everything has stopped."""
+        writes, result = run.treatment.writes, RunResult(start_s=clock.now_s())
+        records: list[WriterRecord] = []
+        if writes is None:
+            await self._lead_in()
+            await self._application(run, result, [])
+        elif writes.scheduled is not None:
+            records = await self._under_timetable(run, writes, result)
+        else:
+            records = await self._under_writers(run, writes, result)
+        if not result.elapsed_s:
+            self.lead_in.ended(clock.now_s())
+        # In a thread, since a tool may take seconds to gather its files.
+        counters = await asyncio.to_thread(self._counters, run, result)
+        if self.doublings:
+            times = 2**self.doublings
+            result.notes = [*result.notes, _LENGTHENED.format(self._plan.lengthened_by, times)]
+        if result.outcome == "kept":
+            self.observer.accept(result.conditions)
+        return self._recorder.measured(run, result, records, counters)
+
+    async def _under_writers(
+        self, run: Run, writes: Writes, result: RunResult
+    ) -> list[WriterRecord]:
+        states = await self._writers_at_speed(writes, result)
+        counts: dict[str, Count] = {}
+        looked: dict[int, Looked] = {}
+        if result.outcome == "kept":
+            seen = await self._application(run, result, states)
+            counts, looked = self.counted(writes, seen), seen.looked
+            await self._last_rows(states, result)
+        ends = await self._hub.stop()
+        judged = self._judge(writes, states, result)
+        records = claims.attach(judged, counts, self.counted_alone.get(writes))
+        records = self._prove(records, looked, result)
+        records = binding.attach(records, ends)
+        if fault := binding.misplaced(records):
+            result.fail("rejected", fault)
+        return records
+
+    async def _under_timetable(
+        self, run: Run, writes: Writes, result: RunResult
+    ) -> list[WriterRecord]:
+        """The application under short writes; without writers if the number of writers is 0."""
+        assert self._plan.short
+        if not writes.scheduled:
+            result.timetable = short_writes.nothing(self._plan.short)
+            nodes = len(self._nodes.targets)
+            result.notes = [
+                f"{run.treatment.name}: 0 writers at a time on {nodes} nodes; ran without writers"
+            ]
+            await self._lead_in()
+            await self._application(run, result, [])
+            return []
+        schedule = self.schedules[writes]
+        most_s = self._plan.demand.run_timeout_s
+        run_s = min(_ROOM * self._longest_s or most_s, most_s) + self.lead_in.longest_s
+        name = f"{run.pair}/{run.treatment.name}"
+        begun = await schedule.begin(run_s, name, self.next_turn(), self._logs)
+        if isinstance(begun, str):
+            await self._hub.stop()
+            result.fail("injector_never_ready", begun)
+            return []
+        await self._lead_in(writes)
+        counts = self.counted(writes, await self._application(run, result, []))
+        path = self._stem(run).with_name(f"{self._stem(run).name}.writes.json")
+        seen = await schedule.end(begun, result.window_s, path)
+        result.timetable = seen.record
+        if seen.reason:
+            result.fail("rejected", seen.reason)
+        records = claims.attach(seen.writers, claims.with_total(counts, self._nodes.targets))
+        return self._prove(records, {}, result)
+
+    async def _writers_at_speed(self, writes: Writes, result: RunResult) -> list[WriterState]:
+        demand, alone = self._plan.demand, self.alone[writes]
+        states = await self.start_writers(writes)
+
+        def ready() -> bool:
+            return any(state.ended for state in states) or all(
+                len(state.rows) >= demand.ready_rows
+                and at_speed(
+                    state.rows, expected(rate, state.writer.rate_b_s).rate_b_s, demand.min_share
+                )
+                for state, rate in zip(states, alone, strict=True)
+            )
+
+        in_time = await self._hub.wait_for(ready, demand.ready_timeout_s)
+        for state in states:
+            if state.ended:
+                result.fail("injector_never_ready", f"writer {state.writer.index}: {state.ended}")
+        if not in_time:
+            silent = not all(state.rows for state in states)
+            result.fail(
+                "injector_never_ready" if silent else "rejected",
+                f"not at speed within {demand.ready_timeout_s:.0f} s",
+            )
+        if result.outcome == "kept":
+            await self._lead_in(writes, states)
+        return states
+
+    async def _lead_in(
+        self, writes: Writes | None = None, states: Sequence[WriterState] = ()
+    ) -> None:
+        """Wait as long as the run's lead-in requires; writers write meanwhile.
+
+        Ends early if one of them dies: the run then ends as it does if one dies later.
+        """
+        left_s = self.lead_in.left_s(clock.now_s(), writes)
+        await self._hub.wait_for(lambda: any(state.ended for state in states), left_s)
+
+    async def _application(
+        self, run: Run, result: RunResult, states: list[WriterState]
+    ) -> Observation:
+        """Run the application, observed; the run is rejected if it was disturbed."""
+        targets, start = self._nodes.targets, run.treatment.start_of(self.doublings)
+        values = {
+            "{targets}": ",".join(targets),
+            "{n_targets}": str(len(targets)),
+            "{slots}": ",".join(f"{node}:{start.ranks_per_node}" for node in targets),
+        }
+        timeout_s = self._plan.demand.run_timeout_s
+        await self.observer.begin(start.cpus)
+        await application.run(start, values, self._files(run), result, self._hub, states, timeout_s)
+        seen = await self.observer.end()
+        result.conditions, result.node_counters = seen.conditions, seen.counters
+        result.lead_in_s = self.lead_in.of(result.start_s)
+        self.lead_in.ended(result.window_s[1])
+        self._longest_s = max(self._longest_s, result.elapsed_s)
+        application.read_fom(start, self._files(run), result, self._readers)
+        if fault := self.observer.fault(seen, _is_silent(run.treatment), self._alone_b_s()):
+            result.fail("rejected", fault)
+        if fault := self.observer.misrouted(seen, run.treatment):
+            result.fail("rejected", fault)
+        return seen
+
+    def _alone_b_s(self) -> float:
+        """The highest rate of all writers of a treatment together, without an application."""
+        rates_b_s = [each.alone_b_s for each in self.schedules.values()]
+        rates_b_s += [
+            sum(rates) for writes, rates in self.alone.items() if INJECTORS[writes.injector].writes
+        ]
+        return max(rates_b_s, default=0.0)
+
+    def _counters(self, run: Run, result: RunResult) -> list[dict[str, Any]]:
+        """What the treatment's tool counted; the run is rejected if counters are missing."""
+        start = run.treatment.start
+        if start.tool is None or result.outcome != "kept":
+            return []
+        try:
+            return self._readers.counters(start.tool, self._files(run).counters, start.ranks or 1)
+        except CountersError as error:
+            result.fail("rejected", str(error))
+            return []
+
+    async def _last_rows(self, states: list[WriterState], result: RunResult) -> None:
+        """Wait for the rows that cover the end of the window."""
+        _, end_s = result.window_s
+
+        def covered() -> bool:
+            return all(
+                state.ended or (state.rows and state.rows[-1].end_s >= end_s) for state in states
+            )
+
+        if result.outcome in ("kept", "rejected"):
+            await self._hub.wait_for(covered, _LAST_ROWS_S)
+            for state in states:
+                if state.ended and state.rows[-1].end_s < end_s:
+                    result.fail("injector_died", f"writer {state.writer.index}: {state.ended}")
+
+    def _judge(
+        self, writes: Writes, states: list[WriterState], result: RunResult
+    ) -> list[WriterRecord]:
+        """What each writer did in the window; the run is rejected if one did not keep its rate."""
+        demand, injector, records = self._plan.demand, INJECTORS[writes.injector], []
+        for state, alone in zip(states, self.alone[writes], strict=True):
+            seen = judge(
+                state.rows,
+                *result.window_s,
+                expected(alone, state.writer.rate_b_s) if injector.writes else OF_CONTROL,
+                demand.min_share,
+                state.row_s,
+                demand.late_rows,
+                state.passed,
+            )
+            if seen.reason:
+                who = "writer" if injector.writes else "control"
+                result.fail("rejected", f"{who} {state.writer.index} {seen.reason}")
+            before_b_s = rate_before(state.rows, result.window_s[0])
+            records.append(writer_record(injector, state.writer, alone, seen, before_b_s))
+        return records
+
+    def counted(self, writes: Writes, seen: Observation) -> dict[str, Count]:
+        """Target -> bytes that its devices counted; empty if the writes pass none."""
+        return seen.counts[PASSES[INJECTORS[writes.injector].direction][1]]
+
+    def _prove(
+        self, records: list[WriterRecord], looked: dict[int, Looked], result: RunResult
+    ) -> list[WriterRecord]:
+        """The records with their proof; the run is rejected if something refutes them."""
+        alone = len(self._nodes.targets) == 1
+        if fault := proof.refuted(records, looked, self._plan.demand, alone):
+            result.fail("rejected", fault)
+        records = proof.attach(records, looked)
+        if result.outcome == "kept" and (note := proof.unproven(records, looked)):
+            result.notes = [*result.notes, note]
+        return records
+
+    def _stem(self, run: Run) -> Path:
+        return self._logs / f"{run.pair}-{run.treatment.name}-{run.attempt}"
+
+    def _files(self, run: Run) -> Files:
+        stem = self._stem(run)
+        return Files(stem, self._logs / "counters" / stem.name)
+
+
+def _is_silent(treatment: Treatment) -> bool:
+    """Whether nothing writes in its runs."""
+    writes = treatment.writes
+    return writes is None or not INJECTORS[writes.injector].writes or writes.scheduled == 0

@@ -1,0 +1,203 @@
+"""A run: one execution of a campaign on a machine. Layout of its folder:
+
+run.json                 this header
+samples/CASE.jsonl       one sample per line (`nimc.records.sample.Sample`), append only
+counters/CASE.jsonl      counts of tools in each run's ranks, and of nodes (`analysis.counts.counters`)
+provenance/SHA256.json   how runs were made; samples refer to these files
+logs/CASE/BLOCK/         output of the application, the writers and ReFrame
+lock                     held by the `nimc run` that measures
+report/                  report.html and its data; can be rebuilt at any time
+"""
+
+from __future__ import annotations
+
+import json
+import unicodedata
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, BaseModel, Field, TypeAdapter, ValidationError
+
+from nimc.base.errors import InputError
+from nimc.base.files import replace_text
+from nimc.base.json_limits import parsed, read_text
+
+# Rules for free facts in `run.json` and provenance that are computed with, or name files.
+#
+# All other facts are only shown.
+
+
+def plain_name(name: str) -> str:
+    """The name of a machine, a campaign, a run or a case, which may name a file.
+
+    Raises ValueError for one that could name a file elsewhere, or cannot be printed.
+    """
+    if name in ("", ".", "..") or "/" in name or any(map(_is_control, name)):
+        raise ValueError("must be a plain name, without '/' and control characters")
+    return name
+
+
+def _is_control(character: str) -> bool:
+    return unicodedata.category(character) in ("Cc", "Cf", "Cs", "Zl", "Zp")
+
+
+PlainName = Annotated[str, AfterValidator(plain_name)]
+_Node = Annotated[int, Field(ge=0, lt=1_000_000)]
+
+
+class HostFacts(BaseModel):
+    """A host (`nimc.machine.host`)."""
+
+    sockets: Annotated[int, Field(ge=1)] = 1
+    numa_nodes: list[dict[str, Any]] = []
+
+
+class SiteFacts(BaseModel):
+    """A site file (`nimc.machine.site`)."""
+
+    #: Case -> figure of merit without writers, in SI units.
+    references: dict[str, Annotated[float, Field(gt=1e-30, lt=1e30)]] | None = None
+    reference_tolerance: Annotated[float, Field(ge=0, lt=1e30)] | None = None
+
+
+class HeaderFacts(BaseModel):
+    """`RunHeader.facts`."""
+
+    host: HostFacts = HostFacts()
+    site: SiteFacts | None = None
+
+
+class NumaFacts(BaseModel):
+    """Levels and nodes of the campaign `numa` (`reframe_tests.numa`)."""
+
+    numa_nodes: Annotated[int, Field(ge=1, lt=1_000_000)]
+    nic_node: _Node | None
+    places: dict[str, _Node | None] = {}
+
+
+class OldNumaFacts(NumaFacts):
+    """Those of one cell, in schema 1."""
+
+    load: str
+    buffer: str | None
+    workers: str | None
+    direction: str
+    buffer_node: _Node | None
+    worker_node: _Node | None
+
+
+def validated(adapter: TypeAdapter[Any], record: Any, path: Path, *within: str) -> Any:
+    """What `adapter` makes of a record. Raises InputError with the first field that is invalid.
+
+    `within`: where in the file the record is.
+    """
+    try:
+        return adapter.validate_python(record)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        name = ".".join(map(str, (*within, *first["loc"]))) or "file"
+        found = repr(first["input"])
+        found = found if len(found) <= 60 else f"{found[:57]}..."
+        rule = first["msg"].removeprefix("Value error, ")
+        raise InputError(f"{path}: field '{name}': {rule} (is {found})") from error
+
+
+#: 2 added `margin`, `seed` and `asked`; headers of schema 1 are still read.
+SCHEMA_VERSION = 2
+
+#: Smallest relative effect of interest, unless a campaign states another.
+MARGIN = 0.02
+
+
+Moment = Annotated[float, Field(ge=0, lt=1e11)]
+Share = Annotated[float, Field(gt=0, le=1)]
+Pairs = Annotated[int, Field(ge=1, le=1_000_000)]
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What the campaign asked of every run, for checking what is stored against it."""
+
+    #: Case -> names of the treatments of each of its pairs, in the plan's order.
+    cases: dict[PlainName, Annotated[list[str], Field(min_length=1)]]
+    #: Least share of its rate alone that every writer had to reach.
+    min_share: Share
+    #: How often a rejected run was repeated at most.
+    retries: Annotated[int, Field(ge=0, le=100)]
+    #: Cases that need not be measured: a sweep of few cores skips those on which its models agree.
+    optional: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class RunHeader:
+    """The campaign, the machine, and facts about both."""
+
+    #: Name of the run's folder: CAMPAIGN-MACHINE-STARTED.
+    run: PlainName
+    campaign: PlainName
+    machine: PlainName
+    started_s: Moment
+    #: Unix time; None while the run is not complete.
+    finished_s: Moment | None
+    #: SHA-256 of the resolved campaign and machine; a run resumes only if it is the same.
+    digest: str
+    #: Text of the campaign file.
+    campaign_text: str
+    #: Pairs per case: minimum, maximum, and the target for the interval's relative half-width.
+    pairs_floor: Pairs
+    pairs_cap: Pairs
+    precision: Annotated[float, Field(gt=0, lt=1)] | None
+    #: Facts of the machine, detected (`nimc.machine.host`) and from its site file.
+    facts: dict[str, Any] = field(default_factory=dict)
+    #: Name -> version of the software that made the run.
+    versions: dict[str, str] = field(default_factory=dict)
+    #: Commit of this project, with `+` if files were changed; None outside a checkout.
+    commit: str | None = None
+    #: 'No effect' is said of an effect whose whole interval is closer to 1 than this share.
+    margin: Annotated[float, Field(gt=0, lt=1)] = MARGIN
+    #: Seed of the order of runs (`nimc.records.order.run_seed`); None in headers of schema 1.
+    seed: Annotated[int, Field(ge=0, lt=2**63)] | None = None
+    #: None in headers of schema 1.
+    asked: Asked | None = None
+    schema: int = SCHEMA_VERSION
+
+    def as_dict(self) -> dict[str, Any]:
+        """The header as written to `run.json`."""
+        return asdict(self)
+
+
+_HEADER = TypeAdapter(RunHeader)
+_FACTS = TypeAdapter(HeaderFacts)
+
+
+def load_header(run: Path) -> RunHeader:
+    """The header of the run in folder `run`. Raises InputError if missing, invalid or newer."""
+    path = run / "run.json"
+    try:
+        text = read_text(path)
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise InputError(f"{run}: not a run folder (no run.json)") from error
+    except OSError as error:
+        raise InputError(f"{path}: {error.strerror}") from error
+    record = parsed(text, str(path))
+    schema = record.get("schema", 1) if isinstance(record, dict) else 1
+    if isinstance(schema, int) and schema > SCHEMA_VERSION:
+        raise InputError(
+            f"{path}: field 'schema' is {str(schema)[:20]}, must be at most {SCHEMA_VERSION}; "
+            "written by a newer nimc, use that version"
+        )
+    header: RunHeader = validated(_HEADER, record, path)
+    validated(_FACTS, header.facts, path, "facts")
+    for broken, rule in (
+        (header.pairs_cap < header.pairs_floor, "'pairs_cap' must be at least 'pairs_floor'"),
+        ((header.finished_s or 1e11) < header.started_s, "'finished_s' is before 'started_s'"),
+    ):
+        if broken:
+            raise InputError(f"{path}: {rule}")
+    return header
+
+
+def save_header(run: Path, header: RunHeader) -> None:
+    """Writes `run.json` atomically: readers see the old or the new file, never a partial one."""
+    replace_text(run / "run.json", json.dumps(header.as_dict(), indent=2) + "\n")

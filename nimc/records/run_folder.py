@@ -1,0 +1,77 @@
+"""Folders of runs (layout: `nimc.records.run`): whose they are, how large, and what they hold."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+from nimc.base.errors import InputError
+from nimc.base.files import Team, distrust
+
+_MISSING = (FileNotFoundError, NotADirectoryError)
+_PIECE_B = 1 << 20
+
+
+def run_folders(results: Path) -> list[Path]:
+    """Folders of runs in `results`, in order of their names; links and other folders are not.
+
+    Nor are those that others have closed to this user.
+
+    Raises InputError if `results` is not a folder.
+    """
+    if not results.is_dir():
+        raise InputError(f"{results}: there is no such folder of runs")
+    return sorted(
+        path
+        for path in results.iterdir()
+        if not path.is_symlink() and os.path.exists(path / "run.json")  # without an error
+    )
+
+
+def distrust_run(run: Path, team: Team = "owns") -> str | None:
+    """Why somebody else may have made a part of a run; None if it is all one's own.
+
+    Or all of those that the site trusts; with the team `writes` only what they may add to.
+    """
+    samples = run / "samples"
+    parts = [run, *(run / name for name in ("run.json", "counters", "provenance", "logs"))]
+    with suppress(*_MISSING):
+        parts += [samples, *samples.iterdir()]
+    for part in parts:
+        with suppress(*_MISSING):
+            if why := distrust(part, team=team):
+                return why if part == run else f"is not all your own: {part.name} {why}"
+    return None
+
+
+def sha256_of(run: Path) -> str:
+    """SHA-256 over the names and contents of the run's sample files."""
+    whole = hashlib.sha256()
+    for path in sorted((run / "samples").glob("*.jsonl")):
+        whole.update(f"{_digest(path)} {path.name}\n".encode())
+    return whole.hexdigest()
+
+
+def size_of(run: Path) -> int:
+    """Bytes of all files in the run's folder; one that is removed in the meantime has none."""
+    found = 0
+    for path in _files(run):
+        with suppress(*_MISSING):
+            found += path.lstat().st_size
+    return found
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    for inside, _, names in os.walk(folder):
+        yield from (Path(inside, name) for name in names)
+
+
+def _digest(path: Path) -> str:
+    found = hashlib.sha256()
+    with path.open("rb") as file:
+        while piece := file.read(_PIECE_B):
+            found.update(piece)
+    return found.hexdigest()

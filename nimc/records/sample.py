@@ -1,0 +1,252 @@
+"""The sample record: one application run, the unit of statistics.
+
+A sample is one line of JSON, in SI units: what was run, the application's figure of merit, the
+writes observed during the run, and whether it counts. Standard library only, because the conductor
+writes samples on compute nodes that have nothing else.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import Annotated, Any, Literal
+
+from nimc.records.arms import Role
+
+#: 2 added `role`, `baseline` and `factors`; 3 `lead_in_s`, `conditions` and, of each writer, what
+#: was observed of it and what proves its writes. Samples of older schemas are still read.
+SCHEMA_VERSION = 3
+
+#: Marks a field with few distinct values in a run, which readers store once each.
+NAME = "name"
+Name = Annotated[str, NAME]
+
+Better = Literal["lower", "higher"]
+
+Direction = Literal["write", "read"]
+
+#: What a program limits its own rate by: its clock, or the device (a queue pair's static rate).
+Limiter = Literal["software", "hardware"]
+
+#: Level of a factor: a number, a boolean, or a word such as `25%`.
+Level = int | float | bool | str
+
+#: Outcome of a run. Only `kept` (accepted) counts. `rejected`: the required conditions did not hold
+#: (see `reason`). All other values name what failed.
+Outcome = Literal[
+    "kept",
+    "rejected",
+    "injector_never_ready",
+    "injector_died",
+    "application_failed",
+    "application_hung",
+    "no_fom",
+]
+
+
+#: What shows, independently of the writer's own report, that bytes arrived: the target's device
+#: counted them, marks in the target's buffer were overwritten, or nothing.
+Proof = Literal["device", "memory", "unproven"]
+
+
+#: Target of a writer whose timetable has many targets.
+MANY = "*"
+
+
+@dataclass(frozen=True)
+class WriterRecord:
+    """What one writer did during one run."""
+
+    #: Name of the injector: `perftest`, `ucx`, `spin`; names of those that read end in `_read`.
+    injector: str
+    #: Host names of both ends; the target is `MANY` if a timetable has many.
+    origin: str
+    target: str
+    #: Transport of the bytes: `shared memory`, `tcp`, `soft-RoCE`, `RoCE`, `InfiniBand`, `RDMA`
+    #: (unknown device), `none` (control).
+    transport: str
+    #: Size of one write, bytes; 0 for a control, which writes nothing.
+    message_b: int
+    #: Requested rate, bytes per second; None is full rate.
+    asked_b_s: float | None
+    #: Rate that the writer reaches with no application running, bytes per second.
+    rate_alone_b_s: float
+    #: Time-weighted mean rate within the application's window, bytes per second.
+    rate_b_s: float
+    #: Lowest rate of any reported row that overlaps the window, bytes per second.
+    rate_min_b_s: float
+    #: Bytes written within the window, as reported by the writer.
+    bytes_b: float
+    #: Bytes counted by the target's device (of all its writers together; for `MANY` targets, by the
+    #: devices of all); None: no counter was read.
+    counted_b: float | None = None
+    #: Time between its two readings, just before the application started and after it ended; and
+    #: its rate while no application ran, bytes per second. None: not read.
+    counted_s: float | None = None
+    counted_alone_b_s: float | None = None
+    #: Name of that counter, for instance `rdma:rxe0/1` or `net:eth0`.
+    counter: str | None = None
+    #: What the origin did to the target's memory.
+    direction: Direction = "write"
+    #: NUMA node that the buffers of both ends were bound to; None: not bound.
+    buffer_node: int | None = None
+    #: NUMA node -> bytes of the buffers on it, as the kernel reports; empty: not available, so that
+    #: the binding is unverified.
+    target_buffers_b: dict[str, int] = field(default_factory=dict)
+    origin_buffers_b: dict[str, int] = field(default_factory=dict)
+    #: Share of the target's buffer that lay on `buffer_node`; None: not bound, or unverified.
+    target_on_node_share: float | None = None
+    #: Memory of the target's process that is pinned for a device (VmPin) and cannot be moved,
+    #: bytes; None: unknown.
+    target_pinned_b: int | None = None
+    #: The injector's own NUMA binding: `none`, or how it was turned off.
+    own_binding: str | None = None
+    #: Share of the window that the writer's rows cover, and the longest time within it that they do
+    #: not, seconds; None in samples of older schemas and under a timetable.
+    observed_share: float | None = None
+    unobserved_s: float | None = None
+    #: What proves the writes; None for a control, and in samples of older schemas.
+    proof: Proof | None = None
+    #: Share of the looks at the target's buffer that found its mark overwritten; None: not looked.
+    overwritten_share: float | None = None
+    #: Share of a core that a control used within the window; None for a writer.
+    cpu_share: float | None = None
+    #: What held it below its full rate: `agent` (bursts and pauses), or the program's `software` or
+    #: `hardware` limiter; None at full rate, and in samples of older schemas.
+    limited_by: str | None = None
+    #: Mean rate from its second row to the start of the application, bytes per second; None for a
+    #: control, without such a row, under a timetable, and in samples of older versions.
+    rate_before_b_s: float | None = None
+
+
+@dataclass(frozen=True)
+class TimetableRecord:
+    """How a run's timetable of short writes was met, by the writers' clocks."""
+
+    #: Writers active at a time; if 0, nothing is planned or done.
+    writers: int
+    #: Planned duration of a write, seconds.
+    length_s: float
+    #: Tolerance for the start and end of a write, seconds; and the share of planned writing that
+    #: may be missing or in excess.
+    tolerance_s: float
+    allowed_share: float
+    #: Messages per write.
+    messages: int = 0
+    #: Writes due within the run, those done, those of them that were too slow, and writes outside
+    #: the plan.
+    planned: int = 0
+    done: int = 0
+    slow: int = 0
+    unplanned: int = 0
+    #: Missing and excess writing, relative to all writers writing all the time.
+    missing_share: float = 0.0
+    excess_share: float = 0.0
+    #: Bytes of all writes that overlap the run.
+    bytes_b: float = 0.0
+    #: Actual minus planned start and end, seconds: median and largest magnitude.
+    start_median_s: float = 0.0
+    start_worst_s: float = 0.0
+    end_median_s: float = 0.0
+    end_worst_s: float = 0.0
+    #: Connection set-up of a write, which is not part of it; and the largest clock error.
+    setup_median_s: float = 0.0
+    setup_worst_s: float = 0.0
+    clock_error_s: float = 0.0
+
+
+@dataclass(frozen=True)
+class DeviceBytes:
+    """Bytes that passed one device of a node during a run."""
+
+    device: str
+    received_b: int
+    sent_b: int
+
+
+@dataclass(frozen=True)
+class NodeConditions:
+    """What disturbed one target node during a run, of any arm; None: cannot be read there."""
+
+    node: str
+    #: Time between the two readings, which enclose the run, seconds.
+    over_s: float
+    #: Mean number of hardware threads kept busy by processes that are not this block's.
+    foreign_cpus: float | None = None
+    #: Share of the node's processor time that the hypervisor took.
+    steal_share: float | None = None
+    #: Mean frequency of the application's cores if it is pinned, else of all, Hz.
+    frequency_hz: float | None = None
+    #: Bytes per second that its device received and sent, and the counter's name.
+    received_b_s: float | None = None
+    sent_b_s: float | None = None
+    counter: str | None = None
+    #: The same bytes for each rail, or for the writers' device if the machine's file lists none;
+    #: empty if one of them has no counter.
+    devices: list[DeviceBytes] = field(default_factory=list)
+    #: CPUs on which no busy thread of the application might run, as the kernel lists them (`0-3,8`;
+    #: empty: none).
+    free_cpus: str | None = None
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One application run."""
+
+    #: Unique name: case/block/pair/arm/attempt.
+    key: str
+    #: What was measured, as named in the campaign (`stream`, `lammps@4`).
+    case: Name
+    #: Name in the table of workloads.
+    workload: Name
+    #: Name of the treatment: an arm (`off`, `on`, `spin`, `aa`) and, after `@`, the levels that
+    #: differ from the first ones (`on@rate=25%`).
+    arm: Name
+    #: Index of the allocation, of the pair in it, of the run in the pair, and of the repetition.
+    block: int
+    pair: int
+    position: int
+    attempt: int
+    #: A warm-up is ignored by every estimate.
+    warmup: bool
+    outcome: Outcome
+    #: One line of text; None if the sample was accepted.
+    reason: str | None
+    #: Wall-clock start (Unix time) and duration of the application's run, seconds.
+    start_s: float
+    elapsed_s: float
+    #: Figure of merit in SI units; None if the run yielded none.
+    fom: float | None
+    #: `s`, `B/s`, `1/s`, ...
+    fom_unit: Name
+    fom_better: Better
+    #: Host names.
+    nodes: list[str]
+    origin_nodes: list[str]
+    #: SHA-256 that names the file in `provenance/` on how the run was made.
+    provenance: Name
+    #: Seed of the block's order of runs; may be wider than 64 bits.
+    seed: Annotated[int, NAME]
+    #: Other figures that the workload reports, SI units in the key names.
+    fom_extra: dict[str, float] = field(default_factory=dict)
+    writers: list[WriterRecord] = field(default_factory=list)
+    #: None if the writers followed no timetable.
+    timetable: TimetableRecord | None = None
+    #: Caveats to show with every figure made from this sample (`arrays smaller than ...`).
+    notes: list[str] = field(default_factory=list)
+    #: Role of the treatment; None in samples of schema 1, where the arm implies it.
+    role: Role | None = None
+    #: Name of the treatment that it is paired with; None for a baseline.
+    baseline: Name | None = None
+    #: Factor -> level. Treatments without writes have no factors of the writes but `rate`.
+    factors: Annotated[dict[str, Level], NAME] = field(default_factory=dict)
+    #: Time from the end of the application in the block's previous run to its start in this one,
+    #: seconds; None for the first run of a block. If that run never started its application, from
+    #: the moment when everything had stopped.
+    lead_in_s: float | None = None
+    #: One for each target node.
+    conditions: list[NodeConditions] = field(default_factory=list)
+    schema: int = SCHEMA_VERSION
+
+    def as_dict(self) -> dict[str, Any]:
+        """The record as a JSON object."""
+        return asdict(self)

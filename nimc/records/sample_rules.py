@@ -1,0 +1,163 @@
+"""The rules of a sample: what its file must hold, and the line that breaks them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import MISSING, fields
+from pathlib import Path
+from types import NoneType
+from typing import Any, get_args, get_type_hints
+
+import polars as pl
+import pydantic
+from pydantic_core import from_json
+
+from nimc.base.errors import InputError
+from nimc.records.arms import BASELINE, Role, arm_of
+from nimc.records.sample import SCHEMA_VERSION, Better, Level, Outcome, Sample, WriterRecord
+
+
+def _required(record: Any) -> list[str]:
+    """Required fields: no default, never None."""
+    hints = get_type_hints(record, include_extras=True)
+    return [
+        each.name
+        for each in fields(record)
+        if each.default is MISSING
+        and each.default_factory is MISSING
+        and NoneType not in get_args(hints[each.name])
+    ]
+
+
+_REQUIRED = _required(Sample)
+#: Those of a writer.
+WRITER = _required(WriterRecord)
+#: JSON text of an object of numbers.
+_NUMBERS = r'^\{(\s*"([^"\\]|\\.)*"\s*:\s*-?[0-9][0-9.eE+-]*\s*,?)*\s*\}$'
+_SCHEMA_RULE = f"at most {SCHEMA_VERSION}; written by a newer nimc, use that version"
+_SAMPLE = pydantic.TypeAdapter(Sample)
+
+
+def check(frame: pl.DataFrame, path: Path, first_line: int) -> None:
+    """Raises InputError for the first row that breaks a rule of the record."""
+
+    def one_of(name: str, allowed: object) -> tuple[str, pl.Expr, str]:
+        words = get_args(allowed)
+        return name, ~pl.col(name).cast(pl.String).is_in(words), f"one of {', '.join(words)}"
+
+    newer = pl.col("schema") > SCHEMA_VERSION
+    rules = [
+        ("schema", newer, _SCHEMA_RULE),
+        *((name, pl.col(name).is_null(), "a value") for name in _REQUIRED),
+        one_of("outcome", Outcome),
+        one_of("fom_better", Better),
+        one_of("role", Role),
+        (
+            "fom",
+            (pl.col("outcome").cast(pl.String) == "kept") & ~(pl.col("fom") > 0).fill_null(False),
+            "a number above 0 if the outcome is 'kept'",
+        ),
+        ("fom_extra", ~pl.col("fom_extra").str.contains(_NUMBERS), "an object of numbers"),
+        ("writers", pl.col("incomplete"), f"a list of objects with {', '.join(WRITER)}"),
+    ]
+    factors = frame["factors"].cast(pl.String)
+    malformed = [text for text in factors.unique() if not _are_factors(text)]
+    rules.append(
+        ("factors", pl.col("factors").cast(pl.String).is_in(malformed), "an object of levels")
+    )
+    for name, broken, allowed in rules:
+        rows = frame.select(broken.arg_true()).to_series()
+        if len(rows):
+            row = int(rows[0])
+            value = frame[name][row]
+            at = f"{path}:{first_line + row}"
+            raise InputError(f"{at}: field '{name}' is {value!r}, must be {allowed}")
+
+
+def _are_factors(text: str) -> bool:
+    """Whether the text of `factors` maps names to levels."""
+    try:
+        found = from_json(text, allow_inf_nan=False)
+    except ValueError:
+        return False
+    return isinstance(found, dict) and all(isinstance(each, Level) for each in found.values())
+
+
+def blame(text: bytes, path: Path, first_line: int) -> None:
+    """Raises InputError for the first line that is not a sample."""
+    for number, line in enumerate(text.split(b"\n")[:-1], first_line):
+        at = f"{path}:{number}"
+        try:
+            record = from_json(line, allow_inf_nan=False)
+        except ValueError as error:
+            raise InputError(f"{at}: {error}") from error
+        if isinstance(record, dict) and record.get("schema", 1) not in range(SCHEMA_VERSION + 1):
+            raise InputError(
+                f"{at}: field 'schema' is {record['schema']!r}, must be {_SCHEMA_RULE}"
+            )
+        try:
+            _SAMPLE.validate_python(record)
+        except pydantic.ValidationError as error:
+            first = error.errors()[0]
+            field = ".".join(str(part) for part in first["loc"]) or "line"
+            raise InputError(f"{at}: field '{field}': {first['msg']}") from error
+
+
+# Converts samples of schema 1 to schema 2, from their arms and provenance.
+#
+# Schema 1 had no factors: every level was a separate case, all arms of a case were paired with
+# `off`,
+# and the campaign `numa` recorded the levels of a case in its provenance.
+
+
+#: Factors of `provenance["numa"]`, and those of them that only effects have.
+_NUMA, _WRITES = ("buffer", "load", "workers", "direction"), ("direction",)
+
+
+def with_treatments(samples: pl.DataFrame) -> pl.DataFrame:
+    """`samples` with `role` and `baseline` filled in where `role` is null."""
+    if not samples["role"].null_count():
+        return samples
+    old = pl.col("role").is_null()
+    arms = samples["arm"].unique().drop_nulls().cast(pl.String)
+    roles = {arm: arm_of(arm).role for arm in arms}
+    of_arm = pl.col("arm").cast(pl.String).replace_strict(roles, return_dtype=pl.String)
+    baseline = pl.when(pl.col("arm") != BASELINE).then(pl.lit(BASELINE)).cast(pl.Categorical)
+    return samples.with_columns(
+        role=pl.when(old).then(of_arm.cast(pl.Categorical)).otherwise("role"),
+        baseline=pl.when(old).then(baseline).otherwise("baseline"),
+    )
+
+
+def with_numa_factors(samples: pl.DataFrame, provenance: Mapping[str, Any]) -> pl.DataFrame:
+    """`samples` with the factors that the campaign `numa` recorded in `provenance`."""
+    levels = {
+        sha: {name: cell[name] for name in _NUMA if cell[name] is not None}
+        for sha, record in provenance.items()
+        if "load" in (cell := record.get("numa") or {})
+    }
+    if not levels:
+        return samples
+    old = (pl.col("schema") == 1) & pl.col("provenance").cast(pl.String).is_in(list(levels))
+    effects, others = (
+        pl.col("provenance")
+        .cast(pl.String)
+        .replace_strict(table, default=None, return_dtype=pl.String)
+        .cast(pl.Categorical)
+        for table in (
+            {sha: json.dumps(cell) for sha, cell in levels.items()},
+            {sha: json.dumps(_silent(cell)) for sha, cell in levels.items()},
+        )
+    )
+    return samples.with_columns(
+        factors=pl.when(old & (pl.col("role") == "effect"))
+        .then(effects)
+        .when(old)
+        .then(others)
+        .otherwise("factors")
+    )
+
+
+def _silent(cell: dict[str, Level]) -> dict[str, Level]:
+    return {name: level for name, level in cell.items() if name not in _WRITES}

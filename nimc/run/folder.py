@@ -1,0 +1,277 @@
+"""The folder of a run (layout: `nimc.records.run`): created, found again, locked by one process."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from nimc.base.checkout import commit
+from nimc.base.errors import InputError, MachineError
+from nimc.base.files import distrust, private_lock
+from nimc.campaign import sweep
+from nimc.campaign.cases import treatments
+from nimc.campaign.prepare import Request
+from nimc.campaign.schema import Campaign
+from nimc.machine import host, program
+from nimc.machine import slurm as jobs
+from nimc.machine.site import Machine
+from nimc.records.order import run_seed
+from nimc.records.run import Asked, RunHeader, load_header, save_header
+from nimc.records.run_folder import distrust_run
+from nimc.run.session import users_of
+
+#: Name of the link to the newest run.
+LATEST = "latest"
+#: Begins the name of a folder that is being removed.
+_REMOVED = ".removed-"
+#: How long processes of a killed campaign may take to end by themselves, and once they are killed,
+#: seconds.
+_LEFTOVERS_S = 60.0
+_KILLED_S = 10.0
+
+
+@dataclass
+class RunFolder:
+    """An open run."""
+
+    path: Path
+    header: RunHeader
+    resumed: bool
+
+    def finish(self) -> None:
+        """Mark the run complete."""
+        self.header = replace(self.header, finished_s=time.time())
+        _save(self.path, self.header)
+
+
+@contextmanager
+def open_run(
+    results: Path, header: RunHeader, *, fresh: bool = False, slurm: bool = False
+) -> Iterator[RunFolder]:
+    """The latest run of the same digest in `results` if it is unfinished and not `fresh`.
+
+    Else a new one.
+
+    `latest` leads to it from then on. Waits for processes that an earlier session left, and cancels
+    its jobs if the machine uses `slurm`. Locked until the context ends. Raises InputError if
+    another process has the lock, MachineError if the folder cannot be written or processes of an
+    earlier session do not end.
+    """
+    results = results.absolute()
+    try:
+        results.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise MachineError(f"{results}: {error.strerror}") from error
+    found = None if fresh else find_unfinished(results, header.digest)
+    path = found or _create(results, header.run)
+    with locked(path):
+        link_latest(path)
+        if found:
+            if slurm:
+                jobs.cancel(path)
+            _await_leftovers(path)
+            yield RunFolder(path, load_header(path), resumed=True)
+        else:
+            seed = run_seed(header.digest, path.name)
+            new = replace(header, run=path.name, seed=seed)
+            _save(path, new)
+            yield RunFolder(path, new, resumed=False)
+
+
+def find_unfinished(results: Path, digest: str) -> Path | None:
+    """The latest run of that digest, unless it is finished: `--fresh` gives up those before it."""
+    path, header = find_latest(results, digest) or (None, None)
+    return None if header and header.finished_s else path
+
+
+def find_latest(results: Path, digest: str) -> tuple[Path, RunHeader] | None:
+    """The latest run of that digest, with its header."""
+    found = [(path, header) for path, header in own_runs(results) if header.digest == digest]
+    return max(found, key=lambda each: each[1].started_s, default=None)
+
+
+def find_other(results: Path, header: RunHeader) -> Path | None:
+    """The latest unfinished run of that campaign and machine with another digest."""
+    asked = (header.campaign, header.machine)
+    found = [
+        (each.started_s, path)
+        for path, each in own_runs(results)
+        if (each.campaign, each.machine) == asked
+        and each.digest != header.digest
+        and each.finished_s is None
+    ]
+    return max(found)[1] if found else None
+
+
+def foreign_runs(results: Path, header: RunHeader) -> list[str]:
+    """Runs named like one of that campaign and machine that another user may have planted.
+
+    A line each, with the reason.
+    """
+    named = f"{header.campaign}-{header.machine}-*"
+    found = ((path, distrust_run(path)) for path in sorted(results.glob(named)))
+    return [f"{path} {why}" for path, why in found if why]
+
+
+def own_runs(results: Path) -> Iterator[tuple[Path, RunHeader]]:
+    """All runs of this user that this version reads, with their headers."""
+    for path in results.glob("*"):
+        with suppress(InputError, OSError):  # of another version, or not a run
+            if not distrust_run(path, "writes"):
+                yield path, load_header(path)
+
+
+def _create(results: Path, name: str) -> Path:
+    for number in range(1, 1000):
+        path = results / (name if number == 1 else f"{name}-{number}")
+        try:
+            path.mkdir()
+        except FileExistsError:
+            continue
+        except OSError as error:
+            raise MachineError(f"{path}: {error.strerror}") from error
+        return path
+    raise MachineError(f"{results / name}: a thousand runs of that name exist already")
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Lock a folder until the context ends. Raises InputError if another process has the lock."""
+    with private_lock(path / "lock") as lock:
+        if not lock.take():
+            raise InputError(
+                f"{path}: another nimc (process {lock.holder() or 'unknown'}) is running this"
+                " campaign there; allowed: wait for it, another --results, or --fresh"
+            )
+        lock.sign(str(os.getpid()))
+        yield
+
+
+def _await_leftovers(path: Path) -> None:
+    """Wait until the last block of a killed campaign has ended, so that it disturbs no run.
+
+    ReFrame does not end while it waits for a Slurm that is gone: then it is killed.
+    """
+    until_s = time.monotonic() + _LEFTOVERS_S
+    while left := users_of(path):
+        if time.monotonic() > until_s:
+            for pid in left:
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+        if time.monotonic() > until_s + _KILLED_S:
+            pids = " ".join(map(str, left))
+            raise MachineError(f"{path}: processes of an earlier run do not end: {pids}")
+        time.sleep(0.2)
+
+
+def link_latest(run: Path) -> None:
+    """Let `latest`, next to the run, lead to it; what is not a link, or not possible, is left."""
+    link = run.with_name(LATEST)
+    partial = run.with_name(f".{LATEST}-{os.getpid()}")
+    with suppress(OSError):
+        if link.is_symlink() or not link.exists():
+            partial.unlink(missing_ok=True)
+            partial.symlink_to(run.name)
+            partial.replace(link)
+
+
+def remove_run(run: Path) -> None:
+    """Remove the folder of a run, and what an earlier removal left when it was killed.
+
+    Raises InputError if the run is in progress, and MachineError if its folder cannot be removed.
+    """
+    with locked(run):
+        try:
+            run.rename(run.with_name(f"{_REMOVED}{run.name}"))
+            for path in run.parent.glob(f"{_REMOVED}*"):
+                if not distrust(path, team="writes"):
+                    shutil.rmtree(path)
+        except OSError as error:
+            raise MachineError(f"{error.filename}: {error.strerror}") from error
+
+
+def require_folder(run: Path) -> None:
+    """Raise MachineError, which names it, if the folder of a run is gone."""
+    if not (run / "run.json").exists():
+        raise MachineError(f"{run}: this folder is gone: deleted, or not mounted any more")
+
+
+def _save(path: Path, header: RunHeader) -> None:
+    try:
+        save_header(path, header)
+    except OSError as error:
+        raise MachineError(f"{path}/run.json: {error.strerror}") from error
+
+
+# The header of a new run: campaign, machine and software versions.
+
+
+#: Packages whose versions are recorded.
+_SOFTWARE = ("nimc", "reframe-hpc", *program.WHEELS)
+
+
+def new_header(asked: Request) -> RunHeader:
+    """The header of a run that starts now; the name of its folder may still change."""
+    started_s = time.time()
+    here = host.detect().as_dict()
+    stamp = time.strftime("%Y%m%d-%H%M%S", time.gmtime(started_s))
+    campaign = asked.campaign
+    return RunHeader(
+        run=f"{campaign.name}-{asked.site.machine}-{stamp}",
+        campaign=campaign.name,
+        machine=asked.site.machine,
+        started_s=started_s,
+        finished_s=None,
+        digest=digest(campaign, asked.machine, here["hostname"], asked.site.nodelist),
+        campaign_text=asked.text,
+        pairs_floor=campaign.pairs.floor,
+        pairs_cap=campaign.pairs.most,
+        precision=campaign.pairs.precision,
+        facts={"host": here, "site": asked.machine.model_dump(mode="json")},
+        versions=program.package_versions(_SOFTWARE),
+        commit=commit(),
+        margin=campaign.margin,
+        asked=asked_of(campaign, asked.machine),
+    )
+
+
+def asked_of(campaign: Campaign, machine: Machine) -> Asked:
+    """What is asked of every run of a campaign whose cases and sweeps are expanded."""
+    cases = campaign.cases
+    return Asked(
+        cases={
+            case.name: [each.name for each in treatments(campaign.arms, case)] for case in cases
+        },
+        min_share=campaign.verify.min_share or machine.proof.min_share,
+        retries=campaign.verify.retries,
+        optional=[case.name for case in cases if sweep.is_optional(case, cases)],
+    )
+
+
+def digest(campaign: Campaign, machine: Machine, hostname: str, nodelist: str | None = None) -> str:
+    """SHA-256 of all that must be the same for a run to be resumed.
+
+    Title, description and `expect` are not included, nor are defaults: a new option of a later
+    version does not prevent resuming. The host's name is included if the machine is this host.
+    """
+    asked = campaign.model_dump(
+        mode="json",
+        exclude_defaults=True,
+        exclude={"title": True, "description": True, "workloads": {"__all__": {"expect"}}},
+    )
+    site = machine.model_dump(mode="json", exclude_defaults=True)
+    what: dict[str, Any] = {"campaign": asked, "machine": site}
+    if machine.origins.policy == "same_host":
+        what["hostname"] = hostname
+    if nodelist is not None:
+        what["nodelist"] = nodelist
+    return hashlib.sha256(json.dumps(what, sort_keys=True).encode()).hexdigest()

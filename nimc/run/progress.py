@@ -1,0 +1,196 @@
+"""Progress of a campaign and its remaining time, on standard error."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+from nimc.base.tables import duration
+from nimc.base.text import one_line
+from nimc.base.units import quantity
+from nimc.cli.options import Progress
+
+#: How often a plain line is printed, seconds.
+_PLAIN_S = 30.0
+
+
+class NewSamples:
+    """Samples appended to a file from now on."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        text = path.read_bytes() if path.exists() else b""
+        self._offset = text.rfind(b"\n") + 1  # a torn line is cut off before the next is written
+
+    def new(self) -> list[Mapping[str, Any]]:
+        """Complete samples since the last call."""
+        if not self._path.exists():
+            return []
+        with self._path.open("rb") as file:
+            file.seek(self._offset)
+            whole, end, _ = file.read().rpartition(b"\n")
+        self._offset += len(whole) + len(end)
+        return [json.loads(line) for line in whole.splitlines()]
+
+
+@dataclass
+class RunCounter:
+    """Counts runs and estimates the remaining time. Pure: the time is an argument."""
+
+    #: Expected length of everything after the current block, seconds.
+    later_s: float
+    #: Runs of the current block, and its expected length in seconds.
+    block_runs: int
+    block_s: float
+    started_s: float
+    done: int = 0
+    rejected: int = 0
+    #: Clock time of the last sample.
+    last_s: float = field(default=0.0)
+
+    def add(self, sample: Mapping[str, Any], now_s: float) -> None:
+        """Count one sample; rejected runs are repeated."""
+        if sample["outcome"] == "kept":
+            self.done += 1
+        else:
+            self.rejected += 1
+        self.last_s = now_s
+
+    def left_s(self, now_s: float) -> float:
+        """Remaining time: from the runs of this block so far, before the first from the plan."""
+        if not self.done:
+            return max(0.0, self.block_s - (now_s - self.started_s)) + self.later_s
+        mean_s = (self.last_s - self.started_s) / self.done
+        block_s = (self.block_runs - self.done) * mean_s - (now_s - self.last_s)
+        return max(0.0, block_s) + self.later_s
+
+
+class Display(Protocol):
+    """Where progress is shown."""
+
+    def show(self, what: str, counter: RunCounter, now_s: float) -> None:
+        """Show what is running, and its progress."""
+
+    def tell(self, text: str) -> None:
+        """Print a line that stays."""
+
+    def detail(self, text: str) -> None:
+        """Print a line that only verbose output has."""
+
+    def close(self) -> None:
+        """Remove what would be out of date."""
+
+
+class PlainDisplay:
+    """Lines for a log file: at the start of a block and twice a minute."""
+
+    def __init__(self) -> None:
+        self._what = ""
+        self._next_s = 0.0
+
+    def show(self, what: str, counter: RunCounter, now_s: float) -> None:
+        """Print a line if one is due."""
+        if what == self._what and now_s < self._next_s:
+            return
+        self._what, self._next_s = what, now_s + _PLAIN_S
+        self.tell(_words(what, counter, now_s))
+
+    def tell(self, text: str) -> None:
+        """Print a line."""
+        print(f"nimc: {one_line(text)}", file=sys.stderr, flush=True)
+
+    def detail(self, text: str) -> None:
+        """Only verbose output has it."""
+
+    def close(self) -> None:
+        """Nothing to remove."""
+
+
+class QuietDisplay(PlainDisplay):
+    """Errors only."""
+
+    def show(self, what: str, counter: RunCounter, now_s: float) -> None:
+        """No progress."""
+
+
+class VerboseDisplay(PlainDisplay):
+    """Lines for a log file, with one for every run."""
+
+    def detail(self, text: str) -> None:
+        """Print a line."""
+        self.tell(text)
+
+
+class TerminalDisplay:
+    """One line with a bar, redrawn in place."""
+
+    def __init__(self) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, Progress, TextColumn
+
+        # No refresh thread: waking ten times a second would disturb the measurement.
+        self._progress = Progress(
+            TextColumn("{task.description}", markup=False),
+            BarColumn(bar_width=24),
+            console=Console(stderr=True),
+            auto_refresh=False,
+            transient=True,
+        )
+        self._task = self._progress.add_task("")
+        self._progress.start()
+
+    def show(self, what: str, counter: RunCounter, now_s: float) -> None:
+        """Redraw."""
+        self._progress.update(
+            self._task,
+            description=_words(what, counter, now_s),
+            completed=counter.done,
+            total=counter.block_runs,
+            refresh=True,
+        )
+
+    def tell(self, text: str) -> None:
+        """Print a line above the bar."""
+        self._progress.console.print(f"nimc: {one_line(text)}", markup=False, highlight=False)
+
+    def detail(self, text: str) -> None:
+        """Only verbose output has it."""
+
+    def close(self) -> None:
+        """Remove the bar and restore the cursor."""
+        self._progress.stop()
+
+
+def display(progress: Progress = "normal") -> Display:
+    """A bar on a terminal, lines elsewhere; always lines if verbose."""
+    if progress != "normal":
+        return QuietDisplay() if progress == "quiet" else VerboseDisplay()
+    return TerminalDisplay() if sys.stderr.isatty() else PlainDisplay()
+
+
+def _words(what: str, counter: RunCounter, now_s: float) -> str:
+    rejected = f", {counter.rejected} rejected" if counter.rejected else ""
+    return (
+        f"{what}: {counter.done} of {counter.block_runs} runs{rejected}, "
+        f"about {duration(counter.left_s(now_s))} left"
+    )
+
+
+def run_line(sample: Mapping[str, Any]) -> str:
+    """A run in one line: its key, and its figure of merit or why it was rejected."""
+    if sample["outcome"] != "kept":
+        return f"{sample['key']} {sample['outcome']}: {sample.get('reason')}"
+    warmup = " (warm-up)" if sample.get("warmup") else ""
+    fom = sample.get("fom")
+    figure = "no figure" if fom is None else quantity(fom, sample["fom_unit"])
+    return f"{sample['key']} {figure}{warmup}"
+
+
+def clock_s() -> float:
+    """The clock for progress, seconds."""
+    return time.monotonic()

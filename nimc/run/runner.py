@@ -1,0 +1,393 @@
+"""Runs a campaign block by block, until every case is as precise as requested."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from signal import Signals
+from typing import TYPE_CHECKING, Any
+
+from nimc.base import processes
+from nimc.base.errors import InputError, MachineError
+from nimc.base.interrupts import Interrupts
+from nimc.campaign import sweep
+from nimc.campaign.cases import treatments
+from nimc.campaign.plan import Site, block_s, command, next_block
+from nimc.campaign.schema import Campaign, Entry, Pairs
+from nimc.machine import slurm
+from nimc.node.conductor import UNREAD
+from nimc.records.arms import arm_of
+from nimc.run.folder import require_folder
+from nimc.run.progress import Display, NewSamples, RunCounter, clock_s, run_line
+from nimc.run.session import run_session
+from nimc.run.slurm_watch import LostJobError, SilentError, SlurmWatch
+from reframe_tests.crossing import Crossed
+
+if TYPE_CHECKING:
+    import numpy as np
+    import polars as pl
+    from numpy.typing import NDArray
+
+
+# Progress of a case, read from the samples on disk.
+
+
+@dataclass(frozen=True)
+class CaseState:
+    """Progress of a case."""
+
+    #: Treatment -> log times of its complete pairs, an array a block (`analysis.samples.pairs.log_times`).
+    log_times: dict[str, list[NDArray[np.float64]]]
+    #: Index of the next block; indices are never reused.
+    next_block: int
+    #: Pairs in which all runs of some treatment were rejected.
+    rejected: int = 0
+    #: Why the last rejected run was rejected; None if there is none.
+    last_reason: str | None = None
+
+    @property
+    def pairs(self) -> int:
+        """Complete pairs of the treatment with the fewest; each may lack others."""
+        return min(sum(map(len, blocks)) for blocks in self.log_times.values())
+
+    def missing(self, asked: Pairs, rejected_before: int = 0) -> int:
+        """Pairs of the next block; 0 if the case is precise enough, or too many were rejected.
+
+        As many pairs may be rejected as `pairs.cap` allows to be accepted, so a machine on which
+        every run is rejected ends with `too few pairs` instead of never. Those that were rejected
+        before this session do not count, so that the next one tries again.
+        """
+        if self.rejected - rejected_before >= asked.most:
+            return 0
+        precise = self.pairs >= asked.floor and self._precise(asked)
+        return next_block(self.pairs, asked, precise=precise)
+
+    def _precise(self, asked: Pairs) -> bool:
+        """Whether all effects (all treatments, if there are none) have narrow intervals."""
+        from analysis.statistics.pairs_needed import enough
+
+        effects = [name for name in self.log_times if not arm_of(name).silent] or list(
+            self.log_times
+        )
+        return all(
+            enough(self.log_times[name], asked.floor, asked.most, asked.precision)
+            for name in effects
+        )
+
+
+def case_state(run: Path, case: str, treated: Sequence[str]) -> CaseState:
+    """Read the progress of a case; `treated` are its treatments that have a baseline."""
+    started = [int(p.name) for p in (run / "logs" / case).glob("[0-9]*") if p.name.isdigit()]
+    file = run / "samples" / f"{case}.jsonl"
+    if not file.exists() or not file.stat().st_size:
+        return CaseState({name: [] for name in treated}, max(started, default=-1) + 1)
+
+    import polars as pl
+
+    from analysis.samples.columns import read_samples
+    from analysis.samples.pairs import judged, log_times, pair_table
+
+    try:
+        frame = judged(read_samples([file]).frame)
+    except InputError as error:
+        raise InputError(
+            f"{error}; to continue this run, remove that line from the file; to start a new one,"
+            " give --fresh"
+        ) from error
+    pairs = pair_table(frame)
+    reasons = frame.filter(status="rejected")["reason"].drop_nulls()
+    return CaseState(
+        log_times={name: log_times(pairs.filter(pl.col("arm") == name)) for name in treated},
+        next_block=max([-1, *started, *frame["block"].unique().to_list()]) + 1,
+        rejected=_rejected_pairs(frame),
+        last_reason=str(reasons[-1]) if len(reasons) else None,
+    )
+
+
+def _rejected_pairs(judged: pl.DataFrame) -> int:
+    """Pairs in which all runs of some treatment were rejected."""
+    import polars as pl
+
+    runs = judged.filter(pl.col("pair") >= 0).group_by("block", "pair", "arm")
+    arms = runs.agg(
+        counts=(pl.col("status") == "counts").any(),
+        rejected=(pl.col("outcome") == "rejected").any(),
+    )
+    return arms.filter(~pl.col("counts") & pl.col("rejected")).n_unique(["block", "pair"])
+
+
+# Why a block failed, in one line: from the conductor, ReFrame and the disk.
+
+
+#: A disk with less room than this cannot take another sample, bytes.
+_FULL_B = 64 * 1024
+#: Longest reason that is printed, characters.
+_LONGEST = 400
+
+
+def why_failed(status: int, logs: Path) -> str | None:
+    """None if the session with exit status `status` and the folder `logs` succeeded."""
+    job = _read(logs / "job.json")
+    if job.get("outcome", "done") != "done":
+        return _line(f"{job['outcome']}: {job.get('reason') or 'no reason given'}")
+    block = _read(logs / "block.json")
+    if status == 0 and block.get("state", "done") == "done":
+        return None if block else _skipped(logs)
+    space = os.statvfs(logs)
+    if space.f_bavail * space.f_frsize < _FULL_B:
+        return f"{logs}: No space left on device"
+    if block.get("state", "done") != "done":
+        return _line(f"{block['state']}: {block.get('reason') or 'no reason given'}")
+    report = _read(logs / "reframe.json")
+    if block and _phases(report) and _phases(report) <= {"sanity", "performance"}:
+        return None  # no pair of an arm, or slower than its reference: results, reported elsewhere
+    for reason in _reported(report):
+        return _line(reason)
+    how = f"ended with status {status}" if status >= 0 else f"was killed by {Signals(-status).name}"
+    return _line(f"ReFrame {how}: {_last_words(logs / 'reframe.log')}")
+
+
+def is_begun(logs: Path) -> bool:
+    """Whether the conductor has begun the block: it writes this file first."""
+    return (logs / "agents.log").exists()
+
+
+def is_done(logs: Path) -> bool:
+    """Whether the conductor has finished the block, whatever ReFrame knows of it."""
+    return bool(_read(logs / "block.json").get("state") == "done")
+
+
+def is_read(logs: Path) -> bool:
+    """Whether ReFrame has no output of a check of others left to read."""
+    return not (logs / UNREAD).exists()
+
+
+def _read(path: Path) -> dict[str, Any]:
+    with suppress(OSError, ValueError, RecursionError):
+        record = json.loads(path.read_text(encoding="utf-8"))
+        if isinstance(record, dict):
+            return record
+    return {}
+
+
+def _phases(report: dict[str, Any]) -> set[str]:
+    """Phases of ReFrame in which cases failed."""
+    failed = [case for case in _cases(report) if case.get("result") not in ("pass", "skip")]
+    return {case.get("fail_phase") or "run" for case in failed}
+
+
+def _cases(report: dict[str, Any]) -> list[dict[str, str]]:
+    """Test cases of ReFrame's report, without fields that are null; none of what is no report."""
+    runs = report.get("runs")
+    tried = [run.get("testcases") for run in _objects(runs)]
+    return [
+        {key: str(value) for key, value in case.items() if value is not None}
+        for cases in tried
+        for case in _objects(cases)
+    ]
+
+
+def _objects(found: Any) -> list[dict[str, Any]]:
+    return [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
+
+
+def _reported(report: dict[str, Any]) -> Iterator[str]:
+    """Reasons in ReFrame's own report."""
+    for case in _cases(report):
+        if case.get("result") in ("fail", "abort") or case.get("fail_reason"):
+            phase = case.get("fail_phase") or "run"
+            yield f"ReFrame failed in '{phase}': {case.get('fail_reason') or 'no reason given'}"
+
+
+def _skipped(logs: Path) -> str | None:
+    """Why ReFrame skipped the check everywhere; only its log says so."""
+    results = {case.get("result") for case in _cases(_read(logs / "reframe.json"))}
+    if results != {"skip"}:
+        return None
+    with suppress(OSError):
+        log = (logs / "reframe.log").read_text(encoding="utf-8", errors="replace")
+        reasons = re.findall(r"SKIP.*? \[([^][]+)\]\s*$", log, re.MULTILINE)
+        return _line(f"skipped: {'; '.join(dict.fromkeys(reasons))}")
+    return "skipped by ReFrame"
+
+
+def _last_words(log: Path) -> str:
+    with suppress(OSError):
+        lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
+        errors = [line for line in lines if "error" in line.lower()] or [
+            line for line in lines if line.strip()
+        ]
+        if errors:
+            return f"{errors[-1].strip()} ({log})"
+    return f"it printed nothing to {log}"
+
+
+def _line(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= _LONGEST else f"{line[: _LONGEST - 3]}..."
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A case that could not be measured."""
+
+    case: str
+    #: One line.
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.case}: {self.reason}"
+
+
+@dataclass(frozen=True)
+class CampaignRunner:
+    """Runs the blocks of a campaign; holds what is the same for all of them."""
+
+    campaign: Campaign
+    site: Site
+    #: Folder of the run, and path of ReFrame.
+    run: Path
+    reframe: str
+    #: Of the order of runs.
+    seed: int
+    interrupts: Interrupts
+    display: Display
+
+    @cached_property
+    def slurm(self) -> SlurmWatch | None:
+        """None where Slurm does not run the jobs."""
+        return SlurmWatch(self.run, self.display.tell) if self.site.slurm else None
+
+    def run_all(self) -> list[Failure]:
+        """Measure every case; a failure of one does not stop the others.
+
+        Raises Stopped on a signal. All samples are on disk at any time.
+        """
+        processes.become_subreaper()
+        failures = []
+        left = {entry.name: entry for entry in self.campaign.cases}
+        for entry in self._order():
+            left.pop(entry.name)
+            failure = self._run_case(entry, sum(map(self._case_least_s, left.values())))
+            if failure:
+                failures.append(failure)
+        return failures
+
+    def _order(self) -> Iterator[Entry]:
+        """The cases in order; a sweep of few cores chooses the next one after each."""
+        cases = self.campaign.cases
+        for entry in cases:
+            same = sweep.siblings(entry, cases) if entry.adaptive else []
+            if not same:
+                yield entry
+            elif entry == same[0]:
+                begun = [each for each in same if self._state(each).next_block]
+                yield from begun
+                while chosen := sweep.next_case(self.run, same, begun):
+                    begun.append(chosen)
+                    yield chosen
+
+    def _run_case(self, entry: Entry, later_s: float) -> Failure | None:
+        now = self._state(entry)
+        rejected_before = now.rejected
+        while pairs := now.missing(self.campaign.pairs, rejected_before):
+            reason = self._run_block(entry, now.next_block, pairs, later_s)
+            before, now = now, self._state(entry)
+            if reason is None and (now.pairs, now.rejected) == (before.pairs, before.rejected):
+                why = (
+                    now.last_reason
+                    or f"no run was started; see {self._logs(entry, now.next_block - 1)}"
+                )
+                reason = f"block {before.next_block} added no pair: {why}"
+            if reason:
+                return Failure(entry.name, reason)
+        if not now.pairs:
+            why = f"no pair was accepted: {now.last_reason}; 'nimc run' again makes as many more"
+            return Failure(entry.name, why)
+        return None
+
+    def _run_block(self, entry: Entry, block: int, pairs: int, later_s: float) -> str | None:
+        """Run one ReFrame session. Returns why it failed, None if it did not."""
+        logs = self._logs(entry, block)
+        try:
+            logs.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise MachineError(f"{logs}: {error.strerror}") from error
+        run = str(self.run)
+        _, *arguments = command(self.campaign, entry, self.site, block, pairs, run, self.seed)
+        samples = NewSamples(self.run / "samples" / f"{entry.name}.jsonl")
+        crossed = self._treatments(entry)
+        counter = RunCounter(
+            later_s=later_s,
+            block_runs=entry.warmups + pairs * len(crossed),
+            block_s=block_s(crossed, entry, pairs, self.site.least_run_s),
+            started_s=clock_s(),
+        )
+
+        def tick() -> None:
+            now_s = clock_s()
+            for sample in samples.new():
+                counter.add(sample, now_s)
+                self.display.detail(run_line(sample))
+            self.display.show(f"{entry.name}, block {block}", counter, now_s)
+            if self.slurm:
+                done, read = is_done(logs), is_read(logs)
+                finished, reading = done and read, done and not read
+                self.slurm.look(now_s, begun=is_begun(logs), finished=finished, reading=reading)
+
+        if self.slurm:
+            self.slurm.next_block()
+        tick()
+        log = logs / "reframe.log"
+        self.display.detail(f"{entry.name}, block {block}: ReFrame's output is in {log}")
+        status = None
+        try:
+            status = run_session([self.reframe, *arguments], self.run, log, self.interrupts, tick)
+        except (SilentError, LostJobError) as error:
+            if is_done(logs) and is_read(logs):
+                self.display.tell(f"{error}; the block was done")
+                return None
+            if isinstance(error, SilentError):
+                raise
+            return f"{error}, and ReFrame still waits for it"
+        finally:
+            if status != 0:
+                self._end_jobs()
+        require_folder(self.run)
+        return why_failed(status, logs)
+
+    def _end_jobs(self) -> None:
+        """Cancel jobs that ReFrame may have left, or say that this is not possible."""
+        if self.slurm:
+            try:
+                slurm.cancel(self.run)
+            except MachineError as error:
+                ids = " ".join(self.slurm.jobs) or "JOB (squeue --me lists them)"
+                self.display.tell(f"{error}; jobs of this run may go on: scancel {ids}")
+
+    def _state(self, entry: Entry) -> CaseState:
+        treated = [each.name for each in self._treatments(entry) if each.baseline is not None]
+        return case_state(self.run, entry.name, treated)
+
+    def _treatments(self, entry: Entry) -> list[Crossed]:
+        return treatments(self.campaign.arms, entry)
+
+    def _logs(self, entry: Entry, block: int) -> Path:
+        return self.run / "logs" / entry.name / str(block)
+
+    def least_s(self) -> float:
+        """Expected time that the campaign needs at least, seconds."""
+        return sum(map(self._case_least_s, self.campaign.cases))
+
+    def _case_least_s(self, entry: Entry) -> float:
+        if sweep.is_optional(entry, self.campaign.cases):
+            return 0.0
+        missing = self.campaign.pairs.floor - self._state(entry).pairs
+        crossed = self._treatments(entry)
+        return block_s(crossed, entry, missing, self.site.least_run_s) if missing > 0 else 0.0

@@ -1,0 +1,142 @@
+"""A ReFrame session as a child process that never outlives the campaign."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from nimc.base import processes
+from nimc.base.checkout import ROOT
+from nimc.base.errors import MachineError
+from nimc.base.interrupts import Interrupts
+from nimc.base.start_python import python_main, python_path
+
+#: Environment variable with the path of another ReFrame.
+REFRAME_VARIABLE = "NIMC_REFRAME"
+#: Set for everything that a run starts: the run's folder.
+RUN_VARIABLE = "NIMC_RUN"
+#: How often progress is updated, seconds.
+_TICK_S = 1.0
+#: How long ReFrame may take to cancel its jobs, seconds.
+_GRACE_S = 30.0
+#: How long what ReFrame left may take to remove its files, seconds.
+_LEFT_S = 2.0
+_PR_SET_PDEATHSIG = 1
+_LIBC = ctypes.CDLL(None)
+
+
+def find_reframe() -> str:
+    """Path of ReFrame; raises MachineError if it is not found."""
+    named = os.environ.get(REFRAME_VARIABLE)
+    beside = Path(sys.executable).parent / "reframe"
+    found = shutil.which(named or str(beside)) or (None if named else shutil.which("reframe"))
+    if found is None:
+        where = f"{REFRAME_VARIABLE}={named}" if named else f"next to {sys.executable} or on PATH"
+        raise MachineError(f"reframe: not found {where}; 'make campaign' installs it")
+    return os.path.abspath(found)
+
+
+def run_session(
+    argv: Sequence[str], run: Path, log: Path, interrupts: Interrupts, tick: Callable[[], None]
+) -> int:
+    """Run a command, its output in `log`; calls `tick` once a second.
+
+    Returns its exit status. Raises Stopped after a signal. No process that it started is left when
+    this returns or raises, provided that this process is a subreaper.
+    """
+    environment = {
+        **os.environ,
+        RUN_VARIABLE: str(run),
+        "PYTHONPATH": python_path(ROOT),
+    }
+    interrupts.check()
+    with log.open("ab") as output:
+        child = subprocess.Popen(
+            argv,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            cwd=log.parent,
+            env=environment,
+            start_new_session=True,  # Ctrl-C of the terminal reaches this process only
+            preexec_fn=end_with(os.getpid()),
+        )
+    try:
+        while child.poll() is None:
+            interrupts.wait(_TICK_S)
+            if interrupts.signum is not None:
+                _end(child, interrupts)
+            else:
+                tick()
+    finally:
+        if child.poll() is None:
+            child.kill()
+        processes.end_descendants(_LEFT_S)
+        child.wait()
+    interrupts.check()
+    return child.returncode
+
+
+def end_with(parent: int) -> Callable[[], None]:
+    """For a new child: the kernel sends it SIGTERM when its parent dies."""
+
+    def prepare() -> None:
+        _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
+        if os.getppid() != parent:
+            os._exit(1)
+
+    return prepare
+
+
+def _end(child: subprocess.Popen[bytes], interrupts: Interrupts) -> None:
+    """Let ReFrame cancel its jobs; kill it on a second signal or after the grace period."""
+    child.terminate()
+    until_s = time.monotonic() + _GRACE_S
+    while child.poll() is None and time.monotonic() < until_s and interrupts.count < 2:
+        interrupts.wait(0.5)
+    child.kill()
+    child.wait()
+
+
+def users_of(run: Path) -> list[int]:
+    """This user's processes on this host that a run has started and that still exist."""
+    mark = f"{RUN_VARIABLE}={run}".encode()
+    found = []
+    for entry in os.listdir("/proc"):
+        if entry.isdigit() and int(entry) != os.getpid():
+            with suppress(OSError):
+                if os.stat(f"/proc/{entry}").st_uid != os.geteuid():
+                    continue  # anyone can name a run in the environment of their own process
+                if mark in Path(f"/proc/{entry}/environ").read_bytes().split(b"\0"):
+                    found.append(int(entry))
+    return found
+
+
+# `nimc` as a child of `nimc`: how it is called, and how it is stopped.
+
+
+#: `nimc` with this Python, whatever is installed.
+NIMC = tuple(python_main("nimc.cli.main"))
+#: How long `nimc run` may take to stop, seconds.
+_STOP_S = 120.0
+
+
+def stop(children: Collection[subprocess.Popen[bytes]], within_s: float = _STOP_S) -> None:
+    """End the children, each of which cancels its own jobs; kill those that take too long."""
+    for child in children:
+        child.terminate()
+    until_s = time.monotonic() + within_s
+    for child in children:
+        try:
+            child.wait(max(until_s - time.monotonic(), 0.0))
+        except subprocess.TimeoutExpired:
+            child.kill()
+            child.wait()

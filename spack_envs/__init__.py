@@ -1,1 +1,0 @@
-"""Spack environments, one for each stack, with pinned versions; and their builder."""

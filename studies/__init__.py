@@ -1,0 +1,1 @@
+"""Simulations behind the tables of docs/. Not part of the program."""

@@ -1,0 +1,236 @@
+"""From entries and factors to cases, and what is refused on the way."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from nimc.base.errors import InputError
+from nimc.campaign.cases import expand, treatments
+from nimc.campaign.schema import Campaign, Entry
+from nimc.records.arms import standard_arms
+from tests.nimc.campaign.test_load import CHECKS, SMALL, faults, load
+
+
+def cases(tmp_path: Path, text: str) -> list[Entry]:
+    return expand(load(tmp_path, text), CHECKS, same_host=True).cases
+
+
+def names(case: Entry, *arms: str) -> list[str]:
+    return [each.name for each in treatments(arms, case)]
+
+
+def text(entry: str = "check: stream", more: str = "") -> str:
+    return f"name: c\nworkloads:\n  - {{{entry}}}\n{more}"
+
+
+def test_arms_may_be_left_out_beside_factors(tmp_path: Path) -> None:
+    campaign = load(tmp_path, text(more="factors: {rate: [0, 25%, full]}\n"))
+    assert expand(campaign, CHECKS, same_host=True).arms == ["off", "on", "spin", "aa"]
+    assert expand(campaign, CHECKS, same_host=False).arms == ["off", "on", "aa"]
+    # Given ones stay.
+    asked = load(tmp_path, text(more="arms: [off, on]\nfactors: {rate: [0, full]}\n"))
+    assert expand(asked, CHECKS, same_host=True).arms == ["off", "on"]
+    assert standard_arms(same_host=True) == ["off", "on", "spin", "aa"]
+
+
+def test_a_campaign_without_factors_stays_as_it_is(tmp_path: Path) -> None:
+    campaign = load(tmp_path, SMALL)
+    assert expand(campaign, CHECKS, same_host=True) is campaign
+
+
+def test_factors_of_the_table_and_of_the_check_change_within_a_block(tmp_path: Path) -> None:
+    more = "factors: {rate: [0, 25%, full], reserved_cores: [0, 1]}\n"
+    (case,) = cases(tmp_path, text("check: stream", more))
+    assert (case.name, case.between) == ("stream", {})
+    # Worked out by hand: two baselines, each with two rates and the A/A run.
+    assert names(case, "off", "on", "aa") == [
+        *("off", "on@rate=25%", "on", "aa"),
+        "off@reserved_cores=1",
+        "on@reserved_cores=1,rate=25%",
+        *("on@reserved_cores=1", "aa@reserved_cores=1"),
+    ]
+    (melt,) = cases(tmp_path, text("check: lammps, factors: {steps: [10, 20]}"))
+    assert names(melt, "off", "on") == ["off", "on", "off@steps=20", "on@steps=20"]
+
+
+def test_other_factors_make_cases(tmp_path: Path) -> None:
+    entry = "check: stream, set: {llc_multiple: 2}, factors: {iterations: [10, 20], rate: [full]}"
+    found = cases(tmp_path, text(entry))
+    assert [case.name for case in found] == ["stream@iterations=10", "stream@iterations=20"]
+    assert found[1].set == {"llc_multiple": 2, "iterations": 20}
+    assert found[1].between == {"iterations": 20}
+    assert found[1].factors == {"rate": ["full"]}
+
+
+def test_several_are_joined_and_names_stay_names_of_files(tmp_path: Path) -> None:
+    entry = "check: stream, factors: {iterations: [10], llc_multiple: [a/b]}"
+    (case,) = cases(tmp_path, text(entry))
+    assert case.name == "stream@iterations=10,llc_multiple=a_b"
+
+
+def test_names_too_long_for_a_file_are_refused(tmp_path: Path) -> None:
+    long = "x" * 40
+    entry = f"check: stream, case: {'a' * 80}, factors: {{iterations: [{long}], llc_multiple: ["
+    # 80 characters, and `@iterations=`, `,llc_multiple=` and both levels behind them.
+    (line,) = faults(tmp_path, text(f"{entry}{long}]}}", "arms: [off, on]\n"))
+    assert line.startswith("c.yaml:3: workloads[0].case: 'aaaa")
+    assert line.endswith(f"has {80 + 12 + 40 + 14 + 40} characters; allowed: at most 160")
+
+
+def test_an_entrys_levels_take_the_place_of_the_campaigns(tmp_path: Path) -> None:
+    entry = "check: stream, factors: {reserved_cores: [2]}"
+    (case,) = cases(tmp_path, text(entry, "factors: {rate: [full], reserved_cores: [0, 1]}\n"))
+    assert case.factors == {"rate": ["full"], "reserved_cores": [2]}
+
+
+@pytest.mark.parametrize(
+    ("cells", "expected"),
+    [
+        # Cells of levels that make cases leave out cases; those of others, treatments.
+        ("exclude: [{iterations: 10}]", {"@iterations=20": ["off", "on@rate=25%", "on"]}),
+        (
+            "exclude: [{iterations: 10, rate: full}]",
+            {
+                "@iterations=10": ["off", "on@rate=25%"],
+                "@iterations=20": ["off", "on@rate=25%", "on"],
+            },
+        ),
+        ("only: [{iterations: 20}]", {"@iterations=20": ["off", "on@rate=25%", "on"]}),
+        ("only: [{iterations: 20, rate: 25%}]", {"@iterations=20": ["off", "on@rate=25%"]}),
+        (
+            "only: [{rate: 25%}]",
+            {"@iterations=10": ["off", "on@rate=25%"], "@iterations=20": ["off", "on@rate=25%"]},
+        ),
+        (
+            "only: [{iterations: 20, rate: 25%}, {iterations: 20, rate: full}]",
+            {"@iterations=20": ["off", "on@rate=25%", "on"]},
+        ),
+        (
+            "only: [{iterations: 20}, {rate: 25%}]",
+            {
+                "@iterations=10": ["off", "on@rate=25%"],
+                "@iterations=20": ["off", "on@rate=25%", "on"],
+            },
+        ),
+    ],
+)
+def test_exclude_and_only(tmp_path: Path, cells: str, expected: dict[str, list[str]]) -> None:
+    more = f"factors: {{iterations: [10, 20], rate: [25%, full]}}\n{cells}\n"
+    found = cases(tmp_path, text(more=more))
+    actual = {case.name.removeprefix("stream"): names(case, "off", "on") for case in found}
+    assert actual == expected
+
+
+@pytest.mark.parametrize(
+    ("entry", "more", "fault"),
+    [
+        (
+            "check: stream",
+            "factors: {rat: [0, full]}",
+            "c.yaml:4: factors.rat: unknown factor 'rat' of 'stream', did you mean 'rate'?;"
+            " allowed: direction, iterations, llc_multiple, message, rate, reserved_cores, tool",
+        ),
+        (
+            "check: stream",
+            "factors:\n  rate: [0, 25%,\n    120%]",
+            "c.yaml:6: factors.rate: 120% found; allowed: 0, full, a share such as 25%, or a rate"
+            " such as 500MB/s",
+        ),
+        (
+            "check: stream, factors: {rate: [fast]}",
+            "",
+            "c.yaml:3: workloads[0].factors.rate: fast found; allowed: 0, full,",
+        ),
+        (
+            "check: lammps",
+            "factors: {reserved_cores: [0, 1]}",
+            "c.yaml:4: factors.reserved_cores: the figure of merit of 'lammps' cannot be compared"
+            " between numbers of cores; allowed: another workload or factor",
+        ),
+        (
+            "check: stream, set: {direction: read}",
+            "factors: {direction: [write, read]}",
+            "c.yaml:4: factors.direction: cannot be combined with workloads[0].set.direction;"
+            " allowed: one of the two",
+        ),
+        (
+            "check: stream",
+            "factors: {rate: [25%, full]}\ninjector: {rate: 1GB/s}",
+            "c.yaml:4: factors.rate: cannot be combined with injector.rate; allowed: one of",
+        ),
+        (
+            "check: stream",
+            "factors: {rate: [0, full]}\nexclude: [{rat: 0}]",
+            "c.yaml:5: exclude[0].rat: unknown factor 'rat', did you mean 'rate'?; allowed: arm,",
+        ),
+        (
+            "check: stream",
+            "factors: {rate: [0, full]}\nonly: [{rate: 25%}]",
+            "c.yaml:5: only[0].rate: 25% found; allowed: 0, full",
+        ),
+        (
+            "check: stream",
+            "factors: {rate: [0, full]}\narms: [off, on]\nexclude: [{arm: spin}]",
+            "c.yaml:6: exclude[0].arm: spin found; allowed: off, on",
+        ),
+        (
+            "check: stream",
+            "factors: {rate: [0]}",
+            "c.yaml:3: workloads[0]: stream: exclude, only: no treatment that writes is left",
+        ),
+        (
+            "check: stream",
+            "arms: [off, aa]\nexclude: [{arm: aa}]",
+            "c.yaml:3: workloads[0]: stream: exclude, only: no treatment is left; allowed",
+        ),
+        (
+            "check: stream, factors: {iterations: [1, 2]}, exclude: [{iterations: 1}]",
+            "exclude: [{iterations: 2}]",
+            "c.yaml:3: workloads[0]: exclude and only leave no case; allowed: at least one",
+        ),
+        (
+            "check: stream, set: {warmups: many}",
+            "arms: [off, on]",
+            "c.yaml:3: workloads[0].set.warmups: unknown variable",
+        ),
+        ("check: stream, factors: {}", "", "c.yaml:1: arms: missing; allowed: a list with off"),
+    ],
+)
+def test_faults_are_reported_with_their_line(
+    tmp_path: Path, entry: str, more: str, fault: str
+) -> None:
+    (line,) = faults(tmp_path, text(entry, f"{more}\n"))
+    assert line.startswith(fault)
+
+
+@pytest.mark.parametrize(
+    ("levels", "fault"),
+    [
+        ("[]", "rate: no list of levels found"),
+        ("full", "rate: no list of levels found"),
+        ("[full, full]", "rate: duplicate level 'full'"),
+        ("[1, 1.0]", "rate: duplicate level 1.0"),
+        ("[~]", "None is not a number, a word, true or false"),
+        ("[[1]]", "[1] is not a number, a word, true or false"),
+        ("['a b']", "'a b' is an invalid level"),
+        ("['a,b']", "'a,b' is an invalid level"),
+        ("['a;b']", "'a;b' is an invalid level"),
+        ("['a=b']", "'a=b' is an invalid level"),
+        ("['']", "'' is an invalid level"),
+        ("['25']", "'25' is an invalid word: it reads as 25"),
+        ("['true']", "'true' is an invalid word: it reads as True"),
+        ("[1e999]", "inf is not a finite number"),
+    ],
+)
+def test_levels_that_cannot_be(tmp_path: Path, levels: str, fault: str) -> None:
+    (line,) = faults(tmp_path, text(more=f"factors: {{rate: {levels}}}\n"))
+    assert line.startswith(f"c.yaml:4: factors: {fault}; allowed: a mapping of factors to lists")
+
+
+def test_a_case_by_itself_cannot_be_crossed_to_nothing() -> None:
+    entry = {"check": "stream", "factors": {"rate": [0]}}
+    campaign = Campaign.model_validate({"name": "c", "workloads": [entry], "arms": ["off", "on"]})
+    with pytest.raises(InputError):
+        treatments(campaign.arms, campaign.workloads[0])

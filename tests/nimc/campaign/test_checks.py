@@ -1,0 +1,260 @@
+"""What ReFrame tells of the checks, and how its answer is kept."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import reframe as rfm
+
+from nimc.base.checkout import ROOT
+from nimc.base.errors import MachineError
+from nimc.campaign import checks
+from nimc.campaign.checks import CheckVariables, VariableType, checks_in
+from nimc.campaign.schema import WARMUPS
+from reframe_tests.mixin import NimcMixin
+
+#: Variables of their own that campaigns have been able to set of each check, written down when
+#: they were read from the checks' source; every check had those of the mixin beside them.
+OWN = {
+    "amg": {"edge"},
+    "cns": {"box", "cells", "steps"},
+    "hpccg": {"edge", "memory_share"},
+    "lammps": {"steps"},
+    "lammps_scaling": {
+        *("allowed_share", "counted_per_node", "draw", "fill", "link_share", "messages"),
+        *("node_mtti", "nodes", "ranks_per_node", "spare_cores", "steps", "tolerance_s"),
+        *("write", "writers"),
+    },
+    "intensity": {"cores", "duration_s", "flops_per_element", "kernel", "node", "order", "share"},
+    "latency": {"duration_s", "load_kernel", "load_threads", "node", "pages", "size"},
+    "lulesh": {"cube", "edge", "iterations"},
+    "membench": {"cores", "duration_s", "kernel", "node", "order", "share"},
+    "minife": {"edge"},
+    "numa": {"buffer", "duration_s", "load", "workers"},
+    "snap": {"angles", "cells", "groups"},
+    "stream": {"array_most", "iterations", "llc_multiple"},
+    "umt": {"cycles", "edge"},
+    "xsbench": {"method", "size", "threads"},
+}
+OF_THE_MIXIN = {"comm_node", "direction", "layout_cores", "warmups"}
+#: Variables that the mixin has had since.
+LATER = {
+    *("better", "core_spec", "environment", "figure", "limiter", "mpi_rail", "nodes", "rank_per"),
+    *("reserved_cores", "tool", "writer_rail"),
+}
+CHECK = """\
+import reframe as rfm
+from reframe.core.builtins import variable
+from reframe_tests.mixin import NimcMixin
+
+@rfm.simple_test
+class base(rfm.RunOnlyRegressionTest, NimcMixin):
+    inherited = variable(int, value=1)
+    comparable_across_cores = True
+"""
+HEIR = """\
+from reframe.core.builtins import variable
+from more_checks.base import base
+
+class heir(base):
+    own = variable(str, value="")
+    within_block = ("own",)
+"""
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty cache of one's own; nothing is kept in memory either."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    checks._known.cache_clear()
+    return tmp_path / "cache" / "nimc" / "checks.json"
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
+    """Folders that ReFrame was asked for; it answers with one check."""
+    found: list[Path] = []
+
+    def ask(folder: Path) -> dict[str, Any]:
+        found.append(folder)
+        each = {
+            "variables": {"steps": ["int", 100], "rate": ["str", None]},
+            "within_block": [],
+            "comparable_across_cores": True,
+            "environs": ["+wheels"],
+            "program": "melt",
+            "compiles": False,
+            "lengthened_by": "steps",
+        }
+        return {"melt": each}
+
+    monkeypatch.setattr(checks, "_ask", ask)
+    return found
+
+
+def folder(tmp_path: Path, **files: str) -> Path:
+    made = tmp_path / "more_checks"
+    made.mkdir(exist_ok=True)
+    for name, text in files.items():
+        (made / f"{name}.py").write_text(text)
+    return made
+
+
+def test_campaigns_may_set_what_they_could_and_nothing_of_reframe() -> None:
+    found = checks_in(ROOT / "reframe_tests")
+    assert set(found) >= set(OWN)
+    of_reframe = set(rfm.RegressionTest._rfm_var_space.vars)
+    for name, own in OWN.items():
+        assert own | OF_THE_MIXIN <= found[name].settable <= own | OF_THE_MIXIN | LATER, name
+        assert not found[name].settable & of_reframe
+    # What has a key of its own is a factor all the same.
+    assert {"rate", "message"} <= found["stream"].factors
+    assert not {"rate", "arms", "pairs", "notes"} & found["stream"].settable
+
+
+def test_the_mixin_warms_up_as_often_as_the_plan_says() -> None:
+    assert NimcMixin.warmups == WARMUPS
+
+
+@pytest.mark.usefixtures("cache")
+def test_variables_are_inherited(tmp_path: Path) -> None:
+    found = checks_in(folder(tmp_path, base=CHECK, heir=HEIR, other="x = 1\n"))
+    assert set(found) == {"base", "heir"}
+    assert found["base"].settable - found["heir"].settable == set()
+    assert found["heir"].settable - found["base"].settable == {"own"}
+    assert "inherited" in found["heir"].settable
+    assert found["heir"].comparable_across_cores
+    assert found["heir"].changes_within("own")
+    assert not found["heir"].changes_within("inherited")
+    assert found["heir"].changes_within("rate")
+    assert found["heir"].types["inherited"] == VariableType("int", 1)
+    assert found["heir"].types["own"] == VariableType("str")
+    assert found["heir"].environs == ("*",)  # of the mixin
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ("class base(x):\n", "base.py: the check cannot be read: IndentationError"),
+        ("import nowhere\nclass base():\n    pass\n", "ModuleNotFoundError: No module named 'now"),
+    ],
+)
+def test_a_check_that_cannot_be_read_is_named(
+    tmp_path: Path, cache: Path, text: str, fault: str
+) -> None:
+    with pytest.raises(MachineError) as error:
+        checks_in(folder(tmp_path, base=text))
+    assert fault in str(error.value)
+    assert "\n" not in str(error.value)
+    assert not cache.exists()
+
+
+def test_reframe_is_asked_once_until_a_check_changes(
+    tmp_path: Path, cache: Path, asked: list[Path]
+) -> None:
+    made = folder(tmp_path, melt="x = 1\n")
+    types = {"steps": VariableType("int", 100), "rate": VariableType("str")}
+    expected = {
+        "melt": CheckVariables(
+            frozenset(types), frozenset(), True, types, ("+wheels",), "melt", False, "steps"
+        ),
+    }
+    assert checks_in(made) == expected
+    assert checks_in(made) == expected
+    checks._known.cache_clear()  # as another process would
+    assert checks_in(made) == expected
+    assert len(asked) == 1
+    folder(tmp_path, melt="x = 2\n")
+    assert checks_in(made) == expected
+    assert len(asked) == 2
+    assert cache.parent.stat().st_mode & 0o777 == 0o700
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda cache: cache.write_text("{"),
+        lambda cache: cache.write_text("[]"),
+        lambda cache: cache.write_text(json.dumps(json.loads(cache.read_text()) | {"checks": 3})),
+        lambda cache: shutil.move(cache, cache.with_name("x")) and cache.symlink_to("x"),
+        lambda cache: cache.parent.chmod(0o777),
+        lambda cache: cache.unlink() or cache.mkdir(),
+    ],
+)
+def test_a_broken_or_foreign_cache_is_ignored(
+    tmp_path: Path, cache: Path, asked: list[Path], change: Any
+) -> None:
+    made = folder(tmp_path, melt="x = 1\n")
+    checks_in(made)
+    change(cache)
+    checks._known.cache_clear()
+    assert set(checks_in(made)) == {"melt"}
+    assert len(asked) == 2
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
+def test_another_users_cache_is_not_read(tmp_path: Path, cache: Path, asked: list[Path]) -> None:
+    made = folder(tmp_path, melt="x = 1\n")
+    checks_in(made)
+    os.chown(cache, 12345, 12345)
+    checks._known.cache_clear()
+    checks_in(made)
+    assert len(asked) == 2
+
+
+@pytest.mark.usefixtures("asked")
+def test_no_folder_for_a_cache_is_no_obstacle(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    checks._known.cache_clear()
+    assert set(checks_in(folder(tmp_path, melt="x = 1\n"))) == {"melt"}
+
+
+@pytest.mark.usefixtures("cache")
+def test_a_reader_that_does_not_answer_is_reported_in_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def late(*_: object, **__: object) -> None:
+        raise subprocess.TimeoutExpired("python", 1)
+
+    monkeypatch.setattr(subprocess, "run", late)
+    with pytest.raises(MachineError, match="the checks cannot be read: "):
+        checks_in(folder(tmp_path, melt="x = 1\n"))
+
+
+@pytest.mark.parametrize(
+    ("kind", "accepted", "refused", "allowed"),
+    [
+        (("int", 10), [1, 7], [0, -1, 1.0, "abc", "7", True], "whole numbers from 1"),
+        (("int", 0), [0, 7], [-1], "whole numbers from 0"),
+        (("int", -1), [-1, 0], [-2], "whole numbers from -1"),
+        (("float", 4.0), [1, 0.5], [0, -0.5, "abc", True, float("inf")], "numbers above 0"),
+        (("float", 0.0), [0, 0.5], [-0.5], "numbers from 0"),
+        (("bool", None), [True, False], [1, "true"], "true, false"),
+        (("str", None), ["x", 1], [True], "text"),
+        (("tuple", None), ["1,2", 3], [], "anything"),
+    ],
+)
+def test_values_by_the_type_and_the_range_of_a_variable(
+    kind: tuple[str, float | None], accepted: list[Any], refused: list[Any], allowed: str
+) -> None:
+    variable = VariableType(*kind)
+    assert [variable.accepts(value) for value in accepted] == [True] * len(accepted)
+    assert [variable.accepts(value) for value in refused] == [False] * len(refused)
+    assert variable.allowed == allowed
+
+
+def test_every_default_of_a_check_is_accepted() -> None:
+    for name, check in checks_in(ROOT / "reframe_tests").items():
+        for variable, kind in check.types.items():
+            if kind.default is not None:
+                value = int(kind.default) if kind.name == "int" else kind.default
+                assert kind.accepts(value), f"{name}.{variable}"

@@ -1,0 +1,261 @@
+"""Campaign files: what is refused, where, and what the user reads."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from nimc.base.errors import InputError
+from nimc.campaign.checks import CheckVariables
+from nimc.campaign.load import load_campaign
+from nimc.campaign.schema import Campaign
+
+#: Variables of every check, and the two that some tests rely on.
+COMMON = {"arms", "rate", "message", "direction", "reserved_cores", "tool"}
+CHECKS = {
+    "stream": CheckVariables(
+        frozenset({"iterations", "llc_multiple", *COMMON}), comparable_across_cores=True
+    ),
+    "lammps": CheckVariables(frozenset({"steps", *COMMON}), frozenset({"steps"})),
+}
+SMALL = """\
+name: small
+workloads:
+  - check: stream
+arms: [off, on]
+"""
+
+
+def load(tmp_path: Path, text: str | bytes) -> Campaign:
+    path = tmp_path / "c.yaml"
+    path.write_bytes(text.encode() if isinstance(text, str) else text)
+    return load_campaign(path, CHECKS)
+
+
+def faults(tmp_path: Path, text: str) -> list[str]:
+    """The lines of the refusal, without the folder."""
+    with pytest.raises(InputError) as error:
+        load(tmp_path, text)
+    return str(error.value).replace(f"{tmp_path}/", "").splitlines()
+
+
+def test_the_smallest_campaign_gets_the_documented_defaults(tmp_path: Path) -> None:
+    campaign = load(tmp_path, SMALL)
+    assert campaign.arms == ["off", "on"]
+    assert campaign.workloads[0].name == "stream"
+    assert (campaign.pairs.floor, campaign.pairs.most, campaign.pairs.block_size) == (10, 10, 10)
+    assert campaign.pairs.precision is None
+    assert (campaign.verify.min_share, campaign.verify.retries) == (None, 2)
+    assert campaign.run_timeout == 3600.0
+
+
+def test_quantities_become_si(tmp_path: Path) -> None:
+    text = SMALL.replace("check: stream", "{check: lammps, case: melt, expect: 2min}")
+    campaign = load(tmp_path, f"{text}run_timeout: 1.5h\npairs: {{floor: 6, precision: 0.02}}\n")
+    assert campaign.workloads[0].expect == 120.0
+    assert campaign.run_timeout == 5400.0
+    assert campaign.pairs.most == 24  # four times the floor where a precision is asked
+
+
+@pytest.mark.parametrize(
+    ("added", "expected"),
+    [
+        (
+            "sed: 1",
+            "c.yaml:5: sed: unknown key 'sed', did you mean 'seed'?; allowed: arms, description,"
+            " exclude, factors, injector, margin, name, only, pairs, run_timeout, seed, simulate,"
+            " title, verify, workloads",
+        ),
+        ("pairs: {floor: -3}", "c.yaml:5: pairs.floor: -3 found; allowed: a whole number from 6"),
+        ("pairs: {floor: 5}", "c.yaml:5: pairs.floor: 5 found; allowed: a whole number from 6"),
+        (
+            "pairs:\n  floor: 10\n  cap: 8",
+            "c.yaml:7: pairs.cap: 8 is below pairs.floor; allowed: a whole number from 10",
+        ),
+        (
+            "pairs: {precision: 1}",
+            "c.yaml:5: pairs.precision: 1 found; allowed: a number between 0 and 1, such as 0.01"
+            " for 1 %",
+        ),
+        (
+            "run_timeout: 30",
+            "c.yaml:5: run_timeout: 30 has no unit; allowed: a length of time with its unit, such"
+            " as 30s, 10min or 1h",
+        ),
+        (
+            "run_timeout: 0s",
+            "c.yaml:5: run_timeout: '0s' is not above zero; allowed: a length of time with its"
+            " unit, such as 30s, 10min or 1h",
+        ),
+        (
+            "verify: {retries: '3'}",
+            "c.yaml:5: verify.retries: '3' found; allowed: a whole number from 0 to 100",
+        ),
+        ("verify: 3", "c.yaml:5: verify: 3 found; allowed: a mapping"),
+        ("seed: true", "c.yaml:5: seed: true found; allowed: a whole number from 0"),
+        ("name: other", "c.yaml:5: duplicate key 'name', first in line 1"),
+        ("seed: *one", "c.yaml:5: invalid YAML: found undefined alias"),
+        ("seed: &one 1\ntitle: *one", "c.yaml:5: an alias (*) is not allowed; write the value out"),
+    ],
+)
+def test_a_fault_is_reported_with_its_line_and_what_is_allowed(
+    tmp_path: Path, added: str, expected: str
+) -> None:
+    assert faults(tmp_path, f"{SMALL}{added}\n") == [expected]
+
+
+@pytest.mark.parametrize(
+    ("injector", "refused"),
+    [
+        ("message: 64KB", "'64KB' is not a size"),
+        ("message: 64", "64 has no unit"),
+        ("message: 1GB/s", "'1GB/s' is not a size"),
+        ("rate: 1Gb/s", "'1Gb/s' is not a rate"),
+        ("rate: 500MB", "'500MB' is not a rate"),
+        ("name: verbs", "unknown injector 'verbs'"),
+    ],
+)
+def test_units_of_the_injector_are_strict(tmp_path: Path, injector: str, refused: str) -> None:
+    (line,) = faults(tmp_path, f"{SMALL}injector: {{{injector}}}\n")
+    assert line.startswith(f"c.yaml:5: injector.{injector.partition(':')[0]}: {refused}")
+    assert "; allowed: " in line
+
+
+@pytest.mark.parametrize(
+    ("arms", "refused"),
+    [
+        ("[on, spin]", "'off' and another arm are needed"),
+        ("[off]", "'off' and another arm are needed"),
+        ("[off, on, on]", "duplicate arm 'on'"),
+        ("[off, onn]", "unknown arm 'onn'"),
+    ],
+)
+def test_arms(tmp_path: Path, arms: str, refused: str) -> None:
+    (line,) = faults(tmp_path, SMALL.replace("[off, on]", arms))
+    assert line.startswith(f"c.yaml:4: arms: {refused}; allowed: ")
+
+
+def test_every_fault_of_the_workloads_is_reported_at_once(tmp_path: Path) -> None:
+    text = """\
+name: small
+arms: [off, on]
+workloads:
+  - check: stream
+    set: {iteration: 3}
+  - check: straem
+  - check: stream
+  - {check: lammps, case: stream, set: {steps: 5}}
+"""
+    assert faults(tmp_path, text) == [
+        "c.yaml:5: workloads[0].set.iteration: unknown variable 'iteration', did you mean"
+        " 'iterations'?; allowed: direction, iterations, llc_multiple,"
+        " reserved_cores, tool",
+        "c.yaml:6: workloads[1].check: unknown workload 'straem', did you mean 'stream'?;"
+        " allowed: lammps, stream",
+        "c.yaml:7: workloads[2].case: duplicate case name 'stream', first in line 4; allowed:"
+        " another name",
+        "c.yaml:8: workloads[3].case: duplicate case name 'stream', first in line 4; allowed:"
+        " another name",
+    ]
+
+
+def test_names_that_would_leave_the_folder_are_refused(tmp_path: Path) -> None:
+    (line,) = faults(tmp_path, SMALL.replace("name: small", "name: ../up"))
+    assert line.startswith("c.yaml:1: name: '../up' is an invalid name; allowed: ")
+
+
+def test_a_missing_key_and_an_empty_list(tmp_path: Path) -> None:
+    lines = faults(tmp_path, "name: small\nworkloads: []\n")
+    assert [line.partition(";")[0] for line in lines] == [
+        "c.yaml:1: arms: missing",
+        "c.yaml:2: workloads: a list found",
+    ]
+
+
+@pytest.mark.parametrize("text", ["", "- a\n", "word\n", "3\n", "~\n"])
+def test_a_file_that_is_no_mapping(tmp_path: Path, text: str) -> None:
+    (line,) = faults(tmp_path, text)
+    assert line.startswith("c.yaml:1: ")
+    assert "found; a campaign is a mapping of name, title," in line
+
+
+def test_broken_yaml_names_the_line(tmp_path: Path) -> None:
+    (line,) = faults(tmp_path, SMALL + "pairs: {floor: 6\nseed: 1\n")
+    assert line.startswith("c.yaml:6: invalid YAML: ")
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"none\.yaml: No such file or directory"):
+        load_campaign(tmp_path / "none.yaml", CHECKS)
+
+
+def test_many_faults_are_cut_short(tmp_path: Path) -> None:
+    lines = faults(tmp_path, SMALL + "".join(f"x{i}: 1\n" for i in range(30)))
+    assert len(lines) == 11
+    assert lines[-1] == "c.yaml: 20 more errors"
+
+
+def accepted_or_reported(tmp_path: Path, text: str | bytes) -> None:
+    try:
+        assert isinstance(load(tmp_path, text), Campaign)
+    except InputError as error:
+        lines = str(error).splitlines()
+        assert lines
+        assert all(line.startswith(f"{tmp_path / 'c.yaml'}:") for line in lines)
+
+
+_FUZZ = settings(
+    max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+_WORDS = st.sampled_from(
+    ["off", "on", "stream", "lammps", "6", "-1", "1e400", "64KiB", "5m", "1GB/s", "full", "dram"]
+    + ["~", "true", "2026-01-01", "0x10", "1_000", "99999999999999999999999", "\u0661s", "a b"]
+)
+_VALUES = st.recursive(
+    _WORDS | st.text(max_size=8) | st.integers() | st.floats() | st.booleans() | st.none(),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(["check", "case", "set", "expect", "floor", "cap", "precision"])
+            | st.sampled_from(["name", "message", "rate", "min_share", "retries", "iterations"])
+            | st.text(max_size=4)
+            | st.integers(),
+            inner,
+            max_size=3,
+        )
+    ),
+    max_leaves=8,
+)
+
+
+@_FUZZ
+@given(st.binary(max_size=200) | st.text(max_size=200))
+def test_any_bytes_are_reported_or_accepted(tmp_path: Path, text: str | bytes) -> None:
+    accepted_or_reported(
+        tmp_path, text if isinstance(text, bytes) else text.encode("utf-8", "ignore")
+    )
+
+
+@_FUZZ
+@given(
+    st.dictionaries(st.sampled_from(list(Campaign.model_fields)), _VALUES, max_size=10),
+    st.booleans(),
+)
+def test_any_mapping_is_reported_or_accepted(
+    tmp_path: Path, data: dict[str, object], complete: bool
+) -> None:
+    whole = {**yaml.safe_load(SMALL.replace("off, on", "'off', 'on'")), **data}
+    accepted_or_reported(tmp_path, yaml.safe_dump(whole if complete else data))
+
+
+@_FUZZ
+@given(st.integers(0, len(SMALL) - 1), st.integers(0, 12), st.text(max_size=6))
+def test_a_campaign_with_a_slip_is_reported_or_accepted(
+    tmp_path: Path, at: int, cut: int, put: str
+) -> None:
+    slip = SMALL[:at] + put + SMALL[at + cut :]
+    accepted_or_reported(tmp_path, slip.encode("utf-8", "ignore"))

@@ -1,0 +1,296 @@
+"""The planner: cases, blocks, durations and commands."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nimc.base.checkout import ROOT
+from nimc.base.errors import InputError
+from nimc.campaign.cases import treatments
+from nimc.campaign.plan import RUN, Site, block_s, block_sizes, command, next_block, plan
+from nimc.campaign.prepare import prepare
+from nimc.campaign.schema import Campaign, Pairs
+from nimc.cli.main import COMMANDS, cli
+from nimc.cli.plan import plan_command
+
+SITE = Site("m", Path("/p/configs/m.py"), Path("/p/reframe_tests"), origin_nodes=2)
+
+
+def campaign(**pairs: float) -> Campaign:
+    return Campaign.model_validate(
+        {
+            "name": "c",
+            "workloads": [
+                {"check": "stream", "set": {"iterations": 20, "quiet": True}, "expect": "10s"}
+            ],
+            "arms": ["off", "on", "aa"],
+            "pairs": pairs,
+            "verify": {"steal_share": None},
+            "run_timeout": "2min",
+            "seed": 7,
+        }
+    )
+
+
+@pytest.mark.parametrize(
+    ("pairs", "sizes"),
+    [
+        ({"floor": 10}, [10]),
+        ({"floor": 10, "block": 4}, [4, 4, 2]),
+        ({"floor": 6, "cap": 14, "precision": 0.01}, [6, 6, 2]),
+        ({"floor": 6, "precision": 0.01}, [6, 6, 6, 6]),
+    ],
+)
+def test_blocks_of_a_case(pairs: dict[str, float], sizes: list[int]) -> None:
+    assert block_sizes(Pairs.model_validate(pairs)) == sizes
+
+
+@given(st.integers(6, 40), st.integers(0, 40), st.integers(1, 50), st.integers(0, 100))
+def test_a_case_goes_on_until_its_floor_and_never_beyond_its_cap(
+    floor: int, more: int, block: int, done: int
+) -> None:
+    pairs = Pairs(floor=floor, cap=floor + more, block=block, precision=0.01)
+    sizes = block_sizes(pairs)
+    assert sum(sizes) == floor + more
+    assert max(sizes) <= block
+    narrow = next_block(done, pairs, precise=True)
+    assert (narrow == 0) == (done >= floor)
+    assert done + narrow <= max(done, floor)
+
+
+def test_expected_length_is_worked_out_from_its_parts() -> None:
+    asked = campaign(floor=6)
+    # 8 s a block; the warm-up, and per pair off, on and aa, of 10 s each, with 3.6 s before each.
+    entry = asked.workloads[0]
+    crossed = treatments(asked.arms, entry)
+    assert block_s(crossed, entry, 6) == pytest.approx(8 + 13.6 + 6 * 3 * 13.6)
+    # Without writers, 0.2 s before each.
+    assert block_s(treatments(["off", "aa"], entry), entry, 6) == pytest.approx(8 + 13 * 10.2)
+    # Three warm-ups: two more.
+    more = entry.but({"set": {"warmups": 3}})
+    assert block_s(crossed, more, 6) - block_s(crossed, entry, 6) == pytest.approx(2 * 13.6)
+
+
+def test_what_the_writers_reach_alone_is_measured_for_each_rate() -> None:
+    entry = campaign(floor=6).workloads[0].but({"factors": {"rate": [0, "25%", "full"]}})
+    crossed = treatments(["off", "on", "spin"], entry)
+    # off, two rates and the control, 13.6 s each; 4 s for the second rate.
+    expected = 8 + 4 + 13.6 + 6 * 4 * 13.6
+    assert block_s(crossed, entry, 6) == pytest.approx(expected)
+
+
+SHORT = """\
+name: c
+arms: [off, on]
+pairs: {{floor: 6}}
+workloads:
+  - {{check: stream, expect: 1s}}
+  - {{check: hpccg, set: {{edge: 64}}, expect: {hpccg}}}
+"""
+
+
+def test_the_plan_says_which_runs_are_made_longer(tmp_path: Path) -> None:
+    path = tmp_path / "c.yaml"
+    path.write_text(SHORT.format(hpccg="3s"))
+    shown = CliRunner().invoke(plan_command, [str(path), "--machine", "localhost"])
+    assert shown.exit_code == 0, shown.output
+    text = " ".join(shown.output.split())
+    short = "runs that take less than 3 s in the warm-up (3 rows of ucx)"
+    assert f"{short} are made 2, 4, ... times as long: stream by iterations" in text
+    assert f"{short} end the block, since the check cannot be lengthened: hpccg" in text
+    assert "expected to be lengthened: stream, from 1 to 4 s" in text
+    stream, hpccg = prepare(path, "localhost").plan().cases
+    # 8 s a block; a warm-up and 6 pairs of two runs, of 4 s for STREAM, with 3.6 s before each.
+    assert stream.duration_least_s == pytest.approx(8 + 13 * 7.6)
+    assert hpccg.duration_least_s == pytest.approx(8 + 13 * 6.6)
+
+
+def test_runs_without_continuous_writers_may_be_short(tmp_path: Path) -> None:
+    path = tmp_path / "c.yaml"
+    path.write_text(SHORT.format(hpccg="1s").replace("[off, on]", "[off, spin, aa]"))
+    stream, _ = prepare(path, "localhost").plan().cases
+    assert stream.duration_least_s == pytest.approx(8 + 19 * 4.6)
+
+
+def test_a_check_that_cannot_be_lengthened_is_refused_with_the_reason(tmp_path: Path) -> None:
+    path = tmp_path / "c.yaml"
+    path.write_text(SHORT.format(hpccg="2s"))
+    with pytest.raises(InputError) as error:
+        prepare(path, "localhost")
+    assert str(error.value) == (
+        f"{path}:6: workloads[1].expect: 2 s found; runs of 'hpccg' cannot be lengthened, and 3"
+        " rows of ucx take 3 s; allowed: a larger problem of at least 3s"
+    )
+
+
+def test_nodes_and_hours() -> None:
+    planned = plan(campaign(floor=6, cap=12, precision=0.5), SITE)
+    (case,) = planned.cases
+    assert (case.nodes, case.pairs_least, case.pairs_most) == (3, 6, 12)
+    assert [block.needed for block in case.blocks] == ["always", "until precise"]
+    sums = planned.as_dict()
+    assert sums["node_hours_most"] == pytest.approx(3 * sums["duration_most_s"] / 3600)
+    assert sums["duration_most_s"] == pytest.approx(2 * sums["duration_least_s"])
+
+
+def test_the_partition_that_the_machine_names_is_asked_for() -> None:
+    asked = campaign(floor=6)
+    words = command(asked, asked.workloads[0], replace(SITE, partition="fat"), 0, 6, "/r")
+    assert "--system=m:fat" in words
+
+
+def test_the_command_holds_all_that_the_campaign_asks() -> None:
+    asked = campaign(floor=6)
+    words = command(asked, asked.workloads[0], SITE, 3, 5, "/r", seed=9)
+    assert words[:9] == [
+        "reframe",
+        "-C",
+        "/p/configs/m.py",
+        "--system=m",
+        "-c",
+        "/p/reframe_tests/stream.py",
+        "-r",
+        "-n",
+        "^stream$",
+    ]
+    assert words[9:11] == [
+        "--prefix=/r/logs/stream/3/reframe",
+        "--report-file=/r/logs/stream/3/reframe.json",
+    ]
+    settings = dict(word.split("=", 1) for word in words[12::2])
+    assert words[11::2] == ["-S"] * len(settings)
+    assert settings == {
+        "stream.iterations": "20",
+        "stream.quiet": "true",
+        "stream.nimc_dir": "/r",
+        "stream.case": "stream",
+        "stream.block": "3",
+        "stream.pairs": "5",
+        "stream.arms": "off,on,aa",
+        "stream.seed": "9",
+        "stream.injector": "auto",
+        "stream.message": "auto",
+        "stream.rate": "full",
+        "stream.min_share": "@none",
+        "stream.retries": "2",
+        "stream.foreign_cpus": "0.25",
+        "stream.steal_share": "@none",
+        "stream.frequency_drop": "0.1",
+        "stream.foreign_share": "0.02",
+        "stream.run_timeout_s": "120.0",
+    }
+
+
+def test_without_a_run_the_command_has_no_seed() -> None:
+    asked = campaign(floor=6)
+    words = command(asked, asked.workloads[0], SITE, 0, 6, "/r")
+    assert not any(".seed=" in word for word in words)
+
+
+def test_the_command_holds_the_factors() -> None:
+    asked = campaign(floor=6)
+    factors = {"rate": [0, "25%", "full"], "reserved_cores": [0, 1]}
+    cells = [{"reserved_cores": 1, "rate": "25%"}, {"arm": "aa"}]
+    entry = asked.workloads[0].but({"factors": factors, "exclude": cells})
+    words = command(asked, entry, SITE, 0, 6, "/r")
+    assert "stream.factors=rate=0,25%,full;reserved_cores=0,1" in words
+    assert "stream.exclude=reserved_cores=1,rate=25%;arm=aa" in words
+    assert not any(word.startswith("stream.only=") for word in words)
+
+
+def test_the_plan_tells_which_factors_change_within_a_block(tmp_path: Path) -> None:
+    path = tmp_path / "c.yaml"
+    path.write_text(
+        "name: c\nworkloads: [{check: stream, factors: {iterations: [10, 20]}}]\n"
+        "arms: [off, on]\nfactors: {rate: [0, 50%, full]}\n"
+    )
+    words = [str(path), "--machine", "localhost"]
+    text = CliRunner().invoke(plan_command, words).output
+    assert (
+        "change within a block: rate 0, 50%, full (3 runs a pair): stream@iterations=10,"
+        " stream@iterations=20"
+        " a case for each level: iterations: stream@iterations=10, stream@iterations=20"
+    ) in " ".join(text.split())
+    document = json.loads(CliRunner().invoke(plan_command, [*words, "--json"]).output)
+    case = document["cases"][1]
+    assert case["factors_within"] == {"rate": [0, "50%", "full"]}
+    assert case["factors_between"] == {"iterations": 20}
+    assert case["treatments"] == [
+        {
+            "name": "off",
+            "arm": "off",
+            "role": "baseline",
+            "baseline": None,
+            "factors": {"rate": 0},
+        },
+        {
+            "name": "on@rate=50%",
+            "arm": "on",
+            "role": "effect",
+            "baseline": "off",
+            "factors": {"rate": "50%"},
+        },
+        {
+            "name": "on",
+            "arm": "on",
+            "role": "effect",
+            "baseline": "off",
+            "factors": {"rate": "full"},
+        },
+    ]
+
+
+@pytest.mark.parametrize("name", ["quick", "single_node"])
+def test_the_campaigns_that_ship_can_be_planned(name: str) -> None:
+    outcome = CliRunner().invoke(
+        plan_command, [str(ROOT / f"campaigns/{name}.yaml"), "--machine", "localhost", "--json"]
+    )
+    assert outcome.exit_code == 0, outcome.output
+    document = json.loads(outcome.output)
+    assert document["campaign"] == name
+    assert [case["workload"] for case in document["cases"]][:2] == ["stream", "lammps"]
+    assert all(case["pairs_least"] >= 6 for case in document["cases"])
+    assert document["node_hours_least"] == pytest.approx(document["duration_least_s"] / 3600)
+
+
+def test_the_quick_campaign_keeps_its_promises() -> None:
+    quick = prepare(ROOT / "campaigns/quick.yaml", "localhost").campaign
+    assert sorted(quick.arms) == ["aa", "off", "on", "spin"]
+    assert quick.pairs.floor >= 6
+    assert plan(quick, SITE).as_dict()["duration_most_s"] < 360
+
+
+def test_the_single_node_campaign_is_as_long_as_the_paper_and_has_its_seven_workloads() -> None:
+    single = prepare(ROOT / "campaigns/single_node.yaml", "localhost").campaign
+    asked = sorted(case.workload for case in plan(single, SITE).cases)
+    assert asked == ["cns", "hpccg", "lammps", "lulesh", "snap", "stream", "xsbench"]
+    assert single.workloads[0].set["iterations"] == 300
+    assert single.pairs.floor >= 10
+
+
+def test_a_table_for_people_names_each_case_once_and_the_run_as_a_variable() -> None:
+    outcome = CliRunner().invoke(
+        plan_command, [str(ROOT / "campaigns/single_node.yaml"), "--machine", "localhost"]
+    )
+    assert outcome.exit_code == 0
+    lines = outcome.output.splitlines()
+    (stream,) = (line for line in lines if line.split()[:1] == ["stream"] and "same" in line)
+    assert stream.split()[:4] == ["stream", "1", "same", "host"]
+    assert f'-S "stream.nimc_dir={RUN}"' in outcome.output
+
+
+def test_a_machine_that_is_not_known_is_refused_with_those_that_are() -> None:
+    with pytest.raises(InputError, match=r"machine 'nowhere': .*known machines: .*localhost"):
+        prepare(ROOT / "campaigns/quick.yaml", "nowhere")
+
+
+def test_plan_is_a_command() -> None:
+    assert "plan" in COMMANDS
+    assert "plan" in CliRunner().invoke(cli, ["--help"]).output

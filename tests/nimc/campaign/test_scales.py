@@ -1,0 +1,188 @@
+"""Scales of a campaign: their cases, and what the plan tells of each."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from nimc.base.checkout import ROOT
+from nimc.base.errors import InputError
+from nimc.campaign.expected import scales
+from nimc.campaign.load import origins_taken
+from nimc.campaign.prepare import prepare
+from nimc.cli.plan import plan_command
+from nimc.machine.site import Machine
+
+TEXT = """
+name: c
+workloads:
+  - check: lammps_scaling
+    case: melt
+    factors: {nodes: [4, 512, 8192]}
+    set: {ranks_per_node: 2, write: 1s, node_mtti: 5y}
+    expect: 100s
+arms: [off, daly, constant, full]
+pairs: {floor: 6}
+simulate: {worst: 2.0, step: 100ms, spread: 0.01}
+"""
+SITE = {
+    "name": "box",
+    "description": "a cluster",
+    "origins": {"policy": "hetjob", "nodes": 3},
+    "injector": "perftest",
+    "nic": {"model": "QDR", "processing": "onload", "link_rate": "32Gbit/s"},  # 4 GB/s
+    "facts": {"cores": 16, "sockets": 2, "numa_nodes": 2, "llc": "40MiB", "memory": "64GiB"},
+}
+
+
+def write(tmp_path: Path, text: str) -> Path:
+    path = tmp_path / "c.yaml"
+    path.write_text(text)
+    return path
+
+
+def test_a_case_for_each_scale(tmp_path: Path) -> None:
+    campaign = prepare(write(tmp_path, TEXT), "localhost").campaign
+    assert [case.name for case in campaign.cases] == ["melt@4", "melt@512", "melt@8192"]
+    assert [case.nodes for case in campaign.cases] == [4, 512, 8192]
+    assert campaign.cases[0].set == {
+        "ranks_per_node": 2,
+        "write": "1s",
+        "node_mtti": "5y",
+        "nodes": 4,
+    }
+
+
+def test_what_each_scale_comes_to(tmp_path: Path) -> None:
+    campaign = prepare(write(tmp_path, TEXT), "localhost").campaign
+    rows = scales(campaign, Machine.model_validate(SITE))
+    assert [(row.case, row.arm) for row in rows] == [
+        (case, arm) for case in ("melt@4", "melt@512", "melt@8192") for arm in ("daly", "constant")
+    ]
+    none, _, one, _, daly, constant = rows
+    assert (none.writers, none.slowdown_simulated, none.pairs_needed) == (0, 1.0, None)
+    # Table V: 42 and 16 writers; at 4 GB/s a write of 1 s has 4 GB, and there are 100 s of them.
+    assert (daly.writers, daly.writes_per_s, daly.origin_nodes) == (42, 42.0, 42)
+    assert (daly.write_b, daly.run_b, daly.link_share) == (4e9, 42 * 100 * 4e9, 1.0)
+    assert (constant.writers, constant.origin_nodes) == (16, 42)
+    # No rank is slowed more than the worst, and more writers slow more.
+    assert one.slowdown_simulated is not None
+    assert daly.slowdown_simulated is not None
+    assert 1 < one.slowdown_simulated < daly.slowdown_simulated <= 2.0
+    assert daly.pairs_needed == 6  # a spread of 1 % hides nothing of an effect of 90 %
+
+
+def test_messages_and_not_the_link_say_what_a_write_has(tmp_path: Path) -> None:
+    text = TEXT.replace("write: 1s", "write: 2s, messages: 500, writers: 'daly:2'")
+    campaign = prepare(write(tmp_path, text.replace("[4, 512, 8192]", "[4]")), "localhost").campaign
+    campaign = campaign.model_copy(
+        update={"injector": campaign.injector.model_copy(update={"message": "1MB"})}
+    )
+    daly, _ = scales(campaign, Machine.model_validate(SITE))
+    # 500 MB every second for 100 s; one writer an origin, of whose 4 GB/s it takes 0.25 GB/s.
+    assert (daly.write_b, daly.run_b, daly.link_share) == (500e6, 100 * 500e6, 0.0625)
+
+
+@pytest.mark.parametrize(("arms", "most"), [(["off", "daly"], 42), (["off", "on"], 3)])
+def test_a_reservation_must_hold_the_origins_of_the_largest_scale(
+    tmp_path: Path, arms: list[str], most: int
+) -> None:
+    # Table V: 42 writers, an origin each; without short writes as many as the machine's file says.
+    campaign = prepare(write(tmp_path, TEXT), "localhost").campaign.model_copy(
+        update={"arms": arms}
+    )
+    site = Machine.model_validate(SITE)
+    assert max(origins_taken(campaign, case, site) for case in campaign.cases) == most
+
+
+def test_the_command_shows_them(tmp_path: Path) -> None:
+    path = write(tmp_path, TEXT.replace("[4, 512, 8192]", "[4]"))
+    done = CliRunner().invoke(plan_command, [str(path), "--machine", "localhost", "--json"])
+    document = json.loads(done.stdout)
+    assert document["cases"][0]["target_nodes"] == 4
+    assert "lammps_scaling.nodes=4" in document["cases"][0]["blocks"][0]["command"]
+    assert [row["writers"] for row in document["scales"]] == [0, 0]
+    text = CliRunner().invoke(plan_command, [str(path), "--machine", "localhost"]).stdout
+    assert "melt@4" in text.partition("writes/s")[2]
+    assert "0 writers: nothing is written" in text
+    assert "site/localhost.yaml does not give 'nodes'" in text
+
+
+def test_scales_beyond_the_machine_are_left_out_with_the_reason(tmp_path: Path) -> None:
+    # One origin where no writer is ever active; 64 nodes in its file.
+    path = write(tmp_path, TEXT.replace("[4, 512, 8192]", "[4, 62, 63, 64, 8192]"))
+    words = [str(path), "--machine", "example_slurm", "--json"]
+    document = json.loads(CliRunner().invoke(plan_command, words).stdout)
+    assert [case["case"] for case in document["cases"]] == ["melt@4", "melt@62", "melt@63"]
+    assert [(each["case"], each["reason"]) for each in document["absent"]] == [
+        (name, "more nodes with its origins than the 64 of site/example_slurm.yaml")
+        for name in ("melt@64", "melt@8192")
+    ]
+
+
+def test_a_campaign_of_which_no_scale_fits_is_refused(tmp_path: Path) -> None:
+    path = write(tmp_path, TEXT.replace("[4, 512, 8192]", "[64, 8192]"))
+    done = CliRunner().invoke(plan_command, [str(path), "--machine", "example_slurm"])
+    assert str(done.exception) == (
+        f"{path}:6: workloads[0].factors.nodes: 64 found, 65 nodes with its origins; allowed: 64"
+        " (nodes of site/example_slurm.yaml)"
+    )
+    path.write_text(path.read_text().replace("[64, 8192]", "[4, 63]"))
+    done = CliRunner().invoke(plan_command, [str(path), "--machine", "example_slurm", "--json"])
+    assert json.loads(done.stdout)["machine_nodes"] == 64
+
+
+def test_writes_that_cannot_be_are_reported_with_their_line(tmp_path: Path) -> None:
+    path = write(tmp_path, TEXT.replace("write: 1s", "write: 1"))
+    with pytest.raises(InputError, match=r"c\.yaml:7: workloads\[0\]\.set: write: "):
+        prepare(path, "localhost")
+
+
+@pytest.mark.parametrize("name", ["scaling", "scaling_quick", "scaling_rxe", "simulation_check"])
+def test_the_campaigns_that_come_along_can_be_planned(name: str) -> None:
+    asked = prepare(ROOT / "campaigns" / f"{name}.yaml", "localhost")
+    assert scales(asked.campaign.model_copy(update={"simulate": None}), asked.machine)
+
+
+@pytest.mark.parametrize(
+    ("found", "changed", "expected"),
+    [
+        ("[4, 512, 8192]", "[4, 4]", "c.yaml:6: workloads[0].factors: nodes: duplicate level 4"),
+        ("[4, 512, 8192]", "[]", "workloads[0].factors: nodes: no list of levels found"),
+        (
+            "write: 1s",
+            "nodes: 3",
+            "c.yaml:6: workloads[0].factors.nodes: cannot be combined with workloads[0].set.nodes",
+        ),
+        (
+            "lammps_scaling",
+            "stream",
+            "c.yaml:6: workloads[0].factors.nodes: unknown factor 'nodes' of 'stream'",
+        ),
+        (
+            "[4, 512, 8192]",
+            "[0, 4]",
+            "c.yaml:6: workloads[0].factors.nodes: 0 found; allowed: whole",
+        ),
+        ("[4, 512, 8192]", "[4, two]", "c.yaml:6: workloads[0].factors.nodes: two found; allowed"),
+        (
+            "nodes: [4, 512, 8192]",
+            "nodes: [4], rate: [25%, full]",
+            "c.yaml:6: workloads[0].factors.rate: cannot be combined with the arm 'daly'",
+        ),
+        ("lammps_scaling", "stream", "arms: 'stream' has no arm 'daly'"),
+        ("write: 1s", "draw: any", "c.yaml:7: workloads[0].set: draw: 'any'; allowed: sweep"),
+        ("write: 1s", "link_share: x", "link_share: 'x' found; allowed: numbers above 0"),
+        ("write: 1s", "messages: 1.5", "messages: 1.5 found; allowed: whole numbers from 0"),
+        ("worst: 2.0", "worst: 0.5", "simulate.worst: 0.5 found; allowed: a number from 1"),
+    ],
+)
+def test_a_mistake_is_reported_with_its_line(
+    tmp_path: Path, found: str, changed: str, expected: str
+) -> None:
+    with pytest.raises(InputError) as error:
+        prepare(write(tmp_path, TEXT.replace(found, changed)), "localhost")
+    assert expected in str(error.value)

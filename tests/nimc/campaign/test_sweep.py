@@ -1,0 +1,207 @@
+"""Sweeps of the contention model: their cases, and which of them are measured."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from analysis.contention import evaluate, from_run
+from analysis.contention.fit import fit
+from analysis.contention.predict import placements, predict
+from nimc.base.checkout import ROOT
+from nimc.base.errors import InputError
+from nimc.base.interrupts import Interrupts
+from nimc.campaign import sweep
+from nimc.campaign.plan import Site, plan
+from nimc.campaign.prepare import prepare
+from nimc.campaign.schema import Campaign
+from nimc.machine.site import Machine
+from nimc.records.run import save_header
+from nimc.run import runner
+from nimc.run.progress import display
+from nimc.run.runner import CampaignRunner
+from tests.analysis.contention.test_from_run import header, sample
+
+#: Two sockets of 14 cores and one NUMA node each, as the published occigen has them.
+SITE = {
+    "name": "occigen",
+    "description": "a cluster",
+    "origins": {"policy": "hetjob", "nodes": 1},
+    "injector": "perftest",
+    "facts": {"cores": 28, "sockets": 2, "numa_nodes": 2, "llc": "70MiB", "memory": "64GiB"},
+}
+
+
+def machine(**facts: int) -> Machine:
+    return Machine.model_validate({**SITE, "facts": {**SITE["facts"], **facts}})  # type: ignore[dict-item]
+
+
+def campaign(**asked: str) -> Campaign:
+    entry = {"check": "membench", "case": "s", "sweep": asked, "set": {"duration_s": 3}}
+    return Campaign.model_validate(
+        {"name": "c", "workloads": [entry], "arms": ["off", "on"], "pairs": {"floor": 6}}
+    )
+
+
+def test_each_number_of_cores_on_both_calibrated_placements() -> None:
+    cases = sweep.expand(campaign(cores="all"), machine(cores=4)).cases
+    assert [case.name for case in cases] == ["s@n1-c0-m0", "s@n2-c0-m0", "s@n1-c1-m1", "s@n2-c1-m1"]
+    assert cases[3].set == {"duration_s": 3, "cores": 2, "node": 1, "comm_node": 1}
+
+
+@pytest.mark.parametrize(
+    ("facts", "asked", "expected"),
+    [
+        ({"sockets": 1, "numa_nodes": 1}, "calibration", [(0, 0)]),
+        # Two NUMA nodes a socket: the remote one is the second socket's first (section 3).
+        ({"numa_nodes": 4}, "calibration", [(0, 0), (2, 2)]),
+        ({"numa_nodes": 4}, "local", [(0, 0)]),
+        ({}, "all", [(0, 0), (1, 1), (0, 1), (1, 0)]),
+    ],
+)
+def test_placements(facts: dict[str, int], asked: str, expected: list[tuple[int, int]]) -> None:
+    cases = sweep.expand(campaign(placements=asked), machine(**facts)).cases
+    found = [(case.set["node"], case.set["comm_node"]) for case in cases]
+    assert list(dict.fromkeys(found)) == expected
+
+
+@pytest.mark.parametrize(
+    ("cores", "expected"), [(1, [1]), (2, [1, 2]), (4, [1, 2, 4]), (7, [1, 2, 4, 7])]
+)
+def test_doubled_numbers_of_cores_end_with_all(cores: int, expected: list[int]) -> None:
+    asked = campaign(cores="doubled", placements="local")
+    cases = sweep.expand(asked, machine(cores=cores, sockets=1, numa_nodes=1)).cases
+    assert [case.set["cores"] for case in cases] == expected
+    assert not any(case.adaptive for case in cases)
+
+
+def test_a_plan_says_what_may_be_left_out() -> None:
+    asked = sweep.expand(campaign(), machine())
+    planned = plan(asked, Site("occigen", Path("c.py"), Path("checks"), 1))
+    least = {case.case: case.pairs_least for case in planned.cases}
+    assert len(least) == 28
+    assert {name for name, pairs in least.items() if pairs} == {
+        "s@n1-c0-m0", "s@n14-c0-m0", "s@n1-c1-m1", "s@n14-c1-m1"
+    }  # fmt: skip
+    # Of 14 numbers of cores a placement, a third of the runs of a full sweep is 6.
+    sums = planned.as_dict()
+    assert sums["duration_most_s"] == pytest.approx(3 * sums["duration_least_s"])
+
+
+@pytest.mark.parametrize(
+    ("entry", "text"),
+    [
+        (
+            "{check: stream, sweep: {}}",
+            r":3: workloads\[0\].sweep: 'stream' has no variables comm_node, cores, node;",
+        ),
+        (
+            "{check: membench, sweep: {}, set: {node: 1}}",
+            r"set.node: cannot be combined with 'sweep'",
+        ),
+        (
+            "{check: membench, sweep: {}, factors: {comm_node: [0, 1]}}",
+            "sweep: cannot be combined with the factor 'comm_node'",
+        ),
+        (
+            "{check: membench, sweep: {cores: some}}",
+            "cores: 'some' found; allowed: all; doubled: 1, 2, 4",
+        ),
+    ],
+)
+def test_mistakes(tmp_path: Path, entry: str, text: str) -> None:
+    path = tmp_path / "c.yaml"
+    path.write_text(f"name: c\nworkloads:\n  - {entry}\narms: [off, on]\n")
+    with pytest.raises(InputError, match=text):
+        prepare(path, "localhost")
+
+
+@pytest.mark.parametrize("name", ["contention_model", "contention_emulated", "numa"])
+def test_runs_in_which_communications_lose_most_are_not_rejected(name: str) -> None:
+    # Denis, Jeannot and Swartvagher, Table 9: on henri-subnuma's remote side they keep 0.27.
+    campaign = prepare(ROOT / "campaigns" / f"{name}.yaml", "localhost").campaign
+    assert campaign.verify.min_share < 0.27
+
+
+def test_the_campaign_of_the_project_fits_a_machine_of_one_node() -> None:
+    cases = prepare(ROOT / "campaigns" / "contention_model.yaml", "localhost").campaign.cases
+    assert {(case.set["node"], case.set["comm_node"]) for case in cases} == {(0, 0)}
+
+
+def _session(truth: Any, argv: Sequence[str], run: Path, *_: object) -> int:
+    """Leaves what ReFrame would: six pairs whose rates are the truth's."""
+    asked = dict(w.partition(".")[2].split("=", 1) for flag, w in pairwise(argv) if flag == "-S")
+    n, comp, comm = (int(asked[name]) for name in ("cores", "node", "comm_node"))
+    rates = predict(truth, comp, comm)
+    foms = {"off": rates.comp_alone_b_s[n - 1], "on": rates.comp_par_b_s[n - 1]}
+    lines = []
+    for pair in range(int(asked["pairs"])):
+        for arm, fom in foms.items():
+            record = sample(arm, pair, float(fom), n, comp).as_dict()
+            record |= {"case": asked["case"], "block": int(asked["block"])}
+            record["key"] = f"{asked['case']}/{asked['block']}/{pair}/{arm}/0"
+            for writer in record["writers"]:
+                writer["buffer_node"] = comm
+                writer["rate_alone_b_s"] = float(rates.comm_alone_b_s[n - 1])
+                writer["rate_b_s"] = float(rates.comm_par_b_s[n - 1])
+            lines.append(json.dumps(record) + "\n")
+    with (run / "samples" / f"{asked['case']}.jsonl").open("a") as file:
+        file.writelines(lines)
+    return 0
+
+
+def _measure(run: Path, truth: Any, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Run the sweep of few cores; the names of the cases that ReFrame was asked for."""
+    asked: list[str] = []
+
+    def session(argv: Sequence[str], folder: Path, *more: object) -> int:
+        asked.extend(w.partition("=")[2] for w in argv if w.startswith("membench.case="))
+        return _session(truth, argv, folder, *more)
+
+    monkeypatch.setattr(runner, "run_session", session)
+    site = Site("occigen", Path("c.py"), Path("checks"), 1)
+    cases = sweep.expand(campaign(), machine())
+    with Interrupts() as interrupts:
+        assert CampaignRunner(cases, site, run, "reframe", 1, interrupts, display()).run_all() == []
+    return asked
+
+
+@pytest.mark.slow
+def test_few_cores_tell_as_much_as_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    truth = evaluate.load_published("occigen")
+    save_header(tmp_path, header(numa_nodes=2, sockets=2))
+    (tmp_path / "samples").mkdir()
+    asked = _measure(tmp_path, truth, monkeypatch)
+    for node in (0, 1):
+        mine = [name for name in asked if name.endswith(f"-c{node}-m{node}")]
+        assert mine[:2] == [f"s@n1-c{node}-m{node}", f"s@n14-c{node}-m{node}"]
+        assert 3 <= len(mine) <= 6  # a third of a full sweep's runs: (14 - 2) / 2 points
+    # Nothing is left to choose: a second session measures nothing.
+    assert _measure(tmp_path, truth, monkeypatch) == []
+    model = fit(from_run.load(tmp_path, None))
+    for at in placements(truth):
+        found, true = predict(model, *at), predict(truth, *at)
+        off = np.abs(found.comp_par_b_s / true.comp_par_b_s - 1)
+        assert float(off.mean()) < 0.02, at
+
+
+@pytest.mark.slow
+def test_a_killed_case_is_completed_before_another_is_chosen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    truth = evaluate.load_published("occigen")
+    save_header(tmp_path, header(numa_nodes=2, sockets=2))
+    (tmp_path / "samples").mkdir()
+    words = ("-S", "m.cores=1", "-S", "m.node=0", "-S", "m.comm_node=0", "-S", "m.pairs=2")
+    case = ("-S", "m.case=s@n1-c0-m0", "-S", "m.block=0")
+    _session(truth, [*words, *case], tmp_path)
+    asked = _measure(tmp_path, truth, monkeypatch)
+    assert asked[:2] == ["s@n1-c0-m0", "s@n14-c0-m0"]
+    lines = (tmp_path / "samples" / "s@n1-c0-m0.jsonl").read_text().splitlines()
+    assert len(lines) == 2 * 6

@@ -1,0 +1,99 @@
+"""A node made of files, and a shell that is killed at a given command."""
+
+import shutil
+import subprocess
+from pathlib import Path
+
+from nimc.cluster.remedies import ROOT_REMEDIES, render, values
+from tests.nimc.node.sysfs import write
+
+BIN = Path(__file__).with_name("bin")
+STATE = "var/lib/nimc"
+IB = "sys/class/infiniband/mlx5_0/device/msi_irqs"
+CPU = "sys/devices/system/cpu"
+INTEL = "vendor_id\t: GenuineIntel\nmodel\t\t: 85\nmodel name\t: Intel(R) Xeon(R) Gold 6148"
+NODE = {
+    f"{IB}/125": "msix",
+    f"{IB}/126": "msix",
+    "proc/irq/125/smp_affinity_list": "0-7",
+    "proc/irq/126/smp_affinity_list": "3",
+    "proc/irq/99/smp_affinity_list": "1",  # of another device
+    "sys/fs/resctrl/schemata": "    MB:0=100;1= 90\n    L3:0=7ff;1=0f0",
+    "sys/fs/resctrl/info/L3/io_alloc": "enabled",
+    "sys/fs/resctrl/info/L3/io_alloc_cbm": "0=7ff;1=0f0",
+    "sys/class/net/eth0/mtu": "1500",
+    "qos/eth0": "0\n0\n5\n0\n0\n0\n0\n0",
+    "proc/cpuinfo": INTEL,
+    f"{CPU}/cpu0/topology/physical_package_id": "0",
+    f"{CPU}/cpu1/topology/physical_package_id": "0",
+    f"{CPU}/cpu2/topology/physical_package_id": "1",
+    f"{CPU}/cpu3/online": "0",
+    "msr/0/0xC8B": "600",
+    "msr/2/0xC8B": "7e0",
+}
+#: What an operator asks for, and what the node then shows.
+CHANGED = {
+    "irq_affinity": (
+        ["cpus=5,4"],
+        {"proc/irq/125/smp_affinity_list": "4-5", "proc/irq/126/smp_affinity_list": "4-5"},
+    ),
+    "cat": (
+        ["mask=0x00F"],
+        {"sys/fs/resctrl/schemata": "    MB:0=100;1= 90\n    L3:0=00f;1=00f"},
+    ),
+    "mba": (
+        ["percent=50"],
+        {"sys/fs/resctrl/schemata": "    MB:0= 50;1= 50\n    L3:0=7ff;1=0f0"},
+    ),
+    "io_alloc": (["mask=3"], {"sys/fs/resctrl/info/L3/io_alloc_cbm": "0=003;1=003"}),
+    "mlnx_qos": (["limits=1,2,3,4,5,6,7,0"], {"qos/eth0": "1\n2\n3\n4\n5\n6\n7\n0"}),
+    "ddio_ways": (["mask=400"], {"msr/0/0xC8B": "400", "msr/2/0xC8B": "400"}),
+}
+JOB = {"SLURM_JOB_ID": "7", "SLURM_JOB_OVERSUBSCRIBE": "NO"}
+
+#: Kills the shell before its command number $1, also within a pipeline or a substitution.
+_KILLED = """set -T; at=$1 count=0
+trap '((++count == at)) && kill -9 $$' DEBUG
+. "$2"
+"""
+
+
+def node(root: Path) -> Path:
+    write(root, NODE)
+    shutil.copytree(BIN, root / "bin")
+    return root
+
+
+def content(root: Path) -> dict[str, bytes]:
+    """All files but the state's folder, which must hold none when all is reverted."""
+    return {str(p.relative_to(root)): p.read_bytes() for p in root.rglob("*") if p.is_file()}
+
+
+def changed(before: dict[str, bytes], name: str) -> dict[str, bytes]:
+    return {**before, **{path: f"{text}\n".encode() for path, text in CHANGED[name][1].items()}}
+
+
+def scripts(name: str, folder: Path) -> dict[str, Path]:
+    remedy = ROOT_REMEDIES[name]
+    chosen = values(remedy, CHANGED[name][0])
+    found = {}
+    for part in ("prolog", "epilog"):
+        found[part] = folder / f"{name}.{part}"
+        found[part].write_text(render(remedy, chosen, part))
+    return found
+
+
+def run(script: Path, root: Path, kill_at: int | None = None, **env: str):
+    """Run by /bin/sh as Slurm does; by bash if it is to be killed at a command."""
+    line = ["sh", str(script)]
+    if kill_at is not None:
+        line = ["bash", "-c", _KILLED, "bash", str(kill_at), str(script)]
+    feature = f"nimc_{script.stem}&rack1"
+    # Ends when all processes of the script have, as a write to sysfs outlives its shell.
+    return subprocess.run(
+        line,
+        env={**JOB, "SLURM_JOB_CONSTRAINTS": feature, "NIMC_SYSROOT": str(root), **env},
+        capture_output=True,
+        text=True,
+        check=False,
+    )

@@ -1,0 +1,376 @@
+import errno
+import json
+import os
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from nimc.base import programs
+from nimc.base.errors import InputError
+from nimc.campaign import settings
+from nimc.campaign.matrix import Matrix, MatrixCell
+from nimc.cli.hosts import doctor_command, text
+from nimc.cluster import doctor, probes
+from nimc.cluster import doctor as perf_event
+from nimc.cluster.probes import Finding
+from nimc.machine.site import Machine
+from nimc.node.injectors import INJECTORS
+
+ROOT = Path(__file__).parents[3]
+CONFIG = """
+site_configuration = {
+    "systems": [{
+        "name": "box", "hostnames": [".*"],
+        "partitions": [{
+            "name": "p", "scheduler": "local", "launcher": "local", "environs": ["e"],
+        }],
+    }],
+    "environments": [{"name": "e", "cc": ""}],
+}
+"""
+SITE = """
+name: box
+description: a box
+origins: {policy: same_host}
+injector: ucx
+"""
+
+
+@pytest.fixture
+def root(tmp_path, monkeypatch):
+    monkeypatch.setenv("TMPDIR", str(tmp_path))  # ReFrame leaves a log with this configuration
+    (tmp_path / "configs").mkdir()
+    (tmp_path / "site").mkdir()
+    (tmp_path / "configs" / "box.py").write_text(CONFIG)
+    (tmp_path / "site" / "box.yaml").write_text(SITE)
+    return tmp_path
+
+
+@pytest.fixture
+def fake(tmp_path, monkeypatch):
+    """Puts a program on PATH that says `text` and ends with `code`."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    monkeypatch.setenv("PATH", f"{folder}:/usr/bin:/bin")
+
+    def put(name, text="", code=0):
+        (folder / name).write_text(f"#!/bin/sh\necho '{text}'\nexit {code}\n")
+        (folder / name).chmod(0o755)
+
+    return put
+
+
+def state_of(diagnosis, what):
+    return next(found.state for found in diagnosis.findings if found.what == what)
+
+
+def ok(what, **changes):
+    return Finding(what, **{"state": "ok", "detail": "", **changes})
+
+
+def workload(name, **changes):
+    return ok(name, kind="workload", **changes)
+
+
+def test_what_is_needed_and_missing_stands_in_the_way():
+    ready = [workload("stream"), ok("injector ucx", needed=True)]
+    assert doctor.obstacle(ready) == ""
+    assert doctor.obstacle([*ready, ok("spack", state="missing")]) == ""
+    assert doctor.obstacle([*ready, ok("cores", state="limited", needed=True)]) == ""
+    assert doctor.obstacle([*ready, ok("cores", state="missing", needed=True)]) == "cores"
+
+
+def test_one_workload_of_two_is_enough_and_none_is_not():
+    lost = workload("lammps", state="missing")
+    assert doctor.obstacle([workload("stream"), lost]) == ""
+    assert doctor.obstacle([workload("stream", state="missing"), lost]) == "a workload"
+    # What it is called makes no workload of anything else.
+    assert doctor.obstacle([ok("workload manager"), lost]) == "a workload"
+
+
+def test_an_unknown_machine_is_refused_with_the_known_ones(root):
+    with pytest.raises(InputError, match=r"machine 'bx': .*; known machines: box$"):
+        doctor.examine("bx", root)
+
+
+def test_a_machine_of_this_checkout(root):
+    diagnosis = doctor.examine("box", root)
+    assert state_of(diagnosis, "configs/box.py") == "ok"
+    assert state_of(diagnosis, "site/box.yaml") == "ok"
+    record = json.loads(json.dumps(diagnosis.as_dict()))
+    assert sorted(record) == ["findings", "host", "machine", "matrix", "verdict", "why"]
+    for verbose in (False, True):
+        assert max(map(len, text(diagnosis, verbose=verbose).splitlines())) <= 80
+    assert sorted(record["findings"][0]) == ["detail", "kind", "needed", "remedy", "state", "what"]
+    assert record["host"]["threads"] == os.cpu_count()
+    assert (record["verdict"] == "ready") == (record["why"] == "")
+    assert record["why"] in " ".join(text(diagnosis, verbose=False).split())
+
+
+def limited(what, detail):
+    return Finding(what, "limited", detail, "get it")
+
+
+#: Three forms of a tool lack the same, of another one only some.
+SOME = doctor.Diagnosis(
+    *("box", True, ""),
+    [
+        ok("python", detail="3.11"),
+        ok("tool papi:stalls", detail="ready"),
+        limited("RDMA devices", "none"),
+        limited("tool likwid:A, likwid:B, likwid:MEM", "no likwid-perfctr"),
+        limited("tool papi:caches, papi:hits", "no such event"),
+        limited("tool mpip, tau", "no mpicc"),
+    ],
+    {},
+    Matrix(
+        [
+            MatrixCell("amg", "p", "e", "no", "no program amg"),
+            MatrixCell("amg", "q", "e", "no", "no feature wheels or spack"),
+            MatrixCell("cns", "p", "e", "no", "no program cns"),
+            MatrixCell("cns", "q", "e", "no", "no feature wheels or modules"),
+            MatrixCell("lammps", "p", "e", "yes"),
+            MatrixCell("lammps", "q", "e", "unknown", "no module system on this host"),
+            MatrixCell("stream", "p", "e", "yes"),
+            MatrixCell("stream", "q", "e", "no", "no compiler: 'cc' is empty"),
+        ]
+    ),
+)
+
+
+def test_what_works_is_named_and_what_does_not_has_a_line():
+    assert text(SOME, verbose=False).splitlines() == [
+        "works: python, tool papi:stalls",
+        "",
+        "RDMA devices           limited  none -> get it",
+        "tool likwid:*          limited  no likwid-perfctr -> get it",
+        "tool papi:caches,      limited  no such event -> get it",
+        "papi:hits",
+        "tool mpip, tau         limited  no mpicc -> get it",
+        "",
+        "What runs where:",
+        "",
+        "p+e: lammps, stream",
+        "q+e: nothing; unknown: lammps",
+        "",
+        "amg, cns on p+e: no program amg, cns",
+        "amg on q+e: no feature wheels or spack",
+        "cns on q+e: no feature wheels or modules",
+        "lammps on q+e: no module system on this host",
+        "stream on q+e: no compiler: 'cc' is empty",
+        "",
+        "box is ready",
+    ]
+
+
+def test_verbose_shows_all_of_it():
+    lines = text(SOME, verbose=True).splitlines()
+    assert "python                 ok       3.11" in lines
+    assert "tool likwid:A,         limited  no likwid-perfctr -> get it" in lines
+    assert "lammps    yes  unknown" in lines
+
+
+def test_the_command_shows_all_only_if_it_is_asked(capsys):
+    shown = []
+    for options in ([], ["-v"]):
+        with suppress(SystemExit):  # a host on which something is missing
+            doctor_command(["--machine", "localhost", *options], standalone_mode=False)
+        shown.append(capsys.readouterr().out.splitlines())
+    assert shown[0][0].startswith("works: python, ")
+    assert shown[1][0].startswith("python  ")
+    assert len(shown[0]) < len(shown[1])
+
+
+def test_a_wrong_site_file_and_config_are_findings(root):
+    (root / "site" / "box.yaml").write_text(SITE + "injectr: ucx\n")
+    (root / "configs" / "box.py").write_text("site_configuration = {\n")
+    diagnosis = doctor.examine("box", root)
+    assert state_of(diagnosis, "configs/box.py") == "missing"
+    assert state_of(diagnosis, "site/box.yaml") == "missing"
+    assert not diagnosis.ready
+    assert diagnosis.why.startswith("configs/box.py, site/box.yaml")
+    assert any("injectr" in found.detail for found in diagnosis.findings)
+
+
+def test_half_a_machine_can_be_examined(root):
+    (root / "site" / "box.yaml").unlink()
+    diagnosis = doctor.examine("box", root)
+    assert state_of(diagnosis, "site/box.yaml") == "missing"
+    assert "site/box.yaml" in diagnosis.why
+
+
+def test_a_machine_whose_injector_is_missing_is_not_ready(root, monkeypatch):
+    monkeypatch.setattr(
+        INJECTORS["ucx"], "missing", lambda: "ucx_perftest is missing: 'apt install x'"
+    )
+    diagnosis = doctor.examine("box", root)
+    assert "injector ucx" in diagnosis.why
+    found = next(found for found in diagnosis.findings if found.what == "injector ucx")
+    assert (found.state, found.detail) == ("missing", "ucx_perftest is missing")
+    assert found.remedy == "'apt install x'"
+
+
+def test_slurm_that_is_not_used_may_be_missing(root, monkeypatch):
+    monkeypatch.setenv("PATH", str(root / "bin"))
+    (found,) = probes.slurm(root / "configs/box.py", needed=False)
+    assert (found.state, found.needed) == ("limited", False)
+    (found,) = probes.slurm(root / "configs/box.py", needed=True)
+    assert (found.state, found.needed) == ("missing", True)
+    assert "sbatch, srun, scontrol, sacct" in found.detail
+
+
+@pytest.mark.parametrize(
+    ("ping", "sacct", "state", "expected"),
+    [
+        ("Slurmctld(primary) at head is UP", 0, "ok", "controller and accounting answer"),
+        ("Slurmctld(primary) at head is DOWN", 0, "missing", "does not answer"),
+        ("Slurmctld(primary) at head is UP", 1, "missing", "accounting is disabled"),
+    ],
+)
+def test_slurm_that_is_used_must_answer(fake, root, ping, sacct, state, expected):
+    fake("sbatch", "slurm 22.05.8")
+    fake("srun")
+    fake("scontrol", ping)
+    fake("sacct", "accounting is disabled", sacct)
+    (found,) = probes.slurm(root / "configs/box.py", needed=True)
+    assert found.state == state
+    assert found.detail.startswith("slurm 22.05.8")
+    assert expected in found.detail
+
+
+def test_slurm_is_asked_as_the_machines_configuration_says(root):
+    config = root / "configs/box.py"
+    config.write_text("import os\nos.environ['SLURM_CONF'] = '/somewhere/slurm.conf'\n" + CONFIG)
+    assert settings.settings_of(config).environment["SLURM_CONF"] == "/somewhere/slurm.conf"
+
+
+def test_what_a_configuration_prints_is_not_taken_for_its_settings(root):
+    config = root / "configs/box.py"
+    noise = "import warnings; warnings.warn('old key'); print('{}', end='')\n"
+    config.write_text(CONFIG + noise)
+    assert settings.settings_of(config).system == "box"
+
+
+def test_a_compiler_without_openmp_is_missing(fake, monkeypatch):
+    monkeypatch.setenv("CC", "mycc")
+    fake("mycc", "unrecognized option -fopenmp", 1)
+    found = probes.c_compiler()
+    assert found.state == "missing"
+    assert "unrecognized option" in found.detail
+    assert "apt install gcc" in found.remedy
+    assert "dnf install gcc" in found.remedy
+
+
+def test_what_reframe_shows_is_found_behind_its_warnings():
+    shown = 'WARNING: old key [systems]\n[\n  {"name": "m", "partitions": [{"name": "p"}]}\n]\n'
+    assert probes.systems_in(shown)[0]["partitions"][0]["name"] == "p"
+    assert probes.systems_in("ERROR: failed to load configuration") == []
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [
+        (errno.ENOENT, "no hardware counters"),
+        (errno.EOPNOTSUPP, "no hardware counters"),
+        (errno.EACCES, "perf_event_paranoid is 4"),
+        (errno.EINVAL, "Invalid argument"),
+    ],
+)
+def test_why_cycles_cannot_be_counted(code, expected):
+    assert expected in perf_event.explain_perf_event(code, "4").text
+
+
+def test_the_last_line_is_what_went_wrong():
+    answer = programs.ProgramAnswer(False, "starting\n\x1b[31mERROR: no such file\x1b[0m\n\n")
+    assert answer.last == "ERROR: no such file"
+    assert programs.ask(["no-such-program-at-all"]).ok is False
+
+
+def machine_apart(**changes) -> Machine:
+    given = {
+        "name": "box",
+        "description": "",
+        "injector": "perftest",
+        "origins": {"policy": "reservation", "reservation": "nimc"},
+    }
+    return Machine.model_validate({**given, **changes})
+
+
+def test_a_program_that_no_check_runs_is_a_finding(root):
+    (root / "reframe_tests").symlink_to(ROOT / "reframe_tests")
+    (root / "site" / "box.yaml").write_text(SITE + "programs: {cms: /opt/cns}\n")
+    (found,) = (each for each in doctor.examine("box", root).findings if each.what == "checks")
+    assert found.detail.startswith("site/box.yaml: programs.cms: no check runs a program of this")
+    assert "allowed: XSBench, amg, cns, gsnap, " in found.detail
+
+
+def test_what_the_site_file_leaves_open_is_reported_with_its_cost():
+    (found,) = probes.writes(machine_apart(interface="eth0"))
+    assert (found.state, found.needed) == ("limited", False)
+    assert "no device: no device counts what arrives" in found.detail
+    assert "no nic:" in found.detail
+    assert "no interface" not in found.detail
+    nic = {"model": "QDR", "processing": "onload", "link_rate": "32Gbit/s"}
+    (found,) = probes.writes(machine_apart(interface="eth0", device="mlx5_0", nic=nic))
+    assert (found.state, found.detail) == ("ok", "counted by mlx5_0, agents over eth0")
+    assert probes.writes(machine_apart(origins={"policy": "same_host"})) == []
+
+
+def test_targets_do_not_come_from_the_origins_reservation():
+    partitions = [
+        {"name": "a", "access": ["--partition=a", "--reservation=nimc"]},
+        {"name": "b", "access": ["--reservation=nimc2"]},
+        {"name": "c"},
+    ]
+    (found,) = probes.targets(machine_apart(), partitions)
+    assert (found.state, found.needed) == ("missing", True)
+    assert found.detail == "a: access has --reservation=nimc, which is for the origins"
+    assert probes.targets(machine_apart(), partitions[1:]) == []
+    assert probes.targets(machine_apart(origins={"policy": "hetjob"}), partitions) == []
+
+
+def test_the_partition_of_the_targets_is_one_of_the_configuration():
+    partitions = [{"name": "a"}, {"name": "b"}]
+    assert probes.targets(machine_apart(partition="b"), partitions) == []
+    (found,) = probes.targets(machine_apart(partition="c"), partitions)
+    assert (found.state, found.needed, found.remedy) == ("missing", True, "one of a, b")
+
+
+def test_an_injector_is_asked_of_the_host_only_where_writers_run_there(monkeypatch):
+    monkeypatch.setattr(INJECTORS["perftest"], "missing", lambda: "no ib_write_bw: 'apt install x'")
+
+    def found(**changes):
+        (one,) = (
+            f for f in probes.injectors(machine_apart(**changes)) if f.what == "injector perftest"
+        )
+        return one.state, one.needed
+
+    assert found(origins={"policy": "same_host"}) == ("missing", True)
+    assert found(origins={"policy": "hetjob"}) == ("limited", False)
+
+
+def test_targets_that_others_may_share_are_reported():
+    partitions = [
+        {"name": "a", "scheduler": "slurm", "access": ["--partition=a"]},
+        {"name": "b", "scheduler": "slurm", "access": ["--partition=b", "--exclusive"]},
+        {"name": "c", "scheduler": "slurm"},
+        {"name": "d", "scheduler": "local"},
+    ]
+    (found,) = probes.sharing(partitions)
+    assert (found.state, found.needed) == ("limited", False)
+    assert found.detail.startswith("a, c: access has no --exclusive")
+    assert probes.sharing(partitions[1::2]) == []
+
+
+def test_an_environment_without_the_feature_of_a_check_is_told(root):
+    (root / "reframe_tests").symlink_to(ROOT / "reframe_tests")
+    diagnosis = doctor.examine("box", root)
+    assert state_of(diagnosis, "environments") == "missing"
+    assert "environments" in diagnosis.why
+    config = CONFIG.replace('"cc": ""', '"cc": "sh"')
+    (root / "configs" / "box.py").write_text(config)
+    diagnosis = doctor.examine("box", root)
+    assert (
+        state_of(diagnosis, "environments") == "limited"
+    )  # STREAM compiles, others find no program

@@ -1,0 +1,236 @@
+"""The two files that are made can be read, and hold what was found."""
+
+from __future__ import annotations
+
+import re
+import runpy
+import socket
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nimc.campaign.settings import matching
+from nimc.cluster.init import ask, slurm_text
+from nimc.cluster.init.config_text import config_text, host_pattern, pmi
+from nimc.cluster.init.facts import ClusterFacts, access
+from nimc.cluster.init.site_text import entries, site_text, unknown
+from nimc.cluster.init.slurm_text import SlurmAccount
+from nimc.cluster.node_job import JobLook, NodeRequest
+from nimc.machine import site as machine
+from tests.nimc.cluster.made import FAST, SLURM, found, node, rdma
+
+
+def site(tmp_path: Path, seen: ClusterFacts) -> machine.Machine:
+    (tmp_path / "site").mkdir()
+    (tmp_path / "site" / "box.yaml").write_text(site_text(seen))
+    return machine.load("box", tmp_path)
+
+
+def config(tmp_path: Path, seen: ClusterFacts) -> dict[str, Any]:
+    path = tmp_path / "box.py"
+    path.write_text(config_text("box", seen))
+    made: dict[str, Any] = runpy.run_path(str(path))["site_configuration"]
+    assert made["systems"][0]["name"] == "box"
+    return made
+
+
+def _first(made: dict[str, Any]) -> dict[str, Any]:
+    partition: dict[str, Any] = made["systems"][0]["partitions"][0]
+    return partition
+
+
+def test_the_site_file_has_what_nodes_and_slurm_say(tmp_path: Path) -> None:
+    made = site(tmp_path, found())
+    assert (made.origins.policy, made.origins.partition) == ("hetjob", "batch")
+    assert (made.injector, made.device, made.interface) == ("perftest", "mlx5_0", "hsn0")
+    assert [(rail.device, rail.numa_node) for rail in made.rails] == [("mlx5_0", 1), ("mlx5_1", 3)]
+    assert (made.partition, made.nodes, made.core_spec) == ("batch", 3, False)
+    facts = made.facts
+    assert facts is not None
+    assert (facts.cores, facts.sockets, facts.numa_nodes, facts.nic_node) == (64, 2, 4, 1)
+    # The smaller of the node's 256 GiB and Slurm's RealMemory, 6026 MiB.
+    assert (facts.llc_b, facts.memory_b) == (512 * 2**20, 6026 * 2**20)
+
+
+@pytest.mark.parametrize(
+    ("alone", "policy", "known"),
+    [(None, "same_job", True), ("Invalid account", "hetjob", False)],
+)
+def test_what_is_refused_to_any_job_says_nothing_of_heterogeneous_ones(
+    monkeypatch: pytest.MonkeyPatch, alone: str | None, policy: str, known: bool
+) -> None:
+    def refusal(request: NodeRequest) -> str | None:
+        return "Invalid account" if request.origins.policy == "hetjob" else alone
+
+    monkeypatch.setattr(ask, "_slurm", lambda: found(hetjob_asked=False))
+    monkeypatch.setattr(ask.node_job, "refusal", refusal)
+    monkeypatch.setattr(ask.node_job, "look", lambda *_: JobLook(None, "refused"))
+    learnt = ask.learn(1.0, lambda _: None)
+    assert (learnt.origins.policy, learnt.hetjob_asked) == (policy, known)
+    assert ("not known whether Slurm takes such a job" in site_text(learnt)) is not known
+
+
+@pytest.mark.parametrize("name", ['ünï: # "x"\\n', "\U0001f680", "null", "7"])
+def test_any_name_of_a_cluster_is_text_in_the_file(tmp_path: Path, name: str) -> None:
+    seen = found(settings={"ClusterName": name}, looked=JobLook(None, "no job"))
+    assert site(tmp_path, seen).description == name
+
+
+def test_memory_that_slurm_does_not_know_is_that_of_the_node(tmp_path: Path) -> None:
+    # Slurm shows RealMemory=1 where slurm.conf has none.
+    text = (SLURM / "nodes.txt").read_text().replace("RealMemory=6026", "RealMemory=1")
+    shapes = {"batch": slurm_text.shapes(text, "batch")}
+    assert [(shape.memory_mib, count) for shape, count in shapes["batch"]] == [(None, 3)]
+    facts = site(tmp_path, found(shapes=shapes)).facts
+    assert facts is not None
+    assert facts.memory_b == 256 * 2**30
+    blind = found(shapes=shapes, looked=JobLook(None, "no job was submitted"))
+    assert "memory: SIZE}" in site_text(blind)
+
+
+def test_every_value_has_its_source_and_what_is_unknown_is_a_comment() -> None:
+    text = site_text(found())
+    lines = text.splitlines()
+    for number, line in enumerate(lines):
+        if re.match(r"[a-z]", line):
+            assert lines[number - 1].startswith("# "), line
+    assert "The port of mlx5_0 reports 200Gbit/s." in text
+    assert "# nic: {model: NAME, processing: offload, link_rate: 200Gbit/s}" in lines
+    assert unknown(entries(found())) == ["nic", "node_mtti"]
+    assert max(map(len, lines)) <= 100
+
+
+def test_lines_to_fill_in_are_valid_once_they_are_no_comments(tmp_path: Path) -> None:
+    seen = found(looked=JobLook(None, "no job was submitted"))
+    assert unknown(entries(seen)) == ["device", "interface", "nic", "node_mtti", "facts"]
+    text = re.sub(r"^# (nic|node_mtti|facts):", r"\1:", site_text(seen), flags=re.MULTILINE)
+    text = text.replace("numa_nodes: N", "numa_nodes: 2")
+    (tmp_path / "site").mkdir()
+    (tmp_path / "site" / "box.yaml").write_text(text)
+    made = machine.load("box", tmp_path)
+    assert made.facts is not None
+    assert (made.facts.cores, made.facts.memory_b) == (64, 6026 * 2**20)
+    assert made.nic is not None
+
+
+def test_without_a_job_the_file_is_valid_too(tmp_path: Path) -> None:
+    seen = found(looked=JobLook(None, "no job was submitted"), hetjob_asked=False)
+    assert site(tmp_path, seen).device is None
+    assert "not known whether Slurm takes such a job" in site_text(seen)
+
+
+def test_cores_that_slurm_keeps_from_jobs_do_not_count(tmp_path: Path) -> None:
+    seen = found()
+    (shape, count), *_ = seen.shapes["batch"]
+    less = replace(seen, shapes={"batch": [(replace(shape, cores_per_socket=30), count)]})
+    facts = site(tmp_path, less).facts
+    assert facts is not None
+    assert facts.cores == 60
+
+
+def test_caches_that_a_node_does_not_report_are_not_invented(tmp_path: Path) -> None:
+    blind = node("n1", FAST)
+    blind["host"]["llc_total_b"] = 0
+    seen = found(looked=JobLook("7", None, [blind, node("n2", FAST)]))
+    assert site(tmp_path, seen).facts is None
+    assert unknown(entries(seen)) == ["nic", "node_mtti", "facts"]
+
+
+def test_where_hetjobs_are_refused_origins_are_of_the_same_job(tmp_path: Path) -> None:
+    seen = found(hetjob_refused="0: batch takes\nno \x1b[31mheterogeneous jobs")
+    assert site(tmp_path, seen).origins.policy == "same_job"
+    assert "\x1b" not in site_text(seen)
+
+
+def test_devices_that_are_down_or_not_on_every_node_do_not_count(tmp_path: Path) -> None:
+    down = [rdma("mlx5_0", 400, 0, "DOWN"), rdma("mlx5_1", 100, 1), rdma("only", 800, 0)]
+    other = [rdma("mlx5_0", 400, 0, "DOWN"), rdma("mlx5_1", 100, 1)]
+    seen = found(looked=JobLook("7", None, [node("n1", down), node("n2", other)]))
+    made = site(tmp_path, seen)
+    assert (made.device, made.rails) == ("mlx5_1", [])
+
+
+def test_without_rdma_the_interface_counts_and_ucx_writes(tmp_path: Path) -> None:
+    made = site(tmp_path, found(looked=JobLook("7", None, [node("n1", []), node("n2", [])])))
+    assert (made.injector, made.device, made.interface) == ("ucx", "hsn0", "hsn0")
+
+
+def test_an_injector_that_nodes_lack_is_said(tmp_path: Path) -> None:
+    lacking = {"perftest": "ib_write_bw is missing: install it", "ucx": None, "spin": None}
+    nodes = [node("n1", FAST), node("n2", FAST, injectors=lacking)]
+    seen = found(looked=JobLook("7", None, nodes))
+    assert site(tmp_path, seen).injector == "ucx"
+    assert "n2 has no perftest" in site_text(seen)
+
+
+def test_the_config_has_all_partitions_that_run_jobs(tmp_path: Path) -> None:
+    made = config(tmp_path, found())
+    first, second = made["systems"][0]["partitions"]
+    assert (first["name"], first["launcher"], first["time_limit"]) == ("batch", "srun", "4h")
+    assert first["access"] == ["--partition=batch"]
+    assert (second["access"], second["time_limit"]) == (["--partition=debug", "--exclusive"], "30m")
+    assert [each["name"] for each in made["environments"]] == ["spack", "wheels"]
+    text = config_text("box", found())
+    assert text.count('"box"') == 0, "the system's name is that of the file"
+    assert max(map(len, text.splitlines())) <= 100
+
+
+def test_modules_with_a_workload_are_an_environment(tmp_path: Path) -> None:
+    listed = ["gcc/12", "openmpi/5.0.1", "lammps/20240829"]
+    made = config(tmp_path, found(modules=listed))
+    assert _first(made)["environs"] == ["spack", "modules", "wheels"]
+    (modules,) = (each for each in made["environments"] if each["name"] == "modules")
+    assert modules["modules"] == listed
+    assert modules["env_vars"] == [["SLURM_MPI_TYPE", "pmix"]]
+
+
+@pytest.mark.parametrize(
+    ("module", "offered", "expected"),
+    [
+        ("openmpi/5", ["pmix", "pmi2"], "pmix"),
+        ("MPICH/4", ["pmix", "pmi2"], "pmi2"),
+        ("openmpi/5", ["pmi2"], ""),
+        ("", ["pmi2"], ""),
+    ],
+)
+def test_srun_and_mpi_must_have_an_interface_in_common(
+    module: str, offered: list[str], expected: str
+) -> None:
+    assert pmi(module, offered) == expected
+
+
+def test_without_an_interface_to_mpi_ranks_are_started_by_mpirun(tmp_path: Path) -> None:
+    assert _first(config(tmp_path, found(mpi=["none"])))["launcher"] == "mpirun"
+
+
+def test_an_account_is_given_only_if_none_is_taken_by_itself() -> None:
+    batch = found().target
+    assert access(batch, [SlurmAccount("a", False)]) == ["--partition=batch", "--account=a"]
+    assert access(batch, [SlurmAccount("a", False), SlurmAccount("b", True)]) == [
+        "--partition=batch"
+    ]
+
+
+def test_another_processor_on_nodes_is_said() -> None:
+    text = config_text("box", found(processor="Other-1-1-1"))
+    assert "Example 9000" in text
+    assert "-march=" in text
+    assert "-march=" not in config_text("box", found())
+
+
+@pytest.mark.parametrize(
+    ("host", "matches", "other"),
+    [
+        ("login12.example", "login3", "logins"),
+        ("a-b.c", "a-b", "a-bc"),
+        ("vm", "vm.local", "vm2"),
+    ],
+)
+def test_the_machine_is_found_by_its_host(host: str, matches: str, other: str) -> None:
+    pattern = host_pattern(host)
+    assert matching({"box": [pattern]}, host) == "box"
+    assert matching({"box": [pattern]}, matches) == "box"
+    assert matching({"box": [pattern]}, other) == "localhost"
+    assert matching({"box": [host_pattern(socket.gethostname())]}, socket.gethostname()) == "box"

@@ -1,0 +1,156 @@
+"""docs/first-day.md, followed literally on a cluster that nobody prepared."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+from nimc.base.checkout import ROOT
+from nimc.cluster.node_job import PREFIX
+from tests.literal_docs import commands
+from tests.nimc.cluster.unprepared import INTERFACE, MODULE_SYSTEMS, login_shell, unprepared_or_skip
+from tests.nimc.minicluster.real import Cluster
+
+PAGE = ROOT / "docs" / "first-day.md"
+#: Makes an environment, which takes a minute and a network; the test links this one.
+SETUP = "sh scripts/setup.sh wheels ucx"
+MODULE_SYSTEM = next((name for name, path in MODULE_SYSTEMS.items() if path.exists()), None)
+
+
+@pytest.fixture
+def cluster() -> Iterator[Cluster]:
+    if MODULE_SYSTEM is None:
+        pytest.skip("no modules: apt install lmod, or environment-modules")
+    yield from unprepared_or_skip()
+
+
+class Shell:
+    """A login shell in a folder that nodes see, which remembers where it is."""
+
+    def __init__(self, folder: Path, environment: Mapping[str, str]) -> None:
+        self.folder = folder
+        self.environment = dict(environment)
+        profile = MODULE_SYSTEMS[str(MODULE_SYSTEM)]
+        (folder / "before").write_text(f". {profile}\ncd {folder}\n")
+
+    def run(self, line: str, timeout_s: float = 200) -> subprocess.CompletedProcess[str]:
+        before = (self.folder / "before").read_text()
+        done = subprocess.run(
+            ["bash", "-c", f"{before}{line}"],
+            env=self.environment,
+            capture_output=True,
+            text=True,
+            timeout=timeout_s,
+        )
+        if line.partition(" ")[0] in ("git", "export"):  # what later lines of the shell build on
+            kept = line.partition("&& ")[2] or line
+            (self.folder / "before").write_text(f"{before}{kept}\n")
+        return done
+
+
+def _project(folder: Path) -> Path:
+    """The checkout under test as a repository that can be cloned, changes included."""
+    origin = folder / "origin"
+    subprocess.run(["git", "clone", "--quiet", str(ROOT), str(origin)], check=True)
+    listed = ["git", "-C", str(ROOT), "ls-files", "-z", "--modified", "--others"]
+    changed = subprocess.run([*listed, "--exclude-standard"], capture_output=True, text=True)
+    for name in filter(None, changed.stdout.split("\0")):
+        if (ROOT / name).is_file():
+            (origin / name).parent.mkdir(parents=True, exist_ok=True)
+            (origin / name).write_bytes((ROOT / name).read_bytes())
+    who = ["-c", "user.name=x", "-c", "user.email=x@x"]
+    for words in (["add", "-A"], ["commit", "-qm", "x", "--allow-empty"]):
+        subprocess.run(["git", "-C", str(origin), *who, *words], check=True)
+    return origin
+
+
+def _left(shell: Shell) -> str:
+    """Jobs of Slurm, and folders of a job that looked at nodes."""
+    return shell.run("squeue --noheader").stdout + "".join(
+        map(str, shell.folder.rglob(f"{PREFIX}*"))
+    )
+
+
+@pytest.mark.minicluster
+@pytest.mark.long
+def test_from_a_clone_to_a_report(cluster: Cluster) -> None:
+    folder = cluster.state.parent
+    environment = login_shell(cluster, folder / "nimc") | {"NIMC_URL": str(_project(folder))}
+    shell = Shell(folder, environment)
+    lines = commands(PAGE)
+    assert SETUP in lines
+    said: dict[str, str] = {}
+    for line in lines:
+        here = f"ln -s {sys.prefix} .venv" if line == SETUP else line
+        done = shell.run(here, timeout_s=1500)
+        assert done.returncode == 0, f"{line}\n{done.stdout}{done.stderr}"
+        said[line] = done.stdout
+        if line == "nimc init mycluster":
+            _check_files(folder / "nimc")
+            assert _left(shell) == ""
+        if line == "nimc doctor --in-job":
+            _check_doctor(done.stdout)
+            assert _left(shell) == ""
+            _stop_in_job(shell)
+    (run,) = (folder / "nimc" / "results").glob("quick-*")
+    report = run / "report" / "report.html"
+    assert f"report:  {report}" in said["nimc run quick"]
+    assert report.stat().st_size > 10_000
+    samples = (run / "samples" / "stream.jsonl").read_text().splitlines()
+    nodes = {json.loads(line)["arm"] for line in samples}
+    assert {"off", "on"} <= nodes
+    assert _left(shell) == ""
+
+
+def _check_files(checkout: Path) -> None:
+    site = (checkout / "site" / "mycluster.yaml").read_text()
+    assert "policy: same_job" in site
+    assert "batch takes no heterogeneous jobs" in site
+    assert f"interface: {INTERFACE}" in site
+    config = (checkout / "configs" / "mycluster.py").read_text()
+    assert f'"modules_system": "{MODULE_SYSTEM}"' in config
+    assert "gcc/12, openmpi/4.1.4" in config
+
+
+def _check_doctor(text: str) -> None:
+    works = " ".join(text.partition("\n\n")[0].split()).removeprefix("works: ").split(", ")
+    nodes = {"job on nodes", "shared folders", "locks", "interface on nodes"}
+    assert {"partition batch", "partition debug", *nodes} <= set(works), text
+    assert text.rstrip().endswith("mycluster is ready")
+
+
+def _stop_in_job(shell: Shell) -> None:
+    """A job that cannot start is cancelled when the wait is over, and on Ctrl-C."""
+    nodes = "node1,node2,node3"
+    shell.run(f"scontrol update nodename={nodes} state=drain reason=test")
+    late = shell.run("nimc doctor --in-job --wait 2s")
+    assert late.returncode == 3
+    assert "has not ended after 2 s (PENDING" in " ".join(late.stdout.split())
+    assert _left(shell) == ""
+
+    before = (shell.folder / "before").read_text()
+    waiting = subprocess.Popen(
+        ["bash", "-c", f"{before}exec nimc doctor --in-job"],
+        env=shell.environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    deadline = time.monotonic() + 120
+    while not shell.run("squeue --noheader").stdout:
+        assert waiting.poll() is None
+        assert time.monotonic() < deadline
+        time.sleep(0.2)
+    waiting.send_signal(signal.SIGINT)
+    _, stderr = waiting.communicate(timeout=60)
+    assert waiting.returncode == 128 + signal.SIGINT
+    assert "stopped by SIGINT; no job is left" in stderr
+    assert _left(shell) == ""
+    shell.run(f"scontrol update nodename={nodes} state=resume")

@@ -1,0 +1,205 @@
+"""What runs where, and why not: by a table, and with modules of a real system."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from nimc.campaign.checks import CheckVariables
+from nimc.campaign.matrix import Matrix, MatrixCell, Offer, judge, matrix, matrix_table
+from nimc.campaign.settings import ReframePlace, ReframeSettings
+from nimc.machine import modules
+from nimc.machine.modules import ModuleLoad
+from nimc.machine.slurm import SlurmNode
+
+#: The variable of a module system -> the program that it names.
+SYSTEMS = {
+    "LMOD_CMD": "/usr/share/lmod/lmod/libexec/lmod",
+    "MODULES_CMD": "/usr/lib/x86_64-linux-gnu/modulecmd.tcl",
+}
+#: Stands in for Lmod: knows `tool/1.0` alone, and prints what Lmod prints.
+STAND_IN = """#!/bin/sh
+test "$1 $2" = "bash load" || exit 1
+case $3 in
+  tool|tool/1.0)
+    echo 'echo "a module may print"; export PATH={bin}:$PATH;'
+    echo 'export LOADEDMODULES=${{LOADEDMODULES:+$LOADEDMODULES:}}tool/1.0;' ;;
+  *) echo "Lmod has detected the following error: unknown: $3" >&2; echo false ;;
+esac
+"""
+COMPILES = CheckVariables(frozenset(), environs=("*",), compiles=True)
+PROGRAM = CheckVariables(frozenset(), environs=("+spack", "+wheels"), program="melt")
+#: Spack has no recipe of it.
+OWN = CheckVariables(frozenset(), environs=("+spack",), program="umt", from_spack=False)
+IDLE = SlurmNode("n1", "idle")
+DOWN = SlurmNode("n2", "down")
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> str:
+    """A search path with `melt` and `mycc` alone."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    for name in ("melt", "mycc"):
+        (folder / name).write_text("#!/bin/sh\n")
+        (folder / name).chmod(0o755)
+    return str(folder)
+
+
+@pytest.mark.parametrize(
+    ("check", "features", "compiler", "missing", "nodes", "spack", "expected"),
+    [
+        (COMPILES, [], "mycc", [], None, "", ("yes", "")),
+        (COMPILES, [], "", [], None, "", ("no", "no compiler: 'cc' is empty")),
+        (COMPILES, [], "hiscc", [], None, "", ("no", "no compiler hiscc")),
+        (COMPILES, [], "mycc", ["gcc/99"], None, "", ("no", "no module gcc/99")),
+        (PROGRAM, ["wheels"], "", [], None, "", ("yes", "")),
+        (PROGRAM, [], "mycc", [], None, "", ("no", "no feature spack or wheels")),
+        (PROGRAM, ["spack"], "", [], None, "", ("yes", "")),
+        (PROGRAM, ["spack"], "", [], None, "not set up", ("no", "not set up")),
+        (OWN, ["spack"], "", [], None, "", ("no", "no program umt")),
+        (COMPILES, [], "mycc", [], [IDLE, DOWN], "", ("yes", "")),
+        (COMPILES, [], "mycc", [], [], "", ("no", "no node: Slurm has no partition big")),
+        (
+            COMPILES, [], "mycc", [], [DOWN], "",
+            ("no", "1 nodes needed, 0 usable in partition big; not usable: n2 (down)"),
+        ),
+    ],
+)  # fmt: skip
+def test_the_first_thing_that_is_missing_is_named(
+    path: str, check: CheckVariables, features: list[str], compiler: str, missing: list[str],
+    nodes: list[SlurmNode] | None, spack: str, expected: tuple[str, str],
+) -> None:  # fmt: skip
+    place = ReframePlace("p", "e", frozenset(features), compiler)
+    offer = Offer(ModuleLoad(missing, path), nodes, "big", spack)
+    cell = judge("w", check, place, offer)
+    assert (cell.runs, cell.reason) == expected
+
+
+def test_a_program_that_the_site_names_is_looked_for_at_its_path(path: str) -> None:
+    place = ReframePlace("p", "e", frozenset(["spack"]), "")
+    named = {"umt": f"{path}/melt", "melt": "/nowhere/melt"}
+    offer = Offer(ModuleLoad([], ""), spack_fault="not set up", programs=named)
+    assert judge("w", OWN, place, offer).runs == "yes"
+    # In place of the one that Spack would build.
+    assert judge("w", PROGRAM, place, offer).reason == "no program /nowhere/melt"
+
+
+def test_more_nodes_than_are_usable_are_too_many(path: str) -> None:
+    place = ReframePlace("p", "e", frozenset(), "mycc")
+    offer = Offer(ModuleLoad([], path), [IDLE, DOWN], "big")
+    assert judge("w", COMPILES, place, offer, 2).reason == (
+        "2 nodes needed, 1 usable in partition big; not usable: n2 (down)"
+    )
+
+
+def test_what_only_a_job_can_tell_is_unknown(path: str) -> None:
+    of_modules = CheckVariables(frozenset(), environs=("+modules",), program="theirs")
+    place = ReframePlace("p", "e", frozenset(["modules"]), "cc", ("theirs/1",))
+    assert judge("w", of_modules, place, Offer(None)).runs == "unknown"
+    here = judge("w", of_modules, place, Offer(ModuleLoad([], path)))
+    assert (here.runs, here.reason) == ("unknown", "no program theirs on this host")
+
+
+def stand_in(tmp_path: Path, path: str) -> dict[str, str]:
+    script = tmp_path / "lmod"
+    script.write_text(STAND_IN.format(bin=path))
+    script.chmod(0o755)
+    kept = {name: text for name, text in os.environ.items() if not name.startswith("BASH_")}
+    return {**kept, "LMOD_CMD": str(script), "LOADEDMODULES": ""}
+
+
+def test_modules_are_loaded_one_by_one(tmp_path: Path, path: str) -> None:
+    found = modules.load_modules(["tool", "nope/1", "tool/1.0"], stand_in(tmp_path, path))
+    assert found is not None
+    assert found.missing == ["nope/1"]
+    assert found.path.startswith(f"{path}:")
+
+
+def test_without_a_module_system_nothing_is_known() -> None:
+    bare = {"PATH": "/usr/bin:/bin"}
+    assert modules.load_modules(["a/1"], bare) is None
+    assert modules.load_modules([], bare) == ModuleLoad([], "/usr/bin:/bin")
+
+
+@pytest.mark.parametrize("variable", SYSTEMS)
+def test_a_real_module_system(tmp_path: Path, path: str, variable: str) -> None:
+    """As where the login shell is not bash, so that `module` is no function of it."""
+    if not Path(SYSTEMS[variable]).is_file():
+        pytest.skip(f"no {SYSTEMS[variable]}")
+    for version in ("9.9", "10.1"):
+        file = tmp_path / "modulefiles" / "hpccg" / version
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(f"#%Module1.0\nprepend-path PATH {path}\n")
+    (tmp_path / "programs").mkdir()
+    for name in ("bash", "tclsh", "tclsh8.6"):  # of the host's programs these alone: no modulecmd
+        (tmp_path / "programs" / name).symlink_to(f"/usr/bin/{name}")
+    environment = {
+        "PATH": str(tmp_path / "programs"),
+        "HOME": str(tmp_path),
+        variable: SYSTEMS[variable],
+        "MODULEPATH": str(tmp_path / "modulefiles"),
+    }
+    found = modules.load_modules(["hpccg/9.9", "hpccg/9.8"], environment)
+    assert found is not None
+    assert found.missing == ["hpccg/9.8"]
+    assert found.path.split(":")[0] == path
+
+
+def test_a_whole_matrix(tmp_path: Path, path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NIMC_SPACK_DIR", str(tmp_path / "none"))
+    environment = stand_in(tmp_path, path)
+    monkeypatch.setenv("PATH", environment["PATH"])
+    settings = ReframeSettings(
+        environment,
+        [
+            {"name": "one", "scheduler": "local", "environs": ["spack", "own"]},
+            {"name": "two", "scheduler": "local", "environs": ["mods"]},
+        ],
+        [
+            {"name": "spack", "features": ["spack"], "cc": ""},
+            {"name": "own", "features": ["wheels"], "cc": sys.executable},
+            {"name": "mods", "features": ["modules"], "modules": ["tool"], "cc": "mycc"},
+        ],
+        system="m",
+    )
+    checks = {
+        "copy": COMPILES,
+        "melt": CheckVariables(
+            frozenset(), environs=("+spack", "+modules", "+wheels"), program="melt"
+        ),
+    }
+    found = matrix(checks, settings, "m", None)
+    assert {(c.workload, c.place): c.runs for c in found.cells} == {
+        ("copy", "one+spack"): "no",
+        ("copy", "one+own"): "yes",
+        ("copy", "two+mods"): "yes",
+        ("melt", "one+spack"): "no",
+        ("melt", "one+own"): "no",
+        ("melt", "two+mods"): "yes",
+    }
+    assert found.nowhere == {}
+    only = matrix(checks, settings, "m", "one")
+    assert list(only.nowhere) == ["melt"]
+    assert only.lines() == [
+        "cannot run here: melt: one+spack: Spack is not set up for m: nimc spack setup --machine m;"
+        " one+own: no program melt"
+    ]
+
+
+def test_the_table_says_each_reason_once_in_eighty_columns() -> None:
+    places = [(f"partition{i}", "environment") for i in range(6)]
+    cells = [
+        MatrixCell(name, *place, runs="no", reason="no module compiler/2026.1-with-a-long-name")
+        for name in ("amg", "lammps_scaling")
+        for place in places
+    ]
+    text = matrix_table(Matrix(cells))
+    lines = text.splitlines()
+    assert max(map(len, lines)) <= 80
+    assert sum(line.startswith("lammps_scaling ") for line in lines) == 3  # two places a line
+    assert text.count("amg, lammps_scaling on partition") == 6
+    assert matrix_table(Matrix()) == "workload"

@@ -1,0 +1,124 @@
+"""Which environments accept a check, by ReFrame's own rules."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from nimc.campaign.checks import CheckVariables
+from nimc.campaign.settings import ReframePlace, ReframeSettings, needed, places_of, without_place
+
+#: Asks ReFrame whether an environment is valid for a check.
+_REFRAME = """
+import json, sys
+from reframe.core.environments import ProgEnvironment
+from reframe.core.runtime import _is_valid_env
+found = [
+    _is_valid_env(ProgEnvironment("e", features=features), conditions)
+    for features, conditions in json.loads(sys.argv[1])
+]
+print(json.dumps(found))
+"""
+CASES: list[tuple[list[str], list[str]]] = [
+    (["a"], ["+a"]),
+    (["a"], ["+b"]),
+    (["a"], ["+b", "+a"]),
+    (["a", "b"], ["+a +b"]),
+    (["a"], ["+a +b"]),
+    (["a"], ["-b"]),
+    (["a", "b"], ["+a -b"]),
+    ([], ["*"]),
+    ([], ["e"]),
+    ([], ["gnu"]),
+]
+
+
+def place(name: str = "e", features: list[str] | None = None, compiler: str = "cc") -> ReframePlace:
+    return ReframePlace("p", name, frozenset(features or []), compiler)
+
+
+def check(*environs: str, compiles: bool = False) -> CheckVariables:
+    return CheckVariables(frozenset(), environs=environs, compiles=compiles)
+
+
+def test_conditions_hold_where_reframe_says_so() -> None:
+    answer = subprocess.run(
+        [sys.executable, "-c", _REFRAME, json.dumps(CASES)],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    ours = [place(features=features).accepted_by(asked) for features, asked in CASES]
+    assert ours == json.loads(answer.stdout)
+    assert True in ours
+    assert False in ours
+
+
+def test_a_check_that_no_environment_accepts_is_found_by_the_settings_alone() -> None:
+    places = [place("spack", ["spack"], compiler=""), place("gnu", [], compiler="")]
+    checks = {
+        "stream": check("*", compiles=True),
+        "lammps": check("+spack", "+wheels"),
+        "hpccg": check("+wheels"),
+    }
+    assert without_place(checks, places) == ["stream", "hpccg"]
+    assert needed(checks["stream"]) == "a C compiler, 'cc'"
+    assert needed(checks["lammps"]) == "features: spack or wheels"
+    assert without_place(checks, [place("gnu", ["wheels"])]) == []
+
+
+def test_places_take_modules_of_both_and_the_environment_of_their_partition() -> None:
+    settings = ReframeSettings(
+        {},
+        [
+            {"name": "a", "environs": ["gnu", "none"], "modules": ["slurm"]},
+            {"name": "b", "environs": ["gnu"]},
+        ],
+        [
+            {"name": "gnu", "modules": ["gcc/13", {"name": "mpi", "path": "/m"}]},
+            {"name": "gnu", "cc": "cc-b", "target_systems": ["m:b"]},
+            {"name": "gnu", "cc": "other", "target_systems": ["elsewhere"]},
+            {"name": "many", "modules": [{"name": "saved", "collection": True}]},
+        ],
+    )
+    found = places_of(settings, settings.partitions, "m")
+    assert [
+        (f"{each.partition}+{each.environment}", each.compiler, each.modules) for each in found
+    ] == [
+        ("a+gnu", "cc", ("slurm", "gcc/13", "mpi")),
+        ("b+gnu", "cc-b", ()),
+    ]
+
+
+@pytest.mark.parametrize("condition", ["%gpu=a100", "+a %gpu=a100"])
+def test_properties_are_not_judged(condition: str) -> None:
+    assert place().accepted_by([condition])
+
+
+def test_every_check_of_membench_needs_a_compiler() -> None:
+    from nimc.campaign.checks import checks_in
+    from tests.nimc.conftest import ROOT
+
+    checks = checks_in(ROOT / "reframe_tests")
+    names = ("stream", "membench", "latency", "intensity", "numa")
+    places = [place("gnu", [], compiler="")]
+    assert without_place({name: checks[name] for name in names}, places) == list(names)
+
+
+def test_the_example_machines_second_partition_compiles() -> None:
+    """It has no feature that stream, membench or numa asked for."""
+    from nimc.campaign.checks import checks_in
+    from nimc.campaign.settings import settings_of
+    from tests.nimc.conftest import ROOT
+
+    settings = settings_of(Path(ROOT, "configs/example_slurm.py"))
+    places = places_of(settings, settings.partitions, "example_slurm")
+    checks = checks_in(ROOT / "reframe_tests")
+    of_partition = {
+        name: [p for p in places if p.partition == name] for name in ("standard", "highmem")
+    }
+    for part, own in of_partition.items():
+        assert own, part
+        assert not {"stream", "membench", "numa"} & set(without_place(checks, own)), part

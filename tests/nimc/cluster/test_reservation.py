@@ -1,0 +1,89 @@
+"""A line as Slurm 22.05 prints it (minicluster), and requests worked out by hand."""
+
+from datetime import datetime
+
+import pytest
+
+from nimc.base.errors import InputError
+from nimc.cluster.reservation import create_command, find, parse, shortcomings
+from nimc.machine.site import Machine
+
+LINE = (
+    "ReservationName=nimc StartTime=2026-11-21T04:25:28 EndTime=2026-11-21T05:25:28 "
+    "Duration=01:00:00 Nodes=node4 NodeCnt=1 CoreCnt=2 Features=(null) PartitionName=origin Flags= "
+    "TRES=cpu=2 Users=root Groups=(null) Accounts=(null) Licenses=(null) State=ACTIVE "
+    "BurstBuffer=(null) Watts=n/a MaxStartDelay=(null)"
+)
+NOON = datetime(2026, 11, 21, 4, 55, 28)  # half an hour before the end
+
+
+def machine(**origins: object) -> Machine:
+    given = {"policy": "reservation", "reservation": "nimc", "partition": "origin", **origins}
+    return Machine.model_validate(
+        {"name": "box", "description": "", "injector": "ucx", "origins": given}
+    )
+
+
+def test_slurms_line_is_read():
+    found = parse(LINE)
+    assert (found.name, found.nodes, found.node_count, found.state) == (
+        "nimc",
+        "node4",
+        1,
+        "ACTIVE",
+    )
+    assert found.users == ["root"]
+    assert (found.end - found.start).total_seconds() == 3600
+
+
+def test_a_reservation_that_covers_the_campaign_has_no_shortcoming():
+    assert shortcomings(parse(LINE), machine(), 1, 1800, "root", NOON) == []
+
+
+@pytest.mark.parametrize(
+    ("line", "nodes", "needed_s", "user", "expected"),
+    [
+        (LINE, 1, 1801, "root", "ends in 30 min"),
+        (LINE, 2, 60, "root", "holds 1 nodes; 2 are needed"),
+        (LINE, 1, 60, "ada", "is for root, not for ada"),
+        (LINE.replace("ACTIVE", "INACTIVE"), 1, 60, "root", "is INACTIVE"),
+    ],
+)
+def test_each_shortcoming_is_reported(line, nodes, needed_s, user, expected):
+    (fault,) = shortcomings(parse(line), machine(), nodes, needed_s, user, NOON)
+    assert expected in fault
+
+
+def test_a_missing_reservation_is_reported():
+    assert shortcomings(None, machine(), 1, 60, "root", NOON) == ["reservation nimc does not exist"]
+
+
+def test_the_operators_line():
+    by_count = create_command(machine(nodes=3), 90, None, "ada")
+    assert by_count[3:] == [
+        "ReservationName=nimc",
+        "StartTime=now",
+        "Duration=90",
+        "Users=ada",
+        "PartitionName=origin",
+        "NodeCnt=3",
+    ]
+    assert create_command(machine(), 90, "n[1-2]", "ada")[-1] == "Nodes=n[1-2]"
+
+
+def test_what_the_site_file_lacks_is_named():
+    with pytest.raises(InputError, match=r"site/box\.yaml: origins\.reservation"):
+        create_command(machine(reservation=None), 90, None, "ada")
+    with pytest.raises(InputError, match=r"site/box\.yaml: origins\.partition"):
+        create_command(machine(partition=None), 90, None, "ada")
+
+
+def test_how_a_user_likes_times_does_not_matter(tmp_path, monkeypatch):
+    (tmp_path / "scontrol").write_text(
+        f'#!/bin/sh\n[ "$SLURM_TIME_FORMAT" = standard ] && echo "{LINE}"'
+        f' || echo "{LINE.replace("2026-11-21T", "Tomorr ")}"\n'
+    )
+    (tmp_path / "scontrol").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    monkeypatch.setenv("SLURM_TIME_FORMAT", "relative")
+    assert find("nimc") == parse(LINE)

@@ -1,0 +1,177 @@
+"""Prologs and epilogs on a node made of files, killed before every command."""
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from nimc.cluster.remedies import ROOT_REMEDIES
+from tests.nimc.cluster.sysroot import CHANGED, STATE, changed, content, node, run, scripts
+
+#: More than any of the scripts has.
+MOST_COMMANDS = 400
+
+
+def killed(done) -> bool:
+    return done.returncode == -signal.SIGKILL
+
+
+@pytest.mark.parametrize("name", ROOT_REMEDIES)
+def test_the_prolog_sets_and_the_epilog_reverts(tmp_path, name):
+    root, part = node(tmp_path / "node"), scripts(name, tmp_path)
+    before = content(root)
+    done = run(part["prolog"], root)
+    assert (done.returncode, done.stderr) == (0, "")
+    state = f"{STATE}/{name}"
+    found = content(root)
+    assert found.pop(state)
+    assert found == changed(before, name) != before
+    done = run(part["epilog"], root)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert content(root) == before
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ROOT_REMEDIES)
+def test_a_kill_before_any_command_of_the_prolog_is_reverted_byte_for_byte(tmp_path, name):
+    root, part = node(tmp_path / "node"), scripts(name, tmp_path)
+    before, seen = content(root), set()
+    for at in range(1, MOST_COMMANDS):
+        done = run(part["prolog"], root, kill_at=at)
+        between = content(root)
+        seen.add(frozenset(path for path in before if between[path] != before[path]))
+        assert run(part["epilog"], root).returncode == 0, at
+        assert content(root) == before, at
+        if not killed(done):
+            break
+    assert not killed(done), "all commands were reached"
+    # The kills met the node unchanged, and with all its changes: with several, also between them.
+    assert {frozenset(), frozenset(CHANGED[name][1])} <= seen
+    assert len(seen) > len(CHANGED[name][1])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ROOT_REMEDIES)
+def test_a_kill_before_any_command_of_the_epilog_is_reverted_at_boot(tmp_path, name):
+    root, part = node(tmp_path / "node"), scripts(name, tmp_path)
+    before = content(root)
+    for at in range(1, MOST_COMMANDS):
+        assert run(part["prolog"], root).returncode == 0
+        done = run(part["epilog"], root, kill_at=at)
+        assert run(part["epilog"], root).returncode == 0, at
+        assert content(root) == before, at
+        if not killed(done):
+            break
+    assert not killed(done), "all commands were reached"
+
+
+def test_the_next_prolog_reverts_first_what_a_killed_one_left(tmp_path):
+    root, part = node(tmp_path / "node"), scripts("irq_affinity", tmp_path)
+    before = content(root)
+    run(part["prolog"], root)
+    (root / "proc/irq/125/smp_affinity_list").write_text("6\n")
+    assert run(part["prolog"], root).returncode == 0
+    assert content(root).pop(f"{STATE}/irq_affinity") == b"125|0-7|4-5\n126|3|4-5\n"
+    run(part["epilog"], root)
+    assert content(root) == before
+
+
+@pytest.mark.parametrize(
+    "env",
+    [{"SLURM_JOB_OVERSUBSCRIBE": "YES"}, {"SLURM_JOB_OVERSUBSCRIBE": "OK"},
+     {"SLURM_JOB_OVERSUBSCRIBE": "USER"}, {"SLURM_JOB_OVERSUBSCRIBE": ""}],
+)  # fmt: skip
+def test_shared_nodes_are_refused(tmp_path, env):
+    root, part = node(tmp_path / "node"), scripts("mba", tmp_path)
+    before = content(root)
+    done = run(part["prolog"], root, **env)
+    assert "job 7 may share this node: nothing is set" in done.stderr
+    assert content(root) == before
+    assert done.returncode == 0, "Slurm would drain the node"
+
+
+@pytest.mark.parametrize("features", ["", "rack1", "nimc_mba2", "xnimc_mba", "nimc_cat"])
+def test_only_jobs_that_request_a_remedy_get_it(tmp_path, features):
+    root, part = node(tmp_path / "node"), scripts("mba", tmp_path)
+    before = content(root)
+    done = run(part["prolog"], root, SLURM_JOB_CONSTRAINTS=features)
+    assert (done.returncode, done.stderr, content(root)) == (0, "", before)
+
+
+def test_a_value_that_reads_back_differently_is_reverted_and_fails(tmp_path):
+    root, part = node(tmp_path / "node"), scripts("irq_affinity", tmp_path)
+    before = content(root)
+    # The kernel moves interrupt 126 elsewhere than asked, as for one that it manages itself.
+    real = (root / "bin/tee").read_text()
+    moved = '#!/bin/sh\ncase $1 in *126/*) read -r text; [ "$text" = 3 ] || text=7\n'
+    moved += 'echo "$text" > "$1"; exit ;; esac\n'
+    (root / "bin/tee").write_text(moved + real)
+    before = content(root)
+    done = run(part["prolog"], root)
+    assert done.returncode == 1
+    assert "126: wrote 4-5, but it reads 7" in done.stderr
+    assert content(root) == before
+
+
+def test_a_node_without_the_hardware_is_left_alone(tmp_path):
+    root, part = node(tmp_path / "node"), scripts("ddio_ways", tmp_path)
+    (root / "proc/cpuinfo").write_text("vendor_id\t: AuthenticAMD\nmodel\t\t: 85\n")
+    before = content(root)
+    done = run(part["prolog"], root)
+    assert (done.returncode, content(root)) == (1, before)
+    assert "cannot be recorded: nothing is set" in done.stderr
+
+
+def test_a_limit_that_mlnx_qos_cannot_restore_is_not_changed(tmp_path):
+    root, part = node(tmp_path / "node"), scripts("mlnx_qos", tmp_path)
+    stub = root / "bin/mlnx_qos"
+    stub.write_text(stub.read_text().replace(".0 Gbps", ".5 Gbps"))
+    before = content(root)
+    done = run(part["prolog"], root)
+    assert (done.returncode, content(root)) == (1, before)
+
+
+def test_an_epilog_that_cannot_revert_keeps_the_state_for_the_next_one(tmp_path):
+    root, part = node(tmp_path / "node"), scripts("ddio_ways", tmp_path)
+    before = content(root)
+    run(part["prolog"], root)
+    (root / "bin/wrmsr").rename(root / "bin/gone")  # as without the kernel's module
+    done = run(part["epilog"], root)
+    assert done.returncode == 1
+    assert content(root)[f"{STATE}/ddio_ways"] == b"0|600|400\n2|7e0|400\n"
+    (root / "bin/gone").rename(root / "bin/wrmsr")
+    assert run(part["epilog"], root).returncode == 0
+    assert content(root) == before
+
+
+def test_an_interrupt_that_is_another_device_s_after_a_restart_is_not_touched(tmp_path):
+    root, part = node(tmp_path / "node"), scripts("irq_affinity", tmp_path)
+    run(part["prolog"], root)
+    (root / "sys/class/infiniband/mlx5_0/device/msi_irqs/126").unlink()
+    (root / "proc/irq/126/smp_affinity_list").write_text("2\n")
+    done = run(part["epilog"], root)
+    assert done.returncode == 0
+    assert "126: no longer there" in done.stderr
+    assert (root / "proc/irq/126/smp_affinity_list").read_text() == "2\n"
+    assert (root / "proc/irq/125/smp_affinity_list").read_text() == "0-7\n"
+    assert not list((root / STATE).iterdir())
+
+
+def test_io_alloc_that_was_disabled_is_disabled_again(tmp_path):
+    root, part = node(tmp_path / "node"), scripts("io_alloc", tmp_path)
+    status = root / "sys/fs/resctrl/info/L3/io_alloc"
+    status.write_text("disabled\n")
+    assert run(part["prolog"], root).returncode == 0
+    assert status.read_text() == "enabled\n"
+    assert (root / f"{STATE}/io_alloc").read_text() == "io_alloc|disabled|enabled 0=3;1=3\n"
+    assert run(part["epilog"], root).returncode == 0
+    assert status.read_text() == "disabled\n"
+
+
+@pytest.mark.parametrize("name", CHANGED)
+def test_scripts_pass_shellcheck(tmp_path, name):
+    check = [str(Path(sys.executable).with_name("shellcheck")), *scripts(name, tmp_path).values()]
+    done = subprocess.run(check, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, "")

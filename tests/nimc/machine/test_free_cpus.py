@@ -1,0 +1,74 @@
+"""What an application leaves free, from a made /proc and from a real process."""
+
+import os
+import subprocess
+import sys
+import time
+
+import pytest
+
+from nimc.machine.free_cpus import as_list, busy_cpus, left_free
+from tests.nimc.node.sysfs import write
+
+
+def thread(pid, tid, seconds, allowed):
+    """The 14th and 15th field of stat are the times in user and system mode, in ticks."""
+    ticks = int(seconds * os.sysconf("SC_CLK_TCK") / 2)
+    fields = ["R", *["0"] * 10, str(ticks), str(ticks), "0"]
+    return {
+        f"proc/{pid}/task/{tid}/stat": f"{tid} (x (1) y) {' '.join(fields)}",
+        f"proc/{pid}/task/{tid}/status": f"Cpus_allowed:\tff\nCpus_allowed_list:\t{allowed}",
+    }
+
+
+def test_the_busy_threads_of_all_processes_count(tmp_path):
+    root = write(
+        tmp_path,
+        {
+            "sys/devices/system/cpu/online": "0-7",
+            **thread(10, 10, 9.0, "0"),
+            **thread(10, 11, 8.0, "1,2"),
+            **thread(20, 20, 9.5, "4"),
+            # A launcher, which sleeps and may run anywhere.
+            **thread(30, 30, 0.4, "0-7"),
+            # Another's.
+            **thread(99, 99, 9.0, "7"),
+        },
+    )
+    busy = busy_cpus([10, 20, 30, 31], 10.0, root)
+    assert busy == {0, 1, 2, 4}
+    assert left_free(busy, root) == "3,5-7"
+
+
+def test_an_application_that_may_run_anywhere_leaves_nothing(tmp_path):
+    root = write(tmp_path, {"sys/devices/system/cpu/online": "0-3", **thread(10, 10, 9.0, "0-127")})
+    assert left_free(busy_cpus([10], 10.0, root), root) == ""
+
+
+@pytest.mark.parametrize("allowed", ["", "3-1", "x", "0-99999999999"])
+def test_what_the_kernel_does_not_write_is_unknown(tmp_path, allowed):
+    root = write(tmp_path, {"sys/devices/system/cpu/online": "0-3", **thread(10, 10, 9.0, allowed)})
+    assert left_free(busy_cpus([10], 10.0, root), root) is None
+
+
+@pytest.mark.parametrize(
+    ("cpus", "text"), [([], ""), ([5], "5"), ([8, 0, 1, 2], "0-2,8"), ([1, 3, 5, 6], "1,3,5-6")]
+)
+def test_lists_are_as_the_kernel_writes_them(cpus, text):
+    assert as_list(cpus) == text
+
+
+def test_a_busy_process_of_this_host_takes_the_core_that_it_is_bound_to():
+    last = max(os.sched_getaffinity(0))
+    process = subprocess.Popen(
+        [sys.executable, "-S", "-c", "while True: pass"],
+        preexec_fn=lambda: os.sched_setaffinity(0, {last}),
+    )
+    try:
+        began_s = time.monotonic()
+        while not (busy := busy_cpus([process.pid], 0.5)) and time.monotonic() - began_s < 60:
+            time.sleep(0.02)
+        assert busy == {last}
+    finally:
+        process.kill()
+        process.wait()

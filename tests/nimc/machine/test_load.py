@@ -1,0 +1,186 @@
+"""Hosts made of files; times worked out by hand, in ticks of 10 ms."""
+
+import os
+
+import pytest
+
+from nimc.machine import load
+from tests.nimc.node import sysfs
+
+BLOCK = "0123abcd"
+TICKS = os.sysconf("SC_CLK_TCK")
+
+
+def process(pid, parent, name="work", used=0, children=0, *, block="", state="S", flags=0, start=5):
+    """The two files of a process; `used` and `children` in ticks."""
+    # After the state: ppid pgrp session tty tpgid flags, four faults, utime stime cutime cstime,
+    # priority nice threads itrealvalue, start.
+    fields = [
+        state,
+        parent,
+        1,
+        1,
+        0,
+        -1,
+        flags,
+        0,
+        0,
+        0,
+        0,
+        used,
+        0,
+        children,
+        0,
+        20,
+        0,
+        1,
+        0,
+        start,
+    ]
+    environment = f"HOME=/\0{load.BLOCK_VARIABLE}={block}\0" if block else "HOME=/\0"
+    return {
+        f"proc/{pid}/stat": f"{pid} ({name}) {' '.join(map(str, fields))} 0 0",
+        f"proc/{pid}/environ": environment,
+    }
+
+
+def reading(folder, *processes, stat="cpu  0 0 0 0 0 0 0 0 0 0", earlier=None, **options):
+    files = {"proc/stat": stat}
+    for each in (process(1, 0, "init"), *processes):
+        files |= each
+    root = sysfs.write(folder, files)
+    return load.read(BLOCK, options.get("roots", []), options.get("exempt", ()), earlier, root)
+
+
+def foreign(tmp_path, before, after, **options):
+    first = reading(tmp_path / "before", *before, **options)
+    last = reading(tmp_path / "after", *after, earlier=first, **options)
+    used_s = load.foreign_s(first, last)
+    return {name: used_s[name] * TICKS for name in used_s if used_s[name]}
+
+
+def test_processes_of_the_block_are_not_foreign(tmp_path):
+    assert foreign(
+        tmp_path,
+        [process(10, 1, "other", 50), process(11, 1, "app", 500, block=BLOCK)],
+        [process(10, 1, "other", 57), process(11, 1, "app", 900, block=BLOCK)],
+    ) == pytest.approx({"other": 7})
+
+
+def test_another_blocks_processes_are(tmp_path):
+    assert foreign(
+        tmp_path,
+        [process(10, 1, "app", 50, block="ffff0000")],
+        [process(10, 1, "app", 90, block="ffff0000")],
+    ) == pytest.approx({"app": 40})
+
+
+def test_what_descends_from_the_conductor_is_its_own_whatever_its_environment(tmp_path):
+    before = [process(20, 1, "conductor", 1), process(21, 20, "env", 2), process(22, 21, "app", 3)]
+    after = [process(20, 1, "conductor", 9), process(21, 20, "env", 9), process(22, 21, "app", 999)]
+    assert foreign(tmp_path, before, after, roots=[20]) == {}
+
+
+def test_the_owner_alone_is_exempt_and_not_what_it_starts(tmp_path):
+    before = [process(30, 1, "reframe", 100), process(31, 30, "sacct", 1)]
+    after = [process(30, 1, "reframe", 150, children=60), process(31, 30, "sacct", 4)]
+    assert foreign(tmp_path, before, after, exempt=[30]) == pytest.approx({"sacct": 3})
+
+
+def test_kernel_threads_are_nobodys(tmp_path):
+    kernel = 0x00200000
+    before = [process(40, 2, "kworker/0:1", 100, flags=kernel)]
+    assert foreign(tmp_path, before, [process(40, 2, "kworker/0:1", 900, flags=kernel)]) == {}
+
+
+def test_short_processes_count_through_the_one_that_waits_for_them(tmp_path):
+    """A shell that runs one short program after another: none of them is seen by either reading."""
+    assert foreign(
+        tmp_path, [process(50, 1, "sh", 1, 1000)], [process(50, 1, "sh", 2, 1080)]
+    ) == pytest.approx({"sh": 81})
+
+
+def test_what_an_ended_process_used_before_is_not_counted_again(tmp_path):
+    """make waits for cc, which ended after 40 more ticks, and cc for cc1, which ended after 5."""
+    before = [process(60, 1, "make", 1), process(61, 60, "cc", 100), process(62, 61, "cc1", 3000)]
+    after = [process(60, 1, "make", 1, children=100 + 40 + 3000 + 5)]
+    assert foreign(tmp_path, before, after) == pytest.approx({"make": 45})
+
+
+def test_the_blocks_own_step_is_not_taken_for_what_started_it(tmp_path):
+    """Slurm's daemon forks, and the fork becomes the application."""
+    before = [process(65, 1, "slurmstepd", 1)]
+    after = [process(65, 1, "app", 400, block=BLOCK)]
+    assert foreign(tmp_path, before, after) == {}
+
+
+def test_a_process_that_takes_the_pid_of_another_is_new(tmp_path):
+    assert foreign(
+        tmp_path,
+        [process(70, 1, "old", 500, start=5)],
+        [process(70, 1, "new", 20, start=900)],
+    ) == pytest.approx({"new": 20})
+
+
+@pytest.mark.parametrize("name", ["slurmstepd", "init"])
+def test_who_waits_for_the_applications_ranks_has_not_used_their_time(tmp_path, name):
+    """A step's daemon, and whoever adopts orphans, get the times of what has ended."""
+    pid = 1 if name == "init" else 80
+    before = [process(pid, 0, name, 5, 0), process(81, pid, "app", 100, block=BLOCK)]
+    after = [process(pid, 0, name, 6, 700)]
+    assert foreign(tmp_path, before, after) == pytest.approx({name: 1})
+
+
+def test_the_blocks_own_that_has_ended_but_not_been_waited_for(tmp_path):
+    """A zombie has no environment left."""
+    zombie = process(91, 90, "app", 700, state="Z")
+    before = [process(90, 1, "sh", 1), process(91, 90, "app", 100, block=BLOCK)]
+    assert foreign(tmp_path, before, [process(90, 1, "sh", 1), zombie]) == {}
+    new = process(92, 90, "app", 700, state="Z")
+    assert foreign(tmp_path / "new", before, [process(90, 1, "sh", 1), new]) == {}
+
+
+def test_hidden_processes_are_unknown_and_not_none(tmp_path):
+    seen = reading(tmp_path / "a", process(10, 1))
+    (tmp_path / "b/proc/1").mkdir(parents=True)
+    sysfs.write(tmp_path / "b", {"proc/stat": "cpu  1 0 0 1 0 0 0 0 0 0"})
+    hidden = load.read(BLOCK, [], root=tmp_path / "b")
+    assert load.foreign_s(hidden, hidden) is None
+    assert load.foreign_s(seen, seen) == {"init": 0, "work": 0}
+
+
+def test_a_programs_name_cannot_act_on_a_terminal(tmp_path):
+    before = reading(tmp_path / "a", process(10, 1, "\x1b[2J) 0 x"))
+    after = reading(tmp_path / "b", process(10, 1, "\x1b[2J) 0 x", 3))
+    assert load.foreign_s(before, after) == pytest.approx({"init": 0, "?[2J) 0 x": 3 / TICKS})
+
+
+def test_steal_is_a_share_of_all_time(tmp_path):
+    # user nice system idle iowait irq softirq steal guest: 400 ticks pass, 12 of them stolen. What
+    # guests used is part of user.
+    before = reading(tmp_path / "a", stat="cpu  100 0 10 50 5 1 2 30 90 0")
+    after = reading(tmp_path / "b", stat="cpu  300 10 40 180 8 6 12 42 270 0")
+    assert load.steal_share(before, after) == pytest.approx(12 / 400)
+    assert load.steal_share(before, before) is None
+
+
+def test_frequency_of_the_applications_cores(tmp_path):
+    cpu = "sys/devices/system/cpu"
+    root = sysfs.write(
+        tmp_path,
+        {
+            f"{cpu}/cpu0/cpufreq/scaling_cur_freq": "3000000",
+            f"{cpu}/cpu1/cpufreq/scaling_cur_freq": "2000000",
+            f"{cpu}/cpu10/cpufreq/scaling_cur_freq": "1000000",
+        },
+    )
+    assert load.frequency_hz([0, 1], root) == pytest.approx(2.5e9)
+    assert load.frequency_hz([], root) == pytest.approx(2e9)
+
+
+@pytest.mark.parametrize(("flags", "expected"), [("fpu aperfmperf", 2.4e9), ("fpu sse2", None)])
+def test_cpuinfo_counts_only_where_it_is_measured(tmp_path, flags, expected):
+    first = f"processor\t: 0\ncpu MHz\t\t: 2400.000\nflags\t\t: {flags}\n\n"
+    text = f"{first}processor\t: 1\ncpu MHz\t\t: 1000.0"
+    root = sysfs.write(tmp_path, {"proc/cpuinfo": text})
+    assert load.frequency_hz([0], root) == expected

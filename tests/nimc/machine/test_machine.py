@@ -1,0 +1,212 @@
+import subprocess
+
+import pytest
+
+from nimc.base import checkout
+from nimc.base.errors import InputError
+from nimc.machine import site
+from nimc.records.plan import Demand, ShortWrites
+from tests.nimc.node.sysfs import big_host, write
+
+DOC = checkout.ROOT / "docs" / "add-a-machine.md"
+
+TEXT = """
+name: box
+description: two nodes
+origins: {policy: hetjob, partition: origin}
+injector: perftest
+node_mtti: 10y
+nic: {model: QDR, processing: onload, link_rate: 32Gbit/s}
+facts: {cores: 16, sockets: 2, numa_nodes: 2, llc: 40MiB, memory: 64GiB}
+"""
+
+
+def _write(tmp_path, text):
+    (tmp_path / "site").mkdir(exist_ok=True)
+    (tmp_path / "site" / "box.yaml").write_text(text)
+    return tmp_path
+
+
+def test_quantities_are_read_into_si(tmp_path):
+    box = site.load("box", _write(tmp_path, TEXT))
+    assert box.nic.link_rate_b_s == 4e9
+    assert box.facts.llc_b == 40 * 1024 * 1024
+    assert box.node_mtti_s == 10 * 365.25 * 86400
+
+
+def test_an_included_file_takes_the_place_of_keys_where_it_exists(tmp_path, monkeypatch):
+    monkeypatch.setenv("BOX", str(tmp_path))
+    root = _write(tmp_path, TEXT + "include: $BOX/more.yaml\n")
+    assert site.load("box", root).injector == "perftest"
+    (tmp_path / "more.yaml").write_text("injector: ucx\n")
+    assert site.load("box", root).injector == "ucx"
+
+
+def test_an_included_file_that_others_could_write_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setenv("BOX", str(tmp_path / "box"))
+    root = _write(tmp_path, TEXT + "include: $BOX/more.yaml\n")
+    (tmp_path / "box").mkdir(mode=0o755)
+    more = tmp_path / "box" / "more.yaml"
+    more.write_text("injector: perftest\n")
+    more.chmod(0o666)
+    with pytest.raises(InputError, match=r"include: .*more.yaml can be written by others"):
+        site.load("box", root)
+    more.chmod(0o644)
+    (tmp_path / "box").chmod(0o777)
+    with pytest.raises(InputError, match=r"include: .*box can be written by others"):
+        site.load("box", root)
+
+
+@pytest.mark.parametrize(
+    ("found", "changed", "named"),
+    [
+        (
+            "injector: perftest",
+            "injector: magic",
+            ":5: injector: 'magic' found; allowed: 'perftest' or 'ucx'",
+        ),
+        (
+            "policy: hetjob",
+            "policy: none",
+            ":4: origins.policy: 'none' found; allowed: 'same_host',",
+        ),
+        ("name: box", "nam: box", ":2: nam: unknown key; allowed: name, "),
+        ("name: box", "name: sun", ":2: name: 'sun' found; allowed: the file's, 'box'"),
+        ("memory: 64GiB", "memory: 64G", ":8: facts.memory: '64G' "),
+        ("memory: 64GiB", "memory: true", ":8: facts.memory: 'True' "),
+        ("node_mtti", "mtti", ":6: mtti: unknown key; allowed: name, description, origins,"),
+        ("cores: 16", "core: 16", ":8: facts.cores: missing"),
+        (
+            "node_mtti: 10y",
+            "rails: [{device: a, socket: 1}]",
+            ":6: rails.0.socket: unknown key; allowed: device, numa_node, mpi_device",
+        ),
+        ("cores: 16", "cores: 010", ":8: facts.cores: '010' found; allowed: a valid integer"),
+        ("cores: 16", "cores: 1:30", ":8: facts.cores: '1:30' found; allowed: a valid integer"),
+        ("cores: 16", "cores: true", ":8: facts.cores: true found; allowed: a valid integer"),
+        ("cores: 16", "cores: 1.0", ":8: facts.cores: 1.0 found; allowed: a valid integer"),
+        ("cores: 16", "cores: 0", ":8: facts.cores: 0 found; allowed: greater than or equal to 1"),
+        ("cores: 16", "cores: 16, cores: 17", ":8: duplicate key 'cores', first in line 8"),
+        (
+            "node_mtti: 10y",
+            "memory_share: .inf",
+            ":6: memory_share: '.inf' found; allowed: a valid",
+        ),
+        ("node_mtti: 10y", "memory_share: 1e999", ":6: memory_share: inf found; allowed: "),
+        ("description: two nodes", "description: 2024-99-99", None),
+        (
+            "partition: origin",
+            'partition: "origin\\n#SBATCH --uid=0"',
+            ":4: origins.partition: 'origin\\n#SBATCH --uid=0' found; allowed: a word",
+        ),
+        (
+            "node_mtti: 10y",
+            "programs: {cns: bin/cns}",
+            ":6: programs.cns: 'bin/cns' found; allowed: an absolute path",
+        ),
+        (
+            "node_mtti: 10y",
+            'programs: {cns: "/opt/cns; id"}',
+            ":6: programs.cns: '/opt/cns; id' found; allowed: a word",
+        ),
+        (TEXT, "- a list", ":1: a list found; allowed: a mapping of keys"),
+        (TEXT, "name: [", ":2: invalid YAML: did not find expected node content"),
+        (TEXT, "a: !!int abc", ":1: 'abc' is not of type int"),
+    ],
+)
+def test_a_mistake_is_named_with_its_file(tmp_path, found, changed, named):
+    root = _write(tmp_path, TEXT.replace(found, changed))
+    if named is None:
+        site.load("box", root)
+        return
+    with pytest.raises(InputError) as error:
+        site.load("box", root)
+    assert str(error.value).startswith(f"{tmp_path}/site/box.yaml{named}")
+    assert "\n" not in str(error.value)
+
+
+def test_a_mistake_in_an_included_file_is_named_with_that_file(tmp_path):
+    (tmp_path / "more.yaml").write_text("injector: ucx\nnodes: x\n")
+    root = _write(tmp_path, TEXT + f"include: {tmp_path}/more.yaml\n")
+    with pytest.raises(InputError, match=r"more\.yaml:2: nodes: 'x' found; allowed: a valid int"):
+        site.load("box", root)
+
+
+@pytest.mark.parametrize("name", ["../site/box", "..", "", "box.yaml", "a\0b"])
+def test_a_name_is_no_path(tmp_path, name):
+    with pytest.raises(InputError, match=r"known machines: box"):
+        site.load(name, _write(tmp_path, TEXT))
+
+
+def test_an_unknown_machine_is_reported_with_the_known_ones(tmp_path):
+    with pytest.raises(InputError, match=r"'sun'.*known machines: box"):
+        site.load("sun", _write(tmp_path, TEXT))
+
+
+def test_cores_are_split_disjoint_on_one_host(monkeypatch):
+    monkeypatch.setattr(site.host, "detect", lambda: type("H", (), {"usable_cores": [0, 2, 4]}))
+    local = site.load("localhost")
+    assert local.split_cpus() == ([0, 2], [4])
+
+
+def test_hardware_threads_are_no_cores(tmp_path, monkeypatch):
+    monkeypatch.setattr(site.host.os, "sched_getaffinity", lambda _: set(range(16)))
+    big = site.host.detect(big_host(tmp_path))
+    monkeypatch.setattr(site.host, "detect", lambda: big)
+    facts = site.load("localhost").node_facts()
+    assert (facts.cores, facts.threads_per_core) == (8, 2)
+    # Second threads 8 to 15 stay idle: on core 7 one of them would take from the origin.
+    assert site.load("localhost").split_cpus() == ([0, 1, 2, 3, 4, 5, 6], [7])
+
+
+def test_numa_nodes_of_memory_alone_do_not_count(tmp_path, monkeypatch):
+    # As of a GPU or of CXL: node 4 has 16 GiB and no core.
+    node = "sys/devices/system/node/node4"
+    here = write(big_host(tmp_path), {f"{node}/cpulist": "", f"{node}/meminfo": ""})
+    big = site.host.detect(here)
+    assert [each.number for each in big.numa_nodes] == [0, 1, 2, 3, 4]
+    monkeypatch.setattr(site.host, "detect", lambda: big)
+    assert site.load("localhost").node_facts().numa_nodes == 4
+
+
+def test_a_host_of_one_core_is_refused(monkeypatch):
+    monkeypatch.setattr(site.host, "detect", lambda: type("H", (), {"usable_cores": [3]}))
+    with pytest.raises(InputError, match=r"1 of 1 usable cores leave none"):
+        site.load("localhost").split_cpus()
+
+
+def test_only_numa_nodes_of_the_machine_are_taken(tmp_path):
+    box = site.load("box", _write(tmp_path, TEXT))
+    assert [box.numa_node(number, "comm_node") for number in (-1, 0, 1)] == [None, 0, 1]
+    with pytest.raises(InputError, match=r"comm_node: 2 found; allowed are -1 .* of box: 0, 1$"):
+        box.numa_node(2, "comm_node")
+
+
+def test_what_docs_say_of_proof_holds_for_a_machine_and_for_a_block():
+    """`docs/add-a-machine.md`: 0.2, 2, 0.5s, 1s, 0.2s, 0.1 and 0.02."""
+    proof, short = site.Proof(), ShortWrites()
+    assert (proof.min_share, Demand().min_share) == (0.5, 0.5)
+    assert (proof.counter_share, proof.late_rows, proof.silent_s) == (0.2, 2, 0.5)
+    assert (proof.write_tolerance_s, proof.write_share) == (0.2, 0.1)
+    assert (proof.pause_s, Demand().pause_s) == (1, 1)
+    assert (proof.rail_share, Demand().rail_share) == (0.02, 0.02)
+    assert (Demand().counter_share, Demand().late_rows, Demand().silent_s) == (0.2, 2, 0.5)
+    assert (short.tolerance_s, short.allowed_share) == (0.2, 0.1)
+    (row,) = (line for line in DOC.read_text().splitlines() if line.startswith("| `proof` |"))
+    assert row.endswith("| 0.5, 0.2, 2, 0.5s, 1s, 0.2s, 0.1, 0.02 |")
+
+
+def test_the_commit_tells_whether_the_checkout_was_changed(tmp_path):
+    def git(*words):
+        who = ["-c", "user.name=x", "-c", "user.email=x@x"]
+        return subprocess.check_output(["git", "-C", str(tmp_path), *who, *words], text=True)
+
+    assert checkout.commit(tmp_path) is None
+    git("init", "-q")
+    (tmp_path / "file").write_text("1")
+    git("add", "file")
+    git("commit", "-q", "-m", "one")
+    head = git("log", "--format=%H").strip()
+    assert checkout.commit(tmp_path) == head
+    (tmp_path / "file").write_text("2")
+    assert checkout.commit(tmp_path) == f"{head}+"

@@ -1,0 +1,115 @@
+"""The YAML that campaign files are written in."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from nimc.base.errors import InputError
+from nimc.base.marked_yaml import load
+
+
+def read(tmp_path: Path, text: str) -> object:
+    path = tmp_path / "f.yaml"
+    path.write_text(text)
+    return load(path).data
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("off", "off"),
+        ("yes", "yes"),
+        ("true", True),
+        ("null", None),
+        ("~", None),
+        ("", None),
+        ("007", "007"),
+        ("0", 0),
+        ("-70", -70),
+        ("1_000", "1_000"),
+        ("10:30", "10:30"),
+        ("2026-01-01", "2026-01-01"),
+        ("0x10", "0x10"),
+        (".5", 0.5),
+        ("1e3", 1000.0),
+        ("1e", "1e"),
+        (".inf", ".inf"),
+        ("'3'", "3"),
+        ("9" * 5000, "9" * 5000),
+    ],
+)
+def test_nothing_is_taken_for_something_else(tmp_path: Path, text: str, value: object) -> None:
+    assert read(tmp_path, f"a: {text}\n") == {"a": value}
+    found = read(tmp_path, f"a: {text}\n")
+    assert isinstance(found, dict)
+    assert type(found["a"]) is type(value)
+
+
+def test_lines_of_values_and_keys(tmp_path: Path) -> None:
+    path = tmp_path / "f.yaml"
+    path.write_text("a:\n  b:\n    - 1\n    - c: 2\n")
+    marked = load(path)
+    assert marked.line(("a",), key=True) == 1
+    assert marked.line(("a", "b"), key=True) == 2
+    assert marked.line(("a", "b", 0)) == 3
+    assert marked.line(("a", "b", 1, "c"), key=True) == 4
+    # What is not there stands where the thing around it begins.
+    assert marked.line(("a", "b", 1, "missing")) == 4
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("a: !!python/object:os.system x", "f.yaml:1: the tag"),
+        ("a: !!int x", "f.yaml:1: 'x' is not of type int"),
+        ("b: 1\n1: 2", "f.yaml:2: a key must be a word"),
+        ("b: 1\n[1]: 2", "f.yaml:2: a key must be a word"),
+        ("a: &x [*x]", "f.yaml:1: an alias"),
+        ("a\n---\nb", "f.yaml:2: invalid YAML"),
+        ("[" * 100_000, "f.yaml:1: nested too deeply; allowed: 64 levels"),
+        ("".join(f"{' ' * i}a:\n" for i in range(5000)), "f.yaml:65: nested too deeply"),
+        ("a: \0", "f.yaml:1: invalid YAML"),
+    ],
+)
+def test_what_is_refused(tmp_path: Path, text: str, expected: str) -> None:
+    with pytest.raises(InputError) as error:
+        read(tmp_path, text)
+    assert expected in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("written", "expected"),
+    [
+        ("a: 1\nb: \xe9\n".encode("latin-1"), "f.yaml:2: not UTF-8 text"),
+        ("a: 1\n".encode("utf-16"), "f.yaml:1: not UTF-8 text"),
+        (b"#" * (16 * 2**20 + 1), "f.yaml: larger than 16 MiB"),
+    ],
+)
+def test_other_encodings_and_sizes(tmp_path: Path, written: bytes, expected: str) -> None:
+    (tmp_path / "f.yaml").write_bytes(written)
+    with pytest.raises(InputError) as error:
+        load(tmp_path / "f.yaml")
+    assert str(error.value) == f"{tmp_path}/{expected}"
+
+
+def test_a_byte_order_mark_is_no_part_of_the_first_key(tmp_path: Path) -> None:
+    (tmp_path / "f.yaml").write_bytes("a: 1\n".encode("utf-8-sig"))
+    assert load(tmp_path / "f.yaml").data == {"a": 1}
+
+
+def test_what_would_never_end_is_not_read(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "fifo")
+    (tmp_path / "loop").symlink_to("loop")
+    for name, expected in (
+        ("fifo", "not a regular file"),
+        ("loop", "Too many levels of symbolic links"),
+        (".", "not a regular file"),
+    ):
+        with pytest.raises(InputError, match=expected):
+            load(tmp_path / name)
+    with pytest.raises(InputError, match="null"):
+        load(Path("a\0b"))

@@ -1,0 +1,82 @@
+"""What a program says of itself, compared with binutils and coreutils."""
+
+from __future__ import annotations
+
+import io
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from nimc.machine.program import compilers_in, mpi_library, program_facts
+
+SH = shutil.which("sh") or "/bin/sh"
+#: Of Debian 12's Open MPI 4.1.4 and of the mpich wheel.
+LDD = """\
+\tlinux-vdso.so.1 (0x00007ffc)
+\tlibmpi_cxx_no.so.1 => not found
+\tlibm.so.6 => /lib/x86_64-linux-gnu/libm.so.6 (0x00007f01)
+\tlibmpi.so.40 => {path} (0x00007f02)
+\t/lib64/ld-linux-x86-64.so.2 (0x00007f03)
+"""
+
+
+def test_the_compiler_is_what_readelf_prints(tmp_path: Path) -> None:
+    if not (shutil.which("cc") and shutil.which("readelf")):
+        pytest.skip("needs a C compiler and readelf")
+    source = tmp_path / "a.c"
+    source.write_text("int main(void) { return 0; }\n")
+    subprocess.run(["cc", str(source), "-o", str(tmp_path / "a")], check=True)
+    read = subprocess.run(
+        ["readelf", "-p", ".comment", str(tmp_path / "a")],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    printed = [line.partition("]  ")[2] for line in read.stdout.splitlines() if "]  " in line]
+    with (tmp_path / "a").open("rb") as file:
+        assert compilers_in(file) == list(dict.fromkeys(printed))
+    assert printed
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"#!/bin/sh\n", b"\x7fELF\x02\x01", b"\x7fELF\x02\x01" + b"\xff" * 100],
+)
+def test_what_is_no_program_names_no_compiler(content: bytes) -> None:
+    assert compilers_in(io.BytesIO(content)) == []
+
+
+def test_path_and_checksum_are_those_of_the_file_that_runs(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(SH)
+    summed = subprocess.run(["sha256sum", SH], capture_output=True, text=True, check=True)
+    here = {"PATH": str(tmp_path)}
+    for name, folder in (("link", Path("/")), ("./link", tmp_path), (SH, Path("/"))):
+        found = program_facts(name, here, folder)
+        assert found["name"] == name
+        assert found["path"] == os.path.realpath(SH)
+        assert found["sha256"] == summed.stdout.split()[0]
+        assert found["mpi"] is None
+    missing = program_facts("nothing-of-that-name", here, tmp_path)
+    assert (missing["path"], missing["sha256"], missing["compilers"]) == (None, None, [])
+
+
+def test_mpi_is_the_library_that_is_linked(tmp_path: Path) -> None:
+    (tmp_path / "libmpi.so.40.30.4").write_text("")
+    (tmp_path / "libmpi.so.40").symlink_to("libmpi.so.40.30.4")
+    found = mpi_library(LDD.format(path=tmp_path / "libmpi.so.40"))
+    assert found == str(tmp_path / "libmpi.so.40.30.4")
+    for name in ("libmpich.so.12", "libmpi-abc123.so.12", "libmpi_cray.so.12", "libpmpi.so.0"):
+        assert mpi_library(f"\t{name} => /opt/{name} (0x1)\n") == f"/opt/{name}"
+    for other in ("libmpicc.txt", "libm.so.6", "libimpi.so", "libmpfr.so.6"):
+        assert mpi_library(f"\t{other} => /opt/{other} (0x1)\n") is None
+    assert mpi_library("\tnot a dynamic executable\n") is None
+    assert mpi_library("\tlibmpi.so.40 => /opt/\0libmpi.so.40 (0x1)\n") is None
+
+
+def test_a_script_has_a_checksum_and_no_compiler() -> None:
+    script = Path(sys.executable).parent / "reframe"
+    found = program_facts(str(script), {}, Path("/"))
+    assert found["sha256"]
+    assert (found["compilers"], found["mpi"]) == ([], None)

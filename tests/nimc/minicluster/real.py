@@ -1,0 +1,124 @@
+"""A minicluster under test, driven as a user drives it: by commands."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from minicluster import namespaces, needs
+from minicluster.spec import CHECKOUT, ClusterLayout, Fabric
+
+NIMC = [sys.executable, "-c", "from nimc.cli.main import main; main()", "minicluster"]
+ENV = {**os.environ, "PYTHONPATH": str(CHECKOUT), "PATH": os.environ["PATH"] + ":/usr/sbin:/sbin"}
+
+
+class Cluster:
+    """The cluster of one short state folder."""
+
+    def __init__(self, state: Path) -> None:
+        self.state = state
+        self.layout = ClusterLayout.of(state)
+        self.netns_folder_before = namespaces.NETNS.exists()
+
+    def command(self, *arguments: str) -> list[str]:
+        return [*NIMC, *arguments, "--state", str(self.state)]
+
+    def nimc(self, *arguments: str, rc: int = 0, timeout_s: float = 140) -> str:
+        done = subprocess.run(
+            self.command(*arguments), env=ENV, capture_output=True, text=True, timeout=timeout_s
+        )
+        assert done.returncode == rc, f"{arguments}: {done.returncode}\n{done.stderr}"
+        assert "Traceback" not in done.stderr
+        return done.stdout
+
+    def nimc_json(self, *arguments: str, rc: int = 0) -> Any:
+        return json.loads(self.nimc(*arguments, "--json", rc=rc))
+
+    def popen(self, *arguments: str) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(
+            self.command(*arguments), env=ENV, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+
+    def slurm(self, *command: str, timeout_s: float = 60) -> str:
+        env = {**ENV, "SLURM_CONF": str(self.layout.slurm_conf)}
+        done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=timeout_s)
+        assert done.returncode == 0, f"{command}: {done.returncode}\n{done.stdout}{done.stderr}"
+        return done.stdout
+
+    def accounts(self, jobs: int) -> list[str]:
+        """'STATE|NODES' of all jobs, once `jobs` are there: slurmctld books every 5 s."""
+        deadline = time.monotonic() + 20
+        while True:
+            rows = self.slurm("sacct", "-XnP", "-o", "state,nodelist").splitlines()
+            ended = [row for row in rows if not row.startswith(("PENDING", "RUNNING"))]
+            if len(ended) == jobs:
+                return sorted(rows)
+            assert time.monotonic() < deadline, rows
+            time.sleep(0.2)
+
+    def processes(self, name: str) -> list[int]:
+        found = []
+        for process in namespaces.processes(namespaces.named(self.layout.tag)):
+            with suppress(FileNotFoundError):  # it may end meanwhile
+                if Path(f"/proc/{process}/comm").read_text().strip() == name:
+                    found.append(process)
+        return found
+
+    def left_behind(self) -> list[str]:
+        """All traces of the cluster, looked for with other tools than those that made them."""
+        tag, state = self.layout.tag, str(self.state)
+        sources = {
+            "process": _output("ps", "axo", "pid,args"),
+            "link": _output("ip", "-o", "link"),
+            "namespace": _output("ip", "netns", "list"),
+            "mount": Path("/proc/self/mounts").read_text(),
+            "group": _output("find", "/sys/fs/cgroup", "-name", f"{tag}*"),
+            "file": _output("find", state, "-maxdepth", "0"),
+        }
+        found = [
+            f"{kind}: {line}"
+            for kind, text in sources.items()
+            for line in text.splitlines()
+            if tag in line or state in line
+        ]
+        if namespaces.NETNS.exists() and not self.netns_folder_before:
+            others = [p for p in namespaces.NETNS.iterdir() if not p.name.startswith(tag)]
+            found += [] if others else [f"folder: {namespaces.NETNS}"]
+        return found
+
+
+def _output(*command: str) -> str:
+    return subprocess.run(command, env=ENV, capture_output=True, text=True).stdout
+
+
+def cluster_or_skip(fabric: Fabric) -> Iterator[Cluster]:
+    """A cluster that is not up yet and will be down; skips where the host cannot have one."""
+    if os.geteuid() != 0:
+        pytest.skip("a minicluster needs root")
+    if lacking := needs.missing(fabric):
+        pytest.skip(f"missing for --fabric {fabric}: {', '.join(n.thing for n in lacking)}")
+    if subprocess.run(["unshare", "--net", "--mount", "--pid", "--fork", "true"]).returncode != 0:
+        pytest.skip("this host lets nobody make namespaces")
+    with tempfile.TemporaryDirectory(prefix="nimc-", dir="/tmp") as folder:
+        cluster = Cluster(Path(folder) / "s")
+        try:
+            yield cluster
+        finally:
+            subprocess.run(cluster.command("down"), env=ENV, capture_output=True, timeout=60)
+
+
+def cluster_of(nodes: int, origins: int = 1) -> Iterator[Cluster]:
+    """A cluster of so many nodes, the last ones origins, that is up; skips as above."""
+    for cluster in cluster_or_skip("veth"):
+        cluster.nimc("up", "--nodes", str(nodes), "--origins", str(origins), "--fabric", "veth")
+        yield cluster

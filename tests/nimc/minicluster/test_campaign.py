@@ -1,0 +1,91 @@
+"""A whole campaign on a real Slurm, whose ReFrame is killed on the way."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from nimc.machine import slurm
+from tests.nimc.minicluster.real import ENV, Cluster, cluster_of
+
+CAMPAIGN = """
+name: tiny
+title: LAMMPS, as short as can be
+workloads: [{check: lammps, set: {steps: 100}, expect: 3s}]
+arms: [off, on]
+pairs: {floor: 6}
+verify: {min_share: 0.001, foreign_cpus: null, steal_share: null, frequency_drop: null}
+run_timeout: 1min
+"""
+BY_REFRAME = Path(sys.executable).parent / "reframe"
+
+
+def test_jobs_are_known_by_where_they_work() -> None:
+    # As squeue --format='%A %Z' of Slurm 22.05 prints it: a line for each component of a job.
+    listed = (
+        "7 /r/tiny/logs/a/0/reframe/stage\n7 /r/tiny/logs/a/0/reframe/stage\n"
+        "8 /r/tiny-2/logs/a/0\n9 /home/me/my results\n"
+    )
+    assert slurm.working_in(Path("/r/tiny"), listed) == ["7"]
+    assert slurm.working_in(Path("/home/me"), listed) == ["9"]
+
+
+@pytest.fixture
+def cluster() -> Iterator[Cluster]:
+    yield from cluster_of(2)
+
+
+@pytest.mark.minicluster
+@pytest.mark.slow
+def test_a_killed_reframe_leaves_no_job_and_the_campaign_goes_on(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    (tmp_path / "tiny.yaml").write_text(CAMPAIGN)
+    words = ["run", tmp_path / "tiny.yaml", "--machine", "minicluster", "--results", tmp_path]
+    command = [sys.executable, "-c", "from nimc.cli.main import main; main()", *words, "--json"]
+    env = {
+        **ENV,
+        "NIMC_MINICLUSTER": str(cluster.state),
+        "SLURM_CONF": str(cluster.layout.slurm_conf),
+    }
+    first = subprocess.Popen(
+        command, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    deadline = time.monotonic() + 90
+    while not (samples := list(tmp_path.glob("*/samples/lammps.jsonl"))):
+        assert first.poll() is None, first.communicate()
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    os.kill(_reframe(first.pid), signal.SIGKILL)
+    _, said = first.communicate(timeout=120)
+    assert first.returncode == 3
+    assert "ReFrame was killed by SIGKILL" in said
+    assert cluster.slurm("squeue", "--noheader") == ""
+    before = samples[0].read_text()
+
+    second = subprocess.run(command, env=env, capture_output=True, text=True, timeout=240)
+    assert second.returncode == 0, second.stderr
+    assert samples[0].read_text().startswith(before)
+    (row,) = json.loads(second.stdout)["results"]
+    assert (row["workload"], row["arm"]) == ("lammps", "on")
+    assert row["pairs"] >= 6
+    assert row["writer_rate_b_s"] > 0
+
+
+def _reframe(nimc: int) -> int:
+    """The ReFrame session of a `nimc` process."""
+    children = Path(f"/proc/{nimc}/task/{nimc}/children").read_text().split()
+    (found,) = (
+        int(child)
+        for child in children
+        if str(BY_REFRAME) in Path(f"/proc/{child}/cmdline").read_text()
+    )
+    return found

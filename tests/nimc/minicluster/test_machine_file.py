@@ -1,0 +1,63 @@
+import pytest
+import yaml
+
+from minicluster.cluster import render_machine_file
+from minicluster.spec import Spec
+from nimc.base.errors import InputError
+from nimc.machine import site
+
+
+@pytest.mark.parametrize(
+    ("fabric", "injector", "device"), [("veth", "ucx", "eth0"), ("rxe", "perftest", "rxe0")]
+)
+def test_the_machine_is_what_was_started(tmp_path, monkeypatch, fabric, injector, device):
+    monkeypatch.setenv("NIMC_MINICLUSTER", str(tmp_path))
+    spec = Spec(fabric=fabric, nodes=4, origins=2)
+    cpus = {"veth": 8, "rxe": 2}[fabric]
+    (tmp_path / "machine.yaml").write_text(render_machine_file(spec, cpus, memory_mib=512))
+    found = site.load("minicluster")
+    assert (found.injector, found.device, found.nodes) == (injector, device, 4)
+    assert (found.origins.policy, found.origins.nodes) == ("hetjob", 2)
+    assert found.node_facts().cores == 2  # eight cores shared by four nodes, or a guest's own two
+    assert found.caveats == []
+    assert found.node_facts().memory_b == 512 * 2**20
+    assert found.proof.min_share == 0.1
+    # Only what is emulated is held less tightly to its plan.
+    assert (found.proof.write_tolerance_s > 0.2) == (fabric == "rxe")
+
+
+def test_a_virtual_machine_has_sockets_of_its_own_and_says_that_they_are_emulated(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setenv("NIMC_MINICLUSTER", str(tmp_path))
+    spec = Spec("rxe", nodes=2, origins=1, numa=2, cores=4)
+    (tmp_path / "machine.yaml").write_text(render_machine_file(spec, cpus=8, memory_mib=512))
+    found = site.load("minicluster")
+    facts = found.node_facts()
+    assert (facts.cores, facts.sockets, facts.numa_nodes) == (8, 2, 2)
+    assert found.nic_node() == 0
+    (caveat,) = found.caveats
+    assert "emulated" in caveat
+
+
+def test_two_rails_are_devices_of_numa_nodes_of_their_own(tmp_path, monkeypatch):
+    monkeypatch.setenv("NIMC_MINICLUSTER", str(tmp_path))
+    spec = Spec("rxe", nodes=3, origins=1, numa=2, rails=2)
+    (tmp_path / "machine.yaml").write_text(render_machine_file(spec, cpus=2, memory_mib=512))
+    found = [(rail.device, rail.numa_node, rail.mpi_device) for rail in
+             site.load("minicluster").rails]  # fmt: skip
+    assert found == [("rxe0", 0, "eth0"), ("rxe1", 1, "eth1")]
+
+
+def test_nodes_of_veth_that_count_more_cores_than_there_are_say_so():
+    asked = Spec("veth", nodes=2, origins=1, cores=2)
+    record = yaml.safe_load(render_machine_file(asked, cpus=2, memory_mib=512))
+    assert record["facts"]["cores"] == 2
+    assert record["caveats"] == ["2 nodes count as 2 cores each, and share the 2 cores of one host"]
+    with pytest.raises(InputError, match="--cores 2: this host has 1; allowed: up to that"):
+        render_machine_file(asked, cpus=1, memory_mib=512)
+
+
+def test_without_a_cluster_the_file_of_the_checkout_stands(tmp_path, monkeypatch):
+    monkeypatch.setenv("NIMC_MINICLUSTER", str(tmp_path))
+    assert site.load("minicluster").injector == "ucx"

@@ -1,0 +1,146 @@
+"""The real thing over veth: started, used, broken, stopped, and nothing left behind."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from minicluster import daemons
+from tests.nimc.minicluster.real import ENV, Cluster, cluster_or_skip
+
+pytestmark = pytest.mark.minicluster
+
+
+@pytest.fixture
+def cluster() -> Iterator[Cluster]:
+    yield from cluster_or_skip("veth")
+
+
+def test_used_from_up_to_down(cluster: Cluster, tmp_path: Path) -> None:
+    cluster.nimc("up", "--nodes", "3", "--origins", "1")
+    assert cluster.nimc_json("up", "--nodes", "3", "--origins", "1")["was_up"] is True
+    assert cluster.nimc("up", "--nodes", "2", rc=2) == ""
+    status = cluster.nimc_json("status")
+    assert status["healthy"] is True
+    assert set(status["nodes"].values()) == {"idle"}
+
+    # A heterogeneous job, its components on disjoint nodes by Slurm's own books.
+    job = tmp_path / "job.sh"
+    job.write_text(
+        "#!/bin/sh\n#SBATCH -N2 -p compute\n#SBATCH hetjob\n#SBATCH -N1 -p origin\n"
+        "srun --het-group=0 hostname\nsrun --het-group=1 hostname\n"
+        "echo binding=$OMPI_MCA_hwloc_base_binding_policy\n"
+    )
+    output = tmp_path / "job.out"
+    cluster.slurm("sbatch", "--wait", f"--output={output}", str(job))
+    assert sorted(output.read_text().split()) == ["binding=none", "node1", "node2", "node3"]
+    assert cluster.accounts(2) == ["COMPLETED|node3", "COMPLETED|node[1-2]"]
+
+    # A process that left its session is still the step's.
+    cluster.slurm("srun", "-N1", "sh", "-c", "setsid sleep 86399 & exit 0")
+    assert (
+        "86399" not in subprocess.run(["ps", "axo", "args"], capture_output=True, text=True).stdout
+    )
+
+    # Origins can be reserved, drained, and come back.
+    cluster.slurm(
+        "scontrol", "create", "reservation", "ReservationName=origins", "StartTime=now",
+        "Duration=10", "Nodes=node3", "Users=root",
+    )  # fmt: skip
+    assert cluster.slurm("srun", "-p", "origin", "--reservation=origins", "hostname") == "node3\n"
+    cluster.slurm("scontrol", "delete", "ReservationName=origins")
+    cluster.slurm("scontrol", "update", "NodeName=node2", "State=drain", "Reason=test")
+    assert cluster.nimc_json("status")["nodes"]["node2"] in ("drain", "drng")
+
+    cluster.nimc("down")
+    assert cluster.left_behind() == []
+
+
+@pytest.mark.parametrize("daemon", ["mariadbd", "slurmdbd"])
+def test_a_daemon_that_fails_is_named_in_one_line(
+    cluster: Cluster, daemon: str, tmp_path: Path
+) -> None:
+    broken = tmp_path / daemon
+    broken.write_text("#!/bin/sh\necho no more flux >&2\nexit 7\n")
+    broken.chmod(0o755)
+    command = cluster.command("up", "--nodes", "1", "--origins", "0")
+    env = {**ENV, "PATH": f"{tmp_path}:{ENV['PATH']}"}
+    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 3
+    assert re.fullmatch(rf"nimc: {daemon}.*: no more flux\n", done.stderr), done.stderr
+    assert cluster.left_behind() == []
+
+
+def test_a_job_outlives_its_slurmctld(cluster: Cluster) -> None:
+    cluster.nimc("up", "--nodes", "1", "--origins", "0")
+    cluster.slurm("sbatch", "--output=/dev/null", "--wrap=sleep 2")
+    (controller,) = cluster.processes("slurmctld")
+    os.kill(controller, signal.SIGKILL)
+    daemons.start_controller(cluster.layout)
+    assert cluster.accounts(1) == ["COMPLETED|node1"]
+    assert cluster.nimc_json("status")["healthy"] is True
+
+
+def test_two_clusters_side_by_side(cluster: Cluster) -> None:
+    other = Cluster(cluster.state.with_name("t"))
+    try:
+        cluster.nimc("up", "--nodes", "1", "--origins", "0")
+        other.nimc("up", "--nodes", "2", "--origins", "1")
+        assert cluster.slurm("sinfo", "-hN", "-p", "all", "-o", "%n") == "node1\n"
+        assert other.slurm("sinfo", "-hN", "-p", "all", "-o", "%n") == "node1\nnode2\n"
+        other.nimc("down")
+        assert other.left_behind() == []
+        assert cluster.slurm("srun", "hostname") == "node1\n"
+    finally:
+        other.nimc("down")
+
+
+def test_daemons_killed_then_up_again_then_down(cluster: Cluster) -> None:
+    cluster.nimc("up", "--nodes", "2", "--origins", "1")
+    for name in ("slurmctld", "mariadbd", "slurmd"):
+        for pid in cluster.processes(name):
+            os.kill(pid, signal.SIGKILL)
+    status = cluster.nimc_json("status", rc=3)
+    assert status["controller"] is False
+    cluster.nimc("up", "--nodes", "2", "--origins", "1")
+    assert cluster.nimc_json("status")["healthy"] is True
+    for pid in cluster.processes("munged") + cluster.processes("unshare"):
+        os.kill(pid, signal.SIGKILL)
+    cluster.nimc("down")
+    assert cluster.left_behind() == []
+    assert "nothing" in cluster.nimc("down")
+
+
+@pytest.mark.parametrize("moment", ["state.json", "run/node2.ready", "log/slurmctld.log"])
+def test_killed_in_the_middle_of_up(cluster: Cluster, moment: str) -> None:
+    starting = cluster.popen("up", "--nodes", "2", "--origins", "1")
+    deadline = time.monotonic() + 30
+    while not (cluster.state / moment).exists() and starting.poll() is None:
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+    assert starting.poll() is None
+    starting.kill()
+    starting.wait()
+    assert cluster.left_behind() != []
+    cluster.nimc("down")
+    assert cluster.left_behind() == []
+
+
+@pytest.mark.parametrize(("number", "rc"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_interrupted_up_cleans_up_by_itself(
+    cluster: Cluster, number: signal.Signals, rc: int
+) -> None:
+    starting = cluster.popen("up", "--nodes", "2", "--origins", "1")
+    while not (cluster.state / "run" / "control.ready").exists():
+        assert starting.poll() is None
+        time.sleep(0.005)
+    starting.send_signal(number)
+    assert starting.wait(timeout=30) == rc
+    assert cluster.left_behind() == []

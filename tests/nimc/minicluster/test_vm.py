@@ -1,0 +1,205 @@
+"""Kernel, initramfs and command lines of virtual machines; and the real thing over soft-RoCE."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import lzma
+import os
+import re
+import shutil
+import signal
+import struct
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from minicluster import vm
+from minicluster import vm as images
+from minicluster.spec import CHECKOUT, ClusterLayout, Spec
+from nimc.base.errors import InputError, MachineError
+from tests.nimc.minicluster.real import Cluster, cluster_or_skip
+
+LAYOUT = ClusterLayout(Path("/tmp/mc"))
+
+
+def boot_image(payload: bytes, setup_sectors: int) -> bytes:
+    head = bytearray((setup_sectors + 1) * 512 + 100)
+    head[0x1F1] = setup_sectors
+    head[0x202:0x206] = b"HdrS"
+    struct.pack_into("<II", head, 0x248, 100, len(payload))
+    return bytes(head) + payload + b"what follows"
+
+
+def test_the_kernel_is_taken_out_of_its_boot_image() -> None:
+    packed = lzma.compress(b"\x7fELF kernel", check=lzma.CHECK_CRC32)
+    # The payload ends with its unpacked size.
+    assert images.payload(boot_image(packed + b"\x0b\0\0\0", 27)) == b"\x7fELF kernel"
+
+
+def test_other_images_are_refused() -> None:
+    with pytest.raises(MachineError, match="no x86 boot image"):
+        images.payload(bytes(4096))
+    with pytest.raises(MachineError, match="not compressed with xz"):
+        images.payload(boot_image(b"(\xb5/\xfd zstd", 4))
+
+
+def test_dependencies_of_a_module() -> None:
+    assert images.dependencies(b"\x7fELF\0license=GPL\0depends=ib_core,udp_tunnel\0x=y\0") == [
+        "ib_core",
+        "udp_tunnel",
+    ]
+    assert images.dependencies(b"\0depends=\0") == []
+
+
+def test_modules_come_after_what_they_need() -> None:
+    needs = {"rxe": ["core", "tunnel"], "cm": ["core"], "tunnel": ["base"]}
+    order = images.in_order(["rxe", "cm"], lambda name: needs.get(name, []))
+    assert order == ["core", "base", "tunnel", "rxe", "cm"]
+
+
+@pytest.mark.skipif(shutil.which("cpio") is None, reason="cpio, which judges, is not installed")
+def test_the_archive_is_one_that_cpio_reads(tmp_path: Path) -> None:
+    data = images.archive(
+        [("d", 0o040755, b""), ("d/f", 0o100640, b"12345"), ("d/g", 0o100755, b"")]
+    )
+    done = subprocess.run(["cpio", "-i"], input=data, cwd=tmp_path, capture_output=True)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "d/f").read_bytes() == b"12345"
+    assert (tmp_path / "d/f").stat().st_mode & 0o777 == 0o640
+    assert (tmp_path / "d/g").read_bytes() == b""
+
+
+def line(spec: Spec, accelerator: vm.Accelerator = "tcg") -> list[str]:
+    image = vm.Image(Path("/k"), Path("/i"), accelerator)
+    return vm.command(spec, LAYOUT, spec.members()[-1], "10.77.5", image)
+
+
+def after(option: str, words: list[str]) -> list[str]:
+    return [value for name, value in itertools.pairwise(words) if name == option]
+
+
+def test_a_machine_gets_its_name() -> None:
+    words = line(Spec("rxe", 3, 1))
+    (kernel,) = after("-append", words)
+    assert {"nimc_name=node3", "nimc_address=10.77.5.3/24", "nimc_state=/tmp/mc"} <= set(
+        kernel.split()
+    )
+    assert after("-smp", words) == ["1,sockets=1,cores=1,threads=1"]
+    assert any("ifname=tap3," in device for device in after("-netdev", words))
+
+
+def test_each_rail_has_a_network_of_its_own() -> None:
+    words = line(Spec("rxe", 3, 1, rails=2))
+    taps = [re.search(r"ifname=(\w+)", each).group(1) for each in after("-netdev", words)]  # type: ignore[union-attr]
+    assert taps == ["tap3", "tap3r1"]
+    macs = re.findall(r"mac=([0-9a-f:]+)", " ".join(after("-device", words)))
+    assert len(macs) == len(set(macs)) == 2
+
+
+def test_the_hosts_root_is_read_only_and_the_rest_is_shared() -> None:
+    words = line(Spec("rxe", 3, 1, shares=("/srv/results",)))
+    exports = {
+        re.search(r"path=([^,]*)", x).group(1): "readonly=on" in x  # type: ignore[union-attr]
+        for x in after("-fsdev", words)
+    }
+    assert exports == {"/": True, "/tmp/mc": False, str(CHECKOUT): False, "/srv/results": False}
+
+
+def test_a_folder_within_a_shared_one_is_shared_once() -> None:
+    spec = Spec("rxe", 3, 1, shares=(f"{CHECKOUT}/results", "/srv"))
+    assert sorted(vm.shares(spec, LAYOUT).values()) == sorted(
+        [CHECKOUT, Path("/srv"), Path("/tmp/mc")]
+    )
+    listed = [row.split()[1] for row in vm.shares_file(spec, LAYOUT).splitlines()]
+    assert listed == [str(folder) for folder in vm.shares(spec, LAYOUT).values()]
+
+
+@pytest.mark.parametrize("folder", ["/", "/srv/my results", "/srv/a,b"])
+def test_folders_that_cannot_be_shared(folder: str) -> None:
+    with pytest.raises(InputError, match=f"^--share {folder}: "):
+        vm.shares(Spec("rxe", 3, 1, shares=(folder,)), LAYOUT)
+
+
+def test_two_numa_nodes_share_the_memory_asked_for() -> None:
+    words = line(Spec("rxe", 3, 1, numa=2, memory_mib=1001))
+    sizes = [int(x) for x in re.findall(r"size=(\d+)M", " ".join(after("-object", words)))]
+    assert len(sizes) == 2
+    assert sum(sizes) == 1001
+    assert len(after("-numa", words)) == 2
+    assert after("-numa", line(Spec("rxe", 3, 1))) == []
+
+
+def test_each_numa_node_is_a_socket_with_its_processors() -> None:
+    words = line(Spec("rxe", 3, 1, numa=2, cores=4))
+    assert after("-smp", words) == ["8,sockets=2,cores=4,threads=1"]
+    assert [re.search(r"cpus=(.*)", node).group(1) for node in after("-numa", words)] == [  # type: ignore[union-attr]
+        "0-3",
+        "4-7",
+    ]
+
+
+@pytest.fixture
+def cluster() -> Iterator[Cluster]:
+    yield from cluster_or_skip("rxe")
+
+
+#: One write of 64 KiB, 800 times, from node2 to node1; what node1's devices counted meanwhile, and
+#: what node1 is made of, as seen from inside.
+BANDWIDTH = """#!/bin/bash
+write() { ib_write_bw -d rxe0 -F -s 65536 -n 800 "$@"; }
+counters() {
+    echo bytes=$(cat /sys/class/net/eth0/statistics/rx_bytes) \
+        packets=$(cat /sys/class/infiniband/rxe0/ports/1/hw_counters/rcvd_pkts)
+}
+if [ "$SLURM_PROCID" = 0 ]; then
+    counters; write > /dev/null; counters
+    python3 -c 'import json; from injection.machine import host
+print("facts", json.dumps(host.detect().as_dict()))'
+else
+    for i in $(seq 40); do sleep 0.5; write node1 && break; done
+fi
+"""
+
+
+TWO_SOCKETS = ("--numa", "2", "--cores", "2", "--memory", "1536")
+
+
+@pytest.mark.minicluster
+@pytest.mark.slow
+def test_real_verbs_between_virtual_machines(cluster: Cluster) -> None:
+    cluster.nimc("up", "--fabric", "rxe", "--nodes", "2", "--origins", "1", *TWO_SOCKETS)
+    status = cluster.nimc_json("status")
+    assert status["healthy"] is True
+    assert status["state"]["accelerator"] in ("kvm", "tcg")
+
+    # The job's script and output are in a folder that host and guests share.
+    job, output = cluster.state / "run" / "job.sh", cluster.state / "run" / "job.out"
+    step = cluster.state / "run" / "bandwidth.sh"
+    step.write_text(BANDWIDTH)
+    job.write_text(
+        "#!/bin/sh\n#SBATCH -N1 -p compute\n#SBATCH hetjob\n#SBATCH -N1 -p origin\n"
+        f"srun --het-group=0,1 bash {step}\n"
+    )
+    cluster.slurm("sbatch", "--wait", f"--output={output}", str(job), timeout_s=400)
+    said = output.read_text()
+    facts = json.loads(re.search(r"^facts (.*)$", said, re.MULTILINE).group(1))  # type: ignore[union-attr]
+    assert facts["sockets"] == 2
+    assert [node["cpus"] for node in facts["numa_nodes"]] == [[0, 1], [2, 3]]
+    assert re.search(r"^ *65536 +800 ", said, re.MULTILINE), said
+    received_b, packets = (
+        int(b) - int(a)
+        for a, b in (re.findall(rf"{key}=(\d+)", said) for key in ("bytes", "packets"))
+    )
+    # 16 packets of 4096 bytes a write, each with about 60 bytes of headers; on a busy host many are
+    # sent again, and `counter_share` of an emulated fabric allows half as many.
+    assert 1.0 <= received_b / (800 * 65536) < 1.5
+    assert 1.0 <= packets / (800 * 16) < 1.5
+    assert cluster.accounts(2) == ["COMPLETED|node1", "COMPLETED|node2"]
+
+    os.kill(status["pids"]["node2"], signal.SIGKILL)
+    assert cluster.nimc_json("status", rc=3)["pids"]["node2"] is None
+    cluster.nimc("down")
+    assert cluster.left_behind() == []

@@ -1,0 +1,124 @@
+"""A nightly of the small campaign, whose ReFrame is a stand-in."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nimc.nights.summary import Summary, load
+from tests.nimc.conftest import ROOT, Nimc, nimc_in
+from tests.nimc.minicluster.real import Cluster, cluster_of
+from tests.nimc.nights.made_history import make_history
+
+
+@dataclass
+class Box:
+    """`nimc nightly` as a process of its own, in a folder of its own."""
+
+    nimc: Nimc
+    #: Folder of the checkout that is run.
+    root: Path = ROOT
+
+    @property
+    def folder(self) -> Path:
+        return self.nimc.folder
+
+    @property
+    def file(self) -> Path:
+        return self.folder / "box.yaml"
+
+    def describe(self, **changes: str) -> None:
+        """Write the description: a night that began an hour ago and ends in an hour."""
+        now = datetime.now()
+        start, end = (f"{now + timedelta(hours=hours):%H:%M}" for hours in (-1, 1))
+        lines = {
+            "machine": "localhost",
+            "campaign": str(self.folder / "small.yaml"),
+            "window": f'{{start: "{start}", end: "{end}"}}',
+            "budget": "1",
+            "results": str(self.nimc.results),
+            **changes,
+        }
+        self.file.write_text("".join(f"{key}: {value}\n" for key, value in lines.items()))
+
+    def start(self, *words: str, fake: str = "", **more: Any) -> subprocess.Popen[str]:
+        """Start `nimc nightly`."""
+        environment = {
+            **os.environ,
+            "PYTHONPATH": str(self.root),
+            "NIMC_REFRAME": str(self.folder / "reframe"),
+            "FAKE": fake,
+        }
+        return subprocess.Popen(
+            [sys.executable, "-c", "from nimc.cli.main import main; main()", "nightly", *words],
+            cwd=self.folder,
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            **more,
+        )
+
+    def call(self, *words: str, fake: str = "", **more: Any) -> tuple[int, str, str]:
+        """Run it to its end: exit status, standard output, standard error."""
+        process = self.start(*words, fake=fake, **more)
+        out, err = process.communicate(timeout=300)
+        assert "Traceback" not in err, err
+        return process.returncode, out, err
+
+    def run(self, *options: str, fake: str = "", **more: Any) -> tuple[int, str]:
+        """Run this night: exit status and standard error."""
+        status, _, err = self.call("run", str(self.file), *options, fake=fake, **more)
+        return status, err
+
+    def nights(self) -> list[Summary]:
+        """All summaries, in order."""
+        return [load(path) for path in sorted((self.nimc.results / "nights").glob("*.json"))]
+
+    def night(self) -> Summary:
+        """The one summary that there is."""
+        (found,) = self.nights()
+        return found
+
+    def runs(self) -> list[Path]:
+        """All runs, in the order of their start."""
+        return sorted(
+            self.nimc.results.glob("*-localhost-*"),
+            key=lambda run: float(json.loads((run / "run.json").read_text())["started_s"]),
+        )
+
+
+@pytest.fixture
+def box(nimc: Nimc) -> Box:
+    found = Box(nimc)
+    found.describe()
+    return found
+
+
+@pytest.fixture(scope="session")
+def steady_history(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Results of steady nights, and of some at half the speed."""
+    nimc = nimc_in(tmp_path_factory.mktemp("history"))
+    status, _, err = nimc.run()
+    assert status == 0, err
+    make_history(nimc.results / "store", nimc.the_run(), loss=0.5)
+    (nimc.results / "latest").unlink()
+    return nimc.results
+
+
+@pytest.fixture
+def scrontab_cluster() -> Iterator[Cluster]:
+    """A minicluster of three nodes, the last one an origin."""
+    if shutil.which("scrontab") is None:
+        pytest.skip("no scrontab (Debian's Slurm 22.05 is packaged without it)")
+    yield from cluster_of(3)

@@ -1,0 +1,315 @@
+"""`nimc nightly run` from outside: each way in which a night ends, and what it leaves."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import time
+from collections.abc import Callable
+from datetime import date, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from nimc.nights.summary import UNFINISHED, load
+from tests.nimc.conftest import CAMPAIGN, ROOT
+from tests.nimc.nights.conftest import Box
+
+pytestmark = pytest.mark.slow
+
+#: Takes minutes with the stand-in's fault `slow`.
+LONG = CAMPAIGN.replace("floor: 6", "floor: 600, block: 600")
+
+Wait = Callable[[Callable[[], bool]], None]
+
+
+def samples(box: Box) -> int:
+    files = box.nimc.results.glob("small-localhost-*/samples/*.jsonl")
+    return sum(file.read_text().count("\n") for file in files)
+
+
+def test_a_night_measures_and_says_so(box: Box) -> None:
+    status, err = box.run("--summary", "copy.json")
+    assert status == 0, err
+    night = box.night()
+    (run,) = box.runs()
+    assert (night.outcome, night.reason) == ("measured", "19 samples")  # a warm-up, 6 pairs of 3
+    assert (night.run, night.cases, night.campaign) == (str(run), ["stream"], "small")
+    figures = {(each.arm, each.quantity): each for each in night.figures}
+    assert figures["off", "fom"].value == 1e10  # as the stand-in reports it
+    assert (figures["off", "fom"].low, figures["off", "fom"].high) == (1e10, 1e10)
+    assert figures["on", "slowdown"].value == pytest.approx(2.0)
+    assert night.finished_s is not None
+    assert 0 < night.used_node_h < night.budget_node_h
+    assert (box.folder / "copy.json").read_text() == json.dumps(night.as_dict(), indent=1) + "\n"
+
+    status, err = box.run()  # the scheduler started it once more
+    assert status == 0
+    assert f"night {night.night} is done: measured" in err
+    assert (box.runs(), box.night()) == ([run], night)
+
+
+def test_a_killed_night_is_known_and_the_next_one_resumes(box: Box, wait_until: Wait) -> None:
+    today = datetime.now().date()
+    yesterday = today - timedelta(days=1)
+    night = box.start("run", str(box.file), "--night", str(yesterday), fake="slow")
+    wait_until(lambda: samples(box) >= 8)
+    night.send_signal(signal.SIGKILL)
+    night.communicate()
+    killed = box.night()
+    assert (killed.night, killed.outcome, killed.reason) == (
+        yesterday,
+        "machine failed",
+        UNFINISHED,
+    )
+    assert killed.finished_s is None
+
+    wait_until(lambda: not holds_lock(box))
+    status, err = box.run("--night", str(today))
+    assert status == 0, err
+    first, second = box.nights()
+    assert first == killed
+    assert (second.night, second.outcome) == (today, "measured")
+    assert len(box.runs()) == 1
+    assert second.run == str(box.runs()[0])
+    status, out, _ = box.call("status", str(box.file), "--json")
+    assert [(each["night"], each["outcome"]) for each in json.loads(out)["nights"]] == [
+        (str(yesterday), "machine failed"),
+        (str(today), "measured"),
+    ]
+
+
+def test_the_next_night_concludes_a_run_whose_last_block_outlived_its_night(box: Box) -> None:
+    """Killed with its Slurm job, a night leaves the job of a block, which measures to its end."""
+    assert box.nimc.run()[0] == 0
+    (run,) = (each for each in box.runs() if not each.is_symlink())
+    header = json.loads((run / "run.json").read_text())
+    (run / "run.json").write_text(json.dumps({**header, "finished_s": None}))
+    status, err = box.run()
+    assert status == 0, err
+    night = box.night()
+    assert (night.outcome, night.run) == ("measured", str(run))
+    assert ("off", "fom", 1e10) in {(each.arm, each.quantity, each.value) for each in night.figures}
+
+
+def holds_lock(box: Box) -> bool:
+    """Whether any process has the lock's file open: `nimc run` keeps it until it has ended."""
+    lock = box.nimc.results / "nights" / "localhost.lock"
+    for handle in Path("/proc").glob("[0-9]*/fd/*"):
+        try:
+            if os.path.samefile(handle, lock):
+                return True
+        except OSError:
+            continue
+    return False
+
+
+def test_the_same_night_goes_on_after_it_was_killed(box: Box, wait_until: Wait) -> None:
+    night = box.start("run", str(box.file), fake="slow")
+    wait_until(lambda: samples(box) >= 8)
+    night.send_signal(signal.SIGKILL)
+    night.communicate()
+    began_s = box.night().started_s
+    wait_until(lambda: not holds_lock(box))
+    status, err = box.run()
+    assert status == 0, err
+    assert (box.night().outcome, box.night().started_s) == ("measured", began_s)
+    assert len(box.runs()) == 1
+
+
+def test_an_old_run_is_not_resumed(box: Box) -> None:
+    status, _ = box.run(fake="torn")
+    assert (status, box.night().outcome) == (3, "machine failed")
+    box.describe(fresh_after="1ms")
+    status, err = box.run()
+    assert status == 0, err
+    old, new = box.runs()
+    assert box.night().run == str(new)
+    assert json.loads((old / "run.json").read_text())["finished_s"] is None
+
+
+def test_a_failed_machine_is_tried_again_in_the_same_run(box: Box) -> None:
+    status, err = box.run(fake="fail")
+    assert status == 3, err
+    night = box.night()
+    assert night.outcome == "machine failed"
+    assert night.reason.startswith("stream: application_failed: exit status 3: out of paper")
+    assert [each.case for each in night.failures] == ["stream"]
+    assert box.run()[0] == 0
+    assert len(box.runs()) == 1
+    assert box.night().outcome == "measured"
+
+
+def test_a_second_night_on_the_machine_ends_with_one_line(box: Box, wait_until: Wait) -> None:
+    box.nimc.write(LONG)
+    box.describe(budget="10")
+    first = box.start("run", str(box.file), fake="slow")
+    wait_until(lambda: samples(box) >= 2)
+    other = box.folder / "other.yaml"
+    other.write_text(box.file.read_text() + f"pages: {box.folder}/pages\n")
+    (box.nimc.results / "store").mkdir()
+    status, _, err = box.call("run", str(other))
+    assert status == 0
+    assert f"another night is running on this machine: box, process {first.pid} on" in err
+    mine, others = box.nights()
+    assert (others.nightly, others.outcome) == ("other", "not run")
+    assert not (box.folder / "pages").exists()  # making them would disturb the first
+    status, err = box.run()  # the same nightly: nothing is written over
+    assert status == 0
+    assert "another night is running" in err
+    assert box.nights()[0] == mine
+    first.terminate()
+    first.communicate(timeout=120)
+    assert box.nights()[0].outcome == "inconclusive"
+
+
+@pytest.mark.long
+def test_a_night_stops_at_the_end_of_its_window(box: Box) -> None:
+    # The shortest window is a minute; made up for, it ends a minute from now.
+    box.nimc.write(LONG)
+    box.describe(window='{start: "03:00", end: "03:01"}', budget="10")
+    began_s = time.monotonic()
+    status, err = box.run("--night", "2026-11-20", fake="slow")
+    assert status == 0, err
+    assert time.monotonic() - began_s >= 60
+    night = box.night()
+    assert night.night == date(2026, 11, 20)
+    assert night.outcome == "inconclusive"
+    assert night.reason == "its window ended before all cases were measured"
+    assert night.figures
+
+
+def test_a_campaign_beyond_the_budget_is_refused(box: Box) -> None:
+    box.describe(budget="0.001")
+    status, err = box.run()
+    assert status == 2
+    # 8 s of a block, a warm-up and 6 pairs of 3 runs of 4.6 s: 95.4 s of one node.
+    line = f"{box.file}:4: budget: 0.001 node-hours found; allowed: from 0.0265, which the plan"
+    assert line in err
+    assert (box.night().outcome, box.night().run) == ("not run", None)
+    assert box.runs() == []
+
+
+def test_a_night_stops_when_its_budget_is_used_up(box: Box) -> None:
+    box.nimc.write(LONG)
+    box.describe(budget="10")
+    yesterday = datetime.now() - timedelta(days=1)
+    assert box.run("--night", f"{yesterday:%Y-%m-%d}", fake="torn")[0] == 3
+    box.describe(budget="0.0005")  # 1.8 s of one node; a run that is resumed was planned before
+    status, err = box.run(fake="slow")
+    assert status == 0, err
+    assert len(box.runs()) == 1
+    night = box.nights()[1]
+    assert night.outcome == "inconclusive"
+    assert night.reason == "its budget was used up before all cases were measured"
+    assert night.used_node_h >= night.budget_node_h
+
+
+def test_outside_of_its_window_nothing_is_run_and_nothing_is_written(box: Box) -> None:
+    now = datetime.now()
+    start, end = (f"{now + timedelta(hours=hours):%H:%M}" for hours in (2, 3))
+    box.describe(window=f'{{start: "{start}", end: "{end}"}}')
+    status, err = box.run()
+    assert (status, err.strip().count("\n")) == (0, 0)
+    assert err.startswith("nimc: not run: it is not the time of a scheduled night; --night DATE")
+    assert not box.nimc.results.exists()
+
+
+@pytest.mark.parametrize("night", ["0001-01-01", "1970-01-01", "9999-12-31"])
+def test_a_night_that_no_clock_shows_is_refused(box: Box, night: str) -> None:
+    status, err = box.run("--night", night)
+    assert (status, err) == (
+        2,
+        f"nimc: --night: {night} found; allowed: years from 1971 to 9998\n",
+    )
+
+
+def test_what_is_no_file_is_not_exported(box: Box) -> None:
+    """A FIFO would be waited for, until somebody writes to it."""
+    os.mkfifo(box.folder / "fifo")
+    for name, why in (
+        ("fifo", "not a regular file"),
+        ("/dev/zero", "not a regular file"),
+        (".", "Is a directory"),
+    ):
+        status, out, err = box.call("export", name, "--junit")
+        assert (status, out, err) == (2, "", f"nimc: {name}: {why}\n")
+
+
+@pytest.mark.parametrize(
+    ("fault", "status", "outcome"),
+    [
+        ("window", 0, "not run"),
+        ("campaign", 2, "not run"),
+        ("folder", 2, "not run"),
+        ("log", 3, "machine failed"),
+    ],
+)
+def test_a_summary_is_written_whatever_happens(
+    box: Box, fault: str, status: int, outcome: str
+) -> None:
+    """In GitLab it would be that of the night before: nothing is cloned."""
+    nights = box.nimc.results / "nights"
+    if fault == "window":
+        now = datetime.now()
+        start, end = (f"{now + timedelta(hours=hours):%H:%M}" for hours in (2, 3))
+        box.describe(window=f'{{start: "{start}", end: "{end}"}}')
+    elif fault == "campaign":
+        box.nimc.write("name: small\n")
+    elif fault == "folder":
+        nights.mkdir(parents=True)
+        nights.chmod(0o777)
+    else:
+        (nights / f"box-{datetime.now() - timedelta(hours=1):%Y-%m-%d}.log").mkdir(parents=True)
+    copy = box.folder / "copy.json"
+    copy.write_text("of yesterday")
+    assert box.run("--summary", str(copy))[0] == status
+    assert load(copy).outcome == outcome
+    assert load(copy).finished_s is not None
+    exit_of_case = box.call("export", str(copy), "--junit", "--fail", "--case", "stream")[0]
+    assert exit_of_case == {"not run": 0, "machine failed": 3}[outcome]
+
+
+def test_an_invalid_campaign_is_a_night_not_run(box: Box) -> None:
+    box.nimc.write(CAMPAIGN.replace("floor: 6", "floor: 5"))
+    status, err = box.run()
+    assert status == 2
+    assert "pairs.floor" in err
+    assert box.night().outcome == "not run"
+    assert "pairs.floor" in box.night().reason
+
+
+def test_sigterm_ends_the_night_with_its_summary(box: Box, wait_until: Wait) -> None:
+    box.nimc.write(LONG)
+    box.describe(budget="10")
+    night = box.start("run", str(box.file), fake="slow")
+    wait_until(lambda: samples(box) >= 20)
+    night.send_signal(signal.SIGTERM)
+    _, err = night.communicate(timeout=120)
+    assert night.returncode == 0, err
+    assert box.night().outcome == "inconclusive"
+    assert box.night().reason == "stopped by a signal before all cases were measured"
+
+
+def test_slower_than_the_sites_reference(box: Box, tmp_path: Path) -> None:
+    """In a copy of the checkout, whose site file expects twice what the stand-in reports."""
+    box.root = tmp_path / "checkout"
+    for name in ("analysis", "campaigns", "injection", "reframe_tests", "configs", "site"):
+        shutil.copytree(ROOT / name, box.root / name, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(ROOT / "spack_envs", box.root / "spack_envs")
+    with (box.root / "site" / "localhost.yaml").open("a") as file:
+        file.write("references: {stream: 2.0e10}\n")
+    status, err = box.run()
+    assert status == 1, err
+    night = box.night()
+    assert night.outcome == "slower"
+    (alarm,) = night.alarms
+    assert (alarm.case, alarm.arm, alarm.source) == ("stream", "off", "reference")
+    assert "1e+10 B/s without writers; 2e+10 B/s within 10% was expected" in night.reason
+    path = next((box.nimc.results / "nights").glob("*.json"))
+    for words, expected in (((), 0), (("--fail",), 1), (("--fail", "--case", "stream"), 1)):
+        status, out, _ = box.call("export", str(path), "--junit", *words)
+        assert status == expected
+        assert 'failures="1"' in out

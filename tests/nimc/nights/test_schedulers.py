@@ -1,0 +1,181 @@
+"""What is installed: tables keep foreign lines, systemd and GitLab understand what they get."""
+
+import json
+import os
+import shutil
+import subprocess
+from datetime import date
+from pathlib import Path
+
+import pytest
+import yaml
+
+from nimc.base.errors import InputError
+from nimc.nights import install
+from nimc.run import session
+from tests.nimc.nights.made import TEXT, nightly
+
+NIMC = ["/opt/n m/nimc"]
+RUN = [*NIMC, "nightly", "run", "box"]
+TODAY = date(2026, 11, 20)
+
+
+def test_cron_gets_one_line_with_its_percent_signs_escaped(tmp_path: Path) -> None:
+    block = install.cron_block(nightly(tmp_path), [*RUN, "50%"])
+    log = tmp_path / "results" / "nights" / "box.log"
+    assert block.splitlines() == [
+        f"# BEGIN nimc nightly {tmp_path}/box.yaml",
+        f"# made by 'nimc nightly init {tmp_path}/box.yaml --cron', which replaces these lines",
+        "0 22 * * 1,2,3,4,5 '/opt/n m/nimc' nightly run box 50\\%"
+        f" > {log} 2>&1",
+        f"# END nimc nightly {tmp_path}/box.yaml",
+    ]  # fmt: skip
+
+
+def test_scrontab_gets_options_of_a_job_that_outlasts_the_window(tmp_path: Path) -> None:
+    found = nightly(tmp_path, job="[--partition=cron]")
+    lines = install.scrontab_block(found, RUN).splitlines()
+    assert "#SCRON --time=435" in lines  # seven hours and a quarter
+    assert lines[-3] == "#SCRON --partition=cron"
+    assert lines[-2] == "0 22 * * 1,2,3,4,5 '/opt/n m/nimc' nightly run box"
+
+
+def test_scrontab_and_gitlab_replace_nothing_in_names(tmp_path: Path) -> None:
+    folder = tmp_path / "50%j"
+    folder.mkdir()
+    found = nightly(folder, job="[--comment=$USER]")
+    log = f"{tmp_path}/50%%j/results/nights/box.log"  # %j would be the job's number
+    assert f"#SCRON --output={log}" in install.scrontab_block(found, RUN).splitlines()
+    parent = yaml.safe_load(install.gitlab_parent(found, NIMC, "Europe/Berlin", jacamar=True))
+    options = parent["plan box"]["variables"]["SCHEDULER_PARAMETERS"]
+    assert options == "--time=15 --comment=$$USER"
+
+
+def test_every_day_is_a_star(tmp_path: Path) -> None:
+    text = nightly(tmp_path).marked.path.read_text()
+    every = nightly(tmp_path, text.replace(", days: [mon, tue, wed, thu, fri]", ""))
+    assert install.cron_times(every) == "0 22 * * *"
+    weekend = nightly(tmp_path, text.replace("mon, tue, wed, thu, fri", "sat, sun"))
+    assert install.cron_times(weekend) == "0 22 * * 0,6"  # crontab(5): 0 is Sunday
+
+
+@pytest.mark.parametrize("name", ["a b", "a\\b"])
+def test_scrontab_refuses_a_log_that_its_options_cannot_name(tmp_path: Path, name: str) -> None:
+    found = nightly(tmp_path, TEXT.format(campaign="c.yaml", results=f"'{tmp_path}/{name}'"))
+    with pytest.raises(InputError, match=r"box.yaml:5: results: .*; allowed: a path without"):
+        install.scrontab_block(found, RUN)
+
+
+def test_only_its_own_lines_of_a_table_change() -> None:
+    block = "# BEGIN nimc nightly a\nnew\n# END nimc nightly a\n"
+    old = "# BEGIN nimc nightly a\nold\nolder\n# END nimc nightly a\n"
+    other = "# BEGIN nimc nightly ab\nkeep\n# END nimc nightly ab\n"
+    mine = "MAILTO=me\n5 4 * * * backup\n"
+    assert install.merged_crontab("", block) == block
+    assert install.merged_crontab(mine + old + other, block) == mine + block + other
+    assert install.merged_crontab(mine + other, block) == mine + other + block
+    assert install.merged_crontab(install.merged_crontab(mine + old, block), block) == mine + block
+    odd = "# a form feed \x0c and \udce9, a byte of Latin-1\n"  # as install.table reads it
+    assert install.merged_crontab(odd, block) == odd + block
+    torn = "# BEGIN nimc nightly a\nold\n"  # somebody removed the end: nothing is lost
+    assert install.merged_crontab(torn + mine, block) == torn + mine + block
+
+
+def test_nightlies_of_one_name_in_two_folders_are_installed_beside_each_other(
+    tmp_path: Path,
+) -> None:
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+    found = [nightly(tmp_path / name) for name in ("a", "b")]
+    first, second = (install.cron_block(each, RUN) for each in found)
+    assert install.merged_crontab(first, second) == first + second
+    units = [set(install.systemd_units(each, RUN, TODAY)) for each in found]
+    assert not units[0] & units[1]
+
+
+def test_systemd_lets_a_night_stop_its_campaign(tmp_path: Path) -> None:
+    service, _ = install.systemd_units(nightly(tmp_path), RUN, TODAY).values()
+    found = dict(line.split("=", 1) for line in service.splitlines() if "=" in line)
+    assert int(found["TimeoutStopSec"]) > session._STOP_S
+    assert found["KillMode"] == "mixed"  # a campaign that ends by itself is a failed one
+
+
+def test_systemd_accepts_the_units(tmp_path: Path) -> None:
+    if shutil.which("systemd-analyze") is None:
+        pytest.skip("no systemd-analyze")
+    program = tmp_path / "a $x 100%" / "nimc"
+    program.parent.mkdir()
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    command = [str(program), "nightly", "run", "box"]
+    texts = install.systemd_units(nightly(tmp_path), command, TODAY)
+    service, timer = texts
+    assert (service.partition("-")[0], service.rpartition(".")[2]) == ("nimc", "service")
+    assert timer == service.replace(".service", ".timer")
+    for name, text in texts.items():
+        (tmp_path / name).write_text(text)
+    files = [str(tmp_path / name) for name in texts]
+    done = subprocess.run(["systemd-analyze", "verify", *files], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "nimc-box" not in done.stderr
+    spoilt = tmp_path / "nimc-bad.timer"
+    spoilt.write_text(texts[timer].replace("22:00:00", "26:00:00"))
+    bad = subprocess.run(["systemd-analyze", "verify", spoilt], capture_output=True, text=True)
+    assert "nimc-bad" in bad.stderr  # it would have said so
+
+
+@pytest.mark.parametrize("jacamar", [False, True])
+def test_the_pipeline_plans_then_triggers_a_job_for_each_case(
+    tmp_path: Path, jacamar: bool
+) -> None:
+    found = nightly(tmp_path, job="[--partition=cron, --nodes=1]", runner_tags="[box]")
+    text = install.gitlab_parent(found, NIMC, "Europe/Berlin", jacamar=jacamar)
+    assert (
+        "0 22 * * 1,2,3,4,5 in the time zone Europe/Berlin\n" in text.splitlines(keepends=True)[0]
+    )
+    parent = yaml.safe_load(text)
+    assert parent["stages"] == ["plan", "night"]
+    made, trigger = parent["plan box"], parent["night box"]
+    assert made["artifacts"]["paths"] == ["nimc-box.yml"]
+    assert trigger["trigger"] == {
+        "include": [{"artifact": "nimc-box.yml", "job": "plan box"}],
+        "strategy": "depend",
+    }
+    night = yaml.safe_load(install.gitlab_child(found, NIMC, ["stream", "a@n=2"], jacamar=jacamar))
+    assert list(night) == ["stages", "measure", "case stream", "case a@n=2"]
+    for name, job in night.items():
+        if name == "stages":
+            continue
+        assert job["stage"] in night["stages"]
+        assert job["tags"] == ["box"]
+        assert job["artifacts"]["when"] == "always"
+        assert ("SITE_ID_TOKEN" in job.get("id_tokens", {})) == jacamar
+        options = job["variables"].get("SCHEDULER_PARAMETERS")
+        minutes = 435 if name == "measure" else 15
+        assert options == (f"--time={minutes} --partition=cron --nodes=1" if jacamar else None)
+    for case in ("case stream", "case a@n=2"):
+        assert night[case]["needs"] == [{"job": "measure", "artifacts": True}]
+        assert night[case]["when"] == "always"
+        assert night[case]["artifacts"]["reports"] == {"junit": "case.xml"}
+
+
+@pytest.mark.parametrize("jacamar", [False, True])
+def test_gitlabs_own_schema_holds(tmp_path: Path, jacamar: bool) -> None:
+    """NIMC_GITLAB_SCHEMA: app/assets/javascripts/editor/schema/ci.json of gitlab-org/gitlab."""
+    path = os.environ.get("NIMC_GITLAB_SCHEMA")
+    if path is None:
+        pytest.skip("NIMC_GITLAB_SCHEMA does not name GitLab's ci.json")
+    import jsonschema
+
+    schema = json.loads(Path(path).read_text())
+    check = jsonschema.Draft7Validator(schema)
+    found = nightly(tmp_path, job="[--partition=cron]", runner_tags="[box]")
+    texts = [
+        install.gitlab_parent(found, NIMC, "Europe/Berlin", jacamar=jacamar),
+        install.gitlab_child(found, NIMC, ["stream", "lammps"], jacamar=jacamar),
+    ]
+    for text in texts:
+        assert [error.message for error in check.iter_errors(yaml.safe_load(text))] == []
+    spoilt = yaml.safe_load(texts[1])
+    spoilt["measure"]["artifacts"]["reports"] = {"junits": "x"}
+    assert list(check.iter_errors(spoilt))

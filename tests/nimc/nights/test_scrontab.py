@@ -1,0 +1,64 @@
+"""What `init --scrontab --install` does to the scrontab of a real Slurm."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from tests.nimc.minicluster.real import Cluster
+from tests.nimc.nights.test_five_nights import NIMC, Nights, wait
+
+pytestmark = [pytest.mark.slow, pytest.mark.minicluster]
+
+
+def install(nights: Nights, cluster: Cluster) -> list[str]:
+    """Install it; returns the table."""
+    cluster.slurm(*NIMC, "nightly", "init", str(nights.file), "--scrontab", "--install")
+    return cluster.slurm("scrontab", "-l").splitlines()
+
+
+def jobs(cluster: Cluster) -> list[str]:
+    return cluster.slurm("squeue", "--noheader", "--format=%j").split()
+
+
+def test_an_entry_is_installed_where_there_is_none_and_starts(
+    scrontab_cluster: Cluster, tmp_path: Path
+) -> None:
+    """Its campaign is not there: that the night was not run, and why, is said by the night."""
+    cluster, nights = scrontab_cluster, Nights(tmp_path, "minicluster")
+    (tmp_path / "tiny.yaml").unlink()
+    start = datetime.now() + timedelta(seconds=75)
+    days = (start, start + timedelta(days=2))
+    nights.file.write_text(
+        nights.file.read_text().replace(
+            'start: "00:00", end: "00:00"',
+            f'start: "{start:%H:%M}", end: "{start + timedelta(hours=1):%H:%M}",'
+            f" days: [{', '.join(f'{day:%a}'.lower() for day in days)}]",
+        )
+    )
+    lines = install(nights, cluster)
+    assert lines[0] == f"# BEGIN nimc nightly {nights.file}"
+    assert jobs(cluster) == ["nimc-box"]
+    wait(lambda: nights.ended(start.date()))
+    found = nights.summary(start.date())
+    assert found
+    assert found.outcome == "not run"
+    assert "tiny.yaml" in found.reason
+    log = nights.results / "nights" / "box.log"
+    wait(lambda: found.reason in log.read_text())
+
+
+def test_installed_twice_it_is_one_entry_beside_those_of_others(
+    scrontab_cluster: Cluster, tmp_path: Path
+) -> None:
+    cluster, nights = scrontab_cluster, Nights(tmp_path, "minicluster")
+    others = ["X=1", "7 7 7 7 * true"]
+    (tmp_path / "other").write_text("".join(f"{line}\n" for line in others))
+    cluster.slurm("scrontab", str(tmp_path / "other"))
+    for _ in range(2):
+        lines = install(nights, cluster)
+    assert lines[:3] == [*others, f"# BEGIN nimc nightly {nights.file}"]
+    assert sum("nightly run" in line for line in lines) == 1
+    assert jobs(cluster).count("nimc-box") == 1

@@ -1,0 +1,214 @@
+"""Metrics, webhook and mail of a night; none of them can fail it."""
+
+from __future__ import annotations
+
+import email
+import json
+import os
+import socket
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nimc.nights import notify
+from nimc.nights.description import NightlyRequest
+from tests.nimc.nights.made import SUMMARY, nightly, summary
+
+
+def asked(folder: Path, **more: str) -> NightlyRequest:
+    return nightly(folder, **more).asked
+
+
+class Hook(HTTPServer):
+    """A webhook that keeps what it gets."""
+
+    def __init__(self) -> None:
+        self.got: list[tuple[str, Any]] = []
+        self.asked: list[str] = []
+        self.status = 204
+        self.location = ""
+        super().__init__(("127.0.0.1", 0), _Handler)
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_port}/secret"
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: Hook
+
+    def do_POST(self) -> None:
+        text = self.rfile.read(int(self.headers["Content-Length"]))
+        self.server.got.append((self.headers["Content-Type"], json.loads(text)))
+        self._answer(self.server.status)
+
+    def do_GET(self) -> None:
+        self._answer(204)
+
+    def _answer(self, status: int) -> None:
+        self.server.asked.append(f"{self.command} {self.path}")
+        self.send_response(status)
+        if self.server.location:
+            self.send_header("Location", self.server.location)
+        self.end_headers()
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+
+@pytest.fixture
+def hook() -> Iterator[Hook]:
+    server = Hook()
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    yield server
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+@pytest.fixture
+def sendmail(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A sendmail that keeps its arguments and its mail in a folder."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    program = folder / "sendmail"
+    program.write_text(f'#!/bin/sh\necho "$@" > {folder}/args\ncat > {folder}/mail\n')
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{folder}:/usr/bin:/bin")
+    return folder
+
+
+def test_the_webhook_gets_the_summary(
+    hook: Hook, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOOK", hook.url)
+    assert list(notify.everyone(SUMMARY, asked(tmp_path, tell="{webhook: $HOOK}"))) == []
+    assert hook.got == [("application/json", SUMMARY.as_dict())]
+
+
+def test_a_webhook_that_refuses_is_reported_without_its_address(hook: Hook, tmp_path: Path) -> None:
+    hook.status = 500
+    wish = asked(tmp_path, tell=f"{{webhook: '{hook.url}'}}")
+    (line,) = notify.everyone(SUMMARY, wish)
+    assert line == "webhook: HTTP Error 500: Internal Server Error"
+    hook.server_close()
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["$NOT_SET", "http://127.0.0.1:1/secret", "http://[secret", "http://127.0.0.1:1/my secret"],
+)
+def test_a_webhook_that_is_not_there_is_reported(url: str, tmp_path: Path) -> None:
+    (line,) = notify.everyone(SUMMARY, asked(tmp_path, tell=f"{{webhook: '{url}'}}"))
+    assert line.startswith("webhook: ")
+    assert "secret" not in line
+
+
+def test_a_webhook_that_does_not_speak_http_is_reported(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+
+        def answer() -> None:
+            connection, _ = server.accept()
+            with connection:
+                connection.recv(2**16)
+                connection.sendall(b"220 mail.example.org ESMTP\r\n")
+
+        thread = threading.Thread(target=answer)
+        thread.start()
+        wish = asked(tmp_path, tell=f"{{webhook: 'http://127.0.0.1:{port}/secret'}}")
+        (line,) = notify.everyone(SUMMARY, wish)
+        thread.join()
+    assert line == "webhook: no HTTP answer, or an invalid address (BadStatusLine)"
+
+
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+def test_a_redirect_is_a_failure_and_is_not_followed(
+    hook: Hook, tmp_path: Path, status: int
+) -> None:
+    hook.status, hook.location = status, f"http://127.0.0.1:{hook.server_port}/elsewhere"
+    wish = asked(tmp_path, tell=f"{{webhook: '{hook.url}'}}")
+    (line,) = notify.everyone(SUMMARY, wish)
+    assert line.startswith(f"webhook: HTTP Error {status}: ")
+    assert hook.asked == ["POST /secret"]
+
+
+def test_a_webhook_that_never_ends_its_answer_is_left() -> None:
+    """A byte now and then: no single read is slow. It ends when its caller has left."""
+    left = threading.Event()
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def answer() -> None:
+            connection, _ = server.accept()
+            with connection:
+                connection.recv(2**16)
+                connection.sendall(b"HTTP/1.1 204 No Content\r\nX: ")
+                while not left.wait(0.05):
+                    connection.sendall(b"x")
+
+        thread = threading.Thread(target=answer)
+        thread.start()
+        try:
+            url = f"http://127.0.0.1:{server.getsockname()[1]}/secret"
+            assert notify.post(url, "{}", within_s=1.0) == "no answer within 1 s"
+        finally:
+            left.set()
+            thread.join()
+
+
+def test_mail_says_what_happened(sendmail: Path, tmp_path: Path) -> None:
+    wish = asked(tmp_path, tell="{mail: [ops@example.org, root]}")
+    ended = summary(reason="two\nlines\x1b[2J")
+    assert list(notify.everyone(ended, wish)) == []
+    assert (sendmail / "args").read_text().split() == ["-t", "-i"]
+    mail = email.message_from_bytes((sendmail / "mail").read_bytes())
+    assert mail["To"] == "ops@example.org, root"
+    assert mail["Subject"] == "nimc: m1, box, night 2026-11-20: slower"
+    body = str(mail.get_payload(decode=True), "utf-8")
+    assert "reason:   two\\nlines\\x1b[2J\n" in body
+    assert "used:     0.25 of 2 node-hours\n" in body
+    assert "became slower:\n  stream: slower than its reference\n" in body
+    assert "could not be measured:\n  snap: no such binary\n" in body
+
+
+def test_a_night_that_measured_sends_no_mail(sendmail: Path, tmp_path: Path) -> None:
+    wish = asked(tmp_path, tell="{mail: [ops@example.org]}")
+    assert list(notify.everyone(summary(outcome="measured"), wish)) == []
+    assert not (sendmail / "mail").exists()
+
+
+def test_mail_that_cannot_be_sent_is_reported(sendmail: Path, tmp_path: Path) -> None:
+    (sendmail / "sendmail").write_text("#!/bin/sh\necho no such user >&2\nexit 67\n")
+    wish = asked(tmp_path, tell="{mail: [ops@example.org]}")
+    assert list(notify.everyone(SUMMARY, wish)) == ["mail: no such user"]
+
+
+def test_metrics_do_not_follow_a_planted_link(tmp_path: Path) -> None:
+    """Others may write to the collector's folder: the name of the temporary file is not known."""
+    folder = tmp_path / "textfile"
+    folder.mkdir()
+    mine = tmp_path / "mine"
+    mine.write_text("mine")
+    (folder / f".nimc_box.prom.{os.getpid()}").symlink_to(mine)
+    (folder / "nimc_box.prom").symlink_to(mine)
+    (line,) = notify.everyone(SUMMARY, asked(tmp_path, metrics=str(folder)))
+    assert line.startswith(f"metrics: {folder}/nimc_box.prom: is a symbolic link; allowed: ")
+    assert mine.read_text() == "mine"
+
+
+def test_metrics_replace_the_last_nights(tmp_path: Path) -> None:
+    folder = tmp_path / "textfile"
+    wish = asked(tmp_path, metrics=str(folder))
+    (line,) = notify.everyone(SUMMARY, wish)
+    assert line.startswith(f"metrics: {folder}/nimc_box.prom: ")  # no such folder
+    folder.mkdir()
+    for outcome in ("slower", "measured"):
+        assert list(notify.everyone(summary(outcome=outcome), wish)) == []
+    (file,) = folder.iterdir()
+    assert 'outcome="measured"} 1.0' in file.read_text()
+    assert file.stat().st_mode & 0o777 == 0o644  # node_exporter is another user

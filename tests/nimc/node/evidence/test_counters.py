@@ -1,0 +1,103 @@
+import socket
+
+import pytest
+
+from nimc.machine import devices
+from nimc.node.evidence import counters
+from nimc.node.evidence.counters import Reading
+from tests.nimc.node.sysfs import big_host, write
+
+
+@pytest.fixture
+def root(tmp_path):
+    return big_host(tmp_path)
+
+
+def test_an_rdma_port_counts_words_of_four_bytes(root):
+    assert counters.read("mlx5_0", "received", root) == Reading("rdma:mlx5_0/1", 10000)
+    assert counters.read("mlx5_0", "sent", root) == Reading("rdma:mlx5_0/1", 40)
+
+
+def test_soft_roce_counts_packets_only_so_its_interface_is_read(root):
+    assert counters.read("rxe0", "received", root) == Reading("net:eth1", 123456)
+    assert counters.read("rxe0", "sent", root) == Reading("net:eth1", 99)
+
+
+def test_an_interface_counts_bytes(root):
+    assert counters.read("eth1", "received", root) == Reading("net:eth1", 123456)
+
+
+def test_this_hosts_loopback_counts_what_is_sent_over_it():
+    before = counters.read("lo", "received")
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
+        for _ in range(100):
+            sender.sendto(bytes(1000), ("127.0.0.1", 9))
+    after = counters.read("lo", "received")
+    assert counters.difference(before, after) >= 100 * 1000
+
+
+@pytest.mark.parametrize("device", [None, "mlx5_9"])
+def test_what_is_not_there_counts_nothing(root, device):
+    assert counters.read(device, "received", root) is None
+
+
+def test_a_counter_at_its_greatest_value_tells_nothing_more(root):
+    write(root, {"sys/class/infiniband/mlx5_0/ports/1/counters/port_rcv_data": str(2**32 - 1)})
+    now = counters.read("mlx5_0", "received", root)
+    assert now.stuck
+    assert counters.difference(Reading("rdma:mlx5_0/1", 10000), now) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "earlier", "later", "gone"),
+    [
+        ("net:eth1", 1000, 5000, 4000),
+        ("net:eth1", 4294967000, 704, None),  # it wrapped, or was reset: not known
+        ("net:eth1", 2**40, 5, None),
+        ("rdma:mlx5_0/1", 4000, 0, None),  # these stop, and do not start again
+    ],
+)
+def test_bytes_between_two_readings(name, earlier, later, gone):
+    assert counters.difference(Reading(name, earlier), Reading(name, later)) == gone
+
+
+def test_devices_are_counted_together():
+    first, second = Reading("rdma:a/1", 400, at_s=5.0), Reading("rdma:b/1", 30, at_s=6.0)
+    both = counters.total([first, second])
+    assert both == Reading("rdma:a/1+rdma:b/1", 430)
+    assert both.at_s == 6.0
+    assert counters.total([first]) == first
+    assert counters.difference(both, Reading(both.name, 1000)) == 570
+
+
+def test_a_sum_is_known_only_where_each_device_counts():
+    first = Reading("rdma:a/1", 400)
+    assert counters.total([]) is None
+    assert counters.total([first, None]) is None
+    assert counters.total([first, Reading("rdma:b/1", 2**34 - 4, stuck=True)]).stuck
+
+
+def test_a_sum_that_shrank_is_not_corrected():
+    # Which of the two was reset is not known.
+    assert counters.difference(Reading("net:a+net:b", 1000), Reading("net:a+net:b", 5)) is None
+
+
+def test_different_counters_have_no_difference():
+    with pytest.raises(ValueError, match="net:a and net:b are different counters"):
+        counters.difference(Reading("net:a", 1), Reading("net:b", 2))
+
+
+def test_devices_are_identified_by_what_their_bytes_go_over(root):
+    infiniband, soft = devices.detect(root / "sys")
+    assert (infiniband.transport, soft.transport) == ("InfiniBand", "soft-RoCE")
+    assert (infiniband.firmware, infiniband.numa_node) == ("20.31.1014", 2)
+    assert infiniband.ports == [devices.Port(1, "ACTIVE", "InfiniBand", 12.5e9)]
+    assert soft.numa_node is None
+    write(root, {"sys/class/infiniband/mlx5_0/ports/1/link_layer": "Ethernet"})
+    assert devices.transport("mlx5_0", root / "sys") == "RoCE"
+
+
+def test_the_first_device_is_meant_where_none_is_named(root, tmp_path):
+    assert devices.transport(None, root / "sys") == "InfiniBand"
+    assert devices.transport("rxe0", root / "sys") == "soft-RoCE"
+    assert devices.transport("mlx5_0", tmp_path / "empty") == "RDMA"

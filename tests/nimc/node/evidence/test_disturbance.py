@@ -1,0 +1,127 @@
+"""Conditions and limits worked out by hand."""
+
+from dataclasses import replace
+
+import pytest
+
+from nimc.machine.load import HostLoad
+from nimc.node.evidence import disturbance
+from nimc.node.evidence.counters import Reading
+from nimc.records.plan import Demand
+from nimc.records.sample import NodeConditions
+
+DEMAND = Demand(foreign_cpus=0.25, steal_share=0.02, frequency_drop=0.1, foreign_share=0.02)
+QUIET = NodeConditions("n1", 10.0, 0.02, 0.001, 3e9, 1e3, 1e3, "rdma:mlx5_0/1")
+
+
+def reason(*found: NodeConditions, usual=(), demand=DEMAND):
+    return disturbance.disturbed(found, {"n1": "stress"}, usual, demand)
+
+
+def test_conditions_between_two_readings():
+    def at(at_s, stolen, total):
+        return HostLoad(at_s, {}, {}, frozenset({1}), stolen, total)
+
+    devices = [
+        (Reading("rdma:a/1", 1000, at_s=5.0), Reading("rdma:a/1", 50, at_s=5.0)),
+        (Reading("rdma:a/1", 4000, at_s=7.0), Reading("rdma:a/1", 70, at_s=7.0)),
+    ]
+    loads, used_s = [at(4.0, 5, 1000), at(8.0, 25, 2000)], {"top": 0.5, "stress": 2.5}
+    found, busiest = disturbance.conditions("n1", loads, used_s, [2e9, 4e9], *devices)
+    # 3 s in 4 s; 20 of 1000 ticks; 3000 B and 20 B in 2 s.
+    assert found == NodeConditions("n1", 4.0, 0.75, 0.02, 3e9, 1500.0, 10.0, "rdma:a/1")
+    assert busiest == "stress"
+
+
+@pytest.mark.parametrize(
+    ("changed", "expected"),
+    [
+        ({}, None),
+        ({"foreign_cpus": 0.25, "steal_share": 0.02}, None),
+        (
+            {"foreign_cpus": 1.034},
+            "n1: foreign processes used 1.03 hardware threads (most: stress); allowed: 0.25",
+        ),
+        (
+            {"steal_share": 0.031},
+            "n1: the hypervisor took 3.1% of the processor time; allowed: 2.0%",
+        ),
+        ({"foreign_cpus": None, "steal_share": None, "frequency_hz": None}, None),
+    ],
+)
+def test_a_disturbed_run_is_refused_with_the_limit(changed, expected):
+    assert reason(replace(QUIET, **changed)) == expected
+
+
+def test_the_second_node_counts_as_the_first():
+    assert str(reason(QUIET, replace(QUIET, node="n2", foreign_cpus=1.0))).startswith("n2: ")
+
+
+def test_what_has_no_limit_is_not_judged_and_a_note_says_so():
+    free = replace(DEMAND, foreign_cpus=None, steal_share=None)
+    assert reason(replace(QUIET, foreign_cpus=9.0, steal_share=0.5), demand=free) is None
+    note = "recorded, but not judged by `verify`: foreign_cpus, steal_share"
+    assert disturbance.unjudged(free) == note
+    assert disturbance.unjudged(DEMAND) is None
+
+
+def test_slow_cores_are_compared_with_the_accepted_runs_of_the_block():
+    runs = [[replace(QUIET, frequency_hz=hz)] for hz in (2.9e9, 3.0e9, 3.3e9)]
+    assert reason(replace(QUIET, frequency_hz=2.71e9), usual=runs) is None
+    assert reason(replace(QUIET, frequency_hz=2.69e9), usual=runs) == (
+        "n1: its cores ran at 2.69 GHz, in the accepted runs of this block at 3.00 GHz; allowed:"
+        " 10% less"
+    )
+    assert reason(replace(QUIET, frequency_hz=1e9), usual=runs[:2]) is None  # two say nothing
+    elsewhere = [[replace(QUIET, node="n2")]] * 3
+    assert reason(replace(QUIET, frequency_hz=1e9), usual=elsewhere) is None
+
+
+def silent(*found, passed="received", demand=DEMAND):
+    """Writers reach 1 GB/s alone, so that 2 % of 10 s are 200 MB."""
+    return disturbance.foreign_bytes(found, passed, 1e9, demand)
+
+
+def test_bytes_that_arrive_although_nothing_writes():
+    assert silent(QUIET) is None
+    assert silent(replace(QUIET, received_b_s=19.9e6)) is None
+    assert silent(replace(QUIET, received_b_s=81.23e6)) == (
+        "n1 received 812.3 MB (rdma:mlx5_0/1) although nothing wrote; allowed: 200.0 MB"
+    )
+    # What the application sends out is no foreign write, and does not hide one.
+    assert silent(replace(QUIET, sent_b_s=9e9)) is None
+    assert silent(replace(QUIET, received_b_s=81.23e6, sent_b_s=9e9)) is not None
+
+
+def test_foreign_reads_leave_by_the_device():
+    busy = replace(QUIET, sent_b_s=81.23e6)
+    assert silent(busy) is None
+    assert str(silent(busy, passed="sent")).startswith("n1 sent 812.3 MB")
+
+
+def test_messages_between_the_targets_cancel():
+    """Each sends 500 MB/s to the other; then 30 MB/s come from elsewhere."""
+    both = [replace(QUIET, node=n, received_b_s=5e8, sent_b_s=5e8) for n in ("n1", "n2")]
+    assert silent(*both) is None
+    both[1] = replace(both[1], received_b_s=5.3e8)
+    assert silent(*both) == (
+        "n1, n2 received 300.0 MB more (rdma:mlx5_0/1) although nothing wrote; allowed: 200.0 MB"
+    )
+
+
+def test_without_a_counter_or_a_limit_bytes_are_not_judged():
+    assert silent(replace(QUIET, received_b_s=None)) is None
+    assert silent(replace(QUIET, received_b_s=1e9), demand=Demand(foreign_share=None)) is None
+
+
+@pytest.mark.parametrize(
+    ("longest_s", "clock_s", "expected"),
+    [
+        (0.9, 0.0, None),
+        (9.96, 0.0, "the conductor did not run for 10.0 s"),
+        (0.0, 10.0, "the wall clock moved by +10.0 s against the monotonic clock"),
+        (0.0, -3600.0, "the wall clock moved by -3600.0 s against the monotonic clock"),
+    ],
+)
+def test_a_conductor_that_stood_still(longest_s, clock_s, expected):
+    assert disturbance.paused(longest_s, clock_s, DEMAND) == expected

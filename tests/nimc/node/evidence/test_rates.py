@@ -1,0 +1,227 @@
+"""Windows and rows worked out by hand: 1 s rows, a writer that reaches 100 B/s alone."""
+
+from itertools import pairwise
+
+import pytest
+
+from nimc.node.evidence.rates import (
+    Expected,
+    Seen,
+    Tally,
+    at_speed,
+    bytes_within,
+    expected,
+    judge,
+    passed_at,
+    rate_alone,
+    rate_before,
+)
+
+ALONE = Expected(100.0, "its rate alone")
+
+
+def rows(*rates: float, start_s: float = 0.0) -> list[Seen]:
+    return [Seen(start_s + i, start_s + i + 1, rate) for i, rate in enumerate(rates)]
+
+
+def reason(seen: list[Seen], start_s: float, end_s: float) -> str | None:
+    return judge(
+        seen, start_s, end_s, required=ALONE, min_share=0.5, row_s=1.0, late_rows=3.0
+    ).reason
+
+
+def test_a_steady_writer_counts_and_its_rate_is_weighted_by_time():
+    # Window 0.5..2.5 takes 0.5 s of the first row, which writes 100 outside, all of the second, and
+    # 0.5 s of the third.
+    judged = judge(rows(80, 100, 70), 0.5, 2.5, ALONE, 0.5, 1.0, 3.0)
+    assert judged.reason is None
+    assert judged.bytes_b == pytest.approx((80 - 50) + 100 + (70 - 50))
+    assert judged.rate_b_s == pytest.approx(150 / 2)
+    assert judged.rate_min_b_s == 70
+
+
+#: A writer that reaches 3000 B/s alone, and 1000 B/s while an application runs, from 10.5 to 11.8:
+#: 1300 bytes. Rows are means of whole seconds; the two that the application shares have 2000 and
+#: 1400.
+SHORT = [*rows(500, 3000, 3000, start_s=7), Seen(10, 11, 2000), Seen(11, 12, 1400)]
+FULL = Expected(3000.0, "its rate alone")
+
+
+def played(*steps):
+    """Readings of a device every quarter of a second from 7.1 to 12.1; steps: (until_s, rate)."""
+    gone, then_s, found = 4e9, 7.1, []
+    while then_s < 12.2:
+        found.append(Tally(then_s, gone))
+        now_s = then_s + 0.25
+        for (from_s, _), (until_s, rate) in pairwise([(7.1, 0), *steps]):
+            gone += 1.04 * rate * max(min(now_s, until_s) - max(then_s, from_s), 0.0)  # headers
+        then_s = now_s
+    return found
+
+
+def short(tallies=(), seen=SHORT):
+    return judge(seen, 10.5, 11.8, FULL, 0.1, 1.0, 3.0, tallies)
+
+
+def test_rows_that_the_application_shares_are_divided_as_the_device_passed_them():
+    judged = short(played((10.5, 3000), (11.8, 1000), (20, 3000)))
+    # Evenly spread they would be 0.5 * 2000 + 0.8 * 1400 = 2120. Readings at 10.35 and 10.6, and at
+    # 11.6 and 11.85, straddle the edges. By hand: 550 passed between the first two, of which
+    # 0.4 * 550 = 220 count, not 100; and 0.8 * 350 = 280 of the other two's 350, not 200.
+    assert judged.bytes_b == pytest.approx(1300 + 120 + 80)
+    assert judged.rate_b_s == pytest.approx(judged.bytes_b / 1.3)
+    assert judged.rate_min_b_s == judged.rate_b_s  # both rows are means with more than the window
+    assert judged.reason is None
+
+
+def test_readings_at_the_edges_make_it_exact():
+    tallies = played((10.5, 3000), (11.8, 1000), (20, 3000))
+    # By hand, with headers, from 7.1: 3.4 s at 3000 and 1.3 s at 1000.
+    edges = [Tally(10.5, 4e9 + 1.04 * 10200), Tally(11.8, 4e9 + 1.04 * 11500)]
+    assert short(sorted([*tallies, *edges])).bytes_b == pytest.approx(1300)
+
+
+def test_a_rate_within_the_window_that_no_row_shows_is_refused():
+    judged = judge(SHORT, 10.5, 11.8, FULL, 0.4, 1.0, 3.0)
+    # 1000 of 3000, though its rows have 2000 and 1400.
+    assert judged.reason.startswith("wrote at 33% of its rate alone")
+
+
+def test_without_a_device_the_part_outside_is_taken_at_the_rate_before():
+    assert short().bytes_b == pytest.approx((2000 - 0.5 * 3000) + (1400 - 0.2 * 3000))
+    # Slower before this run than alone: 2800 of each second outside.
+    slower = [*rows(500, 2800, 2800, start_s=7), *SHORT[3:]]
+    assert short(seen=slower).bytes_b == pytest.approx((2000 - 1400) + (1400 - 560))
+    # Never less than nothing, however fast it was before.
+    assert short(seen=[*rows(500, 9000, 9000, start_s=7), *SHORT[3:]]).bytes_b == 0
+
+
+@pytest.mark.parametrize(
+    "tallies",
+    [
+        [],
+        [Tally(10.2, 5.0), Tally(12.5, 9000.0)],  # not from the row's start
+        [Tally(9.0, 5.0), Tally(11.9, 9000.0)],  # the second row: not until its end
+        [Tally(9.0, 9000.0), Tally(12.5, 5.0)],  # set back
+        [Tally(9.0, 5.0), Tally(12.5, 5.0)],  # nothing passed
+    ],
+)
+def test_readings_that_do_not_cover_a_row_do_not_divide_it(tallies):
+    assert short(tallies, SHORT[:4] + [Seen(11, 12, 1400)]).bytes_b >= 1300 - 1e-9
+
+
+def test_what_had_passed_lies_between_two_readings():
+    tallies = [Tally(1.0, 100.0), Tally(2.0, 300.0), Tally(2.0, 300.0), Tally(4.0, 300.0)]
+    at_s = [0.9, 1.0, 1.25, 2.0, 3.0, 4.0, 4.1]
+    assert [passed_at(tallies, each) for each in at_s] == [None, 100, 150, 300, 300, 300, None]
+    assert passed_at([], 1.0) is None
+
+
+def test_a_row_within_the_window_counts_as_reported_whatever_the_device_passed():
+    tallies = [Tally(0.0, 0.0), Tally(1.0, 90.0), Tally(2.0, 91.0), Tally(9.0, 900.0)]
+    assert bytes_within(Seen(1, 2, 77.0), 0.5, 2.5, tallies, 100.0) == 77.0
+
+
+def test_rows_outside_the_window_do_not_count():
+    assert reason(rows(1, 90, 90, 1), 1.0, 3.0) is None
+
+
+@pytest.mark.parametrize(
+    ("seen", "expected"),
+    [
+        ([], "wrote nothing within the window"),
+        (rows(90, 90), "wrote nothing within the window"),
+        (rows(90, 90, 90, start_s=10.5), "started 0.50 s late"),
+        (rows(90, 90, start_s=10.0), "stopped 1.00 s before the application ended"),
+        ([Seen(9, 10, 90), Seen(10, 13.5, 90)], "reported nothing for 3.5 s"),
+        (rows(90, 49, 90, start_s=10.0), "wrote at 49% of its rate alone from second 1.0"),
+        (rows(90, 0, 90, start_s=10.0), "wrote at 0% of its rate alone from second 1.0"),
+    ],
+)
+def test_whatever_is_not_writing_all_the_time_is_refused(seen, expected):
+    assert reason(seen, 10.0, 13.0).startswith(expected)
+
+
+def test_a_window_of_no_length_is_refused():
+    # An application that could not be started, under a writer that goes on.
+    assert reason(rows(90, 90, 90), 1.5, 1.5) == "wrote nothing within the window"
+
+
+def test_a_zero_rate_is_refused_even_where_any_share_is_allowed():
+    assert judge(rows(90, 0, 90), 0.0, 3.0, ALONE, 0.0, 1.0, 3.0).reason is not None
+
+
+def test_rate_alone_leaves_out_the_first_row_which_ramps_up():
+    assert rate_alone(rows(5, 100, 90, 110)) == 100
+
+
+def test_the_rate_before_is_that_of_whole_rows_after_the_first():
+    seen = [Seen(0, 1, 5), Seen(1, 2, 100), Seen(2, 4, 70), Seen(4, 5, 10)]
+    assert rate_before(seen, 4.5) == pytest.approx((100 + 2 * 70) / 3)
+    assert rate_before(seen, 1.5) is None
+
+
+def test_at_speed_looks_at_the_latest_row():
+    assert not at_speed([], 100.0, 0.5)
+    assert not at_speed(rows(100, 49), 100.0, 0.5)
+    assert at_speed(rows(10, 50), 100.0, 0.5)
+    assert not at_speed(rows(10, 0), 100.0, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("alone_b_s", "asked_b_s", "rate_b_s", "name"),
+    [
+        (100.0, None, 100.0, "its rate alone"),
+        # A limiter that overshoots without an application: the request counts.
+        (130.0, 100.0, 100.0, "the requested rate"),
+        # More than the link carries: nothing above its rate alone can be expected.
+        (60.0, 500.0, 60.0, "its rate alone"),
+    ],
+)
+def test_a_throttled_writer_is_compared_with_what_was_requested(
+    alone_b_s, asked_b_s, rate_b_s, name
+):
+    assert expected(alone_b_s, asked_b_s)[:2] == (rate_b_s, name)
+
+
+def test_a_throttled_writer_that_falls_below_its_share_of_the_request_is_refused():
+    seen = rows(90, 55, 90, start_s=10.0)
+    # 55 of 100 requested is enough, though it is less than half of the 130 that it wrote alone.
+    assert judge(seen, 10.0, 13.0, expected(130.0, 100.0), 0.5, 1.0, 3.0).reason is None
+    refused = judge(rows(90, 45, 90, start_s=10.0), 10.0, 13.0, expected(130.0, 100.0), 0.5, 1.0, 3)
+    assert refused.reason.startswith("wrote at 45% of the requested rate from second 1.0")
+
+
+def test_what_lies_between_rows_is_unobserved_and_not_written():
+    """Rows of 1 s that come 2.9 s apart, as an emulated processor prints them; window of 5.8 s."""
+    seen = [Seen(end - 1, end, 100.0) for end in (0.5, 3.4, 6.3)]
+    judged = judge(seen, 0.0, 5.8, ALONE, 0.5, 1.0, 3.0)
+    # By hand: 0 to 0.5, 2.4 to 3.4 and 5.3 to 5.8 are covered; 0.5 to 2.4 and 3.4 to 5.3 are not.
+    assert judged.observed_share == pytest.approx(2.0 / 5.8)
+    assert judged.unobserved_s == pytest.approx(1.9)
+    assert judged.bytes_b == pytest.approx(200)
+    assert judged.rate_b_s == pytest.approx(100)
+    assert judged.reason is None
+    late = judge(seen, 0.0, 5.8, ALONE, 0.5, 1.0, 2.0)
+    assert late.reason == "reported nothing for 2.9 s"
+
+
+def test_rows_without_pauses_cover_all():
+    judged = judge(rows(80, 100, 60), 0.5, 2.5, ALONE, 0.5, 1.0, 3.0)
+    assert (judged.observed_share, judged.unobserved_s) == (1.0, 0.0)
+
+
+def test_real_rows_of_perftest_are_accepted():
+    """Its own pause of 0.2 to 0.4 s between rows is not yet a fault."""
+    ends = [1.0, 2.22, 3.6, 4.9, 6.2]
+    seen = [Seen(end - 1, end, 100.0) for end in ends]
+    judged = judge(seen, 0.5, 5.9, ALONE, 0.5, 1.0, 2.0)
+    assert judged.reason is None
+    assert judged.unobserved_s == pytest.approx(0.38)
+
+
+def test_a_run_between_two_rows_was_not_observed():
+    seen = [Seen(0.0, 1.0, 100.0), Seen(1.9, 2.9, 100.0)]
+    judged = judge(seen, 1.1, 1.8, ALONE, 0.5, 1.0, 3.0)
+    assert judged.reason == "reported no row within the window"
+    assert (judged.observed_share, judged.bytes_b) == (0.0, 0.0)

@@ -1,0 +1,126 @@
+from dataclasses import replace
+
+import pytest
+
+from nimc.base.clock import Offset
+from nimc.node.short_writes.evidence import Allowed, Audit, Done, audit
+from nimc.records.timetable import Origin, Timetable, plan
+
+ZERO_S = 1_000.0
+ALLOWED = Allowed(tolerance_s=0.05, share=0.05, rate_b_s=100.0)
+#: Two writers of 1 s, staggered by 0.5 s, both writing from 0.5 s to 10.5 s.
+PLAN = plan(["a", "b", "c", "d", "e"], [Origin("x", 1), Origin("y", 1)], 2, 1.0, 10.0, 4)
+RUN = (ZERO_S + 0.5, ZERO_S + 10.5)
+
+
+def as_planned(timetable: Timetable = PLAN) -> list[Done]:
+    return [
+        Done(write.number, ZERO_S + write.start_s, ZERO_S + write.end_s, 200.0, 0.1)
+        for write in timetable
+    ]
+
+
+def held(done: list[Done], offsets: dict[str, Offset] | None = None) -> Audit:
+    return audit(PLAN, done, ZERO_S, RUN, offsets or {}, ALLOWED)
+
+
+def test_a_plan_carried_out_counts() -> None:
+    found = held(as_planned())
+    assert found.reason is None
+    assert (found.planned, found.done, found.slow, found.unplanned) == (21, 21, 0, 0)
+    assert found.missing_share == pytest.approx(0, abs=1e-12)
+    assert found.excess_share == pytest.approx(0, abs=1e-12)
+    assert found.bytes_b == 21 * 200
+    assert (found.setup_median_s, found.setup_worst_s) == (0.1, 0.1)
+
+
+def test_missing_writes_are_a_share_of_all_writing() -> None:
+    # Of 20 s of writing, writes 4 and 5 are 2 s.
+    found = held([done for done in as_planned() if done.number not in (4, 5)])
+    assert found.missing_share == pytest.approx(0.1)
+    assert found.reason == (
+        "10.0% of the planned writing is missing (allowed: 5.0%); 19 of 21 writes done, "
+        "0 of them too slow"
+    )
+
+
+def test_one_missing_write_is_within_what_is_allowed() -> None:
+    found = held([done for done in as_planned() if done.number != 4])
+    assert found.missing_share == pytest.approx(0.05)
+    assert found.reason is None
+
+
+def test_late_within_the_tolerance_counts_in_full_and_is_reported() -> None:
+    late = [replace(d, start_s=d.start_s + 0.04, end_s=d.end_s + 0.04) for d in as_planned()]
+    found = held(late)
+    assert found.missing_share == pytest.approx(0, abs=1e-9)
+    assert found.start_median_s == pytest.approx(0.04)
+    assert found.end_worst_s == pytest.approx(0.04)
+
+
+def test_later_than_that_loses_what_was_not_written_in_time() -> None:
+    # Every write 0.2 s late: a fifth is missing, and 0.15 s of each lies beyond the plan.
+    late = [replace(d, start_s=d.start_s + 0.2, end_s=d.end_s + 0.2) for d in as_planned()]
+    found = held(late)
+    assert found.missing_share == pytest.approx(0.2, abs=0.01)
+    assert found.excess_share == pytest.approx(0.15, abs=0.01)
+    assert found.reason is not None
+
+
+def test_writes_that_went_on_too_long_are_beyond_the_plan() -> None:
+    found = held([replace(done, end_s=done.end_s + 0.3) for done in as_planned()])
+    assert found.missing_share == pytest.approx(0, abs=1e-9)
+    assert found.excess_share == pytest.approx(0.25, abs=0.02)
+    assert found.reason is not None
+    assert "beyond the plan" in found.reason
+
+
+def test_slow_and_empty_writes_do_not_count() -> None:
+    done = as_planned()
+    done[4], done[5] = replace(done[4], bytes_b=99.0), replace(done[5], bytes_b=0.0)
+    found = held(done)
+    assert found.slow == 2
+    assert found.missing_share == pytest.approx(0.1)
+
+
+def test_clocks_are_allowed_for() -> None:
+    ahead = [
+        replace(d, start_s=d.start_s + 50, end_s=d.end_s + 50)
+        if PLAN.write(d.number).origin == "x"
+        else d
+        for d in as_planned()
+    ]
+    assert held(ahead).reason is not None
+    found = held(ahead, {"x": Offset(50.02, 0.03, ZERO_S)})
+    assert found.reason is None
+    assert found.missing_share == pytest.approx(0, abs=1e-9)
+    assert found.clock_error_s == 0.03
+    assert found.start_worst_s == pytest.approx(-0.02)
+
+
+def test_the_error_of_a_clock_adds_to_the_tolerance() -> None:
+    late = [replace(d, start_s=d.start_s + 0.07, end_s=d.end_s + 0.07) for d in as_planned()]
+    assert held(late).missing_share == pytest.approx(0.07, abs=0.01)
+    clocks = {origin: Offset(0.0, 0.03, ZERO_S) for origin in PLAN.origins}
+    assert held(late, clocks).missing_share == pytest.approx(0, abs=1e-9)
+
+
+def test_repeated_and_unknown_writes_are_reported() -> None:
+    done = as_planned()
+    found = held([*done, done[4]])
+    assert found.unplanned == 1
+    assert found.excess_share == pytest.approx(0.05)
+    assert held([*done, Done(99, RUN[0], RUN[1], 1.0)]).reason == "1 writes are not in the plan"
+
+
+def test_a_run_longer_than_its_plan_lacks_writers() -> None:
+    found = audit(PLAN, as_planned(), ZERO_S, (RUN[0], RUN[1] + 10), {}, ALLOWED)
+    # Twice as long as planned; the last two writes reach 0.5 s beyond the plan's end together.
+    assert found.missing_share == pytest.approx(0.5 - 0.5 / 40, abs=1e-6)
+    assert found.reason is not None
+
+
+def test_no_writers_asked_and_none_seen() -> None:
+    empty = plan(["a"], [], 0, 1.0, 10.0, 4)
+    found = audit(empty, [], ZERO_S, RUN, {}, ALLOWED)
+    assert (found.planned, found.missing_share, found.reason) == (0, 0.0, None)

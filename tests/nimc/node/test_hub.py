@@ -1,0 +1,293 @@
+"""The hub and an agent over loopback."""
+
+import asyncio
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from nimc.node import messages, wire
+from nimc.node.agent import Agent
+from nimc.node.evidence.counters import Reading
+from nimc.node.evidence.rates import Tally
+from nimc.node.hub import AgentGoneError, Hub
+from nimc.node.injectors import INJECTORS
+from nimc.node.injectors.base import Writer
+from nimc.node.short_writes.evidence import Done
+
+SECRET = wire.new_secret()
+
+
+def test_an_agent_that_hangs_up_is_reported_with_its_node():
+    async def talk():
+        hub = Hub(SECRET)
+        port = await hub.listen("127.0.0.1")
+        agent = await wire.connect("127.0.0.1", port, SECRET, None)
+        agent.send(messages.encode(messages.Hello("n7", {})))
+        await hub.wait_for(lambda: "n7" in hub.facts, 0.5)
+        agent.close()
+        try:
+            await hub.wait_for(lambda: False, 10.0)
+        finally:
+            hub.close()
+
+    with pytest.raises(AgentGoneError, match="the agent on n7 is gone"):
+        asyncio.run(talk())
+
+
+def test_an_origin_tells_thousands_of_writes_at_once():
+    """A write a second for three hours, about 900 kB in one line."""
+    done = [Done(number, 1.7e9 + number, 1.7e9 + number + 0.987654321, 6.4e9, 0.123456789)
+            for number in range(10_800)]  # fmt: skip
+
+    async def talk():
+        hub = Hub(SECRET)
+        port = await hub.listen("127.0.0.1")
+        agent = await wire.connect("127.0.0.1", port, SECRET, None)
+        agent.send(messages.encode(messages.Hello("n7", {})))
+        await hub.wait_for(lambda: "n7" in hub.facts, 0.5)
+        agent.send(messages.encode(messages.Written(done, {})))
+        try:
+            return await hub.finish(["n7"], 5.0)
+        finally:
+            agent.close()
+            hub.close()
+
+    written = asyncio.run(talk())["n7"]
+    assert written.done == done
+
+
+async def agent_that_answers(port, node, answer, ahead_s=0.0):
+    """An agent whose clock is ahead; answers orders other than pings by what `answer` makes."""
+    agent = await wire.connect("127.0.0.1", port, SECRET, None)
+    agent.send(messages.encode(messages.Hello(node, {})))
+    with suppress(wire.WireError):
+        while True:
+            order = messages.order(await agent.receive())
+            if isinstance(order, messages.Ping):
+                agent.send(messages.encode(messages.Pong(order.sent_s, time.time() + ahead_s)))
+            for report in answer(node, order):
+                agent.send(messages.encode(report))
+
+
+def with_agents(nodes, answer, talk, ahead_s=0.0):
+    """What `talk(hub)` returns while agents of these nodes are connected."""
+
+    async def run():
+        hub = Hub(SECRET)
+        port = await hub.listen("127.0.0.1")
+        agents = [
+            asyncio.create_task(agent_that_answers(port, node, answer, ahead_s)) for node in nodes
+        ]
+        try:
+            await hub.gather(nodes, 10.0)
+            return await talk(hub)
+        finally:
+            hub.close()
+            await asyncio.gather(*agents)
+
+    return asyncio.run(run())
+
+
+def test_rows_of_an_agent_whose_clock_is_ahead_are_at_our_time(tmp_path):
+    def answer(_, order):
+        if not isinstance(order, messages.StartEnd):
+            return []
+        if order.role == "target":
+            return [messages.Listening(order.writer.index)]
+        now_s = time.time() + 100.0
+        passed = [Tally(now_s - 0.5, 7.0), Tally(now_s, 9.0)]
+        return [messages.RateReport(order.writer.index, now_s, 5.0, None, passed)]
+
+    async def talk(hub):
+        before_s = time.time()
+        asked = Writer(0, "n7", "n7", "127.0.0.1", 20000, 65536)
+        (state,) = await hub.start(INJECTORS["ucx"], [asked], tmp_path, 10.0)
+        assert await hub.wait_for(lambda: bool(state.rows), 10.0)
+        clocks = await hub.clocks(["n7"], 10.0)
+        return before_s, time.time(), state, hub.clock_offsets_s["n7"], clocks["n7"]
+
+    before_s, after_s, state, offset_s, clock = with_agents(["n7"], answer, talk, ahead_s=100.0)
+    (row,), (earlier, tally) = state.rows, state.passed
+    # What the device had passed is in our time as well.
+    assert tally == (row.end_s, 9.0)
+    assert tally.at_s - earlier.at_s == pytest.approx(0.5, abs=0.01)
+    # The way between two processes of one host takes less than 5 s.
+    assert before_s - 5 < row.end_s < after_s + 5
+    assert row.end_s - row.start_s == pytest.approx(1.0)  # a row of ucx is of a second
+    assert offset_s == pytest.approx(100.0, abs=5)
+    assert clock.offset_s == pytest.approx(100.0, abs=5)
+
+
+def test_every_node_answers_its_own_watch():
+    asked = []
+
+    def answer(node, order):
+        asked.append(order)
+        if not isinstance(order, messages.BeginWatch):
+            return []
+        reading = Reading("rdma:a/1", 7) if node == "n1" else None
+        return [messages.Observed(reading, None, None, "", [])]
+
+    orders = {
+        "n1": messages.BeginWatch(["a"], [0], [1], []),
+        "n2": messages.BeginWatch([], [], [], []),
+    }
+    found = with_agents(["n1", "n2"], answer, lambda hub: hub.watch(orders))
+    assert {node: seen.received for node, seen in found.items()} == {
+        "n1": Reading("rdma:a/1", 7),
+        "n2": None,
+    }
+    watches = [order for order in asked if not isinstance(order, messages.Ping)]
+    assert sorted(watches, key=str) == sorted(orders.values(), key=str)  # one of each node
+
+
+@pytest.mark.parametrize("said", [["Dance"], ["RateReport", 0, "soon", 1.0], {"event": "row"}])
+def test_a_message_that_nobody_knows_ends_the_connection_in_one_line(said):
+    async def talk():
+        hub = Hub(SECRET)
+        port = await hub.listen("127.0.0.1")
+        agent = await wire.connect("127.0.0.1", port, SECRET, None)
+        agent.send(messages.encode(messages.Hello("n7", {})))
+        agent.send(said)
+        try:
+            await hub.wait_for(lambda: False, 10.0)
+        finally:
+            agent.close()
+            hub.close()
+
+    with pytest.raises(AgentGoneError, match=r"the agent on n7 is gone: (unknown|malformed)"):
+        asyncio.run(talk())
+
+
+def test_an_agent_that_is_given_no_order_ends_with_the_reason():
+    async def talk():
+        met = asyncio.get_running_loop().create_future()
+
+        async def serve(reader, writer):
+            met.set_result(await wire.accept(reader, writer, SECRET))
+
+        server = await asyncio.start_server(serve, "127.0.0.1", 0)
+        port = server.sockets[0].getsockname()[1]
+        connection = await wire.connect("127.0.0.1", port, SECRET, None)
+        serving = asyncio.create_task(Agent(connection).serve())
+        conductor = await met
+        assert isinstance(messages.report(await conductor.receive()), messages.Hello)
+        conductor.send(["Dance"])
+        try:
+            await asyncio.wait_for(serving, 10.0)
+        finally:
+            conductor.close()
+            connection.close()
+            server.close()
+
+    with pytest.raises(wire.WireError, match="unknown message 'Dance'"):
+        asyncio.run(talk())
+
+
+def test_a_second_agent_of_a_node_is_hung_up_on():
+    async def talk():
+        hub = Hub(SECRET)
+        port = await hub.listen("127.0.0.1")
+        first, second = [await wire.connect("127.0.0.1", port, SECRET, None) for _ in range(2)]
+        first.send(messages.encode(messages.Hello("n7", {"which": 1})))
+        await hub.wait_for(lambda: "n7" in hub.facts, 0.5)
+        second.send(messages.encode(messages.Hello("n7", {"which": 2})))
+        with pytest.raises(wire.WireError):
+            await asyncio.wait_for(second.receive(), 5.0)
+        first.send(messages.encode(messages.Written([], {})))
+        written = await hub.finish(["n7"], 5.0)
+        facts = hub.facts
+        hub.close()
+        return facts, list(written)
+
+    assert asyncio.run(talk()) == ({"n7": {"which": 1}}, ["n7"])
+
+
+@pytest.mark.parametrize("said", [b"GET / HTTP/1.1\r\n\r\n", b"x" * 300_000, b""])
+def test_strangers_are_hung_up_on(said):
+    faults = []
+
+    async def talk():
+        asyncio.get_running_loop().set_exception_handler(lambda _, what: faults.append(what))
+        hub = Hub(SECRET)
+        port = await hub.listen("127.0.0.1")
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(said)
+        writer.write_eof()
+        greeting = await reader.readline()
+        try:
+            return greeting, await asyncio.wait_for(reader.read(), 5.0)
+        except ConnectionResetError:
+            return greeting, b""
+        finally:
+            writer.close()
+            hub.close()
+
+    greeting, answer = asyncio.run(talk())
+    assert (len(greeting), answer) == (33, b"")
+    assert faults == []
+
+
+#: 150 calls that send 15 MB each without a line's end, and 2,000 that say nothing.
+_FLOOD = """
+import resource, socket, sys, threading
+limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+resource.setrlimit(resource.RLIMIT_NOFILE, (min(limits[1], 4096), limits[1]))
+address = ("127.0.0.1", int(sys.argv[1]))
+def send():
+    with socket.create_connection(address) as call:
+        try:
+            call.sendall(b"0" * 32 + b"\\n")
+            for _ in range(15):
+                call.sendall(b"x" * 1_000_000)
+        except OSError:
+            pass
+threads = [threading.Thread(target=send) for _ in range(150)]
+for thread in threads: thread.start()
+silent = [socket.create_connection(address) for _ in range(2000)]
+print("flooded", flush=True)
+for thread in threads: thread.join()
+"""
+
+
+def _peak_b():
+    line = next(
+        line for line in Path("/proc/self/status").read_text().splitlines() if "VmHWM" in line
+    )
+    return int(line.split()[1]) * 1024
+
+
+def test_a_flood_of_strangers_takes_little_memory_and_lets_agents_in():
+    """1,017 half-open calls ended a block; 150 senders took the conductor to 2.3 GB."""
+
+    async def talk():
+        hub = Hub(SECRET, nodes=2)
+        port = await hub.listen("127.0.0.1")
+        Path("/proc/self/clear_refs").write_text("5")  # the peak starts anew
+        before_b = _peak_b()
+        flood = await asyncio.create_subprocess_exec(
+            sys.executable, "-c", _FLOOD, str(port), stdout=asyncio.subprocess.PIPE
+        )
+        first = await wire.connect("127.0.0.1", port, SECRET, None)
+        first.send(messages.encode(messages.Hello("n1", {})))
+        assert (await flood.stdout.readline()) == b"flooded\n"
+        held = len(hub._reception._unsigned)
+        second = await wire.connect("127.0.0.1", port, SECRET, None)
+        second.send(messages.encode(messages.Hello("n2", {})))
+        until_s = time.monotonic() + 60
+        while set(hub.facts) != {"n1", "n2"}:
+            assert time.monotonic() < until_s, hub.facts
+            await asyncio.sleep(0.02)
+        assert await asyncio.wait_for(flood.wait(), 120) == 0
+        grown_b = _peak_b() - before_b
+        for end in (first, second):
+            end.close()
+        hub.close()
+        return held, grown_b
+
+    held, grown_b = asyncio.run(talk())
+    assert held <= 2 + 64
+    assert grown_b < 20e6

@@ -1,0 +1,107 @@
+"""Every message arrives as it was sent; what is no message is refused in one line."""
+
+import json
+
+import pytest
+
+from nimc.machine.node_counters import NodeCounter
+from nimc.node import messages as m
+from nimc.node.evidence.binding import Placed
+from nimc.node.evidence.counters import Reading
+from nimc.node.evidence.rates import Tally
+from nimc.node.evidence.silence import Looked
+from nimc.node.injectors.base import Writer
+from nimc.node.short_writes.evidence import Done
+from nimc.node.short_writes.origin_side import Due, Part
+from nimc.node.wire import WireError
+from nimc.records.sample import NodeConditions
+
+WRITER = Writer(3, "o1", "t1", "10.0.0.1", 20003, 65536, 5e8, 2e9, None, "eth0", 1, [0, 1], [])
+PART = Part(WRITER, [("t1", "10.0.0.1"), ("t2", "10.0.0.2")], 1.7e9, 0.1, 0.3,
+            [Due(7, 1, 0, 0.125), Due(9, 0, 1, 2.0)])  # fmt: skip
+CONDITIONS = NodeConditions("n7", 4.5, 0.02, 0.01, None, 5.0, 6.0, "rdma:a/1")
+LOOKED = Looked(3, "sent by mlx5_0", 18, 15, 0.75, False)
+ORDERS = [
+    m.StartEnd("origin", "ucx", WRITER, "/logs/writer-3-origin.log"),
+    m.FreezeTarget(3),
+    m.StopWriters(),
+    m.StandBy("ucx", WRITER, "log"),
+    m.Perform("perftest", PART, "log"),
+    m.Finish(2.5),
+    m.BeginWatch(["mlx5_0", "mlx5_1"], [0, 1], [4711], []),
+    m.EndWatch(),
+    m.Ping(1.7e9),
+]
+REPORTS = [
+    m.Hello("n7", {"cpus": 4, "numa": [{"id": 0}], "governor": None}),
+    m.Pong(1.7e9, 1.7e9 + 0.5),
+    m.Listening(3),
+    m.RateReport(3, 1.7e9, 2e9, 1.02),
+    m.RateReport(3, 1.7e9, 2e9, None),
+    m.RateReport(3, 1.7e9, 2e9, None, [Tally(1.7e9 - 0.25, 5e8), Tally(1.7e9, 1e9)]),
+    m.Ended(3, "target", "exit status 1"),
+    m.WritersStopped([Placed(3, "target", "none", {"0": 1 << 26}, None)]),
+    m.Observed(Reading("rdma:a/1", 4000, True, 7.5), None, CONDITIONS, "stress", [LOOKED]),
+    m.Observed(None, None, None, "", []),
+    m.Observed(None, None, None, "", [], {"e:stalled": NodeCounter(0.25, "1", "gauge")}),
+    m.Written([Done(0, 1.5, 2.5, 6.4e9, 0.25)], {"nobody there": 2}),
+]
+
+
+def over_the_wire(message):
+    return json.loads(json.dumps(m.encode(message)))
+
+
+@pytest.mark.parametrize("sent", ORDERS, ids=lambda each: type(each).__name__)
+def test_an_order_arrives_as_it_was_given(sent):
+    assert m.order(over_the_wire(sent)) == sent
+
+
+@pytest.mark.parametrize("sent", REPORTS, ids=lambda each: type(each).__name__)
+def test_a_report_arrives_as_it_was_sent(sent):
+    assert m.report(over_the_wire(sent)) == sent
+
+
+def test_records_arrive_as_records():
+    (done,) = m.report(over_the_wire(REPORTS[-1])).done
+    assert (done.number, done.end_s, done.setup_s) == (0, 2.5, 0.25)
+    part = m.order(over_the_wire(m.Perform("ucx", PART, "log"))).part
+    assert (part.due[1].side, part.targets[1][1], part.writer.full_b_s) == (1, "10.0.0.2", 2e9)
+    sent = m.Observed(Reading("net:eth0", 1, at_s=7.5), None, CONDITIONS, "", [LOOKED])
+    seen = m.report(over_the_wire(sent))
+    assert (seen.received.at_s, seen.conditions.steal_share) == (7.5, 0.01)
+    assert seen.looked[0].silent_s == 0.75
+
+
+def test_a_write_of_a_timetable_is_a_short_list():
+    assert m.encode(m.Written([Done(4, 1.5, 2.5, 64.0, 0.25)], {})) == [
+        "Written", [[4, 1.5, 2.5, 64.0, 0.25]], {},
+    ]  # fmt: skip
+    assert m.encode(m.Perform("ucx", PART, "log"))[2][-1] == [[7, 1, 0, 0.125], [9, 0, 1, 2.0]]
+
+
+def test_both_ends_know_the_same_messages():
+    assert {type(each) for each in ORDERS} == set(m.get_args(m.Order))
+    assert {type(each) for each in REPORTS} == set(m.get_args(m.Report))
+
+
+@pytest.mark.parametrize(
+    ("data", "text"),
+    [
+        (["Dance", 1], "unknown message 'Dance'"),
+        ({"do": "stop"}, "unknown message .*stop"),
+        ([], "unknown message"),
+        (["Ping", 1.5], "unknown message 'Ping'"),  # an order is no report
+        (["Pong", 1.5], "malformed message Pong: Pong: 1 values found, 2 expected"),
+        (["Pong", 1.5, "now"], "malformed message Pong: 'now' found, float expected"),
+        (["Listening", True], "malformed message Listening: 'True' found, int expected"),
+        (["Ended", 3, "middle", "why"], "'middle' found, allowed are target, origin"),
+        (["Written", [[1, 2.0]], {}], "malformed message Written: Done: 2 values found, 5"),
+        (["Written", [], {"x": None}], "malformed message Written: 'None' found, int expected"),
+        (["WritersStopped", None], "malformed message WritersStopped: 'None' found, list expected"),
+    ],
+)
+def test_what_is_no_report_is_refused_in_one_line(data, text):
+    with pytest.raises(WireError, match=text) as error:
+        m.report(data)
+    assert "\n" not in str(error.value)

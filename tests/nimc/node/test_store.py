@@ -1,0 +1,116 @@
+import dataclasses
+import hashlib
+import json
+import resource
+from contextlib import contextmanager
+
+import pytest
+
+from nimc.node.conductor import Store
+from nimc.records.sample import Sample
+
+SAMPLE = Sample(
+    key="stream/0/0/off/0",
+    case="stream",
+    workload="stream",
+    arm="off",
+    block=0,
+    pair=0,
+    position=0,
+    attempt=0,
+    warmup=False,
+    outcome="kept",
+    reason=None,
+    start_s=1.0,
+    elapsed_s=2.0,
+    fom=3.0e9,
+    fom_unit="B/s",
+    fom_better="higher",
+    nodes=["n1"],
+    origin_nodes=["n2"],
+    provenance="0" * 64,
+    seed=1,
+)
+
+
+def _lines(folder):
+    return (folder / "samples" / "stream.jsonl").read_text().splitlines()
+
+
+def test_samples_are_appended_across_openings(tmp_path):
+    Store(tmp_path, "stream").append(SAMPLE)
+    Store(tmp_path, "stream").append(dataclasses.replace(SAMPLE, pair=1))
+    assert [json.loads(line)["pair"] for line in _lines(tmp_path)] == [0, 1]
+
+
+def test_the_last_end_on_a_node_is_that_of_any_case(tmp_path):
+    store = Store(tmp_path, "stream")
+    assert store.last_end_s("n1") == 0.0
+    store.append(SAMPLE)
+    other = dataclasses.replace(SAMPLE, case="lammps", start_s=7.5)
+    Store(tmp_path, "lammps").append(other)
+    elsewhere = dataclasses.replace(SAMPLE, case="snap", start_s=90.0, nodes=["n3", "n1"])
+    Store(tmp_path, "snap").append(elsewhere)
+    (tmp_path / "samples" / "new.jsonl").write_text('{"start_s": 99')  # another block's, torn
+    assert store.last_end_s("n1") == 9.5  # each took 2 s
+    assert store.last_end_s("n3") == 92.0
+
+
+def test_the_last_end_passes_damaged_lines_and_other_nodes(tmp_path):
+    store = Store(tmp_path, "stream")
+    store.append(SAMPLE)
+    store.append(dataclasses.replace(SAMPLE, start_s=90.0, nodes=["n3"]))
+    with (tmp_path / "samples" / "stream.jsonl").open("ab") as file:
+        file.write(b"\0" * 40 + b'"n1"\n["n1"]\n')  # after a power failure
+    assert store.last_end_s("n1") == SAMPLE.start_s + SAMPLE.elapsed_s
+    assert store.last_end_s("n3") == 92.0
+
+
+def test_a_figure_that_is_no_number_is_not_stored(tmp_path):
+    store = Store(tmp_path, "stream")
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        store.append(dataclasses.replace(SAMPLE, fom_extra={"copy": float("nan")}))
+    assert not (tmp_path / "samples" / "stream.jsonl").exists()
+
+
+def test_a_torn_last_line_is_cut_before_the_next_sample(tmp_path):
+    store = Store(tmp_path, "stream")
+    store.append(SAMPLE)
+    with (tmp_path / "samples" / "stream.jsonl").open("a") as file:
+        file.write('{"key": "stream/0/1/o')
+    Store(tmp_path, "stream").append(dataclasses.replace(SAMPLE, pair=2))
+    assert [json.loads(line)["pair"] for line in _lines(tmp_path)] == [0, 2]
+
+
+@contextmanager
+def full_after(size_b):
+    """Lets no file become larger, as on a disk that fills up."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size_b, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+def test_a_sample_that_does_not_fit_leaves_the_earlier_ones_whole(tmp_path):
+    store = Store(tmp_path, "stream")
+    store.append(SAMPLE)
+    path = tmp_path / "samples" / "stream.jsonl"
+    with full_after(path.stat().st_size + 100), pytest.raises(OSError, match="No space"):
+        store.append(SAMPLE)
+    assert [json.loads(line)["pair"] for line in _lines(tmp_path)] == [0]
+
+
+def test_provenance_is_named_by_the_sha256_of_its_text(tmp_path):
+    name = Store(tmp_path, "stream").keep_provenance({"b": 1, "a": [2]})
+    text = (tmp_path / "provenance" / f"{name}.json").read_text()
+    assert hashlib.sha256(text.encode()).hexdigest() == name
+    assert json.loads(text) == {"a": [2], "b": 1}
+
+
+def test_provenance_that_does_not_fit_leaves_no_file(tmp_path):
+    store = Store(tmp_path, "stream")
+    with full_after(100), pytest.raises(OSError, match="too large"):
+        store.keep_provenance({"text": 200 * "x"})
+    assert list((tmp_path / "provenance").iterdir()) == []

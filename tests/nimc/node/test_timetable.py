@@ -1,0 +1,196 @@
+import itertools
+import json
+from collections import Counter, defaultdict
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from nimc.base.errors import InputError
+from nimc.node.short_writes.records import rest_s
+from nimc.records.timetable import POLICIES, Origin, PlannedWrite, Timetable, plan, writers_of_link
+
+
+@st.composite
+def timetables(draw: st.DrawFn) -> tuple[Timetable, list[Origin]]:
+    writers = draw(st.integers(1, 12))
+    length_s = draw(st.floats(0.05, 20.0))
+    setup_s = draw(st.sampled_from([0.0, 0.3, 1.0, 2.5])) * length_s
+    # Just enough targets to rest as long as asked, up to many more.
+    enough = writers + -int(-setup_s * writers / length_s // 1) + 1
+    targets = [f"t{i}" for i in range(enough + draw(st.integers(0, 60)))]
+    rooms = draw(st.lists(st.integers(0, 5), max_size=5))
+    origins = [Origin(f"o{i}", room) for i, room in enumerate([*rooms, writers])]
+    timetable = plan(
+        targets,
+        origins,
+        writers,
+        length_s,
+        run_s=length_s * draw(st.floats(0.1, 40.0)),
+        seed=draw(st.integers(0, 2**32)),
+        policy=draw(st.sampled_from(POLICIES)),
+        setup_s=setup_s,
+    )
+    return timetable, origins
+
+
+def parts(timetable: Timetable, end: str) -> dict[str, list[PlannedWrite]]:
+    """The writes of each origin, or to each target, in order of their start."""
+    found = defaultdict(list)
+    for write in timetable:
+        found[getattr(write, end)].append(write)
+    return found
+
+
+def at_work(writes: list[PlannedWrite]) -> list[tuple[float, int]]:
+    """Number of writes in progress from each time on at which it changes."""
+    change = Counter[float]()
+    for write in writes:
+        change[write.start_s] += 1
+        change[write.end_s] -= 1
+    level, steps = 0, []
+    for time_s in sorted(change):
+        level += change[time_s]
+        steps.append((time_s, level))
+    return steps
+
+
+@given(timetables())
+@settings(max_examples=60, deadline=None)
+def test_all_writers_are_at_work_at_any_time(case: tuple[Timetable, list[Origin]]) -> None:
+    timetable, _ = case
+    until_s = timetable.steady_from_s + timetable.run_s
+    steps = at_work(list(timetable))
+    ends = [time_s for time_s, _ in steps[1:]]
+    # A level counts where it lasts beyond the start and begins before the end, but for rounding.
+    slack_s = 1e-9 * timetable.length_s
+    levels = {
+        level
+        for (start_s, level), end_s in zip(steps, ends, strict=False)
+        if end_s > timetable.steady_from_s + slack_s and start_s < until_s - slack_s
+    }
+    assert levels == {timetable.writers}
+
+
+@given(timetables())
+@settings(max_examples=60, deadline=None)
+def test_no_target_is_hit_again_before_it_rested(case: tuple[Timetable, list[Origin]]) -> None:
+    timetable, _ = case
+    for writes in parts(timetable, "target").values():
+        for one, other in itertools.pairwise(writes):
+            gap_s = other.start_s - one.end_s
+            assert gap_s >= timetable.setup_s - 1e-9 * timetable.length_s
+
+
+@given(timetables())
+@settings(max_examples=60, deadline=None)
+def test_origins_stay_within_their_room(case: tuple[Timetable, list[Origin]]) -> None:
+    timetable, origins = case
+    room = {origin.name: origin.writers for origin in origins}
+    for name, writes in parts(timetable, "origin").items():
+        assert all(level <= room[name] for _, level in at_work(writes))
+
+
+@given(timetables())
+@settings(max_examples=60, deadline=None)
+def test_a_sweep_hits_every_target_once(case: tuple[Timetable, list[Origin]]) -> None:
+    timetable, _ = case
+    if timetable.policy != "sweep":
+        return
+    size = len(timetable.targets)
+    for start in range(0, len(timetable), size):
+        sweep = timetable.hits[start : start + size]
+        assert len(set(sweep)) == len(sweep)
+
+
+@given(timetables())
+@settings(max_examples=60, deadline=None)
+def test_json_holds_the_whole_plan(case: tuple[Timetable, list[Origin]]) -> None:
+    timetable, _ = case
+    assert Timetable.from_json(timetable.to_json()) == timetable
+
+
+def small(seed: int = 7, **changes: object) -> Timetable:
+    arguments: dict = {"policy": "sweep", "setup_s": 0.0} | changes
+    return plan(
+        ["a", "b", "c", "d"], [Origin("x", 1), Origin("y", 3)], 2, 1.0, 3.0, seed, **arguments
+    )
+
+
+def test_by_hand() -> None:
+    # Two writers of 1 s: starts every 0.5 s; full from 0.5 s to 3.5 s, so that 7 writes start.
+    timetable = small()
+    assert [write.start_s for write in timetable] == [0.0, 0.5, 1.0, 1.5, 2.0, 2.5, 3.0]
+    assert [write.end_s for write in timetable] == [1.0, 1.5, 2.0, 2.5, 3.0, 3.5, 4.0]
+    assert [write.origin for write in timetable] == ["x", "y", "x", "y", "x", "y", "x"]
+    assert timetable.steady_from_s == 0.5
+
+
+def test_the_seed_makes_the_plan() -> None:
+    assert small(seed=1) == small(seed=1)
+    assert len({tuple(small(seed=seed).hits) for seed in range(50)}) > 10
+
+
+def test_uniform_draws_every_target_about_as_often() -> None:
+    names = [f"t{i}" for i in range(20)]
+    timetable = plan(names, [Origin("x", 4)], 4, 1.0, 10_000.0, 3, policy="uniform")
+    counts = Counter(timetable.hits)
+    # 40,003 draws, 2,000 a target; 6 standard deviations of a binomial are 262.
+    assert set(counts) == set(range(20))
+    assert all(abs(count - 2000) < 262 for count in counts.values())
+
+
+def test_a_sweep_follows_no_pattern() -> None:
+    names = [f"t{i}" for i in range(50)]
+    timetable = plan(names, [Origin("x", 3)], 3, 1.0, 50 * 100 / 3, 5)
+    followers = Counter(itertools.pairwise(timetable.hits))
+    # 5,000 steps over 2,450 possible pairs, two each: a repeated order would show a hundred.
+    assert max(followers.values()) < 15
+
+
+def test_no_writers_make_an_empty_plan() -> None:
+    timetable = plan(["a"], [], 0, 1.0, 10.0, 1)
+    assert list(timetable) == []
+    assert timetable.steady_from_s == 0.0
+
+
+def test_json_of_a_write_is_a_short_list() -> None:
+    write = next(iter(small()))
+    assert PlannedWrite(*json.loads(json.dumps(write))) == write
+
+
+@pytest.mark.parametrize(
+    ("link_b_s", "share", "rate_b_s", "writers"),
+    [(4e9, 1.0, 3.2e9, 1), (4e9, 0.5, 3.2e9, 0), (1.0, 1.0, 0.1, 10), (4e9, 0.9, 0.4e9, 9)],
+)
+def test_writers_of_a_link(link_b_s: float, share: float, rate_b_s: float, writers: int) -> None:
+    assert writers_of_link(link_b_s, share, rate_b_s) == writers
+
+
+@pytest.mark.parametrize("length_s", [0.05, 0.1, 0.2, 0.3, 0.5, 1.0, 2.0])
+@pytest.mark.parametrize("targets", range(2, 65, 3))
+def test_the_longest_rest_of_a_target_can_be_planned(targets: int, length_s: float) -> None:
+    names = [str(number) for number in range(targets)]
+    for writers in range(1, targets + 1):
+        rest = rest_s(targets, writers, length_s)
+        plan(names, [Origin("x", writers)], writers, length_s, length_s, 0, setup_s=rest)
+
+
+@pytest.mark.parametrize(
+    ("targets", "origins", "changes", "text"),
+    [
+        (["a", "b"], [Origin("x", 9)], {"writers": 3}, "need 3 targets; there are 2"),
+        (["a", "b", "c"], [Origin("x", 9)], {"setup_s": 1.0}, "need 4 targets; there are 3"),
+        (["a", "b"], [Origin("x", 1)], {}, "2 writers requested; 1 origins have room for 1"),
+        (["a", "a", "b"], [Origin("x", 2)], {}, "duplicate targets"),
+        (["a", "b"], [Origin("x", 2)], {"length_s": 0.0}, "write and run above 0"),
+        (["a", "b"], [Origin("x", 2)], {"setup_s": -1.0}, "set-up time and writers from 0"),
+        (["a", "b"], [Origin("x", 2)], {"length_s": 1e-9}, "allowed: 20000000"),
+    ],
+)
+def test_refuses_what_cannot_be_planned(
+    targets: list[str], origins: list[Origin], changes: dict, text: str
+) -> None:
+    arguments = {"writers": 2, "length_s": 1.0, "run_s": 5.0, "seed": 0} | changes
+    with pytest.raises(InputError, match=text):
+        plan(targets, origins, **arguments)

@@ -1,0 +1,163 @@
+"""Two ends over loopback; an impostor is anyone who lacks the secret."""
+
+import asyncio
+import errno
+
+import pytest
+
+from nimc.node import wire
+
+
+async def _meet(client_secret: str, server_secret: str, talk):
+    met = asyncio.get_running_loop().create_future()
+
+    async def serve(reader, writer):
+        try:
+            met.set_result(await wire.accept(reader, writer, server_secret))
+        except wire.WireError as error:
+            met.set_exception(error)
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    client = await wire.connect("127.0.0.1", port, client_secret, None)
+    try:
+        return await talk(client, await met)
+    finally:
+        client.close()
+        server.close()
+
+
+def test_messages_arrive_in_order_in_both_directions():
+    async def talk(client, server):
+        client.send({"n": 1})
+        client.send({"n": 2, "text": "ü\n"})
+        first, second = await server.receive(), await server.receive()
+        server.send({"n": 3})
+        return [first, second, await client.receive()]
+
+    secret = wire.new_secret()
+    answer = asyncio.run(_meet(secret, secret, talk))
+    assert answer == [{"n": 1}, {"n": 2, "text": "ü\n"}, {"n": 3}]
+
+
+@pytest.mark.parametrize("server_signs", [True, False])
+def test_another_secret_is_refused(monkeypatch, server_signs):
+    """Neither end accepts one that lacks the secret, whichever it is."""
+    monkeypatch.setattr(wire, "_CALLS", 1)
+    refusals = []
+
+    async def talk():
+        async def serve(reader, writer):
+            end = wire.accept if server_signs else wire._exchange
+            more = () if server_signs else (False,)  # it signs, unasked, as a client would
+            try:
+                await end(reader, writer, wire.new_secret(), *more)
+            except wire.WireError as error:
+                refusals.append(str(error))
+            writer.close()
+
+        server = await asyncio.start_server(serve, "127.0.0.1", 0)
+        port = server.sockets[0].getsockname()[1]
+        with pytest.raises(wire.WireError) as error:
+            await wire.connect("127.0.0.1", port, wire.new_secret(), None)
+        server.close()
+        return str(error.value)
+
+    said = asyncio.run(talk())
+    refusal = "a line was not signed with the job's secret"
+    if server_signs:
+        assert (said, refusals) == ("the connection closed", [refusal])
+    else:
+        assert said == refusal
+
+
+def test_long_lines_are_whole_once_both_have_signed():
+    async def talk(client, server):
+        client.send({"text": "x" * 1_000_000})
+        return await server.receive()
+
+    secret = wire.new_secret()
+    assert asyncio.run(_meet(secret, secret, talk)) == {"text": "x" * 1_000_000}
+
+
+def test_a_line_beyond_the_limit_ends_the_connection(monkeypatch):
+    async def talk(client, server):
+        monkeypatch.setattr(wire, "LIMIT_B", 100_000)
+        client.send({"text": "x" * 200_000})
+        with pytest.raises(wire.WireError, match="a line is longer than 100000 bytes"):
+            await server.receive()
+
+    secret = wire.new_secret()
+    asyncio.run(_meet(secret, secret, talk))
+
+
+@pytest.mark.parametrize(
+    ("said", "why"),
+    [
+        (b"", "the other end did not sign within 0 s"),
+        (b"x" * 20, "the other end did not sign within 0 s"),
+        (b"0" * 32 + b"\n" + b"x" * 5000, "a line is longer than 4096 bytes"),
+        (b"0" * 33 + b"\n", "the other end does not speak this protocol"),
+    ],
+)
+def test_a_caller_who_does_not_sign_is_given_little_room_and_time(monkeypatch, said, why):
+    monkeypatch.setattr(wire, "UNSIGNED_S", 0.4)
+
+    async def talk():
+        met = asyncio.get_running_loop().create_future()
+
+        async def serve(reader, writer):
+            try:
+                await wire.accept(reader, writer, wire.new_secret())
+            except wire.WireError as error:
+                met.set_result(str(error))
+            writer.close()
+
+        server = await asyncio.start_server(serve, "127.0.0.1", 0, limit=wire.UNSIGNED_B)
+        port = server.sockets[0].getsockname()[1]
+        _, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(said)
+        answer = await asyncio.wait_for(met, 10.0)
+        writer.close()
+        server.close()
+        return answer
+
+    assert asyncio.run(talk()) == why
+
+
+def test_a_line_cannot_be_said_twice():
+    async def talk(client, server):
+        client.send({"do": "start"})
+        await server.receive()
+        client._sent = 0
+        client.send({"do": "start"})
+        with pytest.raises(wire.WireError, match="not signed"):
+            await server.receive()
+
+    secret = wire.new_secret()
+    asyncio.run(_meet(secret, secret, talk))
+
+
+def test_two_jobs_have_two_secrets_of_256_bits():
+    first, second = wire.new_secret(), wire.new_secret()
+    assert first != second
+    assert len(bytes.fromhex(first)) == 32
+
+
+@pytest.mark.parametrize(
+    ("number", "kind"),
+    [
+        (errno.ETIMEDOUT, wire.SilentNodeError),
+        (errno.EHOSTUNREACH, wire.SilentNodeError),
+        (errno.ECONNRESET, wire.WireError),
+    ],
+)
+def test_a_node_that_is_gone_is_told_from_a_process_that_is(number, kind):
+    async def receive():
+        reader = asyncio.StreamReader()
+        reader.set_exception(OSError(number, "what the kernel says"))
+        await wire.Wire(reader, None, b"", b"").receive()
+
+    with pytest.raises(wire.WireError) as error:
+        asyncio.run(receive())
+    assert type(error.value) is kind

@@ -1,0 +1,109 @@
+"""Counting runs, and the time left."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from nimc.base.tables import duration
+from nimc.run.progress import NewSamples, PlainDisplay, RunCounter, run_line
+from nimc.run.progress import display as make_display
+
+KEPT = {"outcome": "kept"}
+REJECTED = {"outcome": "rejected"}
+
+
+def counter() -> RunCounter:
+    return RunCounter(later_s=100.0, block_runs=10, block_s=50.0, started_s=1000.0)
+
+
+def test_before_the_first_run_the_plan_speaks() -> None:
+    assert counter().left_s(1000.0) == 150.0
+    assert counter().left_s(1020.0) == 130.0
+    assert counter().left_s(2000.0) == 100.0  # late, but never less than what comes after
+
+
+def test_afterwards_the_runs_speak() -> None:
+    at_work = counter()
+    at_work.add(KEPT, 1008.0)
+    at_work.add(KEPT, 1016.0)  # 8 s a run: 8 more take 64 s
+    assert at_work.left_s(1016.0) == 164.0
+    assert at_work.left_s(1019.0) == 161.0
+
+
+def test_repetitions_cost_time_and_do_not_count_as_done() -> None:
+    at_work = counter()
+    at_work.add(REJECTED, 1010.0)
+    at_work.add(KEPT, 1020.0)  # 20 s for what counts
+    assert (at_work.done, at_work.rejected) == (1, 1)
+    assert at_work.left_s(1020.0) == 9 * 20 + 100
+
+
+def test_only_whole_new_samples_are_read(tmp_path: Path) -> None:
+    file = tmp_path / "stream.jsonl"
+    file.write_bytes(b'{"outcome": "kept"}\n{"torn')
+    samples = NewSamples(file)
+    assert samples.new() == []
+    file.write_bytes(b'{"outcome": "kept"}\n{"outcome": "rejected"}\n{"outco')  # torn line cut off
+    assert samples.new() == [REJECTED]
+    with file.open("ab") as more:
+        more.write(b'me": "kept"}\n')
+    assert samples.new() == [KEPT]
+    assert samples.new() == []
+
+
+def test_a_file_that_comes_later(tmp_path: Path) -> None:
+    samples = NewSamples(tmp_path / "stream.jsonl")
+    assert samples.new() == []
+    (tmp_path / "stream.jsonl").write_bytes(b'{"outcome": "kept"}\n')
+    assert samples.new() == [KEPT]
+
+
+def test_plain_lines_come_at_a_block_and_twice_a_minute(capsys: pytest.CaptureFixture[str]) -> None:
+    display = PlainDisplay()
+    for second in range(61):
+        display.show("stream, block 0", counter(), 1000.0 + second)
+    display.show("stream, block 1", counter(), 1061.0)
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 4
+    assert lines[0] == "nimc: stream, block 0: 0 of 10 runs, about 2 min 30 s left"
+    assert lines[-1].startswith("nimc: stream, block 1: ")
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [
+        (0.4, "0 s"),
+        (59.4, "59 s"),
+        (59.6, "1 min 00 s"),
+        (250, "4 min 10 s"),
+        (3599.6, "1 h 00 min"),
+        (11100, "3 h 05 min"),
+    ],
+)
+def test_durations_in_words(seconds: float, words: str) -> None:
+    assert duration(seconds) == words
+
+
+def test_quiet_shows_errors_only_and_verbose_every_run(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    kept = {"outcome": "kept", "key": "melt/0/1", "fom": 2.5e9, "fom_unit": "B/s"}
+    lost = {"outcome": "rejected", "key": "melt/0/2", "reason": "the node was busy"}
+    shown = {}
+    for progress in ("quiet", "normal", "verbose"):
+        display = PlainDisplay() if progress == "normal" else make_display(progress)
+        display.show("melt, block 0", counter(), 1000.0)
+        for sample in (kept, {**kept, "key": "melt/0/-1", "warmup": True}, lost):
+            display.detail(run_line(sample))
+        display.tell("an error")
+        shown[progress] = capsys.readouterr().err.splitlines()
+    assert shown["quiet"] == ["nimc: an error"]
+    assert len(shown["normal"]) == 2
+    assert shown["verbose"][1:] == [
+        "nimc: melt/0/1 2.500 GB/s",
+        "nimc: melt/0/-1 2.500 GB/s (warm-up)",
+        "nimc: melt/0/2 rejected: the node was busy",
+        "nimc: an error",
+    ]

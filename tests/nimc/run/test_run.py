@@ -1,0 +1,363 @@
+"""`nimc run` from outside: what is on disk, printed and left running after whatever happens."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import resource
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from nimc.base.errors import MachineError
+from nimc.cli.run import run_command
+from nimc.machine.site import Origins, load
+from nimc.records.order import run_seed
+from tests.nimc.conftest import CAMPAIGN, Nimc
+from tests.nimc.documented import assert_documented
+
+Wait = Callable[[Callable[[], bool]], None]
+
+
+def test_a_campaign_runs_once_and_prints_one_document(nimc: Nimc) -> None:
+    status, out, err = nimc.run("--json", figures=True)
+    assert status == 0, err
+    document = json.loads(out)
+    assert_documented("run", document)
+    assert document["machine"] == "localhost"
+    assert document["campaign"] == "small"
+    assert Path(document["run"]) == nimc.the_run()
+    assert "<svg" in Path(document["report"]).read_text()
+    assert document["failures"] == []
+    rows = {(row["case"], row["arm"]): row for row in document["results"]}
+    assert set(rows) == {("stream", "on"), ("stream", "aa")}
+    row = rows["stream", "on"]
+    assert (row["pairs"], row["rejected"], row["unit"]) == (6, 0, "B/s")
+    assert (row["off_median"], row["on_median"]) == (1e10, 5e9)  # as the stand-in reports them
+    for name in ("slowdown", "slowdown_low", "slowdown_high"):
+        assert row[name] == pytest.approx(2.0)
+    assert (row["writer_rate_alone_b_s"], row["writer_rate_b_s"]) == pytest.approx((2e9, 1e9))
+    for name in ("workload", "noise_floor_low", "noise_floor_high", "verdict", "rejections"):
+        assert name in row
+    assert nimc.header()["finished_s"] is not None
+    assert nimc.header()["campaign_text"] == CAMPAIGN
+
+
+def test_a_run_of_some_cases_is_neither_resumed_by_the_campaign_nor_taken_for_it(
+    nimc: Nimc,
+) -> None:
+    nimc.write_two_cases()
+    status, out, err = nimc.run("--case", "lammps", "--json")
+    assert status == 0, err
+    some = Path(json.loads(out)["run"])
+    assert json.loads(out)["integrity_faults"] == []
+    assert {row["case"] for row in json.loads(out)["results"]} == {"lammps"}
+    header = json.loads((some / "run.json").read_text())
+    (some / "run.json").write_text(json.dumps(header | {"finished_s": None}))
+    status, out, err = nimc.run("--json")
+    assert status == 0, err
+    assert f"does not resume {some}: campaign, cases, machine file or host differ" in err
+    whole = json.loads(out)
+    assert Path(whole["run"]) != some
+    assert {row["case"] for row in whole["results"]} == {"stream", "lammps"}
+    assert {path.name for path in (some / "samples").iterdir()} == {"lammps.jsonl"}
+
+
+def test_quiet_prints_the_results_alone_and_verbose_each_run(nimc: Nimc) -> None:
+    status, out, err = nimc.run("--quiet")
+    assert (status, err) == (0, "")
+    assert max(map(len, out.partition("\nsamples: ")[0].splitlines())) <= 80
+    status, _, err = nimc.run("-v", "--fresh")
+    assert status == 0
+    assert len(nimc.runs()) == 2
+    lines = [line for line in err.splitlines() if "GB/s" in line]
+    assert len(lines) == 6 * 3 + 1  # three arms in six pairs, and a warm-up
+    assert "stream, block 0: ReFrame's output is in " in err
+
+
+FACTORS = """\
+name: small
+workloads:
+  - {check: stream, set: {iterations: 10, warmups: 1}, expect: 1s}
+factors: {rate: [0, 50%, full], reserved_cores: [0, 1]}
+exclude: [{reserved_cores: 1, rate: 50%}, {arm: spin}]
+pairs: {floor: 6}
+"""
+#: Treatments that are paired, by hand: two baselines; half the rate is excluded at one core less.
+PAIRED = {
+    *("on", "on@rate=50%", "aa"),
+    *("on@reserved_cores=1", "aa@reserved_cores=1"),
+}
+
+
+def test_treatments_of_factors_are_measured_and_resumed(nimc: Nimc) -> None:
+    nimc.write(FACTORS)
+    status, _, err = nimc.run("--json", fake="torn")  # gone after three pairs of six
+    assert status == 3, err
+    assert "0 of 43 runs" in err  # a warm-up and six pairs of seven
+    status, out, err = nimc.run("--json")
+    assert status == 0, err
+    assert "resumes " in err
+    rows = {row["arm"]: row for row in json.loads(out)["results"]}
+    assert {name: row["pairs"] for name, row in rows.items()} == dict.fromkeys(PAIRED, 6)
+    assert rows["on@reserved_cores=1"]["baseline"] == "off@reserved_cores=1"
+    assert rows["on@rate=50%"]["factors"] == {"rate": "50%", "reserved_cores": 0}
+    later = [s for s in nimc.samples("stream") if s["block"] == 1 and not s["warmup"]]
+    assert len(later) == 3 * (2 + 5)
+
+
+def test_precision_is_asked_of_every_effect(nimc: Nimc) -> None:
+    nimc.write(FACTORS.replace("{floor: 6}", "{floor: 6, cap: 8, precision: 0.1, block: 6}"))
+    status, out, err = nimc.run("--json", fake="wide")  # at half the rate figures vary by half
+    assert status == 0, err
+    assert {row["pairs"] for row in json.loads(out)["results"]} == {8}
+
+
+def test_each_run_has_the_seed_of_its_own_name_and_keeps_it(nimc: Nimc) -> None:
+    assert nimc.run(fake="torn")[0] == 3
+    header = nimc.header()
+    assert header["seed"] == run_seed(header["digest"], nimc.the_run().name)
+    assert nimc.run()[0] == 0
+    assert {sample["seed"] for sample in nimc.samples("stream")} == {header["seed"]}
+
+
+def test_a_run_that_began_before_headers_had_a_seed_goes_on_with_the_campaigns(nimc: Nimc) -> None:
+    assert nimc.run(fake="torn")[0] == 3
+    file = nimc.the_run() / "run.json"
+    file.write_text(json.dumps(nimc.header() | {"seed": None}))
+    assert nimc.run()[0] == 0
+    later = {sample["seed"] for sample in nimc.samples("stream") if sample["block"] == 1}
+    assert later == {1}  # the campaign names none
+    assert nimc.header()["seed"] is None
+
+
+def test_a_complete_run_is_not_added_to(nimc: Nimc) -> None:
+    assert nimc.run()[0] == 0
+    status, out, _ = nimc.run()
+    assert status == 0
+    assert len(nimc.runs()) == 2
+    assert "report.html" in out
+
+
+def test_a_failing_case_is_reported_and_the_others_are_measured(nimc: Nimc) -> None:
+    nimc.write_two_cases()
+    status, _, err = nimc.run(fake="die")
+    assert status == 3
+    expected = [line for line in err.splitlines() if "no such system" in line]
+    assert [line.split(": ")[1] for line in expected] == ["stream", "lammps"]
+    assert "Traceback" not in err
+    assert nimc.header()["finished_s"] is None
+    # What failed is tried again, in the same run and in a block of its own.
+    status, _, err = nimc.run()
+    assert status == 0, err
+    assert {sample["block"] for sample in nimc.samples("stream")} == {1}
+
+
+def test_the_conductors_reason_is_reported(nimc: Nimc) -> None:
+    status, _, err = nimc.run(fake="fail")
+    assert status == 3
+    assert "nimc: stream: application_failed: exit status 3: out of paper" in err
+
+
+def test_rejected_runs_never_end_in_a_loop(nimc: Nimc) -> None:
+    status, _, err = nimc.run(fake="reject")
+    assert status == 3
+    assert "stream: no pair was accepted: writer 0 wrote at 3%; 'nimc run' again makes" in err
+    # The next session tries as often again, and goes on where writers reach their rate.
+    rejected = len(nimc.samples("stream"))
+    status, _, err = nimc.run(fake="reject")
+    assert status == 3
+    assert len(nimc.samples("stream")) == 2 * rejected
+    status, _, err = nimc.run()
+    assert status == 0, err
+    assert nimc.complete_pairs("stream") == 6
+
+
+def test_a_garbage_line_ends_a_run_and_a_fresh_one_replaces_it(nimc: Nimc) -> None:
+    assert nimc.run(fake="torn")[0] == 3
+    file = nimc.the_run() / "samples/stream.jsonl"
+    good = file.read_bytes().rpartition(b"\n")[0] + b"\n"
+    file.write_bytes(good + b"garbage\n")
+    status, _, err = nimc.run()
+    assert status == 2
+    assert "remove that line from the file; to start a new one, give --fresh" in err
+    assert nimc.run("--fresh")[0] == 0
+    status, _, err = nimc.run(fake="none")  # the broken run is given up: a third one starts
+    assert "nimc: starts " in err
+
+
+def test_a_session_that_runs_nothing_is_a_failure(nimc: Nimc) -> None:
+    status, _, err = nimc.run(fake="none")
+    assert status == 3
+    assert "stream: block 0 added no pair: no run was started" in err
+
+
+def test_a_torn_line_costs_one_sample_and_only_what_is_missing_is_run(nimc: Nimc) -> None:
+    status, _, err = nimc.run(fake="torn")  # gone after three pairs of six
+    assert status == 3
+    assert "ReFrame was killed by SIGKILL" in err
+    assert nimc.complete_pairs("stream") == 3
+    status, _, err = nimc.run()
+    assert status == 0, err
+    assert nimc.complete_pairs("stream") == 6
+    later = [s for s in nimc.samples("stream") if s["block"] == 1 and not s["warmup"]]
+    assert len(later) == 3 * 3
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [1, 2])
+def test_killed_at_any_moment_it_ends_complete_with_no_sample_twice(
+    nimc: Nimc, seed: int, wait_until: Wait
+) -> None:
+    nimc.write_two_cases()
+    moment = random.Random(seed)
+
+    def samples() -> int:
+        return sum(len(file.read_bytes().splitlines()) for file in nimc.results.rglob("*.jsonl"))
+
+    for _ in range(5):
+        # At most 30 of the 36 runs that the campaign needs: it cannot end before the last kill.
+        wanted = samples() + moment.randint(0, 5)
+        process = nimc.start(fake="slow")
+        wait_until(lambda wanted=wanted: samples() >= wanted)  # type: ignore[misc]
+        time.sleep(moment.uniform(0.0, 0.1))
+        process.kill()
+        process.communicate()
+    status, _, err = nimc.run()
+    assert status == 0, err
+    for case in ("stream", "lammps"):
+        keys = [sample["key"] for sample in nimc.samples(case)]
+        assert len(keys) == len(set(keys))
+        assert nimc.complete_pairs(case) >= 6
+        # Each kill costs the current pair at most.
+        assert len(keys) <= 6 * 3 + 6 * (1 + 3)
+
+
+def test_another_campaign_has_a_run_of_its_own(nimc: Nimc) -> None:
+    status, _, err = nimc.run(fake="die")
+    assert status == 3
+    assert "does not resume" not in err
+    first = nimc.the_run()
+    nimc.write(CAMPAIGN.replace("floor: 6", "floor: 7"))
+    status, _, err = nimc.run(fake="die")
+    assert status == 3
+    (line,) = (each for each in err.splitlines() if "does not resume" in each)
+    assert line.startswith(f"nimc: does not resume {first}: ")
+    assert len(nimc.runs()) == 2
+    # Words for people change nothing.
+    nimc.write(CAMPAIGN.replace("floor: 6", "floor: 7") + "title: x\n")
+    assert nimc.run(fake="die")[0] == 3
+    assert len(nimc.runs()) == 2
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        (["--machine", "nowhere"], "machine 'nowhere': site/nowhere.yaml not found; known mach"),
+        (["--results", "small.yaml/x"], "small.yaml/x: Not a directory"),
+        (["--results", "/proc/none"], "/proc/none: No such file or directory"),
+    ],
+)
+def test_what_cannot_work_is_reported_in_one_line(
+    nimc: Nimc, options: list[str], expected: str
+) -> None:
+    status, out, err = nimc.run(*options)
+    assert status in (2, 3)
+    assert out == ""
+    assert expected in err
+    assert len(err.splitlines()) == 1
+
+
+def test_a_missing_reframe_is_reported_in_one_line(nimc: Nimc) -> None:
+    (nimc.folder / "reframe").unlink()
+    status, _, err = nimc.run()
+    assert status == 3
+    assert err.startswith("nimc: reframe: not found NIMC_REFRAME=")
+    assert len(err.splitlines()) == 1
+    assert not nimc.results.exists()
+
+
+def test_a_campaign_with_a_fault_starts_nothing(nimc: Nimc) -> None:
+    nimc.write(CAMPAIGN + "sed: 1\n")
+    status, _, err = nimc.run()
+    assert status == 2
+    assert err.startswith("nimc: small.yaml:6: sed: unknown key 'sed', did you mean 'seed'?")
+    assert not nimc.results.exists()
+
+
+def test_a_limit_on_the_size_of_files_is_reported_and_keeps_what_was_measured(nimc: Nimc) -> None:
+    def limit() -> None:
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (4000, 4000))
+
+    status, _, err = nimc.run(preexec_fn=limit)
+    assert status == 3
+    assert "nimc: stream: ReFrame ended with status 1: OSError: [Errno 28]" in err
+    assert "Traceback" not in err
+    kept = nimc.complete_pairs("stream")
+    assert 0 < kept < 6
+    status, _, err = nimc.run()
+    assert status == 0, err
+    assert nimc.complete_pairs("stream") == 6
+
+
+@pytest.mark.slow
+def test_a_full_disk_is_reported_and_the_campaign_resumes_when_there_is_room(nimc: Nimc) -> None:
+    """On a file system of 128 KiB, filled up but for a few samples."""
+    script = f"""
+        mkdir results && mount -t tmpfs -o size=128k none results || exit 77
+        head -c 110000 /dev/zero > results/filler
+        {sys.executable} -c 'from nimc.cli.main import main; main()' run small.yaml \
+            --machine localhost --results results; echo status $?
+        rm results/filler; mount -o remount,size=8m results
+        {sys.executable} -c 'from nimc.cli.main import main; main()' run small.yaml \
+            --machine localhost --results results --json > document.json; echo status $?
+        cat results/small-*/samples/stream.jsonl > stream.jsonl
+    """
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(Path(__file__).resolve().parents[3]),
+        "NIMC_REFRAME": str(nimc.folder / "reframe"),
+    }
+    outcome = subprocess.run(
+        ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", script],
+        cwd=nimc.folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    if outcome.returncode == 77 or "unshare" in outcome.stderr:
+        pytest.skip(f"no mount namespace of one's own here: {outcome.stderr.strip()}")
+    assert outcome.stdout.splitlines()[-2:] == ["status 3", "status 0"], outcome.stderr
+    assert "No space left on device" in outcome.stderr
+    assert "Traceback" not in outcome.stderr
+    rows = json.loads((nimc.folder / "document.json").read_text())["results"]
+    assert {row["pairs"] for row in rows} == {6}
+    keys = [json.loads(line)["key"] for line in (nimc.folder / "stream.jsonl").open()]
+    assert len(keys) == len(set(keys))
+
+
+def test_origins_that_are_not_held_are_reported_before_anything_is_measured(
+    nimc: Nimc, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a machine whose origins a reservation holds; Slurm's answer is made up."""
+    machine = load("localhost").model_copy(
+        update={"origins": Origins(policy="reservation", reservation="held")}
+    )
+    monkeypatch.setattr("nimc.machine.site.load", lambda *_: machine)
+    monkeypatch.setattr("nimc.cluster.reservation.find", lambda _: None)
+    monkeypatch.setenv("NIMC_REFRAME", str(nimc.folder / "reframe"))
+    options = ["--machine", "localhost", "--results", str(nimc.results)]
+    outcome = CliRunner().invoke(run_command, [str(nimc.folder / "small.yaml"), *options])
+    assert isinstance(outcome.exception, MachineError)
+    assert "does not exist" in str(outcome.exception)
+    assert nimc.samples("stream") == []

@@ -1,0 +1,114 @@
+import json
+
+import pytest
+
+from analysis.simulate import campaign
+from nimc.base.errors import InputError
+from nimc.cli.main import cli
+from tests.nimc.documented import assert_documented
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict:
+    cli.main(["simulate", *arguments, "--json"], standalone_mode=False)
+    return json.loads(capsys.readouterr().out)
+
+
+def test_one_writer_and_a_reduction_every_step_is_the_worst_ranks_slowdown(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    found = run(
+        capsys,
+        *("--ranks", "64,1k", "--worst", "2.5", "--writers", "1", "--halo", "0"),
+        *("--reduce-every", "1", "--steps", "200", "--ranks-per-node", "8"),
+    )
+    assert [row["nodes"] for row in found["rows"]] == [8, 125]
+    assert [row["slowdown"] for row in found["rows"]] == pytest.approx([2.5, 2.5])
+    assert found["rows"][0]["off_s"] == pytest.approx(200 * 0.025)
+
+
+def test_no_writers_no_slowdown(capsys: pytest.CaptureFixture[str]) -> None:
+    # Daly: 4 nodes with 5 years each make 0.0005 writers.
+    found = run(capsys, *("--ranks", "64", "--worst", "2.5", "--noise", "normal:1%"))
+    assert found["rows"][0]["writers"] == 0
+    assert found["rows"][0]["slowdown"] == 1.0
+
+
+def test_a_share_of_nodes_and_repeats(capsys: pytest.CaptureFixture[str]) -> None:
+    found = run(
+        capsys,
+        *("--ranks", "160", "--worst", "3", "--writers", "20%", "--halo", "1", "--open"),
+        *("--repeats", "3", "--steps", "100"),
+    )
+    (row,) = found["rows"]
+    assert row["writers"] == 2
+    assert found["model"]["seeds"] == [1, 2, 3]
+    assert 1 < row["slowdown_least"] <= row["slowdown"] <= row["slowdown_most"] < 3
+    assert row["slowdown_least"] < row["slowdown_most"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        ([], "--worst: missing"),
+        (["--worst", "2", "--writers", "x%"], "--writers: 'x%' is not a share"),
+        (["--worst", "2", "--writers", "some"], "--writers: 'some' is not a count"),
+        (["--worst", "2", "--ranks", "100"], "ranks: 100 do not fill nodes of 16"),
+        (["--worst", "2", "--ranks", "64", "--writers", "5"], "--writers: 5 on 4 nodes"),
+        (["--worst", "2", "--mean", "3"], "slowdown: a worst rank of 2"),
+        (["--worst", "nan"], "--worst: nan found; allowed: a number from 1"),
+        (["--worst", "0.5"], "--worst: 0.5 found"),
+        (["--worst", "inf"], "--worst: inf found"),
+        (
+            ["--worst", "2", "--ranks", "64", "--ranks-per-node", "1000000000000"],
+            "ranks: 64 do not",
+        ),
+        (["--worst", "2", "--ranks", "16000M"], "ranks: 16000000000 found; allowed: up to"),
+        (["--paper", "--worst", "2"], "--worst: cannot be combined with --paper; allowed: --seed"),
+        (["--against", ".", "--ranks", "64"], "--ranks: cannot be combined with --against"),
+        (["--worst", "2", "--noise", "pink:1%"], "--noise: 'pink:1%' is not a noise"),
+    ],
+)
+def test_wrong_input_is_one_line(arguments: list[str], text: str) -> None:
+    with pytest.raises(InputError, match=text):
+        cli.main(["simulate", *arguments], standalone_mode=False)
+
+
+def test_how_nodes_are_drawn_can_be_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
+    common = ("--ranks", "64", "--worst", "3", "--writers", "1", "--ranks-per-node", "8")
+    sweep, uniform = (run(capsys, *common, "--draw", draw) for draw in ("sweep", "uniform"))
+    assert [found["model"]["draw"] for found in (sweep, uniform)] == ["sweep", "uniform"]
+    assert sweep["rows"][0]["slowdown"] != uniform["rows"][0]["slowdown"]
+
+
+def test_paper_labels_what_is_published_and_what_is_modelled(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(campaign, "SIMULATED_S", 2.0)
+    found = run(capsys, "--paper")
+    assert_documented("simulate --paper", found)
+    assert found["single_node_slowdown_published"] == pytest.approx(2.0994, abs=1e-4)
+    # As printed: abstract ('up to 3X') and section VII-B ('330% increase').
+    assert found["slowdown_published_up_to"] == 3
+    assert found["increase_published_percent"] == 330
+    modelled = found["slowdown_modelled"]
+    assert 1.5 < found["slowdown_modelled_least"] <= modelled
+    assert modelled <= found["slowdown_modelled_most"] < 2.0995
+    assert [each["slowdown"] for each in found["readings"]] == pytest.approx([3.0, 3.3, 4.3])
+    for reading, excess in zip(found["readings"], (2.0, 2.3, 3.3), strict=True):
+        share = reading["explained_share_of_excess"]
+        assert share == pytest.approx((modelled - 1) / excess)
+        assert reading["explained_share_least"] <= share <= reading["explained_share_most"]
+        assert reading["unexplained_factor"] * modelled == pytest.approx(excess + 1)
+        assert reading["worst_rank_slowdown_needed"] > reading["slowdown"]
+    assert [row["writers_published"] for row in found["rows"][:6]] == [0, 1, 2, 5, 15, 42]
+    assert found["rows"][0]["slowdown_modelled_worst_rank"] == 1.0
+    assert all(
+        row["slowdown_modelled_worst_rank"] <= row["slowdown_modelled_all_ranks"] + 1e-9
+        for row in found["rows"]
+    )
+    cli.main(["simulate", "--paper"], standalone_mode=False)
+    text = " ".join(capsys.readouterr().out.split())
+    assert "Published: LAMMPS slowed 2.10 times on one node; on 8192 ranks" in text
+    assert "up to 3 times, also printed as an increase of 330 %" in text
+    assert "the mean of 10 runs, those at scale the minimum of 5 runs" in text
+    assert "not explained" in text

@@ -1,0 +1,28 @@
+"""An empty Spack that is a script, and a machine that is set up with it."""
+
+from __future__ import annotations
+
+import pytest
+
+from nimc.spack import setup
+from nimc.spack.tool import layout
+from tests.nimc.spack.fake import FAKE
+
+
+@pytest.fixture
+def spack_root(tmp_path, monkeypatch):
+    root = tmp_path / "spack"
+    (tmp_path / "repo.yaml").write_text("repo: {}\n")
+    (root / "bin").mkdir(parents=True)
+    (root / "bin" / "spack").write_text(FAKE)
+    (root / "bin" / "spack").chmod(0o755)
+    monkeypatch.setenv("SPACK_ROOT", str(root))
+    return root
+
+
+@pytest.fixture
+def ready(spack_root, tmp_path):
+    place = layout("here", tmp_path / "state")
+    settings = setup.setup(place, tmp_path, None, None, print)
+    (spack_root / "calls").unlink()
+    return place, settings

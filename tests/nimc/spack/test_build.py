@@ -1,0 +1,170 @@
+"""`nimc spack build`, with a Spack that is a script of some lines in the real one's place."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+
+import pytest
+import yaml
+from click.testing import CliRunner
+
+from nimc.base.errors import InputError, MachineError
+from nimc.cli.spack import spack_command
+from nimc.spack import setup
+from nimc.spack.build import build, placed
+from tests.nimc.spack.fake import calls
+
+
+def test_build_keeps_roots_only_and_is_a_no_op_the_second_time(spack_root, ready):
+    place, settings = ready
+    said = []
+    built = build(place, settings, "stream", 3, said.append)
+    assert [spec["name"] for spec in built.specs] == ["stream"]
+    assert built.specs[0]["prefix"] == str(spack_root)
+    steps = [call.split()[4] for call in calls(spack_root)]
+    assert steps == ["concretize", "install", "find"]
+    (spack_root / "calls").unlink()
+    again = build(place, settings, "stream", 3, said.append)
+    assert again == built
+    assert calls(spack_root) == []
+    assert said[-1] == "stream: up to date"
+
+
+def test_build_starts_again_where_inputs_or_prefixes_changed(spack_root, ready, tmp_path):
+    place, settings = ready
+    build(place, settings, "stream", 1, print)
+    first = len(calls(spack_root))
+    (place.config / "packages.yaml").write_text("packages: {}\n")
+    build(place, settings, "stream", 1, print)
+    assert len(calls(spack_root)) == 2 * first
+    stamp = json.loads(place.stamp("stream").read_text())
+    stamp["specs"][0]["prefix"] = str(tmp_path / "removed")
+    place.stamp("stream").write_text(json.dumps(stamp))
+    build(place, settings, "stream", 1, print)
+    assert len(calls(spack_root)) == 3 * first - 1  # the versions were chosen already
+
+
+def chosen(root, *specs):
+    """Spack's choice from now on, as in a lock."""
+    lock = {"roots": [{"hash": "aaa", "spec": "stream"}], "concrete_specs": dict(enumerate(specs))}
+    (root / "lock").write_text(json.dumps(lock))
+    script = (root / "bin" / "spack").read_text()
+    old = """echo '{"roots": [{"hash": "aaa", "spec": "stream"}]}'"""
+    (root / "bin" / "spack").write_text(script.replace(old, 'cat "$here/lock"'))
+
+
+def test_an_mpi_without_the_fast_network_is_not_built(spack_root, ready):
+    place, settings = ready
+    plain = {"name": "openmpi", "version": "4.1.8", "parameters": {"fabrics": "none"}}
+    chosen(spack_root, plain)
+    with pytest.raises(MachineError, match=r"openmpi@4\.1\.8 without a fast network") as error:
+        build(place, settings, "stream", 1, print)
+    assert str(setup.ENVIRONMENTS / "machines" / "here.yaml") in str(error.value)
+    assert not [call for call in calls(spack_root) if " install " in call]
+    chosen(spack_root, {**plain, "external": {"path": "/usr"}})
+    (place.environment("stream") / "chosen").unlink()
+    assert build(place, settings, "stream", 1, print).specs
+
+
+def test_a_build_says_which_package_it_is_at(spack_root, ready):
+    place, settings = ready
+    script = (spack_root / "bin" / "spack").read_text()
+    line = f"==> Installing umt-5.3.0-{'a' * 32} [2/7]"
+    (spack_root / "bin" / "spack").write_text(script.replace("==> Installing stream", line))
+    said = []
+    build(place, settings, "stream", 1, said.append)
+    assert said[1:3] == ["stream: building", "stream: umt-5.3.0 [2/7]"]
+
+
+@pytest.mark.parametrize("cut", ['{"roots": [{"ha', "[]"])
+def test_a_lock_that_was_cut_off_is_made_again(ready, cut):
+    place, settings = ready
+    build(place, settings, "stream", 1, print)
+    lock, said = place.environment("stream") / "spack.lock", []
+    lock.write_text(cut)
+    place.stamp("stream").unlink()
+    build(place, settings, "stream", 1, said.append)
+    assert [line for line in said if str(lock) in line and line.endswith("removed")]
+    assert json.loads(lock.read_text())["roots"]
+
+
+@pytest.mark.parametrize("text", ["", '{"specs": [1]}'])
+def test_a_record_that_cannot_be_read_is_named_and_made_again(ready, monkeypatch, tmp_path, text):
+    place, settings = ready
+    built, said = build(place, settings, "stream", 1, print), []
+    place.stamp("stream").write_text(text)
+    monkeypatch.setenv("NIMC_SPACK_DIR", str(tmp_path / "state"))
+    shown = CliRunner().invoke(spack_command, ["info", "--machine", "here"])
+    assert str(shown.exception).startswith(f"{place.stamp('stream')}: not what nimc spack build")
+    again = build(place, settings, "stream", 1, said.append)
+    assert again.specs == built.specs
+    assert str(place.stamp("stream")) in said[0]
+
+
+def test_a_failure_is_one_line_with_the_log(spack_root, ready):
+    place, settings = ready
+    (spack_root / "broken").touch()
+    with pytest.raises(MachineError, match=r"at stream: cannot be solved \(log: .*stream\.log\)"):
+        build(place, settings, "stream", 1, print)
+    assert not place.stamp("stream").exists()
+    assert "cannot be solved" in place.log("stream").read_text()
+
+
+def test_a_failed_build_names_its_package(spack_root, ready):
+    place, settings = ready
+    script = (spack_root / "bin" / "spack").read_text()
+    (spack_root / "bin" / "spack").write_text(
+        script.replace(
+            'echo "==> Installing stream"',
+            """printf '==> Installing gmake-4.3-%s [1/2]\\n' s24lewxrja7bzjdtzh4drt5rfcqdjamr
+    printf '==> Installing umt-5.3.0-%s [2/2]\\n' dji66aaankufp35p3uku3xwvaczrsnpq
+    sleep 0.2
+    printf "==> Error: ProcessError: Command exited with status 2:\\n    'make' '-j2'\\n" >&2
+    printf '==> Error: Terminating after first install failure\\n' >&2
+    exit 1""",
+        )
+    )
+    said = "at stream: umt-5.3.0: ProcessError: Command exited with status 2: 'make' '-j2' (log: "
+    with pytest.raises(MachineError, match=re.escape(said)):
+        build(place, settings, "stream", 1, print)
+
+
+def test_placed_environment_stands_anywhere(ready, tmp_path):
+    place, settings = ready
+    content = yaml.safe_load(placed(place, settings, "proxyapps"))["spack"]
+    assert content["repos"] == {"builtin": str(tmp_path)}
+    assert content["include"][0]["path"] == str(setup.ENVIRONMENTS / "machines/here.yaml")
+    assert "$" not in json.dumps(content)
+
+
+@pytest.mark.parametrize("named", [[], ["openmpi"], ["openmpi", "ucx"], ["mpi"]])
+def test_the_network_is_required_of_what_the_machine_does_not_name(ready, tmp_path, named):
+    place, settings = ready
+    file = tmp_path / "m.yaml"
+    file.write_text(yaml.safe_dump({"packages": {name: {"buildable": False} for name in named}}))
+    settings = replace(settings, machine_file=str(file))
+    packages = yaml.safe_load(placed(place, settings, "tools"))["spack"]["packages"]
+    assert packages.keys() == {"openmpi", "ucx"} - set(named)
+    assert all("require" in rule for rule in packages.values())
+    # What an environment says of its packages stays.
+    kept = yaml.safe_load(placed(place, settings, "proxyapps"))["spack"]["packages"]
+    assert kept["snap"] == {"package_attributes": {"parallel": False}}
+
+
+@pytest.mark.usefixtures("ready")
+def test_commands(tmp_path, monkeypatch):
+    monkeypatch.setenv("NIMC_SPACK_DIR", str(tmp_path / "state"))
+    run = CliRunner().invoke
+    built = run(spack_command, ["build", "stream", "--machine", "here", "--json"])
+    assert json.loads(built.stdout)["environments"][0]["environment"] == "stream"
+    shown = run(spack_command, ["info", "--machine", "here"])
+    assert shown.stdout.splitlines()[1].split()[:3] == ["stream", "stream", "5.10"]
+    wrong = run(spack_command, ["build", "strem", "--machine", "here"])
+    assert isinstance(wrong.exception, InputError)
+    assert "allowed are hpccg, lammps" in str(wrong.exception)
+    nowhere = run(spack_command, ["build", "stream", "--machine", "elsewhere"])
+    assert "nimc spack setup --machine elsewhere" in str(nowhere.exception)
+    early = run(spack_command, ["mirror", str(tmp_path / "m"), "lammps", "--machine", "here"])
+    assert "not built" in str(early.exception)

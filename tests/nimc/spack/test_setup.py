@@ -1,0 +1,147 @@
+"""`nimc spack setup`, with a Spack that is a script of some lines in the real one's place."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import sys
+
+import pytest
+import yaml
+
+from nimc.base.errors import InputError, MachineError
+from nimc.spack import setup, tool
+from nimc.spack import setup as pins
+from nimc.spack.tool import layout
+from tests.nimc.spack.fake import FAKE, calls
+
+
+def test_setup_takes_the_spack_at_hand_and_isolates_it(spack_root, tmp_path, monkeypatch):
+    monkeypatch.setenv("SPACK_ENV", "/of/the/user")
+    monkeypatch.setenv("SPACK_DISABLE_LOCAL_CONFIG", "1")
+    place = layout("here", tmp_path / "state")
+    settings = setup.setup(place, tmp_path, None, f"file://{tmp_path}", print)
+    assert (settings.spack, settings.version, settings.pinned) == (str(spack_root), "1.1.0", True)
+    seen = dict(line.split("=", 1) for line in (spack_root / "environment").read_text().split())
+    assert seen.keys() == {
+        "SPACK_PYTHON",
+        "SPACK_USER_CONFIG_PATH",
+        "SPACK_SYSTEM_CONFIG_PATH",
+        "SPACK_USER_CACHE_PATH",
+    }
+    inside = [path for name, path in seen.items() if name != "SPACK_PYTHON"]
+    assert all(path.startswith(str(place.root)) for path in inside)
+    config = yaml.safe_load((place.config / "config.yaml").read_text())["config"]
+    assert config["install_tree"]["root"] == str(place.store)
+    assert config["locks"] is True
+    # Packages from a build cache can only be moved to a path that is no longer.
+    assert config["install_tree"]["padded_length"] >= 128
+    bootstrap = yaml.safe_load((place.config / "bootstrap.yaml").read_text())
+    assert bootstrap["bootstrap"]["enable"] is False
+    # Recipes that Spack chose by itself would be cloned, whatever the network.
+    repos = yaml.safe_load((place.config / "repos.yaml").read_text())
+    assert repos["repos"] == {"builtin": str(tmp_path)}
+    mirrors = yaml.safe_load((place.config / "mirrors.yaml").read_text())
+    assert mirrors["mirrors"]["nimc"]["url"] == f"file://{tmp_path}"
+
+
+def test_a_search_that_was_cut_off_is_made_again(spack_root, tmp_path):
+    place = layout("here", tmp_path / "state")
+    place.config.mkdir(parents=True)
+    (place.config / "packages.yaml").write_text("packages: {}\n")
+    setup.setup(place, tmp_path, None, None, print)
+    setup.setup(place, tmp_path, None, None, print)
+    finds = [call for call in calls(spack_root) if "external find" in call]
+    assert len(finds) == 2  # what is never built, and what may be: once each
+
+
+def test_other_recipes_make_setup_search_again(spack_root, tmp_path):
+    place, other = layout("here", tmp_path / "state"), tmp_path / "other"
+    other.mkdir()
+    (other / "repo.yaml").touch()
+    place.config.mkdir(parents=True)
+    (place.config / "packages.yaml").write_text("packages: {}\n")
+    for packages in (tmp_path, tmp_path, other):
+        setup.setup(place, packages, None, None, print)
+    finds = [call for call in calls(spack_root) if "compiler find" in call]
+    assert len(finds) == 2
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "words"),
+    [
+        ("packages", None, r"--packages: .*/empty has no repo\.yaml; allowed: the folder repos/"),
+        ("machine", "", r"--machine-file: .*/m\.yaml has no section 'packages'; allowed"),
+        ("machine", "packages: [openmpi]", r"--machine-file: .*/m\.yaml has no section 'packages'"),
+        ("machine", "packages: {openmpi: 4}", r"a mapping for each package"),
+        ("machine", "packages: {", r"--machine-file: .*/m\.yaml: while parsing a flow node"),
+        ("mirror", "/srv/mirror", r"--mirror: '/srv/mirror' is no URL; allowed: file:///FOLDER"),
+        ("mirror", "file:///not/there", r"--mirror: /not/there is not a folder"),
+    ],
+)
+def test_setup_refuses_what_a_build_could_not_use(spack_root, tmp_path, name, text, words):
+    given = {"packages": tmp_path, "machine": None, "mirror": None}
+    if name == "machine":
+        (tmp_path / "m.yaml").write_text(text)
+        text = tmp_path / "m.yaml"
+    given[name] = text or tmp_path / "empty"
+    place = layout("here", tmp_path / "state")
+    with pytest.raises(InputError, match=words):
+        setup.setup(place, given["packages"], given["machine"], given["mirror"], print)
+    assert not place.settings.exists()
+    assert calls(spack_root) == []
+
+
+def test_builds_do_not_see_the_wheels_of_this_python(tmp_path):
+    own = f"{sys.prefix}/bin:{tmp_path}/linked/bin"
+    (tmp_path / "linked").symlink_to(sys.prefix)
+    seen = tool.isolated(
+        layout("here", tmp_path),
+        {"PATH": f"/usr/bin:{own}:/bin", "VIRTUAL_ENV": sys.prefix, "HOME": "/root"},
+    )
+    in_venv = sys.prefix != sys.base_prefix
+    assert seen["PATH"] == ("/usr/bin:/bin" if in_venv else f"/usr/bin:{own}:/bin")
+    assert "VIRTUAL_ENV" not in seen
+    assert seen["HOME"] == "/root"
+
+
+def test_builds_have_a_users_name_where_a_job_has_none(tmp_path, monkeypatch):
+    for name in ("LOGNAME", "USER", "LNAME", "USERNAME"):
+        monkeypatch.delenv(name, raising=False)
+    place, me = layout("here", tmp_path), pwd.getpwuid(os.getuid()).pw_name
+    assert tool.isolated(place, {"PATH": "/bin"})["LOGNAME"] == me
+    assert tool.isolated(place, {"PATH": "/bin", "LOGNAME": "other"})["LOGNAME"] == "other"
+
+
+def test_setup_refuses_an_old_spack_and_an_empty_root(spack_root, tmp_path, monkeypatch):
+    text = FAKE.replace("1.1.0", "0.23.1")
+    (spack_root / "bin" / "spack").write_text(text)
+    with pytest.raises(MachineError, match=r"0\.23\.1 is too old"):
+        setup.setup(layout("here", tmp_path / "state"), tmp_path, None, None, print)
+    monkeypatch.setenv("SPACK_ROOT", str(tmp_path / "nothing"))
+    with pytest.raises(InputError, match="SPACK_ROOT"):
+        setup.find_spack()
+
+
+def test_clone_refuses_a_moved_tag(tmp_path):
+    source = tmp_path / "source"
+    for words in (
+        ["init", "-q", "-b", "main", str(source)],
+        ["-C", str(source), *("-c", "user.name=a", "-c", "user.email=a@b")]
+        + ["commit", "-q", "--allow-empty", "-m", "one"],
+        ["-C", str(source), "tag", "v1"],
+    ):
+        tool._git(*words)
+    commit = tool._git("-C", str(source), "rev-parse", "HEAD").strip()
+    tool.clone(f"file://{source}", "v1", commit, tmp_path / "good")
+    assert (tmp_path / "good" / ".git").is_dir()
+    with pytest.raises(MachineError, match="not the pinned"):
+        tool.clone(f"file://{source}", "v1", "0" * 40, tmp_path / "bad")
+    assert not (tmp_path / "bad").exists()
+
+
+def test_pins_file_with_a_mistake(tmp_path):
+    text = (pins.ENVIRONMENTS / "pins.yaml").read_text()
+    (tmp_path / "pins.yaml").write_text(text.replace("v1.1.0", "[1]"))
+    with pytest.raises(InputError, match=r"pins\.yaml: spack\.tag"):
+        pins.load_pins(tmp_path)

@@ -1,0 +1,167 @@
+"""Every JSON document has its schema, and the keys that docs/json.md lists."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from analysis.contention import evaluate
+from minicluster.cluster import Status
+from nimc.cli import hosts, minicluster, run, spack
+from nimc.cli.document import SCHEMAS, print_document
+from nimc.cli.main import COMMANDS, cli
+from nimc.cluster.reservation import Reservation
+from nimc.run.node_sweep import NodeSweep
+from nimc.spack.setup import SpackSettings
+from studies.made_sweeps import sweep
+from tests.analysis.history.made import made_run
+from tests.nimc.conftest import ROOT
+from tests.nimc.documented import DOCUMENTED, assert_documented
+from tests.nimc.minicluster.test_state import STATE
+from tests.nimc.nights.made import SUMMARY, nightly
+
+#: Asserted where they are run: `tests/nimc/run/test_run.py`, `simulation/`.
+ELSEWHERE = {"run", "simulate --against", "simulate --paper"}
+#: It copies what Spack has built.
+NEVER = {"spack mirror"}
+
+
+def call(*words: object) -> dict[str, Any]:
+    done = CliRunner().invoke(cli, [*map(str, words), "--json"])
+    assert done.output, done.exception
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def printed(capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return found
+
+
+def with_json(command: click.Command, name: str) -> Iterator[str]:
+    if isinstance(command, click.Group):
+        for sub, each in command.commands.items():
+            yield from with_json(each, f"{name} {sub}")
+    elif any("--json" in parameter.opts for parameter in command.params):
+        yield name
+
+
+def test_every_command_with_json_has_a_schema_and_a_row() -> None:
+    found = set[str]()
+    for name in COMMANDS:
+        module = importlib.import_module(f"campaigns.commands.{name.replace('-', '_')}")
+        found |= set(with_json(module.command, name))
+    assert found == set(SCHEMAS)
+    rows = {name.partition(" --")[0].partition(" without")[0] for name in DOCUMENTED}
+    assert rows == set(SCHEMAS)
+
+
+def test_only_other_programs_formats_and_files_are_written_without_it() -> None:
+    calls = [
+        f"{path.name} {ast.unparse(node.args[0])}"
+        for path in sorted((ROOT / "campaigns/commands").glob("*.py"))
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Call) and ast.unparse(node.func) in ("json.dumps", "json.dump")
+    ]
+    assert calls == ["model.py model.as_dict()", "nightly.py bencher.metrics(found)"]
+
+
+def test_those_that_need_nothing() -> None:
+    for name, words in {
+        "writers": ["writers", "--nodes", "64"],
+        "writers --paper": ["writers", "--paper"],
+        "simulate": ["simulate", "--ranks", "16", "--worst", "2", "--steps", "5"],
+        "plan": ["plan", "quick", "--machine", "localhost"],
+        "doctor": ["doctor", "--machine", "localhost"],
+        "remedy list": ["remedy", "list"],
+        "remedy show": ["remedy", "show", "cat"],
+        "model predict": ["model", "predict", "--platform", "henri"],
+        "model recommend": ["model", "recommend", "--platform", "henri"],
+    }.items():
+        assert_documented(name, call(*words))
+
+
+def test_those_of_a_sweep_file(tmp_path: Path) -> None:
+    path = tmp_path / "sweep.json"
+    path.write_text(json.dumps(sweep(evaluate.load_published("henri"), 0, 0.01).as_dict()))
+    assert_documented("model fit", call("model", "fit", path))
+    assert_documented("model evaluate", call("model", "evaluate", path, "--platform", "henri"))
+
+
+def test_those_of_runs(tmp_path: Path) -> None:
+    results = tmp_path / "results"
+    runs = [made_run(results / name, day=day) for day, name in enumerate(("monday", "tuesday"))]
+    at = ("--results", results)
+    for name, words in {
+        "runs": ["runs", *at],
+        "store add": ["store", "add", *at],
+        "store check": ["store", "check", *at],
+        "store prune": ["store", "prune", *at, "--older-than", "1d"],
+        "alarms": ["alarms", *at],
+        "pages": ["pages", *at],
+        "advise": ["advise", *runs],
+        "compare": ["compare", *runs],
+        "report": ["report", runs[0]],
+        "model slowdown": ["model", "slowdown", "--platform", "henri", "--run", runs[0]],
+    }.items():
+        assert_documented(name, call(*words))
+
+
+def test_those_of_nights(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = nightly(tmp_path).marked.path
+    assert_documented("nightly status", call("nightly", "status", file))
+    print_document("nightly run", SUMMARY.as_dict())
+    assert_documented("nightly run", printed(capsys))
+
+
+def test_those_of_a_minicluster(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Nothing is made there; the path is short, as a cluster's must be.
+    at = ("--state", Path("/tmp/nimc-none"))
+    assert_documented("minicluster status without a cluster", call("minicluster", "status", *at))
+    assert_documented("minicluster down", call("minicluster", "down", *at))
+    up = replace(STATE, up_took_s=3.0)
+    monkeypatch.setattr(minicluster.cluster, "status", lambda _: Status(up))
+    monkeypatch.setattr(minicluster.cluster, "up", lambda *_: (up, False))
+    assert_documented("minicluster status", call("minicluster", "status", *at))
+    assert_documented("minicluster up", call("minicluster", "up", *at))
+
+
+def test_those_of_slurm(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    day = datetime(2026, 11, 20)
+    found = Reservation("nimc", day, day, "n1", 1, ["me"], "ACTIVE", [])
+    for name in ("origins create", "origins show"):
+        hosts._print(name.split()[1], found, as_json=True)
+        assert_documented(name, printed(capsys))
+    nodes = NodeSweep("nodes", "m", "abc", [], 1.75e9)
+    assert run._conclude_sweep(tmp_path, nodes, {"n1": "no such node"}, 0.02, "json") == 3
+    assert_documented("sweep-nodes", printed(capsys))
+
+
+def test_those_of_spack(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    at = ("--root", tmp_path)
+    assert_documented("spack info", call("spack", "info", *at))
+    spack._show_built("build", [], "json")
+    assert_documented("spack build", printed(capsys))
+    settings = SpackSettings("/s", "1.0", True, None, None, None)
+    monkeypatch.setattr(spack.preparer, "setup", lambda *_: settings)
+    assert_documented("spack setup", call("spack", "setup", *at))
+
+
+def test_no_row_is_left_out() -> None:
+    """Every row is a string of this file, or named above."""
+    tree = ast.parse(Path(__file__).read_text())
+    here = {node.value for node in ast.walk(tree) if isinstance(node, ast.Constant)}
+    assert set(DOCUMENTED) <= here
+    assert set(DOCUMENTED) >= ELSEWHERE | NEVER

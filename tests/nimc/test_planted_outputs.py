@@ -1,0 +1,128 @@
+"""Links that another user planted where nimc writes lead it nowhere, whoever calls it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from nimc.base.start_python import python_main
+from tests.analysis.history.made import made_run
+from tests.analysis.synthetic import STREAM, header, samples, write_run
+
+MALLORY = 65534
+
+
+@pytest.fixture
+def shared() -> Iterator[Path]:
+    """A folder of mode 1777 that other users can reach."""
+    if os.geteuid() != 0:
+        pytest.skip("only root can act as another user")
+    with tempfile.TemporaryDirectory(dir="/tmp") as made:
+        folder = Path(made)
+        folder.chmod(0o1777)
+        yield folder
+
+
+@pytest.fixture
+def mine(tmp_path: Path) -> Path:
+    """A file of the victim."""
+    path = tmp_path / "authorized_keys"
+    path.write_text("mine\n")
+    return path
+
+
+def as_mallory(*words: str | Path) -> None:
+    command = ["setpriv", f"--reuid={MALLORY}", f"--regid={MALLORY}", "--clear-groups"]
+    subprocess.run([*command, *map(str, words)], check=True)
+
+
+def nimc(*words: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]:
+    """The victim's command."""
+    return subprocess.run(
+        python_main("nimc.cli.main", *map(str, words)), cwd=cwd, capture_output=True, text=True
+    )
+
+
+def given_away(run: Path) -> None:
+    for path in (run, *run.rglob("*")):
+        os.lchown(path, MALLORY, MALLORY)
+
+
+def a_run(folder: Path) -> Path:
+    return write_run(folder, samples(STREAM, pairs=6), header(run=folder.name))
+
+
+def test_a_report_of_somebody_elses_run(shared: Path, mine: Path) -> None:
+    """Through `latest`, as in a shared results folder; with --output it works."""
+    run = a_run(shared / "monday")
+    given_away(run)
+    as_mallory("mkdir", run / "report")
+    names = ("report.html", "results.json", "samples.parquet")
+    for name in names:
+        as_mallory("ln", "-s", mine, run / "report" / name)
+    as_mallory("ln", "-s", "monday", shared / "latest")
+    done = nimc("report", shared / "latest", cwd=shared)
+    assert done.stderr == f"nimc: {run}: belongs to nobody; allowed: --output with another folder\n"
+    assert done.returncode == 2
+    assert nimc("report", run, "--output", mine.parent / "out", cwd=shared).returncode == 0
+    assert set(names) <= set(os.listdir(mine.parent / "out"))
+    assert mine.read_text() == "mine\n"
+    assert all((run / "report" / name).is_symlink() for name in names)
+
+
+def test_a_report_of_a_run_that_somebody_sent(tmp_path: Path, mine: Path) -> None:
+    """Unpacked by the victim, all of it is the victim's, links too."""
+    file, folder = a_run(tmp_path / "file"), a_run(tmp_path / "folder")
+    (file / "report").mkdir()
+    (file / "report" / "results.json").symlink_to(mine)
+    (tmp_path / "home").mkdir()
+    (folder / "report").symlink_to(tmp_path / "home")
+    for run, at in ((file, file / "report/results.json"), (folder, folder / "report")):
+        done = nimc("report", run, cwd=tmp_path)
+        assert done.returncode == 2
+        assert done.stderr.startswith(f"nimc: {at}: is a symbolic link; allowed: ")
+        assert done.stderr.count("\n") == 1
+    assert mine.read_text() == "mine\n"
+    assert list((tmp_path / "home").iterdir()) == []
+
+
+def test_pages_in_a_shared_results_folder(shared: Path, mine: Path) -> None:
+    """Its `pages` is somebody else's folder, a link, or has links in it."""
+    made_run(shared / "monday")
+    store = mine.parent / "store"
+    assert nimc("store", "add", "--results", shared, "--store", store, cwd=shared).returncode == 0
+    command = ("pages", "--results", shared, "--store", store)
+    as_mallory("mkdir", shared / "pages")
+    as_mallory("ln", "-s", mine, shared / "pages" / "machines.csv")
+    by_default = nimc(*command, cwd=shared)
+    assert by_default.stderr.startswith(f"nimc: --output: {shared}/pages belongs to nobody; ")
+    named = nimc(*command, "--output", shared / "pages", cwd=shared)
+    assert f"{shared}/pages/machines.csv: is a symbolic link; allowed: " in named.stderr
+    as_mallory("ln", "-s", mine.parent, shared / "link")
+    link = nimc(*command, "--output", shared / "link", cwd=shared)
+    assert link.stderr.startswith(f"nimc: {shared}/link: is a symbolic link of another user; ")
+    assert [each.returncode for each in (by_default, named, link)] == [2, 2, 2]
+    assert mine.read_text() == "mine\n"
+    assert sorted(os.listdir(mine.parent)) == ["authorized_keys", "store"]
+
+
+def test_a_full_disk_is_named(tmp_path: Path) -> None:
+    """A file system of 64 KiB, in a mount namespace of its own."""
+    if os.geteuid() != 0:
+        pytest.skip("only root can mount")
+    run = a_run(tmp_path / "run")
+    (tmp_path / "small").mkdir()
+    script = 'mount -t tmpfs -o size=64k none "$1" && shift && exec "$@"'
+    command = python_main("nimc.cli.main", "report", str(run), "-o", str(tmp_path / "small/out"))
+    done = subprocess.run(
+        ["unshare", "--mount", "sh", "-c", script, "sh", str(tmp_path / "small"), *command],
+        capture_output=True,
+        text=True,
+    )
+    assert done.stderr == f"nimc: {tmp_path}/small/out/report.html: No space left on device\n"
+    assert done.returncode == 3

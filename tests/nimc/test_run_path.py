@@ -1,0 +1,59 @@
+"""An argument RUN that leads nowhere, or to what would be read without end."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from nimc.cli.main import main
+
+
+@pytest.fixture(autouse=True)
+def _end() -> Iterator[None]:
+    """Ends what reads a pipe for ever."""
+
+    def late(*_: object) -> None:
+        raise TimeoutError("reads without end")
+
+    before = signal.signal(signal.SIGALRM, late)
+    signal.alarm(60)
+    yield
+    signal.alarm(0)
+    signal.signal(signal.SIGALRM, before)
+
+
+@pytest.mark.parametrize("command", ["report", "compare"])
+@pytest.mark.parametrize(
+    ("run", "expected"),
+    [
+        ("loop", "loop: Too many levels of symbolic links"),
+        ("none", "none: does not exist"),
+        ("piped", "piped/samples/x.jsonl: neither a file nor a folder"),
+        ("headless", "headless/run.json: neither a file nor a folder"),
+        ("a\udcffb", "a\\udcffb: does not exist"),
+    ],
+)
+def test_one_line_and_code_two(
+    tmp_path: Path,
+    command: str,
+    run: str,
+    expected: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    (tmp_path / "loop").symlink_to("loop")
+    (tmp_path / "piped/samples").mkdir(parents=True)
+    (tmp_path / "piped/run.json").write_text("{}")
+    os.mkfifo(tmp_path / "piped/samples/x.jsonl")
+    (tmp_path / "headless").mkdir()
+    os.mkfifo(tmp_path / "headless/run.json")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", ["nimc", command, run, run])
+    with pytest.raises(SystemExit) as stop:
+        main()
+    assert (stop.value.code, capsys.readouterr().err) == (2, f"nimc: {expected}\n")

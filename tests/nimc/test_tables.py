@@ -1,0 +1,170 @@
+"""Every table fits 80 columns, and every command that prints one can print it as CSV."""
+
+from __future__ import annotations
+
+import csv
+import importlib
+import io
+import json
+from pathlib import Path
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from analysis.compare.node_ranks import RankedNode
+from analysis.contention import evaluate
+from analysis.contention.evaluate import Errors
+from analysis.contention.tables import errors_table
+from nimc.base.errors import InputError
+from nimc.base.tables import aligned, broken, wrapped
+from nimc.cli import run
+from nimc.cli.document import TABLES, csv_text
+from nimc.cli.main import COMMANDS, cli
+from tests.analysis.history.made import made_run
+from tests.nimc.nights.made import nightly
+
+
+def said(*words: object) -> str:
+    done = CliRunner().invoke(cli, [*map(str, words)])
+    assert done.output, done.exception
+    return done.stdout
+
+
+def rows(*words: object) -> list[dict[str, str]]:
+    return list(csv.DictReader(io.StringIO(said(*words, "--csv"))))
+
+
+def widest(text: str, paths: tuple[str, ...] = ()) -> int:
+    """Longest line, without those of a single word, and those of a path (`paths`: beginnings)."""
+    lines = [line for line in text.splitlines() if " " in line.removesuffix(" \\").strip()]
+    return max(len(line) for line in lines if not line.startswith(paths))
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["plan", "quick", "--machine", "localhost"],
+        ["plan", "scaling", "--machine", "example_slurm"],
+        ["writers"],
+        ["writers", "--paper"],
+        ["simulate", "--worst", "2.1", "--steps", "5"],
+        ["model", "predict", "--platform", "henri"],
+        ["model", "recommend", "--platform", "henri"],
+        ["remedy", "list"],
+    ],
+)
+def test_in_eighty_columns(words: list[str]) -> None:
+    assert widest(said(*words)) <= 80
+
+
+def test_errors_of_models_in_eighty_columns() -> None:
+    errors = Errors(**evaluate.errors_percent("henri"))
+    names = ("published", "published, held out", "improved", "improved, held out")
+    text = errors_table(dict.fromkeys(names, errors), [])
+    assert widest(text) <= 80
+    line = next(line for line in text.splitlines() if line.startswith("average"))
+    assert line.split()[1:] == [f"{errors.average:.2f}"] * 4
+
+
+def test_runs_in_eighty_columns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)  # short paths
+    results = Path("results")
+    runs = [made_run(results / name, day=day) for day, name in enumerate(("monday", "tuesday"))]
+    said("store", "add")
+    for words in (["runs"], ["alarms"], ["advise", *runs], ["compare", *runs], ["report", runs[0]]):
+        assert widest(said(*words), ("report: ",)) <= 80, words
+    assert {row["run"].rsplit("/")[-1] for row in rows("runs")} == {"monday", "tuesday"}
+    figures = rows("report", runs[0])
+    document = json.loads(said("report", runs[0], "--json"))["reports"][0]["runs"][0]
+    assert [row["case"] for row in figures] == [row["case"] for row in document["results"]]
+    assert {row["machine"] for row in figures} == {document["machine"]}
+    for row, of in zip(figures, document["results"], strict=True):
+        assert float(row["off_median"]) == of["off_median"]
+
+
+def test_nights_in_eighty_columns(tmp_path: Path) -> None:
+    assert widest(said("nightly", "status", nightly(tmp_path).marked.path)) <= 80
+
+
+def test_ranked_nodes_in_eighty_columns() -> None:
+    row = RankedNode(
+        *("stream-in-memory", "node-with-a-long-name-0001", 40, 1.5e11, "B/s"),
+        *(1.234, 1.2, 1.3, 0.0001, 0.02),
+    )
+    assert widest(run._table([row, row])) <= 80
+
+
+def test_what_does_not_fit_goes_on_in_another_line() -> None:
+    header = ["name", "first", "second"]
+    table = aligned(header, [["a", "1" * 10, "2" * 10], ["b", "", "3"]], width=22)
+    assert table.splitlines() == [
+        "name       first", "      second",
+        "   a  1111111111", "  2222222222",
+        "   b", "           3",
+    ]  # fmt: skip
+    assert aligned(header, [["a", "1", "2"]]) == "name  first  second\n   a      1       2"
+    assert aligned(["x", "why"], [["a", "word " * 6]], width=12).splitlines() == [
+        "x", "  why", "a", "  word word", "  word word", "  word word",
+    ]  # fmt: skip
+
+
+def test_prose_and_commands_are_broken_between_words() -> None:
+    assert wrapped("short\n" + "word " * 5, 12) == "short\nword word\n  word word\n  word"
+    command = broken(["reframe", "-C", "/a/path/longer/than/a/line", "-r", "-n", "x"], 16)
+    assert command == "reframe -C \\\n  /a/path/longer/than/a/line \\\n  -r -n x"
+
+
+def test_every_table_has_csv() -> None:
+    found = set()
+    for name in COMMANDS:
+        command = importlib.import_module(f"campaigns.commands.{name.replace('-', '_')}").command
+        subs = command.commands if isinstance(command, click.Group) else {"": command}
+        for sub, each in subs.items():
+            if any("--csv" in parameter.opts for parameter in each.params):
+                found.add(f"{name} {sub}".strip())
+    assert found == set(TABLES)
+
+
+def test_csv_of_each_kind() -> None:
+    nodes = rows("writers", "--nodes", "64,512")
+    assert [row["nodes"] for row in nodes] == ["64", "512"]
+    assert [row["concurrent_writers"] for row in nodes] == ["0", "1"]  # Table V
+    assert {row["name"] for row in rows("writers", "--paper")} >= {"daly_qdr_onload"}
+    assert [row["case"] for row in rows("plan", "quick", "--machine", "localhost")] == [
+        "stream", "lammps",
+    ]  # fmt: skip
+    points = rows("model", "predict", "--platform", "henri", "--comp-node", "0")
+    assert {row["comp_node"] for row in points} == {"0"}
+    assert len({(row["comm_node"], row["n"]) for row in points}) == len(points)
+    with pytest.raises(SystemExit):
+        cli(["origins", "show", "--csv"])
+
+
+def test_cells_are_no_formulas_and_no_commands_to_the_terminal() -> None:
+    document = {
+        "outer": [
+            {"name": "=1+1", "list": [1], "inner": [{"x": 1}, {"y": "a\x1b[2J,b"}]},
+            {"name": "n", "inner": [{"x": None}]},
+        ]
+    }
+    assert csv_text(document, ["outer", "inner"]) == (
+        "name,x,y\n'=1+1,1,\n'=1+1,,\"a\\x1b[2J,b\"\nn,,\n"
+    )
+    assert csv_text({"rows": [{"of": {"a": 1}}]}, ["rows"]) == 'of\n"{""a"": 1}"\n'
+    assert csv_text({"rows": []}, ["rows"]) == "\n"
+    assert csv_text({"rows": [{"x": -1.5}]}, ["rows"]) == "x\n-1.5\n"
+    assert csv_text({"rows": [{"x": True}]}, ["rows"]) == "x\ntrue\n"  # as in JSON
+
+
+@pytest.mark.parametrize(
+    ("words", "flags"),
+    [
+        (["plan", "quick", "--csv", "--json"], "--json, --csv"),
+        (["run", "quick", "-v", "--quiet"], "--quiet, --verbose"),
+    ],
+)
+def test_flags_that_contradict_each_other_are_refused(words: list[str], flags: str) -> None:
+    done = CliRunner().invoke(cli, words)
+    assert isinstance(done.exception, InputError)
+    assert str(done.exception) == f"{flags}: both found; allowed: one of them"
