@@ -99,8 +99,8 @@ class NimcMixin(LayoutMixin):
     #: Whether the application is started with the partition's MPI launcher.
     mpi = variable(bool, value=False)
 
-    #: Folder of the run that samples are added to (`nimc.records.run`). The default, empty, stores them
-    #: in the check's stage and output folders.
+    #: Folder of the run that samples are added to (`nimc.records.run`). The default, empty, stores
+    #: them in the check's stage and output folders.
     nimc_dir = variable(str, value="")
 
     #: Name of the case. The default, empty, takes the check's name.

@@ -28,7 +28,10 @@ _STEP = re.compile(
 )
 _COMMANDS = re.compile(r"^```sh\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 #: What a check, a campaign or an injector needs of a checkout.
-_FOLDERS = ("analysis", "campaigns", "configs", "injection", "reframe_tests", "site", "spack_envs")
+FOLDERS = (
+    *("analysis", "campaigns", "configs", "minicluster"),
+    *("nimc", "reframe_tests", "site", "spack_envs"),
+)
 
 
 @dataclass(frozen=True)
@@ -65,7 +68,7 @@ def commands(page: Path) -> list[str]:
 
 def copy_of_checkout(folder: Path) -> Path:
     """A copy of what can be run, in `folder`."""
-    for name in _FOLDERS:
+    for name in FOLDERS:
         shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
     return folder
 

@@ -80,8 +80,8 @@ class Side:
         """One estimate per quantity and night; a night with too few pairs is left out."""
         found: dict[Quantity, list[Estimate]] = {}
         for run in self.runs:
-            for quantity, estimate in of_night(run).items():
-                found.setdefault(quantity, []).extend([estimate] if estimate else [])
+            for watched, estimate in of_night(run).items():
+                found.setdefault(watched, []).extend([estimate] if estimate else [])
         return found
 
     def emulations(self) -> list[str]:
@@ -141,8 +141,10 @@ class Difference:
 
 
 def node_facts(reference: Side, this: Side) -> list[Difference]:
-    """Facts of the nodes that change what a run measures (`analysis.effects.facts`), whether or not they
-    differ; `unknown` if no node of a side reports them."""
+    """Facts of the nodes that change what a run measures, whether or not they differ.
+
+    See `analysis.effects.facts`; `unknown` if no node of a side reports them.
+    """
     old, new = _of_nodes(reference), _of_nodes(this)
     return [Difference(name, _joined(old[name]), _joined(new[name])) for name in FACTS]
 

@@ -86,7 +86,7 @@ class _Treatment(NamedTuple):
 
 
 def contrasts(marked: pl.DataFrame, results: Sequence[Result]) -> list[Contrast]:
-    """Prices and gains of every case, from its `analysis.samples.pairs.judged` samples and its results."""
+    """Prices and gains of every case, from its samples (`pairs.judged`) and its results."""
     kinds = marked.select(_KIND).unique(maintain_order=True)
     found: list[Contrast] = []
     for case in kinds["case"].unique(maintain_order=True):

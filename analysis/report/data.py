@@ -141,8 +141,8 @@ _FILES: tuple[
 def run_document(
     header: RunHeader, rows: Sequence[Result], found: Sequence[Contrast], integrity: Integrity
 ) -> dict[str, Any]:
-    """Keys: machine, campaign, run, results and contrasts (lists of `analysis.effects.estimate.Result` and
-    of `analysis.effects.contrasts.Contrast`), and integrity_faults (a list of lines)."""
+    """Keys: machine, campaign, run, results and contrasts (lists of `Result` and of
+    `Contrast`), and integrity_faults (a list of lines)."""
     return {
         "machine": header.machine,
         "campaign": header.campaign,
@@ -187,7 +187,7 @@ def load_run(path: Path, *, force: bool = False) -> RunData:
 def write_data(folder: Path, runs: Sequence[RunData]) -> list[Path]:
     """Writes results.json, samples.parquet and pairs.parquet of `runs` into `folder`.
 
-    And counters.parquet and why.json (`analysis.counts.why.Why` of each run), if anything was counted;
+    And counters.parquet and why.json (`Why` of each run), if anything was counted;
     processing.json (`analysis.remedies.offload.Processing`), if nodes counted what it needs;
     latency.json (`analysis.subjects.latency.LatencyPoint`), if latency was measured;
     intensity.json (`analysis.subjects.intensity.IntensityCurve`), if intensities were;

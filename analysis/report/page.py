@@ -64,7 +64,7 @@ NEXT: dict[Verdict, str] = {
 
 
 def summary(header: RunHeader, samples: pl.DataFrame, rows: Sequence[Result]) -> list[str]:
-    """The sentences on one run, from its `analysis.samples.pairs.judged` samples and its results."""
+    """The sentences on one run, from its samples (`pairs.judged`) and its results."""
     if samples.is_empty():
         return ["Nothing was measured: the run has no samples."]
     effects = [row for row in rows if row.role == "effect"]

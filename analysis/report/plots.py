@@ -145,8 +145,8 @@ def label(treatment: str) -> str:
 def samples_plot(samples: pl.DataFrame, unit: str, name: str) -> str:
     """All samples of one case: one strip per treatment, in order of time, with its median.
 
-    `samples` has the columns of `analysis.samples.pairs.judged`. A run without a figure of merit is a cross
-    below the edge. Runs that do not count are drawn at the edge if they lie beyond it, so that
+    `samples` has the columns of `pairs.judged`. A run without a figure of merit is a cross below
+    the edge. Runs that do not count are drawn at the edge if they lie beyond it, so that
     they do not squeeze those that do.
     """
     treatments = in_order(str(name) for name in samples["arm"].unique())

@@ -143,9 +143,9 @@ def judge_cases(
             if case != path.stem:
                 faults.add(f"{path}: field 'case' is {case!r}, must be the file's name")
     for row, case, arm, *made in _kinds(rows.frame, _MADE):
-        for field, required in _unlike_arm(arm, of_case[case], *made[:2]):
-            value = dict(zip(_MADE, made, strict=True)).get(field, arm)
-            faults.add(f"{rows.at(row)}: field '{field}' is {value!r}, must be {required}")
+        for name, required in _unlike_arm(arm, of_case[case], *made[:2]):
+            value = dict(zip(_MADE, made, strict=True)).get(name, arm)
+            faults.add(f"{rows.at(row)}: field '{name}' is {value!r}, must be {required}")
         if not _is_levels(made[2]):
             raise InputError(
                 f"{rows.at(row)}: field 'factors' is {made[2]}, must be an object of levels"
@@ -198,24 +198,24 @@ def _judge_alike(rows: Rows, frame: pl.DataFrame, fields: Sequence[str], faults:
     firsts: dict[tuple[str, str], list[Any]] = {}
     for row, case, arm, *made in _kinds(frame, fields):
         first = firsts.setdefault((case, arm), made)
-        for field, before, value in zip(fields, first, made, strict=True):
+        for name, before, value in zip(fields, first, made, strict=True):
             if value != before and None not in (value, before):
                 faults.add(
-                    f"{rows.at(row)}: field '{field}' is {value!r}, must be {before!r} as in other"
+                    f"{rows.at(row)}: field '{name}' is {value!r}, must be {before!r} as in other"
                     f" runs of '{arm}'"
                 )
 
 
 def _judge_hosts(rows: Rows, faults: Faults) -> None:
     for row, _, _, nodes, origins, writers, targets in _kinds(rows.frame, _HOSTS):
-        for field, found, allowed in (
+        for name, found, allowed in (
             ("writers.origin", writers, origins),
             ("writers.target", targets, f"{nodes},*"),
         ):
             strange = set(filter(None, (found or "").split("+"))) - set(allowed.split(","))
             if strange:
                 faults.add(
-                    f"{rows.at(row)}: field '{field}' is {', '.join(sorted(strange))}, must be one"
+                    f"{rows.at(row)}: field '{name}' is {', '.join(sorted(strange))}, must be one"
                     f" of {allowed}"
                 )
 

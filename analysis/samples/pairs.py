@@ -39,7 +39,7 @@ def judged(samples: pl.DataFrame) -> pl.DataFrame:
 
 
 def in_order(treatments: Iterable[str]) -> list[str]:
-    """Treatments as `nimc.records.arms.in_order`, those of one arm in natural order: 5 before 10."""
+    """Treatments as `arms.in_order`, those of one arm in natural order: 5 before 10."""
 
     def natural(name: str) -> list[tuple[float, str]]:
         parts = re.split(r"(\d+(?:\.\d+)?)", name)

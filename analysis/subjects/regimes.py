@@ -111,7 +111,7 @@ class RegimePoint:
 
 
 def regimes(marked: pl.DataFrame, results: Sequence[Result]) -> list[RegimePoint]:
-    """The points of a run at full rate, from its `analysis.samples.pairs.judged` samples and its results.
+    """The points of a run at full rate, from its samples (`pairs.judged`) and its results.
 
     Empty for a run without membench under writers.
     """

@@ -19,7 +19,7 @@ from nimc.base import files
 from nimc.base.errors import MachineError, NimcError
 from nimc.base.text import one_line, visible
 
-#: Subcommand -> one line of help. Each is a module of `campaigns.commands`, loaded when called.
+#: Subcommand -> one line of help.
 COMMANDS: dict[str, str] = {
     "init": "both files of a new machine, filled from what can be asked",
     "doctor": "what works on this host, and how to get what is missing",
@@ -42,6 +42,21 @@ COMMANDS: dict[str, str] = {
     "remedy": "what an operator installs for a remedy that needs root: list, show",
     "spack": "workloads and tools built with Spack: setup, build, mirror, info",
 }
+#: Module of this package that has a subcommand, if it is named otherwise; loaded when called.
+_MODULES = {
+    "init": "hosts",
+    "doctor": "hosts",
+    "origins": "hosts",
+    "report": "results",
+    "compare": "results",
+    "advise": "results",
+    "runs": "run",
+    "sweep-nodes": "run",
+    "alarms": "history",
+    "store": "history",
+    "pages": "history",
+    "writers": "simulate",
+}
 _EXIT_CODES = (
     "Exit codes: 0 done, 1 the measurement says no, 2 invalid usage or input, 3 the machine or a"
     " tool failed."
@@ -61,8 +76,8 @@ class _Commands(click.Group):
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         if name not in COMMANDS:
             return None
-        module = importlib.import_module(f"campaigns.commands.{name.replace('-', '_')}")
-        command: click.Command = module.command
+        module = importlib.import_module(f"nimc.cli.{_MODULES.get(name, name)}")
+        command: click.Command = getattr(module, f"{name.replace('-', '_')}_command")
         command.epilog = _EXIT_CODES
         return command
 

@@ -8,7 +8,7 @@ import os
 import stat
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import click
 from click.core import ParameterSource
@@ -20,6 +20,7 @@ from nimc.base.files import named_output, require_output
 from nimc.base.units import duration_s
 from nimc.campaign.settings import default_machine
 from nimc.machine.site import known_machines
+from nimc.run.progress import Progress as Progress
 
 # An argument that is a campaign: a file, or the name of one of `campaigns/`.
 
@@ -131,7 +132,6 @@ class OutputPath(click.ParamType[Path]):
 
 
 #: What a command that measures prints while it does.
-Progress = Literal["quiet", "normal", "verbose"]
 
 #: A campaign: its file, or the name of one of `campaigns/`.
 campaign_argument = click.argument("campaign", type=CampaignPath())

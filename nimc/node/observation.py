@@ -15,9 +15,10 @@ from nimc.node.evidence import claims, disturbance, rails
 from nimc.node.evidence.claims import Count
 from nimc.node.evidence.counters import DIRECTIONS, Passed
 from nimc.node.evidence.silence import Looked
-from nimc.node.hub import Hub, Observed
+from nimc.node.hub import Hub
 from nimc.node.injectors import INJECTORS
 from nimc.node.injectors.base import PASSES
+from nimc.node.messages import Observed
 from nimc.records.plan import BlockPlan
 from nimc.records.sample import NodeConditions
 from nimc.records.treatment import Treatment, Writes

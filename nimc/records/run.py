@@ -2,7 +2,7 @@
 
 run.json                 this header
 samples/CASE.jsonl       one sample per line (`nimc.records.sample.Sample`), append only
-counters/CASE.jsonl      counts of tools in each run's ranks, and of nodes (`analysis.counts.counters`)
+counters/CASE.jsonl      counts of tools in each run's ranks, and of nodes
 provenance/SHA256.json   how runs were made; samples refer to these files
 logs/CASE/BLOCK/         output of the application, the writers and ReFrame
 lock                     held by the `nimc run` that measures

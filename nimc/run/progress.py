@@ -8,13 +8,13 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from nimc.base.tables import duration
 from nimc.base.text import one_line
 from nimc.base.units import quantity
-from nimc.cli.options import Progress
 
+Progress = Literal["quiet", "normal", "verbose"]
 #: How often a plain line is printed, seconds.
 _PLAIN_S = 30.0
 

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 class CaseState:
     """Progress of a case."""
 
-    #: Treatment -> log times of its complete pairs, an array a block (`analysis.samples.pairs.log_times`).
+    #: Treatment -> log times of its complete pairs, an array a block (`pairs.log_times`).
     log_times: dict[str, list[NDArray[np.float64]]]
     #: Index of the next block; indices are never reused.
     next_block: int

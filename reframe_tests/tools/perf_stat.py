@@ -1,8 +1,9 @@
 """perf stat: kernel and hardware counters of each rank, without a change of the binary.
 
-The level `perf_stat` counts generic events. Further levels are the groups of `analysis.counts.roles`,
-whose events depend on the processor and are chosen where the rank runs: `perf_stat:memory` for each
-rank, `perf_stat:dram` once per node and system-wide, since uncore counters belong to no process.
+The level `perf_stat` counts generic events. Further levels are the groups of
+`analysis.counts.roles`, whose events depend on the processor and are chosen where the rank runs:
+`perf_stat:memory` for each rank, `perf_stat:dram` once per node and system-wide, since uncore
+counters belong to no process.
 """
 
 from __future__ import annotations

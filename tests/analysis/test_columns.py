@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-import analysis.samples.columns as columns
+from analysis.samples import columns
 from analysis.samples.columns import read_run, read_samples
 from nimc.base.errors import InputError
 from nimc.records.sample import Sample, WriterRecord

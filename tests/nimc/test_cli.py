@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import os
 import subprocess
 import sys
@@ -229,7 +228,7 @@ def test_options_are_spelt_in_one_way() -> None:
     """Where to write is `--output`, how to print `--json` and `--csv`, how much `-q` and `-v`."""
     short: dict[str, set[str]] = {}
     for name in main.COMMANDS:
-        command = importlib.import_module(f"campaigns.commands.{name.replace('-', '_')}").command
+        command = main.cli.get_command(click.Context(main.cli), name)
         for each in command.commands.values() if isinstance(command, click.Group) else [command]:
             for parameter in each.params:
                 long = [text for text in parameter.opts if text.startswith("--")]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import importlib
 import json
 from collections.abc import Iterator
 from dataclasses import replace
@@ -59,8 +58,7 @@ def with_json(command: click.Command, name: str) -> Iterator[str]:
 def test_every_command_with_json_has_a_schema_and_a_row() -> None:
     found = set[str]()
     for name in COMMANDS:
-        module = importlib.import_module(f"campaigns.commands.{name.replace('-', '_')}")
-        found |= set(with_json(module.command, name))
+        found |= set(with_json(cli.get_command(click.Context(cli), name), name))
     assert found == set(SCHEMAS)
     rows = {name.partition(" --")[0].partition(" without")[0] for name in DOCUMENTED}
     assert rows == set(SCHEMAS)
@@ -69,11 +67,12 @@ def test_every_command_with_json_has_a_schema_and_a_row() -> None:
 def test_only_other_programs_formats_and_files_are_written_without_it() -> None:
     calls = [
         f"{path.name} {ast.unparse(node.args[0])}"
-        for path in sorted((ROOT / "campaigns/commands").glob("*.py"))
+        for path in sorted((ROOT / "nimc/cli").glob("*.py"))
         for node in ast.walk(ast.parse(path.read_text()))
+        if path.name != "document.py"  # which prints all of it
         if isinstance(node, ast.Call) and ast.unparse(node.func) in ("json.dumps", "json.dump")
     ]
-    assert calls == ["model.py model.as_dict()", "nightly.py bencher.metrics(found)"]
+    assert calls == ["model.py model.as_dict()", "nightly.py formats.bencher_metrics(found)"]
 
 
 def test_those_that_need_nothing() -> None:

@@ -17,9 +17,10 @@ from nimc.base.errors import InputError
 from nimc.base.files import replace_text
 from nimc.node import allocation
 from nimc.node.allocation import Allocation
-from nimc.node.hub import Hub, Written
+from nimc.node.hub import Hub
 from nimc.node.injectors import INJECTORS
 from nimc.node.injectors.base import Writer
+from nimc.node.messages import Written
 from nimc.node.short_writes import records
 from nimc.node.short_writes.evidence import Allowed, Done, audit
 from nimc.node.short_writes.origin_side import Part

@@ -27,6 +27,7 @@ from nimc.nights.description import load as describe
 from nimc.nights.lock import machine_lock, running
 from nimc.nights.summary import Summary, load, path_of
 from nimc.run.session import end_with
+from tests.literal_docs import FOLDERS
 from tests.nimc.conftest import ROOT
 from tests.nimc.minicluster.real import ENV, Cluster
 from tests.nimc.nights.made_history import make_history
@@ -155,9 +156,8 @@ def check(nights: Nights) -> None:
 
 def test_on_one_host(tmp_path: Path) -> None:
     checkout = tmp_path / "checkout"
-    for name in ("analysis", "campaigns", "configs", "injection", "reframe_tests", "site"):
+    for name in FOLDERS:
         shutil.copytree(ROOT / name, checkout / name, ignore=shutil.ignore_patterns("__pycache__"))
-    shutil.copytree(ROOT / "spack_envs", checkout / "spack_envs")
     nights = Nights(tmp_path, "localhost")
 
     def start(night: date) -> subprocess.Popen[bytes]:

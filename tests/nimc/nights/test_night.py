@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from nimc.nights.summary import UNFINISHED, load
+from tests.literal_docs import FOLDERS
 from tests.nimc.conftest import CAMPAIGN, ROOT
 from tests.nimc.nights.conftest import Box
 
@@ -296,9 +297,8 @@ def test_sigterm_ends_the_night_with_its_summary(box: Box, wait_until: Wait) -> 
 def test_slower_than_the_sites_reference(box: Box, tmp_path: Path) -> None:
     """In a copy of the checkout, whose site file expects twice what the stand-in reports."""
     box.root = tmp_path / "checkout"
-    for name in ("analysis", "campaigns", "injection", "reframe_tests", "configs", "site"):
+    for name in FOLDERS:
         shutil.copytree(ROOT / name, box.root / name, ignore=shutil.ignore_patterns("__pycache__"))
-    shutil.copytree(ROOT / "spack_envs", box.root / "spack_envs")
     with (box.root / "site" / "localhost.yaml").open("a") as file:
         file.write("references: {stream: 2.0e10}\n")
     status, err = box.run()

@@ -48,7 +48,7 @@ def test_a_heterogeneous_job_that_is_just_ending_is_cancelled_as_a_whole(
         asked.append(command)
         raise MachineError("scancel: Operation not permitted")
 
-    monkeypatch.setattr(jobs, "_ask", answer)
+    monkeypatch.setattr(jobs, "_ask_slurm", answer)
     assert jobs.cancel(tmp_path) == ["2", "5"]
     assert asked == [("scancel", "2", "5")]
 

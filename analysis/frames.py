@@ -1,0 +1,99 @@
+"""Runs and their history as Polars frames: what `import nimc` offers."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from analysis.effects.estimate import Result
+from analysis.history.store import load_nights, load_runs, scan_samples
+from analysis.report.data import RunData, load_run
+from nimc.base import files
+from nimc.base.errors import InputError, MachineError
+from nimc.machine.site import trusted_groups
+
+__all__ = ["History", "InputError", "MachineError", "Runs", "history", "load"]
+
+files.trusted_groups = trusted_groups
+AnyPath = str | os.PathLike[str]
+
+
+@dataclass(frozen=True)
+class Runs:
+    """One run or several; each frame has the columns machine, campaign and run."""
+
+    #: One row per application run, with `status`: `counts`, `warm-up` or `rejected`.
+    samples: pl.DataFrame
+    #: One row per pair and treatment whose runs count; `ratio` is the slowdown.
+    pairs: pl.DataFrame
+    #: One row per case and treatment: estimate, interval, verdict.
+    results: pl.DataFrame
+    #: One row per run, rank and event that a tool counted; empty without tools.
+    counters: pl.DataFrame
+    #: Integrity faults, one line each; only with `force`.
+    faults: list[str]
+
+
+@dataclass(frozen=True)
+class History:
+    """All runs of a store, or those of a machine or campaign."""
+
+    #: One row per run.
+    runs: pl.DataFrame
+    #: One row per run and watched quantity.
+    nights: pl.DataFrame
+    #: The samples, lazily: `history.samples.filter(...).collect()`.
+    samples: pl.LazyFrame
+    #: Files that were left out, a line each with the reason.
+    left_out: list[str]
+
+
+def load(runs: AnyPath | Sequence[AnyPath], *, force: bool = False) -> Runs:
+    """The run in a folder, or the runs in several.
+
+    Raises InputError if one cannot be read or, unless `force`, has integrity faults.
+    """
+    paths = [runs] if isinstance(runs, (str, os.PathLike)) else list(runs)
+    if not paths:
+        raise InputError("runs: an empty list; allowed: a folder of a run, or several")
+    read = [load_run(Path(path), force=force) for path in paths]
+    return Runs(
+        samples=pl.concat([_named(each, each.samples) for each in read]),
+        pairs=pl.concat([_named(each, each.pairs) for each in read]),
+        results=pl.concat(
+            [_named(each, _results(each.results)) for each in read], how="vertical_relaxed"
+        ),
+        counters=pl.concat([_named(each, each.counters) for each in read]),
+        faults=[line for each in read for line in each.integrity.lines()],
+    )
+
+
+def history(store: AnyPath, *, machine: str | None = None, campaign: str | None = None) -> History:
+    """What a store holds (`nimc store add` makes one). Raises InputError if there is none."""
+    path, lines = Path(store), list[str]()
+    asked: dict[str, Any] = {"machine": machine, "campaign": campaign, "left_out": lines.append}
+    runs, nights = load_runs(path, **asked), load_nights(path, **asked)
+    samples = scan_samples(path, **asked)
+    return History(runs, nights, samples, list(dict.fromkeys(lines)))
+
+
+def _named(data: RunData, frame: pl.DataFrame) -> pl.DataFrame:
+    names = ("machine", "campaign", "run")
+    named = (pl.lit(getattr(data.header, name), pl.String).alias(name) for name in names)
+    return frame.select(*named, pl.all())
+
+
+def _results(rows: Sequence[Result]) -> pl.DataFrame:
+    """Factors as JSON text; rejected runs are rows of the samples."""
+    plain = [
+        {**row.as_dict(), "verdict": str(row.verdict), "factors": json.dumps(row.factors)}
+        for row in rows
+    ]
+    columns = [each.name for each in fields(Result) if each.name != "rejections"]
+    return pl.DataFrame(plain, schema=columns, infer_schema_length=None)
