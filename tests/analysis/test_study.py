@@ -1,4 +1,4 @@
-"""A small version of the simulations in docs/evidence.md. Margins are binomial, with fixed seeds."""
+"""A small version of the simulations in docs/evidence.md. Margins: binomial, with fixed seeds."""
 
 from __future__ import annotations
 
