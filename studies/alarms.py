@@ -1,4 +1,4 @@
-"""False alarms and nights until a shift is found, on made nights: the tables of docs/alarms.md.
+"""False alarms and nights until a shift is found, on made nights: the tables of docs/evidence.md.
 
     python -m studies.alarms [HISTORIES]
 

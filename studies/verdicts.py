@@ -1,4 +1,4 @@
-"""Coverage, false positives and power of the verdicts, simulated: the tables of docs/method.md.
+"""Coverage, false positives and power of the verdicts, simulated: the tables of docs/evidence.md.
 
     python -m studies.verdicts [NIGHTS]
 

@@ -1,7 +1,7 @@
 """Made curves of the loss of both sides over cores, and how often the classifier is right.
 
 Nothing here was measured. `python -m tests.analysis.made_regimes` prints the table of
-docs/regimes.md.
+docs/evidence.md.
 """
 
 from __future__ import annotations

@@ -42,7 +42,7 @@ def test_unchanged_nights_name_a_change_in_at_most_five_percent(spread: float) -
     assert named <= 50
 
 
-#: Nights a side, true change -> share found at a spread of 1 %, as docs/method.md has it.
+#: Nights a side, true change -> share found at a spread of 1 %, as docs/evidence.md has it.
 _POWER = {(3, 0.03): 0.07, (5, 0.03): 0.57, (7, 0.03): 0.91, (10, 0.02): 0.80}
 
 

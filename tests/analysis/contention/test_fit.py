@@ -54,7 +54,7 @@ def test_fits_back_with_noise_every_seed(name, seed):
 
 @pytest.mark.slow
 def test_mean_errors_at_noise():
-    """docs/contention-model.md has the figures, 0.43 % and 0.48 %."""
+    """docs/evidence.md has the figures, 0.43 % and 0.48 %."""
     sets = [evaluate.load_published(name) for name in evaluate.published_names()]
     errors = [
         errors_percent(truth, fit(sweep(truth, seed, 0.02, calibration(truth))))

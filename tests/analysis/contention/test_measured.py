@@ -70,7 +70,7 @@ def test_ice_lake_has_a_round_knee():
     ],
 )
 def test_codes_bound_by_memory(machine, cores, groups, paper_least):
-    """docs/contention-model.md has these figures."""
+    """docs/evidence.md has these figures."""
     sweeps = [spec_hpc(machine, code, cores, groups) for code in BOUND_BY_MEMORY]
     paper, improved = (
         sum(held_out(kind, sweep) for sweep in sweeps) / len(sweeps)

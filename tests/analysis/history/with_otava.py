@@ -1,4 +1,4 @@
-"""Apache Otava on the study's made nights: its part of the table in docs/alarms.md.
+"""Apache Otava on the study's made nights: its part of the table in docs/evidence.md.
 
 In an environment of its own, with the defaults of `otava analyze` (window 50, p 0.001):
 
