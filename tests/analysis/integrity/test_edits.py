@@ -361,4 +361,4 @@ def test_a_loop_of_links_is_one_line(tmp_path: Path) -> None:
     loop = tmp_path / "loop"
     loop.symlink_to(loop)
     with pytest.raises(InputError, match=r"loop/run\.json: Too many levels of symbolic links"):
-        make_reports([loop])
+        make_reports([loop], tmp_path / "out")
