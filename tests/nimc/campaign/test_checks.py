@@ -89,6 +89,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
             "comparable_across_cores": True,
             "environs": ["+wheels"],
             "program": "melt",
+            "from_spack": True,
             "compiles": False,
             "lengthened_by": "steps",
         }
