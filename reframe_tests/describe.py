@@ -24,8 +24,8 @@ _RUN = """
 ## Size and layout
 
 Each check is `reframe_tests/NAME.py`; most have a short form `NAME_quick`: `-t short` runs all of
-them, `-t quick` those of STREAM and LAMMPS, in a few minutes. Sizes follow from the memory and
-cores of a node, ranks and threads from its cores. All of them can be set, for example
+them, `-t quick` those of STREAM and LAMMPS, in five to eight minutes. Sizes follow from the memory
+and cores of a node, ranks and threads from its cores. All of them can be set, for example
 `-S hpccg.memory_share=0.5`, or `-S layout_cores=2` for ranks and threads on two cores;
 `reframe -c reframe_tests/NAME.py --describe` lists them. A check names the variables that may
 change between runs (`within_block`), and says whether its figures of merit can be compared between

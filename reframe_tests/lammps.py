@@ -43,5 +43,5 @@ class lammps_quick(lammps):
     """A short form that still shows an effect."""
 
     tags = {"quick", "short"}
-    steps = 200
+    steps = 300
     pairs = 6

@@ -103,6 +103,6 @@ class stream_quick(stream):
     """A short form that still shows an effect."""
 
     tags = {"quick", "short"}
-    iterations = 30
+    iterations = 35
     array_most = "128MiB"
     pairs = 6

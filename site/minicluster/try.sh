@@ -9,9 +9,10 @@ work=$root/stage/try-$$
 nimc=${NIMC:-$root/.venv/bin/nimc}
 
 # An emulated processor takes minutes for what takes seconds elsewhere: fewer steps there, and
-# machine.yaml makes STREAM's arrays smaller, which its samples say.
+# machine.yaml makes STREAM's arrays smaller, which its samples say. Runs that are too short for the
+# writer's rows are made longer (docs/method.md).
 case $fabric in
-veth) pairs=6 steps=200 iterations=40 ;;
+veth) pairs=6 steps=300 iterations=40 ;;
 rxe) pairs=2 steps=10 iterations=5 ;;
 *)
     echo 'usage: try.sh [veth|rxe]' >&2

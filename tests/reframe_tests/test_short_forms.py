@@ -43,15 +43,15 @@ def test_checks_plan_longer_runs(tmp_path):
     of = {name: plan["treatments"][0] for name, plan in plans.items()}
     times = [2, 4, 8, 16, 32, 64]
     assert [each["command"][-1] for each in of["lammps_quick"]["longer"]] == [
-        str(200 * each) for each in times
+        str(300 * each) for each in times
     ]
     steps = of["lammps_quick"]["start"]["command"]
-    assert steps[-2:] == ["steps", "200"]
+    assert steps[-2:] == ["steps", "300"]
     assert all(each["command"][:-1] == steps[:-1] for each in of["lammps_quick"]["longer"])
     assert [each["environment"]["STREAM_ITERATIONS"] for each in of["stream_quick"]["longer"]] == [
-        str(30 * each) for each in times
+        str(35 * each) for each in times
     ]
-    assert of["stream_quick"]["start"]["environment"]["STREAM_ITERATIONS"] == "30"
+    assert of["stream_quick"]["start"]["environment"]["STREAM_ITERATIONS"] == "35"
     assert of["membench_quick"]["longer"][-1]["command"][4:6] == ["-d", "64.0"]
     assert of["hpccg_quick"]["longer"] == []
     assert plans["lammps_quick"]["lengthened_by"] == "steps"
