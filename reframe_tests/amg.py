@@ -5,6 +5,16 @@ from reframe.core.builtins import variable
 
 from reframe_tests.binaries import BinariesMixin, NodesMixin, near_cube
 from reframe_tests.mixin import NimcMixin
+from reframe_tests.workload import (
+    FLOAT,
+    Fom,
+    FomError,
+    Workload,
+    last_match,
+    last_number,
+    require_close,
+    require_positive,
+)
 
 
 @rfm.simple_test
@@ -39,3 +49,45 @@ class amg_quick(amg):
     tags = {"short"}
     edge = 48
     pairs = 6
+
+
+# Its figure of merit, proved by convergence (problem 1: AMG-PCG on a 27-point Laplacian).
+
+#: Relative residual at which the solver stops, and more iterations than the method ever needs.
+_TOLERANCE = 1e-8
+_MAX_ITERATIONS = 100
+#: Figures are printed with seven digits.
+_SEVEN_DIGITS = 1e-5
+
+
+def parse(stdout: str) -> Fom:
+    """AMG's FOM_1 in non-zeros per second; also set-up and solve times and iterations."""
+    figure = last_number("Figure of Merit (FOM_1):", stdout)
+    residual = last_number("Final Relative Residual Norm =", stdout)
+    iterations = int(last_number("Iterations =", stdout))
+    if not 0 < residual < _TOLERANCE or not 0 < iterations < _MAX_ITERATIONS:
+        raise FomError(f"the relative residual is {residual:g} after {iterations} iterations")
+    setup = last_number("FOM_Setup: nnz_AP / Setup Phase Time:", stdout)
+    solve = last_number("FOM_Solve: nnz_AP * Iterations / Solve Phase Time:", stdout)
+    # AMG's weights: one part set-up, three parts solve.
+    require_close("FOM_1", figure, (setup + 3 * solve) / 4, _SEVEN_DIGITS)
+    setup_s, solve_s = _wall(stdout, "PCG Setup:"), _wall(stdout, "PCG Solve:")
+    # Both phases count the same non-zeros, so the two rates and times must agree.
+    require_close("the solver's rate", solve * solve_s / iterations, setup * setup_s, 1e-3)
+    extra = {"setup_s": setup_s, "solve_s": solve_s, "iterations": float(iterations)}
+    return Fom(require_positive("FOM_1", figure), extra)
+
+
+def _wall(stdout: str, phase: str) -> float:
+    pattern = rf"^{phase}\s+wall clock time = {FLOAT} seconds"
+    return float(last_match(pattern, stdout, f"time of '{phase}'").group(1))
+
+
+WORKLOAD = Workload(
+    title="AMG 1.2, problem 1",
+    fom="FOM_1: non-zeros per second, one part set-up and three parts solve",
+    unit="1/s",
+    better="higher",
+    sanity="relative residual below 1e-8, FOM_1 consistent with its phases",
+    parser=parse,
+)

@@ -1,31 +1,42 @@
-"""Starts the conductor with the parsers of the workloads and the tools.
+"""Starts the conductor with the parsers of the workload and the tools.
 
     python -m reframe_tests.conduct PLAN.json
 
-Standard library only: it runs on the first node of the allocation.
+It runs on the first node of the allocation. The parser is in the check's own file, so that the
+block's workload, and no other, is imported, with ReFrame: before the first run, and only here. A
+block whose outputs the check itself reads needs the standard library only, as the agents do.
 """
 
 from __future__ import annotations
 
+import os
 import sys
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from nimc.base.checkout import ROOT
 from nimc.node import conductor
 from nimc.node.readers import CountersError, Readers
 from nimc.records.plan import BlockPlan
 from reframe_tests.tools import TOOLS
 from reframe_tests.tools.base import ToolError
-from reframe_tests.workloads import WORKLOADS
+from reframe_tests.workload import load
 
 
 def readers(plan: BlockPlan) -> Readers:
     """The readers for a plan; without a parser if the check reads the outputs later."""
     if plan.read_by_check:
         return Readers("", "lower", None, _counters)
-    row = WORKLOADS[plan.workload]
-    return Readers(row.unit, row.better, row.parse, _counters)
+    _look_here_first()
+    record = load(plan.workload)
+    return Readers(record.unit, record.better, record.parse, _counters)
+
+
+def _look_here_first() -> None:
+    """Import from PYTHONPATH last: what the job's modules add may be for another Python."""
+    added = {os.path.abspath(path) for path in os.environ.get("PYTHONPATH", "").split(os.pathsep)}
+    sys.path.sort(key=(added - {str(ROOT)}).__contains__)
 
 
 def _counters(tool: str, folder: Path, ranks: int) -> list[dict[str, Any]]:

@@ -1,12 +1,12 @@
-"""Prints `docs/workloads.md` from the table of workloads."""
+"""Prints `docs/workloads.md` from the records of the workloads."""
 
 from __future__ import annotations
 
-from reframe_tests.workloads import WORKLOADS, Workload
+from reframe_tests.workload import Workload, load, names
 
 _HEAD = """# Workloads
 
-Generated from `reframe_tests/workloads.py`:
+Generated from the `WORKLOAD` of each `reframe_tests/NAME.py`:
 `python -m reframe_tests.describe > docs/workloads.md`.
 
 A figure of merit counts only if the run's result is proven correct. All figures are in SI units.
@@ -69,15 +69,15 @@ gcc 10 and newer with `-fallow-argument-mismatch` for Fortran.
 
 def page() -> str:
     """The page, Markdown."""
-    rows = "".join(_row(workload) for workload in WORKLOADS.values())
-    proofs = "".join(f"- **{row.name}**: {row.sanity}.\n" for row in WORKLOADS.values())
+    records = {name: load(name) for name in names()}
+    rows = "".join(_row(name, each) for name, each in records.items())
+    proofs = "".join(f"- **{name}**: {each.sanity}.\n" for name, each in records.items())
     return _HEAD + rows + _PROOFS + proofs + _RUN
 
 
-def _row(workload: Workload) -> str:
+def _row(name: str, workload: Workload) -> str:
     return (
-        f"| `{workload.name}`: {workload.title} | {workload.fom} | {workload.unit}"
-        f" | {workload.better} |\n"
+        f"| `{name}`: {workload.title} | {workload.fom} | {workload.unit} | {workload.better} |\n"
     )
 
 

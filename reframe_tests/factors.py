@@ -18,7 +18,7 @@ from nimc.base import units
 from nimc.base.errors import InputError
 from nimc.machine.site import Machine
 from nimc.records.sample import Level
-from reframe_tests import numa_places, rails, tools
+from reframe_tests import rails, tools
 
 
 @dataclass(frozen=True)
@@ -42,6 +42,16 @@ class Factor:
 OF_CORES = ("reserved_cores", "core_spec")
 #: The level of `environment` that adds nothing.
 NO_VARIABLE = "none"
+
+#: Where the check `numa` places buffers and workers. Names mean the same on every machine: `nic`
+#: is the NUMA node of the network interface, `other` the first node of another socket (of the
+#: same socket if there is only one).
+PLACES = ("nic", "other")
+#: Workers that are not bound; their memory is on the node of the buffer.
+FREE = "free"
+#: Kernels of membench that load memory, and the level without workers.
+LOADS = ("read", "write", "nt_write")
+IDLE = "idle"
 
 
 def share_of(rate: Level) -> float | None:
@@ -126,6 +136,22 @@ def _no_such_node(machine: Machine, level: Level) -> str | None:
     return None
 
 
+def node_of_places(machine: Machine) -> dict[str, int]:
+    """Place -> NUMA node; without `other` if the machine has one node. Raises InputError."""
+    facts = machine.node_facts()
+    nic = machine.nic_node()
+    if facts.numa_nodes == 1:
+        return {"nic": nic}
+    apart = facts.numa_nodes // facts.sockets if facts.sockets > 1 else 1
+    return {"nic": nic, "other": (nic + apart) % facts.numa_nodes}
+
+
+def _no_such_place(machine: Machine, level: Level) -> str | None:
+    if level in PLACES and level not in node_of_places(machine):
+        return f"{machine.name} has 1 NUMA node"
+    return None
+
+
 _TABLE = (
     Factor("rate", "writes", "0, full, a share such as 25%, or a rate such as 500MB/s", _rate),
     Factor("message", "writes", "auto, dram, or a size with its unit, such as 64KiB", _message),
@@ -146,26 +172,15 @@ _TABLE = (
         environment_of,
     ),
     Factor("tool", "application", ", ".join(tools.NAMES), _one_of(*tools.NAMES), _no_such_tool),
-    Factor(
-        "buffer",
-        "application",
-        ", ".join(numa_places.PLACES),
-        _one_of(*numa_places.PLACES),
-        numa_places.lacking,
-    ),
+    Factor("buffer", "application", ", ".join(PLACES), _one_of(*PLACES), _no_such_place),
     Factor(
         "workers",
         "application",
-        ", ".join((*numa_places.PLACES, numa_places.FREE)),
-        _one_of(*numa_places.PLACES, numa_places.FREE),
-        numa_places.lacking,
+        ", ".join((*PLACES, FREE)),
+        _one_of(*PLACES, FREE),
+        _no_such_place,
     ),
-    Factor(
-        "load",
-        "application",
-        ", ".join((numa_places.IDLE, *numa_places.LOADS)),
-        _one_of(numa_places.IDLE, *numa_places.LOADS),
-    ),
+    Factor("load", "application", ", ".join((IDLE, *LOADS)), _one_of(IDLE, *LOADS)),
 )
 
 #: Name -> factor.

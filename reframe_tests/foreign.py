@@ -1,6 +1,6 @@
 """Checks of others: their own sanity and performance functions, evaluated on every run's output.
 
-Such a check has no row in the table of workloads and no parser. The conductor keeps each run's
+Such a check has no record of a workload and no parser. The conductor keeps each run's
 output, and when the block has ended the check reads them one by one: for each, the hooks that it
 attached to the stages `sanity` and `performance` run as if that run had been the job.
 """

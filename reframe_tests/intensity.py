@@ -1,13 +1,15 @@
 """membench with a chosen number of operations per byte, with and without writers."""
 
+from dataclasses import replace
+
 import reframe as rfm
 from reframe.core.builtins import variable
 
-from reframe_tests.membench import membench
+from reframe_tests import membench
 
 
 @rfm.simple_test
-class intensity(membench):
+class intensity(membench.membench):
     """a = c, then a = b + s a, repeated: triad's bytes, and 2 flops for each repetition.
 
     The more is computed per byte, the less it matters that memory is slower: loss against intensity
@@ -39,3 +41,8 @@ class intensity_quick(intensity):
     tags = {"short"}
     duration_s = 1.0
     pairs = 6
+
+
+WORKLOAD = replace(
+    membench.WORKLOAD, title="membench intensity: a chosen number of operations per byte"
+)

@@ -3,24 +3,25 @@
 As in section VI of Groves, Grant and Arnold (2016).
 """
 
+from dataclasses import replace
+
 import reframe as rfm
 from reframe.core.builtins import run_after, variable
 from reframe.core.exceptions import ReframeError
 
 from nimc.base.errors import InputError
 from nimc.records.plan import ShortWrites
-from reframe_tests import scaling
-from reframe_tests.lammps import lammps
+from reframe_tests import lammps, scaling
 
 
 @rfm.simple_test
-class lammps_scaling(lammps):
+class lammps_scaling(lammps.lammps):
     """3D Lennard-Jones melt, 32,000 atoms per rank, on `nodes` target nodes."""
 
     descr = "LAMMPS melt, weak scaling under short RDMA writes"
     workload = "lammps_scaling"
     tags = {"scaling"}
-    within_block = (*lammps.within_block, "ranks_per_node", "spare_cores")
+    within_block = (*lammps.lammps.within_block, "ranks_per_node", "spare_cores")
     arms = ["off", "daly", "constant"]
 
     #: Target nodes.
@@ -96,3 +97,6 @@ class lammps_scaling(lammps):
     def _request(self):
         names = scaling.ScaleRequest.__dataclass_fields__
         return scaling.ScaleRequest(**{name: getattr(self, name) for name in names})
+
+
+WORKLOAD = replace(lammps.WORKLOAD, title="LAMMPS, 3D Lennard-Jones melt, weak scaling")

@@ -1,12 +1,16 @@
 """Latency of memory, alone and next to cores that load it, with and without writers."""
 
+import re
+
 import reframe as rfm
 from reframe.core.builtins import variable
 
 from nimc.base.errors import InputError
+from reframe_tests import membench
 from reframe_tests.binaries import CompiledMixin
 from reframe_tests.factors import check_level
 from reframe_tests.mixin import NimcMixin
+from reframe_tests.workload import FLOAT, Fom, Workload, last_match, require_positive
 
 
 @rfm.simple_test
@@ -74,3 +78,38 @@ class latency_quick(latency):
     tags = {"short"}
     duration_s = 1.0
     pairs = 6
+
+
+# Time of a dependent load, and what the loading cores moved meanwhile.
+
+
+def parse(stdout: str) -> Fom:
+    """Seconds per load; also what `membench.facts` finds, and
+
+    `least_s`, the latency in the fastest iteration; `load_cores` and `load_b_s`, number and total
+    rate of the cores that loaded memory, both 0 without them.
+    """
+    row = last_match(rf"^FOM latency: {FLOAT} s$", stdout, "line of the latency (FOM)")
+    least = last_match(rf"^fastest iteration: {FLOAT} s$", stdout, "line of the fastest iteration")
+    cores = re.search(r"^load on (\d+) cores?,", stdout, re.MULTILINE)
+    load_b_s = 0.0
+    if cores:
+        rate = last_match(rf"^load \w+: {FLOAT} B/s$", stdout, "line of the load's rate")
+        load_b_s = require_positive("the rate of the load", float(rate.group(1)))
+    extra = membench.facts(stdout) | {
+        "least_s": require_positive("the latency of an iteration", float(least.group(1))),
+        "load_cores": float(cores.group(1)) if cores else 0.0,
+        "load_b_s": load_b_s,
+    }
+    return Fom(require_positive("the latency", float(row.group(1))), extra)
+
+
+WORKLOAD = Workload(
+    title="membench latency: dependent loads",
+    fom="time of a load",
+    unit="s",
+    better="lower",
+    sanity="the chain is one cycle over all lines and was followed for as many loads as"
+    " counted; NUMA nodes and huge pages of the memory",
+    parser=parse,
+)

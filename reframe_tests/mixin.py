@@ -2,7 +2,7 @@
 
 A check defines its application as usual in ReFrame: sources, `executable`, `executable_opts`, tasks
 and threads. The mixin then starts the conductor instead of the application, passes it the launch
-line, and reports the results of its samples. A check that uses it sets `workload`.
+line, and reports the results of its samples.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from nimc.records.treatment import Treatment
 from reframe_tests import foreign
 from reframe_tests.factors import check_level, lacking
 from reframe_tests.layout import LayoutMixin
-from reframe_tests.workloads import WORKLOADS
+from reframe_tests.workload import load
 
 if TYPE_CHECKING:
     import polars as pl
@@ -84,12 +84,12 @@ UNPAIRED = (
 class NimcMixin(LayoutMixin):
     """Runs a workload in pairs, with and without writers, and reports the slowdown."""
 
-    #: Row of `reframe_tests.workloads`. A check without one is read by its own sanity and
-    #: performance functions (`foreign.py`).
+    #: The file of `reframe_tests/` whose `WORKLOAD` reads the output. Without it the check's own
+    #: sanity and performance functions do (`foreign.py`).
     workload = variable(str, value="")
 
-    #: For a check without a row: its performance function to use, by default the first, and whether
-    #: `lower` or `higher` is better if the check has no reference that says so.
+    #: For a check without a workload: its performance function to use, by default the first, and
+    #: whether `lower` or `higher` is better if the check has no reference that says so.
     figure = variable(str, value="")
     better = variable(str, value="")
 
@@ -163,11 +163,14 @@ class NimcMixin(LayoutMixin):
     @run_after("init")
     def check_variables(self) -> None:
         """Fail early, and name what is missing or invalid."""
-        if self.workload and self.workload not in WORKLOADS:
-            raise ReframeError(f"{self.name}: `workload` must be one of {', '.join(WORKLOADS)}")
         if self.better not in ("", "lower", "higher"):
             raise ReframeError(f"{self.name}.better: {self.better!r} found; allowed: lower, higher")
-        if not self.workload:
+        if self.workload:
+            try:
+                load(self.workload)
+            except InputError as error:
+                raise ReframeError(f"{self.name}.{error}") from None
+        else:
             foreign.require_possible(self, _OURS)
             self.case = self.case or foreign.case_name(self.name)
             # The check's own sanity is a matter of each run, the mixin's of the block.

@@ -3,14 +3,20 @@
 The question is that of Nelson and Palmieri (Understanding RDMA Behavior in NUMA Systems).
 """
 
+import re
+from typing import Any
+
 import reframe as rfm
 from reframe.core.builtins import variable
 
+from nimc.base.errors import InputError
 from nimc.base.start_python import python_code
-from reframe_tests import numa_places
+from nimc.machine.site import Machine
+from reframe_tests import membench
 from reframe_tests.binaries import CompiledMixin
-from reframe_tests.factors import check_level
+from reframe_tests.factors import FREE, IDLE, check_level, lacking, node_of_places
 from reframe_tests.mixin import NimcMixin
+from reframe_tests.workload import FLOAT, Fom, Workload
 
 #: Program that runs if there are no workers.
 _SLEEP = (
@@ -50,16 +56,15 @@ class numa(rfm.RegressionTest, CompiledMixin, NimcMixin):
 
     def lay_out(self):
         """As many workers as a NUMA node has cores, wherever they run."""
-        for name in ("buffer", "workers", "load"):
-            check_level(name, getattr(self, name))
-        self.buffer_node = numa_places.node_of(self.machine, "buffer", self.buffer)
-        self.provenance = {**self.provenance, "numa": numa_places.facts(self.machine)}
+        check_level("load", self.load)
+        self.buffer_node = node_of(self.machine, "buffer", self.buffer)
+        self.provenance = {**self.provenance, "numa": places(self.machine)}
         self.num_cpus_per_task = self.app_cores
-        if self.load == numa_places.IDLE:
+        if self.load == IDLE:
             self.executable, *self.executable_opts = python_code(_SLEEP, str(self.duration_s))
             return
-        node = numa_places.node_of(self.machine, "workers", self.workers)
-        count = numa_places.worker_cores(self.machine, self.app_cores)
+        node = node_of(self.machine, "workers", self.workers)
+        count = worker_cores(self.machine, self.app_cores)
         self.executable = "./membench"
         self.executable_opts = [self.load, "-n", str(count), "-d", str(self.duration_s)]
         self.executable_opts += ["-m", str(self.buffer_node)]
@@ -73,3 +78,46 @@ class numa_quick(numa):
     tags = {"short"}
     duration_s = 1.0
     pairs = 6
+
+
+def node_of(machine: Machine, field: str, place: str) -> int | None:
+    """NUMA node of a place; None for workers that are not bound. Raises InputError."""
+    check_level(field, place)
+    if reason := lacking(machine, field, place):
+        raise InputError(f"{field}: {place}: {reason}; allowed: nic")
+    return None if place == FREE else node_of_places(machine)[place]
+
+
+def places(machine: Machine) -> dict[str, Any]:
+    """Facts for provenance: numa_nodes, nic_node, and places (place -> NUMA node)."""
+    return {
+        "numa_nodes": machine.node_facts().numa_nodes,
+        "nic_node": machine.nic_node(),
+        "places": node_of_places(machine),
+    }
+
+
+def worker_cores(machine: Machine, app_cores: int) -> int:
+    """Number of workers: the application's share of the cores of one NUMA node."""
+    return max(1, app_cores // machine.node_facts().numa_nodes)
+
+
+# The rate as of membench, or the time slept if there are no workers.
+
+
+def parse(stdout: str) -> Fom:
+    """Bandwidth in B/s as in `membench.parse`; seconds if the run was a sleep."""
+    slept = re.search(rf"^slept {FLOAT} s$", stdout, re.MULTILINE)
+    if slept is None:
+        return membench.parse(stdout)
+    return Fom(float(slept.group(1)), unit="s", better="lower")
+
+
+WORKLOAD = Workload(
+    title="membench during RDMA, by NUMA node",
+    fom="bandwidth while all workers are busy (without workers: the time slept, in s)",
+    unit="B/s",
+    better="higher",
+    sanity="every element of the arrays, and the NUMA nodes of their pages; a completed sleep",
+    parser=parse,
+)

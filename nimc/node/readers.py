@@ -19,7 +19,7 @@ class Fom:
     value: float
     #: Other values that it reports, units in the key names.
     extra: dict[str, float] = field(default_factory=dict)
-    #: Unit and better direction if they differ from the table of workloads.
+    #: Unit and better direction if they differ from the workload's.
     unit: str | None = None
     better: Better | None = None
 

@@ -196,7 +196,7 @@ class Sample:
     key: str
     #: What was measured, as named in the campaign (`stream`, `lammps@4`).
     case: Name
-    #: Name in the table of workloads.
+    #: The file of `reframe_tests/` that reads its output, or a check that reads its own.
     workload: Name
     #: Name of the treatment: an arm (`off`, `on`, `spin`, `aa`) and, after `@`, the levels that
     #: differ from the first ones (`on@rate=25%`).

@@ -18,7 +18,7 @@ from nimc.machine.host import Host
 from nimc.node.readers import FomError
 from nimc.records import run, sample
 from reframe_tests.factors import FACTORS
-from reframe_tests.workloads import WORKLOADS
+from reframe_tests.workload import load, names
 from tests.analysis.history.made import add_cycles, made_run
 
 PAGE = (ROOT / "docs/data.md").read_text()
@@ -85,10 +85,11 @@ def test_keys_of_objects() -> None:
     records = "".join(re.findall(r"\{\s*\*\*\w+\.provenance,([^}]*)\}", text))
     assert table("# Provenance").keys() == set(re.findall(r'"(\w+)":', records))
     folders, found = {"lammps_scaling": "lammps", "numa": "membench"}, dict[str, set[str]]()
-    for name, workload in WORKLOADS.items():
+    for name in names():
+        parser = load(name).parser
         for capture in (ROOT / "tests/captures" / folders.get(name, name)).glob("*.txt"):
             with suppress(FomError, ValueError):
-                for key in workload.parser(capture.read_text(errors="replace")).extra:
+                for key in parser(capture.read_text(errors="replace")).extra:
                     found.setdefault(key, set()).add(name)
     rows = table("# Figures of workloads")
     assert {key: set(quoted(row["workload"])) for key, row in rows.items()} == found

@@ -18,7 +18,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from nimc.base.units import size_b
-from reframe_tests.fom import latency
+from reframe_tests import latency
 from tests.bench import BenchRow
 from tests.bench.membench import MEMBENCH
 

@@ -15,7 +15,7 @@ from analysis.statistics.interval import median_interval
 from nimc.machine import site
 from nimc.records.plan import BlockPlan
 from reframe_tests import stream
-from reframe_tests.fom.stream import parse
+from reframe_tests.stream import parse
 from tests.bench import BenchRow
 from tests.nimc.node.treatments import treatments
 

@@ -18,8 +18,8 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from reframe_tests.fom import membench as membench_fom
-from reframe_tests.fom import stream as stream_fom
+from reframe_tests import membench as membench_fom
+from reframe_tests import stream as stream_fom
 from reframe_tests.stream import SOURCE as STREAM_C
 from tests.bench import BenchRow
 

@@ -39,7 +39,7 @@ from nimc.records.run import load_header
 from nimc.run.progress import NewSamples, RunCounter
 from nimc.spack import build, setup
 from nimc.spack.tool import SpackLayout
-from reframe_tests.workloads import WORKLOADS
+from reframe_tests.workload import names
 from tests.analysis.contention.test_model_file import IMPROVED
 from tests.fuzz.target import CAPTURES, Target, captures, finite, in_file, lay_out, text_of, tree
 from tests.nimc.campaign.test_load import COMMON, SMALL
@@ -51,7 +51,7 @@ _CAMPAIGNS.append(SMALL.encode())
 #: Every key of these campaigns is a variable of every check.
 _KEYS = frozenset(re.findall(r"(\w+):", b"".join(_CAMPAIGNS).decode()))
 _CHECKS = dict.fromkeys(
-    WORKLOADS, CheckVariables(_KEYS | COMMON, _KEYS, comparable_across_cores=True)
+    names(), CheckVariables(_KEYS | COMMON, _KEYS, comparable_across_cores=True)
 )
 _SITES = [
     path.read_bytes().replace(f"name: {path.stem}".encode(), b"name: m")

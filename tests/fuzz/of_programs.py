@@ -13,7 +13,7 @@ from nimc.node.readers import FomError
 from reframe_tests.tools import TOOLS
 from reframe_tests.tools.base import Tool, ToolError
 from reframe_tests.tools.openspeedshop import read_view
-from reframe_tests.workloads import WORKLOADS
+from reframe_tests.workload import load, names
 from tests.fuzz.target import Target, captures, finite, in_file, text_of
 
 _WRITER = Writer(0, "o", "t", "10.0.0.1", 20000, 65536)
@@ -23,8 +23,10 @@ _FOLDERS = {"lammps_scaling": "lammps", "numa": "membench"}
 
 
 def _workload(name: str) -> Target:
+    parse = load(name).parse
+
     def read(text: bytes, _: Path) -> None:
-        fom = WORKLOADS[name].parse(text_of(text))
+        fom = parse(text_of(text))
         assert fom.value > 0
         finite(fom.value)
 
@@ -103,7 +105,7 @@ _CPUINFO = (
 )
 
 TARGETS = [
-    *map(_workload, sorted(WORKLOADS)),
+    *map(_workload, names()),
     _writer("perftest", Perftest(), _WRITER, "perftest/*.txt"),
     _writer("perftest of short writes", Perftest(), _SHORT, "perftest/*.txt"),
     _writer("ucx", Ucx(), _WRITER, "ucx/*.txt"),

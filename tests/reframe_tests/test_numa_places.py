@@ -7,9 +7,10 @@ import pytest
 
 from nimc.base.errors import InputError
 from nimc.machine import site
-from reframe_tests import numa_places
-from reframe_tests.fom.base import FomError
-from reframe_tests.workloads import WORKLOADS
+from nimc.node.readers import FomError
+from reframe_tests.factors import node_of_places
+from reframe_tests.numa import node_of, places, worker_cores
+from reframe_tests.workload import load
 
 
 def of(**facts):
@@ -38,15 +39,15 @@ def of(**facts):
     ],
 )
 def test_another_node_is_one_of_another_socket_where_there_is_one(facts, nic, other):
-    assert numa_places.nodes(of(**facts)) == {"nic": nic, "other": other}
+    assert node_of_places(of(**facts)) == {"nic": nic, "other": other}
 
 
 def test_a_place_is_a_node_and_free_workers_have_none():
     box = of(nic_node=1)
-    assert numa_places.node_of(box, "buffer", "other") == 0
-    assert numa_places.node_of(box, "workers", "nic") == 1
-    assert numa_places.node_of(box, "workers", "free") is None
-    assert numa_places.facts(box) == {
+    assert node_of(box, "buffer", "other") == 0
+    assert node_of(box, "workers", "nic") == 1
+    assert node_of(box, "workers", "free") is None
+    assert places(box) == {
         "numa_nodes": 2,
         "nic_node": 1,
         "places": {"nic": 1, "other": 0},
@@ -59,13 +60,13 @@ def test_a_place_is_a_node_and_free_workers_have_none():
     [(2, 16, 8), (2, 15, 7), (4, 16, 4), (1, 16, 16), (4, 2, 1)],
 )
 def test_as_many_workers_as_a_node_has_cores(numa_nodes, app_cores, workers):
-    assert numa_places.worker_cores(of(numa_nodes=numa_nodes), app_cores) == workers
+    assert worker_cores(of(numa_nodes=numa_nodes), app_cores) == workers
 
 
 @pytest.mark.parametrize(
     ("field", "place", "facts", "said"),
     [
-        ("buffer", "here", {"nic_node": 0}, "buffer: 'here' found; allowed are nic, other"),
+        ("buffer", "here", {"nic_node": 0}, "buffer: here found; allowed: nic, other"),
         ("buffer", "other", {"numa_nodes": 1}, "buffer: other: box has 1 NUMA node; allowed: nic"),
         ("workers", "other", {"numa_nodes": 1}, "workers: other: box has 1 NUMA node"),
         ("workers", "nic", {}, "site/box.yaml: facts.nic_node: .* allowed: one of 0, 1$"),
@@ -73,18 +74,18 @@ def test_as_many_workers_as_a_node_has_cores(numa_nodes, app_cores, workers):
 )
 def test_a_place_that_the_machine_lacks_is_refused(field, place, facts, said):
     with pytest.raises(InputError, match=said):
-        numa_places.node_of(of(**facts), field, place)
+        node_of(of(**facts), field, place)
 
 
 def test_the_time_slept_is_the_figure_where_nobody_works():
-    fom = WORKLOADS["numa"].parse("slept 1.000153 s\n")
+    fom = load("numa").parse("slept 1.000153 s\n")
     assert (fom.value, fom.unit, fom.better) == (1.000153, "s", "lower")
     with pytest.raises(FomError, match="line of membench's figure"):
-        WORKLOADS["numa"].parse("Terminated\n")
+        load("numa").parse("Terminated\n")
 
 
 def test_workers_are_read_as_membench():
     capture = Path(__file__).parents[1] / "captures/membench/nt_write-2-node0.txt"
-    fom = WORKLOADS["numa"].parse(capture.read_text())
+    fom = load("numa").parse(capture.read_text())
     rate = re.search(r"^FOM nt_write: (\S+) B/s$", capture.read_text(), re.MULTILINE)
     assert (fom.value, fom.unit, fom.better) == (float(rate.group(1)), None, None)

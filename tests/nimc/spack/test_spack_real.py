@@ -17,12 +17,12 @@ from pathlib import Path
 import pytest
 
 from nimc.base.errors import MachineError
+from nimc.node.readers import FomError
 from nimc.spack import setup, tool
 from nimc.spack import setup as pins
 from nimc.spack.build import build, lacking, make_mirror, placed
 from nimc.spack.tool import layout
-from reframe_tests.fom.base import FomError
-from reframe_tests.workloads import WORKLOADS
+from reframe_tests.workload import load
 
 pytestmark = [
     pytest.mark.spack,
@@ -90,9 +90,9 @@ def test_built_workload_proves_its_answer(built, tmp_path, stack, workload, comm
     done = subprocess.run(
         command, shell=True, cwd=tmp_path, env=environment, capture_output=True, text=True
     )
-    assert WORKLOADS[workload].parse(done.stdout).value > 0
+    assert load(workload).parse(done.stdout).value > 0
     with pytest.raises(FomError):
-        WORKLOADS[workload].parse(done.stdout[: len(done.stdout) // 3])
+        load(workload).parse(done.stdout[: len(done.stdout) // 3])
 
 
 @pytest.mark.parametrize(

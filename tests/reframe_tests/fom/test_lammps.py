@@ -2,8 +2,8 @@ from pathlib import Path
 
 import pytest
 
-from reframe_tests.fom.base import FomError
-from reframe_tests.fom.lammps import parse
+from nimc.node.readers import FomError
+from reframe_tests.lammps import parse
 
 CAPTURES = Path(__file__).parents[2] / "captures" / "lammps"
 

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from reframe_tests.fom.base import FomError
-from reframe_tests.fom.membench import parse
+from nimc.node.readers import FomError
+from reframe_tests.membench import parse
 
 CAPTURES = Path(__file__).parents[2] / "captures" / "membench"
 

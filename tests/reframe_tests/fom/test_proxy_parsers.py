@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from reframe_tests.fom import cns, hpccg, lulesh, snap
-from reframe_tests.fom.base import FomError
-from reframe_tests.workloads import WORKLOADS
+from nimc.node.readers import FomError
+from reframe_tests import cns, hpccg, lulesh, snap
+from reframe_tests.workload import load, names
 
 CAPTURES = Path(__file__).parents[2] / "captures"
 
@@ -116,7 +116,7 @@ def output(capture: str) -> str:
 
 
 def parse(capture: str, text: str):
-    return WORKLOADS[capture.split("/")[0]].parse(text)
+    return load(capture.split("/")[0]).parse(text)
 
 
 @pytest.mark.parametrize(("capture", "value", "extra"), GOOD)
@@ -151,7 +151,7 @@ def test_refuses_every_truncation_before_the_proof(capture):
 def test_every_workload_has_right_failed_and_tampered_runs():
     elsewhere = {"stream", "lammps", "lammps_scaling", "membench", "numa", "latency", "intensity"}
     for runs in (GOOD, FAILED, TAMPERED):
-        assert {run[0].split("/")[0] for run in runs} == WORKLOADS.keys() - elsewhere
+        assert {run[0].split("/")[0] for run in runs} == set(names()) - elsewhere
 
 
 def test_hpccg_initial_residual_by_hand():

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from reframe_tests.fom.base import FomError
-from reframe_tests.fom.stream import parse
+from nimc.node.readers import FomError
+from reframe_tests.stream import parse
 
 OUTPUT = (Path(__file__).parents[2] / "captures" / "stream" / "stream-1core.txt").read_text()
 
