@@ -112,7 +112,7 @@ def test_on_one_host_no_interface_receives(tmp_path):
 
 
 def test_the_report_has_no_minus_before_a_zero(tmp_path):
-    run = load_run(made_run(tmp_path, 0.00008))
+    run = load_run(made_run(tmp_path, 0.000642))
     (row,) = (each for each in of_run(run) if each.end == "target")
     assert -0.00005e-9 < row.cpu_s_b_low < 0  # four decimals are shown
     text = render([run])
