@@ -6,11 +6,9 @@ import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import matplotlib as mpl
 from markupsafe import Markup
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 
 from analysis.compare.side import METRICS, RATE_TOLERANCE, Side
 from analysis.compare.sides import CHANGES, LEVEL, Compared, Comparison, Shown
@@ -19,7 +17,7 @@ from analysis.report.plots import (
     LEVEL_COLOURS,
     LEVEL_MARKERS,
     PLAIN,
-    STYLE,
+    drawing,
     label,
     light,
     themed_svg,
@@ -27,6 +25,10 @@ from analysis.report.plots import (
 from analysis.report.shell import render_page
 from nimc.base import units
 from nimc.base.files import make_folder, replace_text
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 # Figures of a comparison: both sides' slowdowns, and the ratios between the sides.
 
@@ -38,7 +40,6 @@ _MARKERS = {REFERENCE: LEVEL_MARKERS[2], THIS: LEVEL_MARKERS[0]}
 _APART = 0.15
 #: Distance of its nights from its interval.
 _ASIDE = 0.13
-_WIDTH_IN = 5.0
 
 
 def slowdowns_plot(rows: Sequence[Comparison], name: str) -> str:
@@ -77,8 +78,7 @@ def _said(rows: Sequence[Comparison]) -> str:
 @contextmanager
 def _drawn(rows: Sequence[Comparison], row_in: float) -> Iterator[tuple[Figure, Axes]]:
     """A figure with a row for each comparison, the first on top, and a line at 1."""
-    with mpl.rc_context(STYLE):
-        figure = Figure(figsize=(_WIDTH_IN, 0.9 + row_in * len(rows)), layout="constrained")
+    with drawing(0.9 + row_in * len(rows)) as figure:
         axes = figure.subplots()
         axes.axvline(1, color=light("muted"), lw=1)
         axes.set_ylim(len(rows) - 0.4, -0.6)

@@ -14,7 +14,7 @@ from typing import Any
 import polars as pl
 
 from analysis.contention.sweep import Point, Sweep
-from analysis.effects.caveats import emulations
+from analysis.effects.caveats import emulated
 from analysis.effects.estimate import StoppingRule, results_of
 from analysis.samples.columns import read_run
 from analysis.samples.pairs import judged, pair_table
@@ -172,7 +172,6 @@ def _list(value: Any) -> list[Any]:
 def _notes(rows: pl.DataFrame) -> list[str]:
     """Caveats of the samples, their transport and the source of their rates, each once."""
     notes = [str(n) for n in rows["notes"].explode(empty_as_null=False).unique(maintain_order=True)]
-    over = [str(name) for name in rows["transport"].unique(maintain_order=True)]
     on = rows.filter(role="effect")
     if not on["counted"].all():
         notes.append(
@@ -184,7 +183,7 @@ def _notes(rows: pl.DataFrame) -> list[str]:
         )
     if (rows["streaming"] == 0).any():
         notes.append("computations' stores went through the caches, not around them")
-    return list(dict.fromkeys([*notes, *emulations(over)]))
+    return list(dict.fromkeys([*notes, *emulated(rows)]))
 
 
 def _median(values: pl.Series) -> float | None:

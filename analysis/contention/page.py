@@ -6,11 +6,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import fields
 from typing import Any
 
-import matplotlib as mpl
 import numpy as np
 from markupsafe import Markup
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from analysis.contention.evaluate import Errors, evaluate
@@ -18,7 +16,7 @@ from analysis.contention.parameters import Band, Model, Parameters, Rates, Shape
 from analysis.contention.predict import Prediction, placements, predict
 from analysis.contention.sweep import Point, Sweep
 from analysis.contention.tables import bands_line, parameter_cell, shape_cell
-from analysis.report.plots import STYLE, light, themed_svg
+from analysis.report.plots import drawing, light, themed_svg
 from analysis.report.shell import render_page
 
 # Figures of the contention model: stacked bandwidth, and the grid of placements.
@@ -36,8 +34,7 @@ def stacked_plot(prediction: Prediction, points: Sequence[Point], name: str) -> 
     """
     n = prediction.n
     comp, comm = prediction.comp_par_b_s / _GB, prediction.comm_par_b_s / _GB
-    with mpl.rc_context(STYLE):
-        figure = Figure(figsize=(5.0, 3.1), layout="constrained")
+    with drawing(3.1) as figure:
         axes = figure.subplots()
         axes.fill_between(n, 0, comp, color=light(COMP), alpha=0.45, lw=0)
         axes.fill_between(n, comp, comp + comm, color=light(COMM), alpha=0.45, lw=0)
@@ -69,9 +66,7 @@ def grid_plot(
         by_place.setdefault((point.comp_node, point.comm_node), []).append(point)
     columns = sorted({p.comp_node for p in predictions})
     rows = sorted({p.comm_node for p in predictions})
-    with mpl.rc_context(STYLE | {"font.size": 8}):
-        size = (0.6 + 2.3 * len(columns), 0.5 + 1.75 * len(rows))
-        figure = Figure(figsize=size, layout="constrained")
+    with drawing(0.5 + 1.75 * len(rows), 0.6 + 2.3 * len(columns), font_size=8) as figure:
         panels = figure.subplots(len(rows), len(columns), sharex=True, sharey=True, squeeze=False)
         for p in predictions:
             axes = panels[rows.index(p.comm_node), columns.index(p.comp_node)]

@@ -28,6 +28,11 @@ def emulations(transports: Sequence[str]) -> list[str]:
     return [_EMULATIONS[name] for name in names if name in _EMULATIONS]
 
 
+def emulated(samples: pl.DataFrame) -> list[str]:
+    """Caveats of the transports of `samples`; empty for RDMA hardware."""
+    return emulations([str(name) for name in samples["transport"].unique(maintain_order=True)])
+
+
 def caveats(
     own: pl.DataFrame,
     blocks: Sequence[NDArray[np.float64]],
@@ -39,7 +44,7 @@ def caveats(
     notes = [
         str(note) for note in own["notes"].explode(empty_as_null=False).unique(maintain_order=True)
     ]
-    notes += emulations([str(name) for name in own["transport"].unique(maintain_order=True)])
+    notes += emulated(own)
     pairs = sum(len(block) for block in blocks)
     if 0 < len(blocks) < FEWEST_BLOCKS:
         notes.append(

@@ -6,15 +6,11 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, pairwise
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-import matplotlib as mpl
 import numpy as np
 import polars as pl
 from markupsafe import Markup
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-from matplotlib.transforms import ScaledTranslation
 
 from analysis.effects.contrasts import Contrast
 from analysis.effects.estimate import Result
@@ -23,7 +19,7 @@ from analysis.report.plots import (
     LEVEL_MARKERS,
     PIXELS_ABOVE,
     RASTER_ABOVE,
-    STYLE,
+    drawing,
     light,
     marker,
     themed_svg,
@@ -33,6 +29,10 @@ from nimc.base import units
 from nimc.base.errors import InputError
 from nimc.records.arms import ARMS, LEVELS, arm_of
 from nimc.records.sample import Level
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 # The figure of effects by factor: one line per level of a second factor, one point per pair.
 
@@ -84,8 +84,7 @@ class Line:
 
 def factor_plot(lines: Sequence[Line], axis: Axis, name: str) -> str:
     """Slowdown against a factor, as an `<svg>` element; `name` makes its ids unique."""
-    with mpl.rc_context(STYLE):
-        figure = Figure(figsize=(5.0, 3.4), layout="constrained")
+    with drawing(3.4) as figure:
         draw(figure, lines, axis)
         return themed_svg(figure, name, f"Slowdown against {axis.label}")
 
@@ -122,6 +121,8 @@ def _pairs(axes: Axes, point: Plotted, line: Line, places: Any, gid: str, raster
         "rasterized": raster,
     }
     if point.own_x is not None:
+        from matplotlib.transforms import ScaledTranslation
+
         aside = ScaledTranslation(_ASIDE_IN, 0, axes.figure.dpi_scale_trans)
         look["transform"] = axes.transData + aside
     axes.plot(places, point.ratios, gid=gid, **look)

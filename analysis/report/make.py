@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Sequence
 from contextlib import suppress
@@ -9,10 +10,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from analysis.report.data import RunData, load_run, write_data
+import polars as pl
+
+from analysis.report.data import RunData, all_rows, load_run
 from analysis.report.page import render
+from analysis.report.sections import Files, data_files
+from analysis.samples.table_file import write_table
 from nimc.base.errors import InputError
 from nimc.base.files import distrust, make_folder, replace_text
+
+#: Of the JSON files next to a report, raised if a key goes or changes its meaning.
+SCHEMA = 1
 
 
 @dataclass(frozen=True)
@@ -25,7 +33,7 @@ class Report:
     runs: list[RunData]
 
     def document(self) -> dict[str, Any]:
-        """Keys: machine, page, data (paths), runs (`analysis.report.data.run_document`)."""
+        """Keys: machine, page, data (paths), runs (`analysis.report.data.RunData.document`)."""
         return {
             "machine": self.machine,
             "page": str(self.page),
@@ -73,3 +81,26 @@ def _write(folder: Path, machine: str, runs: list[RunData]) -> Report:
     page = folder / "report.html"
     replace_text(page, render(runs))
     return Report(machine, page, data, runs)
+
+
+def write_data(folder: Path, runs: Sequence[RunData]) -> list[Path]:
+    """Writes results.json, samples.parquet and pairs.parquet of `runs` into `folder`.
+
+    And the files that sections declare (`analysis.report.sections`), if they have rows.
+    """
+    files: Files = {
+        "results.json": {
+            "machine": runs[0].header.machine,
+            "runs": [run.document() for run in runs],
+        },
+        "samples.parquet": all_rows(runs, "samples"),
+        "pairs.parquet": all_rows(runs, "pairs"),
+        **data_files(runs),
+    }
+    for name, data in files.items():
+        if isinstance(data, pl.DataFrame):
+            write_table(folder / name, data)
+        else:
+            text = json.dumps({"schema": SCHEMA, **data}, indent=1)
+            replace_text(folder / name, text + "\n")
+    return [folder / name for name in files]

@@ -12,29 +12,21 @@ from analysis.effects.carry_over import OrderEffect
 from analysis.effects.caveats import emulations
 from analysis.effects.estimate import Result
 from analysis.effects.verdict import MEANING, Verdict, phrase
-from analysis.remedies.offload import Processing
 from analysis.report import words
 from analysis.report.data import RunData
 from analysis.report.factors import FactorsView, factors_view, level_text
-from analysis.report.intensity import IntensityView, curve_label, harmless, intensity_view
-from analysis.report.latency import LatencyView, latency_view, writers_of
-from analysis.report.numa import NumaView, numa_view, why
-from analysis.report.paper_tables import (
-    PaperTables,
-    ScalingView,
-    paper_tables,
-    scaling_view,
-    writes_as_the_paper,
-)
 from analysis.report.plots import overview_plot, ratios_plot, samples_plot, variable
-from analysis.report.rails import RailsView, rails_view
-from analysis.report.regimes import MARKS, RegimesView, regimes_view
-from analysis.report.remedies import RemediesView, advice_view, remedies_view
+from analysis.report.sections import (
+    SUBJECTS,
+    CaseSection,
+    MachineSection,
+    RunSection,
+    Shown,
+    sections,
+)
 from analysis.report.shell import render_page
-from analysis.report.why import CountersView, WhyView, counters_view, why_view
 from analysis.report.words import utc
 from analysis.samples.pairs import Kind, kinds
-from analysis.statistics.paper import PaperEstimates, paper_estimates
 from nimc.base import units
 from nimc.base.units import plural, quantity
 from nimc.records.arms import BASELINE, LEVELS, in_order
@@ -166,13 +158,10 @@ class CaseView:
     factors: FactorsView | None
     #: Effects of the order of runs, where they can be estimated.
     order: list[OrderEffect]
-    #: What tools counted, where one did.
-    counters: CountersView | None
+    #: Part of the case -> the sections in it.
+    sections: dict[str, list[Shown]]
     samples: int
     warmups: int
-    #: The effect that writes as in the paper, and the paper's estimators of it; None without one.
-    as_paper: Result | None
-    paper: PaperEstimates | None
     #: The first rejected runs: (key, time, outcome, reason).
     listed: list[tuple[str, str, str, str]]
     rejected_kinds: list[Kind]
@@ -199,25 +188,8 @@ class RunView:
     overview_svg: Markup | None
     #: The arms in it. A case with figures by factor has its other levels there.
     arms: list[str]
-    #: Run time against ranks, if there are several scales.
-    scaling: ScalingView | None
-    #: The paper's single-node tables and figure, if the run has workloads of it.
-    paper_tables: PaperTables | None
-    #: Remedies and sweeps of rates, if the run has any.
-    remedies: RemediesView | None
-    #: Rail policies and MPI calls, if the run compared or counted any.
-    rails: RailsView | None
-    #: Processor time of the traffic at both ends, if nodes counted it.
-    processing: list[Processing]
-    #: Cells of RDMA and NUMA, if the run has any.
-    numa: NumaView | None
-    #: Latency against traffic, and loss against intensity, if the run has any.
-    latency: LatencyView | None
-    intensity: IntensityView | None
-    #: Which side loses, if membench ran under writers.
-    regimes: RegimesView | None
-    #: Why runs are slower, if a tool counted.
-    why: WhyView | None
+    #: Part of the page -> the sections in it.
+    sections: dict[str, list[Shown]]
 
     @property
     def baselines(self) -> bool:
@@ -236,7 +208,7 @@ def render(runs: Sequence[RunData]) -> str:
     views = [_run_view(run, f"r{index}") for index, run in enumerate(ordered)]
     machine = ordered[0].header.machine
     return render_page(
-        "analysis.report",
+        SUBJECTS,
         f"Memory contention on {machine}",
         {
             "figure": units.number,
@@ -248,7 +220,11 @@ def render(runs: Sequence[RunData]) -> str:
         machine=machine,
         untrusted=[run.integrity for run in ordered if run.integrity.count],
         runs=views,
-        advice=advice_view(ordered),
+        sections=[
+            Shown(each, each.anchor, view)
+            for each in sections(MachineSection)
+            if (view := each.view(ordered)) is not None
+        ],
         facts=words.facts(ordered[0].header.facts),
         emulated=sorted({text for run in views for text in run.emulated}),
         meaning=MEANING,
@@ -258,11 +234,6 @@ def render(runs: Sequence[RunData]) -> str:
         ratio=_ratio,
         interval=_interval,
         level_text=level_text,
-        numa_why=why,
-        writers_of=writers_of,
-        curve_label=curve_label,
-        harmless=harmless,
-        regime_mark=MARKS,
         spread=units.spread,
         signed=units.signed,
         variable=variable,
@@ -290,17 +261,25 @@ def _run_view(run: RunData, anchor: str) -> RunView:
         shown=shown,
         overview_svg=Markup(overview_plot(effects, f"{anchor}o")) if len(effects) > 1 else None,
         arms=in_order({row.arm.partition(LEVELS)[0] for row in effects}),
-        scaling=scaling_view(run, f"{anchor}f"),
-        paper_tables=paper_tables(run, f"{anchor}n"),
-        remedies=remedies_view(run, f"{anchor}m"),
-        rails=rails_view(run, f"{anchor}t"),
-        processing=run.processing(),
-        numa=numa_view(run, f"{anchor}u"),
-        latency=latency_view(run, f"{anchor}l"),
-        intensity=intensity_view(run, f"{anchor}i"),
-        regimes=regimes_view(run, f"{anchor}g"),
-        why=why_view(run, f"{anchor}w"),
+        sections=_run_sections(run, anchor),
     )
+
+
+def _run_sections(run: RunData, anchor: str) -> dict[str, list[Shown]]:
+    found: dict[str, list[Shown]] = {"effects": [], "run": [], "end": []}
+    for each in sections(RunSection):
+        section_id = f"{anchor}{each.anchor}"
+        if (view := each.view(run, section_id)) is not None:
+            found[each.part].append(Shown(each, section_id, view))
+    return found
+
+
+def _case_sections(run: RunData, case: str, anchor: str) -> dict[str, list[Shown]]:
+    found: dict[str, list[Shown]] = {"estimates": [], "end": []}
+    for each in sections(CaseSection):
+        if (view := each.view(run, case)) is not None:
+            found[each.part].append(Shown(each, f"{anchor}{each.anchor}", view))
+    return found
 
 
 def _case_view(run: RunData, name: str, anchor: str) -> CaseView:
@@ -310,7 +289,6 @@ def _case_view(run: RunData, name: str, anchor: str) -> CaseView:
     notes = dict.fromkeys(note for row in rows for note in row.notes if note not in emulated)
     counted = samples.filter(status="counts")
     effects = [row for row in rows if row.role == "effect"]
-    as_paper = next((row for row in effects if writes_as_the_paper(row)), None)
     rejected = samples.filter(status="rejected")
     pairs = run.pairs.filter(pl.col("case") == name)
     contrasts = [each for each in run.contrasts if each.case == name]
@@ -329,11 +307,9 @@ def _case_view(run: RunData, name: str, anchor: str) -> CaseView:
         ratios_svg=Markup(ratios_plot(pairs, rows, f"{anchor}p")),
         factors=factors_view(rows, pairs, contrasts, f"{anchor}x"),
         order=[each for each in run.order if each.case == name],
-        counters=counters_view(run, name),
+        sections=_case_sections(run, name, anchor),
         samples=samples.height,
         warmups=samples.filter(status="warm-up").height,
-        as_paper=as_paper,
-        paper=_paper(counted, as_paper) if as_paper else None,
         listed=[
             (key, words.utc(start_s), outcome, reason or "")
             for key, start_s, outcome, reason in rejected.head(_LISTED)
@@ -350,13 +326,6 @@ def _case_view(run: RunData, name: str, anchor: str) -> CaseView:
         origins=_distinct(samples["origin_nodes"]),
         provenance=[str(sha) for sha in samples["provenance"].unique(maintain_order=True)],
     )
-
-
-def _paper(counted: pl.DataFrame, row: Result) -> PaperEstimates:
-    off, on = (
-        counted.filter(pl.col("arm") == arm)["fom"].to_list() for arm in (row.baseline, row.arm)
-    )
-    return paper_estimates(off, on, row.better)
 
 
 def _writers(counted: pl.DataFrame) -> list[str]:

@@ -7,21 +7,21 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import matplotlib as mpl
 import numpy as np
 import polars as pl
 from markupsafe import escape
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-from matplotlib.ticker import LogFormatter
 from numpy.typing import NDArray
 
 from analysis.effects.estimate import Result
 from analysis.samples.pairs import in_order
 from nimc.base.units import number, scale
 from nimc.records.arms import ARMS, LEVELS, arm_of
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 # Colours of the report, and figures that follow the reader's colour scheme.
 #
@@ -55,10 +55,9 @@ _VARIABLES = COLOURS | {name: arm.colours for name, arm in ARMS.items()}
 LEVEL_COLOURS = [name for name in COLOURS if name.startswith("level")]
 LEVEL_MARKERS = ("o", "^", "s", "D", "v", "P")
 _FONT = "DejaVu Sans"
-STYLE: dict[Any, Any] = {
+_STYLE: dict[Any, Any] = {
     "svg.fonttype": "none",
     "font.family": _FONT,
-    "font.size": 10,
     # A name with two dollar signs is no formula.
     "text.parse_math": False,
     "text.color": COLOURS["ink"][0],
@@ -98,6 +97,16 @@ def css_variables(scheme: int) -> str:
     return "".join(f"--{name}:{pair[scheme]};" for name, pair in _VARIABLES.items())
 
 
+@contextmanager
+def drawing(height_in: float, width_in: float = 5.0, *, font_size: float = 10) -> Iterator[Figure]:
+    """An empty figure in the report's style."""
+    import matplotlib as mpl  # takes half a second to load
+    from matplotlib.figure import Figure
+
+    with mpl.rc_context(_STYLE | {"font.size": font_size}):
+        yield Figure(figsize=(width_in, height_in), layout="constrained")
+
+
 def themed_svg(figure: Figure, name: str, title: str) -> str:
     """`figure` as an `<svg>` element for a page; `name` makes its ids unique."""
     out = io.BytesIO()
@@ -123,14 +132,6 @@ PIXELS_ABOVE = 20_000
 PLAIN = "on"
 #: Above this many treatments, or if they have levels, each has a row instead of a column.
 _COLUMNS = 7
-_WIDTH_IN = 5.0
-
-
-@contextmanager
-def _figure(height_in: float) -> Iterator[tuple[Figure, Axes]]:
-    with mpl.rc_context(STYLE):
-        figure = Figure(figsize=(_WIDTH_IN, height_in), layout="constrained")
-        yield figure, figure.subplots()
 
 
 def label(treatment: str) -> str:
@@ -155,7 +156,8 @@ def samples_plot(samples: pl.DataFrame, unit: str, name: str) -> str:
     edges = _edges(samples.filter(status="counts")["fom"].to_numpy() / factor)
     raster = samples.height > RASTER_ABOVE
     rows = len(treatments) > _COLUMNS or any(LEVELS in each for each in treatments)
-    with _figure(0.7 + 0.44 * len(treatments) if rows else 2.9) as (figure, axes):
+    with drawing(0.7 + 0.44 * len(treatments) if rows else 2.9) as figure:
+        axes = figure.subplots()
         for strip, treatment in enumerate(treatments):
             own = samples.filter(pl.col("arm") == treatment)
             across = strip + np.linspace(-0.34, 0.34, own.height + 2)[1:-1]
@@ -245,7 +247,8 @@ def ratios_plot(pairs: pl.DataFrame, rows: Sequence[Result], name: str) -> str:
     """The slowdown of every pair of one case by treatment, each with interval and repeatability."""
     raster = pairs.height > RASTER_ABOVE
     one_floor = len({row.baseline for row in rows}) == 1
-    with _figure(0.9 + (0.66 if one_floor else 0.5) * len(rows)) as (figure, axes):
+    with drawing(0.9 + (0.66 if one_floor else 0.5) * len(rows)) as figure:
+        axes = figure.subplots()
         axes.axvline(1, color=light("muted"), lw=1)
         if one_floor:
             _repeatability(axes, rows[0])
@@ -264,7 +267,8 @@ def ratios_plot(pairs: pl.DataFrame, rows: Sequence[Result], name: str) -> str:
 def overview_plot(rows: Sequence[Result], name: str) -> str:
     """The effects of all cases, one row each, with repeatability and control."""
     effects = [row for row in rows if row.role == "effect"]
-    with _figure(0.7 + 0.42 * len(effects)) as (figure, axes):
+    with drawing(0.7 + 0.42 * len(effects)) as figure:
+        axes = figure.subplots()
         axes.axvline(1, color=light("muted"), lw=1)
         for line, row in enumerate(effects):
             _bar(axes, row.noise_floor_low, row.noise_floor_high, line, light("band"), 10)
@@ -294,7 +298,8 @@ def normalised_plot(rows: Sequence[Normalised], name: str) -> str:
     A published value is a hollow diamond.
     """
     raster = sum(len(row.ratios) for row in rows) > RASTER_ABOVE
-    with _figure(0.7 + 0.5 * len(rows)) as (figure, axes):
+    with drawing(0.7 + 0.5 * len(rows)) as figure:
+        axes = figure.subplots()
         axes.axvline(1, color=light("muted"), lw=1)
         for line, row in enumerate(rows):
             if row.result is not None:
@@ -379,11 +384,13 @@ def _float(value: object) -> float | None:
     return value if isinstance(value, float) else None
 
 
-# Logarithmic axes whose ticks are plain numbers: figures do not set formulas (palette.STYLE).
+# Logarithmic axes whose ticks are plain numbers: figures do not set formulas (`_STYLE`).
 
 
 def logarithmic(axes: Axes) -> None:
     """Makes the horizontal axis logarithmic; ticks between powers of ten have numbers if few."""
+    from matplotlib.ticker import LogFormatter
+
     axes.set_xscale("log")
     axes.xaxis.set_major_formatter(LogFormatter())
     axes.xaxis.set_minor_formatter(LogFormatter(labelOnlyBase=False, minor_thresholds=(1, 0.4)))

@@ -10,8 +10,15 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+import polars as pl
+from markupsafe import Markup
+
+from analysis.effects.caveats import emulated
 from analysis.effects.estimate import Result
 from analysis.effects.verdict import Verdict, within
+from analysis.report.data import RunData
+from analysis.report.plots import LEVEL_COLOURS, LEVEL_MARKERS, drawing, light, themed_svg
+from analysis.report.sections import RunSection, json_rows
 from analysis.samples.columns import MOST
 from analysis.statistics.interval import Estimate, known
 from nimc.records.arms import LEVELS
@@ -71,6 +78,26 @@ class IntensityCurve:
         outside = [level.flops_per_b for level in self.levels if not level.within]
         return max(outside, default=None)
 
+    @property
+    def label(self) -> str:
+        """Case, treatment and the levels of its other factors."""
+        levels = ", ".join(f"{name} {level}" for name, level in self.at.items())
+        return f"{self.case} {self.arm}" + (f" ({levels})" if levels else "")
+
+    @property
+    def finding(self) -> str:
+        """From which intensity contention does not matter, in words."""
+        share = f"{100 * self.margin:g} %"
+        lowest, highest = self.levels[0].flops_per_b, self.levels[-1].flops_per_b
+        if self.harmless_from is None:
+            return f"the loss is not shown to be within {share} at {highest:.3g} flops per byte"
+        if self.harmless_from == lowest:
+            return f"the loss is within {share} from the lowest intensity on, {lowest:.3g} flops/B"
+        return (
+            f"the loss is within {share} from {self.harmless_from:.3g} flops per byte on; at"
+            f" {self.matters_at:.3g} it is not"
+        )
+
     def as_dict(self) -> dict[str, Any]:
         """The curve as JSON holds it."""
         return asdict(self) | {
@@ -127,3 +154,63 @@ def _level(row: Result) -> Intensity:
         within=harmless,
         reason=reason,
     )
+
+
+# On the page: a figure, and from which intensity the loss does not matter.
+
+
+@dataclass(frozen=True)
+class IntensityView:
+    """The section of one run."""
+
+    curves: list[IntensityCurve]
+    svg: Markup
+    emulated: list[str]
+
+
+def intensity_view(run: RunData, name: str) -> IntensityView | None:
+    """The curves of a run; None if it has none."""
+    found = curves(run.results)
+    if not found:
+        return None
+    own = run.samples.filter(pl.col("workload").cast(pl.String) == WORKLOAD)
+    return IntensityView(found, Markup(_plot(found, name)), emulated(own))
+
+
+def _plot(found: Sequence[IntensityCurve], name: str) -> str:
+    margin = 100 * found[0].margin
+    with drawing(3.4) as figure:
+        axes = figure.subplots()
+        axes.axhspan(-margin, margin, color=light("band"), alpha=0.45)
+        for index, curve in enumerate(found):
+            known = [level for level in curve.levels if level.loss is not None]
+            at = [level.flops_per_b for level in known]
+            colour = light(LEVEL_COLOURS[index % len(LEVEL_COLOURS)])
+            marker = LEVEL_MARKERS[index % len(LEVEL_MARKERS)]
+            middle = [100 * level.loss.value for level in known if level.loss]
+            axes.plot(at, middle, color=colour, marker=marker, ms=5, lw=1.4, label=curve.label)
+            for x, level in zip(at, known, strict=True):
+                if level.loss:
+                    ends = [100 * level.loss.low, 100 * level.loss.high]
+                    axes.plot([x, x], ends, color=colour, lw=2.5, alpha=0.6)
+        axes.set_xscale("log", base=2)
+        axes.xaxis.set_major_formatter("{x:.3g}")
+        axes.set_xlabel("flops per byte")
+        axes.set_ylabel("loss, %")
+        axes.tick_params(length=0)
+        axes.grid(axis="y")
+        figure.legend(loc="outside upper left", ncols=2, frameon=False, fontsize=8)
+        said = "; ".join(f"{curve.label}: {curve.finding}" for curve in found)
+        return themed_svg(figure, name, f"Loss against arithmetic intensity. {said}")
+
+
+SECTIONS = [
+    RunSection(
+        place=60,
+        title="Loss against arithmetic intensity",
+        anchor="intensity",
+        template="intensity.html",
+        view=intensity_view,
+        files=json_rows("intensity.json", "curves", lambda run: curves(run.results)),
+    )
+]

@@ -19,10 +19,16 @@ from statistics import median
 from typing import Any, Literal
 
 import polars as pl
+from markupsafe import Markup
 
+from analysis.effects.caveats import emulated
 from analysis.effects.estimate import Result
+from analysis.report.data import RunData
+from analysis.report.plots import LEVEL_COLOURS, LEVEL_MARKERS, drawing, light, themed_svg
+from analysis.report.sections import RunSection, json_rows
 from analysis.statistics.interval import Estimate, known, median_interval
 from analysis.statistics.two_samples import ratio_between
+from nimc.base.units import plural
 from nimc.records.arms import LEVELS, Role
 from nimc.records.sample import Level
 
@@ -80,6 +86,14 @@ class LatencyPoint:
     def traffic_b_s(self) -> float:
         """Bytes per second that loading cores and writers move together."""
         return (self.load_b_s or 0.0) + self.writer_b_s
+
+    @property
+    def writers(self) -> str:
+        """What the writers do, in words."""
+        if self.role == "baseline":
+            return "no writers"
+        arm = self.arm.partition(LEVELS)[0]
+        return "control" if self.role == "control" else f"{arm}, {self.rate}"
 
     def as_dict(self) -> dict[str, Any]:
         """The point as JSON holds it."""
@@ -232,3 +246,93 @@ def _against(ratio: Estimate | None) -> Against:
     if ratio.high < 1:
         return "below the bound"
     return "above the bound" if ratio.low > 1 else "inconclusive"
+
+
+# On the page: a figure for each case, and what the latency leaves a core.
+
+
+@dataclass(frozen=True)
+class LatencyCase:
+    """One case."""
+
+    name: str
+    svg: Markup
+    points: list[LatencyPoint]
+    #: Where the credits are measured; None if no core loaded memory without writers.
+    reference: LatencyPoint | None
+
+
+@dataclass(frozen=True)
+class LatencyView:
+    """The section of one run."""
+
+    cases: list[LatencyCase]
+    emulated: list[str]
+    line_b: int = LINE_B
+    close: float = CLOSE
+
+
+def latency_view(run: RunData, name: str) -> LatencyView | None:
+    """The latencies of a run; None if it has none."""
+    found = points(run.samples, run.results)
+    if not found:
+        return None
+    own = run.samples.filter(pl.col("workload").cast(pl.String) == WORKLOAD)
+    cases = {point.case: [each for each in found if each.case == point.case] for point in found}
+    return LatencyView(
+        [_case(case, each, f"{name}{i}") for i, (case, each) in enumerate(cases.items())],
+        emulated(own),
+    )
+
+
+def _case(case: str, found: Sequence[LatencyPoint], name: str) -> LatencyCase:
+    reference = next((point for point in found if point.reference), None)
+    return LatencyCase(case, Markup(_plot(found, name)), list(found), reference)
+
+
+def _plot(found: Sequence[LatencyPoint], name: str) -> str:
+    """One line per writers' rate, from no loading core to the most."""
+    with drawing(3.6) as figure:
+        axes = figure.subplots()
+        for index, line in enumerate(dict.fromkeys(point.writers for point in found)):
+            own = [point for point in found if point.writers == line]
+            colour = light(LEVEL_COLOURS[index % len(LEVEL_COLOURS)])
+            at = [point.traffic_b_s / 1e9 for point in own]
+            marker = LEVEL_MARKERS[index % len(LEVEL_MARKERS)]
+            middle = [1e9 * point.median_s for point in own]
+            axes.plot(
+                at, middle, color=colour, marker=marker, ms=5, lw=1.4, label=line, clip_on=False
+            )
+            for x, point in zip(at, own, strict=True):
+                if point.latency:
+                    ends = [1e9 * point.latency.low, 1e9 * point.latency.high]
+                    axes.plot([x, x], ends, color=colour, lw=2.5, alpha=0.6)
+        axes.set_xlabel("traffic of loading cores and writers, GB/s")
+        axes.set_ylabel("latency, ns")
+        axes.set_xlim(left=0)
+        axes.set_ylim(bottom=0)
+        axes.tick_params(length=0)
+        axes.grid(axis="y")
+        figure.legend(loc="outside upper left", ncols=3, frameon=False, fontsize=8)
+        return themed_svg(figure, name, f"Latency against traffic. {_said(found)}")
+
+
+def _said(found: Sequence[LatencyPoint]) -> str:
+    """The points, for readers who do not see the figure."""
+    return "; ".join(
+        f"{point.writers}, {plural(point.load_threads, 'core')}: {1e9 * point.median_s:.0f} ns"
+        f" at {point.traffic_b_s / 1e9:.2f} GB/s"
+        for point in found
+    )
+
+
+SECTIONS = [
+    RunSection(
+        place=50,
+        title="Latency against traffic",
+        anchor="latency",
+        template="latency.html",
+        view=latency_view,
+        files=json_rows("latency.json", "points", lambda run: points(run.samples, run.results)),
+    )
+]

@@ -13,16 +13,22 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from enum import Enum
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import polars as pl
+from markupsafe import Markup
 
+from analysis.effects.caveats import emulated
 from analysis.effects.estimate import Result
 from analysis.effects.verdict import Verdict
+from analysis.report.data import RunData
+from analysis.report.plots import drawing, light, themed_svg
+from analysis.report.sections import RunSection, json_rows
 from analysis.samples.pairs import counted
 from analysis.statistics.aligned_ranks import slowdown
 from analysis.statistics.interval import Estimate, as_fields, known
+from nimc.base.units import plural
 
 #: The workload whose cores and kernel are known.
 WORKLOAD = "membench"
@@ -209,3 +215,100 @@ def _judged(row: Result, device: Estimate | None) -> tuple[Regime, str]:
 def _position(point: RegimePoint) -> tuple[Any, ...]:
     places = (-1 if node is None else node for node in (point.comp_node, point.comm_node))
     return (point.kernel, point.direction != "write", *places, point.cores, point.case)
+
+
+# On the page: a map of kernels and directions over numbers of cores, and its table.
+
+
+class Look(NamedTuple):
+    """How a regime is drawn, so that neither colour nor shape alone is needed to tell it."""
+
+    colour: str
+    marker: str
+    #: The marker in words.
+    shape: str
+
+
+LOOKS: dict[Regime, Look] = {
+    Regime.BLUE: Look("level1", "s", "square"),
+    Regime.RED: Look("level0", "D", "diamond"),
+    Regime.NETWORK: Look("level4", "^", "triangle"),
+    Regime.NONE: Look("level2", "o", "circle"),
+    Regime.UNKNOWN: Look("bad", "x", "cross"),
+}
+_BY_BLOCK = (
+    "the writers' rate before is not known for every run, so that their loss is relative to one"
+    " measurement of each block, whose error the interval does not include"
+)
+
+
+@dataclass(frozen=True)
+class RegimesView:
+    """The section of one run."""
+
+    points: list[RegimePoint]
+    svg: Markup
+    #: Regimes in the map -> meaning and look.
+    legend: dict[Regime, tuple[str, Look]]
+    margin: float
+    notes: list[str]
+    emulated: list[str]
+
+
+def regimes_view(run: RunData, name: str) -> RegimesView | None:
+    """The regimes of a run; None without membench under writers."""
+    points = regimes(run.samples, run.results)
+    if not points:
+        return None
+    cases = {point.case for point in points}
+    own = run.samples.filter(pl.col("case").cast(pl.String).is_in(cases))
+    shown = [regime for regime in Regime if any(point.regime is regime for point in points)]
+    by_block = any(point.device and not point.device_by_run for point in points)
+    return RegimesView(
+        points=points,
+        svg=Markup(_map(points, name)),
+        legend={regime: (MEANING[regime], LOOKS[regime]) for regime in shown},
+        margin=run.header.margin,
+        notes=[_BY_BLOCK] if by_block else [],
+        emulated=emulated(own),
+    )
+
+
+def label(point: RegimePoint) -> str:
+    """Kernel, direction and, if bound, nodes: `copy, device writes, nodes 0 and 1`."""
+    nodes = [node for node in (point.comp_node, point.comm_node) if node is not None]
+    where = f", nodes {' and '.join(map(str, nodes))}" if any(nodes) else ""
+    return f"{point.kernel}, device {point.direction}s{where}"
+
+
+def _map(points: Sequence[RegimePoint], name: str) -> str:
+    """One row for each kernel, direction and placement; the number of cores as categories."""
+    rows = list(dict.fromkeys(map(label, points)))
+    cores = sorted({point.cores for point in points})
+    with drawing(0.9 + 0.34 * len(rows), 3.6 + 0.45 * len(cores)) as figure:
+        axes = figure.subplots()
+        for point in points:
+            look = LOOKS[point.regime]
+            place = cores.index(point.cores), rows.index(label(point))
+            axes.plot(*place, marker=look.marker, color=light(look.colour), ms=9, mew=2, ls="none")
+        axes.set_xticks(range(len(cores)), [str(n) for n in cores])
+        axes.set_yticks(range(len(rows)), rows)
+        axes.set_xlim(-0.6, len(cores) - 0.4)
+        axes.set_ylim(len(rows) - 0.4, -0.6)
+        axes.set_xlabel("cores of the application")
+        axes.tick_params(length=0)
+        axes.grid()
+        said = "; ".join(f"{label(p)}, {plural(p.cores, 'core')}: {p.regime}" for p in points)
+        return themed_svg(figure, name, f"Map of regimes. {said}")
+
+
+SECTIONS = [
+    RunSection(
+        place=70,
+        title="Regimes",
+        anchor="regimes",
+        template="regimes.html",
+        view=regimes_view,
+        files=json_rows("regimes.json", "regimes", lambda run: regimes(run.samples, run.results)),
+    )
+]

@@ -13,7 +13,8 @@ import pytest
 from scipy import stats
 
 from analysis.effects.carry_over import OrderEffect, order_effects
-from analysis.report.data import load_run, write_data
+from analysis.report.data import load_run
+from analysis.report.make import write_data
 from analysis.report.page import render
 from analysis.statistics.interval import median_interval
 from nimc.records.order import pair_order

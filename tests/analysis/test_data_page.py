@@ -12,7 +12,8 @@ from typing import Any, get_args, get_origin, get_type_hints
 
 import polars as pl
 
-from analysis.report.data import load_run, write_data
+from analysis.report.data import load_run
+from analysis.report.make import write_data
 from nimc.base.checkout import ROOT
 from nimc.machine.host import Host
 from nimc.node.readers import FomError

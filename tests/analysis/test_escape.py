@@ -7,14 +7,13 @@ from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
 
-import matplotlib.pyplot as plt
 import pytest
 from rich.console import Console
 from rich.table import Table
 
 from analysis.effects.estimate import results
 from analysis.report.make import make_reports
-from analysis.report.plots import STYLE, themed_svg
+from analysis.report.plots import drawing, themed_svg
 from analysis.samples.columns import read_run
 from nimc.base.text import one_line, visible
 from nimc.cli import table
@@ -63,14 +62,13 @@ def test_results_with_such_names_are_printed(tmp_path: Path) -> None:
 
 
 def test_a_plot_with_such_labels_is_a_plain_picture() -> None:
-    with plt.rc_context(STYLE):
-        figure, axes = plt.subplots()
+    with drawing(3.0) as figure:
+        axes = figure.subplots()
         name = NASTY[NASTY.index("[/b]") :]  # XML has no control characters at all
         axes.plot([1, 2], [1, 2], label=name)
         axes.set_xlabel(name)
         axes.legend()
         svg = themed_svg(figure, "p", name)
-        plt.close(figure)
     root = ElementTree.fromstring(svg)
     assert root.get("aria-label") == name
     texts = {"".join(each.itertext()).strip() for each in root.iter() if "text" in each.tag}

@@ -11,10 +11,10 @@ import pytest
 
 from analysis.effects.estimate import Result
 from analysis.effects.verdict import Verdict
-from analysis.report.data import load_run, write_data
-from analysis.report.intensity import harmless, intensity_view
+from analysis.report.data import load_run
+from analysis.report.make import write_data
 from analysis.report.page import render
-from analysis.subjects.intensity import curves
+from analysis.subjects.intensity import curves, intensity_view
 from tests.analysis.synthetic import Case, header, samples, write_run
 
 #: Flops per element -> slowdown; 24 bytes are an element.
@@ -65,7 +65,7 @@ def test_from_where_the_whole_interval_is_within_the_margin() -> None:
     assert curve.levels[0].loss.value == pytest.approx(0.5)
     assert [level.within for level in curve.levels] == [False, False, True, True]
     assert (curve.harmless_from, curve.matters_at) == (4, 1)
-    assert harmless(curve) == "the loss is within 2 % from 4 flops per byte on; at 1 it is not"
+    assert curve.finding == "the loss is within 2 % from 4 flops per byte on; at 1 it is not"
     assert curve.at == {"rate": "full"}
 
 
@@ -77,7 +77,7 @@ def test_one_within_below_one_that_is_not_does_not_count() -> None:
 def test_the_highest_intensity_decides() -> None:
     curve = only(result(2, 1.0, 1.01), result(24, 1.0, 1.021))
     assert curve.harmless_from is None
-    assert harmless(curve) == "the loss is not shown to be within 2 % at 1 flops per byte"
+    assert curve.finding == "the loss is not shown to be within 2 % at 1 flops per byte"
 
 
 def test_a_speed_up_beyond_the_margin_and_too_few_pairs_are_not_within() -> None:
@@ -106,7 +106,7 @@ def test_a_level_that_is_no_number_above_zero_is_left_out(level: object) -> None
 def test_no_loss_anywhere() -> None:
     curve = only(result(2, 0.99, 1.01), result(24, 1.0, 1.0))
     assert (curve.harmless_from, curve.matters_at) == (2 / 24, None)
-    assert "from the lowest intensity on, 0.0833 flops/B" in harmless(curve)
+    assert "from the lowest intensity on, 0.0833 flops/B" in curve.finding
 
 
 def test_levels_of_other_factors_and_other_workloads_are_apart() -> None:

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from analysis.report.data import load_run, write_data
-from analysis.report.latency import latency_view
+from analysis.report.data import load_run
+from analysis.report.make import write_data
 from analysis.report.page import render
-from analysis.subjects.latency import LatencyPoint, points
+from analysis.subjects.latency import LatencyPoint, latency_view, points
 from nimc.records.sample import Sample
 from tests.analysis.synthetic import Case, header, samples, write_run
 

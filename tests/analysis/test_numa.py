@@ -11,9 +11,17 @@ from pathlib import Path
 import pytest
 
 from analysis.report.data import load_run
-from analysis.report.numa import label, numa_view, why
 from analysis.report.page import render
-from analysis.subjects.numa import Cell, Key, Question, cells, key_of, questions
+from analysis.subjects.numa import (
+    Cell,
+    Key,
+    Question,
+    cells,
+    key_of,
+    label,
+    numa_view,
+    questions,
+)
 from nimc.records.sample import Level, Sample
 from tests.analysis.synthetic import Case, header, samples, write_run
 
@@ -279,7 +287,7 @@ def test_pages_are_locked_where_a_message_is_pinned(
 def test_the_least_pinned_memory_is_reported(tmp_path: Path) -> None:
     run = run_of(tmp_path, {Key("write", "nic", "idle", ""): 8}, target_pinned_b=4 << 20)
     (found,) = questions(cells_of(run), 2)[3].answers
-    assert why(found) == "in all cells, at least 4 MiB"
+    assert found.reason == "in all cells, at least 4 MiB"
 
 
 def test_fewer_than_six_runs_answer_nothing(tmp_path: Path) -> None:
@@ -292,7 +300,7 @@ def test_fewer_than_six_runs_answer_nothing(tmp_path: Path) -> None:
     path.write_text("\n".join(cut) + "\n")
     answer = questions(cells_of(run), 2)[0].answers[1]
     assert (answer.finding, answer.why) == ("inconclusive", "too few runs")
-    assert why(answer) == "fewer than 6 runs per side"
+    assert answer.reason == "fewer than 6 runs per side"
     assert answer.ratio is None
 
 

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from analysis.contention.from_run import load
-from analysis.report.data import load_run, write_data
+from analysis.report.data import load_run
+from analysis.report.make import write_data
 from analysis.report.page import render
-from analysis.report.regimes import LOOKS, MARKS
 from analysis.statistics.interval import Estimate
-from analysis.subjects.regimes import MEANING, Regime, RegimePoint, classify, loses
+from analysis.subjects.regimes import LOOKS, MEANING, Regime, RegimePoint, classify, loses, regimes
 from nimc.records.sample import Sample
 from tests.analysis.made_regimes import CURVES, SEEDS, Curve, found
 from tests.analysis.synthetic import Case, samples, write_run
@@ -80,7 +80,8 @@ def membench(
 
 
 def point_of(folder: Path, made: list[Sample]) -> RegimePoint:
-    (point,) = load_run(write_run(folder / "run", made)).regimes()
+    run = load_run(write_run(folder / "run", made))
+    (point,) = regimes(run.samples, run.results)
     return point
 
 
@@ -160,6 +161,6 @@ def test_the_report_has_a_map_and_its_data(tmp_path: Path) -> None:
 
 
 def test_every_regime_has_its_own_colour_and_shape() -> None:
-    assert set(LOOKS) == set(MARKS) == set(MEANING) == set(Regime)
+    assert set(LOOKS) == set(MEANING) == set(Regime)
     for looks in zip(*LOOKS.values(), strict=True):
         assert len(set(looks)) == len(Regime)

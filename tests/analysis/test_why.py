@@ -8,8 +8,7 @@ import pytest
 from scipy import stats
 
 from analysis.counts.counters import read_counters
-from analysis.counts.links import STALLS, TIME
-from analysis.counts.why import Why, why
+from analysis.counts.why import STALLS, TIME, Why, why
 from analysis.samples.columns import read_run
 from analysis.samples.pairs import judged
 from tests.analysis.made_counters import CASES, RANKS, RATES, TOOL, with_tool, write_counts

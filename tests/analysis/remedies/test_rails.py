@@ -11,11 +11,11 @@ from statistics import median
 
 import pytest
 
-from analysis.remedies.rails import RailFigures, decided
-from analysis.report.data import load_run, write_data
+from analysis.report.data import load_run
+from analysis.report.make import write_data
 from analysis.report.page import render
-from analysis.report.rails import rails_view
 from analysis.statistics.interval import Estimate
+from analysis.subjects.rails import RailFigures, decided, rail_figures, rails_view
 from nimc.records.sample import Better
 from tests.analysis.remedies.rail_runs import CALLS, MESSAGES, SHARES, TIMES, WRITERS, case, made
 from tests.analysis.synthetic import LAMMPS, samples, write_run
@@ -30,7 +30,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def found(run: Path) -> RailFigures:
-    return load_run(run).rails()
+    return rail_figures(load_run(run))
 
 
 def test_figure_1_has_shares_and_messages_with_their_intervals(found: RailFigures) -> None:
@@ -48,7 +48,7 @@ def test_figure_1_has_shares_and_messages_with_their_intervals(found: RailFigure
 
 @pytest.mark.parametrize("better", ["lower", "higher"])
 def test_figure_2_has_the_speed_of_each_policy(tmp_path: Path, better: Better) -> None:
-    rows = load_run(made(tmp_path, case(better=better))).rails().policies
+    rows = rail_figures(load_run(made(tmp_path, case(better=better)))).policies
     truth = {("mpi_rail", arm, p): 1 / time for arm in ("off", "on") for p, time in TIMES.items()}
     truth |= {("writer_rail", "on", policy): 1 / time for policy, time in WRITERS.items()}
     expected = {key: speed for key, speed in truth.items() if key[2] != "default"}
@@ -84,7 +84,7 @@ def test_figure_3_has_every_run_in_order_and_what_a_policy_changes(found: RailFi
 
 
 def test_runs_under_writers_with_a_null_or_of_few_pairs_give_nothing(tmp_path: Path) -> None:
-    few = load_run(made(tmp_path, case(), pairs=5)).rails()
+    few = rail_figures(load_run(made(tmp_path, case(), pairs=5)))
     assert {row.finding for row in [*few.policies, *few.changes]} == {"too few pairs"}
     assert {row.share_low for row in few.calls} == {None}
     run = made(tmp_path, case(), seed=2)
@@ -94,7 +94,7 @@ def test_runs_under_writers_with_a_null_or_of_few_pairs_give_nothing(tmp_path: P
         if "/0/3/" in line["key"] and line["rank"] == 1:
             line |= {"value": None, "state": "not counted"}
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    found = load_run(run).rails()
+    found = rail_figures(load_run(run))
     assert {row.pairs for row in [*found.calls, *found.changes]} == {PAIRS - 1}
 
 
@@ -106,7 +106,7 @@ def test_no_policy_is_named_by_chance_in_more_than_one_run_of_twenty(tmp_path: P
         one = case(noise=0.02)
         level = {name: 1.5 if name.startswith("on") else 1.0 for name in one.effects}
         run = made(tmp_path, replace(one, effects=level), seed=seed)
-        rows = load_run(run).rails().policies
+        rows = rail_figures(load_run(run)).policies
         named += sum(row.finding in ("more", "less") for row in rows)
         total += len(rows)
     assert total == 60 * 5
@@ -146,7 +146,7 @@ def test_the_page_shows_the_figures_and_their_findings(run: Path) -> None:
     assert "mathdefault" not in section
     # Every run with calls counted: off and aa at three policies.
     singles = section[section.index("Figure 3") - 200_000 :]
-    assert singles.count('id="r0tr0-runs-') == 6
+    assert singles.count('id="r0railsr0-runs-') == 6
     assert "Emulated" not in section
 
 

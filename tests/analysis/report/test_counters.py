@@ -4,9 +4,9 @@ import json
 import re
 from pathlib import Path
 
-from analysis.report.data import load_run, write_data
-from analysis.report.make import make_reports
-from analysis.report.why import counters_view
+from analysis.report.data import load_run
+from analysis.report.make import make_reports, write_data
+from analysis.subjects.why import counters_view
 from tests.analysis.synthetic import STREAM, samples, write_run
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from analysis.report.data import load_run
 from analysis.report.make import make_reports
-from analysis.report.why import counters_view, why_view
+from analysis.subjects.why import counters_view, why_view
 from nimc.records.sample import Sample
 from tests.analysis.made_counters import CASES
 from tests.analysis.synthetic import remedies, samples, write_run

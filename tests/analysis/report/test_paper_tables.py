@@ -12,7 +12,7 @@ import pytest
 
 from analysis.report.data import RunData, load_run
 from analysis.report.page import render
-from analysis.report.paper_tables import PaperTables, paper_tables
+from analysis.subjects.paper_tables import PaperTables, paper_tables
 from nimc.records.sample import Sample
 from tests.analysis.synthetic import Case, samples, write_run
 

@@ -11,7 +11,7 @@ import pytest
 
 from analysis.report.data import RunData, load_run
 from analysis.report.page import render
-from analysis.report.paper_tables import best_of_five, scaling_view
+from analysis.subjects.paper_tables import best_of_five, scaling_view
 from tests.analysis.synthetic import Case, reject, samples, write_run
 
 EFFECTS = {"daly": 1.5, "constant": 1.2, "aa": 1.0}

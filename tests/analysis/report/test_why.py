@@ -11,9 +11,9 @@ import pytest
 from analysis.counts.why import Loss
 from analysis.report.data import RunData, load_run
 from analysis.report.make import make_reports
-from analysis.report.why import p_text, sentence, why_view
 from analysis.statistics.correlation import WorstRank
 from analysis.statistics.interval import Estimate
+from analysis.subjects.why import p_text, sentence, why_view
 from tests.analysis.made_counters import CASES, TOOL, with_tool, write_counts
 from tests.analysis.synthetic import remedies, samples, write_run
 

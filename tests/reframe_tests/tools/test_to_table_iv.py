@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 from analysis.counts.counters import read_counters
-from analysis.counts.links import MISSES, STALLS, TIME
-from analysis.counts.why import why
+from analysis.counts.why import MISSES, STALLS, TIME, why
 from analysis.samples.columns import read_run
 from analysis.samples.pairs import judged
 from reframe_tests import conduct

@@ -17,6 +17,8 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from analysis.report.data import RunData
+from analysis.report.sections import RunSection, json_rows
 from analysis.samples.pairs import counted
 from analysis.statistics.aligned_ranks import shifts
 from analysis.statistics.interval import FEWEST
@@ -65,6 +67,14 @@ class Processing:
     def as_dict(self) -> dict[str, Any]:
         """The row as JSON holds it."""
         return asdict(self)
+
+
+def of_run(run: RunData) -> list[Processing]:
+    """Processor time of the traffic of a run, if nodes counted it."""
+    site = run.header.facts.get("site")
+    nic = site.get("nic") if isinstance(site, dict) else None
+    claim = nic.get("processing") if isinstance(nic, dict) else None
+    return processing(run.samples, run.counters, claim if isinstance(claim, str) else None)
 
 
 def processing(
@@ -172,3 +182,15 @@ def _word(
     if missing := [name for name in PROCESSING if name not in names]:
         return "inconclusive", f"not counted on the nodes: {', '.join(missing)}"
     return "offload", None
+
+
+SECTIONS = [
+    RunSection(
+        place=30,
+        title="Processor time of the traffic",
+        anchor="receiving",
+        template="processing.html",
+        view=lambda run, _: of_run(run) or None,
+        files=json_rows("processing.json", "processing", of_run),
+    )
+]

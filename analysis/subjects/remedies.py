@@ -6,20 +6,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import matplotlib as mpl
 import numpy as np
 import polars as pl
 from markupsafe import Markup
-from matplotlib.figure import Figure
 
-from analysis.effects.caveats import emulations
-from analysis.remedies.advice import Advice, RemedyAdvice, Standing, advise
+from analysis.remedies.advice import RemedyAdvice, Standing, advise
 from analysis.remedies.effect import RemedyEffect, exponential
 from analysis.remedies.reservation import between_jobs, remedy_effects
-from analysis.remedies.sentences import named, per_byte, sentences, where
+from analysis.remedies.sentences import advice_document, named, per_byte, sentences, where
 from analysis.remedies.throttling import RATE, RESERVED, Throttling, throttling
 from analysis.report.data import RunData
-from analysis.report.plots import LEVEL_COLOURS, LEVEL_MARKERS, STYLE, light, themed_svg
+from analysis.report.plots import LEVEL_COLOURS, LEVEL_MARKERS, drawing, light, themed_svg
+from analysis.report.sections import Files, MachineSection, RunSection
 from analysis.statistics.interval import Estimate
 from analysis.statistics.location import Crossing, location
 from analysis.subjects.published import paper
@@ -28,7 +26,6 @@ from nimc.base.units import NONE, scale
 # The figures of remedies: loss against the rate written, and run times with and without each.
 
 
-_WIDTH_IN = 5.0
 _ROW_IN = 0.52
 #: Field of `RemedyBars`, colour, marker, and place within the row.
 _LOOKS = (("on", "on", "^", -0.22), ("off_with", "off", "o", 0.0), ("on_with", "level2", "s", 0.22))
@@ -61,8 +58,7 @@ def sweep_plot(lines: Sequence[SweepLine], unit: str, name: str) -> str:
     """Figures of merit against the rate reached, one colour per sweep; the crossover as a band."""
     foms = [fom for line in lines for fom in line.foms]
     divisor, scaled = scale(max(foms, default=0.0), unit)
-    with mpl.rc_context(STYLE):
-        figure = Figure(figsize=(_WIDTH_IN, 3.4), layout="constrained")
+    with drawing(3.4) as figure:
         axes = figure.subplots()
         for index, line in enumerate(lines):
             colour = light(LEVEL_COLOURS[index % len(LEVEL_COLOURS)])
@@ -97,9 +93,7 @@ def sweep_plot(lines: Sequence[SweepLine], unit: str, name: str) -> str:
 
 def bars_plot(rows: Sequence[RemedyBars], name: str) -> str:
     """One row per remedy: time on, time off with the remedy and time on with it, against off."""
-    with mpl.rc_context(STYLE):
-        height = 0.9 + _ROW_IN * len(rows)
-        figure = Figure(figsize=(_WIDTH_IN, height), layout="constrained")
+    with drawing(0.9 + _ROW_IN * len(rows)) as figure:
         axes = figure.subplots()
         axes.axvline(1, color=light("muted"), lw=1)
         for place, row in enumerate(rows):
@@ -187,7 +181,7 @@ def remedies_view(run: RunData, name: str) -> RemediesView | None:
         dram=-published["dram_bps_per_rdma_bps"],
         llc=-published["llc_bps_per_rdma_bps"],
         crossover_mb_s=published["core_reservation_crossover_mb_s"],
-        emulated=emulations([str(text) for text in run.samples["transport"].unique()]),
+        emulated=run.emulated(),
     )
 
 
@@ -302,13 +296,17 @@ class AdviceView:
     several: bool
 
 
+def advice_files(runs: Sequence[RunData]) -> Files:
+    """advice.json (`analysis.remedies.advice.Advice`), if a remedy was tried."""
+    found = advise(runs)
+    return {"advice.json": advice_document(found)} if found.remedies else {}
+
+
 def advice_view(runs: Sequence[RunData]) -> AdviceView | None:
     """The section of a machine's runs; None if none tried a remedy."""
     found = advise(runs)
-    return _view(found) if found.remedies else None
-
-
-def _view(found: Advice) -> AdviceView:
+    if not found.remedies:
+        return None
     return AdviceView(
         sentences=sentences(found),
         rows=[_advice_row(each) for each in found.remedies],
@@ -327,3 +325,18 @@ def _advice_row(row: RemedyAdvice) -> AdviceRow:
         next=following,
         emulated=bool(row.effect.emulated),
     )
+
+
+SECTIONS = [
+    MachineSection(
+        place=10,
+        title="Advice on remedies",
+        anchor="advice",
+        template="advice.html",
+        view=advice_view,
+        files=advice_files,
+    ),
+    RunSection(
+        place=10, title="Remedies", anchor="remedies", template="remedies.html", view=remedies_view
+    ),
+]

@@ -7,24 +7,25 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import matplotlib as mpl
 import polars as pl
 from markupsafe import Markup
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 
 from analysis.effects.caveats import emulations
 from analysis.effects.estimate import Result
 from analysis.report.data import RunData
-from analysis.report.plots import STYLE, Normalised, light, marker, normalised_plot, themed_svg
+from analysis.report.plots import Normalised, drawing, light, marker, normalised_plot, themed_svg
+from analysis.report.sections import CaseSection, RunSection
 from analysis.samples.pairs import in_order
 from analysis.statistics.interval import FEWEST
 from analysis.statistics.paper import RUNS_BEST, RUNS_MEAN, PaperEstimates, mean_sd, paper_estimates
 from analysis.subjects.published import MACHINE, NAMES, Published, normalised, paper, triad
 from nimc.base.units import plural, scale
 from nimc.records.arms import BASELINE, LEVELS, arm_of
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 
 def writes_as_the_paper(row: Result) -> bool:
@@ -82,6 +83,14 @@ class PaperComparison:
 
 
 @dataclass(frozen=True)
+class CaseEstimates:
+    """The paper's estimators of the treatment of a case that writes as in the paper."""
+
+    row: Result
+    paper: PaperEstimates
+
+
+@dataclass(frozen=True)
 class PaperTables:
     """Both tables and the figure."""
 
@@ -95,6 +104,19 @@ class PaperTables:
     runs: int
     #: Further limits of the comparison, by workload.
     caveats: list[str]
+
+
+def case_estimates(run: RunData, case: str) -> CaseEstimates | None:
+    """None without such a treatment, or if too few runs count."""
+    row = next((row for row in run.results if row.case == case and writes_as_the_paper(row)), None)
+    if row is None:
+        return None
+    of_case = pl.col("case").cast(pl.String) == case
+    counted = run.samples.lazy().filter(of_case, pl.col("status") == "counts")
+    foms = counted.select("fom", arm=pl.col("arm").cast(pl.String)).collect()
+    off, on = (foms.filter(arm=arm)["fom"].to_list() for arm in (row.baseline, row.arm))
+    found = paper_estimates(off, on, row.better)
+    return None if found.of_best is None else CaseEstimates(row, found)
 
 
 def paper_tables(run: RunData, name: str) -> PaperTables | None:
@@ -282,8 +304,7 @@ def _plot(every: pl.DataFrame, published: float, name: str) -> str:
     arms = in_order(every["arm"].unique())
     # Treatments are shifted side by side; on a logarithmic axis the shift is a factor.
     step = (ranks[-1] / ranks[0]) ** 0.02
-    with mpl.rc_context(STYLE):
-        figure = Figure(figsize=(5.0, 3.6), layout="constrained")
+    with drawing(3.6) as figure:
         axes = figure.subplots()
         for index, arm in enumerate(arms):
             shift = step ** (index - (len(arms) - 1) / 2)
@@ -323,3 +344,20 @@ def _finish(axes: Axes, ranks: list[float], unit: str) -> None:
     axes.set_xlabel("ranks")
     axes.set_ylabel(f"time in {unit}")
     axes.grid(axis="y")
+
+
+SECTIONS = [
+    RunSection(
+        place=10, anchor="scaling", template="scaling.html", view=scaling_view, part="effects"
+    ),
+    RunSection(
+        place=90,
+        title="Groves, Grant and Arnold (2016)",
+        anchor="paper",
+        template="paper_tables.html",
+        view=paper_tables,
+        part="end",
+        link="Compare with Groves, Grant and Arnold (2016).",
+    ),
+    CaseSection(place=90, template="paper_case.html", view=case_estimates, part="end"),
+]

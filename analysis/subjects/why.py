@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
-import matplotlib as mpl
 import polars as pl
 from markupsafe import Markup
-from matplotlib.figure import Figure
 
 from analysis.counts.counters import medians
-from analysis.counts.links import MISSES, STALLS, TIME, RoleLink
 from analysis.counts.roles import COUNTS, ROLES, STUDY_DIFFERS, lacking
-from analysis.counts.why import Loss, RoleChange, why
-from analysis.effects.caveats import emulations
+from analysis.counts.why import MISSES, STALLS, TIME, Loss, RoleChange, RoleLink, why
 from analysis.effects.contrasts import Contrast
 from analysis.effects.facts import nodes_of
-from analysis.report.data import RunData
-from analysis.report.plots import STYLE, light, logarithmic, themed_svg
+from analysis.report.data import RunData, all_rows
+from analysis.report.plots import drawing, light, logarithmic, themed_svg
+from analysis.report.sections import CaseSection, Files, RunSection
 from analysis.statistics.correlation import Correlation, of_r
 from analysis.subjects.published import paper
 from nimc.base.units import NONE, effect, plural, quantity
@@ -72,7 +69,7 @@ def _medians(run: RunData, case: str) -> pl.DataFrame:
 def _view(found: pl.DataFrame) -> CountersView | None:
     if found.is_empty():
         return None
-    arms = in_order(found["arm"].unique())
+    arms = in_order(found["arm"].unique(maintain_order=True))
     return CountersView(arms, [_row(group, arms) for group in _by_event(found)])
 
 
@@ -190,7 +187,6 @@ def p_text(p: float | None) -> str:
 # Counts without and with traffic, one panel per case: figure 4 of the paper, for this machine.
 
 
-_WIDTH_IN = 5.0
 _ROW_IN = 0.24
 
 
@@ -202,9 +198,8 @@ def roles_plot(changes: Sequence[RoleChange], name: str) -> str:
     counts = [each for each in changes if ROLES[each.role].unit == "count" and each.off > 0]
     cases = list(dict.fromkeys((each.case, each.tool) for each in counts))
     rows = [[each for each in counts if (each.case, each.tool) == case] for case in cases]
-    with mpl.rc_context(STYLE):
-        height = sum(0.55 + _ROW_IN * len(own) for own in rows) + 0.4
-        figure = Figure(figsize=(_WIDTH_IN, max(height, 1.0)), layout="constrained")
+    height_in = sum(0.55 + _ROW_IN * len(own) for own in rows) + 0.4
+    with drawing(max(height_in, 1.0)) as figure:
         sizes = [len(own) + 1.0 for own in rows] or [1.0]
         panels = figure.subplots(len(sizes), 1, squeeze=False, height_ratios=sizes, sharex=True)
         for (case, _), own, axes in zip(cases, rows, panels[:, 0], strict=False):
@@ -306,7 +301,6 @@ def why_view(run: RunData, name: str) -> WhyView | None:
     tools = [str(tool) for tool in of_tools["tool"].unique(maintain_order=True)]
     cases = [str(case) for case in run.counters["case"].unique(maintain_order=True)]
     nodes = {case: table for case in cases if (table := node_view(run, case))}
-    transports = [str(text) for text in run.samples["transport"].unique(maintain_order=True)]
     return WhyView(
         sentences=[sentence(loss) for loss in found.losses],
         columns=TABLE,
@@ -323,7 +317,7 @@ def why_view(run: RunData, name: str) -> WhyView | None:
         ],
         nodes=nodes,
         absent=_absent(run.provenance) if nodes else [],
-        emulated=emulations(transports),
+        emulated=run.emulated(),
     )
 
 
@@ -392,7 +386,7 @@ def _messages(counters: pl.DataFrame) -> list[Messages]:
     found = medians(counters).with_columns(pl.col("case", "arm", "tool", "event").cast(pl.String))
     rows = []
     groups = found.partition_by("case", "arm", "tool", maintain_order=True)
-    places = in_order(found["arm"].unique())
+    places = in_order(found["arm"].unique(maintain_order=True))
     for group in sorted(groups, key=lambda g: (g["case"][0], places.index(g["arm"][0]))):
         of: dict[str, float | None] = dict(group.select("event", "value").iter_rows())
         first = group.row(0, named=True)
@@ -465,3 +459,19 @@ def _absent(provenance: Mapping[str, Mapping[str, object]]) -> list[str]:
         f"{source}: not on {plural(len(nodes), 'node')}; needs {needs}"
         for (source, needs), nodes in lacking_nodes.items()
     ]
+
+
+def why_files(runs: Sequence[RunData]) -> Files:
+    """counters.parquet, and why.json (`Why` of each run), if anything was counted."""
+    if not any(run.counters.height for run in runs):
+        return {}
+    found = {run.header.run: asdict(why(run.counters, run.samples)) for run in runs}
+    return {"counters.parquet": all_rows(runs, "counters"), "why.json": {"runs": found}}
+
+
+SECTIONS = [
+    RunSection(
+        place=80, title="Why", anchor="why", template="why.html", view=why_view, files=why_files
+    ),
+    CaseSection(place=10, anchor="counters", template="counters.html", view=counters_view),
+]
