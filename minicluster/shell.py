@@ -9,10 +9,11 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from nimc.base.errors import MachineError
+from nimc.base.programs import ask, last_line
 
 #: Daemons live in sbin, which is not on every user's PATH.
 PATH = os.environ.get("PATH", "") + ":/usr/local/sbin:/usr/sbin:/sbin:/usr/bin:/bin"
-
+_MISSING = "{} is missing: site/minicluster/install.sh installs it"
 
 _started: list[subprocess.Popen[bytes]] = []
 
@@ -20,12 +21,6 @@ _started: list[subprocess.Popen[bytes]] = []
 def environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
     """This process's environment with the daemons' folders on PATH, and `extra`."""
     return {**os.environ, "PATH": PATH, **(extra or {})}
-
-
-def last_line(text: str) -> str:
-    """The last line that is not empty, or `no output`."""
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return lines[-1] if lines else "no output"
 
 
 def run(
@@ -40,29 +35,12 @@ def run(
 
     `label` is the command's name in errors; the default is its whole line.
     """
-    label = label or " ".join(command)
-    try:
-        done = subprocess.run(
-            command,
-            input=stdin,
-            stdin=subprocess.DEVNULL if stdin is None else None,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            env=environment(env),
-            timeout=timeout_s,
-            check=False,
-        )
-    except FileNotFoundError as error:
-        raise MachineError(
-            f"{command[0]} is missing: site/minicluster/install.sh installs it"
-        ) from error
-    except subprocess.TimeoutExpired as error:
-        raise MachineError(f"{label}: still running after {timeout_s:g} s") from error
-    if done.returncode != 0:
-        said = last_line(done.stderr or done.stdout)
-        raise MachineError(f"{label}: exit {done.returncode}: {said}")
-    return done.stdout
+    answer = ask(command, environment(env), timeout_s=timeout_s, stdin=stdin)
+    if answer.missing:
+        raise MachineError(_MISSING.format(command[0]))
+    if not answer.ok:
+        raise MachineError(f"{label or ' '.join(command)}: {answer.reason}")
+    return answer.stdout
 
 
 def start(
@@ -80,9 +58,7 @@ def start(
                 start_new_session=True,
             )
     except FileNotFoundError as error:
-        raise MachineError(
-            f"{command[0]} is missing: site/minicluster/install.sh installs it"
-        ) from error
+        raise MachineError(_MISSING.format(command[0])) from error
     _started.append(process)
     return process
 

@@ -8,17 +8,17 @@ import shutil
 import struct
 import subprocess
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from minicluster import namespaces
 from minicluster.daemons import CONTROL
-from minicluster.shell import PATH, environment, last_line, start
+from minicluster.shell import PATH, environment, start
 from minicluster.spec import CHECKOUT, SITE, ClusterLayout, Node, Spec
 from nimc.base.errors import InputError, MachineError
 from nimc.base.files import replace, replace_text
+from nimc.base.programs import ask, last_line
 
 # Kernel (uncompressed) and initramfs of the virtual machines.
 #
@@ -209,29 +209,10 @@ def choose_accelerator(layout: ClusterLayout, kernel: Path, initramfs: Path) -> 
     if not Path("/dev/kvm").exists():
         return "tcg"
     image = Image(kernel, initramfs, "kvm")
-    line = [
-        *machine(image, 256),
-        "-smp",
-        "1",
-        "-serial",
-        "stdio",
-        "-append",
-        f"{_KERNEL} nimc_probe=1",
-    ]
-    with suppress(subprocess.TimeoutExpired):
-        done = subprocess.run(
-            [*_enter(layout), *line],
-            env=environment(),
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=PROBE_S,
-            check=False,
-        )
-        if PROBE_SAYS in done.stdout:
-            return "kvm"
-    return "tcg"
+    append = f"{_KERNEL} nimc_probe=1"
+    line = [*machine(image, 256), "-smp", "1", "-serial", "stdio", "-append", append]
+    answer = ask([*_enter(layout), *line], environment(), timeout_s=PROBE_S)
+    return "kvm" if PROBE_SAYS in answer.stdout else "tcg"
 
 
 def machine(image: Image, memory_mib: int) -> list[str]:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import subprocess
-from contextlib import suppress
 from pathlib import Path
+
+from nimc.base.programs import ask
 
 #: Folder of the checkout.
 ROOT = Path(__file__).resolve().parents[2]
@@ -17,11 +17,7 @@ def commit(root: Path = ROOT) -> str | None:
     runs already. No program that the checkout's configuration names is started.
     """
     git = ["git", "-c", f"safe.directory={root}", "-c", "core.fsmonitor=false", "-C", str(root)]
-    with suppress(OSError, subprocess.CalledProcessError):
-        asked = [git + ["rev-parse", "HEAD"], git + ["status", "--porcelain", "-uno"]]
-        head, changes = (
-            subprocess.run(each, capture_output=True, text=True, check=True).stdout
-            for each in asked
-        )
-        return head.strip() + ("+" if changes.strip() else "")
-    return None
+    head, changes = ask([*git, "rev-parse", "HEAD"]), ask([*git, "status", "--porcelain", "-uno"])
+    if not (head.ok and changes.ok):
+        return None
+    return head.stdout.strip() + ("+" if changes.stdout.strip() else "")

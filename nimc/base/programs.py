@@ -1,4 +1,4 @@
-"""Short runs of programs of this host."""
+"""Short runs of other programs. Standard library only: nodes use it too."""
 
 from __future__ import annotations
 
@@ -9,39 +9,118 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
-_TIMEOUT_S = 60
+from nimc.base.errors import MachineError
+
+#: How long a program may take unless its caller says otherwise, seconds.
+TIMEOUT_S = 60.0
+_MISSING = "not found on this host"
 
 
 @dataclass(frozen=True)
 class ProgramAnswer:
-    """Result of a program: success, and its output."""
+    """How a program ended, and its output. It has no status if it did not start or not end."""
 
-    ok: bool
-    text: str
+    name: str
+    status: int | None
+    stdout: str
+    #: Without a status, the reason.
+    stderr: str
+
+    @property
+    def ok(self) -> bool:
+        """Whether it succeeded."""
+        return self.status == 0
+
+    @property
+    def missing(self) -> bool:
+        """Whether there is no such program."""
+        return self.status is None and self.stderr == _MISSING
+
+    @property
+    def text(self) -> str:
+        """Its output and its errors."""
+        return self.stdout + self.stderr
 
     @property
     def last(self) -> str:
-        """Its last line, without colours: usually the error."""
-        lines = re.sub(r"\x1b\[[0-9;]*m", "", self.text).strip().splitlines()
-        return lines[-1].strip() if lines else "no answer"
+        """Its last line: usually the error."""
+        return last_line(self.text)
+
+    @property
+    def first(self) -> str:
+        """Its first line: the error, for compilers and tools that then explain themselves."""
+        return first_line(f"{self.stderr}\n{self.stdout}")
+
+    @property
+    def reason(self) -> str:
+        """Why it failed, in one line: exit status and last line, or why it has none."""
+        return self.stderr if self.status is None else f"exit status {self.status}: {self.last}"
+
+    def ended(self) -> ProgramAnswer:
+        """Itself, whatever its status. Raises MachineError if it has none."""
+        if self.status is None:
+            self.required()
+        return self
+
+    def required(self) -> str:
+        """Its standard output. Raises MachineError if it failed."""
+        if not self.ok:
+            raise MachineError(f"{self.name}: {self.reason}")
+        return self.stdout
 
 
-def ask(command: Sequence[str], environment: Mapping[str, str] | None = None) -> ProgramAnswer:
-    """Run a short command; a missing program is an answer too. None keeps the environment."""
+def ask(
+    command: Sequence[str],
+    environment: Mapping[str, str] | None = None,
+    *,
+    timeout_s: float = TIMEOUT_S,
+    stdin: str | IO[str] | None = None,
+    folder: Path | None = None,
+    errors: str = "replace",
+) -> ProgramAnswer:
+    """Run a short command; that it is missing or too slow is an answer too.
+
+    `environment`: all of it; None is this process's. `stdin`: text, or an open file. `errors`: what
+    becomes of bytes that are not UTF-8, as for `bytes.decode`.
+    """
+    name = Path(command[0]).name
     try:
-        result = subprocess.run(
+        done = subprocess.run(
             command,
+            check=False,
+            input=stdin if isinstance(stdin, str) else None,
+            stdin=None if isinstance(stdin, str) else stdin or subprocess.DEVNULL,
             capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=_TIMEOUT_S,
-            stdin=subprocess.DEVNULL,
+            encoding="utf-8",
+            errors=errors,
+            timeout=timeout_s,
             env=environment,
+            cwd=folder,
         )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        return ProgramAnswer(False, str(error))
-    return ProgramAnswer(result.returncode == 0, result.stdout + result.stderr)
+    except FileNotFoundError:
+        return ProgramAnswer(name, None, "", _MISSING)
+    except OSError as error:
+        return ProgramAnswer(name, None, "", error.strerror or str(error))
+    except subprocess.TimeoutExpired:
+        return ProgramAnswer(name, None, "", f"has not answered for {timeout_s:g} s")
+    return ProgramAnswer(name, done.returncode, done.stdout, done.stderr)
+
+
+def first_line(text: str) -> str:
+    """The first line that is not empty, without colours."""
+    return next(iter(_lines(text)), "no output")
+
+
+def last_line(text: str) -> str:
+    """The last line that is not empty, without colours."""
+    return next(reversed(_lines(text)), "no output")
+
+
+def _lines(text: str) -> list[str]:
+    plain = re.sub(r"\x1b\[[0-9;]*m", "", text)
+    return [line.strip() for line in plain.splitlines() if line.strip()]
 
 
 def which(name: str) -> str | None:

@@ -11,7 +11,6 @@ import hashlib
 import json
 import math
 import os
-import subprocess
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -22,6 +21,7 @@ from typing import Any
 
 from nimc.base.errors import InputError, MachineError
 from nimc.base.files import replace_text
+from nimc.base.programs import ask
 from nimc.base.start_python import python_main, python_path
 from nimc.machine.site import Machine
 from reframe_tests.factors import FACTORS, changes_within_jobs
@@ -161,24 +161,17 @@ def _digest(folder: Path) -> str:
 
 
 def _ask(folder: Path) -> dict[str, Any]:
-    try:
-        done = subprocess.run(
-            python_main("nimc.campaign.read_checks", str(folder)),
-            env={**os.environ, "PYTHONPATH": python_path()},
-            capture_output=True,
-            text=True,
-            timeout=_ANSWER_S,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise MachineError(f"{folder}: the checks cannot be read: {error}") from None
+    answer = ask(
+        python_main("nimc.campaign.read_checks", str(folder)),
+        {**os.environ, "PYTHONPATH": python_path()},
+        timeout_s=_ANSWER_S,
+    )
     with suppress(ValueError, IndexError):
-        answer: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-        if "fault" not in answer:
-            return answer
-        raise MachineError(answer["fault"])
-    last = (done.stderr.strip().splitlines() or ["no answer"])[-1]
-    raise MachineError(f"{folder}: the checks cannot be read: {last}")
+        found: dict[str, Any] = json.loads(answer.stdout.splitlines()[-1])
+        if "fault" not in found:
+            return found
+        raise MachineError(found["fault"])
+    raise MachineError(f"{folder}: the checks cannot be read: {answer.last}")
 
 
 def _read(answer: Mapping[str, Any]) -> dict[str, CheckVariables]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shlex
-import subprocess
 import tempfile
 import time
 from collections.abc import Sequence
@@ -12,8 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from nimc.base.errors import MachineError
 from nimc.base.interrupts import Interrupts
+from nimc.base.programs import ask
 from nimc.base.start_python import python_main
 from nimc.base.tables import duration
 from nimc.machine import slurm
@@ -24,10 +23,8 @@ from nimc.machine.site import Origins
 PREFIX = ".nimc-look-"
 #: Each node prints which of the paths it sees.
 _SEEN = 'for each in {paths}; do [ -e "$each" ] && echo "seen $SLURMD_NODENAME $each"; done'
-#: How long the job may run, minutes; how long Slurm may take to answer, and how often it is
-#: asked, seconds.
+#: How long the job may run, minutes, and how often Slurm is asked, seconds.
 _LIMIT_MIN = 2
-_ANSWER_S = 60.0
 _POLL_S = 0.5
 #: States of a job that has not ended.
 _LIVE = ("PENDING", "CONFIGURING", "RUNNING", "COMPLETING", "SUSPENDED", "STAGE_OUT")
@@ -113,12 +110,12 @@ def refusal(request: NodeRequest) -> str | None:
     how = ["--hold", "--output=/dev/null"] if held else ["--test-only"]
     with Interrupts() as interrupts, tempfile.TemporaryDirectory() as folder:
         try:
-            done = _ask(["sbatch", f"--chdir={folder}", *how], script(request, None))
+            answer = ask(["sbatch", f"--chdir={folder}", *how], stdin=script(request, None))
             interrupts.check()
         finally:
             if held:
                 jobs.cancel(Path(folder))
-    return _error(done.stderr) if done.returncode else None
+    return None if answer.ended().ok else _error(answer.stderr)
 
 
 def look(request: NodeRequest, parent: Path, wait_s: float) -> JobLook:
@@ -130,11 +127,11 @@ def look(request: NodeRequest, parent: Path, wait_s: float) -> JobLook:
     with Interrupts() as interrupts, tempfile.TemporaryDirectory(prefix=PREFIX, dir=parent) as made:
         folder = Path(made)
         try:
-            done = _ask(["sbatch", "--parsable"], script(request, folder))
+            answer = ask(["sbatch", "--parsable"], stdin=script(request, folder))
             interrupts.check()
-            if done.returncode:
-                return JobLook(None, f"Slurm refuses the job: {_error(done.stderr)}")
-            job = _job_id(done.stdout)
+            if not answer.ended().ok:
+                return JobLook(None, f"Slurm refuses the job: {_error(answer.stderr)}")
+            job = _job_id(answer.stdout)
             why = _await(job, interrupts, wait_s)
         finally:
             jobs.cancel(folder)
@@ -192,10 +189,10 @@ def _await(job: str, interrupts: Interrupts, wait_s: float) -> str | None:
 
 def _state(job: str) -> str:
     """State and reason of a job that has not ended; else empty."""
-    done = _ask(["squeue", f"--job={job}", "--noheader", "--format=%T: %r"])
-    if done.returncode and "nvalid job id" not in done.stderr:
-        raise MachineError(f"squeue: {_error(done.stderr)}")
-    live = [line.strip() for line in done.stdout.splitlines() if line.startswith(_LIVE)]
+    answer = ask(["squeue", f"--job={job}", "--noheader", "--format=%T: %r"])
+    if "nvalid job id" not in answer.stderr:
+        answer.required()
+    live = [line.strip() for line in answer.stdout.splitlines() if line.startswith(_LIVE)]
     return live[0] if live else ""
 
 
@@ -208,17 +205,3 @@ def _error(text: str) -> str:
     """What Slurm said, without the names of its programs."""
     lines = [line.partition("error: ")[2] or line for line in text.splitlines() if line.strip()]
     return "; ".join(line.strip() for line in lines) or "no answer"
-
-
-def _ask(command: Sequence[str], given: str = "") -> subprocess.CompletedProcess[str]:
-    try:
-        return subprocess.run(
-            command,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=_ANSWER_S,
-            input=given,
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise MachineError(f"{command[0]}: {error}") from None

@@ -5,16 +5,15 @@ from __future__ import annotations
 import os
 import re
 import shlex
-import subprocess
 from dataclasses import dataclass
 from datetime import datetime
 
 from nimc.base.errors import InputError, MachineError
 from nimc.base.files import user_name
+from nimc.base.programs import ProgramAnswer, ask
 from nimc.machine.site import Machine
 
 #: Slurm's format of times in one-line records.
-_TIMEOUT_S = 60
 _TIME = "%Y-%m-%dT%H:%M:%S"
 #: How such a record begins; other lines say that there is none.
 _RECORD = "ReservationName="
@@ -112,20 +111,14 @@ def shortcomings(
 
 def find(name: str) -> Reservation | None:
     """The reservation as Slurm shows it; None if there is none of that name."""
-    result = _scontrol(["scontrol", "-o", "show", "reservation", name])
-    if "not found" in result.stdout + result.stderr:
-        return None
-    if result.returncode:
-        raise MachineError(f"scontrol: {result.stderr.strip()}")
-    return parse(result.stdout)
+    answer = _scontrol(["scontrol", "-o", "show", "reservation", name])
+    return None if "not found" in answer.text else parse(answer.required())
 
 
 def find_all() -> list[Reservation]:
     """All reservations that Slurm shows to this user."""
-    result = _scontrol(["scontrol", "-o", "show", "reservation"])
-    if result.returncode:
-        raise MachineError(f"scontrol: {' '.join(result.stderr.split())}")
-    return [parse(line) for line in result.stdout.splitlines() if line.startswith(_RECORD)]
+    listed = _scontrol(["scontrol", "-o", "show", "reservation"]).required()
+    return [parse(line) for line in listed.splitlines() if line.startswith(_RECORD)]
 
 
 def create(machine: Machine, minutes: int, nodes: str | None) -> Reservation:
@@ -159,25 +152,12 @@ def check(machine: Machine, nodes: int, needed_s: float) -> None:
             raise MachineError("; ".join(faults) + " (see 'nimc origins')")
 
 
-def _scontrol(command: list[str]) -> subprocess.CompletedProcess[str]:
-    try:
-        return subprocess.run(
-            command,
-            capture_output=True,
-            text=True,
-            check=False,
-            env={**os.environ, "SLURM_TIME_FORMAT": "standard"},  # users may have changed it
-            timeout=_TIMEOUT_S,
-        )
-    except FileNotFoundError:
-        raise MachineError("scontrol: not found; Slurm cannot be used from this host") from None
-    except subprocess.TimeoutExpired:
-        raise MachineError(f"scontrol has not answered for {_TIMEOUT_S} s") from None
+def _scontrol(command: list[str]) -> ProgramAnswer:
+    # Users may have changed the format of times.
+    return ask(command, {**os.environ, "SLURM_TIME_FORMAT": "standard"}).ended()
 
 
 def _run_or_advise(command: list[str]) -> None:
-    result = _scontrol(command)
-    if result.returncode:
-        line = shlex.join(command)
-        why = " ".join(result.stderr.split())
-        raise MachineError(f"{why}; an operator can run: {line}")
+    answer = _scontrol(command)
+    if not answer.ok:
+        raise MachineError(f"{answer.last}; an operator can run: {shlex.join(command)}")

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import os
-import subprocess
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 
 from nimc.base.programs import ask
 
 #: Lmod and Environment Modules list what they loaded here, joined with colons.
 LOADED = "LOADEDMODULES"
-_TIMEOUT_S = 60
 
 
 def loaded(environment: Mapping[str, str]) -> list[str]:
@@ -51,18 +48,7 @@ def _is_alias_of_loaded(name: str, environment: Mapping[str, str]) -> bool:
 
 
 def _succeeds(script: str, environment: Mapping[str, str], *arguments: str) -> bool:
-    with suppress(OSError, subprocess.SubprocessError):
-        done = subprocess.run(
-            ["bash", "-c", script, "bash", *arguments],
-            check=False,
-            env=dict(environment),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            timeout=_TIMEOUT_S,
-        )
-        return done.returncode == 0
-    return False
+    return ask(["bash", "-c", script, "bash", *arguments], environment).ok
 
 
 # What an environment's modules provide on this host.

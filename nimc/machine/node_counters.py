@@ -9,14 +9,13 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import subprocess
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
 from nimc.base import kernel_text
+from nimc.base.programs import ask
 from nimc.machine import load
 from nimc.machine.load import KernelThreads
 from nimc.records.counter_row import IRQ, SOFTIRQ, THREADS
@@ -242,17 +241,8 @@ def parse_ethtool(interface: str, text: str) -> dict[str, NodeCounter]:
 def read_ethtool(interface: str) -> dict[str, NodeCounter]:
     """Counters of an interface's driver; empty without `ethtool`, or if the driver has none."""
     path = f"{os.environ.get('PATH', os.defpath)}:{_SYSTEM_PATH}"
-    with suppress(OSError, subprocess.TimeoutExpired):
-        done = subprocess.run(
-            [shutil.which("ethtool", path=path) or "ethtool", "-S", interface],
-            capture_output=True,
-            text=True,
-            errors="replace",
-            stdin=subprocess.DEVNULL,
-            timeout=_TIMEOUT_S,
-        )
-        return parse_ethtool(interface, done.stdout)
-    return {}
+    program = shutil.which("ethtool", path=path) or "ethtool"
+    return parse_ethtool(interface, ask([program, "-S", interface], timeout_s=_TIMEOUT_S).stdout)
 
 
 class NodeReader:

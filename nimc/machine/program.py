@@ -10,18 +10,18 @@ import os
 import re
 import shutil
 import struct
-import subprocess
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from importlib import metadata
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from nimc.base.programs import ask
+
 _MPI = re.compile(r"lib(?:p?mpi|mpich|mpi_\w+|mpifort)(?:-\w+)?\.so")
 _CHUNK_B = 2**20
 #: No section of names or of compilers is larger in a sane program, bytes.
 _SECTION_B = 2**20
-_TIMEOUT_S = 60
 _ELF64_LITTLE = b"\x7fELF\x02\x01"
 
 
@@ -40,7 +40,7 @@ def program_facts(name: str, environment: Mapping[str, str], folder: Path) -> di
             with open(path, "rb") as file:
                 facts["sha256"] = _sha256(file)
                 facts["compilers"] = compilers_in(file)
-            facts["mpi"] = mpi_library(_linked(path, environment))
+            facts["mpi"] = mpi_library(ask(["ldd", path], environment).stdout)
     return facts
 
 
@@ -102,22 +102,6 @@ def mpi_library(ldd_output: str) -> str | None:
     return None
 
 
-def _linked(path: str, environment: Mapping[str, str]) -> str:
-    with suppress(OSError, subprocess.SubprocessError):
-        done = subprocess.run(
-            ["ldd", path],
-            check=False,
-            env=dict(environment),
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=_TIMEOUT_S,
-        )
-        return done.stdout
-    return ""
-
-
 # Versions of the programs that results depend on, found on this host's PATH.
 
 
@@ -143,21 +127,8 @@ def version_of(program: str, option: str = "--version") -> str | None:
 
     None if there is none. The exit status is ignored: perftest's is 1.
     """
-    with suppress(OSError, subprocess.SubprocessError):
-        done = subprocess.run(
-            [program, option],
-            check=False,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            errors="replace",
-            timeout=_VERSION_TIMEOUT_S,
-        )
-        for line in done.stdout.splitlines():
-            if _VERSION.search(line):
-                return " ".join(line.split())
-    return None
+    lines = ask([program, option], timeout_s=_VERSION_TIMEOUT_S).text.splitlines()
+    return next((" ".join(line.split()) for line in lines if _VERSION.search(line)), None)
 
 
 def package_versions(names: Iterable[str]) -> dict[str, str]:

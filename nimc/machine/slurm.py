@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -188,16 +187,13 @@ def ask_nodes(partition: str | None, environment: Mapping[str, str]) -> list[Slu
     """Nodes of a partition, of the default partitions without one. Raises MachineError."""
     command = ["sinfo", "--Node", "--noheader", "--format=%N %T"]
     answer = ask([*command, *([f"--partition={partition}"] if partition else [])], environment)
-    if not answer.ok:
-        raise MachineError(f"sinfo: {answer.last}")
-    return nodes_in(answer.text)
+    return nodes_in(answer.required())
 
 
 # Orphaned Slurm jobs of a run: found by their working folder, and cancelled.
 
 
-#: How long Slurm may take to answer, and jobs to end, seconds.
-_ANSWER_S = 60.0
+#: How long jobs may take to end, seconds.
 _END_S = 60.0
 #: Lists this user's jobs, a line `JOB FOLDER` each; components of a heterogeneous job are `JOB+N`.
 SQUEUE = ("squeue", "--me", "--noheader", "--format=%i %Z")
@@ -246,17 +242,4 @@ def _left(run: Path) -> list[str]:
 
 
 def _ask_slurm(*command: str) -> str:
-    try:
-        done = subprocess.run(
-            command,
-            capture_output=True,
-            text=True,
-            errors="surrogateescape",  # folders are compared
-            check=False,
-            timeout=_ANSWER_S,
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise MachineError(f"{command[0]}: {error}") from None
-    if done.returncode:
-        raise MachineError(f"{command[0]}: {' '.join(done.stderr.split())}")
-    return done.stdout
+    return ask(command, errors="surrogateescape").required()  # folders are compared

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -12,6 +10,7 @@ from analysis.history.alarms import alarms, save
 from analysis.history.store import add_run, load_nights, load_runs
 from nimc.base.checkout import ROOT
 from nimc.base.errors import InputError
+from nimc.base.programs import ask
 from nimc.nights.description import Nightly, Retention
 from nimc.nights.measure import environment
 from nimc.nights.summary import NightAlarm, Summary
@@ -63,24 +62,9 @@ def _limits(retention: Retention) -> Sequence[str]:
 
 def _nimc(*words: str) -> Iterator[str]:
     """Run another command of this project; yields its last line if it fails."""
-    try:
-        done = subprocess.run(
-            [*NIMC, *words],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            check=False,
-            env=environment(),
-            cwd=os.fspath(ROOT),
-            timeout=_LONGEST_S,
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        yield f"nimc {words[0]}: {error}"
-        return
-    if done.returncode:
-        said = done.stderr.strip().splitlines() or [f"exit status {done.returncode}"]
-        yield f"nimc {words[0]}: {said[-1].removeprefix('nimc: ')}"
+    answer = ask([*NIMC, *words], environment(), timeout_s=_LONGEST_S, folder=ROOT)
+    if not answer.ok:
+        yield f"nimc {words[0]}: {answer.last.removeprefix('nimc: ')}"
 
 
 def alarm_text(alarm: Alarm) -> str:

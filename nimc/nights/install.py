@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shlex
-import subprocess
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import date, datetime, timedelta
@@ -15,6 +14,7 @@ import yaml
 
 from nimc.base.errors import MachineError
 from nimc.base.files import named_output
+from nimc.base.programs import ask
 from nimc.nights import summary
 from nimc.nights.description import DAYS, MARGIN_S, Nightly, NightWindow
 
@@ -87,8 +87,6 @@ def _marked(nightly: Nightly, option: str, lines: Sequence[str]) -> str:
     )
 
 
-#: How long such a program may take, seconds.
-_ANSWER_S = 60.0
 #: Lines of others stay byte for byte, whatever their encoding.
 _ANY_BYTES = "surrogateescape"
 
@@ -98,19 +96,19 @@ def table(program: str, block: str) -> str:
 
     Returns what was done.
     """
-    listed = _run([program, "-l"])
+    listed = ask([program, "-l"], errors=_ANY_BYTES)
     # scrontab says so on standard output.
-    if listed.returncode and "no crontab" not in (listed.stdout + listed.stderr).lower():
-        raise MachineError(f"{program} -l: {_said(listed)}")
-    old = listed.stdout if listed.returncode == 0 else ""
+    if "no crontab" not in listed.text.lower():
+        listed.required()
+    old = listed.stdout if listed.ok else ""
     with tempfile.NamedTemporaryFile(
         "w", prefix="nimc-", suffix=".cron", encoding="utf-8", errors=_ANY_BYTES
     ) as file:
         file.write(merged_crontab(old, block))
         file.flush()
-        done = _run([program, file.name])
-    if done.returncode:
-        raise MachineError(f"{program}: {_said(done)}")
+        answer = ask([program, file.name], errors=_ANY_BYTES)
+    if not answer.ok:
+        raise MachineError(f"{program}: {answer.first}")
     return f"installed in your {program}"
 
 
@@ -126,33 +124,12 @@ def units(texts: Mapping[str, str]) -> str:
         summary.write(folder / name, text)
     (timer,) = (name for name in texts if name.endswith(".timer"))
     for words in (["daemon-reload"], ["enable", "--now", timer]):
-        done = _run(["systemctl", "--user", *words])
-        if done.returncode:
+        answer = ask(["systemctl", "--user", *words])
+        if not answer.ok:
             raise MachineError(
-                f"systemctl --user {' '.join(words)}: {_said(done)}; the units are in {folder}"
+                f"systemctl --user {' '.join(words)}: {answer.reason}; the units are in {folder}"
             )
     return f"installed in {folder}; 'loginctl enable-linger' lets it run while you are logged out"
-
-
-def _run(command: Sequence[str]) -> subprocess.CompletedProcess[str]:
-    try:
-        return subprocess.run(
-            command,
-            capture_output=True,
-            encoding="utf-8",
-            errors=_ANY_BYTES,
-            check=False,
-            timeout=_ANSWER_S,
-            stdin=subprocess.DEVNULL,
-        )
-    except FileNotFoundError:
-        raise MachineError(f"{command[0]}: not found on this host") from None
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise MachineError(f"{command[0]}: {error}") from None
-
-
-def _said(done: subprocess.CompletedProcess[str]) -> str:
-    return " ".join((done.stderr or done.stdout).split()) or f"exit status {done.returncode}"
 
 
 # User units of systemd: a service that runs a night, and its timer. Pure.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 import threading
 import urllib.request
 from collections.abc import Iterator
@@ -14,6 +13,7 @@ from http.client import HTTPException
 from nimc.base.checkout import ROOT
 from nimc.base.errors import NimcError
 from nimc.base.files import named_output
+from nimc.base.programs import ask
 from nimc.base.text import one_line
 from nimc.nights import formats, summary
 from nimc.nights.description import NightlyRequest
@@ -85,17 +85,9 @@ def send(ended: Summary, to: list[str]) -> str | None:
     program = shutil.which("sendmail") or shutil.which("sendmail", path=_SENDMAIL_PATH)
     if program is None:
         return "sendmail: not found on PATH or in /usr/sbin"
-    try:
-        done = subprocess.run(
-            [program, "-t", "-i"],
-            input=mail(ended, to).as_bytes(),
-            capture_output=True,
-            check=False,
-            timeout=_ANSWER_S,
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        return one_line(str(error))
-    return one_line(done.stderr.decode(errors="replace").strip()) if done.returncode else None
+    text = mail(ended, to).as_bytes().decode(errors="replace")
+    answer = ask([program, "-t", "-i"], timeout_s=_ANSWER_S, stdin=text)
+    return None if answer.ok else one_line(answer.reason)
 
 
 def mail(ended: Summary, to: list[str]) -> EmailMessage:

@@ -6,10 +6,10 @@ import ipaddress
 import os
 import secrets
 import socket
-import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from nimc.base.programs import ask
 from nimc.node import wire
 from nimc.node.agent import node_name
 from nimc.node.injectors.base import Writer
@@ -17,7 +17,6 @@ from nimc.node.short_writes import records
 from nimc.records.plan import BlockPlan
 from nimc.records.treatment import Writes
 
-_TIMEOUT_S = 60
 _LOOPBACK = "127.0.0.1"
 _FIRST_PORT = 20000
 _PORTS = 12000
@@ -46,19 +45,10 @@ def expand(nodelist: str) -> list[str]:
     """Node names from Slurm's compact list, expanded by `scontrol`. Raises AllocationError."""
     if not nodelist:
         return []
-    command = ["scontrol", "show", "hostnames", nodelist]
-    try:
-        done = subprocess.run(
-            command, capture_output=True, text=True, errors="replace", timeout=_TIMEOUT_S
-        )
-    except OSError as error:
-        raise AllocationError(f"scontrol: {error.strerror}") from None
-    except subprocess.TimeoutExpired:
-        raise AllocationError(f"scontrol has not answered for {_TIMEOUT_S} s") from None
-    if done.returncode:
-        said = " ".join(done.stderr.split())
-        raise AllocationError(f"scontrol show hostnames {nodelist!r}: {said}")
-    return done.stdout.split()
+    answer = ask(["scontrol", "show", "hostnames", nodelist])
+    if not answer.ok:
+        raise AllocationError(f"scontrol show hostnames {nodelist!r}: {answer.reason}")
+    return answer.stdout.split()
 
 
 def resolve(plan: BlockPlan, environment: Mapping[str, str] = os.environ) -> Allocation:

@@ -25,6 +25,7 @@ from nimc.base.errors import MachineError
 from nimc.base.files import replace_text, require_own
 from nimc.base.interrupts import Interrupts
 from nimc.base.json_limits import read_json
+from nimc.base.programs import last_line
 from nimc.base.start_python import python_path
 from nimc.records.run import PlainName, load_header, validated
 from nimc.run.session import NIMC, end_with, stop
@@ -155,6 +156,6 @@ class NodeSweeper:
             self.tell(f"{node}: done")
             return {}
         log = self.folder / f"{node}.log"
-        last = (log.read_text(errors="replace").strip().splitlines() or ["no output"])[-1]
+        last = last_line(log.read_text(errors="replace"))
         self.tell(f"{node}: failed: {last}")
         return {node: f"exit status {status}: {last.removeprefix('nimc: ')}"}

@@ -16,6 +16,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from nimc.base.errors import InputError, MachineError
+from nimc.base.programs import ask
+
+#: How long git may take to clone, seconds.
+_CLONE_S = 3600.0
 
 # Folders of one machine's Spack; nothing is in `~/.spack`.
 
@@ -196,14 +200,7 @@ def clone(git: str, tag: str, commit: str, into: Path) -> None:
 
 
 def _git(*words: str) -> str:
-    try:
-        done = subprocess.run(["git", *words], capture_output=True, text=True)
-    except FileNotFoundError:
-        raise MachineError("git: not found; it clones Spack") from None
-    if done.returncode != 0:
-        lines = done.stderr.strip().splitlines() or ["no message"]
-        raise MachineError(f"git {words[0]} failed: {lines[-1]}")
-    return done.stdout
+    return ask(["git", *words], timeout_s=_CLONE_S).required()
 
 
 @contextmanager

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import math
 import os
-import subprocess
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
+from nimc.base.programs import ask
 from nimc.records.counter_row import CounterRow, State
 
 __all__ = [
@@ -39,7 +39,6 @@ RANK = "${PMIX_RANK:-${PMI_RANK:-${OMPI_COMM_WORLD_RANK:-${SLURM_PROCID:-0}}}}"
 #: Its number on its node, likewise; where no launcher says it, only rank 0 is the first.
 LOCAL_RANK = f"${{MPI_LOCALRANKID:-${{OMPI_COMM_WORLD_LOCAL_RANK:-${{SLURM_LOCALID:-{RANK}}}}}}}"
 
-_TIMEOUT_S = 60
 #: No figure in SI units is larger, and sums of so large ones are numbers.
 _MOST = 1e30
 _QUOTE = 40
@@ -117,20 +116,10 @@ def try_out(tool: Tool, application: Sequence[str] = ("true",)) -> list[CounterR
     """What a tool counts of a short program on this host, as one rank. Raises ToolError."""
     with tempfile.TemporaryDirectory() as folder:
         command = [word.replace(FOLDER, folder) for word in tool.wrap([], application)]
-        try:
-            done = subprocess.run(
-                command,
-                capture_output=True,
-                text=True,
-                errors="replace",
-                stdin=subprocess.DEVNULL,
-                timeout=_TIMEOUT_S,
-                env=os.environ | tool.environment(),
-            )
-        except (OSError, subprocess.TimeoutExpired) as error:
-            raise ToolError(f"{tool.name} does not run: {error}") from None
-        if done.returncode != 0:
-            lines = [line.strip() for line in (done.stderr + done.stdout).splitlines()]
-            said = next(filter(None, lines), "no message")
-            raise ToolError(f"{tool.name} fails with exit status {done.returncode}: {said}")
+        answer = ask(command, os.environ | tool.environment())
+        if answer.status is None:
+            raise ToolError(f"{tool.name} does not run: {answer.reason}")
+        if not answer.ok:
+            said = f"fails with exit status {answer.status}: {answer.first}"
+            raise ToolError(f"{tool.name} {said}")
         return tool.parse(Path(folder), 1)

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import re
 import shutil
-import subprocess
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from analysis.counts.roles import Scope, groups
+from nimc.base.programs import ask
 from reframe_tests.tools.base import (
     FOLDER,
     LOCAL_RANK,
@@ -29,7 +29,6 @@ from reframe_tests.tools.base import (
     try_out,
 )
 
-_TIMEOUT_S = 60
 #: Units of metrics that add up over CPUs -> unit and factor. Rates and ratios do not.
 _UNITS = {"GBytes": ("B", 1e9), "": ("count", 1.0)}
 #: Metrics without a unit that are ratios all the same.
@@ -75,11 +74,10 @@ class Likwid:
         """Found by counting: LIKWID refuses processors that it does not know."""
         if shutil.which("likwid-perfctr") is None:
             return "no likwid-perfctr on PATH (apt install likwid; nimc spack build profiling)"
-        known = _answer(["likwid-perfctr", "-a"])
-        if not re.search(r"^\s*Group name", known, re.MULTILINE):
-            said = next((line for line in known.splitlines() if line.strip()), "no message")
-            return f"LIKWID does not know this processor: {said.strip()}"
-        if not re.search(rf"^\s*{self._group}\b", known, re.MULTILINE):
+        known = ask(["likwid-perfctr", "-a"])
+        if not re.search(r"^\s*Group name", known.text, re.MULTILINE):
+            return f"LIKWID does not know this processor: {known.first}"
+        if not re.search(rf"^\s*{self._group}\b", known.text, re.MULTILINE):
             return f"LIKWID has no group {self._group} for this processor"
         try:
             found = try_out(self)
@@ -88,16 +86,6 @@ class Likwid:
         if any(row.value is not None for row in found):
             return None
         return f"LIKWID counts nothing of group {self._group} on this host"
-
-
-def _answer(command: Sequence[str]) -> str:
-    try:
-        done = subprocess.run(
-            command, capture_output=True, text=True, errors="replace", timeout=_TIMEOUT_S
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        return str(error)
-    return done.stdout + done.stderr
 
 
 def _rows(path: Path, rank: int) -> list[CounterRow]:

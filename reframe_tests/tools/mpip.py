@@ -7,16 +7,15 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from nimc.base.programs import ask
 from reframe_tests.tools.base import FOLDER, CounterRow, Tool, ToolError, figure
 from reframe_tests.tools.mpi_calls import CallCount, rows
 
 _LIBRARY = "libmpiP.so"
-_TIMEOUT_S = 30
 #: One stack frame per call site; mpiP lists ranks only with their call sites.
 _OPTIONS = "-k 1 -f"
 #: Arguments: folder, application. mpiP splits its options at commas and blanks, which a folder's
@@ -64,13 +63,7 @@ class Mpip:
     def missing(self) -> str | None:
         """Found by preloading it into a program that does nothing."""
         environment = os.environ | {"LD_PRELOAD": _LIBRARY}
-        try:
-            done = subprocess.run(
-                ["true"], capture_output=True, text=True, timeout=_TIMEOUT_S, env=environment
-            )
-        except (OSError, subprocess.TimeoutExpired) as error:
-            return f"mpiP does not run: {error}"
-        if _LIBRARY not in done.stderr:
+        if _LIBRARY not in ask(["true"], environment).stderr:
             return None
         return f"no {_LIBRARY} for the loader (nimc spack build profiling; set LD_LIBRARY_PATH)"
 

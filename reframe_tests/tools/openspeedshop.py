@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
+from nimc.base.programs import ask, first_line, last_line
 from reframe_tests.tools.base import (
     FOLDER,
     RANK,
@@ -85,8 +86,7 @@ def _ask(folder: Path, commands: Mapping[Path, str], complete: str) -> None:
             return
         said = _openss(folder, [f"{commands[path]} > {path.name}" for path in lacking])
     if lacking := [path for path in commands if complete not in _content(path)]:
-        reason = (_content(lacking[0]).strip() or said.strip() or "no output").splitlines()[-1]
-        raise ToolError(f"{lacking[0]}: {reason}")
+        raise ToolError(f"{lacking[0]}: {last_line(_content(lacking[0]) or said)}")
 
 
 def _content(path: Path) -> str:
@@ -98,30 +98,20 @@ def _openss(folder: Path, commands: Sequence[str]) -> str:
     script = folder / _COMMANDS
     script.write_text("\n".join([f"exprestore -f {_COPY}", *commands, "exit", ""]))
     with script.open() as file:
-        return _run(folder, ["openss", "-batch"], file.fileno())
+        return _run(folder, ["openss", "-batch"], file)
 
 
-def _run(folder: Path, words: Sequence[str], stdin: int = subprocess.DEVNULL) -> str:
+def _run(folder: Path, words: Sequence[str], stdin: IO[str] | None = None) -> str:
     """What a program printed, also in `PROGRAM.txt`. Raises ToolError if it does not run."""
-    try:
-        done = subprocess.run(
-            words,
-            cwd=folder,
-            env={**os.environ, **_environment()},
-            stdin=stdin,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            errors="replace",
-            timeout=_GATHER_TIMEOUT_S,
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise ToolError(f"{folder}: {words[0]} does not run: {error}") from None
-    (folder / f"{words[0]}.txt").write_text(done.stdout)
-    if done.returncode != 0:
-        reason = first_line(done.stdout)
-        raise ToolError(f"{folder}: {words[0]}: exit status {done.returncode}: {reason}")
-    return done.stdout
+    environment = {**os.environ, **_environment()}
+    answer = ask(words, environment, timeout_s=_GATHER_TIMEOUT_S, stdin=stdin, folder=folder)
+    if answer.status is None:
+        raise ToolError(f"{folder}: {words[0]} does not run: {answer.reason}")
+    (folder / f"{words[0]}.txt").write_text(answer.text)
+    if not answer.ok:
+        said = f"exit status {answer.status}: {first_line(answer.text)}"
+        raise ToolError(f"{folder}: {words[0]}: {said}")
+    return answer.text
 
 
 def _environment() -> dict[str, str]:
@@ -130,11 +120,6 @@ def _environment() -> dict[str, str]:
     prefix = Path(found).resolve().parent.parent if found else Path()
     plugins = next(iter(sorted(prefix.glob("lib*/openspeedshop"))), prefix)
     return {"OPENSS_PLUGIN_PATH": str(plugins), "PYTHONPATH": str(plugins)}
-
-
-def first_line(text: str) -> str:
-    """The first line that is not empty."""
-    return next(filter(None, map(str.strip, text.splitlines())), "no message")
 
 
 # Views of Open|SpeedShop as CSV (`expview -F csv`).
@@ -270,7 +255,6 @@ _REFUSALS = re.compile(r"^.*(?:OpenSS_PAPIerror|cannot be counted|PAPI_overflow\
 #: What `papi_command_line` says of an event.
 _FAILED = re.compile(r"^Failed adding: (\S+)\s*\nbecause: (.*)$", re.M)
 _ADDED = re.compile(r"^Successfully added: (\S+)", re.M)
-_TIMEOUT_S = 60
 
 
 @dataclass(frozen=True)
@@ -351,19 +335,9 @@ class OpenSpeedShop:
         with tempfile.TemporaryDirectory() as place:
             folder = Path(place)
             words = [word.replace(FOLDER, place) for word in self.wrap([], ["true"])]
-            try:
-                done = subprocess.run(
-                    words,
-                    env={**os.environ, "OMP_NUM_THREADS": "1"},
-                    capture_output=True,
-                    text=True,
-                    errors="replace",
-                    timeout=_TIMEOUT_S,
-                )
-            except (OSError, subprocess.TimeoutExpired) as error:
-                return f"Open|SpeedShop does not run: {error}"
-            if done.returncode != 0:
-                return f"Open|SpeedShop does not run: {first_line(done.stderr)}"
+            answer = ask(words, {**os.environ, "OMP_NUM_THREADS": "1"})
+            if not answer.ok:
+                return f"Open|SpeedShop does not run: {first_line(answer.stderr)}"
             if not any((folder / RAW).iterdir()):
                 return "Open|SpeedShop leaves no data: its collectors are not preloaded"
         return None

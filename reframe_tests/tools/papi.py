@@ -10,13 +10,13 @@ import hashlib
 import json
 import os
 import shutil
-import subprocess
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from nimc.base.errors import InputError
+from nimc.base.programs import ask
 from reframe_tests.tools.base import FOLDER, RANK, CounterRow, Tool, ToolError, figure, try_out
 
 #: Group -> events.
@@ -27,7 +27,6 @@ GROUPS = {
 }
 _SOURCE = Path(__file__).with_name("papi_shim.c")
 _FLAGS = ("-O2", "-std=c11", "-D_DEFAULT_SOURCE", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC")
-_COMPILE_S = 60
 #: PAPI renames a folder of results that exists, so each rank has one of its own.
 #: Arguments: folder, events, shim, whether the whole program counts, application.
 _START = (
@@ -118,17 +117,10 @@ def shim() -> Path:
         raise InputError(f"papi: no C compiler {compiler} for its shim (apt install gcc)")
     with tempfile.TemporaryDirectory(dir=cache) as folder:
         made = Path(folder, path.name)
-        done = subprocess.run(
-            [compiler, *_FLAGS, str(_SOURCE), "-o", str(made), "-lpapi"],
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=_COMPILE_S,
-        )
-        if done.returncode != 0:
-            first = next(filter(None, done.stderr.splitlines()), "no message")
+        answer = ask([compiler, *_FLAGS, str(_SOURCE), "-o", str(made), "-lpapi"])
+        if not answer.ok:
             hint = "apt install libpapi-dev; dnf install papi-devel"
-            raise InputError(f"papi: its shim does not compile: {first} ({hint})")
+            raise InputError(f"papi: its shim does not compile: {answer.first} ({hint})")
         made.replace(path)
     return path
 

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
 from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
 from analysis.counts.roles import METRICS, Scope, counts, groups
+from nimc.base.programs import ask
 from nimc.machine.processors import FAMILIES, IDENTITY_AWK, family_of, identity
 from nimc.records.counter_row import event_parts
 from reframe_tests.tools.base import (
@@ -71,7 +71,6 @@ _FIRST_OF_NODE = f'[ "{LOCAL_RANK}" = 0 ] || {{ shift 3; exec "$@"; }}; all=-a; 
 _INNER = '[ -n "$1" ] && export LC_ALL="$1" || unset LC_ALL; shift 4; "$@"; exit $?'
 
 _TRY = ("perf", "stat", "-j", "-e", "task-clock", "true")
-_TIMEOUT_S = 30
 #: perf's exit status for an unknown option.
 _USAGE = 129
 _CPUINFO = Path("/proc/cpuinfo")
@@ -111,17 +110,14 @@ class PerfStat:
 
     def missing(self) -> str | None:
         """See the interface."""
-        try:
-            done = subprocess.run(
-                _TRY, capture_output=True, text=True, errors="replace", timeout=_TIMEOUT_S
-            )
-        except FileNotFoundError:
+        answer = ask(_TRY)
+        if answer.missing:
             return "perf is not installed (Debian: linux-perf, RHEL: perf)"
-        except (OSError, subprocess.TimeoutExpired) as error:
-            return f"perf stat does not run: {error}"
-        if done.returncode == 0:
+        if answer.status is None:
+            return f"perf stat does not run: {answer.reason}"
+        if answer.ok:
             return self._counts_nothing() if self._group else None
-        if done.returncode == _USAGE:
+        if answer.status == _USAGE:
             return "this perf has no JSON output (perf stat -j); install perf of Linux 6.0 or later"
         paranoid = _paranoid()
         if paranoid is not None and paranoid > _PARANOID_MAX:
@@ -129,8 +125,7 @@ class PerfStat:
                 f"the kernel does not let users count (kernel.perf_event_paranoid is {paranoid}):"
                 f" sysctl kernel.perf_event_paranoid={_PARANOID_MAX}"
             )
-        first = next(filter(None, map(str.strip, done.stderr.splitlines())), "no message")
-        return f"perf stat fails with exit status {done.returncode}: {first}"
+        return f"perf stat fails with exit status {answer.status}: {answer.first}"
 
     def _counts_nothing(self) -> str | None:
         here = identity(_CPUINFO.read_text(errors="replace"))

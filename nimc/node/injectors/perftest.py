@@ -9,9 +9,9 @@ from __future__ import annotations
 import functools
 import re
 import shutil
-import subprocess
 from typing import Literal
 
+from nimc.base.programs import ask
 from nimc.machine import devices
 from nimc.node.injectors.base import Fault, Row, RowSource, Total, Writer
 from nimc.records.sample import Direction
@@ -164,9 +164,5 @@ def _limit(writer: Writer) -> list[str]:
 
 @functools.cache
 def _help(program: str) -> str:
-    """Help text of the installed version; empty if it is not installed."""
-    try:
-        answer = subprocess.run([program, "--help"], capture_output=True, text=True, timeout=10)
-    except (OSError, subprocess.TimeoutExpired):
-        return ""
-    return answer.stdout + answer.stderr
+    """Help text of the installed version."""
+    return ask([program, "--help"], timeout_s=10).text

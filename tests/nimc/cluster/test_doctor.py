@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from nimc.base import programs
-from nimc.base.errors import InputError
+from nimc.base.errors import InputError, MachineError
 from nimc.campaign import settings
 from nimc.campaign.matrix import Matrix, MatrixCell
 from nimc.cli.hosts import doctor_command, text
@@ -282,9 +282,20 @@ def test_why_cycles_cannot_be_counted(code, expected):
 
 
 def test_the_last_line_is_what_went_wrong():
-    answer = programs.ProgramAnswer(False, "starting\n\x1b[31mERROR: no such file\x1b[0m\n\n")
-    assert answer.last == "ERROR: no such file"
-    assert programs.ask(["no-such-program-at-all"]).ok is False
+    says = r"echo starting >&2; printf '\033[31mERROR: no such file\033[0m\n\n' >&2; exit 4"
+    answer = programs.ask(["sh", "-c", says])
+    assert (answer.first, answer.last) == ("starting", "ERROR: no such file")
+    with pytest.raises(MachineError, match=r"^sh: exit status 4: ERROR: no such file$"):
+        answer.ended().required()
+
+
+def test_a_program_that_is_missing_or_hangs_is_named():
+    missing = programs.ask(["no-such-program-at-all"])
+    assert missing.missing
+    with pytest.raises(MachineError, match=r"^no-such-program-at-all: not found on this host$"):
+        missing.ended()
+    with pytest.raises(MachineError, match=r"^sleep: has not answered for 0\.1 s$"):
+        programs.ask(["sleep", "60"], timeout_s=0.1).ended()
 
 
 def machine_apart(**changes) -> Machine:

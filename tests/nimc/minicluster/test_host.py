@@ -58,7 +58,7 @@ def test_kind_of_control_groups(mounts: str, kind: str, root: str | None) -> Non
 
 
 def test_a_failing_program_is_one_line() -> None:
-    with pytest.raises(MachineError, match=r"sh -c .*: exit 3: the end$"):
+    with pytest.raises(MachineError, match=r"sh -c .*: exit status 3: the end$"):
         shell.run(["sh", "-c", "echo start >&2; echo the end >&2; exit 3"])
 
 

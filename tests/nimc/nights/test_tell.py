@@ -185,7 +185,7 @@ def test_a_night_that_measured_sends_no_mail(sendmail: Path, tmp_path: Path) -> 
 def test_mail_that_cannot_be_sent_is_reported(sendmail: Path, tmp_path: Path) -> None:
     (sendmail / "sendmail").write_text("#!/bin/sh\necho no such user >&2\nexit 67\n")
     wish = asked(tmp_path, tell="{mail: [ops@example.org]}")
-    assert list(notify.everyone(SUMMARY, wish)) == ["mail: no such user"]
+    assert list(notify.everyone(SUMMARY, wish)) == ["mail: exit status 67: no such user"]
 
 
 def test_metrics_do_not_follow_a_planted_link(tmp_path: Path) -> None:
