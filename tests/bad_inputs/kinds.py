@@ -234,7 +234,7 @@ KINDS = [
     Kind("nightly, status", _seeds(_NIGHTLY), _file("n.yaml", "nightly", "status", "n.yaml"), 0.03),
     *(
         Kind(f"summary, {form}", _SUMMARY, _file(_DAY, "nightly", "export", _DAY, form), 0.02)
-        for form in ("--junit", "--prometheus", "--bencher")
+        for form in ("--junit", "--prometheus")
     ),
     _stored("runs", "store", "check"),
     _stored("nights", "alarms"),

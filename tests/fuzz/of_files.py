@@ -90,7 +90,7 @@ def _nightly(text: bytes, folder: Path) -> None:
 
 def _summary(text: bytes, folder: Path) -> None:
     found = summary.load(in_file("n-2026-11-20.json", text, folder))
-    _ = formats.junit_xml(found), formats.prometheus_text(found), formats.bencher_metrics(found)
+    _ = formats.junit_xml(found), formats.prometheus_text(found)
     notify.mail(found, ["a@b"]).as_bytes()
 
 
