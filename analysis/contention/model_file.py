@@ -1,7 +1,4 @@
-"""The file of a model: JSON as `Model.as_dict` writes it, checked field by field when read.
-
-Files of schema 1, which name no kind, are models of the paper's equations without bands.
-"""
+"""The file of a model: JSON as `Model.as_dict` writes it, checked field by field when read."""
 
 from __future__ import annotations
 
@@ -43,12 +40,12 @@ def load(path: Path) -> Model:
 
 def from_dict(document: Any, source: str) -> Model:
     """Inverse of `Model.as_dict`; `source` names the file in errors."""
-    if not isinstance(document, dict) or document.get("schema") not in range(1, SCHEMA + 1):
-        raise InputError(f"{source}: not a model file (`schema` must be 1 to {SCHEMA})")
+    if not isinstance(document, dict) or document.get("schema") != SCHEMA:
+        raise InputError(f"{source}: not a model file (`schema` must be {SCHEMA})")
     try:
         remote = document["remote"]
         unidentified = dict(_items(document, "unidentified", source))
-        kind = KINDS[0] if document["schema"] == 1 else document["kind"]
+        kind = document["kind"]
         if kind not in KINDS:
             raise InputError(f"{source}: kind: must be {' or '.join(KINDS)}, not {kind!r}")
         return Model(

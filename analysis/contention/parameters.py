@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 #: Kinds of models: the paper's equations, and those that remove limits stated there.
 KINDS = ("paper", "improved")
-#: Number of the model file's schema; files of schema 1 are models of the first kind without bands.
+#: Number of the model file's schema.
 SCHEMA = 2
 
 

@@ -47,7 +47,6 @@ class StoreFile:
 
     path: Path
     text: bytes
-    schema: int
     metadata: Mapping[str, str]
 
 
@@ -70,10 +69,10 @@ def write(folder: Path, run: str, frame: pl.DataFrame, metadata: Mapping[str, st
 
 
 def read(path: Path) -> StoreFile:
-    """A file with its schema's number.
+    """A file with its metadata.
 
-    Raises SpoiltError if it is not one's own or not what its name says, and InputError if a newer
-    version wrote it.
+    Raises SpoiltError if it is not one's own or not what its name says, and InputError if its
+    schema is another.
     """
     named = _NAME.fullmatch(path.name)
     if named is None:
@@ -90,7 +89,8 @@ def read(path: Path) -> StoreFile:
         metadata = pl.read_parquet_metadata(io.BytesIO(text))
     except (pl.exceptions.PolarsError, OSError) as error:
         raise SpoiltError(f"{path}: not Parquet: {_first_line(error)}") from error
-    return StoreFile(path, text, _schema(path, metadata), metadata)
+    _require_schema(path, metadata)
+    return StoreFile(path, text, metadata)
 
 
 def frame(file: StoreFile) -> pl.DataFrame:
@@ -161,16 +161,14 @@ def _digest(text: bytes) -> str:
     return hashlib.sha256(text).hexdigest()[:_DIGITS]
 
 
-def _schema(path: Path, metadata: Mapping[str, str]) -> int:
+def _require_schema(path: Path, metadata: Mapping[str, str]) -> None:
     number = metadata.get(SCHEMA, "")
     if not (number.isascii() and number.isdigit() and len(number) < 10):
         raise SpoiltError(f"{path}: its metadata has no schema")
-    if int(number) > SCHEMA_VERSION:
+    if int(number) != SCHEMA_VERSION:
         raise InputError(
-            f"{path}: its schema is {number}, must be at most {SCHEMA_VERSION}; written by a newer"
-            " nimc, use that version"
+            f"{path}: its schema is {number}, must be {SCHEMA_VERSION}; use the nimc that wrote it"
         )
-    return int(number)
 
 
 def _make(folder: Path) -> None:

@@ -164,7 +164,7 @@ def _kept(entry: StoreEntry, folder: Path | None) -> str | None:
 def check_store(store: Path, results: Path | None) -> list[str]:
     """What is wrong with the store, and which runs of `results` it lacks; a line each.
 
-    Raises InputError for a file of a newer schema.
+    Raises InputError for a file of another schema.
     """
     found: list[str] = []
     entries = read_entries(store, None, None, found.append)

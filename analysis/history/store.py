@@ -21,7 +21,7 @@ import polars as pl
 from analysis.history import files
 from analysis.history.extract import nights_frame, run_row, samples_frame, samples_schema
 from analysis.history.files import Naming, SpoiltError
-from analysis.history.tables import NIGHTS, RUNS, SCHEMA_VERSION, Outcome, migrated
+from analysis.history.tables import NIGHTS, RUNS, Outcome
 from analysis.report.data import RunData, load_run
 from nimc.base.errors import InputError
 from nimc.base.files import require_own
@@ -79,7 +79,7 @@ def read_entries(
 ) -> list[StoreEntry]:
     """The entry of each run, in order of their start; names each file that is left out.
 
-    Raises InputError for a file of a newer schema.
+    Raises InputError for a file of another schema.
     """
     best: dict[tuple[str, str], StoreEntry] = {}
     for entry in all_entries(store, machine, campaign, left_out):
@@ -119,13 +119,13 @@ def write_entry(store: Path, row: Mapping[str, Any], nights: str, samples: str |
 
 
 def read_nights(entry: StoreEntry) -> pl.DataFrame:
-    """The nights of a run. Raises SpoiltError, and InputError for a newer schema."""
-    return _rows("nights", files.read(entry.nights))
+    """The nights of a run. Raises SpoiltError, and InputError for another schema."""
+    return _rows(NIGHTS, files.read(entry.nights))
 
 
 def _entry(store: Path, path: Path) -> StoreEntry:
     file = files.read(path)
-    rows = _rows("runs", file)
+    rows = _rows(RUNS, file)
     if rows.height != 1:
         raise SpoiltError(f"{path}: has {rows.height} rows, must have one")
     row = rows.row(0, named=True)
@@ -152,9 +152,9 @@ def _entry(store: Path, path: Path) -> StoreEntry:
     )
 
 
-def _rows(table: str, file: files.StoreFile) -> pl.DataFrame:
+def _rows(columns: Mapping[str, pl.DataType], file: files.StoreFile) -> pl.DataFrame:
     try:
-        return migrated(table, file.schema, files.frame(file).lazy()).collect()
+        return files.frame(file).select(pl.col(name).cast(of) for name, of in columns.items())
     except pl.exceptions.PolarsError as error:
         raise SpoiltError(f"{file.path}: {str(error).splitlines()[0]}") from error
 
@@ -222,7 +222,7 @@ def load_runs(
 ) -> pl.DataFrame:
     """All runs, or those of a machine or campaign, in order of their start (`tables.RUNS`).
 
-    Raises InputError if there is no store, or a newer version wrote it.
+    Raises InputError if there is no store, or another version wrote it.
     """
     entries = _entries(store, machine, campaign, left_out)
     return pl.DataFrame([entry.row for entry in entries], schema=RUNS)
@@ -256,25 +256,19 @@ def scan_samples(
 
     Columns are those of `nimc report`'s samples.parquet, with machine, campaign and run.
     """
-    of_schema: dict[int, list[Path]] = {}
+    paths: list[Path] = []
     for entry in _entries(store, machine, campaign, left_out):
         if entry.samples:
             try:
-                file = files.read(entry.samples)
+                paths.append(files.read(entry.samples).path)
             except SpoiltError as error:
                 left_out(str(error))
-            else:
-                of_schema.setdefault(file.schema, []).append(file.path)
-    parts = [_scan(paths, schema) for schema, paths in sorted(of_schema.items())]
-    return pl.concat(parts, how="diagonal") if parts else pl.LazyFrame(schema=samples_schema())
-
-
-def _scan(paths: list[Path], schema: int) -> pl.LazyFrame:
-    """Files of one schema; those of the present one may lack columns that were added since."""
-    present = samples_schema() if schema == SCHEMA_VERSION else None
+    present = samples_schema()
+    if not paths:
+        return pl.LazyFrame(schema=present)
+    # Older files may lack columns that were added since.
     added: dict[str, Any] = {"missing_columns": "insert", "extra_columns": "ignore"}
-    rows = pl.scan_parquet(paths, schema=present, hive_partitioning=False, glob=False, **added)
-    return migrated("samples", schema, rows)
+    return pl.scan_parquet(paths, schema=present, hive_partitioning=False, glob=False, **added)
 
 
 def require_store(store: Path) -> None:

@@ -23,7 +23,6 @@ from analysis.samples.pairs import judged, pair_table
 from nimc.base.errors import InputError
 from nimc.base.json_limits import read_json
 from nimc.records.run import RunHeader, load_header
-from nimc.records.sample_rules import with_numa_factors
 
 # Blocks that ended early, from the logs of a run.
 
@@ -119,7 +118,7 @@ def load_run(path: Path, *, force: bool = False) -> RunData:
     integrity = check_run(path, header, read, provenance)
     if not force:
         refuse_faults(integrity)
-    samples = judged(with_numa_factors(read.frame, provenance.records))
+    samples = judged(read.frame)
     pairs = pair_table(samples)
     rows = compare_with_references(results_of(samples, pairs, StoppingRule.of(header)), header)
     order = order_effects(samples)

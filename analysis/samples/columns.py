@@ -4,8 +4,7 @@ Files are read in pieces of a few MiB, so that memory grows with the columns and
 text, and pieces are parsed in parallel. Columns are those of `nimc.records.sample.Sample`, typed by
 its hints, with these differences: nodes are joined with commas; `seed`, `factors` and `fom_extra`
 stay text (a seed may be wider than 64 bits, the keys of the others differ between campaigns and
-workloads); samples of schema 1 get the role and baseline of their arm; and the list of writers and
-their timetable become
+workloads); and the list of writers and their timetable become
 
 | column | meaning |
 |---|---|
@@ -52,7 +51,7 @@ from pydantic_core import from_json
 from nimc.base.errors import InputError
 from nimc.base.json_limits import may_have_deep_line, refuse_deep, refuse_long
 from nimc.records.sample import NAME, Sample
-from nimc.records.sample_rules import WRITER, blame, check, with_treatments
+from nimc.records.sample_rules import WRITER, blame, check
 
 # Columns without any value, which take memory like others, share theirs.
 #
@@ -219,7 +218,7 @@ def _columns(piece: _Piece) -> pl.DataFrame:
     if raw.height != piece.lines:
         blame(piece.text, piece.path, piece.first_line)
     check(frame, piece.path, piece.first_line)
-    return with_shared_nulls(with_treatments(frame.drop("incomplete")))
+    return with_shared_nulls(frame.drop("incomplete"))
 
 
 def _flatten(raw: pl.DataFrame) -> pl.DataFrame:
@@ -233,7 +232,6 @@ def _flatten(raw: pl.DataFrame) -> pl.DataFrame:
     nodes = _of_nodes(_each(columns, "conditions"))
     timetable = pl.col("timetable").struct
     flat = columns.drop("writers", "conditions").with_columns(
-        pl.col("schema").fill_null(1),
         pl.col("factors").fill_null("{}").cast(_NAME),
         pl.col(name for name in _NAMES if name != "factors").cast(_NAME),
         pl.col("nodes", "origin_nodes").list.join(",").cast(_NAME),

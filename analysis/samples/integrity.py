@@ -20,7 +20,7 @@ from nimc.base.json_limits import parsed, read_text
 from nimc.base.units import plural
 from nimc.records.arms import arm_of
 from nimc.records.order import pair_order, run_seed
-from nimc.records.run import NumaFacts, OldNumaFacts, RunHeader, load_header, validated
+from nimc.records.run import NumaFacts, RunHeader, load_header, validated
 
 # Faults of a run: one line each, which names file, line and field.
 
@@ -112,8 +112,7 @@ def treatments(frame: pl.DataFrame, header: RunHeader) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     for case, arm in frame.select(pl.col(_TREATMENT).cast(pl.String)).unique().iter_rows():
         found.setdefault(case, []).append(arm)
-    asked = header.asked.cases if header.asked else {}
-    return found | {case: names for case, names in asked.items() if case in found}
+    return found | {case: names for case, names in header.asked.cases.items() if case in found}
 
 
 def known(frame: pl.DataFrame, of_case: Treatments) -> pl.DataFrame:
@@ -241,8 +240,6 @@ def _judge_counts(
                 f" {header.pairs_cap}, the campaign's cap"
             )
     asked = header.asked
-    if asked is None:
-        return
     path = run / "samples"
     for case in [case for case in of_case if case not in asked.cases]:
         faults.add(f"{path}/{case}.jsonl: case '{case}' was not asked; see 'asked' of run.json")
@@ -348,7 +345,7 @@ def _of_writers(header: RunHeader) -> list[Rule]:
     scheduled = pl.col("scheduled")
     effect = kept & (role == "effect")
     continuous, short = effect & ~scheduled, effect & scheduled
-    share = header.asked.min_share if header.asked else 0.0
+    share = header.asked.min_share
     writers, at_once = pl.col("writers"), pl.col("timetable")
     writing = effect & (writers > 0)
     return [
@@ -418,7 +415,7 @@ def rules_of_order(header: RunHeader) -> list[Rule]:
     next_ = within & ~again
     next_pair = next_ & ~same("pair")
     kept = before("outcome") == "kept"
-    tries = header.asked.retries if header.asked else None
+    tries = header.asked.retries
     # What a check of others reads after the block is not repeated.
     left = ~kept & (before("outcome") != "no_fom")
     follows = pair == pl.when(before("pair") >= 0).then(before("pair") + 1).when(pair < 0).then(
@@ -447,21 +444,18 @@ def rules_of_order(header: RunHeader) -> list[Rule]:
             "the next one of the run's 0, 1, ...",
         ),
         Rule("attempt", again & kept, "absent: the run was accepted before"),
+        Rule("attempt", attempt > tries, f"at most {tries}, the campaign's 'retries'"),
+        Rule(
+            "attempt",
+            next_ & left & (before("attempt") < tries),
+            "preceded by a repetition of the run before, which was not accepted",
+        ),
         Rule("start_s", within & (pl.col("start_s") < end_s), "after the end of the run before"),
         *(
             Rule(name, within & ~same(name), "the same in all runs of a block")
             for name in _OF_A_BLOCK
         ),
     ]
-    if tries is not None:
-        found += [
-            Rule("attempt", attempt > tries, f"at most {tries}, the campaign's 'retries'"),
-            Rule(
-                "attempt",
-                next_ & left & (before("attempt") < tries),
-                "preceded by a repetition of the run before, which was not accepted",
-            ),
-        ]
     if header.seed is not None:
         seed = str(header.seed)
         found.append(Rule("seed", pl.col("seed").cast(pl.String) != seed, f"the run's, {seed}"))
@@ -525,7 +519,7 @@ def overlapping_blocks(rows: Rows, faults: Faults) -> None:
 # How runs were made: files in `provenance/`, each named by the SHA-256 of its content.
 
 
-_NUMA, _OLD_NUMA = TypeAdapter(NumaFacts), TypeAdapter(OldNumaFacts)
+_NUMA = TypeAdapter(NumaFacts)
 
 
 @dataclass(frozen=True)
@@ -547,8 +541,7 @@ def read_provenance(run: Path) -> Provenance:
         if not isinstance(record, dict):
             raise InputError(f"{path}: is {type(record).__name__}, must be an object")
         if "numa" in record:
-            old = isinstance(record["numa"], dict) and "load" in record["numa"]
-            validated(_OLD_NUMA if old else _NUMA, record["numa"], path, "numa")
+            validated(_NUMA, record["numa"], path, "numa")
         records[path.stem] = record
         digest = hashlib.sha256(text).hexdigest()
         if digest != path.stem:
@@ -599,13 +592,6 @@ def check_run(run: Path, header: RunHeader, samples: Samples, records: Provenanc
         notes.append("run.json has no seed: the order of the runs is not compared with it")
     elif header.seed != run_seed(header.digest, header.run):
         faults.add(f"{run / 'run.json'}: field 'seed' does not follow from 'digest' and 'run'")
-    if header.asked is None and header.schema > 1:
-        faults.add(f"{run / 'run.json'}: field 'asked' is null, must be what was asked of the run")
-    elif header.asked is None:
-        notes.append(
-            "recorded by an older version: cases, treatments and repetitions are not compared with"
-            " what the campaign asked"
-        )
     of_case = treatments(samples.frame, header)
     frame = known(samples.frame, of_case)
     rows = Rows(frame, samples.files)

@@ -435,17 +435,9 @@ def _places(facts: Sequence[dict[str, Any]], nodes: int) -> list[str]:
     if nodes == 1:
         return ["this machine has only one NUMA node: cells that need another one are left out"]
     nic = facts[0]["nic_node"]
-    others = [node for each in facts for place, node in _named(each) if place == "other"]
+    others = [node for each in facts for place, node in each["places"].items() if place == "other"]
     other = f", other is {others[0]}" if others else ""
     return [f"nic is NUMA node {nic}{other}, of {nodes}"]
-
-
-def _named(facts: dict[str, Any]) -> list[tuple[str, int]]:
-    """Word and NUMA node; in schema 1, of the record's own cell only."""
-    if "places" in facts:
-        return list(facts["places"].items())
-    both = (facts["buffer"], facts["buffer_node"]), (facts["workers"], facts["worker_node"])
-    return [(place, node) for place, node in both if place is not None]
 
 
 def _limits(found: Sequence[Cell], samples: pl.DataFrame) -> list[str]:

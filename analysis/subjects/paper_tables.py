@@ -31,8 +31,7 @@ if TYPE_CHECKING:
 def writes_as_the_paper(row: Result) -> bool:
     """Whether a treatment writes as the paper did on one node.
 
-    That is, it writes and never reads, at full rate, from before a run until after it. Samples of
-    schema 1 may have no direction, since only writes existed at first.
+    That is, it writes and never reads, at full rate, from before a run until after it.
     """
     return (
         row.role == "effect"

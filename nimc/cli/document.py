@@ -116,7 +116,6 @@ TABLES: dict[str, tuple[tuple[str, ...], ...]] = {
     "run": (("results",),),
     "runs": (("runs",),),
     "simulate": (("rows",),),
-    "spack build": (("environments", "specs"),),
     "spack info": (("environments", "specs"),),
     "sweep-nodes": (("nodes",),),
     "writers": (("rows",), ("columns",)),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 import time
@@ -179,22 +178,19 @@ def _status(ended: Summary, *, fail_inconclusive: bool = False) -> int:
 @click.argument("file", metavar="SUMMARY", type=click.Path(path_type=Path))
 @click.option("--junit", "kind", flag_value="junit", help="JUnit XML.")
 @click.option("--prometheus", "kind", flag_value="prometheus", help="Metrics for Prometheus.")
-@click.option("--bencher", "kind", flag_value="bencher", help="Bencher Metric Format.")
 @click.option("--case", help="Of one case only.")
 @click.option("--fail", is_flag=True, help="Exit as the night did; with --case as the case did.")
 def export(file: Path, kind: str | None, case: str | None, fail: bool) -> int:
     """Print a night's SUMMARY in another format."""
     if kind is None:
-        raise InputError("export: no format given; allowed: --junit --prometheus --bencher")
+        raise InputError("export: no format given; allowed: --junit --prometheus")
     found = summary.load(file)
     if case is not None:
         found = found.of_case(case)
     if kind == "junit":
         click.echo(formats.junit_xml(found))
-    elif kind == "prometheus":
-        click.echo(formats.prometheus_text(found), nl=False)
     else:
-        click.echo(json.dumps(formats.bencher_metrics(found), indent=1))
+        click.echo(formats.prometheus_text(found), nl=False)
     return _case_status(found) if fail else 0
 
 

@@ -81,15 +81,15 @@ def setup(
 @machine_option
 @_root
 @_jobs
-@form_options
+@json_option
 def build(
-    stacks: tuple[str, ...], machine: str, root: Path | None, jobs: int, form: Form | None
+    stacks: tuple[str, ...], machine: str, root: Path | None, jobs: int, as_json: bool
 ) -> None:
     """Build environments; those that are up to date are skipped."""
     place = layout(machine, root)
     settings = preparer.load(place)
     made = [builder.build(place, settings, name, jobs, _say) for name in _demand(stacks)]
-    _show_built("build", made, form)
+    _show_built("build", made, "json" if as_json else None)
 
 
 @spack_command.command()

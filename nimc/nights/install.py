@@ -205,7 +205,7 @@ def _quoted(word: str) -> str:
 
 #: Of this pipeline: nothing is cloned, so files of other nights may lie in the folder.
 _SUMMARY = '"summary-$CI_PIPELINE_ID.json"'
-_OTHERS = "rm -f summary-*.json junit.xml bencher.json metrics.prom case.xml"
+_OTHERS = "rm -f summary-*.json junit.xml metrics.prom case.xml"
 #: How long a job of Jacamar that measures nothing may take, minutes.
 _SHORT_MIN = 15
 _RULES = [{"if": '$CI_PIPELINE_SOURCE == "schedule" || $CI_PIPELINE_SOURCE == "web"'}]
@@ -260,7 +260,6 @@ def gitlab_child(
                 "status=0",
                 f"{run} || status=$?",
                 f"{export} --junit > junit.xml",
-                f"{export} --bencher > bencher.json",
                 f"{export} --prometheus > metrics.prom",
                 'exit "$status"',
             ],
@@ -268,7 +267,7 @@ def gitlab_child(
             "allow_failure": {"exit_codes": [1]},
             "artifacts": {
                 "when": "always",
-                "paths": [_SUMMARY.strip('"'), "junit.xml", "bencher.json", "metrics.prom"],
+                "paths": [_SUMMARY.strip('"'), "junit.xml", "metrics.prom"],
             },
         },
     }

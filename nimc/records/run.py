@@ -73,18 +73,7 @@ class NumaFacts(BaseModel):
 
     numa_nodes: Annotated[int, Field(ge=1, lt=1_000_000)]
     nic_node: _Node | None
-    places: dict[str, _Node | None] = {}
-
-
-class OldNumaFacts(NumaFacts):
-    """Those of one cell, in schema 1."""
-
-    load: str
-    buffer: str | None
-    workers: str | None
-    direction: str
-    buffer_node: _Node | None
-    worker_node: _Node | None
+    places: dict[str, _Node | None]
 
 
 def validated(adapter: TypeAdapter[Any], record: Any, path: Path, *within: str) -> Any:
@@ -103,7 +92,7 @@ def validated(adapter: TypeAdapter[Any], record: Any, path: Path, *within: str) 
         raise InputError(f"{path}: field '{name}': {rule} (is {found})") from error
 
 
-#: 2 added `margin`, `seed` and `asked`; headers of schema 1 are still read.
+#: 2 added `margin`, `seed` and `asked`.
 SCHEMA_VERSION = 2
 
 #: Smallest relative effect of interest, unless a campaign states another.
@@ -148,6 +137,7 @@ class RunHeader:
     pairs_floor: Pairs
     pairs_cap: Pairs
     precision: Annotated[float, Field(gt=0, lt=1)] | None
+    asked: Asked
     #: Facts of the machine, detected (`nimc.machine.host`) and from its site file.
     facts: dict[str, Any] = field(default_factory=dict)
     #: Name -> version of the software that made the run.
@@ -156,10 +146,8 @@ class RunHeader:
     commit: str | None = None
     #: 'No effect' is said of an effect whose whole interval is closer to 1 than this share.
     margin: Annotated[float, Field(gt=0, lt=1)] = MARGIN
-    #: Seed of the order of runs (`nimc.records.order.run_seed`); None in headers of schema 1.
+    #: Seed of the order of runs (`nimc.records.order.run_seed`); None: the order is not checked.
     seed: Annotated[int, Field(ge=0, lt=2**63)] | None = None
-    #: None in headers of schema 1.
-    asked: Asked | None = None
     schema: int = SCHEMA_VERSION
 
     def as_dict(self) -> dict[str, Any]:
@@ -181,11 +169,11 @@ def load_header(run: Path) -> RunHeader:
     except OSError as error:
         raise InputError(f"{path}: {error.strerror}") from error
     record = parsed(text, str(path))
-    schema = record.get("schema", 1) if isinstance(record, dict) else 1
-    if isinstance(schema, int) and schema > SCHEMA_VERSION:
+    schema = record.get("schema") if isinstance(record, dict) else SCHEMA_VERSION
+    if schema != SCHEMA_VERSION:
         raise InputError(
-            f"{path}: field 'schema' is {str(schema)[:20]}, must be at most {SCHEMA_VERSION}; "
-            "written by a newer nimc, use that version"
+            f"{path}: field 'schema' is {str(schema)[:20]}, must be {SCHEMA_VERSION}; "
+            "for another, use the nimc that wrote it"
         )
     header: RunHeader = validated(_HEADER, record, path)
     validated(_FACTS, header.facts, path, "facts")

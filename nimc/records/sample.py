@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal
 from nimc.records.arms import Role
 
 #: 2 added `role`, `baseline` and `factors`; 3 `lead_in_s`, `conditions` and, of each writer, what
-#: was observed of it and what proves its writes. Samples of older schemas are still read.
+#: was observed of it and what proves its writes. Samples of schema 2 are still read.
 SCHEMA_VERSION = 3
 
 #: Marks a field with few distinct values in a run, which readers store once each.
@@ -101,20 +101,20 @@ class WriterRecord:
     #: The injector's own NUMA binding: `none`, or how it was turned off.
     own_binding: str | None = None
     #: Share of the window that the writer's rows cover, and the longest time within it that they do
-    #: not, seconds; None in samples of older schemas and under a timetable.
+    #: not, seconds; None under a timetable and in samples of schema 2.
     observed_share: float | None = None
     unobserved_s: float | None = None
-    #: What proves the writes; None for a control, and in samples of older schemas.
+    #: What proves the writes; None for a control, and in samples of schema 2.
     proof: Proof | None = None
     #: Share of the looks at the target's buffer that found its mark overwritten; None: not looked.
     overwritten_share: float | None = None
     #: Share of a core that a control used within the window; None for a writer.
     cpu_share: float | None = None
     #: What held it below its full rate: `agent` (bursts and pauses), or the program's `software` or
-    #: `hardware` limiter; None at full rate, and in samples of older schemas.
+    #: `hardware` limiter; None at full rate, and in samples of schema 2.
     limited_by: str | None = None
     #: Mean rate from its second row to the start of the application, bytes per second; None for a
-    #: control, without such a row, under a timetable, and in samples of older versions.
+    #: control, without such a row and under a timetable.
     rate_before_b_s: float | None = None
 
 
@@ -233,8 +233,8 @@ class Sample:
     timetable: TimetableRecord | None = None
     #: Caveats to show with every figure made from this sample (`arrays smaller than ...`).
     notes: list[str] = field(default_factory=list)
-    #: Role of the treatment; None in samples of schema 1, where the arm implies it.
-    role: Role | None = None
+    #: Role of the treatment.
+    role: Role = field(kw_only=True)
     #: Name of the treatment that it is paired with; None for a baseline.
     baseline: Name | None = None
     #: Factor -> level. Treatments without writes have no factors of the writes but `rate`.

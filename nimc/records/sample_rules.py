@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
 from dataclasses import MISSING, fields
 from pathlib import Path
 from types import NoneType
@@ -14,7 +12,7 @@ import pydantic
 from pydantic_core import from_json
 
 from nimc.base.errors import InputError
-from nimc.records.arms import BASELINE, Role, arm_of
+from nimc.records.arms import Role
 from nimc.records.sample import SCHEMA_VERSION, Better, Level, Outcome, Sample, WriterRecord
 
 
@@ -35,7 +33,9 @@ _REQUIRED = _required(Sample)
 WRITER = _required(WriterRecord)
 #: JSON text of an object of numbers.
 _NUMBERS = r'^\{(\s*"([^"\\]|\\.)*"\s*:\s*-?[0-9][0-9.eE+-]*\s*,?)*\s*\}$'
-_SCHEMA_RULE = f"at most {SCHEMA_VERSION}; written by a newer nimc, use that version"
+#: Schema 1 had no factors.
+_SCHEMAS = range(2, SCHEMA_VERSION + 1)
+_SCHEMA_RULE = f"{_SCHEMAS[0]} to {SCHEMA_VERSION}; for another, use the nimc that wrote it"
 _SAMPLE = pydantic.TypeAdapter(Sample)
 
 
@@ -46,9 +46,9 @@ def check(frame: pl.DataFrame, path: Path, first_line: int) -> None:
         words = get_args(allowed)
         return name, ~pl.col(name).cast(pl.String).is_in(words), f"one of {', '.join(words)}"
 
-    newer = pl.col("schema") > SCHEMA_VERSION
+    other = ~pl.col("schema").is_in(_SCHEMAS).fill_null(value=False)
     rules = [
-        ("schema", newer, _SCHEMA_RULE),
+        ("schema", other, _SCHEMA_RULE),
         *((name, pl.col(name).is_null(), "a value") for name in _REQUIRED),
         one_of("outcome", Outcome),
         one_of("fom_better", Better),
@@ -92,9 +92,9 @@ def blame(text: bytes, path: Path, first_line: int) -> None:
             record = from_json(line, allow_inf_nan=False)
         except ValueError as error:
             raise InputError(f"{at}: {error}") from error
-        if isinstance(record, dict) and record.get("schema", 1) not in range(SCHEMA_VERSION + 1):
+        if isinstance(record, dict) and record.get("schema") not in _SCHEMAS:
             raise InputError(
-                f"{at}: field 'schema' is {record['schema']!r}, must be {_SCHEMA_RULE}"
+                f"{at}: field 'schema' is {record.get('schema')!r}, must be {_SCHEMA_RULE}"
             )
         try:
             _SAMPLE.validate_python(record)
@@ -102,62 +102,3 @@ def blame(text: bytes, path: Path, first_line: int) -> None:
             first = error.errors()[0]
             field = ".".join(str(part) for part in first["loc"]) or "line"
             raise InputError(f"{at}: field '{field}': {first['msg']}") from error
-
-
-# Converts samples of schema 1 to schema 2, from their arms and provenance.
-#
-# Schema 1 had no factors: every level was a separate case, all arms of a case were paired with
-# `off`,
-# and the campaign `numa` recorded the levels of a case in its provenance.
-
-
-#: Factors of `provenance["numa"]`, and those of them that only effects have.
-_NUMA, _WRITES = ("buffer", "load", "workers", "direction"), ("direction",)
-
-
-def with_treatments(samples: pl.DataFrame) -> pl.DataFrame:
-    """`samples` with `role` and `baseline` filled in where `role` is null."""
-    if not samples["role"].null_count():
-        return samples
-    old = pl.col("role").is_null()
-    arms = samples["arm"].unique().drop_nulls().cast(pl.String)
-    roles = {arm: arm_of(arm).role for arm in arms}
-    of_arm = pl.col("arm").cast(pl.String).replace_strict(roles, return_dtype=pl.String)
-    baseline = pl.when(pl.col("arm") != BASELINE).then(pl.lit(BASELINE)).cast(pl.Categorical)
-    return samples.with_columns(
-        role=pl.when(old).then(of_arm.cast(pl.Categorical)).otherwise("role"),
-        baseline=pl.when(old).then(baseline).otherwise("baseline"),
-    )
-
-
-def with_numa_factors(samples: pl.DataFrame, provenance: Mapping[str, Any]) -> pl.DataFrame:
-    """`samples` with the factors that the campaign `numa` recorded in `provenance`."""
-    levels = {
-        sha: {name: cell[name] for name in _NUMA if cell[name] is not None}
-        for sha, record in provenance.items()
-        if "load" in (cell := record.get("numa") or {})
-    }
-    if not levels:
-        return samples
-    old = (pl.col("schema") == 1) & pl.col("provenance").cast(pl.String).is_in(list(levels))
-    effects, others = (
-        pl.col("provenance")
-        .cast(pl.String)
-        .replace_strict(table, default=None, return_dtype=pl.String)
-        .cast(pl.Categorical)
-        for table in (
-            {sha: json.dumps(cell) for sha, cell in levels.items()},
-            {sha: json.dumps(_silent(cell)) for sha, cell in levels.items()},
-        )
-    )
-    return samples.with_columns(
-        factors=pl.when(old & (pl.col("role") == "effect"))
-        .then(effects)
-        .when(old)
-        .then(others)
-        .otherwise("factors")
-    )
-
-
-def _silent(cell: dict[str, Level]) -> dict[str, Level]:
-    return {name: level for name, level in cell.items() if name not in _WRITES}

@@ -216,6 +216,7 @@ def header(**changes: object) -> RunHeader:
         "pairs_floor": 6,
         "pairs_cap": 30,
         "precision": None,
+        "asked": Asked({}, min_share=0.5, retries=2),
         "facts": {"synthetic": True, "cpu": "none", "cores": 2, "memory_b": 8 << 30},
         "versions": {"nimc": "0"},
         "commit": None,
@@ -264,5 +265,5 @@ def asked_for(head: RunHeader, found: list[Sample]) -> RunHeader:
         finished_s=head.finished_s and max(head.finished_s, end_s, head.started_s),
         pairs_floor=max(min([head.pairs_floor, *made]), 1),
         pairs_cap=max([head.pairs_cap, *made]),
-        asked=head.asked or asked,
+        asked=head.asked if head.asked.cases else asked,
     )

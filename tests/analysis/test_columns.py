@@ -141,8 +141,10 @@ def test_no_samples_is_an_empty_frame_with_columns(tmp_path: Path) -> None:
         (_record(arm=None), "field 'arm' is None"),
         (_record(fom=None), "'kept'"),
         (_record(fom=0.0), "'kept'"),
-        (_record(schema=4), "field 'schema' is 4, must be at most 3; written by a newer nimc"),
-        (_record(schema=4, block="of wood"), "field 'schema' is 4, must be at most 3"),
+        (_record(schema=4), "field 'schema' is 4, must be 2 to 3"),
+        (_record(schema=1), "field 'schema' is 1, must be 2 to 3"),
+        (_record(role=None), "field 'role' is None"),
+        (_record(schema=4, block="of wood"), "field 'schema' is 4, must be 2 to 3"),
     ],
 )
 def test_a_bad_line_is_named_by_file_and_line(tmp_path: Path, bad: str, words: str) -> None:
@@ -161,10 +163,10 @@ def test_a_duplicate_key_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize("reason", ["none", "a\nbreak"])
 def test_optional_fields_may_be_absent(tmp_path: Path, reason: str) -> None:
     record = json.loads(_record(reason=reason))
-    for name in ("writers", "notes", "fom_extra", "schema"):
+    for name in ("writers", "notes", "fom_extra"):
         del record[name]
     row = read_samples([_lines(tmp_path, json.dumps(record) + "\n")]).frame.row(0, named=True)
-    assert (row["writers"], row["notes"], row["schema"]) == (0, [], 1)
+    assert (row["writers"], row["notes"]) == (0, [])
     assert row["writer_rate_b_s"] is None
 
 

@@ -48,7 +48,7 @@ def hints(record: Any, before: str = "") -> Iterator[tuple[str, Any]]:
     """Fields with their types, also of records inside; those in a sample have their own tables."""
     for name, hint in get_type_hints(record).items():
         yield before + name, hint
-        for part in filter(is_dataclass, get_args(hint)):
+        for part in filter(is_dataclass, (hint, *get_args(hint))):
             if record is not sample.Sample:
                 inside = "[]." if get_origin(hint) is list else "."
                 yield from hints(part, before + name + inside)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -22,7 +21,7 @@ from analysis.subjects.numa import (
     numa_view,
     questions,
 )
-from nimc.records.sample import Level, Sample
+from nimc.records.sample import Level
 from tests.analysis.synthetic import Case, header, samples, write_run
 
 GB = 1e9
@@ -40,54 +39,13 @@ TWO_NODES = {
 }
 
 
-def of_cell(key: Key, rates: list[float], **writer: object) -> list[Sample]:
-    """Six pairs: workers do 10 GB/s alone, and 5 GB/s beside communications."""
-    name = "-".join(filter(None, key))
-    made = samples(
-        Case(name, "B/s", "higher", 10 * GB, {"on": 2.0}, noise=0, pair_noise=0), pairs=6
-    )
-    workload = "numa_idle" if key.load == "idle" else "numa"
-    left = iter(rates)
-    placed = {"buffer_node": 0, "target_on_node_share": 1.0, "own_binding": "none", **writer}
-    changed = []
-    for sample in made:
-        sample = replace(sample, workload=workload, provenance=name.ljust(64, "0"), schema=1)
-        sample = replace(sample, role=None, baseline=None)
-        if sample.arm == "on":
-            (record,) = sample.writers
-            rate = next(left) * GB
-            record = replace(record, rate_b_s=rate, direction=key.direction, **placed)
-            sample = replace(sample, writers=[record])
-        changed.append(sample)
-    return changed
-
-
 def run_of(folder: Path, grid: dict[Key, object], nodes: int = 2, **writer: object) -> Path:
-    """A run of schema 1, a case a cell; nothing of it was measured."""
-    found = []
-    for key, rates in grid.items():
-        found += of_cell(key, rates if isinstance(rates, list) else [rates] * 6, **writer)
-    run = write_run(folder / "run", found, header(campaign="numa"))
-    (run / "provenance").mkdir(exist_ok=True)
-    place = {"nic": 0, "other": 1}
-    for key in grid:
-        facts = {
-            "direction": key.direction,
-            "numa_nodes": nodes,
-            "nic_node": 0,
-            "buffer": key.buffer,
-            "buffer_node": place[key.buffer],
-            "workers": key.workers or None,
-            "worker_node": place.get(key.workers),
-            "load": key.load,
-        }
-        name = "-".join(filter(None, key)).ljust(64, "0")
-        (run / "provenance" / f"{name}.json").write_text(json.dumps({"numa": facts}))
-    return run
+    """A run whose cells are the treatments of one case; nothing of it was measured.
 
-
-def one_case_of(folder: Path, grid: dict[Key, object]) -> Path:
-    """The same cells as the treatments of one case. Without workers their place says nothing."""
+    Workers do 10 GB/s alone, and 5 GB/s beside communications. Without workers their place says
+    nothing.
+    """
+    placed = {"buffer_node": 0, "target_on_node_share": 1.0, "own_binding": "none", **writer}
     effects: dict[str, float] = {}
     factors: dict[str, dict[str, Level]] = {}
     baselines: dict[str, str] = {}
@@ -116,12 +74,12 @@ def one_case_of(folder: Path, grid: dict[Key, object]) -> Path:
             rate = rates[sample.arm]
             each = rate[sample.pair] if isinstance(rate, list) else rate
             (record,) = sample.writers
-            written = {"rate_b_s": each * GB, "direction": sample.factors["direction"]}
+            written = {"rate_b_s": each * GB, "direction": sample.factors["direction"], **placed}
             sample = replace(sample, writers=[replace(record, **written)])
         found.append(sample)
     run = write_run(folder / "run", found, header(campaign="numa"))
     (run / "provenance").mkdir(exist_ok=True)
-    facts = {"numa_nodes": 2, "nic_node": 0, "places": {"nic": 0, "other": 1}}
+    facts = {"numa_nodes": nodes, "nic_node": 0, "places": {"nic": 0, "other": 1}}
     (run / "provenance" / f"{'0' * 64}.json").write_text(json.dumps({"numa": facts}))
     return run
 
@@ -135,9 +93,8 @@ def answers(found: list[Question]) -> list[list[str]]:
     return [[answer.finding for answer in question.answers] for question in found]
 
 
-@pytest.mark.parametrize("make", [run_of, one_case_of])
-def test_both_sides_of_every_cell(tmp_path: Path, make: Callable[..., Path]) -> None:
-    found = {cell.key: cell for cell in cells_of(make(tmp_path, TWO_NODES))}
+def test_both_sides_of_every_cell(tmp_path: Path) -> None:
+    found = {cell.key: cell for cell in cells_of(run_of(tmp_path, TWO_NODES))}
     assert list(found) == list(TWO_NODES)  # idle first, then by where workers run
     loaded = found[Key("write", "nic", "write", "nic")]
     assert loaded.communications is not None
@@ -158,7 +115,7 @@ def test_both_sides_of_every_cell(tmp_path: Path, make: Callable[..., Path]) -> 
 
 
 def test_the_control_of_a_cell_is_that_with_its_baseline(tmp_path: Path) -> None:
-    found = {cell.key: cell for cell in cells_of(one_case_of(tmp_path, TWO_NODES))}
+    found = {cell.key: cell for cell in cells_of(run_of(tmp_path, TWO_NODES))}
     for key, left in (
         (Key("read", "other", "write", "other"), 1 / 1.25),
         (Key("write", "nic", "write", "nic"), 1 / 1.6),
@@ -171,7 +128,7 @@ def test_the_control_of_a_cell_is_that_with_its_baseline(tmp_path: Path) -> None
 
 def test_a_cell_is_of_the_first_levels_of_other_factors(tmp_path: Path) -> None:
     """Half the rate is another question: it is no run of the cell."""
-    run = one_case_of(tmp_path, {Key("write", "nic", "idle", ""): 8})
+    run = run_of(tmp_path, {Key("write", "nic", "idle", ""): 8})
     path = run / "samples" / "numa.jsonl"
     slow = []
     for line in path.read_text().splitlines():
@@ -189,7 +146,7 @@ def test_a_cell_is_of_the_first_levels_of_other_factors(tmp_path: Path) -> None:
 
 
 def test_a_direction_that_is_no_factor_is_what_the_writers_did(tmp_path: Path) -> None:
-    run = one_case_of(tmp_path, {Key("read", "nic", "write", "nic"): 8})
+    run = run_of(tmp_path, {Key("read", "nic", "write", "nic"): 8})
     path = run / "samples" / "numa.jsonl"
     text = path.read_text()
     assert text.count(', "direction": "read"}') == 6
@@ -199,12 +156,11 @@ def test_a_direction_that_is_no_factor_is_what_the_writers_did(tmp_path: Path) -
     assert cell.rates_b_s == [8 * GB] * 6
 
 
-def test_what_lies_where_is_said_by_both_schemas(tmp_path: Path) -> None:
-    for name, make in (("one", run_of), ("two", one_case_of)):
-        view = numa_view(load_run(make(tmp_path / name, TWO_NODES), force=True), "u")
-        assert view is not None
-        assert view.notes[0] == "nic is NUMA node 0, other is 1, of 2"
-        assert view.interleaved == (name == "two")
+def test_what_lies_where(tmp_path: Path) -> None:
+    view = numa_view(load_run(run_of(tmp_path, TWO_NODES), force=True), "u")
+    assert view is not None
+    assert view.notes[0] == "nic is NUMA node 0, other is 1, of 2"
+    assert view.interleaved
 
 
 def test_cells_need_all_their_levels() -> None:
@@ -293,10 +249,11 @@ def test_the_least_pinned_memory_is_reported(tmp_path: Path) -> None:
 def test_fewer_than_six_runs_answer_nothing(tmp_path: Path) -> None:
     grid = {Key(direction, "nic", "idle", ""): 8 for direction in ("write", "read")}
     run = run_of(tmp_path, grid)
-    path = run / "samples" / "read-nic-idle.jsonl"
+    path = run / "samples" / "numa.jsonl"
     lines = path.read_text().splitlines()
-    cut = [line for line in lines if '"pair": 5' not in line]
-    assert len(cut) == len(lines) - 2
+    last = ('"pair": 5', "direction=read/")
+    cut = [line for line in lines if not all(words in line for words in last)]
+    assert len(cut) == len(lines) - 1
     path.write_text("\n".join(cut) + "\n")
     answer = questions(cells_of(run), 2)[0].answers[1]
     assert (answer.finding, answer.why) == ("inconclusive", "too few runs")
@@ -347,8 +304,10 @@ def test_soft_roce_on_one_host_is_not_a_copy_between_processes(tmp_path: Path) -
 def test_a_cell_without_a_run_that_counts_is_no_answer(tmp_path: Path) -> None:
     grid: dict[Key, object] = {Key(way, "nic", "idle", ""): 8 for way in ("write", "read")}
     run = run_of(tmp_path, grid)
-    path = run / "samples" / "read-nic-idle.jsonl"
-    path.write_text(path.read_text().replace('"kept"', '"rejected"'))
+    path = run / "samples" / "numa.jsonl"
+    lines = path.read_text().splitlines()
+    reads = [line.replace('"kept"', '"rejected"') for line in lines if "direction=read/" in line]
+    path.write_text("\n".join([*(each for each in lines if "direction=read/" not in each), *reads]))
     found = cells_of(run)
     assert [len(cell.rates_b_s) for cell in found] == [6, 0]
     assert questions(found, 2)[0].answers[1].why == "no run counts"

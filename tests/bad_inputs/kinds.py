@@ -20,15 +20,10 @@ from analysis.contention import evaluate
 from analysis.history.store import add_run
 from minicluster.spec import CHECKOUT
 from nimc.nights.summary import summary_text
-from tests.fuzz.target import CAPTURES, in_file, lay_out, tree
+from tests.captures import RUN_QUICK
+from tests.fuzz.target import RUN_FILES, in_file, lay_out, tree
 from tests.nimc.nights.made import SUMMARY
 
-_QUICK = CAPTURES / "schema_1" / "quick"
-_RUN = {
-    str(path.relative_to(_QUICK)): path.read_text()
-    for path in sorted(_QUICK.rglob("*.json*"))
-    if path.name not in ("results.json", "lammps.jsonl")
-}
 #: Those that this host could run.
 _CAMPAIGNS = [
     (CHECKOUT / "campaigns" / f"{name}.yaml").read_bytes()
@@ -100,7 +95,7 @@ def _campaign(*command: str) -> Callable[[bytes, Path], list[str]]:
 
 def _run(*command: str) -> Callable[[bytes, Path], list[str]]:
     def words(text: bytes, folder: Path) -> list[str]:
-        lay_out(text, folder / "run", _RUN)
+        lay_out(text, folder / "run", RUN_FILES)
         return [*command, *(["run"] * (2 if "compare" in command else 1))]
 
     return words
@@ -124,7 +119,7 @@ def _store() -> dict[str, bytes]:
     """The files of a store with one run, by their paths."""
     folder = Path(tempfile.mkdtemp())
     try:
-        add_run(folder, _QUICK)
+        add_run(folder, RUN_QUICK)
         found = (path for path in sorted(folder.rglob("*")) if path.is_file())
         return {str(path.relative_to(folder)): path.read_bytes() for path in found}
     finally:
@@ -182,7 +177,7 @@ OBSTRUCTED = [(place, obstacle) for place in _PLACES for obstacle in _OBSTACLES]
 
 def in_the_way(number: int, folder: Path) -> list[str]:
     """A pipe, a link or a device where a file is read or written: one of `OBSTRUCTED`."""
-    shutil.copytree(_QUICK, folder / "run")
+    shutil.copytree(RUN_QUICK, folder / "run")
     in_file("s.csv", _SWEEP, folder)
     for name, whole in _store().items():
         in_file(f"results/store/{name}", whole, folder)
@@ -204,7 +199,7 @@ def _seeds(*found: bytes) -> Callable[[], Sequence[bytes]]:
     return lambda: found
 
 
-_TREE = _seeds(tree(_RUN))
+_TREE = _seeds(tree(RUN_FILES))
 _SUMMARY = _seeds(summary_text(SUMMARY).encode())
 _DAY = "2026-11-20.json"
 KINDS = [
@@ -239,7 +234,7 @@ KINDS = [
     Kind("nightly, status", _seeds(_NIGHTLY), _file("n.yaml", "nightly", "status", "n.yaml"), 0.03),
     *(
         Kind(f"summary, {form}", _SUMMARY, _file(_DAY, "nightly", "export", _DAY, form), 0.02)
-        for form in ("--junit", "--prometheus", "--bencher")
+        for form in ("--junit", "--prometheus")
     ),
     _stored("runs", "store", "check"),
     _stored("nights", "alarms"),

@@ -24,6 +24,7 @@ from nimc.records.run import save_header
 from tests.analysis.made_nights import made_histories
 from tests.analysis.synthetic import header
 from tests.bench import BenchRow, peak_memory_b
+from tests.captures import RUN_QUICK
 
 #: Samples of one machine with a year of nights, and most seconds and bytes for its page.
 _SIZES = (1_000_000, 10_000_000)
@@ -33,7 +34,6 @@ _GROWTH = 2.0
 #: Nights of twelve workloads on five machines, and most seconds for all pages.
 _NIGHTS = (91, 365)
 _MOST_ALL_S = 30.0
-_RECORDED = Path("tests/captures/schema_1/quick")
 
 
 def run() -> list[BenchRow]:
@@ -105,7 +105,7 @@ def _write_header(results: Path, history: MachineHistory) -> None:
 
 def _samples(count: int) -> pl.DataFrame:
     """Recorded samples, over and over."""
-    recorded = load_run(_RECORDED, force=True).samples
+    recorded = load_run(RUN_QUICK).samples
     return pl.concat([recorded] * (count // recorded.height + 1))[:count]
 
 

@@ -41,7 +41,7 @@ from nimc.spack import build, setup
 from nimc.spack.tool import SpackLayout
 from reframe_tests.workload import names
 from tests.analysis.contention.test_model_file import IMPROVED
-from tests.fuzz.target import CAPTURES, Target, captures, finite, in_file, lay_out, text_of, tree
+from tests.fuzz.target import RUN_FILES, Target, captures, finite, in_file, lay_out, text_of, tree
 from tests.nimc.campaign.test_load import COMMON, SMALL
 from tests.nimc.nights.made import SUMMARY
 
@@ -57,7 +57,7 @@ _SITES = [
     path.read_bytes().replace(f"name: {path.stem}".encode(), b"name: m")
     for path in sorted((_ROOT / "site").glob("*.yaml"))
 ]
-_SAMPLES = captures("schema_1/*/samples/*.jsonl")
+_SAMPLES = captures("run_quick/*/samples/*.jsonl")
 _COUNTER = {
     "key": "stream/0/0/off/0", "case": "stream", "arm": "off", "tool": "perf_stat", "rank": 0,
     "event": "cycles", "value": 5e9, "unit": "count", "state": "counted", "running_share": 1.0,
@@ -70,12 +70,6 @@ _JUDGED = pl.DataFrame(
     [{"key": _COUNTER["key"], "case": "stream", "arm": "off", "factors": "{}", "block": 0,
       "pair": 0, "status": "counts"}]
 )  # fmt: skip
-_QUICK = CAPTURES / "schema_1" / "quick"
-_RUN = {
-    str(path.relative_to(_QUICK)): path.read_text()
-    for path in sorted(_QUICK.rglob("*.json*"))
-    if path.name not in ("results.json", "lammps.jsonl")
-}
 _ENTRY_FILES = {"nights": "r-0123456789abcdef.parquet", "samples": ""}
 _ENTRY = json.dumps(
     {"machine": "m", "campaign": "c", "run": "r", "started_s": 86400.5, "finished_s": None,
@@ -96,7 +90,7 @@ def _nightly(text: bytes, folder: Path) -> None:
 
 def _summary(text: bytes, folder: Path) -> None:
     found = summary.load(in_file("n-2026-11-20.json", text, folder))
-    _ = formats.junit_xml(found), formats.prometheus_text(found), formats.bencher_metrics(found)
+    _ = formats.junit_xml(found), formats.prometheus_text(found)
     notify.mail(found, ["a@b"]).as_bytes()
 
 
@@ -183,7 +177,7 @@ def _provenance(text: bytes, folder: Path) -> None:
 
 
 def _run(text: bytes, folder: Path) -> None:
-    load_run(lay_out(text, folder, _RUN), force=True)
+    load_run(lay_out(text, folder, RUN_FILES), force=True)
 
 
 def _campaign(text: bytes, folder: Path) -> None:
@@ -239,12 +233,12 @@ TARGETS = [
     Target("file.summary", _summary, [summary.summary_text(SUMMARY).encode()], _INPUT),
     Target("file.samples", _samples, _SAMPLES, _INPUT),
     Target("file.counters", _counts, [_COUNTERS], _INPUT),
-    Target("file.run.json", _header, captures("schema_1/*/run.json"), _INPUT),
+    Target("file.run.json", _header, captures("run_quick/*/run.json"), _INPUT),
     Target("file.store", _stored, [_ENTRY], _INPUT),
     Target("file.made", _made, [b'{"kernel": "6.1", "microcode": "0x1"}']),
     Target("file.alarm", _alarm, [_ALARM], _INPUT),
-    Target("file.provenance", _provenance, captures("schema_1/*/provenance/*.json"), _INPUT),
-    Target("file.run", _run, [tree(_RUN)], _INPUT, lines=True),
+    Target("file.provenance", _provenance, captures("run_quick/*/provenance/*.json"), _INPUT),
+    Target("file.run", _run, [tree(RUN_FILES)], _INPUT, lines=True),
     _sweep("sweep.json", _SWEEP),
     _sweep("sweep.csv", _CSV),
     Target("file.model", _model, [_MODEL, _IMPROVED], _INPUT),

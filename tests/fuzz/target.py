@@ -10,7 +10,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.captures import RUN_QUICK
+
 CAPTURES = Path(__file__).parents[1] / "captures"
+#: Files of the recorded run that are changed: header, provenance, the samples of one case.
+RUN_FILES = {
+    str(path.relative_to(RUN_QUICK)): path.read_text()
+    for path in sorted(RUN_QUICK.rglob("*.json*"))
+    if path.name != "lammps.jsonl" and path.parent.name != "counters"
+}
 #: No parser may take longer for one input, seconds.
 _LIMIT_S = 20.0
 #: The same with waiting, also on a busy host, seconds.

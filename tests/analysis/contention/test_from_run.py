@@ -11,7 +11,8 @@ from analysis.contention.fit import fit
 from analysis.contention.from_run import load
 from analysis.contention.tables import fit_table
 from nimc.base.errors import InputError
-from nimc.records.run import RunHeader, save_header
+from nimc.records.arms import arm_of
+from nimc.records.run import Asked, RunHeader, save_header
 from nimc.records.sample import Sample, WriterRecord
 
 
@@ -28,6 +29,7 @@ def header(numa_nodes=1, sockets=1):
         pairs_floor=6,
         pairs_cap=6,
         precision=None,
+        asked=Asked({}, min_share=0.5, retries=2),
         facts={"host": host},
     )
 
@@ -56,6 +58,8 @@ def sample(arm, pair, fom, cores, node=None, outcome="kept", warmup=False, workl
         origin_nodes=["a"],
         provenance="p",
         seed=1,
+        role=arm_of(arm).role,
+        baseline=None if arm == "off" else "off",
         fom_extra=extra,
         writers=[writer] if arm == "on" else [],
     )

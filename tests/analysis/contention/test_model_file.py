@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import json
 
-import numpy as np
 import pytest
 
 from analysis.contention import evaluate
-from analysis.contention.model_file import from_dict, load
+from analysis.contention.model_file import from_dict
 from analysis.contention.parameters import Band, Bands, Groups, Model, Shape
-from analysis.contention.predict import placements, predict
 from nimc.base.errors import InputError
 
 HENRI = evaluate.load_published("henri")
@@ -40,25 +38,11 @@ def test_all_of_a_model_is_read_again():
     assert written(IMPROVED)["schema"] == 2
 
 
-def test_files_of_schema_1_predict_as_before(tmp_path):
-    # As `nimc model fit` wrote them before models had kinds.
-    keys = (
-        *("name", "cores", "numa_per_socket", "numa_nodes", "local", "remote"),
-        *("published", "reach", "unidentified", "notes"),
-    )
-    old = {"schema": 1} | {key: written(HENRI)[key] for key in keys}
-    path = tmp_path / "old.json"
-    path.write_text(json.dumps(old))
-    model = load(path)
-    assert (model.kind, model.bands) == ("paper", {})
-    for at in placements(HENRI):
-        assert np.array_equal(predict(model, *at).comm_par_b_s, predict(HENRI, *at).comm_par_b_s)
-
-
 @pytest.mark.parametrize(
     ("change", "text"),
     [
-        ({"schema": 3}, "must be 1 to 2"),
+        ({"schema": 3}, "must be 2"),
+        ({"schema": 1}, "must be 2"),
         ({"numa_nodes": 257}, "numa_nodes: must be a whole number from 1 to 256, not 257"),
         ({"kind": "better"}, "kind: must be paper or improved, not 'better'"),
         ({"shapes": {"middle": None}}, "shapes: must be local, remote, not 'middle'"),

@@ -30,6 +30,7 @@ from tests.analysis.report.test_why import made
 from tests.analysis.synthetic import LAMMPS, STREAM, header, reject, remedies, samples, write_run
 from tests.analysis.test_latency import made as latencies
 from tests.analysis.test_numa import TWO_NODES, run_of
+from tests.captures import RUN_QUICK
 
 pytestmark = [pytest.mark.browser, needs_chromium]
 
@@ -131,12 +132,8 @@ def test_the_look_sees_what_it_looks_for(tmp_path: Path) -> None:
     assert any("oops" in line for line in found["console"])
 
 
-#: A quick campaign as it was recorded.
-_QUICK = Path("tests/captures/schema_1/quick")
-
-
 def test_a_quick_campaign_is_printed_on_six_sheets(tmp_path: Path) -> None:
-    assert sheets(tmp_path, page.render([load_run(_QUICK, force=True)])) <= 6
+    assert sheets(tmp_path, page.render([load_run(RUN_QUICK)])) <= 6
 
 
 def test_sheets_are_counted(tmp_path: Path) -> None:

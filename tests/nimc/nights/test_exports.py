@@ -1,4 +1,4 @@
-"""JUnit, Prometheus text and Bencher Metric Format, against what their documents say."""
+"""JUnit and Prometheus text, against what their documents say."""
 
 import math
 import re
@@ -113,14 +113,3 @@ def test_junit_shows_no_interval_with_one_end() -> None:
     figure = NightFigure("stream", "off", "fom", "s", "lower", 2.0, 1.5, None, 6)
     (suite,) = ElementTree.fromstring(formats.junit_xml(summary(figures=[figure])))
     assert suite[0].findtext("system-out") == "off fom: 2 s"
-
-
-def test_bencher_has_value_and_bounds() -> None:
-    # The shape that bencher.dev documents: benchmark -> measure -> value and optional bounds.
-    assert formats.bencher_metrics(SUMMARY) == {
-        "m1/stream/off": {
-            "fom (B/s)": {"value": 1e10, "lower_value": 9.9e9, "upper_value": 1.01e10}
-        },
-        "m1/stream/on": {"slowdown": {"value": 2.0, "lower_value": 1.9, "upper_value": 2.1}},
-        "m1/lammps/off": {"fom (s)": {"value": 3.5}},
-    }

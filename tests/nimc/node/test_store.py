@@ -30,6 +30,7 @@ SAMPLE = Sample(
     origin_nodes=["n2"],
     provenance="0" * 64,
     seed=1,
+    role="baseline",
 )
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from nimc.base.errors import InputError
 from nimc.cli.main import cli
+from nimc.records.arms import arm_of
 from nimc.records.sample import Sample, TimetableRecord, WriterRecord
 from tests.nimc.documented import assert_documented
 
@@ -41,6 +42,8 @@ def sample(nodes: int, pair: int, arm: str, fom: float) -> Sample:
         origin_nodes=["o"],
         provenance="0" * 64,
         seed=1,
+        role=arm_of(arm).role,
+        baseline="off" if written else None,
         fom_extra={"ranks": float(nodes), "steps": 100.0},
         writers=[writer] if written else [],
         timetable=TimetableRecord(1, 1.0, 0.2, 0.1) if written else None,

@@ -1,0 +1,6 @@
+"""Recorded output of real programs, and a recorded run."""
+
+from pathlib import Path
+
+#: A run of the campaign `quick`; the results and the advice made of it are next to it.
+RUN_QUICK = Path(__file__).parent / "run_quick" / "quick-localhost-20261123-021501"
