@@ -15,7 +15,7 @@ import pytest
 from nimc.base.checkout import ROOT
 from nimc.base.start_python import python_code, python_main, python_path
 
-FLOORS = ["configs", "campaigns", "reframe_tests", "spack_envs", "injection", "analysis"]
+FLOORS = ["configs", "studies", "nimc", "reframe_tests", "minicluster", "analysis"]
 #: Without `import`, nothing of the current folder can run.
 BUSY = "while True: pass"
 #: What a planted module does.
@@ -52,7 +52,7 @@ def test_the_planted_modules_would_run(planted: Path) -> None:
 
 
 def test_code_and_modules_are_started_without_the_current_folder(planted: Path) -> None:
-    code = "import json, shlex, runpy, injection; print(sys.argv[1:])"
+    code = "import json, shlex, runpy, nimc.node; print(sys.argv[1:])"
     done = in_folder(planted, python_code(code, "a b", "c"))
     assert done.stdout == "['a b', 'c']\n"
     agent = in_folder(planted, python_main("nimc.node.agent"))

@@ -163,7 +163,12 @@ def test_reframe_is_asked_once_until_a_check_changes(
     types = {"steps": VariableType("int", 100), "rate": VariableType("str")}
     expected = {
         "melt": CheckVariables(
-            frozenset(types), frozenset(), True, types, ("+wheels",), "melt", False, "steps"
+            variables=frozenset(types),
+            comparable_across_cores=True,
+            types=types,
+            environs=("+wheels",),
+            program="melt",
+            lengthened_by="steps",
         ),
     }
     assert checks_in(made) == expected
