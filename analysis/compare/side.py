@@ -10,11 +10,10 @@ from typing import Any, Literal, NamedTuple
 import polars as pl
 
 from analysis.effects.caveats import emulations
-from analysis.effects.estimate import Result
 from analysis.effects.facts import FACTS, UNKNOWN, known, nodes_of
 from analysis.report.data import RunData
 from analysis.report.words import binary, facts
-from analysis.statistics.interval import CONFIDENCE, Estimate, median_interval
+from analysis.statistics.interval import Estimate, median_interval
 from nimc.base.errors import InputError
 from nimc.base.units import plural, quantity
 from nimc.records.sample import Better
@@ -108,17 +107,10 @@ def of_night(run: RunData) -> dict[Quantity, Estimate | None]:
             baseline = Quantity(row.case, row.baseline, "off", row.unit, row.better)
             # Effects that share a baseline share its time, which is compared once.
             found.setdefault(baseline, median_interval(pairs["off"].to_list()))
-            found[baseline._replace(arm=row.arm, metric="slowdown")] = _slowdown(row)
+            found[baseline._replace(arm=row.arm, metric="slowdown")] = row.effect
             times = median_interval(pairs["on"].to_list())
             found[baseline._replace(arm=row.arm, metric="on")] = times
     return found
-
-
-def _slowdown(row: Result) -> Estimate | None:
-    if row.slowdown is None or row.slowdown_low is None or row.slowdown_high is None:
-        return None
-    # The rows hold no confidence; every interval has at least this one.
-    return Estimate(row.slowdown, row.slowdown_low, row.slowdown_high, CONFIDENCE)
 
 
 # Facts of machine, software and campaign that differ between two sides.

@@ -18,7 +18,8 @@ from analysis.contention.predict import Prediction, predict
 from analysis.counts.counters import role_values
 from analysis.effects.estimate import Result
 from analysis.report.data import RunData
-from analysis.statistics.interval import CONFIDENCE, Estimate, as_fields, known, median_interval
+from analysis.samples.pairs import of_treatment
+from analysis.statistics.interval import CONFIDENCE, Estimate, as_fields, median_interval
 from analysis.subjects.regimes import WORKLOAD
 from nimc.base import units
 from nimc.base.errors import InputError
@@ -98,7 +99,7 @@ def _beside(run: RunData) -> dict[str, dict[int, Estimate]]:
     found: dict[str, dict[int, Estimate]] = {}
     for each in run.contrasts:
         plain = (each.kind, each.factor, each.at) == ("price", "tool", {})
-        slower = known(each.ratio, each.ratio_low, each.ratio_high)
+        slower = each.estimate
         beside = re.fullmatch(rf"{_BESIDE}([0-9]{{1,4}})", str(each.level))
         if plain and slower and beside:
             found.setdefault(each.case, {})[int(beside[1])] = slower
@@ -274,7 +275,7 @@ def _row(
     predicted = slowdown_of(found.share, membench) if found else None
     measured = None
     if effect:
-        measured = known(effect.slowdown, effect.slowdown_low, effect.slowdown_high)
+        measured = effect.effect
     error = None
     if predicted and measured and workload != WORKLOAD:
         error = predicted.value / measured.value - 1
@@ -286,9 +287,7 @@ def _row(
 
 
 def _spread(pairs: pl.DataFrame, case: str) -> float | None:
-    own = pairs.filter(
-        pl.col("case").cast(pl.String) == case, pl.col("arm").cast(pl.String) == "aa"
-    )
+    own = of_treatment(pairs, case, "aa")
     return float(np.log(own["ratio"].to_numpy()).std(ddof=1)) if own.height > 1 else None
 
 

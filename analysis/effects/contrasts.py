@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from analysis.effects.estimate import Result, levels
 from analysis.samples.pairs import counted, in_order
 from analysis.statistics.aligned_ranks import slowdown
+from analysis.statistics.interval import Estimate, known
 from nimc.records.arms import LEVELS
 from nimc.records.sample import Level
 
@@ -62,6 +63,11 @@ class Contrast:
     def __post_init__(self) -> None:
         if len({self.ratio is None, self.ratio_low is None, self.ratio_high is None}) > 1:
             raise ValueError(f"{self.case}/{self.treatment}: ratio without its whole interval")
+
+    @property
+    def estimate(self) -> Estimate | None:
+        """`ratio` with its interval."""
+        return known(self.ratio, self.ratio_low, self.ratio_high)
 
     def as_dict(self) -> dict[str, Any]:
         """The row as JSON holds it."""

@@ -7,7 +7,7 @@ rows = results(samples.frame, StoppingRule.of(load_header(run)))
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -27,8 +27,8 @@ from analysis.samples.pairs import (
 )
 from analysis.statistics.aligned_ranks import slowdown
 from analysis.statistics.blocks import next_allocation
-from analysis.statistics.interval import FEWEST, Estimate, mean, median_interval
-from nimc.records.arms import Role
+from analysis.statistics.interval import FEWEST, Estimate, known, mean, median_interval
+from nimc.records.arms import LEVELS, Role
 from nimc.records.run import MARGIN, RunHeader
 from nimc.records.sample import Better, Level
 
@@ -127,6 +127,11 @@ class Result:
             value = getattr(self, name, low)
             if (value is None, low is None) != (high is None, high is None):
                 raise ValueError(f"{self.case}/{self.arm}: {name} without its whole interval")
+
+    @property
+    def effect(self) -> Estimate | None:
+        """`slowdown` with its interval."""
+        return known(self.slowdown, self.slowdown_low, self.slowdown_high)
 
     def as_dict(self) -> dict[str, Any]:
         """The row as JSON holds it."""
@@ -293,3 +298,17 @@ def _rejections(lost: pl.DataFrame) -> list[dict[str, str]]:
         {"key": key, "outcome": outcome, "reason": reason or ""}
         for key, outcome, reason in lost.select("key", "outcome", "reason").iter_rows()
     ]
+
+
+#: Case, arm, and the levels of all factors but one.
+Sweep = tuple[str, str, tuple[tuple[str, Level], ...]]
+
+
+def by_level(rows: Iterable[Result], factor: str) -> dict[Sweep, list[Result]]:
+    """Effects that differ in the level of `factor` alone, two at least, in their order."""
+    found: dict[Sweep, list[Result]] = {}
+    for row in rows:
+        if row.role == "effect" and factor in row.factors:
+            at = tuple(sorted((k, v) for k, v in row.factors.items() if k != factor))
+            found.setdefault((row.case, row.arm.partition(LEVELS)[0], at), []).append(row)
+    return {sweep: rows for sweep, rows in found.items() if len(rows) > 1}

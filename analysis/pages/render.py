@@ -2,28 +2,319 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import calendar
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from datetime import date
 from itertools import groupby
 
+import polars as pl
 from markupsafe import Markup
 
 from analysis.effects.verdict import MEANING
-from analysis.history.alarm import WITHIN_NIGHTS, Alarm
+from analysis.history.alarm import WITHIN_NIGHTS, Alarm, SeriesWatch
+from analysis.history.series import latest_kind
+from analysis.history.tables import COUNTER, KEY
 from analysis.pages import across
-from analysis.pages.data import MachineHistory, calendar_nights, made_changes, open_alarms
-from analysis.pages.series import (
-    OUTCOMES,
-    CaseHistory,
-    case_views,
-    months,
-    outcome_counts,
-    quantity_name,
+from analysis.pages.data import (
+    RECORDED,
+    MachineHistory,
+    MadeChange,
+    PageNight,
+    calendar_nights,
+    made_changes,
+    open_alarms,
 )
-from analysis.pages.svg import Bar, Place, bars_svg, places_svg
+from analysis.pages.svg import Bar, Mark, NightsFigure, Place, bars_svg, nights_svg, places_svg
 from analysis.report.shell import render_page
 from analysis.report.words import utc
 from nimc.base import units
+
+#: Quantity -> its name on the page, and the CSS variable of its points.
+_QUANTITIES = {
+    "fom": ("figure of merit", "off"),
+    "slowdown": ("slowdown", "on"),
+    "writer_rate": ("rate of the writers", "level2"),
+}
+_COUNTER_COLOUR = "level3"
+SeriesKey = tuple[str, str, str, str]
+
+
+@dataclass(frozen=True)
+class SeriesView:
+    """One watched quantity, for the template; figures are text."""
+
+    arm: str
+    quantity: str
+    unit: str
+    svg: Markup
+    night: str
+    latest: str
+    interval: str
+    verdict: str
+    #: Reference level, empty while there are too few nights, and how many nights it is made of.
+    reference: str
+    reference_nights: str
+    #: Latest against reference, with `worse` or `better`; empty without a reference.
+    change: str
+    #: The loss that is found soon: `2.1 %`, and 'a loss of 2.1 % is found within 5 nights'.
+    loss: str
+    detectable: str
+    alarm: bool
+
+
+@dataclass(frozen=True)
+class CaseHistory:
+    """The series of one case of a campaign."""
+
+    campaign: str
+    case: str
+    series: list[SeriesView]
+
+    @property
+    def alarms(self) -> int:
+        """Series with an open alarm."""
+        return sum(each.alarm for each in self.series)
+
+
+def case_views(history: MachineHistory, made: Sequence[MadeChange]) -> list[CaseHistory]:
+    """The cases of the machine, by name."""
+    if history.nights.is_empty():
+        return []
+    first, last = (date.fromisoformat(str(history.nights["night"].sort()[at])) for at in (0, -1))
+    watches = {_key(each): each for each in history.watches}
+    alarms = {_key(each) for each in open_alarms(history)}
+    marks = _made_marks(made)
+    of_case: dict[tuple[str, str], list[SeriesView]] = {}
+    for key, rows in _parts(history.nights):
+        watch = watches.get(key)
+        figure = _figure(key, rows, watch, marks.get(key[0], []))
+        view = _view(key, rows, watch, nights_svg(figure, first, last), key in alarms)
+        of_case.setdefault(key[:2], []).append(view)
+    return [CaseHistory(*names, series) for names, series in sorted(of_case.items())]
+
+
+def _key(each: SeriesWatch | Alarm) -> SeriesKey:
+    return each.campaign, each.case, each.arm, each.quantity
+
+
+def quantity_name(quantity: str) -> str:
+    """A quantity as the pages show it."""
+    return _QUANTITIES[quantity][0] if quantity in _QUANTITIES else quantity.removeprefix(COUNTER)
+
+
+def _parts(nights: pl.DataFrame) -> Iterator[tuple[SeriesKey, pl.DataFrame]]:
+    """The rows of each series with a value in its present unit, in order of time."""
+    rows = latest_kind(nights.filter(pl.col("value").is_finite())).sort("started_s")
+    parts = rows.partition_by(*KEY, as_dict=True, maintain_order=True)
+    order = [*_QUANTITIES]
+    for names in sorted(parts, key=lambda key: (*key[:2], _place(str(key[3]), order), *key[2:])):
+        campaign, case, arm, quantity = map(str, names)
+        yield (campaign, case, arm, quantity), parts[names]
+
+
+def _place(quantity: str, order: Sequence[str]) -> int:
+    return order.index(quantity) if quantity in order else len(order)
+
+
+def _figure(
+    key: SeriesKey, rows: pl.DataFrame, watch: SeriesWatch | None, made: Sequence[Mark]
+) -> NightsFigure:
+    factor, _ = _scale(rows)
+    values = {
+        name: rows[name].cast(pl.Float64).fill_null(float("nan")).to_numpy() / factor
+        for name in ("value", "low", "high")
+    }
+    level = watch.level / factor if watch and watch.level is not None else None
+    changes = _changes(watch)
+    return NightsFigure(
+        days=rows["night"].to_list(),
+        values=values["value"],
+        low=values["low"],
+        high=values["high"],
+        colour=_QUANTITIES.get(key[3], ("", _COUNTER_COLOUR))[1],
+        alt=_alt(key, rows, watch, changes),
+        level=level,
+        marks=[*made, *changes],
+    )
+
+
+def _scale(rows: pl.DataFrame) -> tuple[float, str]:
+    factor, unit = units.scale(_middle(rows["value"]), str(rows["unit"][-1]))
+    return factor, "" if unit == "1" else unit
+
+
+def _middle(values: pl.Series) -> float | None:
+    middle = values.median()
+    return middle if isinstance(middle, float) else None
+
+
+def _changes(watch: SeriesWatch | None) -> list[Mark]:
+    """Changes of level that the watch found."""
+    return [
+        Mark(
+            date.fromisoformat(each.since),
+            "worse" if each.worse else "better",
+            f"{_percent(each.ratio)} since {each.since}",
+        )
+        for each in (watch.changes if watch else [])
+    ]
+
+
+def _made_marks(made: Sequence[MadeChange]) -> dict[str, list[Mark]]:
+    found: dict[str, dict[str, list[str]]] = {}
+    for each in made:
+        found.setdefault(each.campaign, {}).setdefault(each.night, []).append(each.name)
+    return {
+        campaign: [
+            Mark(date.fromisoformat(night), "made", f"{night}: {', '.join(names)} changed")
+            for night, names in nights.items()
+        ]
+        for campaign, nights in found.items()
+    }
+
+
+def _alt(
+    key: SeriesKey, rows: pl.DataFrame, watch: SeriesWatch | None, changes: Sequence[Mark]
+) -> str:
+    latest = _shown(rows["value"][-1], rows)
+    text = (
+        f"{key[1]} {key[2]}, {quantity_name(key[3])}: "
+        f"{units.plural(rows['night'].n_unique(), 'night')}, the last one {latest} on "
+        f"{rows['night'][-1]}"
+    )
+    if watch and watch.level is not None:
+        text += f", {_against(rows, watch.level)} than the reference of {_shown(watch.level, rows)}"
+    found = "; ".join(mark.text for mark in changes) or "none"
+    return f"{text}. Changes of level: {found}."
+
+
+def _shown(value: float, rows: pl.DataFrame) -> str:
+    factor, unit = _scale(rows)
+    return f"{units.number(value / factor)} {unit}".rstrip()
+
+
+def _against(rows: pl.DataFrame, level: float) -> str:
+    """The last value against a level: `2.1 % worse`."""
+    ratio = rows["value"][-1] / level
+    return _percent(ratio if rows["better"][-1] == "lower" else 1 / ratio)
+
+
+def _percent(ratio: float) -> str:
+    """A ratio of times in words: `2.1 % worse`."""
+    return f"{abs(ratio - 1) * 100:.1f} % {'worse' if ratio >= 1 else 'better'}"
+
+
+def _view(
+    key: SeriesKey, rows: pl.DataFrame, watch: SeriesWatch | None, svg: Markup, alarm: bool
+) -> SeriesView:
+    last = rows.row(-1, named=True)
+    factor, unit = _scale(rows)
+    whole = last["low"] is not None and last["high"] is not None
+    reference = reference_nights = change = loss = ""
+    detectable = "too few nights for a reference"
+    if watch and watch.level is not None:
+        reference = _shown(watch.level, rows)
+        reference_nights = units.plural(watch.baseline_nights or 0, "night")
+        change = _against(rows, watch.level)
+        loss = f"{watch.detectable * 100:.1f} %" if watch.detectable is not None else "none"
+        found = "no loss" if loss == "none" else f"a loss of {loss}"
+        detectable = f"{found} is found within {WITHIN_NIGHTS} nights"
+    ends = (last["low"], last["high"]) if whole else ()
+    return SeriesView(
+        arm=key[2],
+        quantity=quantity_name(key[3]),
+        unit=unit,
+        svg=svg,
+        night=str(last["night"]),
+        latest=_shown(last["value"], rows),
+        interval=" to ".join(units.number(end / factor) for end in ends),
+        verdict=last["verdict"] or "",
+        reference=reference,
+        reference_nights=reference_nights,
+        loss=loss,
+        change=change,
+        detectable=detectable,
+        alarm=alarm,
+    )
+
+
+# The calendar of nights: months of weeks, each night with how it ended.
+
+
+#: Outcome -> mark and CSS class; the first one wins where a date has several nights.
+OUTCOMES = {
+    "slower": ("S", "bad"),
+    "machine failed": ("F", "bad"),
+    "inconclusive": ("?", "warn"),
+    "not run": ("\u2013", "plain"),
+    "measured": ("\u2713", "good"),
+    RECORDED: ("\u2022", "plain"),
+}
+
+
+@dataclass(frozen=True)
+class Day:
+    """One day of a month; `mark` is empty if nothing is known of the night."""
+
+    number: int
+    mark: str = ""
+    look: str = ""
+    text: str = ""
+
+
+@dataclass(frozen=True)
+class Month:
+    """Weeks from Monday; None is a day of another month."""
+
+    name: str
+    weeks: list[list[Day | None]]
+
+
+def months(nights: Sequence[PageNight]) -> list[Month]:
+    """The months from the first to the last night, the latest first."""
+    if not nights:
+        return []
+    of_day: dict[date, list[PageNight]] = {}
+    for each in nights:
+        of_day.setdefault(each.night, []).append(each)
+    first, last = min(of_day), max(of_day)
+    starts = [
+        date(index // 12, index % 12 + 1, 1)
+        for index in range(first.year * 12 + first.month - 1, last.year * 12 + last.month)
+    ]
+    return [_month(start, of_day) for start in reversed(starts)]
+
+
+def outcome_counts(nights: Sequence[PageNight]) -> dict[str, int]:
+    """Outcome -> nights that ended so, in the order of `OUTCOMES`; only those that occur."""
+    counts = {name: sum(each.outcome == name for each in nights) for name in OUTCOMES}
+    return {name: count for name, count in counts.items() if count}
+
+
+def _month(start: date, of_day: dict[date, list[PageNight]]) -> Month:
+    weeks = [
+        [_day(day, of_day.get(day, [])) if day.month == start.month else None for day in week]
+        for week in calendar.Calendar().monthdatescalendar(start.year, start.month)
+    ]
+    return Month(f"{start:%B %Y}", weeks)
+
+
+def _day(day: date, nights: Sequence[PageNight]) -> Day:
+    ended = [each.outcome for each in nights]
+    worst = next((name for name in OUTCOMES if name in ended), None)
+    if worst is None:
+        return Day(day.day)
+    mark, look = OUTCOMES[worst]
+    text = "; ".join(
+        f"{each.campaign}: {each.outcome}" + (f", {each.reason}" if each.reason else "")
+        for each in nights
+    )
+    return Day(day.day, mark, look, text)
+
+
+# The pages.
+
 
 PACKAGE = "analysis.pages"
 #: Most changes of how runs were made that are listed; the data file has all.

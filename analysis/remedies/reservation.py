@@ -20,8 +20,9 @@ from analysis.effects.contrasts import Contrast
 from analysis.effects.estimate import Result
 from analysis.remedies.effect import REMEDIES, RemedyEffect, Speeds
 from analysis.remedies.throttling import RATE
+from analysis.samples.pairs import of_treatment
 from analysis.statistics.aligned_ranks import slowdown
-from analysis.statistics.interval import CONFIDENCE, Estimate
+from analysis.statistics.interval import Estimate
 from analysis.statistics.location import Values
 from analysis.statistics.nights import ratio_of_nights
 from nimc.records.arms import BASELINE, LEVELS, arm_of
@@ -77,7 +78,7 @@ def _of_application(run: EstimatedRun) -> list[RemedyEffect]:
         price = prices.get((gain.case, with_.baseline, without.baseline))
         if price is not None:
             levels = (gain.level, gain.reference)
-            figures = (_estimate(price), _estimate(gain))
+            figures = (price.estimate, gain.estimate)
             found.append(_effect(run, without, with_, gain.factor, levels, gain.at, figures))
     return found
 
@@ -158,18 +159,12 @@ def _effect(
 def _common(pairs: pl.DataFrame, without: Result, with_: Result) -> pl.DataFrame:
     """The pairs that hold both treatments and their baselines."""
     one, other = (
-        pairs.filter(
-            pl.col("case").cast(pl.String) == row.case, pl.col("arm").cast(pl.String) == row.arm
-        ).select("block", "pair", "off", "on", "writer_rate_b_s")
+        of_treatment(pairs, row.case, row.arm).select(
+            "block", "pair", "off", "on", "writer_rate_b_s"
+        )
         for row in (without, with_)
     )
     return one.join(other, on=["block", "pair"], suffix="_with", maintain_order="left")
-
-
-def _estimate(row: Contrast) -> Estimate | None:
-    if row.ratio is None or row.ratio_low is None or row.ratio_high is None:
-        return None
-    return Estimate(row.ratio, row.ratio_low, row.ratio_high, CONFIDENCE)
 
 
 def _ratio(ratios: Values) -> Estimate | None:
@@ -272,9 +267,7 @@ def _unpaired_effect(
 def _speeds(run: EstimatedRun, row: Result) -> Values:
     """Median speeds without and with traffic of each allocation that has both."""
     of_block = (
-        run.pairs.filter(
-            pl.col("case").cast(pl.String) == row.case, pl.col("arm").cast(pl.String) == row.arm
-        )
+        of_treatment(run.pairs, row.case, row.arm)
         .group_by("block", maintain_order=True)
         .agg(pl.col("off", "on").median())
     )

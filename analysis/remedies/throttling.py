@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from analysis.effects.estimate import Result
+from analysis.effects.estimate import Result, Sweep, by_level
+from analysis.samples.pairs import of_treatment
 from analysis.statistics.interval import Estimate
 from analysis.statistics.location import Crossing, Values, crossing, few, location
 from nimc.records.arms import LEVELS, arm_of
@@ -120,26 +121,20 @@ def crossover(slope: Values, price: Values, highest_b_s: float) -> Crossing:
     return crossing(lambda rate: rate * slope - price, 0.0, highest_b_s)
 
 
-_Key = tuple[str, str, tuple[tuple[str, Level], ...]]
-
-
-def _sweeps(results: Sequence[Result], pairs: pl.DataFrame) -> dict[_Key, RateSweep]:
+def _sweeps(results: Sequence[Result], pairs: pl.DataFrame) -> dict[Sweep, RateSweep]:
     """Case, arm and levels -> sweep; those of at least two rates, in the order of the results."""
-    groups: dict[_Key, list[Result]] = {}
-    for row in results:
-        continuous = row.role == "effect" and arm_of(row.arm).writing == "continuous"
-        if continuous and RATE in row.factors and row.direction != "read":
-            at = tuple(sorted((k, v) for k, v in row.factors.items() if k != RATE))
-            groups.setdefault((row.case, row.arm.partition(LEVELS)[0], at), []).append(row)
-    found = {key: _sweep(rows, pairs) for key, rows in groups.items() if len(rows) > 1}
+    writing = [
+        row
+        for row in results
+        if arm_of(row.arm).writing == "continuous" and row.direction != "read"
+    ]
+    found = {key: _sweep(rows, pairs) for key, rows in by_level(writing, RATE).items()}
     return {key: sweep for key, sweep in found.items() if sweep.keys}
 
 
 def _sweep(rows: Sequence[Result], pairs: pl.DataFrame) -> RateSweep:
     names = [row.arm for row in rows]
-    own = pairs.filter(
-        pl.col("case").cast(pl.String) == rows[0].case, pl.col("arm").cast(pl.String).is_in(names)
-    ).filter(pl.col("writer_rate_b_s") > 0)
+    own = of_treatment(pairs, rows[0].case, *names).filter(pl.col("writer_rate_b_s") > 0)
     lost = pl.col("off") - pl.col("on") if is_bandwidth(rows[0]) else pl.col("ratio") - 1
     cells: dict[tuple[int, int], dict[str, tuple[float, float, float]]] = {}
     for block, pair, arm, off, rate, loss in own.select(
@@ -198,7 +193,7 @@ def _of_column(values: Values, column: int) -> Estimate | None:
     return location(values[:, column][~np.isnan(values[:, column])])
 
 
-def _reserved(key: _Key, sweeps: Mapping[_Key, RateSweep]) -> list[tuple[Level, RateSweep]]:
+def _reserved(key: Sweep, sweeps: Mapping[Sweep, RateSweep]) -> list[tuple[Level, RateSweep]]:
     """The sweeps with more reserved cores than that of `key`, if it has the fewest."""
     own, rest = _cores(key[2])
     if own is None:

@@ -232,7 +232,7 @@ def render(runs: Sequence[RunData]) -> str:
         flat=words.facts,
         fom=_fom,
         ratio=_ratio,
-        interval=_interval,
+        interval=lambda low, high: units.interval(low, high).replace("-", _DASH),
         level_text=level_text,
         spread=units.spread,
         signed=units.signed,
@@ -361,7 +361,3 @@ def _ratio(value: float | None, low: float | None, high: float | None) -> dict[s
         return {"value": _DASH, "interval": ""}
     text, ends = units.effect(value, low, high)
     return {"value": text, "interval": ends.replace("-", _DASH)}
-
-
-def _interval(low: float | None, high: float | None) -> str:
-    return units.interval(low, high).replace("-", _DASH)

@@ -57,6 +57,13 @@ def counted(marked: pl.LazyFrame, *columns: str) -> pl.DataFrame:
     return runs.unique([*_PAIR, "arm"], keep="last", maintain_order=True)
 
 
+def of_treatment(rows: pl.DataFrame, case: str, *arms: str) -> pl.DataFrame:
+    """The rows of one case under `arms`."""
+    return rows.filter(
+        pl.col("case").cast(pl.String) == case, pl.col("arm").cast(pl.String).is_in(arms)
+    )
+
+
 def pair_table(samples: pl.DataFrame) -> pl.DataFrame:
     """One row for each pair and treatment whose run and baseline run both count.
 

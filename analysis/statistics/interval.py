@@ -37,6 +37,11 @@ class Estimate:
             raise ValueError(f"{self.value} is outside of its interval [{self.low}, {self.high}]")
 
     @property
+    def inverse(self) -> Estimate:
+        """The estimate of 1 / value."""
+        return Estimate(1 / self.value, 1 / self.high, 1 / self.low, self.confidence)
+
+    @property
     def half_width(self) -> float:
         """Half the interval's width relative to the value."""
         return (self.high - self.low) / 2 / self.value

@@ -14,14 +14,13 @@ import polars as pl
 from markupsafe import Markup
 
 from analysis.effects.caveats import emulated
-from analysis.effects.estimate import Result
+from analysis.effects.estimate import Result, by_level
 from analysis.effects.verdict import Verdict, within
 from analysis.report.data import RunData
 from analysis.report.plots import LEVEL_COLOURS, LEVEL_MARKERS, drawing, light, themed_svg
 from analysis.report.sections import RunSection, json_rows
 from analysis.samples.columns import MOST
-from analysis.statistics.interval import Estimate, known
-from nimc.records.arms import LEVELS
+from analysis.statistics.interval import Estimate
 from nimc.records.sample import Level
 
 WORKLOAD = "intensity"
@@ -108,17 +107,12 @@ class IntensityCurve:
 
 def curves(results: Sequence[Result]) -> list[IntensityCurve]:
     """One curve for each case and treatment with at least two intensities, in their order."""
-    groups: dict[tuple[str, str, tuple[tuple[str, Level], ...]], list[Result]] = {}
-    for row in results:
-        if row.workload == WORKLOAD and row.role == "effect" and _flops(row):
-            at = tuple(sorted((k, v) for k, v in row.factors.items() if k != FLOPS))
-            groups.setdefault((row.case, row.arm.partition(LEVELS)[0], at), []).append(row)
+    own = [row for row in results if row.workload == WORKLOAD and _flops(row)]
     return [
         IntensityCurve(
-            case, arm, dict(at), rows[0].margin, sorted(map(_level, rows), key=_by_intensity)
+            case, arm, dict(at), rows[0].margin, [_level(row) for row in sorted(rows, key=_flops)]
         )
-        for (case, arm, at), rows in groups.items()
-        if len(rows) > 1
+        for (case, arm, at), rows in by_level(own, FLOPS).items()
     ]
 
 
@@ -128,15 +122,11 @@ def _flops(row: Result) -> float:
     return float(flops) if isinstance(flops, int | float) and 0 < flops <= MOST else 0.0
 
 
-def _by_intensity(level: Intensity) -> float:
-    return level.flops_per_b
-
-
 def _level(row: Result) -> Intensity:
     loss = control = None
     harmless = False
     reason = str(row.verdict) if row.verdict.is_not_compared else ""
-    if slowdown := known(row.slowdown, row.slowdown_low, row.slowdown_high):
+    if slowdown := row.effect:
         low, high = slowdown.low - 1, slowdown.high - 1
         loss = Estimate(slowdown.value - 1, low, high, slowdown.confidence)
         harmless = within(slowdown.low, slowdown.high, row.margin) and not reason

@@ -15,6 +15,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from itertools import groupby
 from statistics import median
 from typing import Any, Literal
 
@@ -26,7 +27,8 @@ from analysis.effects.estimate import Result
 from analysis.report.data import RunData
 from analysis.report.plots import LEVEL_COLOURS, LEVEL_MARKERS, drawing, light, themed_svg
 from analysis.report.sections import RunSection, json_rows
-from analysis.statistics.interval import Estimate, known, median_interval
+from analysis.samples.pairs import counted
+from analysis.statistics.interval import Estimate, median_interval
 from analysis.statistics.two_samples import ratio_between
 from nimc.base.units import plural
 from nimc.records.arms import LEVELS, Role
@@ -119,10 +121,7 @@ class _LatencyRuns:
 
 def points(samples: pl.DataFrame, results: Sequence[Result]) -> list[LatencyPoint]:
     """The points of a run by case, writers and loading cores, from its judged samples."""
-    slowdowns = {
-        (row.case, row.arm): known(row.slowdown, row.slowdown_low, row.slowdown_high)
-        for row in results
-    }
+    slowdowns = {(row.case, row.arm): row.effect for row in results}
     runs = _runs(samples)
     found = [
         (_point(case, arm, role, factors, each, slowdowns.get((case, arm))), each)
@@ -133,7 +132,8 @@ def points(samples: pl.DataFrame, results: Sequence[Result]) -> list[LatencyPoin
         key = (point.role, point.rate)
         slowest[key] = min(point.writer_b_s, slowest.get(key, point.writer_b_s))
     ordered = sorted(found, key=lambda pair: _position(pair[0], slowest))
-    return [point for case in _cases(ordered) for point in _bounded(case)]
+    by_case = groupby(ordered, key=lambda pair: pair[0].case)
+    return [point for _, case in by_case for point in _bounded(list(case))]
 
 
 def _runs(samples: pl.DataFrame) -> dict[tuple[str, str, Role, str], _LatencyRuns]:
@@ -141,29 +141,23 @@ def _runs(samples: pl.DataFrame) -> dict[tuple[str, str, Role, str], _LatencyRun
 
     Repeated baselines are left out.
     """
+    own = samples.lazy().filter(pl.col("workload") == WORKLOAD, pl.col("role") != "floor")
     names = ("case", "arm", "role", "factors")
-    counted = (
-        samples.lazy()
-        .filter(
-            pl.col("workload") == WORKLOAD, pl.col("status") == "counts", pl.col("role") != "floor"
-        )
-        .select(*names, "fom", "fom_extra", pl.col("writer_rate_b_s").fill_null(0.0))
-        .with_columns(pl.col(names).cast(pl.String))
-        .collect()
+    runs = counted(own, "role", "factors", "fom", "fom_extra", "writer_rate_b_s").select(
+        pl.col(names).cast(pl.String), "fom", "fom_extra", pl.col("writer_rate_b_s").fill_null(0.0)
     )
     found: dict[tuple[str, str, Role, str], _LatencyRuns] = {}
-    for case, arm, role, factors, fom, extra, writer_b_s in counted.iter_rows():
+    for case, arm, role, factors, fom, extra, writer_b_s in runs.iter_rows():
         values: Mapping[str, float] = json.loads(extra or "{}")
         load_b_s, least_s = values.get("load_b_s", -1.0), values.get("least_s", 0.0)
         threads = _threads(json.loads(factors or "{}"))
         if threads is not None and least_s > 0 and (load_b_s > 0 or load_b_s == threads == 0):
-            runs = found.setdefault(
-                (case, arm, role, factors or "{}"), _LatencyRuns([], [], [], [])
-            )
-            runs.latency_s.append(fom)
-            runs.load_b_s.append(load_b_s)
-            runs.least_s.append(least_s)
-            runs.writer_b_s.append(writer_b_s)
+            key = (case, arm, role, factors or "{}")
+            of_key = found.setdefault(key, _LatencyRuns([], [], [], []))
+            of_key.latency_s.append(fom)
+            of_key.load_b_s.append(load_b_s)
+            of_key.least_s.append(least_s)
+            of_key.writer_b_s.append(writer_b_s)
     return found
 
 
@@ -204,13 +198,6 @@ def _position(
     order = {"baseline": 0, "control": 1}.get(point.role, 2)
     arm = point.arm.partition(LEVELS)[0]
     return (point.case, order, arm, slowest[point.role, point.rate], point.load_threads)
-
-
-def _cases(
-    found: Sequence[tuple[LatencyPoint, _LatencyRuns]],
-) -> list[list[tuple[LatencyPoint, _LatencyRuns]]]:
-    names = dict.fromkeys(point.case for point, _ in found)
-    return [[each for each in found if each[0].case == name] for name in names]
 
 
 def _bounded(found: Sequence[tuple[LatencyPoint, _LatencyRuns]]) -> list[LatencyPoint]:
@@ -280,14 +267,17 @@ def latency_view(run: RunData, name: str) -> LatencyView | None:
     own = run.samples.filter(pl.col("workload").cast(pl.String) == WORKLOAD)
     cases = {point.case: [each for each in found if each.case == point.case] for point in found}
     return LatencyView(
-        [_case(case, each, f"{name}{i}") for i, (case, each) in enumerate(cases.items())],
+        [
+            LatencyCase(
+                case,
+                Markup(_plot(own, f"{name}{i}")),
+                own,
+                next((point for point in own if point.reference), None),
+            )
+            for i, (case, own) in enumerate(cases.items())
+        ],
         emulated(own),
     )
-
-
-def _case(case: str, found: Sequence[LatencyPoint], name: str) -> LatencyCase:
-    reference = next((point for point in found if point.reference), None)
-    return LatencyCase(case, Markup(_plot(found, name)), list(found), reference)
 
 
 def _plot(found: Sequence[LatencyPoint], name: str) -> str:

@@ -24,6 +24,7 @@ from analysis.report.data import RunData
 from analysis.report.plots import drawing, light, themed_svg
 from analysis.report.sections import RunSection
 from analysis.report.words import binary
+from analysis.samples.pairs import counted, of_treatment
 from analysis.statistics.interval import Estimate, median_interval
 from analysis.statistics.two_samples import ratio_between
 from nimc.records.sample import Level
@@ -34,6 +35,10 @@ LOADS = ("read", "write", "nt_write")
 #: `free`: placed by the system.
 WORKERS = ("nic", "other", "free")
 _DIRECTIONS = ("write", "read")
+#: Columns of the samples that a cell is made of.
+_OF_RUNS = (
+    *("counted_b_s", "writer_rate_b_s", "target_on_node_share", "target_pinned_b", "message_b"),
+)
 
 
 class Key(NamedTuple):
@@ -93,10 +98,16 @@ def cells(
             # Names omit first levels, so the shortest has the first level of every other factor.
             if case not in of_case or len(arm) < len(of_case[case].arm):
                 of_case[case] = _Treatment(case, arm, row, _control(row, results))
-    found = {key: _cell(key, list(each.values()), samples) for key, each in of_cell.items()}
+    runs = counted(samples.lazy(), *_OF_RUNS)
+    found = {key: _cell(key, list(each.values()), runs) for key, each in of_cell.items()}
     ordered = sorted(found, key=_position)
     idle = {(key.direction, key.buffer): found[key] for key in found if key.load == IDLE}
-    return [_against(found[key], idle.get((key.direction, key.buffer))) for key in ordered]
+    return [
+        found[key]
+        if key.load == IDLE or not (alone := idle.get((key.direction, key.buffer)))
+        else replace(found[key], of_idle=ratio_between(found[key].rates_b_s, alone.rates_b_s))
+        for key in ordered
+    ]
 
 
 class _Treatment(NamedTuple):
@@ -144,17 +155,8 @@ def _position(key: Key) -> tuple[int, ...]:
     )
 
 
-def _cell(key: Key, treatments: Sequence[_Treatment], samples: pl.DataFrame) -> Cell:
-    names = pl.DataFrame(
-        [(each.case, each.arm) for each in treatments], schema=["case", "arm"], orient="row"
-    )
-    on = (
-        samples.lazy()
-        .filter(status="counts")
-        .with_columns(pl.col("case", "arm").cast(pl.String))
-        .join(names.lazy(), on=["case", "arm"], how="semi", maintain_order="left")
-        .collect()
-    )
+def _cell(key: Key, treatments: Sequence[_Treatment], runs: pl.DataFrame) -> Cell:
+    on = pl.concat([of_treatment(runs, each.case, each.arm) for each in treatments])
     by_target = on.height > 0 and on["counted_b_s"].null_count() == 0
     rates = on["counted_b_s" if by_target else "writer_rate_b_s"].drop_nulls().to_list()
     # Rates of all cases are pooled; the share of workers comes from one treatment.
@@ -182,18 +184,8 @@ def _least(values: pl.Series) -> float | None:
 
 
 def _kept(row: Result | None) -> Estimate | None:
-    """Remaining share of the rate: the inverse of the slowdown, with the bounds swapped."""
-    if row is None or row.slowdown is None:
-        return None
-    assert row.slowdown_low is not None
-    assert row.slowdown_high is not None
-    return Estimate(1 / row.slowdown, 1 / row.slowdown_high, 1 / row.slowdown_low, 0.95)
-
-
-def _against(cell: Cell, idle: Cell | None) -> Cell:
-    if idle is None or idle is cell:
-        return cell
-    return replace(cell, of_idle=ratio_between(cell.rates_b_s, idle.rates_b_s))
+    """Remaining share of the rate."""
+    return row.effect.inverse if row and row.effect else None
 
 
 # The findings of Nelson and Palmieri on RDMA in NUMA systems, as questions about a run.

@@ -101,9 +101,9 @@ def _policy(
     each: Contrast, medians: Mapping[tuple[str, str], float | None], margin: float
 ) -> PolicyEffect:
     """A price is a ratio of times, so that its inverse is one of speeds; a gain is one already."""
-    speed = known(each.ratio, each.ratio_low, each.ratio_high)
+    speed = each.estimate
     if speed and each.kind == "price":
-        speed = Estimate(1 / speed.value, 1 / speed.high, 1 / speed.low, speed.confidence)
+        speed = speed.inverse
     low, high = each.noise_floor_low, each.noise_floor_high
     floor = None
     if low is not None and high is not None:

@@ -25,9 +25,9 @@ from analysis.effects.verdict import Verdict
 from analysis.report.data import RunData
 from analysis.report.plots import drawing, light, themed_svg
 from analysis.report.sections import RunSection, json_rows
-from analysis.samples.pairs import counted
+from analysis.samples.pairs import counted, of_treatment
 from analysis.statistics.aligned_ranks import slowdown
-from analysis.statistics.interval import Estimate, as_fields, known
+from analysis.statistics.interval import Estimate, as_fields
 from nimc.base.units import plural
 
 #: The workload whose cores and kernel are known.
@@ -141,9 +141,7 @@ _DURING = ("writer_rate_b_s",)
 
 def _points(row: Result, runs: pl.DataFrame) -> Iterator[RegimePoint]:
     """The point of one treatment; nothing if its runs do not say on how many cores they ran."""
-    own = runs.filter(
-        pl.col("case").cast(pl.String) == row.case, pl.col("arm").cast(pl.String) == row.arm
-    )
+    own = of_treatment(runs, row.case, row.arm)
     extras: list[dict[str, Any]] = [json.loads(text or "{}") for text in own["fom_extra"]]
     cores = next((extra["cores"] for extra in extras if "cores" in extra), None)
     if cores is None:
@@ -160,7 +158,7 @@ def _points(row: Result, runs: pl.DataFrame) -> Iterator[RegimePoint]:
         cores=int(cores),
         comp_node=None if node is None else int(node),
         comm_node=None if bound.is_empty() else int(bound[0]),
-        application=_application(row),
+        application=row.effect,
         device=device,
         device_by_run=by_run,
         regime=regime,
@@ -180,10 +178,6 @@ def device_loss(runs: pl.DataFrame) -> tuple[Estimate | None, bool]:
     return slowdown(-np.log(rates)), by_run  # as times, so that a loss is above 1
 
 
-def _application(row: Result) -> Estimate | None:
-    return known(row.slowdown, row.slowdown_low, row.slowdown_high)
-
-
 def _application_loses(row: Result) -> tuple[bool | None, str]:
     """As `loses`, of the application, and why it is unknown.
 
@@ -191,7 +185,7 @@ def _application_loses(row: Result) -> tuple[bool | None, str]:
     """
     if row.verdict.is_not_compared:
         return None, str(row.verdict)
-    effect = _application(row)
+    effect = row.effect
     lost = loses(effect, row.margin)
     if lost is None:
         return None, _ACROSS

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import polars as pl
 from markupsafe import Markup
 
 from analysis.remedies.advice import RemedyAdvice, Standing, advise
@@ -18,6 +17,7 @@ from analysis.remedies.throttling import RATE, RESERVED, Throttling, throttling
 from analysis.report.data import RunData
 from analysis.report.plots import LEVEL_COLOURS, LEVEL_MARKERS, drawing, light, themed_svg
 from analysis.report.sections import Files, MachineSection, RunSection
+from analysis.samples.pairs import of_treatment
 from analysis.statistics.interval import Estimate
 from analysis.statistics.location import Crossing, location
 from analysis.subjects.published import paper
@@ -207,9 +207,7 @@ def _line(run: RunData, sweep: Throttling) -> SweepLine:
         and row.arm.startswith(sweep.arm)
         and {key: value for key, value in row.factors.items() if key != RATE} == sweep.at
     }
-    own = run.pairs.filter(
-        pl.col("case").cast(pl.String) == sweep.case, pl.col("arm").cast(pl.String).is_in(arms)
-    )
+    own = of_treatment(run.pairs, sweep.case, *arms)
     baselines = own.unique(["block", "pair"], keep="first", maintain_order=True)["off"]
     label = _at(sweep) or "all levels as at first"
     off = float(np.median(baselines.to_numpy()))

@@ -70,11 +70,8 @@ def _view(found: pl.DataFrame) -> CountersView | None:
     if found.is_empty():
         return None
     arms = in_order(found["arm"].unique(maintain_order=True))
-    return CountersView(arms, [_row(group, arms) for group in _by_event(found)])
-
-
-def _by_event(found: pl.DataFrame) -> list[pl.DataFrame]:
-    return found.partition_by("tool", "event", maintain_order=True)
+    events = found.partition_by("tool", "event", maintain_order=True)
+    return CountersView(arms, [_row(group, arms) for group in events])
 
 
 def _row(group: pl.DataFrame, arms: list[str]) -> EventRow:

@@ -36,9 +36,8 @@ from analysis.history.store import (
     to_stderr,
 )
 from analysis.pages.data import MachineHistory, PageNight
-from analysis.pages.gather import gather
 from analysis.pages.render import state_of
-from analysis.pages.write import FILES, write_pages
+from analysis.pages.write import FILES, gather, write_pages
 from nimc.base import units
 from nimc.base.checkout import ROOT
 from nimc.base.errors import InputError, MachineError

@@ -21,8 +21,7 @@ from analysis.pages.data import (
     made_changes,
     open_alarms,
 )
-from analysis.pages.render import state_of
-from analysis.pages.series import case_views, months, outcome_counts
+from analysis.pages.render import case_views, months, outcome_counts, state_of
 from tests.analysis.history.nights_table import night_rows, nights_table, runs_table, started_s
 
 NIGHT = date(2025, 2, 14)

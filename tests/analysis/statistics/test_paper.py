@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from analysis.statistics.paper import paper_estimates
+from analysis.subjects.paper_tables import paper_estimates
 
 
 def test_times_by_hand() -> None:
