@@ -206,7 +206,7 @@ def test_notes_name_emulation_allocations_and_width(tmp_path: Path) -> None:
     assert on.verdict == "inconclusive"
     assert on.notes[0] == "synthetic"
     assert "emulation, not RDMA hardware" in on.notes[1]
-    assert on.notes[2] == "the interval does not cover the next allocation (2 measured, 3 needed)"
+    assert on.notes[2].endswith("(2 measured, 3 needed)")
     assert "after 8 pairs (at most 8); 0.0% was requested" in on.notes[3]
 
 
@@ -238,17 +238,17 @@ def test_no_samples_no_rows(tmp_path: Path) -> None:
 def test_units_that_differ_within_a_case_are_refused(tmp_path: Path) -> None:
     found = _by_hand()
     found[3] = replace(found[3], fom_unit="MB/s")
-    with pytest.raises(InputError, match="case 'stream': samples of 'off' and of the treatments"):
+    with pytest.raises(InputError, match=r"case 'stream': .*'off'"):
         results(_frame(tmp_path, found))
 
 
 def test_an_effect_without_its_interval_cannot_be_made(tmp_path: Path) -> None:
     row = results(_frame(tmp_path, _by_hand()))[0]
-    with pytest.raises(ValueError, match="slowdown without its whole interval"):
+    with pytest.raises(ValueError, match="slowdown without"):
         replace(row, slowdown_low=None)
-    with pytest.raises(ValueError, match="noise_floor without its whole interval"):
+    with pytest.raises(ValueError, match="noise_floor without"):
         replace(row, noise_floor_high=None)
-    with pytest.raises(ValueError, match="slowdown without its whole interval"):
+    with pytest.raises(ValueError, match="slowdown without"):
         replace(row, slowdown_low=None, slowdown_high=None)
 
 
@@ -327,7 +327,7 @@ def test_units_may_differ_between_treatments_of_other_baselines(tmp_path: Path) 
     assert (idle.unit, idle.slowdown) == ("B/s", pytest.approx(1 / 1.2))
     one = next(i for i, s in enumerate(found) if s.arm == "on@load=idle")
     found[one] = replace(found[one], fom_unit="s")
-    with pytest.raises(InputError, match="'off@load=idle' and of the treatments paired with it"):
+    with pytest.raises(InputError, match="'off@load=idle'"):
         results(_frame(tmp_path / "b", found))
 
 

@@ -178,7 +178,7 @@ def test_a_night_stops_at_the_end_of_its_window(box: Box) -> None:
     night = box.night()
     assert night.night == date(2026, 11, 20)
     assert night.outcome == "inconclusive"
-    assert night.reason == "its window ended before all cases were measured"
+    assert "window" in night.reason
     assert night.figures
 
 
@@ -204,7 +204,7 @@ def test_a_night_stops_when_its_budget_is_used_up(box: Box) -> None:
     assert len(box.runs()) == 1
     night = box.nights()[1]
     assert night.outcome == "inconclusive"
-    assert night.reason == "its budget was used up before all cases were measured"
+    assert "budget" in night.reason
     assert night.used_node_h >= night.budget_node_h
 
 
@@ -214,7 +214,8 @@ def test_outside_of_its_window_nothing_is_run_and_nothing_is_written(box: Box) -
     box.describe(window=f'{{start: "{start}", end: "{end}"}}')
     status, err = box.run()
     assert (status, err.strip().count("\n")) == (0, 0)
-    assert err.startswith("nimc: not run: it is not the time of a scheduled night; --night DATE")
+    assert err.startswith("nimc: not run: ")
+    assert "--night DATE" in err
     assert not box.nimc.results.exists()
 
 
@@ -291,7 +292,7 @@ def test_sigterm_ends_the_night_with_its_summary(box: Box, wait_until: Wait) -> 
     _, err = night.communicate(timeout=120)
     assert night.returncode == 0, err
     assert box.night().outcome == "inconclusive"
-    assert box.night().reason == "stopped by a signal before all cases were measured"
+    assert "signal" in box.night().reason
 
 
 def test_slower_than_the_sites_reference(box: Box, tmp_path: Path) -> None:

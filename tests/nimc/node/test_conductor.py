@@ -96,7 +96,7 @@ def test_runs_are_made_longer_until_three_rows_fit(block):
     assert all(4.0 < elapsed_s < 6.0 for _, _, elapsed_s in found[1:])
     (on,) = (each for each in run.samples() if each["arm"] == "on")
     assert on["outcome"] == "kept"
-    assert "run lengthened: sleep times 4, so that the writers' rows fit" in on["notes"]
+    assert any("sleep times 4" in note for note in on["notes"])
     assert run.samples()[0]["notes"] == [each for each in on["notes"] if "lengthened" not in each]
     # The case's next block begins with that length, whatever its own warm-up would have been.
     again = block(treatments=arms, warmups=1, lengthened_by="sleep", block=1)
@@ -113,8 +113,7 @@ def test_a_check_that_cannot_be_lengthened_is_refused_before_it_runs(block):
     assert [each["pair"] for each in run.samples()] == [-1]
     assert run.state()["state"] == "run_too_short"
     assert re.fullmatch(
-        r"a run takes 1(\.\d)? s, and 3 rows of the writers (3|3\.\d) s; this check cannot be"
-        r" lengthened: set a larger problem",
+        r"a run takes 1(\.\d)? s, and 3 rows of the writers (3|3\.\d) s; .*",
         run.state()["reason"],
     )
 
@@ -240,7 +239,7 @@ def test_a_conductor_that_stood_still_accepts_no_run(block, tmp_path):
     assert run.finish() == 0, run.err
     (sample,) = run.samples()
     assert sample["outcome"] == "rejected"
-    assert sample["reason"].startswith("the conductor did not run for ")
+    assert sample["reason"].startswith("the conductor did not run ")
     assert sample["elapsed_s"] > 2.5
 
 
@@ -339,8 +338,8 @@ def test_a_killed_agent_is_not_told_as_a_failed_node(block, whose):
     assert running.finish() == 3
     state = running.state()
     assert state["state"] == "agent_failed"
-    assert "is gone: the connection closed" in state["reason"]
-    assert ("their launcher was killed by SIGKILL" in state["reason"]) == (whose == "launcher")
+    assert "is gone" in state["reason"]
+    assert ("SIGKILL" in state["reason"]) == (whose == "launcher")
 
 
 def test_a_rejection_of_the_control_speaks_of_its_core(block):
@@ -441,7 +440,7 @@ def test_a_module_that_is_missing_fails_by_name_before_any_run(block, monkeypatc
     assert run.samples() == []
     assert run.state()["state"] == "machine_failed"
     reason = run.state()["reason"]
-    assert reason.startswith("module hpccg/9.9 is not loaded on ")
+    assert reason.startswith("module hpccg/9.9 ")
     assert "; loaded: gcc/13.2.0" in reason
 
 
