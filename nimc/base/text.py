@@ -1,8 +1,8 @@
 """Text of others, made safe for the terminal.
 
 Other places have one edge each: Jinja escapes what goes into a page (`analysis.report.shell`),
-`analysis.report.plots` the labels of plots and turns formulas off, and `nimc.cli.table.console`
-shows no markup.
+`analysis.report.plots` the labels of plots and turns formulas off, and `nimc.base.tables`
+escapes the cells of tables.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from nimc.base.errors import MachineError, NimcError
-from nimc.base.tables import WIDTH, wrapped
+from nimc.base.tables import aligned, wrapped
 from nimc.campaign.checks import CheckVariables
 from nimc.campaign.settings import (
     ReframePlace,
@@ -212,23 +212,14 @@ def _slurm_nodes(
 # The matrix of what can run where, as text.
 
 
-_GAP = "  "
-
-
 def matrix_table(matrix: Matrix) -> str:
     """Workloads by places in 80 columns, then each reason with the workloads it applies to."""
     places = list(dict.fromkeys(cell.place for cell in matrix.cells))
     workloads = list(dict.fromkeys(cell.workload for cell in matrix.cells))
     runs = {(cell.workload, cell.place): cell.runs for cell in matrix.cells}
-    first = max(map(len, ["workload", *workloads]), default=0)
-    lines = [] if places else ["workload"]
-    for part in _parts(places, WIDTH - first):
-        lines.append(_GAP.join(["workload".ljust(first), *part]))
-        lines += [
-            _GAP.join([name.ljust(first), *(runs[name, at].ljust(len(at)) for at in part)]).rstrip()
-            for name in workloads
-        ]
-    return "\n".join([*lines, "", *reasons(matrix.cells)]).rstrip()
+    cells = [[name, *(runs[name, place] for place in places)] for name in workloads]
+    table = aligned(["workload", *places], cells, range(1 + len(places)))
+    return "\n".join([table, "", *reasons(matrix.cells)]).rstrip()
 
 
 def matrix_by_place(matrix: Matrix) -> str:
@@ -244,19 +235,6 @@ def matrix_by_place(matrix: Matrix) -> str:
         unknown = f"; unknown: {runs['unknown']}" if runs["unknown"] else ""
         lines.append(wrapped(f"{place}: {runs['yes'] or 'nothing'}{unknown}"))
     return "\n".join([*lines, "", *reasons(matrix.cells)]).rstrip()
-
-
-def _parts(places: list[str], width: int) -> list[list[str]]:
-    """As many places side by side as fit."""
-    parts: list[list[str]] = []
-    used = 0
-    for place in places:
-        used += len(_GAP) + len(place)
-        if not parts or used > width:
-            parts.append([])
-            used = len(_GAP) + len(place)
-        parts[-1].append(place)
-    return parts
 
 
 def reasons(cells: list[MatrixCell]) -> list[str]:

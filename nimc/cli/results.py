@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
+import textwrap
 from pathlib import Path
+from typing import Any
 
 import click
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 from analysis.compare.page import write_page
 from analysis.compare.side import METRICS, Side
@@ -20,10 +19,16 @@ from analysis.report.data import RunData, load_run
 from analysis.report.make import make_reports
 from analysis.statistics.interval import Estimate
 from nimc.base.errors import InputError
+from nimc.base.tables import blocks, folded
 from nimc.base.units import effect, plural
 from nimc.cli.document import Form, print_document
 from nimc.cli.options import RunPath, force_option, form_options, output_option
-from nimc.cli.table import console, results_table
+from nimc.cli.table import bold, prose, results_table
+
+#: Style of what must not be overlooked.
+_FAULT: dict[str, Any] = {"fg": "red", "bold": True}
+#: Most characters of a line of a workload's name.
+_NAME = 20
 
 
 @click.command()
@@ -39,14 +44,17 @@ def report_command(
     if form:
         print_document("report", {"reports": [report.document() for report in reports]}, form)
         return
-    terminal = console()
     for report in reports:
         for run in report.runs:
-            terminal.print(run.header.run, style="bold")
+            _print(run.header.run, bold=True)
             for line in run.integrity.lines():
-                terminal.print(line, style="bold red", markup=False, highlight=False)
-            terminal.print(results_table(run.results, run.contrasts))
+                _print(line, **_FAULT)
+            click.echo(results_table(run.results, run.contrasts))
         click.echo(f"report: {report.page}")
+
+
+def _print(text: str, **style: Any) -> None:
+    click.echo(prose(text, **style))
 
 
 # `nimc compare`: two sides of one night or several, of one machine or two.
@@ -95,7 +103,7 @@ def compare_command(
     if form:
         print_document("compare", compared.document(), form)
     else:
-        _print_comparison(console(), compared)
+        _print_comparison(compared)
         if page:
             click.echo(f"page: {page}")
     return 1 if fail and compared.worse else 0
@@ -116,28 +124,25 @@ def _sides(
     return runs[:1], runs[1:]
 
 
-def _print_comparison(terminal: Console, compared: Compared) -> None:
-    def line(text: str, style: str = "") -> None:
-        terminal.print(Text(text, style=style))
-
+def _print_comparison(compared: Compared) -> None:
     for found in compared.untrusted:
         for text in found.lines():
-            line(text, "bold red")
-    line(f"{_named(compared.this)} against {_named(compared.reference)}", "bold")
+            _print(text, **_FAULT)
+    _print(f"{_named(compared.this)} against {_named(compared.reference)}", bold=True)
     for fact in compared.differing:
-        line(f"{fact.what} differs: {fact.reference} -> {fact.this}", "yellow")
+        _print(f"{fact.what} differs: {fact.reference} -> {fact.this}", fg="yellow")
     if compared.unknown:
-        line(f"not known of the nodes: {', '.join(compared.unknown)}", "dim")
+        _print(f"not known of the nodes: {', '.join(compared.unknown)}", dim=True)
     for dose in compared.doses:
-        line(f"{dose.case} {dose.arm}: dose differs: {dose.text}", "yellow")
+        _print(f"{dose.case} {dose.arm}: dose differs: {dose.text}", fg="yellow")
     for text in compared.emulations:
-        line(text, "yellow")
-    line("")
+        _print(text, fg="yellow")
+    click.echo()
     if compared.rows:
-        terminal.print(_comparison_table(compared.rows))
-    line(compared.summary)
+        click.echo(_comparison_table(compared.rows))
+    _print(compared.summary)
     for fact in compared.others:
-        line(f"{fact.what}: {fact.reference} -> {fact.this}", "dim")
+        _print(f"{fact.what}: {fact.reference} -> {fact.this}", dim=True)
 
 
 def _named(side: Side) -> str:
@@ -146,30 +151,30 @@ def _named(side: Side) -> str:
     return f"{plural(len(side.runs), 'night')} of {side.campaign} on {side.machine}"
 
 
-def _comparison_table(rows: list[Comparison]) -> Table:
+def _comparison_table(rows: list[Comparison]) -> str:
     judged = any(row.p_adjusted is not None for row in rows)
-    table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
-    table.add_column("workload", overflow="fold", min_width=8)
-    table.add_column("figure")
-    for name in ("ratio", "interval", *(["adjusted p"] if judged else [])):
-        table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("verdict")
+    cells = []
     for row in rows:
+        name = row.case if row.arm in ("on", "off") else f"{row.case} {row.arm}"
         p = "-" if row.p_adjusted is None else f"{row.p_adjusted:.2g}"
-        table.add_row(
-            row.case if row.arm in ("on", "off") else f"{row.case} {row.arm}",
-            METRICS[row.metric],
-            *effect(row.ratio, row.ratio_low, row.ratio_high),
-            *([p] if judged else []),
-            row.text,
-        )
-    return table
+        figures = [*effect(row.ratio, row.ratio_low, row.ratio_high), *([p] if judged else [])]
+        cells.append([folded(name, _NAME), METRICS[row.metric], *figures, row.text])
+    titles = ["workload", "figure", "ratio", "interval", *(["adjusted p"] if judged else [])]
+    header, *lines = blocks([*titles, "verdict"], cells, left=(0, 1, len(titles)))
+    return "\n".join([bold(header), *lines])
 
 
 # `nimc advise`: which remedy, what it costs, what is not decided.
 
 
-_STYLE = {Standing.BETTER: "green", Standing.WORSE: "red"}
+_COLOUR = {Standing.BETTER: "green", Standing.WORSE: "red"}
+_REMEDIES = ["workload\nand traffic", "remedy", "price", "gain", "net", "writes", "standing"]
+#: Most characters of a line of the cells with text among these.
+_CELL = 12
+_LEGEND = (
+    "price: time with the remedy / without, off; gain: time without / with, on; net: speed"
+    " with / without, at the share of traffic; writes: their rate with / without"
+)
 
 
 @click.command()
@@ -215,57 +220,42 @@ def advise_command(
         faults = {str(run.path): lines for run in all_runs if (lines := run.integrity.faults)}
         print_document("advise", {"advice": documents, "integrity_faults": faults}, form)
         return
-    terminal = console()
     for machine, advice in found.items():
-        terminal.print(machine, style="bold")
+        _print(machine, bold=True)
         for run in of_machine[machine]:
             for line in run.integrity.lines():
-                terminal.print(Text(line, style="bold red"))
-        _print_advice(terminal, advice)
+                _print(line, **_FAULT)
+        _print_advice(advice)
 
 
-def _print_advice(terminal: Console, advice: Advice) -> None:
+def _print_advice(advice: Advice) -> None:
     for text in sentences(advice):
-        terminal.print(Text(text))
+        _print(text)
     if advice.remedies:
-        terminal.print(Text())
-        terminal.print(_advice_table(advice))
-        legend = (
-            "price: time with the remedy / without, off; gain: time without / with, on; net: speed"
-            " with / without, at the share of traffic; writes: their rate with / without"
-        )
-        terminal.print(Text(legend, style="dim"))
+        header, *lines = blocks(_REMEDIES, map(_cells, advice.remedies), left=(0, 1, 6))
+        click.echo(f"\n{bold(header)}")
+        for text, row in zip(lines, advice.remedies, strict=True):
+            click.secho(text, fg=_COLOUR.get(row.standing, "yellow"))
+        _print(_LEGEND, dim=True)
     for _, sweep in advice.sweeps:
         for line in _sweep(sweep):
-            terminal.print(Text(line))
-    emulated = dict.fromkeys(note for row in advice.losses for note in row.emulated)
-    for note in emulated:
-        terminal.print(Text(note, style="yellow"))
+            _print(line)
+    for note in dict.fromkeys(note for row in advice.losses for note in row.emulated):
+        _print(note, fg="yellow")
 
 
-def _advice_table(advice: Advice) -> Table:
-    table = Table(box=None, padding=(0, 1, 0, 0), header_style="bold")
-    table.add_column("workload\nand traffic", overflow="fold", max_width=17)
-    table.add_column("remedy", overflow="fold", max_width=14)
-    for name in ("price", "gain", "net", "writes"):
-        table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("standing", max_width=11)
-    for row in advice.remedies:
-        table.add_row(*_cells(row))
-    return table
-
-
-def _cells(row: RemedyAdvice) -> list[Text | str]:
+def _cells(row: RemedyAdvice) -> list[str]:
     of = row.effect
-    standing = Text(str(row.standing), style=_STYLE.get(row.standing, "yellow"))
-    if row.next:
-        standing.append(f"\n{row.next.pairs} more", style="dim")
-    if of.emulated:
-        standing.append("\nemulated", style="dim")
-    unpaired = "" if of.paired else "\nunpaired"
-    written = "" if of.written is None else f"{of.written.value:.2f}"
-    figures = (_figure(each) for each in (of.price, of.gain, row.net))
-    return [f"{of.case}\n{of.traffic}", of.remedy + unpaired, *figures, written, standing]
+    standing = textwrap.fill(row.standing, _CELL)
+    standing += f"\n{row.next.pairs} more" if row.next else ""
+    standing += "\nemulated" if of.emulated else ""
+    return [
+        f"{folded(of.case, _CELL)}\n{folded(of.traffic, _CELL)}",
+        folded(of.remedy, _CELL) + ("" if of.paired else "\nunpaired"),
+        *(_figure(each) for each in (of.price, of.gain, row.net)),
+        "" if of.written is None else f"{of.written.value:.2f}",
+        standing,
+    ]
 
 
 def _figure(of: Estimate | None) -> str:

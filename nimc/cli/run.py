@@ -167,9 +167,9 @@ def _conclude_campaign(
         }
         print_document("run", document, form)
     elif report:
-        from nimc.cli.table import console, results_table
+        from nimc.cli.table import results_table
 
-        console().print(results_table(results, contrasts))
+        click.echo(results_table(results, contrasts))
         click.echo(f"\nsamples: {folder.path}\nreport:  {report.page}")
     if failures:
         return 3
@@ -234,7 +234,7 @@ def runs_command(results: Path, form: Form | None) -> None:
     elif rows:
         header = ["run", "machine", "campaign", "started (UTC)", "samples", "rejected", "size"]
         cells = [_run_cells(row) for row in rows]
-        click.echo(visible(aligned([*header, "state"], cells)))
+        click.echo(aligned([*header, "state"], cells))
     else:
         click.echo(f"{results}: no runs")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 import time
 from collections.abc import Mapping
@@ -17,6 +18,8 @@ from nimc.base.units import quantity
 Progress = Literal["quiet", "normal", "verbose"]
 #: How often a plain line is printed, seconds.
 _PLAIN_S = 30.0
+#: Characters of a bar.
+_BAR = 24
 
 
 class NewSamples:
@@ -126,44 +129,27 @@ class VerboseDisplay(PlainDisplay):
         self.tell(text)
 
 
-class TerminalDisplay:
-    """One line with a bar, redrawn in place."""
-
-    def __init__(self) -> None:
-        from rich.console import Console
-        from rich.progress import BarColumn, Progress, TextColumn
-
-        # No refresh thread: waking ten times a second would disturb the measurement.
-        self._progress = Progress(
-            TextColumn("{task.description}", markup=False),
-            BarColumn(bar_width=24),
-            console=Console(stderr=True),
-            auto_refresh=False,
-            transient=True,
-        )
-        self._task = self._progress.add_task("")
-        self._progress.start()
+class TerminalDisplay(PlainDisplay):
+    """One line with a bar, redrawn in place. It wakes no thread, which would disturb runs."""
 
     def show(self, what: str, counter: RunCounter, now_s: float) -> None:
         """Redraw."""
-        self._progress.update(
-            self._task,
-            description=_words(what, counter, now_s),
-            completed=counter.done,
-            total=counter.block_runs,
-            refresh=True,
-        )
+        full = _BAR * counter.done // max(counter.block_runs, 1)
+        bar = "#" * full + "." * (_BAR - full)
+        line = one_line(f"{_words(what, counter, now_s)} {bar}")
+        self._draw(line[: shutil.get_terminal_size().columns - 1])
 
     def tell(self, text: str) -> None:
         """Print a line above the bar."""
-        self._progress.console.print(f"nimc: {one_line(text)}", markup=False, highlight=False)
-
-    def detail(self, text: str) -> None:
-        """Only verbose output has it."""
+        self._draw("")
+        super().tell(text)
 
     def close(self) -> None:
-        """Remove the bar and restore the cursor."""
-        self._progress.stop()
+        """Remove the bar."""
+        self._draw("")
+
+    def _draw(self, text: str) -> None:
+        print(f"\r\x1b[K{text}", end="", file=sys.stderr, flush=True)
 
 
 def display(progress: Progress = "normal") -> Display:

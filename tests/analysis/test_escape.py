@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-import io
 from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
 
+import click
 import pytest
-from rich.console import Console
-from rich.table import Table
 
 from analysis.effects.estimate import results
 from analysis.report.make import make_reports
 from analysis.report.plots import drawing, themed_svg
 from analysis.samples.columns import read_run
+from nimc.base.tables import aligned, folded
 from nimc.base.text import one_line, visible
 from nimc.cli import table
 from tests.analysis.synthetic import STREAM, reject, samples, write_run
 
-#: Clears the screen and sets the terminal's title; ends a tag of Rich's; a formula that is none;
+#: Clears the screen and sets the terminal's title; a tag; a formula that is none;
 #: a script.
 NASTY = '\x1b[2J\x1b]0;x\x07[/b] $\\frac{$ :boom: "><script>alert(1)</script>&'
 
@@ -29,24 +28,12 @@ def test_unprintable_characters_are_escaped_and_line_breaks_kept() -> None:
     assert one_line("a\nb\tc") == "a\\nb\\tc"
 
 
-def printed(console: Console, *things: object) -> str:
-    console.file = io.StringIO()
-    console.print(*things)
-    return console.file.getvalue()
-
-
-@pytest.mark.parametrize("terminal", [False, True])
-def test_a_console_shows_names_as_they_are(monkeypatch: pytest.MonkeyPatch, terminal: bool) -> None:
-    monkeypatch.setattr(Console, "is_terminal", terminal)
-    rows = Table()
-    rows.add_column(NASTY, no_wrap=True)
-    rows.add_row(NASTY, style="bold")
-    console = table.console()
-    console.width = 200
-    text = printed(console, NASTY, rows)
-    assert "\x1b[2J" not in text
-    assert "\x1b]" not in text
-    assert text.count('[/b] $\\frac{$ :boom: "><script>') == 3
+def test_tables_and_prose_show_names_as_they_are() -> None:
+    text = aligned([NASTY, "b"], [[NASTY, folded(NASTY, 200)]], width=200)
+    text += click.unstyle(table.prose(NASTY))
+    assert "\x1b" not in text
+    assert "\x07" not in text
+    assert text.count('[/b] $\\frac{$ :boom: "><script>') == 4
 
 
 def test_results_with_such_names_are_printed(tmp_path: Path) -> None:
@@ -54,9 +41,7 @@ def test_results_with_such_names_are_printed(tmp_path: Path) -> None:
     on = next(i for i, each in enumerate(found) if each.arm == "on")
     found[on] = reject(found[on], "injector_died", NASTY)
     rows = results(read_run(write_run(tmp_path / "run", found)).frame)
-    console = table.console()
-    console.width = 200
-    text = printed(console, table.results_table(rows))
+    text = click.unstyle(table.results_table(rows))
     assert "injector_died: \\x1b[2J" in text
     assert "\x1b" not in text
 

@@ -1,11 +1,10 @@
 from __future__ import annotations
 
-import io
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from rich.console import Console
+import click
 
 from analysis.effects.contrasts import Contrast
 from analysis.effects.estimate import Result, results
@@ -15,10 +14,8 @@ from nimc.cli.table import results_table
 from tests.analysis.synthetic import LAMMPS, STREAM, reject, remedies, samples, write_run
 
 
-def _printed(rows: list[Result], width: int = 80, contrasts: Sequence[Contrast] = ()) -> str:
-    out = io.StringIO()
-    Console(file=out, width=width).print(results_table(rows, contrasts))
-    return out.getvalue()
+def _printed(rows: list[Result], contrasts: Sequence[Contrast] = ()) -> str:
+    return click.unstyle(results_table(rows, contrasts)) + "\n"
 
 
 def _rows(tmp_path: Path, failures: int = 1) -> list[Result]:

@@ -5,7 +5,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 
 from nimc.cli.main import main
 from tests.analysis.remedies.sweeps import sweep, swept
@@ -21,7 +20,6 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def _nimc(monkeypatch: pytest.MonkeyPatch, *words: object) -> int | str | None:
     monkeypatch.setattr("sys.argv", ["nimc", *map(str, words)])
-    monkeypatch.setattr("nimc.cli.results.console", lambda: Console(width=80))
     with pytest.raises(SystemExit) as end:
         main()
     return end.value.code

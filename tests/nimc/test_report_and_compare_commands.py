@@ -6,7 +6,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 
 from nimc.cli.main import main
 from tests.analysis.synthetic import STREAM, header, samples, write_run
@@ -95,7 +94,6 @@ def test_several_nights_fail_only_if_asked_and_worse(
 def test_a_comparison_fits_eighty_columns(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("nimc.cli.results.console", lambda: Console(width=80))
     old, new = _nights(tmp_path, 1.35, 1), _nights(tmp_path, 1.7, 11)
     words = [word for path in old for word in ("--reference", path)]
     assert _nimc(monkeypatch, "compare", *words, *new) == 0

@@ -102,6 +102,12 @@ def test_what_does_not_fit_goes_on_in_another_line() -> None:
         "   a  1111111111", "  2222222222",
         "   b", "           3",
     ]  # fmt: skip
+    assert aligned(["name", "two\nlines"], [["a\nb", "1"], ["c", "2"]], left=[0]).splitlines() == [
+        "        two", "name  lines",
+        "a         1", "b",
+        "c         2",
+    ]  # fmt: skip
+    assert aligned(["name", "figure"], [["ab", "1"]], width=11) == "name figure\n  ab      1"
     assert aligned(header, [["a", "1", "2"]]) == "name  first  second\n   a      1       2"
     assert aligned(["x", "why"], [["a", "word " * 6]], width=12).splitlines() == [
         "x", "  why", "a", "  word word", "  word word", "  word word",

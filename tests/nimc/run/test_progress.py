@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from nimc.base.tables import duration
-from nimc.run.progress import NewSamples, PlainDisplay, RunCounter, run_line
+from nimc.run.progress import NewSamples, PlainDisplay, RunCounter, TerminalDisplay, run_line
 from nimc.run.progress import display as make_display
 
 KEPT = {"outcome": "kept"}
@@ -107,3 +107,20 @@ def test_quiet_shows_errors_only_and_verbose_every_run(
         "nimc: melt/0/2 rejected: the node was busy",
         "nimc: an error",
     ]
+
+
+def test_a_terminal_has_one_bar_which_lines_replace(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    at_work, bar = counter(), TerminalDisplay()
+    for at_s in range(1, 6):
+        at_work.add(KEPT, 1000.0 + at_s)
+    bar.show("stream", at_work, 1005.0)
+    bar.tell("a line\n")
+    monkeypatch.setenv("COLUMNS", "20")
+    bar.show("stream", at_work, 1005.0)
+    bar.close()
+    first, *redrawn = capsys.readouterr().err.split("\r\x1b[K")
+    words = "stream: 5 of 10 runs, about 1 min 45 s left"
+    assert first == ""
+    assert redrawn == [f"{words} {'#' * 12}{'.' * 12}", "nimc: a line\\n\n", words[:19], ""]
