@@ -7,7 +7,6 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import click
-import pytest
 
 from analysis.effects.estimate import results
 from analysis.report.make import make_reports
