@@ -12,10 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from nimc.base.checkout import ROOT
-from nimc.base.start_python import python_code, python_main, python_path
+from nimc.base.checkout import ROOT, python_code, python_main, python_path
 
-FLOORS = ["configs", "campaigns", "reframe_tests", "spack_envs", "injection", "analysis"]
+FLOORS = ["configs", "campaigns", "reframe_tests", "spack_envs", "nimc", "minicluster", "analysis"]
 #: Without `import`, nothing of the current folder can run.
 BUSY = "while True: pass"
 #: What a planted module does.
@@ -52,7 +51,7 @@ def test_the_planted_modules_would_run(planted: Path) -> None:
 
 
 def test_code_and_modules_are_started_without_the_current_folder(planted: Path) -> None:
-    code = "import json, shlex, runpy, injection; print(sys.argv[1:])"
+    code = "import json, shlex, runpy, minicluster; print(sys.argv[1:])"
     done = in_folder(planted, python_code(code, "a b", "c"))
     assert done.stdout == "['a b', 'c']\n"
     agent = in_folder(planted, python_main("nimc.node.agent"))
@@ -89,7 +88,7 @@ def test_nothing_starts_python_in_another_way(floor: str) -> None:
     started = [
         f"{path.relative_to(ROOT)}:{node.lineno}"
         for path in sorted((ROOT / floor).rglob("*.py"))
-        if path != ROOT / "nimc/base/start_python.py"
+        if path != ROOT / "nimc/base/checkout.py"
         for node in ast.walk(ast.parse(path.read_text()))
         if isinstance(node, ast.List | ast.Tuple) and "sys.executable" in ast.unparse(node)
         if "'-c'" in ast.unparse(node) or "'-m'" in ast.unparse(node)

@@ -163,7 +163,7 @@ def test_reframe_is_asked_once_until_a_check_changes(
     types = {"steps": VariableType("int", 100), "rate": VariableType("str")}
     expected = {
         "melt": CheckVariables(
-            frozenset(types), frozenset(), True, types, ("+wheels",), "melt", False, "steps"
+            frozenset(types), frozenset(), True, types, ("+wheels",), "melt", True, False, "steps"
         ),
     }
     assert checks_in(made) == expected
