@@ -6,7 +6,7 @@ The question is that of Nelson and Palmieri (Understanding RDMA Behavior in NUMA
 import reframe as rfm
 from reframe.core.builtins import variable
 
-from nimc.base.start_python import python_code
+from nimc.base.checkout import python_code
 from reframe_tests import numa_places
 from reframe_tests.binaries import CompiledMixin
 from reframe_tests.factors import check_level
