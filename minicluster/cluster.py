@@ -11,7 +11,7 @@ from typing import Any
 
 import yaml
 
-from minicluster import containers, daemons, namespaces, needs, state, veth, vm
+from minicluster import containers, daemons, namespaces, needs, state, vm
 from minicluster import containers as cgroups
 from minicluster import daemons as slurm_conf
 from minicluster.daemons import CONTROL, Hardware
@@ -203,7 +203,7 @@ def _start(spec: Spec, layout: ClusterLayout) -> State:
     daemons.begin_database(layout)
     daemons.start_munge(layout)
     if spec.fabric == "veth":
-        veth.start_nodes(layout, members, subnet, kind, groups)
+        containers.start_nodes(layout, layout.netns(CONTROL), members, subnet, kind, groups)
     daemons.start_accounting(layout)
     daemons.start_controller(layout)
     if spec.fabric == "veth":
@@ -258,7 +258,7 @@ def _look(layout: ClusterLayout) -> Status:
     controller = daemons.controller_answers(layout)
     states = daemons.node_states(layout) if controller else {}
     names = [n.name for n in current.spec.members()]
-    power = veth if current.spec.fabric == "veth" else vm
+    power = containers if current.spec.fabric == "veth" else vm
     return Status(
         current,
         controller=controller,

@@ -10,7 +10,7 @@ from typing import Literal
 
 from minicluster import namespaces
 from minicluster.shell import run, start, wait_for
-from minicluster.spec import SITE, ClusterLayout
+from minicluster.spec import SITE, ClusterLayout, Node
 from nimc.base.errors import MachineError
 
 # A control group for each container, so that slurmd can track the processes of its steps.
@@ -129,3 +129,24 @@ def enter_command(init: int, command: Sequence[str]) -> list[str]:
         '[ ! -e "$f" ] || echo $$ > "$f"; done; exec "$@"'
     )
     return ["nsenter", f"--target={init}", *everything, "sh", "-c", join, "sh", *command]
+
+
+def start_nodes(
+    layout: ClusterLayout,
+    control: str,
+    nodes: list[Node],
+    subnet: str,
+    kind: Kind,
+    groups: dict[str, Path],
+) -> None:
+    """Start the nodes' containers; return when all can be entered."""
+    for node in nodes:
+        launch(layout, node.name, kind, groups.get(node.name))
+        namespaces.plug_node(control, layout.netns(node.name), node.index, subnet)
+    for node in nodes:
+        wait_ready(layout, node.name)
+
+
+def pid(layout: ClusterLayout, name: str) -> int | None:
+    """Id on this host of a node's process 1, None if the node is not running."""
+    return namespaces.find_inner(layout.netns(name), 1)

@@ -25,9 +25,9 @@ from reframe.core.exceptions import ReframeError, SanityError
 from reframe.core.runtime import runtime, valid_sysenv_comb
 
 from nimc.base import checkout
+from nimc.base.checkout import python_main
 from nimc.base.errors import InputError
 from nimc.base.files import replace_text
-from nimc.base.start_python import python_main
 from nimc.machine import program, slurm
 from nimc.machine import site as machine
 from nimc.records.arms import ARMS, BASELINE, standard_arms

@@ -9,8 +9,8 @@ from typing import Any
 import reframe as rfm
 from reframe.core.builtins import variable
 
+from nimc.base.checkout import python_code
 from nimc.base.errors import InputError
-from nimc.base.start_python import python_code
 from nimc.machine.site import Machine
 from reframe_tests import membench
 from reframe_tests.binaries import CompiledMixin

@@ -1,13 +1,22 @@
-"""The checkout of this project: its folder and its commit."""
+"""The checkout of this project: its folder, its commit, and how its Python is started.
+
+Nothing is imported from the current folder, which may be somebody else's. With `-c` and `-m` Python
+looks there first, and for an empty entry of PYTHONPATH: a `json.py` would run as whoever calls
+nimc. (`-P` exists from Python 3.11 on.)
+"""
 
 from __future__ import annotations
 
+import os
+import sys
 from pathlib import Path
 
 from nimc.base.programs import ask
 
 #: Folder of the checkout.
 ROOT = Path(__file__).resolve().parents[2]
+_OWN_PATH = f"import sys; sys.path[:] = [{str(ROOT)!r}, *filter(None, sys.path)]"
+_MAIN = "from importlib import import_module; sys.exit(import_module(sys.argv.pop(1)).main())"
 
 
 def commit(root: Path = ROOT) -> str | None:
@@ -21,3 +30,19 @@ def commit(root: Path = ROOT) -> str | None:
     if not (head.ok and changes.ok):
         return None
     return head.stdout.strip() + ("+" if changes.stdout.strip() else "")
+
+
+def python_code(code: str, *words: str) -> list[str]:
+    """Command that runs `code`, which may use `sys`, with the arguments `words`."""
+    return [sys.executable, "-c", f"{_OWN_PATH}; {code}", *words]
+
+
+def python_main(module: str, *words: str) -> list[str]:
+    """Command that calls `main` of a module of this checkout."""
+    return python_code(_MAIN, module, *words)
+
+
+def python_path(*first: Path) -> str:
+    """PYTHONPATH of a child: folders, then this process's without its empty entries."""
+    entries = [*map(str, first), *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
+    return os.pathsep.join(filter(None, entries))

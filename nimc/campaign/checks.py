@@ -19,10 +19,10 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from nimc.base.checkout import python_main, python_path
 from nimc.base.errors import InputError, MachineError
 from nimc.base.files import replace_text
 from nimc.base.programs import ask
-from nimc.base.start_python import python_main, python_path
 from nimc.machine.site import Machine
 from reframe_tests.factors import FACTORS, changes_within_jobs
 

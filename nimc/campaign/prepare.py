@@ -82,8 +82,9 @@ def _keep(campaign: Campaign, case: Entry, machine: Machine) -> tuple[Entry | No
     absent = _lacking_levels(case, machine)
     if not absent:
         return case, []
+    left_out = [(each.factor, each.level) for each in absent]
     factors = {
-        name: [level for level in levels if (name, level) not in _cells(absent)]
+        name: [level for level in levels if (name, level) not in left_out]
         for name, levels in case.factors.items()
     }
     kept = case.but({"factors": factors})
@@ -106,10 +107,6 @@ def _lacking_levels(case: Entry, machine: Machine) -> list[Omitted]:
         for level in levels
     )
     return [Omitted(case.name, reason, name, level) for name, level, reason in found if reason]
-
-
-def _cells(absent: Sequence[Omitted]) -> list[tuple[str | None, Level | None]]:
-    return [(each.factor, each.level) for each in absent]
 
 
 def _has_treatments(arms: Sequence[str], case: Entry) -> bool:

@@ -15,10 +15,9 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from nimc.base.checkout import ROOT
+from nimc.base.checkout import ROOT, python_code, python_path
 from nimc.base.errors import InputError
 from nimc.base.programs import ask
-from nimc.base.start_python import python_code, python_path
 from nimc.campaign.checks import CheckVariables
 
 # Keys of a ReFrame configuration, compared with ReFrame's own schema.

@@ -40,13 +40,9 @@ def _rows(document: Mapping[str, object], path: Sequence[str]) -> Iterator[dict[
         if not others:
             yield dict(each)
             continue
-        around = {name: value for name, value in each.items() if _is_plain(value)}
+        around = {name: value for name, value in each.items() if not isinstance(value, list | dict)}
         for row in _rows(each, others):
             yield {**around, **row}
-
-
-def _is_plain(value: object) -> bool:
-    return not isinstance(value, list | dict)
 
 
 def _cell(value: object) -> object:

@@ -210,8 +210,8 @@ def _case_status(found: Summary) -> int:
 def status(name: str, since: str, form: Form | None) -> None:
     """Show the calendar of NAME: each scheduled night, and how it ended."""
     nightly = description.load(name)
-    now_s = time.time()
-    first = datetime.fromtimestamp(now_s).date() - _days(since)
+    now_s, days = time.time(), units.duration_s(since, "--since") / 86400
+    first = datetime.fromtimestamp(now_s).date() - timedelta(days=min(days, 36525))
     known: dict[date, Summary] = {}
     for night, path in summary.summaries(nightly.folder, nightly.name):
         try:
@@ -229,10 +229,6 @@ def status(name: str, since: str, form: Form | None) -> None:
         [str(n.night), n.outcome or "", f"{n.used_node_h:.3g}", one_line(n.reason)] for n in nights
     ]
     click.echo(aligned(["night", "outcome", "node-hours", "reason"], cells))
-
-
-def _days(since: str) -> timedelta:
-    return timedelta(days=min(units.duration_s(since, "--since") / 86400, 36525))
 
 
 def _silent(text: str) -> None:

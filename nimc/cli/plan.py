@@ -19,7 +19,6 @@ from nimc.campaign.prepare import omission_lines, prepare, too_long
 from nimc.campaign.schema import Campaign
 from nimc.cli.document import Form, print_document
 from nimc.cli.options import RunPath, campaign_argument, form_options, machine_option
-from nimc.records.sample import Level
 from reframe_tests.crossing import level_text
 
 _SCALE_HEADER = [
@@ -135,7 +134,8 @@ def _factors(cases: list[Case]) -> list[str]:
     for case in cases:
         if case.factors_within:
             text = "; ".join(
-                f"{name} {_levels(each)}" for name, each in case.factors_within.items()
+                f"{name} {', '.join(map(level_text, each))}"
+                for name, each in case.factors_within.items()
             )
             runs = f"{text} ({len(case.treatments)} runs a pair)"
             within.setdefault(runs, []).append(case.case)
@@ -145,10 +145,6 @@ def _factors(cases: list[Case]) -> list[str]:
         *(f"change within a block: {text}: {', '.join(names)}" for text, names in within.items()),
         *(f"a case for each level: {text}: {', '.join(names)}" for text, names in between.items()),
     ]
-
-
-def _levels(levels: list[Level]) -> str:
-    return ", ".join(map(level_text, levels))
 
 
 def _row(case: Case) -> list[str]:

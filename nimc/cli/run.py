@@ -262,7 +262,8 @@ def _listed_run(run: Path) -> ListedRun:
 
 
 def _run_cells(row: ListedRun) -> list[str]:
-    started = "-" if row.started_s is None else _moment(row.started_s)
+    at_s = row.started_s
+    started = None if at_s is None else time.strftime("%Y-%m-%d %H:%M", time.gmtime(at_s))
     shown = (row.machine, row.campaign, started, row.samples, row.rejected)
     return [
         row.run,
@@ -270,10 +271,6 @@ def _run_cells(row: ListedRun) -> list[str]:
         quantity(row.size_b, "B", 3),
         row.state,
     ]
-
-
-def _moment(moment_s: float) -> str:
-    return time.strftime("%Y-%m-%d %H:%M", time.gmtime(moment_s))
 
 
 # `nimc sweep-nodes`: one single-node campaign on every node, and the nodes ranked.
@@ -318,7 +315,7 @@ def sweep_nodes_command(
     sweep = NodeSweep(asked.campaign.name, machine, new_header(asked).digest, used, time.time())
     among = [each.name for each in listed]
     folder, sweep = open_sweep(results.absolute(), sweep, among, fresh=fresh)
-    remark = _silent_sweep if progress == "quiet" else _log
+    remark = _silent if progress == "quiet" else _log
     remark(f"{folder}: {len(sweep.nodes)} nodes")
     if unusable := [each for each in listed if not each.usable]:
         remark(f"not usable: {_states(unusable)}")
@@ -406,7 +403,3 @@ def _node_cells(row: RankedNode) -> list[str]:
     bounds = interval(row.ratio_low, row.ratio_high)
     value = quantity(row.value, row.unit)
     return [row.case, row.node, str(row.runs), value, ratio, bounds, p, row.text]
-
-
-def _silent_sweep(text: str) -> None:
-    """Print nothing; nodes that could not be measured are listed at the end."""

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from nimc.base.checkout import python_main
 from nimc.base.interrupts import Interrupts
 from nimc.base.programs import ask
-from nimc.base.start_python import python_main
 from nimc.base.tables import duration
 from nimc.machine import slurm
 from nimc.machine import slurm as jobs
@@ -131,7 +131,7 @@ def look(request: NodeRequest, parent: Path, wait_s: float) -> JobLook:
             interrupts.check()
             if not answer.ended().ok:
                 return JobLook(None, f"Slurm refuses the job: {_error(answer.stderr)}")
-            job = _job_id(answer.stdout)
+            job = answer.stdout.strip().partition(";")[0]  # `ID` or `ID;CLUSTER`
             why = _await(job, interrupts, wait_s)
         finally:
             jobs.cancel(folder)
@@ -194,11 +194,6 @@ def _state(job: str) -> str:
         answer.required()
     live = [line.strip() for line in answer.stdout.splitlines() if line.startswith(_LIVE)]
     return live[0] if live else ""
-
-
-def _job_id(text: str) -> str:
-    """From `sbatch --parsable`: `ID` or `ID;CLUSTER`."""
-    return text.strip().partition(";")[0]
 
 
 def _error(text: str) -> str:

@@ -207,7 +207,7 @@ def frequency_hz(cpus: Collection[int], root: Path = Path("/")) -> float | None:
     folder = root / "sys/devices/system/cpu"
     names = [f"cpu{cpu}" for cpu in cpus] or ["cpu[0-9]*"]
     paths = [p for name in names for p in folder.glob(f"{name}/cpufreq/scaling_cur_freq")]
-    values = [1e3 * khz for path in paths if (khz := _integer(path))]
+    values = [1e3 * khz for path in paths if (khz := kernel_text.number(kernel_text.read(path)))]
     if not values:
         values = [1e6 * mhz for cpu, mhz in _mhz(root / "proc/cpuinfo") if not cpus or cpu in cpus]
     return sum(values) / len(values) if values else None
@@ -301,7 +301,3 @@ def _mhz(path: Path) -> Iterator[tuple[int, float]]:
                 cpu = int(value)
             elif key == "cpu MHz" and 0 < (mhz := float(value)) < _MOST_MHZ:
                 yield cpu, mhz
-
-
-def _integer(path: Path) -> int | None:
-    return kernel_text.number(kernel_text.read(path))

@@ -35,20 +35,13 @@ def _is(requested: str, name: str) -> bool:
 def not_loaded(requested: Iterable[str], environment: Mapping[str, str]) -> list[str]:
     """As `missing`, for this process; asks the module system about names that may be aliases."""
     lacking = missing(requested, loaded(environment))
-    return [name for name in lacking if not _is_alias_of_loaded(name, environment)]
+    is_loaded = ["bash", "-c", 'module is-loaded "$1"', "bash"]
+    return [name for name in lacking if not ask([*is_loaded, name], environment).ok]
 
 
 def is_defined(environment: Mapping[str, str]) -> bool:
     """Whether `module` is a command of a job script's shell."""
-    return _succeeds("type module", environment)
-
-
-def _is_alias_of_loaded(name: str, environment: Mapping[str, str]) -> bool:
-    return _succeeds('module is-loaded "$1"', environment, name)
-
-
-def _succeeds(script: str, environment: Mapping[str, str], *arguments: str) -> bool:
-    return ask(["bash", "-c", script, "bash", *arguments], environment).ok
+    return ask(["bash", "-c", "type module"], environment).ok
 
 
 # What an environment's modules provide on this host.

@@ -14,10 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from analysis.history.series import NIGHT_S
-from nimc.base.checkout import ROOT
+from nimc.base.checkout import ROOT, python_path
 from nimc.base.errors import MachineError
 from nimc.base.interrupts import Interrupts
-from nimc.base.start_python import python_path
 from nimc.campaign.plan import Plan
 from nimc.campaign.prepare import Request
 from nimc.nights.description import Nightly

@@ -3,28 +3,32 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, fields, replace
 from datetime import date
 from itertools import chain
 from pathlib import Path
 
+from analysis.history.alarm import Alarm
+from analysis.history.alarms import alarms, save
 from analysis.history.extract import nights_frame
-from analysis.history.store import add_run
+from analysis.history.store import add_run, load_nights, load_runs
 from analysis.history.tables import Outcome
 from analysis.report.data import RunData, load_run
+from nimc.base.checkout import ROOT
 from nimc.base.errors import InputError, NimcError
+from nimc.base.programs import ask
 from nimc.base.text import visible
 from nimc.campaign.plan import Plan
 from nimc.campaign.prepare import Request, prepare
 from nimc.cluster import reservation
 from nimc.cluster.reservation import Reservation
-from nimc.nights import after, notify, summary
+from nimc.nights import notify, summary
 from nimc.nights.confirming import NightRepeats
-from nimc.nights.description import Night, Nightly
+from nimc.nights.description import Night, Nightly, Retention
 from nimc.nights.lock import NightLock, machine_lock
-from nimc.nights.measure import EndedRun, NightRuns, measure
+from nimc.nights.measure import EndedRun, NightRuns, environment, measure
 from nimc.nights.summary import (
     UNFINISHED,
     NightAlarm,
@@ -35,6 +39,7 @@ from nimc.nights.summary import (
 )
 from nimc.records.arms import BASELINE
 from nimc.run.folder import link_latest
+from nimc.run.session import NIMC
 
 # What a night measured, and what the site's references say of it.
 
@@ -265,18 +270,18 @@ class NightRun:
         Without a history the night still has its references.
         """
         try:
-            found = after.raised(self.nightly, run)
+            found = raised(self.nightly, run)
             suspected = any(each.state == "suspected" for each in found)
             if self.nightly.asked.confirm and suspected:
                 for line in repeats.repeat(run, found):
                     self._say(line)
-                found = after.raised(self.nightly, run)
+                found = raised(self.nightly, run)
         except InputError as error:
             self._say(f"store: {error}")
             return []
         for each in found:
-            self._say(f"alarm: {after.alarm_text(each)}")
-        return [after.night_alarm(each) for each in found if each.state != "dismissed"]
+            self._say(f"alarm: {alarm_text(each)}")
+        return [night_alarm(each) for each in found if each.state != "dismissed"]
 
     def _require_budget(self, planned: Plan, left_node_h: float) -> None:
         least = planned.as_dict()["node_hours_least"]
@@ -312,7 +317,7 @@ class NightRun:
         """
         ended = replace(ended, finished_s=self.clock_s())
         summary.write(self.path, summary.summary_text(ended))
-        followed = after.conclude(self.nightly, ended) if has_lock else ()
+        followed = conclude(self.nightly, ended) if has_lock else ()
         for line in chain(followed, notify.everyone(ended, self.nightly.asked)):
             self._say(line)
         self._say(f"night {ended.night}: {ended.outcome}: {ended.reason}")
@@ -357,3 +362,66 @@ def _begun(nightly: Nightly, night: date, now_s: float) -> Summary:
         reason=UNFINISHED,
         budget_node_h=asked.budget_node_h,
     )
+
+
+# What follows a night's measurement: the store, alarms on the history, old runs, pages.
+
+
+#: How long old runs may take to remove, and pages to make, seconds.
+_LONGEST_S = 1800.0
+
+
+def raised(nightly: Nightly, run: Path) -> list[Alarm]:
+    """Add the run to the store, and return the alarms that it raised on the machine's history.
+
+    Their states follow from all runs of the store. Raises InputError for a run that the store does
+    not take.
+    """
+    added = add_run(nightly.store, run)
+    tables = [load(nightly.store, machine=added.machine) for load in (load_nights, load_runs)]
+    found = alarms(*tables)
+    save(nightly.store, found)
+    return [each for each in found if (each.campaign, each.run) == (added.campaign, added.run)]
+
+
+def night_alarm(alarm: Alarm) -> NightAlarm:
+    """An alarm as the night's summary has it."""
+    return NightAlarm(alarm.case, alarm.arm, alarm.quantity, "history", alarm_text(alarm))
+
+
+def conclude(nightly: Nightly, ended: Summary) -> Iterator[str]:
+    """Store how the night ended, remove old runs, make the pages; yields what went wrong."""
+    asked = nightly.asked
+    if ended.run and ended.finished_s is not None:
+        try:
+            add_run(nightly.store, Path(ended.run), outcome=ended.outcome)
+        except InputError as error:
+            yield f"store: {error}"
+    if not nightly.store.is_dir():
+        return
+    where = ["--results", str(nightly.results), "--store", str(nightly.store)]
+    if limits := _limits(asked.retention):
+        yield from _nimc("store", "prune", *where, *limits, "--yes")
+    if asked.pages:
+        yield from _nimc("pages", *where, "--output", str(ROOT / asked.pages))
+
+
+def _limits(retention: Retention) -> Sequence[str]:
+    age = [] if retention.age_s is None else ["--older-than", f"{retention.age_s:f}s"]
+    return [*age, *([] if retention.size_b is None else ["--larger-than", f"{retention.size_b}B"])]
+
+
+def _nimc(*words: str) -> Iterator[str]:
+    """Run another command of this project; yields its last line if it fails."""
+    answer = ask([*NIMC, *words], environment(), timeout_s=_LONGEST_S, folder=ROOT)
+    if not answer.ok:
+        yield f"nimc {words[0]}: {answer.last.removeprefix('nimc: ')}"
+
+
+def alarm_text(alarm: Alarm) -> str:
+    """An alarm in one line."""
+    loss = f"{(alarm.ratio - 1) * 100:.2g} % worse than the machine's history"
+    if alarm.ratio_low is not None and alarm.ratio_high is not None:
+        low, high = ((each - 1) * 100 for each in (alarm.ratio_low, alarm.ratio_high))
+        loss += f" [{low:.2g}, {high:.2g}]"
+    return f"{alarm.case} {alarm.arm}: {alarm.quantity} {loss} since {alarm.since}, {alarm.state}"

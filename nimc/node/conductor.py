@@ -23,9 +23,9 @@ from pathlib import Path
 from typing import Any
 
 from nimc.base import clock, processes
+from nimc.base.checkout import python_main
 from nimc.base.errors import MachineError
 from nimc.base.files import replace_text
-from nimc.base.start_python import python_main
 from nimc.machine import modules, program
 from nimc.machine.load import BLOCK_VARIABLE
 from nimc.machine.program import program_facts
@@ -167,7 +167,7 @@ async def conduct(plan: BlockPlan, logs: Path, readers: Readers) -> None:
             {
                 **plan.provenance,
                 "programs": programs,
-                "program": _program(plan),
+                "program": plan.program and program_facts(plan.program, os.environ, Path.cwd()),
                 "modules": modules.loaded(os.environ),
                 "nodes": hub.facts,
                 "clock_offsets_s": hub.clock_offsets_s,
@@ -196,12 +196,6 @@ def _require_modules(plan: BlockPlan) -> None:
         raise AllocationError(
             f"module {', '.join(missing)} is not loaded on {node_name()}; loaded: {loaded}{shell}"
         )
-
-
-def _program(plan: BlockPlan) -> dict[str, Any] | None:
-    if plan.program is None:
-        return None
-    return program_facts(plan.program, os.environ, Path.cwd())
 
 
 async def _killed(agents: list[asyncio.subprocess.Process]) -> str:

@@ -13,7 +13,7 @@ from nimc.machine.node_counters import NodeCounter
 from nimc.node import allocation, application
 from nimc.node.allocation import Allocation
 from nimc.node.application import Files, RunResult
-from nimc.node.evidence import binding, claims, disturbance, proof
+from nimc.node.evidence import binding, claims, disturbance
 from nimc.node.evidence.claims import Count
 from nimc.node.evidence.rates import OF_CONTROL, Judgement, at_speed, expected, judge, rate_before
 from nimc.node.evidence.silence import Looked
@@ -506,10 +506,10 @@ class BlockRunner:
     ) -> list[WriterRecord]:
         """The records with their proof; the run is rejected if something refutes them."""
         alone = len(self._nodes.targets) == 1
-        if fault := proof.refuted(records, looked, self._plan.demand, alone):
+        if fault := claims.refuted(records, looked, self._plan.demand, alone):
             result.fail("rejected", fault)
-        records = proof.attach(records, looked)
-        if result.outcome == "kept" and (note := proof.unproven(records, looked)):
+        records = claims.with_proof(records, looked)
+        if result.outcome == "kept" and (note := claims.unproven(records, looked)):
             result.notes = [*result.notes, note]
         return records
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -58,15 +57,11 @@ def sha256_of(run: Path) -> str:
 def size_of(run: Path) -> int:
     """Bytes of all files in the run's folder; one that is removed in the meantime has none."""
     found = 0
-    for path in _files(run):
-        with suppress(*_MISSING):
-            found += path.lstat().st_size
+    for folder, _, names in os.walk(run):
+        for name in names:
+            with suppress(*_MISSING):
+                found += Path(folder, name).lstat().st_size
     return found
-
-
-def _files(folder: Path) -> Iterator[Path]:
-    for inside, _, names in os.walk(folder):
-        yield from (Path(inside, name) for name in names)
 
 
 def _digest(path: Path) -> str:

@@ -20,13 +20,12 @@ from pathlib import Path
 
 from pydantic import TypeAdapter
 
-from nimc.base.checkout import ROOT
+from nimc.base.checkout import ROOT, python_path
 from nimc.base.errors import MachineError
 from nimc.base.files import replace_text, require_own
 from nimc.base.interrupts import Interrupts
 from nimc.base.json_limits import read_json
 from nimc.base.programs import last_line
-from nimc.base.start_python import python_path
 from nimc.records.run import PlainName, load_header, validated
 from nimc.run.session import NIMC, end_with, stop
 

@@ -14,10 +14,9 @@ from contextlib import suppress
 from pathlib import Path
 
 from nimc.base import processes
-from nimc.base.checkout import ROOT
+from nimc.base.checkout import ROOT, python_main, python_path
 from nimc.base.errors import MachineError
 from nimc.base.interrupts import Interrupts
-from nimc.base.start_python import python_main, python_path
 
 #: Environment variable with the path of another ReFrame.
 REFRAME_VARIABLE = "NIMC_REFRAME"

@@ -140,7 +140,8 @@ def build(
         elif not _concretized_from(folder, digest, say):
             spack(layout, root, *here, "concretize", "--force", log=name)
             replace_text(folder / "chosen", digest)
-        if why := lacking(_chosen(folder), machine_path):
+        specs = list(_lock(folder / "spack.lock").get("concrete_specs", {}).values())
+        if why := lacking(specs, machine_path):
             raise MachineError(f"{name}: {why}")
         concretized = time.monotonic()
         say(f"{name}: building")
@@ -277,11 +278,6 @@ def _installed(layout: SpackLayout, root: Path, folder: Path, name: str) -> list
 
 def _root_hashes(folder: Path) -> set[str]:
     return {entry["hash"] for entry in _lock(folder / "spack.lock")["roots"]}
-
-
-def _chosen(folder: Path) -> list[dict[str, Any]]:
-    """Every concrete spec of the environment's lock."""
-    return list(_lock(folder / "spack.lock").get("concrete_specs", {}).values())
 
 
 def _lock(path: Path) -> dict[str, Any]:

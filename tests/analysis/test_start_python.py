@@ -12,8 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from nimc.base.checkout import ROOT
-from nimc.base.start_python import python_code, python_main, python_path
+from nimc.base.checkout import ROOT, python_code, python_main, python_path
 
 FLOORS = ["configs", "studies", "nimc", "reframe_tests", "minicluster", "analysis"]
 #: Without `import`, nothing of the current folder can run.
@@ -89,7 +88,7 @@ def test_nothing_starts_python_in_another_way(floor: str) -> None:
     started = [
         f"{path.relative_to(ROOT)}:{node.lineno}"
         for path in sorted((ROOT / floor).rglob("*.py"))
-        if path != ROOT / "nimc/base/start_python.py"
+        if path != ROOT / "nimc/base/checkout.py"
         for node in ast.walk(ast.parse(path.read_text()))
         if isinstance(node, ast.List | ast.Tuple) and "sys.executable" in ast.unparse(node)
         if "'-c'" in ast.unparse(node) or "'-m'" in ast.unparse(node)

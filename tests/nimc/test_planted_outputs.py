@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from nimc.base.start_python import python_main
+from nimc.base.checkout import python_main
 from tests.analysis.history.made import made_run
 from tests.analysis.synthetic import STREAM, header, samples, write_run
 

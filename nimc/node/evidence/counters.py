@@ -52,7 +52,7 @@ def read(
     if device is None:
         return None
     ports = root / "sys/class/infiniband" / device / "ports" / str(port) / "counters"
-    words = _integer(ports / _PORT[passed])
+    words = kernel_text.number(kernel_text.read(ports / _PORT[passed]))
     if words is not None:
         name, stuck = f"rdma:{device}/{port}", words == _STUCK_WORDS
         return Reading(name, words * _WORD_B, stuck, time.monotonic())
@@ -83,10 +83,6 @@ def difference(earlier: Reading, later: Reading) -> int | None:
         raise ValueError(f"{earlier.name} and {later.name} are different counters")
     gone_b = later.bytes_b - earlier.bytes_b
     return None if later.stuck or gone_b < 0 else gone_b
-
-
-def _integer(path: Path) -> int | None:
-    return kernel_text.number(kernel_text.read(path))
 
 
 def _interface_b(path: Path, interface: str, column: int) -> int | None:

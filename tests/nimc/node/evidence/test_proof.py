@@ -4,9 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from nimc.node.evidence.claims import Count, attach
-from nimc.node.evidence.proof import attach as with_proof
-from nimc.node.evidence.proof import refuted, unproven
+from nimc.node.evidence.claims import Count, attach, refuted, unproven, with_proof
 from nimc.node.evidence.silence import Looked
 from nimc.records.plan import Demand
 from nimc.records.sample import MANY
