@@ -30,7 +30,7 @@ TWO = machine(
 )
 #: Reads, in a namespace, what each of its links has received and sent.
 _READ = """
-from injection.evidence import counters
+from nimc.node.evidence import counters
 for link in ("eth0", "eth1"):
     print(*(counters.read(link, way).bytes_b for way in counters.DIRECTIONS))
 """

@@ -156,7 +156,7 @@ counters() {
 }
 if [ "$SLURM_PROCID" = 0 ]; then
     counters; write > /dev/null; counters
-    python3 -c 'import json; from injection.machine import host
+    python3 -c 'import json; from nimc.machine import host
 print("facts", json.dumps(host.detect().as_dict()))'
 else
     for i in $(seq 40); do sleep 0.5; write node1 && break; done
