@@ -110,7 +110,7 @@ def all_rows(
 def load_run(path: Path, *, force: bool = False) -> RunData:
     """Reads the run in folder `path` and estimates its results.
 
-    Raises InputError if it cannot be read or, unless `force`, has faults (`analysis.samples.integrity`).
+    Raises InputError if it cannot be read or, unless `force`, has integrity faults.
     """
     header = load_header(path)
     read = read_run(path)

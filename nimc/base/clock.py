@@ -23,7 +23,7 @@ from nimc.base.errors import MachineError
 
 #: The wall clock minus the monotonic one, when this process started.
 _AHEAD_S = time.time() - time.monotonic()
-#: How far the clocks of a campaign may be apart, seconds; `analysis.samples.integrity` allows as much.
+#: How far the clocks of a campaign may be apart, seconds; reading a run allows as much.
 _APART_S = 60.0
 
 
