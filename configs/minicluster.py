@@ -5,9 +5,9 @@ import sys
 from pathlib import Path
 from platform import machine
 
-from minicluster.spec import ClusterLayout, default_state
-from minicluster.state import read
 from reframe_tests.logs import LOGGING
+from testbed.spec import ClusterLayout, default_state
+from testbed.state import read
 
 BIN = Path(sys.executable).parent
 STATE = Path(os.environ.setdefault("NIMC_MINICLUSTER", str(default_state())))

@@ -29,7 +29,7 @@ _STEP = re.compile(
 _COMMANDS = re.compile(r"^```sh\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 #: What a check, a campaign or an injector needs of a checkout.
 FOLDERS = (
-    *("analysis", "campaigns", "configs", "minicluster"),
+    *("analysis", "campaigns", "configs", "testbed"),
     *("nimc", "reframe_tests", "site", "spack_envs"),
 )
 

@@ -22,7 +22,7 @@ ROOMS = [
     "reframe_tests",
     "nimc.spack",
     "nimc.node",
-    "minicluster",
+    "testbed",
     "analysis",
     "nimc.machine",
     "nimc.records",

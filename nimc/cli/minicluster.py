@@ -10,11 +10,11 @@ from typing import Any
 
 import click
 
-from minicluster import cluster
-from minicluster.spec import ClusterLayout, Spec, default_state
-from minicluster.state import State
 from nimc.base.tables import aligned
 from nimc.cli.document import print_document
+from testbed import cluster
+from testbed.spec import ClusterLayout, Spec, default_state
+from testbed.state import State
 
 _state = click.option(
     "--state",

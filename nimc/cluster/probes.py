@@ -13,7 +13,6 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Literal
 
-from minicluster import needs
 from nimc.base.errors import InputError, NimcError
 from nimc.base.programs import ask, which
 from nimc.campaign.matrix import Matrix
@@ -25,6 +24,7 @@ from nimc.machine.host import Host
 from nimc.node.injectors import INJECTORS
 from nimc.run.session import find_reframe
 from nimc.spack.setup import find_spack
+from testbed import needs
 
 _OPENMP = "#include <omp.h>\nint main(void) { return omp_get_max_threads() < 1; }\n"
 #: STREAM's rule: every array at least this many times the last-level caches; it has three.

@@ -14,7 +14,7 @@ import pytest
 
 from nimc.base.checkout import ROOT, python_code, python_main, python_path
 
-FLOORS = ["configs", "studies", "nimc", "reframe_tests", "minicluster", "analysis"]
+FLOORS = ["configs", "studies", "nimc", "reframe_tests", "testbed", "analysis"]
 #: Without `import`, nothing of the current folder can run.
 BUSY = "while True: pass"
 #: What a planted module does.

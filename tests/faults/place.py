@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from minicluster.spec import CHECKOUT
+from testbed.spec import CHECKOUT
 from tests.faults.checks import MIN_SHARE, PAIRS, Ended
 from tests.faults.roles import Process
 from tests.faults.sandbox import Sandbox

@@ -11,7 +11,7 @@ import subprocess
 from contextlib import suppress
 from pathlib import Path
 
-from minicluster.spec import CHECKOUT
+from testbed.spec import CHECKOUT
 from tests.faults.roles import Process, read
 
 #: Arguments: the checkout, which may lie below /tmp; the folder of the results, outside of it; the

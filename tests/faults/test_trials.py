@@ -8,8 +8,8 @@ import sys
 
 import pytest
 
-from minicluster import needs
-from minicluster.spec import CHECKOUT
+from testbed import needs
+from testbed.spec import CHECKOUT
 
 pytestmark = pytest.mark.long
 

@@ -12,8 +12,8 @@ import signal
 from itertools import count
 from pathlib import Path
 
-from minicluster import vm
-from minicluster.spec import CHECKOUT, Fabric
+from testbed import vm
+from testbed.spec import CHECKOUT, Fabric
 from tests.faults.cluster import NODES, REVIVE, Minicluster
 from tests.faults.place import wait_until
 from tests.faults.roles import Process

@@ -52,7 +52,7 @@ Arc = tuple[Any, int, int]
 @contextmanager
 def traced(arcs: set[Arc]) -> Iterator[None]:
     """Adds the arcs of the project's own code to `arcs`."""
-    inside = tuple(f"{ROOT / each}/" for each in ("analysis", "minicluster", "nimc")) + (
+    inside = tuple(f"{ROOT / each}/" for each in ("analysis", "testbed", "nimc")) + (
         f"{ROOT / 'reframe_tests'}/",
     )
 

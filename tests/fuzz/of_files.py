@@ -25,9 +25,6 @@ from analysis.pages.data import made_changes
 from analysis.report.data import load_run
 from analysis.samples.columns import read_samples
 from analysis.samples.integrity import read_provenance
-from minicluster import state, vm
-from minicluster.spec import ClusterLayout, Spec
-from minicluster.state import State
 from nimc.base import units
 from nimc.base.errors import InputError, MachineError
 from nimc.campaign.checks import CheckVariables
@@ -40,6 +37,9 @@ from nimc.run.progress import NewSamples, RunCounter
 from nimc.spack import build, setup
 from nimc.spack.tool import SpackLayout
 from reframe_tests.workload import names
+from testbed import state, vm
+from testbed.spec import ClusterLayout, Spec
+from testbed.state import State
 from tests.analysis.contention.test_model_file import IMPROVED
 from tests.fuzz.target import RUN_FILES, Target, captures, finite, in_file, lay_out, text_of, tree
 from tests.nimc.campaign.test_load import COMMON, SMALL

@@ -7,12 +7,12 @@ import io
 import struct
 from pathlib import Path
 
-from minicluster import containers, namespaces
 from nimc.base import numa
 from nimc.machine import free_cpus, host, load, marks, node_counters
 from nimc.machine.load import KernelThreads
 from nimc.machine.program import compilers_in, mpi_library
 from nimc.node.evidence import counters
+from testbed import containers, namespaces
 from tests.fuzz.target import Target, finite, lay_out, text_of, tree
 from tests.nimc.machine.test_load import BLOCK, process
 from tests.nimc.machine.test_marks import ORIGIN

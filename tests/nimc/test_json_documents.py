@@ -15,7 +15,6 @@ import pytest
 from click.testing import CliRunner
 
 from analysis.contention import evaluate
-from minicluster.cluster import Status
 from nimc.cli import hosts, minicluster, run, spack
 from nimc.cli.document import SCHEMAS, print_document
 from nimc.cli.main import COMMANDS, cli
@@ -23,6 +22,7 @@ from nimc.cluster.reservation import Reservation
 from nimc.run.node_sweep import NodeSweep
 from nimc.spack.setup import SpackSettings
 from studies.made_sweeps import sweep
+from testbed.cluster import Status
 from tests.analysis.history.made import made_run
 from tests.nimc.conftest import ROOT
 from tests.nimc.documented import DOCUMENTED, assert_documented

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from minicluster.spec import CHECKOUT
 from nimc.node.injectors import INJECTORS
+from testbed.spec import CHECKOUT
 from tests.nimc.minicluster.real import ENV, Cluster, cluster_or_skip
 from tests.undisturbed import VARIABLES
 

@@ -16,9 +16,9 @@ from pathlib import Path
 
 import pytest
 
-from minicluster import containers, daemons, needs
-from minicluster.shell import run, wait_for
-from minicluster.spec import SITE, Node
+from testbed import containers, daemons, needs
+from testbed.shell import run, wait_for
+from testbed.spec import SITE, Node
 from tests.nimc.minicluster.real import ENV, Cluster
 
 INTERFACE = "hsn0"

@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
-from minicluster import namespaces, needs
-from minicluster.spec import CHECKOUT, ClusterLayout, Fabric
+from testbed import namespaces, needs
+from testbed.spec import CHECKOUT, ClusterLayout, Fabric
 
 NIMC = [sys.executable, "-c", "from nimc.cli.main import main; main()", "minicluster"]
 ENV = {**os.environ, "PYTHONPATH": str(CHECKOUT), "PATH": os.environ["PATH"] + ":/usr/sbin:/sbin"}

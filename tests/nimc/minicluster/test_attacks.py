@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from minicluster.containers import container
-from minicluster.daemons import CONTROL, DATABASE_SOCKET
-from minicluster.state import HOST, locked_host
+from testbed.containers import container
+from testbed.daemons import CONTROL, DATABASE_SOCKET
+from testbed.state import HOST, locked_host
 from tests.nimc.minicluster.real import ENV, NIMC, Cluster, cluster_or_skip
 
 pytestmark = pytest.mark.minicluster

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from minicluster import containers, namespaces, shell
-from minicluster.containers import enter_command
 from nimc.base.errors import MachineError
+from testbed import containers, namespaces, shell
+from testbed.containers import enter_command
 
 STATUS = "Name:\tslurmd\nPid:\t14274\nNSpid:\t{}\nThreads:\t1\n"
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from minicluster import state
+from testbed import state
 
 
 def test_only_the_owner_can_open_it(tmp_path: Path) -> None:

@@ -1,10 +1,10 @@
 import pytest
 import yaml
 
-from minicluster.cluster import render_machine_file
-from minicluster.spec import Spec
 from nimc.base.errors import InputError
 from nimc.machine import site
+from testbed.cluster import render_machine_file
+from testbed.spec import Spec
 
 
 @pytest.mark.parametrize(

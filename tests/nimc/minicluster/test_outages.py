@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from minicluster import daemons
-from minicluster.containers import enter
+from testbed import daemons
+from testbed.containers import enter
 from tests.nimc.minicluster.real import ENV, Cluster, cluster_of
 from tests.nimc.minicluster.test_campaign import CAMPAIGN
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from minicluster.containers import Kind
-from minicluster.daemons import Hardware, render_slurm_conf
-from minicluster.spec import ClusterLayout, Spec
+from testbed.containers import Kind
+from testbed.daemons import Hardware, render_slurm_conf
+from testbed.spec import ClusterLayout, Spec
 
 LAYOUT = ClusterLayout(Path("/tmp/mc"))
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from minicluster.spec import ClusterLayout, Spec, default_state
 from nimc.base.errors import InputError
+from testbed.spec import ClusterLayout, Spec, default_state
 
 
 def test_the_last_nodes_are_origins() -> None:

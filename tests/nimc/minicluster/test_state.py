@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from minicluster import cluster, needs, state
-from minicluster.spec import SITE, ClusterLayout, Spec
-from minicluster.state import State
 from nimc.base.errors import InputError, MachineError
+from testbed import cluster, needs, state
+from testbed.spec import SITE, ClusterLayout, Spec
+from testbed.state import State
 
 STATE = State(Spec("rxe", 3, 1, numa=2, shares=("/srv/results",)), "up", "10.77.9", 1, 900, "tcg")
 

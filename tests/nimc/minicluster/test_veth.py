@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from minicluster import daemons
+from testbed import daemons
 from tests.nimc.minicluster.real import ENV, Cluster, cluster_or_skip
 
 pytestmark = pytest.mark.minicluster

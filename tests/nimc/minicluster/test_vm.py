@@ -16,10 +16,10 @@ from pathlib import Path
 
 import pytest
 
-from minicluster import vm
-from minicluster import vm as images
-from minicluster.spec import CHECKOUT, ClusterLayout, Spec
 from nimc.base.errors import InputError, MachineError
+from testbed import vm
+from testbed import vm as images
+from testbed.spec import CHECKOUT, ClusterLayout, Spec
 from tests.nimc.minicluster.real import Cluster, cluster_or_skip
 
 LAYOUT = ClusterLayout(Path("/tmp/mc"))

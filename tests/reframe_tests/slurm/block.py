@@ -8,7 +8,7 @@ import sys
 import time
 from pathlib import Path
 
-from minicluster import namespaces
+from testbed import namespaces
 from tests.nimc.minicluster.real import ENV, Cluster
 
 ROOT = Path(__file__).parents[3]

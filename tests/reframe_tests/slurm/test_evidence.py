@@ -50,7 +50,7 @@ def cluster() -> Iterator[Cluster]:
 def test_foreign_writes_and_a_stopped_writer_are_seen(cluster: Cluster) -> None:
     cluster.nimc("up", "--fabric", "rxe", "--nodes", "2", "--origins", "1")
     folder = cluster.state / "run"
-    # As site files of emulated fabrics have it (minicluster/cluster.py), but for the
+    # As site files of emulated fabrics have it (testbed/cluster.py), but for the
     # bytes that a busy host's soft-RoCE sends again: they are not what this test is about.
     emulated = {"min_share": 0.02, "counter_share": 20, "late_rows": 10, "pause_s": 5}
     limits = {**UNJUDGED, "foreign_share": Demand.foreign_share}

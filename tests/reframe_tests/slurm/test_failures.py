@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from minicluster import daemons
-from minicluster.spec import Node
+from testbed import daemons
+from testbed.spec import Node
 from tests.nimc.minicluster.real import Cluster, cluster_of
 from tests.reframe_tests.slurm.block import Block, resumed
 

@@ -158,7 +158,7 @@ class ClusterLayout:
 
     @property
     def state_json(self) -> Path:
-        """What `minicluster.state` reads and writes."""
+        """What `testbed.state` reads and writes."""
         return self.state / "state.json"
 
     @property

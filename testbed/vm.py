@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from minicluster import namespaces
-from minicluster.daemons import CONTROL
-from minicluster.shell import PATH, environment, start
-from minicluster.spec import CHECKOUT, SITE, ClusterLayout, Node, Spec
 from nimc.base.errors import InputError, MachineError
 from nimc.base.files import replace, replace_text
 from nimc.base.programs import ask, last_line
+from testbed import namespaces
+from testbed.daemons import CONTROL
+from testbed.shell import PATH, environment, start
+from testbed.spec import CHECKOUT, SITE, ClusterLayout, Node, Spec
 
 # Kernel (uncompressed) and initramfs of the virtual machines.
 #

@@ -8,10 +8,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
-from minicluster import namespaces
-from minicluster.shell import run, start, wait_for
-from minicluster.spec import SITE, ClusterLayout, Node
 from nimc.base.errors import MachineError
+from testbed import namespaces
+from testbed.shell import run, start, wait_for
+from testbed.spec import SITE, ClusterLayout, Node
 
 # A control group for each container, so that slurmd can track the processes of its steps.
 

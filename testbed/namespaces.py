@@ -13,9 +13,9 @@ from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
-from minicluster.shell import reap, run
 from nimc.base.errors import MachineError
 from nimc.base.kernel_text import number
+from testbed.shell import reap, run
 
 NETNS = Path("/run/netns")
 #: Subnets are 10.77.X.0/24. The controller is .254, this host .253.

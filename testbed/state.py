@@ -23,9 +23,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from minicluster.spec import ClusterLayout, Spec
 from nimc.base.errors import InputError
 from nimc.base.files import private_lock, replace_text, require_own
+from testbed.spec import ClusterLayout, Spec
 
 VERSION = 1
 #: The first file in a state folder: only a folder with it is removed.

@@ -7,9 +7,9 @@ import platform
 import shutil
 from dataclasses import dataclass
 
-from minicluster.shell import PATH
-from minicluster.spec import SITE, Fabric
 from nimc.base.errors import MachineError
+from testbed.shell import PATH
+from testbed.spec import SITE, Fabric
 
 
 @dataclass(frozen=True)

@@ -11,16 +11,16 @@ from typing import Any
 
 import yaml
 
-from minicluster import containers, daemons, namespaces, needs, state, vm
-from minicluster import containers as cgroups
-from minicluster import daemons as slurm_conf
-from minicluster.daemons import CONTROL, Hardware
-from minicluster.shell import run
-from minicluster.spec import ClusterLayout, Fabric, Spec
-from minicluster.state import State, locked, locked_host
 from nimc.base.errors import InputError, MachineError
 from nimc.base.files import replace_text
 from nimc.machine import host
+from testbed import containers, daemons, namespaces, needs, state, vm
+from testbed import containers as cgroups
+from testbed import daemons as slurm_conf
+from testbed.daemons import CONTROL, Hardware
+from testbed.shell import run
+from testbed.spec import ClusterLayout, Fabric, Spec
+from testbed.state import State, locked, locked_host
 
 # `machine.yaml` in the state folder: the part of the site file that depends on the cluster.
 

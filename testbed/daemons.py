@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from string import Template
 
-from minicluster.containers import Kind, container, enter
-from minicluster.shell import run, wait_for
-from minicluster.spec import SITE, ClusterLayout, Node, Spec
 from nimc.base.errors import MachineError
 from nimc.base.files import replace
 from nimc.base.programs import last_line
+from testbed.containers import Kind, container, enter
+from testbed.shell import run, wait_for
+from testbed.spec import SITE, ClusterLayout, Node, Spec
 
 CONTROL = "control"
 #: In the memory of the controller's container, which no other user of this host can enter.
