@@ -30,7 +30,7 @@ def main() -> int:
         [row.name, f"{row.value:.4g} {row.unit}", row.aim, _VERDICT[row.ok], row.command]
         for row in rows
     ]
-    print(aligned(["benchmark", "figure", "aim", "", "command"], cells, _WIDTH))
+    print(aligned(["benchmark", "figure", "aim", "", "command"], cells, width=_WIDTH))
     return int(any(row.ok is False for row in rows))
 
 
