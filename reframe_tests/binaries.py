@@ -20,9 +20,8 @@ from reframe.core.environments import Environment
 from reframe.core.exceptions import ReframeError
 
 from nimc.base.errors import InputError, NimcError
-from nimc.machine import site as machine
-from nimc.spack import build as builder
-from nimc.spack import setup
+from nimc.machine.site import load as load_machine
+from nimc.spack import build, setup
 from nimc.spack.build import Built
 from nimc.spack.tool import layout
 
@@ -91,7 +90,7 @@ class BinariesMixin(rfm.RegressionTestPlugin):
         assert self.stack
         place = layout(self.current_system.name, None)
         jobs = len(os.sched_getaffinity(0))
-        return builder.build(place, setup.load(place), self.stack, jobs, self.logger.debug)
+        return build.build(place, setup.load(place), self.stack, jobs, self.logger.debug)
 
     def _build(self) -> None:
         try:
@@ -119,7 +118,7 @@ class BinariesMixin(rfm.RegressionTestPlugin):
 def _named_by(system: str) -> dict[str, str]:
     """The programs that a machine's file names; none if it cannot be read, which is said later."""
     try:
-        return machine.load(system).programs
+        return load_machine(system).programs
     except InputError:
         return {}
 

@@ -29,7 +29,7 @@ from nimc.base.checkout import python_main
 from nimc.base.errors import InputError
 from nimc.base.files import replace_text
 from nimc.machine import program, slurm
-from nimc.machine import site as machine
+from nimc.machine.site import load as load_machine
 from nimc.records.arms import ARMS, BASELINE, standard_arms
 from nimc.records.plan import LIMITS, BlockPlan, Demand, ShortWrites
 from nimc.records.treatment import Treatment
@@ -218,7 +218,7 @@ class NimcMixin(LayoutMixin):
         #: NUMA node of the writers' buffers, if set by the check instead of `comm_node`.
         self.buffer_node: int | None = None
         try:
-            self.machine = machine.load(self.current_system.name)
+            self.machine = load_machine(self.current_system.name)
             self.node_facts = self.machine.node_facts()
             notes = self.notes
             self.place_application()

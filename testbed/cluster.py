@@ -15,8 +15,6 @@ from nimc.base.errors import InputError, MachineError
 from nimc.base.files import replace_text
 from nimc.machine import host
 from testbed import containers, daemons, namespaces, needs, state, vm
-from testbed import containers as cgroups
-from testbed import daemons as slurm_conf
 from testbed.daemons import CONTROL, Hardware
 from testbed.shell import run
 from testbed.spec import ClusterLayout, Fabric, Spec
@@ -179,7 +177,7 @@ def _start(spec: Spec, layout: ClusterLayout) -> State:
     _make_folders(layout)
     members = spec.members()
     boxes = [CONTROL] + ([n.name for n in members] if spec.fabric == "veth" else [])
-    kind, groups = cgroups.make_cgroup(layout.tag, boxes)
+    kind, groups = containers.make_cgroup(layout.tag, boxes)
     cpus, memory_mib = _size(spec)
     with locked_host():
         subnet = _subnet(layout)
@@ -189,7 +187,7 @@ def _start(spec: Spec, layout: ClusterLayout) -> State:
         for name in boxes:
             namespaces.add_namespace(layout.netns(name))
         namespaces.add_bridge(layout.tag, layout.netns(CONTROL), subnet)
-    tracking: cgroups.Kind = kind if spec.fabric == "veth" else "v2"
+    tracking: containers.Kind = kind if spec.fabric == "veth" else "v2"
     _write_files(spec, layout, subnet, Hardware(cpus, memory_mib, tracking))
     daemons.make_munge_key(layout)
     check = _nothing
@@ -237,7 +235,7 @@ def _make_folders(layout: ClusterLayout) -> None:
 
 
 def _write_files(spec: Spec, layout: ClusterLayout, subnet: str, hardware: Hardware) -> None:
-    for name, text in slurm_conf.render_slurm_conf(
+    for name, text in daemons.render_slurm_conf(
         spec, layout, subnet, hardware, this_host=platform.node()
     ).items():
         replace_text(layout.state / name, text, 0o600 if name == "slurmdbd.conf" else 0o644)
@@ -282,7 +280,7 @@ def _clear(layout: ClusterLayout, keep_folder: bool = False) -> list[str]:
         removed += namespaces.remove(
             layout.tag, names, before is not None and before.made_netns_folder
         )
-    removed += cgroups.remove_cgroup(layout.tag)
+    removed += containers.remove_cgroup(layout.tag)
     if (layout.state / state.MARKER).exists():
         for entry in layout.state.iterdir():
             if entry.is_dir() and not entry.is_symlink():

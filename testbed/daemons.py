@@ -1,4 +1,4 @@
-"""Munge, MariaDB and Slurm's daemons: start each and wait until it answers."""
+"""Munge, MariaDB and Slurm's daemons: configuration, start, and whether they answer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Options of a minicluster: its fabric, its nodes, and which of them are origins."""
+"""Options of a minicluster (fabric, nodes, origins), and its paths and names."""
 
 from __future__ import annotations
 

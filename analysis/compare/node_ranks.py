@@ -12,7 +12,8 @@ import polars as pl
 from analysis.effects.verdict import within
 from analysis.report.data import RunData
 from analysis.samples.pairs import counted
-from analysis.statistics.nights import holm, ratio_of_nights
+from analysis.statistics.holm import holm
+from analysis.statistics.nights import ratio_of_nights
 
 #: Level of all differences that are named.
 LEVEL = 0.05

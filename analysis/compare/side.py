@@ -1,4 +1,4 @@
-"""One side of a comparison: nights of one machine, and what each of them measured."""
+"""One side of a comparison: its nights, its facts, and the dose of each treatment."""
 
 from __future__ import annotations
 

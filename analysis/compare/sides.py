@@ -21,10 +21,10 @@ from analysis.compare.side import (
 from analysis.effects.facts import UNKNOWN
 from analysis.report.data import RunData
 from analysis.samples.integrity import Integrity
+from analysis.statistics.holm import holm
 from analysis.statistics.interval import Estimate
 from analysis.statistics.nights import (
     NightsDifference,
-    holm,
     mean_of_nights,
     ratio_of_nights,
     ratio_of_two,

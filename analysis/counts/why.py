@@ -18,8 +18,8 @@ from analysis.counts.roles import ROLES, SHARES
 from analysis.samples.pairs import log_times, pair_table
 from analysis.statistics.aligned_ranks import slowdown
 from analysis.statistics.correlation import Correlation, WorstRank, pearson, worst_rank
+from analysis.statistics.holm import holm
 from analysis.statistics.interval import Estimate, median_interval
-from analysis.statistics.nights import holm
 
 # How roles go with the time of runs, and with stalls on memory: Pearson's r, as in Table IV.
 #

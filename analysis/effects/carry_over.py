@@ -27,8 +27,8 @@ import polars as pl
 from numpy.typing import NDArray
 
 from analysis.effects.estimate import Result
+from analysis.statistics.holm import holm
 from analysis.statistics.interval import CONFIDENCE, FEWEST
-from analysis.statistics.nights import holm
 
 Kind = Literal["first run", "after writers"]
 _WHO: dict[Kind, str] = {

@@ -27,7 +27,8 @@ from analysis.samples.pairs import (
 )
 from analysis.statistics.aligned_ranks import slowdown
 from analysis.statistics.blocks import next_allocation
-from analysis.statistics.interval import FEWEST, Estimate, known, mean, median_interval
+from analysis.statistics.interval import FEWEST, Estimate, known, median_interval
+from analysis.statistics.means import mean
 from nimc.records.arms import LEVELS, Role
 from nimc.records.run import MARGIN, RunHeader
 from nimc.records.sample import Better, Level

@@ -1,4 +1,4 @@
-"""Which runs a store and its results folder give up, by age and size.
+"""Which runs a store and its results folder give up, and whether a store is sound.
 
 A run is given up as a whole: its folder, and its samples in the store. Its rows of `runs` and
 `nights` stay for ever.

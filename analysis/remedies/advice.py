@@ -1,4 +1,4 @@
-"""What the runs of a machine say about remedies, and no more than their intervals carry."""
+"""What the runs of a machine say about remedies and how each stands, as far as intervals carry."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from analysis.effects.verdict import Verdict
 from analysis.remedies.effect import Net, RemedyEffect, break_even, compared, mean_speed, net
 from analysis.remedies.reservation import EstimatedRun, between_jobs, emulated_cases, remedy_effects
 from analysis.remedies.throttling import Throttling, throttling
+from analysis.statistics.holm import holm
 from analysis.statistics.interval import CONFIDENCE, FEWEST, Estimate
 from analysis.statistics.location import Crossing
-from analysis.statistics.nights import holm
 from nimc.records.arms import BASELINE
 
 # How many more pairs would decide a remedy, and what they cost in node-hours.

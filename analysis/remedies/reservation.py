@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import polars as pl
@@ -135,6 +135,25 @@ def _effect(
     speeds = foms if without.better == "higher" else 1 / foms
     rates = both.select("writer_rate_b_s", "writer_rate_b_s_with").to_numpy().astype(float)
     price, gain = figures or (None, _ratio(speeds[:, 3] / speeds[:, 1]))
+    return _of_levels(
+        without,
+        with_,
+        factor,
+        levels,
+        at=at,
+        price=price,
+        gain=gain,
+        written=_ratio(rates[:, 1] / rates[:, 0]),
+        pairs=both.height,
+        paired=True,
+        speeds=Speeds(speeds[:, :2], speeds[:, 2:], both.select("block", "pair").rows()),
+    )
+
+
+def _of_levels(
+    without: Result, with_: Result, factor: str, levels: tuple[Level, Level], **figures: Any
+) -> RemedyEffect:
+    """What two levels are, whether their runs are paired or not; `figures`: the other fields."""
     return RemedyEffect(
         case=with_.case,
         reference_case=without.case,
@@ -144,15 +163,9 @@ def _effect(
         factor=factor,
         level=levels[0],
         reference=levels[1],
-        at=at,
-        price=price,
-        gain=gain,
         rate_b_s=without.writer_rate_b_s,
-        written=_ratio(rates[:, 1] / rates[:, 0]),
-        pairs=both.height,
-        paired=True,
         emulated=[],
-        speeds=Speeds(speeds[:, :2], speeds[:, 2:], both.select("block", "pair").rows()),
+        **figures,
     )
 
 
@@ -243,23 +256,17 @@ def _unpaired_effect(
     run: EstimatedRun, without: Result, with_: Result, factor: str, levels: tuple[Level, Level]
 ) -> RemedyEffect:
     one, other = _speeds(run, without), _speeds(run, with_)
-    return RemedyEffect(
-        case=with_.case,
-        reference_case=without.case,
-        workload=without.workload,
-        traffic=without.arm,
-        treatment=with_.arm,
-        factor=factor,
-        level=levels[0],
-        reference=levels[1],
+    return _of_levels(
+        without,
+        with_,
+        factor,
+        levels,
         at={},
         price=_unpaired_ratio(one[:, 0], other[:, 0]),
         gain=_unpaired_ratio(other[:, 1], one[:, 1]),
-        rate_b_s=without.writer_rate_b_s,
         written=None,
         pairs=min(len(one), len(other)),
         paired=False,
-        emulated=[],
         speeds=Speeds(one, other, []),
     )
 

@@ -1,4 +1,4 @@
-"""All checks of a stored run."""
+"""All checks of a stored run: samples one by one, their order, cases, and provenance."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Simulated runs with the timetables of real runs."""
+"""Simulated runs with the timetables of real runs, next to published and measured ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pearson's r with its interval and p value.
+"""Pearson's r with its interval and p value, and whether one rank suffers more than others.
 
 The interval is Fisher's: atanh(r) is nearly normal with standard deviation 1 / sqrt(n - 3) (Fisher
 1921, Metron 1, 3-32). The p value is that of t = r sqrt((n - 2) / (1 - r^2)) with n - 2 degrees of

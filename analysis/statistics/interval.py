@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Literal
 
 import numpy as np
 from scipy import special
@@ -91,19 +90,3 @@ def order_rank(n: int, confidence: float = CONFIDENCE) -> int | None:
 @cache
 def _coverage(n: int, rank: int) -> float:
     return 1 - 2 * float(special.bdtr(rank - 1, n, 0.5))
-
-
-# Means: harmonic for rates, arithmetic for times.
-
-
-def mean(values: Sequence[float], better: Literal["lower", "higher"]) -> float:
-    """Mean of figures of merit for equal work.
-
-    Times (`lower` is better) add up, so their mean is arithmetic. Rates (`higher` is better) are
-    work over time: for runs of equal work in times t_i, the mean is work over mean t_i, which is
-    the harmonic mean of their rates. Raises ValueError without values.
-    """
-    if not len(values):
-        raise ValueError("a mean needs at least one value")
-    array = np.asarray(values, dtype=float)
-    return float(1 / np.mean(1 / array) if better == "higher" else np.mean(array))

@@ -1,4 +1,4 @@
-"""Number of pairs needed for an interval of a given width, estimated beforehand."""
+"""How many pairs an interval of a given width needs: beforehand, and while a case runs."""
 
 from __future__ import annotations
 

@@ -19,7 +19,8 @@ from analysis.report.data import RunData
 from analysis.report.plots import Normalised, drawing, light, marker, normalised_plot, themed_svg
 from analysis.report.sections import CaseSection, RunSection
 from analysis.samples.pairs import in_order
-from analysis.statistics.interval import FEWEST, mean
+from analysis.statistics.interval import FEWEST
+from analysis.statistics.means import mean
 from analysis.subjects.published import MACHINE, NAMES, Published, normalised, paper, triad
 from nimc.base.units import plural, scale
 from nimc.records.arms import BASELINE, LEVELS, arm_of

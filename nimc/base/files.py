@@ -1,8 +1,9 @@
-"""The way to write a file: readers see the old or the new one, and no link leads it elsewhere.
+"""Files: how they are written, whose may be read, and how they are locked.
 
-Others may write to the folder, or may have made what is in it. So the file is written under a
-temporary name, which is random and must be new, and renamed. What exists and is no regular file is
-refused: a link, a pipe, a device. So is a folder that is a link.
+Readers see the old or the new file, and no link leads it elsewhere. Others may write to the folder,
+or may have made what is in it. So a file is written under a temporary name, which is random and
+must be new, and renamed. What exists and is no regular file is refused: a link, a pipe, a device.
+So is a folder that is a link.
 """
 
 from __future__ import annotations

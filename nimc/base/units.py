@@ -1,7 +1,7 @@
-"""Strict parser of quantities (`64KiB`, `1GB/s`, `5y`, `46k`) into SI units.
+"""Units: quantities as text (`64KiB`, `1GB/s`, `5y`, `46k`) into SI, and figures as text.
 
-The unit follows the number without a space and is spelled exactly as in the tables below.
-Ambiguous units (`5m`, `64K`, `1Gb/s`) are errors.
+A quantity is read strictly: the unit follows the number without a space and is spelled exactly as
+in the tables below. Ambiguous units (`5m`, `64K`, `1Gb/s`) are errors.
 """
 
 from __future__ import annotations

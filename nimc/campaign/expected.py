@@ -1,4 +1,4 @@
-"""Load and expected slowdown of each scale of a scaling campaign. Pure."""
+"""What a plan expects: load and slowdown of each scale, pairs for predicted slowdowns. Pure."""
 
 from __future__ import annotations
 

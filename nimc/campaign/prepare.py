@@ -1,4 +1,4 @@
-"""Reads the campaign and machine files of a command and checks them together."""
+"""Reads the campaign and machine files of a command; leaves out what the machine cannot run."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ from nimc.campaign.settings import (
     target_partitions,
     without_place,
 )
-from nimc.machine import site as machine
 from nimc.machine.site import Machine
+from nimc.machine.site import load as load_machine
 from nimc.records.sample import Level
 from reframe_tests.crossing import level_text
 from reframe_tests.factors import lacking
@@ -175,7 +175,7 @@ class Request:
     absent: list[Omitted]
     #: The campaign file as it was read.
     text: str
-    machine: machine.Machine
+    machine: Machine
     site: Site
     #: What ReFrame's configuration says, and the variables of the campaign's checks.
     settings: ReframeSettings
@@ -219,7 +219,7 @@ def prepare(
 
     `nodelist` pins the targets to these nodes; `only` these cases are run, if any is named.
     """
-    described = machine.load(machine_name, root)
+    described = load_machine(machine_name, root)
     config = root / "configs" / f"{machine_name}.py"
     if not config.is_file():
         raise InputError(f"machine {machine_name!r}: configs/{machine_name}.py does not exist")
@@ -260,7 +260,7 @@ def _chosen(campaign: Campaign, only: Sequence[str]) -> Campaign:
     return campaign.model_copy(update={"workloads": cases}) if cases else campaign
 
 
-def _check_nodelist(site: Site, campaign: Campaign, described: machine.Machine) -> None:
+def _check_nodelist(site: Site, campaign: Campaign, described: Machine) -> None:
     if site.nodelist is None:
         return
     if not site.slurm:
@@ -284,7 +284,7 @@ def _check_nodelist(site: Site, campaign: Campaign, described: machine.Machine) 
 def _targets(
     config: Path,
     settings: ReframeSettings,
-    described: machine.Machine,
+    described: Machine,
     checks: Mapping[str, CheckVariables],
     root: Path,
 ) -> Partitions:

@@ -1,4 +1,4 @@
-"""What a ReFrame configuration says: its partitions, environments and their features."""
+"""What a ReFrame configuration says: partitions, environments, features, places, and hosts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`nimc store`: all runs of all machines, for history."""
+"""`nimc store`, `nimc alarms`, `nimc pages`: all runs of all machines."""
 
 from __future__ import annotations
 
@@ -54,9 +54,8 @@ from nimc.cli.options import (
     only_with,
     output_option,
 )
-from nimc.machine import site as machines
-from nimc.nights import description, lock, summary
-from nimc.nights import references as site_references
+from nimc.machine.site import load as load_machine
+from nimc.nights import description, lock, references, summary
 from nimc.nights.summary import Summary, calendar
 from nimc.records.run_folder import run_folders
 from nimc.run.folder import remove_run
@@ -235,7 +234,7 @@ def alarms_command(
         only_with("--references", "--machine", "--store", "--results")
         if machine is None:
             raise InputError("--references: give --machine as well, the machine to propose for")
-        machines.load(machine)
+        load_machine(machine)
     surveyed = survey(load_nights(store, machine=machine), load_runs(store, machine=machine))
     if references:
         _print_patch(machine or "", surveyed.watches)
@@ -255,9 +254,9 @@ def _is_open(alarm: Alarm, watches: Iterable[SeriesWatch]) -> bool:
 
 def _print_patch(machine: str, watches: Iterable[SeriesWatch]) -> None:
     path = f"site/{machine}.yaml"
-    proposed = site_references.proposed(watches)
+    proposed = references.proposed(watches)
     text = (ROOT / path).read_text(encoding="utf-8-sig")
-    click.echo(site_references.patch(text, path, proposed), nl=False)
+    click.echo(references.patch(text, path, proposed), nl=False)
 
 
 def _alarms_document(alarms: Sequence[Alarm], watches: Sequence[SeriesWatch]) -> dict[str, object]:

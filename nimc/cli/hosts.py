@@ -1,4 +1,4 @@
-"""`nimc init`: both files of a new machine."""
+"""`nimc init`, `nimc doctor`, `nimc origins`: machines and their hosts."""
 
 from __future__ import annotations
 

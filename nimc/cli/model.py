@@ -10,9 +10,15 @@ from typing import Any
 
 import click
 
-from analysis.contention import evaluate as published
 from analysis.contention import from_run, kinds, model_file, sweep, tables
-from analysis.contention.evaluate import Errors, by_placement, errors, evaluate
+from analysis.contention.evaluate import (
+    Errors,
+    by_placement,
+    errors,
+    errors_percent,
+    evaluate,
+    load_published,
+)
 from analysis.contention.parameters import KINDS, Model
 from analysis.contention.predict import check_node, placements, predict
 from analysis.contention.recommend import Need, recommend
@@ -168,7 +174,7 @@ def evaluate_command(
         judged = load_model(platform, model_path)
         rows = {"given model": evaluate(judged, measured)}
         if platform is not None:
-            rows["published, Table 2"] = Errors(**published.errors_percent(platform))
+            rows["published, Table 2"] = Errors(**errors_percent(platform))
     else:
         found = {kind: kinds.calibrated(kind, measured, folds) for kind in KINDS}
         judged = found[KINDS[0]].model
@@ -300,7 +306,7 @@ def _in_order(model: Model, order: str) -> Model:
 def load_model(platform: str | None, model_path: Path | None) -> Model:
     """The published model of that name, or the one in the file; exactly one must be given."""
     if platform is not None and model_path is None:
-        return published.load_published(platform)
+        return load_published(platform)
     if model_path is not None and platform is None:
         return model_file.load(model_path)
     raise InputError("give --platform NAME or --model FILE (one of them)")

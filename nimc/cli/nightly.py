@@ -18,20 +18,16 @@ from nimc.base.text import one_line
 from nimc.cli.document import Form, print_document
 from nimc.cli.options import (
     OutputPath,
-    Progress,
     form_options,
     json_option,
     output_option,
     progress_options,
 )
 from nimc.nights import description, formats, install, lock, summary
-from nimc.nights import install as crontab
-from nimc.nights import install as gitlab
-from nimc.nights import install as systemd
-from nimc.nights import summary as calendar
 from nimc.nights.description import Nightly
 from nimc.nights.night import NightRun, night_of, outside
 from nimc.nights.summary import Summary
+from nimc.run.progress import Progress
 
 #: Exit status of a night. One that was not run is no failure: its summary says why.
 EXIT: dict[Outcome, int] = {
@@ -80,11 +76,11 @@ def init(
     if kind == "gitlab":
         _gitlab(nightly, nimc, jacamar=jacamar, child=child, file=output)
     elif kind == "systemd":
-        texts = systemd.systemd_units(nightly, run, date.today())
+        texts = install.systemd_units(nightly, run, date.today())
         listed = "\n".join(f"# {each}\n{text}" for each, text in texts.items())
         click.echo(install.units(texts) if do_install else listed, nl=do_install)
     else:
-        block = (crontab.cron_block if kind == "cron" else crontab.scrontab_block)(nightly, run)
+        block = (install.cron_block if kind == "cron" else install.scrontab_block)(nightly, run)
         program = "crontab" if kind == "cron" else "scrontab"
         summary.make_folder(nightly.folder)  # without it, the log stops the night
         click.echo(install.table(program, block) if do_install else block, nl=do_install)
@@ -110,9 +106,9 @@ def _gitlab(
 
         asked = prepare(nightly.campaign, nightly.asked.machine)
         cases = [case.name for case in asked.campaign.cases]
-        text = gitlab.gitlab_child(nightly, nimc, cases, jacamar=jacamar)
+        text = install.gitlab_child(nightly, nimc, cases, jacamar=jacamar)
     else:
-        text = gitlab.gitlab_parent(nightly, nimc, _zone(), jacamar=jacamar)
+        text = install.gitlab_parent(nightly, nimc, _zone(), jacamar=jacamar)
     if file is None:
         click.echo(text, nl=False)
     else:
@@ -219,7 +215,7 @@ def status(name: str, since: str, form: Form | None) -> None:
         except InputError as error:
             _log(f"left out: {error}")
     is_running = lock.running(nightly.folder, nightly.asked.machine, nightly.name)
-    nights = calendar.calendar(nightly.window, known, first, now_s, running=is_running)
+    nights = summary.calendar(nightly.window, known, first, now_s, running=is_running)
     if form:
         found = {"nightly": nightly.name, "machine": nightly.asked.machine}
         rows = [each.as_dict() for each in nights]

@@ -20,7 +20,6 @@ from nimc.base.files import named_output, require_output
 from nimc.base.units import duration_s
 from nimc.campaign.settings import default_machine
 from nimc.machine.site import known_machines
-from nimc.run.progress import Progress as Progress
 
 # An argument that is a campaign: a file, or the name of one of `campaigns/`.
 

@@ -1,4 +1,4 @@
-"""`nimc report`: one self-contained HTML page a machine, and its data."""
+"""`nimc report`, `nimc compare`, `nimc advise`: what runs say."""
 
 from __future__ import annotations
 

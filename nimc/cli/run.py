@@ -1,4 +1,4 @@
-"""`nimc run`: runs or resumes a campaign."""
+"""`nimc run`, `nimc runs`, `nimc sweep-nodes`: campaigns, run and listed."""
 
 from __future__ import annotations
 
@@ -26,7 +26,6 @@ from nimc.campaign.prepare import Request, omission_lines, prepare, too_long
 from nimc.campaign.settings import settings_of, target_partitions
 from nimc.cli.document import Form, print_document
 from nimc.cli.options import (
-    Progress,
     campaign_argument,
     form_options,
     machine_option,
@@ -39,7 +38,7 @@ from nimc.records.run import load_header
 from nimc.records.run_folder import distrust_run, run_folders, size_of
 from nimc.run.folder import RunFolder, find_other, foreign_runs, locked, new_header, open_run
 from nimc.run.node_sweep import NodeSweep, NodeSweeper, finish, finished_run, open_sweep, save_sweep
-from nimc.run.progress import display
+from nimc.run.progress import Progress, display
 from nimc.run.runner import CampaignRunner, Failure
 from nimc.run.session import find_reframe
 from nimc.run.slurm_watch import SilentError

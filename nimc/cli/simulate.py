@@ -1,4 +1,4 @@
-"""`nimc simulate`: slowdown at scales beyond the machines at hand."""
+"""`nimc simulate`, `nimc writers`: scales beyond the machines at hand, concurrent writers."""
 
 from __future__ import annotations
 

@@ -13,10 +13,10 @@ from nimc.base.errors import InputError
 from nimc.base.tables import aligned, wrapped
 from nimc.cli.document import Form, print_document
 from nimc.cli.options import form_options, json_option, machine_option
-from nimc.spack import build as builder
-from nimc.spack import setup as preparer
-from nimc.spack.build import make_mirror
-from nimc.spack.setup import known_environments
+from nimc.spack.build import Built, make_mirror, read
+from nimc.spack.build import build as build_environment
+from nimc.spack.setup import known_environments, load
+from nimc.spack.setup import setup as set_up
 from nimc.spack.tool import layout
 
 _root = click.option(
@@ -70,7 +70,7 @@ def setup(
 ) -> None:
     """Use the installed Spack (SPACK_ROOT, PATH) or clone the pinned one; find compilers."""
     place = layout(machine, root)
-    settings = preparer.setup(place, packages, machine_file, mirror, _say)
+    settings = set_up(place, packages, machine_file, mirror, _say)
     note = "" if settings.pinned else " (not the pinned version)"
     text = f"Spack {settings.version}{note} in {settings.spack}\nfiles in {place.root}"
     _show("setup", {"root": str(place.root), **asdict(settings)}, "json" if as_json else None, text)
@@ -87,8 +87,8 @@ def build(
 ) -> None:
     """Build environments; those that are up to date are skipped."""
     place = layout(machine, root)
-    settings = preparer.load(place)
-    made = [builder.build(place, settings, name, jobs, _say) for name in _demand(stacks)]
+    settings = load(place)
+    made = [build_environment(place, settings, name, jobs, _say) for name in _demand(stacks)]
     _show_built("build", made, "json" if as_json else None)
 
 
@@ -103,7 +103,7 @@ def mirror(
 ) -> None:
     """Copy sources and built packages of environments to FOLDER."""
     place = layout(machine, root)
-    settings = preparer.load(place)
+    settings = load(place)
     names = _demand(stacks)
     made = make_mirror(place, settings, folder.resolve(), names)
     text = f"{made['mirror']}: sources and packages of {', '.join(names)}"
@@ -120,7 +120,7 @@ def info(stacks: tuple[str, ...], machine: str, root: Path | None, form: Form | 
     """Show what is built: specs, hashes and folders of programs (--json: prefixes too)."""
     place = layout(machine, root)
     names = stacks or tuple(known_environments())
-    made = [found for name in names if (found := builder.read(place, name))]
+    made = [found for name in names if (found := read(place, name))]
     _show_built("info", made, form)
 
 
@@ -130,7 +130,7 @@ def _demand(stacks: tuple[str, ...]) -> tuple[str, ...]:
     return stacks
 
 
-def _show_built(subcommand: str, made: list[builder.Built], form: Form | None) -> None:
+def _show_built(subcommand: str, made: list[Built], form: Form | None) -> None:
     header = ["environment", "package", "version", "hash"]
     rows = [
         # Of a commit, `git.COMMIT=VERSION`, what its recipe calls it.

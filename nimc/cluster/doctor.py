@@ -23,7 +23,8 @@ from nimc.campaign.settings import settings_of
 from nimc.cluster import probes
 from nimc.cluster.probes import Finding
 from nimc.machine import host
-from nimc.machine import site as machine
+from nimc.machine import site as site_files
+from nimc.machine.site import Machine
 from reframe_tests.tools import TOOLS
 
 # Whether the kernel lets this user count CPU cycles; tries it as `perf stat` would.
@@ -209,7 +210,7 @@ def examine(name: str, root: Path = checkout.ROOT) -> Diagnosis:
 
 
 def _matrix(
-    name: str, config: Path, folder: Path, site: machine.Machine | None
+    name: str, config: Path, folder: Path, site: Machine | None
 ) -> tuple[Matrix, list[Finding]]:
     """What runs where in all partitions; a fault of the settings or the checks is a finding."""
     settings = settings_of(config)
@@ -236,7 +237,7 @@ def _matrix(
 def known_machines(root: Path) -> list[str]:
     """Every machine with a file in `site/` or `configs/`; one of the two is enough."""
     configs = {path.stem for path in (root / "configs").glob("[a-z]*.py")}
-    return sorted(configs | set(machine.known_machines(root)))
+    return sorted(configs | set(site_files.known_machines(root)))
 
 
 def obstacle(findings: list[Finding]) -> str:

@@ -19,8 +19,8 @@ from nimc.campaign.settings import settings_of, target_partitions
 from nimc.cluster import node_job
 from nimc.cluster.node_job import JobLook, NodeRequest
 from nimc.cluster.probes import Finding
-from nimc.machine import site as machine
 from nimc.machine.site import Machine, Origins
+from nimc.machine.site import load as load_machine
 
 _SHARED = "keep it on a file system that all nodes mount"
 #: Names of findings.
@@ -34,7 +34,7 @@ def examine(
 
     Raises InputError for a machine without Slurm, Stopped after a signal; the job is gone then.
     """
-    site = machine.load(name, root)
+    site = load_machine(name, root)
     settings = settings_of(root / "configs" / f"{name}.py")
     if settings.fault:
         raise InputError(f"configs/{name}.py: cannot be read: {settings.fault}")

@@ -16,7 +16,6 @@ from nimc.base.interrupts import Interrupts
 from nimc.base.programs import ask
 from nimc.base.tables import duration
 from nimc.machine import slurm
-from nimc.machine import slurm as jobs
 from nimc.machine.site import Origins
 
 #: Begins the name of the job's folder.
@@ -114,7 +113,7 @@ def refusal(request: NodeRequest) -> str | None:
             interrupts.check()
         finally:
             if held:
-                jobs.cancel(Path(folder))
+                slurm.cancel(Path(folder))
     return None if answer.ended().ok else _error(answer.stderr)
 
 
@@ -134,7 +133,7 @@ def look(request: NodeRequest, parent: Path, wait_s: float) -> JobLook:
             job = answer.stdout.strip().partition(";")[0]  # `ID` or `ID;CLUSTER`
             why = _await(job, interrupts, wait_s)
         finally:
-            jobs.cancel(folder)
+            slurm.cancel(folder)
         interrupts.check()
         return collected(folder, job, why)
 

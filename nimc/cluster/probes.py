@@ -18,9 +18,10 @@ from nimc.base.programs import ask, which
 from nimc.campaign.matrix import Matrix
 from nimc.campaign.settings import settings_of
 from nimc.cluster import reservation
-from nimc.machine import program as versions
-from nimc.machine import site as machine
 from nimc.machine.host import Host
+from nimc.machine.program import version_of
+from nimc.machine.site import Machine
+from nimc.machine.site import load as load_machine
 from nimc.node.injectors import INJECTORS
 from nimc.run.session import find_reframe
 from nimc.spack.setup import find_spack
@@ -64,7 +65,7 @@ def c_compiler() -> Finding:
         built = ask([name, "-fopenmp", str(source), "-o", program])
         works = built.ok and ask([program]).ok
     if works:
-        return Finding("C compiler with OpenMP", "ok", versions.version_of(name) or name)
+        return Finding("C compiler with OpenMP", "ok", version_of(name) or name)
     remedy = "apt install gcc libc6-dev; dnf install gcc glibc-devel"
     return Finding("C compiler with OpenMP", "missing", built.text or f"{name} fails", remedy)
 
@@ -114,11 +115,11 @@ def systems_in(text: str) -> list[dict[str, Any]]:
     return [system for system in found if isinstance(system, dict) and system.get("partitions")]
 
 
-def site_file(name: str, root: Path) -> tuple[Finding, machine.Machine | None]:
+def site_file(name: str, root: Path) -> tuple[Finding, Machine | None]:
     """Whether the machine's site file is valid; and its content."""
     what = f"site/{name}.yaml"
     try:
-        site = machine.load(name, root)
+        site = load_machine(name, root)
     except InputError as error:
         remedy = "see docs/add-a-machine.md"
         return Finding(what, "missing", str(error), remedy, needed=True), None
@@ -126,7 +127,7 @@ def site_file(name: str, root: Path) -> tuple[Finding, machine.Machine | None]:
     return Finding(what, "ok", detail, needed=True), site
 
 
-def cores(site: machine.Machine) -> Finding:
+def cores(site: Machine) -> Finding:
     """Whether there are enough cores where application and origin share a host."""
     try:
         application, origin = site.split_cpus()
@@ -140,7 +141,7 @@ def cores(site: machine.Machine) -> Finding:
     return Finding("cores", "ok", detail, needed=True)
 
 
-def memory(site: machine.Machine) -> Finding:
+def memory(site: Machine) -> Finding:
     """Whether STREAM's arrays can be as large as its rule requires."""
     facts = site.node_facts()
     wanted_b = _STREAM_ARRAYS * _STREAM_MULTIPLE * facts.llc_b
@@ -154,7 +155,7 @@ def memory(site: machine.Machine) -> Finding:
     return Finding("memory", "limited", f"{detail}: its arrays are smaller, and samples note it")
 
 
-def writes(site: machine.Machine) -> list[Finding]:
+def writes(site: Machine) -> list[Finding]:
     """What the site file does not say about writes from other nodes, and the consequence."""
     if site.origins.policy == "same_host":
         return []
@@ -170,7 +171,7 @@ def writes(site: machine.Machine) -> list[Finding]:
     return [Finding("writes", "limited", "; ".join(lacking), remedy)]
 
 
-def targets(site: machine.Machine, partitions: Sequence[Mapping[str, Any]]) -> list[Finding]:
+def targets(site: Machine, partitions: Sequence[Mapping[str, Any]]) -> list[Finding]:
     """A partition that is missing, or whose targets would come from the origins' reservation."""
     names = [part["name"] for part in partitions]
     if partitions and site.partition and site.partition not in names:
@@ -208,7 +209,7 @@ def sharing(partitions: Sequence[Mapping[str, Any]]) -> list[Finding]:
     return [Finding("whole nodes", "limited", detail, remedy)]
 
 
-def origins(site: machine.Machine) -> list[Finding]:
+def origins(site: Machine) -> list[Finding]:
     """Whether the reservation of the machine's origins can be used now."""
     if site.origins.policy != "reservation":
         return []
@@ -234,7 +235,7 @@ def slurm(config: Path, needed: bool) -> list[Finding]:
         return [Finding("slurm", state, f"no {', '.join(lacking)} on PATH", remedy, needed)]
     if not needed:
         return [Finding("slurm", "ok", "commands found; this machine does not use them")]
-    version = versions.version_of("sbatch") or "sbatch"
+    version = version_of("sbatch") or "sbatch"
     environment = settings_of(config).environment
     answer = ask(["scontrol", "ping"], environment)
     if not answer.ok or " is UP" not in answer.text:
@@ -291,7 +292,7 @@ def rdma(here: Host) -> list[Finding]:
     return found
 
 
-def injectors(site: machine.Machine | None) -> list[Finding]:
+def injectors(site: Machine | None) -> list[Finding]:
     """Every injector; the one of the site file is required if writers run on this host."""
     found = []
     apart = site is not None and site.origins.policy != "same_host"

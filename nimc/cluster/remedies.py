@@ -1,4 +1,4 @@
-"""The table of remedies that need root."""
+"""Remedies that need root: a table of them, and the scripts that an operator installs."""
 
 from __future__ import annotations
 

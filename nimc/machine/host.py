@@ -13,10 +13,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from nimc.base import kernel_text
 from nimc.base.kernel_text import number
 from nimc.base.kernel_text import read as _read
-from nimc.base.kernel_text import read as _text
 from nimc.machine import devices
 from nimc.machine.processors import identity
 
@@ -36,7 +34,7 @@ def memory_limit_b(root: Path = Path("/")) -> int | None:
     of this and the host's memory.
     """
     names = ("memory.max", "memory.limit_in_bytes")
-    texts = [_text(folder / name) for folder in _folders(root, "memory") for name in names]
+    texts = [_read(folder / name) for folder in _folders(root, "memory") for name in names]
     return min((found for text in texts if (found := number(text)) is not None), default=None)
 
 
@@ -46,7 +44,7 @@ def _folders(root: Path, controller: str) -> Iterator[Path]:
     Lines of /proc/self/cgroup are `number:controllers:path`; version 2's has no controllers.
     """
     top = root / "sys/fs/cgroup"
-    for line in _text(root / "proc/self/cgroup").splitlines():
+    for line in _read(root / "proc/self/cgroup").splitlines():
         _, controllers, path = (*line.split(":", 2), "", "")[:3]
         if controllers and controller not in controllers.split(","):
             continue
@@ -57,10 +55,10 @@ def _folders(root: Path, controller: str) -> Iterator[Path]:
 
 
 def _quota(folder: Path) -> float | None:
-    limit, _, period = _text(folder / "cpu.max").partition(" ")
+    limit, _, period = _read(folder / "cpu.max").partition(" ")
     if not period:
-        limit = _text(folder / "cpu.cfs_quota_us")
-        period = _text(folder / "cpu.cfs_period_us")
+        limit = _read(folder / "cpu.cfs_quota_us")
+        period = _read(folder / "cpu.cfs_period_us")
     time, over = number(limit), number(period)
     return time / over if time is not None and time >= 0 and over else None
 
@@ -90,7 +88,7 @@ def interrupts_of_devices(root: Path = Path("/")) -> dict[str, dict[str, int]]:
 
 def _interrupt_cpus(folder: Path) -> str:
     """CPUs of one interrupt, such as `3` or `0-31`; empty if unknown."""
-    return next(filter(None, (kernel_text.read(folder / name) for name in _FILES)), "")
+    return next(filter(None, (_read(folder / name) for name in _FILES)), "")
 
 
 # Settings and firmware of a host that change what memory contention costs, read without root.

@@ -1,4 +1,4 @@
-"""Modules of the environment: those that are loaded, compared with those that were requested."""
+"""Modules: those loaded and those requested, and what those of an environment provide."""
 
 from __future__ import annotations
 

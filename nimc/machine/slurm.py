@@ -1,4 +1,4 @@
-"""Slurm options of a job with origins, and how the job ended. Pure functions."""
+"""Slurm: options of a job with origins, how jobs end, nodes of a partition, orphaned jobs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Puts what starts the nights in its place: crontab, scrontab, systemd's user units."""
+"""What starts the nights: text for crontab, scrontab, systemd and GitLab, and installing it."""
 
 from __future__ import annotations
 

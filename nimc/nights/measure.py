@@ -1,4 +1,4 @@
-"""`nimc run` as a child of the night, ended when the window or the budget is used up."""
+"""`nimc run` as a child of the night: which run it continues, its limits, and what it used."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One night: lock, window, maintenance, budget; then the campaign, its outcome and its summary."""
+"""One night: lock, window, budget; the campaign, its outcome, and what follows it."""
 
 from __future__ import annotations
 

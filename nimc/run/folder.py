@@ -1,4 +1,4 @@
-"""The folder of a run (layout: `nimc.records.run`): created, found again, locked by one process."""
+"""The folder of a run (`nimc.records.run`): its header, its lock, and how it is found again."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from nimc.campaign.cases import treatments
 from nimc.campaign.prepare import Request
 from nimc.campaign.schema import Campaign
 from nimc.machine import host, program
-from nimc.machine import slurm as jobs
 from nimc.machine.site import Machine
+from nimc.machine.slurm import cancel as cancel_jobs
 from nimc.records.order import run_seed
 from nimc.records.run import Asked, RunHeader, load_header, save_header
 from nimc.records.run_folder import distrust_run
@@ -77,7 +77,7 @@ def open_run(
         link_latest(path)
         if found:
             if slurm:
-                jobs.cancel(path)
+                cancel_jobs(path)
             _await_leftovers(path)
             yield RunFolder(path, load_header(path), resumed=True)
         else:

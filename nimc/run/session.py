@@ -1,4 +1,4 @@
-"""A ReFrame session as a child process that never outlives the campaign."""
+"""Children that never outlive the campaign: sessions of ReFrame, and `nimc` called by `nimc`."""
 
 from __future__ import annotations
 

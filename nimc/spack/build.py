@@ -16,8 +16,14 @@ from pydantic import TypeAdapter
 
 from nimc.base.errors import InputError, MachineError
 from nimc.base.files import replace, replace_text
-from nimc.spack import setup as pinned
-from nimc.spack.setup import SpackSettings, packages_in, recipes
+from nimc.spack.setup import (
+    ENVIRONMENTS,
+    SpackSettings,
+    known_environments,
+    load_pins,
+    packages_in,
+    recipes,
+)
 from nimc.spack.tool import SpackLayout, locked, spack
 
 # Whether an MPI that Spack builds drives the machine's fast network.
@@ -112,7 +118,7 @@ def build(
     layout: SpackLayout, settings: SpackSettings, name: str, jobs: int, say: Callable[[str], None]
 ) -> Built:
     """Concretize and install an environment, unless it is built from the same inputs."""
-    known = pinned.known_environments()
+    known = known_environments()
     if name not in known:
         raise InputError(f"environment {name!r}: allowed are {', '.join(known)}")
     with locked(layout.lock(name)):
@@ -177,18 +183,18 @@ def read(layout: SpackLayout, name: str) -> Built | None:
 
 def placed(layout: SpackLayout, settings: SpackSettings, name: str) -> str:
     """The environment's file for a folder outside the checkout: absolute paths, recipes set."""
-    text = (pinned.ENVIRONMENTS / name / "spack.yaml").read_text()
-    text = text.replace("$env/..", str(pinned.ENVIRONMENTS))
+    text = (ENVIRONMENTS / name / "spack.yaml").read_text()
+    text = text.replace("$env/..", str(ENVIRONMENTS))
     if settings.machine_file:
-        machine_path = str(pinned.ENVIRONMENTS / "machines" / "$NIMC_MACHINE.yaml")
+        machine_path = str(ENVIRONMENTS / "machines" / "$NIMC_MACHINE.yaml")
         text = text.replace(machine_path, settings.machine_file)
     document = yaml.safe_load(text.replace("$NIMC_MACHINE", layout.machine))
     packages = document["spack"].setdefault("packages", {})
     own = _packages(_machine_file(layout, settings))
-    for package, rule in _packages(pinned.ENVIRONMENTS / "network.yaml").items():
+    for package, rule in _packages(ENVIRONMENTS / "network.yaml").items():
         if package not in own:
             packages[package] = {**packages.get(package, {}), **rule}
-    builtin = settings.packages or recipes(layout, pinned.load_pins())
+    builtin = settings.packages or recipes(layout, load_pins())
     document["spack"]["repos"] = {"builtin": str(builtin)}
     return yaml.safe_dump(document, sort_keys=False)
 
@@ -196,8 +202,8 @@ def placed(layout: SpackLayout, settings: SpackSettings, name: str) -> str:
 def digest_of(layout: SpackLayout, settings: SpackSettings, name: str, text: str) -> str:
     """SHA-256 of everything that the build depends on."""
     files = [
-        pinned.ENVIRONMENTS / "common.yaml",
-        pinned.ENVIRONMENTS / "pins.yaml",
+        ENVIRONMENTS / "common.yaml",
+        ENVIRONMENTS / "pins.yaml",
         layout.config / "packages.yaml",
         _committed_lock(layout, name),
         _machine_file(layout, settings),
@@ -210,7 +216,7 @@ def digest_of(layout: SpackLayout, settings: SpackSettings, name: str, text: str
 
 def _machine_file(layout: SpackLayout, settings: SpackSettings) -> Path:
     """The machine's own packages; the file may be absent."""
-    default = pinned.ENVIRONMENTS / "machines" / f"{layout.machine}.yaml"
+    default = ENVIRONMENTS / "machines" / f"{layout.machine}.yaml"
     return Path(settings.machine_file or default)
 
 
@@ -251,7 +257,7 @@ def _concretized_from(folder: Path, digest: str, say: Callable[[str], None]) -> 
 
 def _committed_lock(layout: SpackLayout, name: str) -> Path:
     """Path of the lock that a site may commit to fix this machine's versions."""
-    return pinned.ENVIRONMENTS / "locks" / layout.machine / f"{name}.lock"
+    return ENVIRONMENTS / "locks" / layout.machine / f"{name}.lock"
 
 
 def _check_lock(layout: SpackLayout, root: Path, folder: Path, name: str) -> None:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
+from nimc.base.files import replace_text
 from nimc.base.programs import ask, first_line, last_line
 from reframe_tests.tools.base import (
     FOLDER,
@@ -96,7 +97,7 @@ def _content(path: Path) -> str:
 def _openss(folder: Path, commands: Sequence[str]) -> str:
     """Output of commands on the copy. They are read from a file, since a pipe is not read whole."""
     script = folder / _COMMANDS
-    script.write_text("\n".join([f"exprestore -f {_COPY}", *commands, "exit", ""]))
+    replace_text(script, "\n".join([f"exprestore -f {_COPY}", *commands, "exit", ""]))
     with script.open() as file:
         return _run(folder, ["openss", "-batch"], file)
 
@@ -107,7 +108,7 @@ def _run(folder: Path, words: Sequence[str], stdin: IO[str] | None = None) -> st
     answer = ask(words, environment, timeout_s=_GATHER_TIMEOUT_S, stdin=stdin, folder=folder)
     if answer.status is None:
         raise ToolError(f"{folder}: {words[0]} does not run: {answer.reason}")
-    (folder / f"{words[0]}.txt").write_text(answer.text)
+    replace_text(folder / f"{words[0]}.txt", answer.text)
     if not answer.ok:
         said = f"exit status {answer.status}: {first_line(answer.text)}"
         raise ToolError(f"{folder}: {words[0]}: {said}")

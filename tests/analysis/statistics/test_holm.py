@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from analysis.statistics.nights import holm
+from analysis.statistics.holm import holm
 
 
 def test_by_hand():

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from analysis.statistics.interval import mean
+from analysis.statistics.means import mean
 
 
 def test_rates_are_averaged_harmonically() -> None:

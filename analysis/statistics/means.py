@@ -1,0 +1,21 @@
+"""Means: harmonic for rates, arithmetic for times."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+import numpy as np
+
+
+def mean(values: Sequence[float], better: Literal["lower", "higher"]) -> float:
+    """Mean of figures of merit for equal work.
+
+    Times (`lower` is better) add up, so their mean is arithmetic. Rates (`higher` is better) are
+    work over time: for runs of equal work in times t_i, the mean is work over mean t_i, which is
+    the harmonic mean of their rates. Raises ValueError without values.
+    """
+    if not len(values):
+        raise ValueError("a mean needs at least one value")
+    array = np.asarray(values, dtype=float)
+    return float(1 / np.mean(1 / array) if better == "higher" else np.mean(array))
