@@ -18,8 +18,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from reframe_tests import membench as membench_fom
-from reframe_tests import stream as stream_fom
+from reframe_tests import membench, stream
 from reframe_tests.stream import SOURCE as STREAM_C
 from tests.bench import BenchRow
 
@@ -85,7 +84,7 @@ def _contenders(folder: Path) -> dict[str, Contender]:
 
     def ours(kernel: str) -> float:
         words = (kernel, "--cpus", cpus, "-d", str(SECONDS), "--pages", pages)
-        return membench_fom.parse(_call(program, *words)).value
+        return membench.parse(_call(program, *words)).value
 
     found: dict[str, Contender] = {
         "triad": partial(ours, "triad"),
@@ -105,7 +104,7 @@ def _stream(folder: Path, cpus: str, cores: int, total_b: int) -> Contender:
     _call("cc", *flags, str(STREAM_C), "-o", str(program))
     places = ",".join(f"{{{cpu}}}" for cpu in cpus.split(","))
     bound = ("env", f"OMP_NUM_THREADS={cores}", f"OMP_PLACES={places}", "OMP_PROC_BIND=close")
-    return lambda: stream_fom.parse(_call(*bound, str(program))).value
+    return lambda: stream.parse(_call(*bound, str(program))).value
 
 
 def _likwid(kernels: list[str], cores: int, total_b: int) -> dict[str, Contender]:

@@ -17,7 +17,7 @@ import polars as pl
 from analysis.contention import evaluate, sweep
 from analysis.counts import counters
 from analysis.effects.facts import known, nodes_of
-from analysis.history import files as store_files
+from analysis.history import files
 from analysis.history.retention import alarmed_runs
 from analysis.history.store import load_nights, load_runs
 from analysis.history.tables import RUNS
@@ -130,8 +130,8 @@ def _stored(text: bytes, folder: Path) -> None:
     )
     row = _entry_row(text)
     if row is not None:
-        place = store_files.partition("m", "c", 0.0)
-        store_files.write(folder / "store/runs" / place, "r", row, _ENTRY_FILES)
+        place = files.partition("m", "c", 0.0)
+        files.write(folder / "store/runs" / place, "r", row, _ENTRY_FILES)
     lines: list[str] = []
     for load in (load_runs, load_nights):
         load(folder / "store", left_out=lines.append)

@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 from click.testing import CliRunner
 
-from nimc.cli import history as module
+from nimc.cli import history
 from tests.analysis.history.nights_table import night_rows, nights_table, runs_table
 
 
@@ -21,8 +21,8 @@ class Store:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.nights = nights_table()
         self.runs = runs_table({})
-        monkeypatch.setattr(module, "load_nights", self._load("nights"))
-        monkeypatch.setattr(module, "load_runs", self._load("runs"))
+        monkeypatch.setattr(history, "load_nights", self._load("nights"))
+        monkeypatch.setattr(history, "load_runs", self._load("runs"))
 
     def _load(self, table: str):
         def load(_: Path, *, machine: str | None) -> pl.DataFrame:
@@ -32,7 +32,7 @@ class Store:
         return load
 
     def __call__(self, *words: str):
-        return CliRunner().invoke(module.alarms_command, list(words), standalone_mode=False)
+        return CliRunner().invoke(history.alarms_command, list(words), standalone_mode=False)
 
 
 @pytest.fixture
@@ -90,7 +90,7 @@ def test_the_document(store: Store) -> None:
     assert [each["state"] for each in document["alarms"]] == ["suspected"]
     assert document["confirmations"][0]["repeats"] == 5
     assert [each["case"] for each in document["watched"]] == ["stream"]
-    text = (module.ROOT / "docs/alarms.md").read_text()
+    text = (history.ROOT / "docs/alarms.md").read_text()
     (alarm,), (watch,) = document["alarms"], document["watched"]
     keys = {*document, *alarm, *document["confirmations"][0], *watch, *watch["changes"][0]}
     assert {key for key in keys if f"`{key}`" not in text} == set()
@@ -106,7 +106,7 @@ def test_an_empty_store(store: Store) -> None:
 def test_references_are_a_patch_and_nothing_is_written(store: Store) -> None:
     values = (100 * np.exp(0.01 * np.random.default_rng(27).standard_normal(80))).tolist()
     store.nights = nights_table(*night_rows(values, machine="localhost", arm="off"))
-    site = module.ROOT / "site/localhost.yaml"
+    site = history.ROOT / "site/localhost.yaml"
     before = site.read_text()
     result = store("--references", "--machine", "localhost")
     assert "+++ b/site/localhost.yaml" in result.output

@@ -154,7 +154,7 @@ def test_those_of_spack(
     spack._show_built("build", [], "json")
     assert_documented("spack build", printed(capsys))
     settings = SpackSettings("/s", "1.0", True, None, None, None)
-    monkeypatch.setattr(spack.preparer, "setup", lambda *_: settings)
+    monkeypatch.setattr(spack, "set_up", lambda *_: settings)
     assert_documented("spack setup", call("spack", "setup", *at))
 
 

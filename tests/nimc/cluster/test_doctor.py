@@ -12,7 +12,6 @@ from nimc.campaign import settings
 from nimc.campaign.matrix import Matrix, MatrixCell
 from nimc.cli.hosts import doctor_command, text
 from nimc.cluster import doctor, probes
-from nimc.cluster import doctor as perf_event
 from nimc.cluster.probes import Finding
 from nimc.machine.site import Machine
 from nimc.node.injectors import INJECTORS
@@ -278,7 +277,7 @@ def test_what_reframe_shows_is_found_behind_its_warnings():
     ],
 )
 def test_why_cycles_cannot_be_counted(code, expected):
-    assert expected in perf_event.explain_perf_event(code, "4").text
+    assert expected in doctor.explain_perf_event(code, "4").text
 
 
 def test_the_last_line_is_what_went_wrong():

@@ -6,7 +6,6 @@ import subprocess
 import pytest
 
 from nimc.machine import host
-from nimc.machine import host as cgroup
 from nimc.machine.host import Cache, Interface, NumaNode
 from tests.nimc.node.sysfs import big_host, write
 
@@ -139,8 +138,8 @@ def test_limits_of_control_groups_version_2(tmp_path):
             "sys/fs/cgroup/jobs/memory.max": "max",
         },
     )
-    assert cgroup.cpu_quota(tmp_path) == 1.5
-    assert cgroup.memory_limit_b(tmp_path) == GIB
+    assert host.cpu_quota(tmp_path) == 1.5
+    assert host.memory_limit_b(tmp_path) == GIB
 
 
 def test_limits_of_control_groups_version_1(tmp_path):
@@ -153,13 +152,13 @@ def test_limits_of_control_groups_version_1(tmp_path):
             "sys/fs/cgroup/memory/box/memory.limit_in_bytes": "9223372036854771712",
         },
     )
-    assert cgroup.cpu_quota(tmp_path) == 2.0
+    assert host.cpu_quota(tmp_path) == 2.0
     write(tmp_path, {"proc/meminfo": "MemTotal: 1024 kB"})
     assert host.detect(tmp_path).memory_b == MIB
 
 
 def test_no_control_group_is_no_limit(tmp_path):
-    assert cgroup.cpu_quota(tmp_path) is None
-    assert cgroup.memory_limit_b(tmp_path) is None
+    assert host.cpu_quota(tmp_path) is None
+    assert host.memory_limit_b(tmp_path) is None
     unlimited = {"proc/self/cgroup": "3:cpu:/", "sys/fs/cgroup/cpu/cpu.cfs_quota_us": "-1"}
-    assert cgroup.cpu_quota(write(tmp_path, unlimited)) is None
+    assert host.cpu_quota(write(tmp_path, unlimited)) is None

@@ -1,7 +1,6 @@
 import pytest
 
 from nimc.machine import host
-from nimc.machine import host as settings
 from tests.nimc.node.sysfs import big_host, write
 
 #: As the kernel and the firmware of a server with an Intel processor present them.
@@ -30,7 +29,7 @@ def test_firmware_and_settings_of_a_server(tmp_path):
 
 def test_processors_of_two_revisions_are_both_named(tmp_path):
     text = "microcode\t: 0x2\n\nmicrocode\t: 0x1\n\nmicrocode\t: 0x2"
-    assert settings.microcode(write(tmp_path, {"proc/cpuinfo": text})) == "0x1, 0x2"
+    assert host.microcode(write(tmp_path, {"proc/cpuinfo": text})) == "0x1, 0x2"
 
 
 @pytest.mark.parametrize(
@@ -44,15 +43,15 @@ def test_processors_of_two_revisions_are_both_named(tmp_path):
 )  # fmt: skip
 def test_kinds_of_the_iommu_s_domains(tmp_path, files, found):
     unit = {"sys/class/iommu/dmar0/name": "dmar0"}
-    assert settings.iommu(write(tmp_path, {**unit, **files})) == found
+    assert host.iommu(write(tmp_path, {**unit, **files})) == found
 
 
 def test_a_host_without_an_iommu_says_so_and_one_without_sysfs_is_unknown(tmp_path):
-    assert settings.iommu(tmp_path) is None
+    assert host.iommu(tmp_path) is None
     (tmp_path / "sys/class/iommu").mkdir(parents=True)
-    assert settings.iommu(tmp_path) == "none"
+    assert host.iommu(tmp_path) == "none"
     write(tmp_path, {"proc/cmdline": "quiet amd_iommu=off"})
-    assert settings.iommu(tmp_path) == "none (amd_iommu=off)"
+    assert host.iommu(tmp_path) == "none (amd_iommu=off)"
 
 
 def test_what_cannot_be_read_is_unknown(tmp_path):

@@ -3,7 +3,6 @@
 import pytest
 
 from nimc.machine import host
-from nimc.machine import host as tuning
 from tests.nimc.node.sysfs import big_host, write
 
 CPUINFO = "vendor_id\t: {}\ncpu family\t: 6\nmodel\t\t: {}\nstepping\t: 4"
@@ -23,14 +22,14 @@ def registers(root, cpu, values):
 
 def test_the_ways_of_ddio_and_the_prefetchers(tmp_path):
     root = registers(write(tmp_path, SKYLAKE), 0, {0xC8B: 0x600, 0x1A4: 0})
-    assert (tuning.ddio(root), tuning.prefetchers(root)) == ("600", "all on")
+    assert (host.ddio(root), host.prefetchers(root)) == ("600", "all on")
 
 
 def test_sockets_that_differ_are_both_shown(tmp_path):
     root = registers(write(tmp_path, SKYLAKE), 0, {0xC8B: 0x600, 0x1A4: 0})
     registers(root, 12, {0xC8B: 0x7E0, 0x1A4: 0b1001})
-    assert tuning.ddio(root) == "600, 7e0"
-    assert tuning.prefetchers(root) == "all on | off: L2, L1 stride"
+    assert host.ddio(root) == "600, 7e0"
+    assert host.prefetchers(root) == "all on | off: L2, L1 stride"
 
 
 @pytest.mark.parametrize(
@@ -42,13 +41,13 @@ def test_registers_of_other_processors_mean_something_else(
 ):
     files = {"proc/cpuinfo": CPUINFO.format(vendor, model)}
     root = registers(write(tmp_path, files), 0, {0xC8B: 0x600, 0x1A4: 0})
-    assert (tuning.ddio(root), tuning.prefetchers(root)) == (ddio, prefetchers)
+    assert (host.ddio(root), host.prefetchers(root)) == (ddio, prefetchers)
 
 
 def test_schemata_without_the_kernel_s_padding(tmp_path):
     text = "    MB:0=100;1= 90\n    L3:0=7ff;1=0f0"
     root = write(tmp_path, {"sys/fs/resctrl/schemata": text})
-    assert tuning.resctrl(root) == "L3:0=7ff;1=0f0 MB:0=100;1=90"
+    assert host.resctrl(root) == "L3:0=7ff;1=0f0 MB:0=100;1=90"
 
 
 def test_what_cannot_be_read_is_unknown(tmp_path):

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from nimc.machine.node_counters import NodeCounter
-from nimc.node import messages as m
+from nimc.node import messages
 from nimc.node.evidence.binding import Placed
 from nimc.node.evidence.counters import Reading
 from nimc.node.evidence.rates import Tally
@@ -22,67 +22,70 @@ PART = Part(WRITER, [("t1", "10.0.0.1"), ("t2", "10.0.0.2")], 1.7e9, 0.1, 0.3,
 CONDITIONS = NodeConditions("n7", 4.5, 0.02, 0.01, None, 5.0, 6.0, "rdma:a/1")
 LOOKED = Looked(3, "sent by mlx5_0", 18, 15, 0.75, False)
 ORDERS = [
-    m.StartEnd("origin", "ucx", WRITER, "/logs/writer-3-origin.log"),
-    m.FreezeTarget(3),
-    m.StopWriters(),
-    m.StandBy("ucx", WRITER, "log"),
-    m.Perform("perftest", PART, "log"),
-    m.Finish(2.5),
-    m.BeginWatch(["mlx5_0", "mlx5_1"], [0, 1], [4711], []),
-    m.EndWatch(),
-    m.Ping(1.7e9),
+    messages.StartEnd("origin", "ucx", WRITER, "/logs/writer-3-origin.log"),
+    messages.FreezeTarget(3),
+    messages.StopWriters(),
+    messages.StandBy("ucx", WRITER, "log"),
+    messages.Perform("perftest", PART, "log"),
+    messages.Finish(2.5),
+    messages.BeginWatch(["mlx5_0", "mlx5_1"], [0, 1], [4711], []),
+    messages.EndWatch(),
+    messages.Ping(1.7e9),
 ]
 REPORTS = [
-    m.Hello("n7", {"cpus": 4, "numa": [{"id": 0}], "governor": None}),
-    m.Pong(1.7e9, 1.7e9 + 0.5),
-    m.Listening(3),
-    m.RateReport(3, 1.7e9, 2e9, 1.02),
-    m.RateReport(3, 1.7e9, 2e9, None),
-    m.RateReport(3, 1.7e9, 2e9, None, [Tally(1.7e9 - 0.25, 5e8), Tally(1.7e9, 1e9)]),
-    m.Ended(3, "target", "exit status 1"),
-    m.WritersStopped([Placed(3, "target", "none", {"0": 1 << 26}, None)]),
-    m.Observed(Reading("rdma:a/1", 4000, True, 7.5), None, CONDITIONS, "stress", [LOOKED]),
-    m.Observed(None, None, None, "", []),
-    m.Observed(None, None, None, "", [], {"e:stalled": NodeCounter(0.25, "1", "gauge")}),
-    m.Written([Done(0, 1.5, 2.5, 6.4e9, 0.25)], {"nobody there": 2}),
+    messages.Hello("n7", {"cpus": 4, "numa": [{"id": 0}], "governor": None}),
+    messages.Pong(1.7e9, 1.7e9 + 0.5),
+    messages.Listening(3),
+    messages.RateReport(3, 1.7e9, 2e9, 1.02),
+    messages.RateReport(3, 1.7e9, 2e9, None),
+    messages.RateReport(3, 1.7e9, 2e9, None, [Tally(1.7e9 - 0.25, 5e8), Tally(1.7e9, 1e9)]),
+    messages.Ended(3, "target", "exit status 1"),
+    messages.WritersStopped([Placed(3, "target", "none", {"0": 1 << 26}, None)]),
+    messages.Observed(Reading("rdma:a/1", 4000, True, 7.5), None, CONDITIONS, "stress", [LOOKED]),
+    messages.Observed(None, None, None, "", []),
+    messages.Observed(None, None, None, "", [], {"e:stalled": NodeCounter(0.25, "1", "gauge")}),
+    messages.Written([Done(0, 1.5, 2.5, 6.4e9, 0.25)], {"nobody there": 2}),
 ]
 
 
 def over_the_wire(message):
-    return json.loads(json.dumps(m.encode(message)))
+    return json.loads(json.dumps(messages.encode(message)))
 
 
 @pytest.mark.parametrize("sent", ORDERS, ids=lambda each: type(each).__name__)
 def test_an_order_arrives_as_it_was_given(sent):
-    assert m.order(over_the_wire(sent)) == sent
+    assert messages.order(over_the_wire(sent)) == sent
 
 
 @pytest.mark.parametrize("sent", REPORTS, ids=lambda each: type(each).__name__)
 def test_a_report_arrives_as_it_was_sent(sent):
-    assert m.report(over_the_wire(sent)) == sent
+    assert messages.report(over_the_wire(sent)) == sent
 
 
 def test_records_arrive_as_records():
-    (done,) = m.report(over_the_wire(REPORTS[-1])).done
+    (done,) = messages.report(over_the_wire(REPORTS[-1])).done
     assert (done.number, done.end_s, done.setup_s) == (0, 2.5, 0.25)
-    part = m.order(over_the_wire(m.Perform("ucx", PART, "log"))).part
+    part = messages.order(over_the_wire(messages.Perform("ucx", PART, "log"))).part
     assert (part.due[1].side, part.targets[1][1], part.writer.full_b_s) == (1, "10.0.0.2", 2e9)
-    sent = m.Observed(Reading("net:eth0", 1, at_s=7.5), None, CONDITIONS, "", [LOOKED])
-    seen = m.report(over_the_wire(sent))
+    sent = messages.Observed(Reading("net:eth0", 1, at_s=7.5), None, CONDITIONS, "", [LOOKED])
+    seen = messages.report(over_the_wire(sent))
     assert (seen.received.at_s, seen.conditions.steal_share) == (7.5, 0.01)
     assert seen.looked[0].silent_s == 0.75
 
 
 def test_a_write_of_a_timetable_is_a_short_list():
-    assert m.encode(m.Written([Done(4, 1.5, 2.5, 64.0, 0.25)], {})) == [
+    assert messages.encode(messages.Written([Done(4, 1.5, 2.5, 64.0, 0.25)], {})) == [
         "Written", [[4, 1.5, 2.5, 64.0, 0.25]], {},
     ]  # fmt: skip
-    assert m.encode(m.Perform("ucx", PART, "log"))[2][-1] == [[7, 1, 0, 0.125], [9, 0, 1, 2.0]]
+    assert messages.encode(messages.Perform("ucx", PART, "log"))[2][-1] == [
+        [7, 1, 0, 0.125],
+        [9, 0, 1, 2.0],
+    ]
 
 
 def test_both_ends_know_the_same_messages():
-    assert {type(each) for each in ORDERS} == set(m.get_args(m.Order))
-    assert {type(each) for each in REPORTS} == set(m.get_args(m.Report))
+    assert {type(each) for each in ORDERS} == set(messages.get_args(messages.Order))
+    assert {type(each) for each in REPORTS} == set(messages.get_args(messages.Report))
 
 
 @pytest.mark.parametrize(
@@ -103,5 +106,5 @@ def test_both_ends_know_the_same_messages():
 )
 def test_what_is_no_report_is_refused_in_one_line(data, text):
     with pytest.raises(WireError, match=text) as error:
-        m.report(data)
+        messages.report(data)
     assert "\n" not in str(error.value)

@@ -11,7 +11,6 @@ import pytest
 
 from nimc.base import processes
 from nimc.node import agent, wire
-from nimc.node import agent as pacing
 from nimc.node.hub import Hub
 from nimc.node.injectors import INJECTORS
 from nimc.node.injectors.base import Writer
@@ -37,7 +36,7 @@ def state(pid):
     ],
 )
 def test_a_period_holds_several_messages_where_it_can(message_b, full_b_s, seconds):
-    assert pacing.period_s(message_b, full_b_s) == pytest.approx(seconds)
+    assert agent.period_s(message_b, full_b_s) == pytest.approx(seconds)
 
 
 @pytest.mark.parametrize(
@@ -53,7 +52,7 @@ def test_a_period_holds_several_messages_where_it_can(message_b, full_b_s, secon
     ],
 )
 def test_the_duty_follows_the_reported_rate(duty, reported_b_s, expected):
-    assert pacing.corrected(duty, 100.0, reported_b_s) == pytest.approx(expected, rel=1e-3)
+    assert agent.corrected(duty, 100.0, reported_b_s) == pytest.approx(expected, rel=1e-3)
 
 
 @pytest.mark.parametrize(
@@ -66,21 +65,21 @@ def test_the_duty_follows_the_reported_rate(duty, reported_b_s, expected):
     ],
 )
 def test_the_pause_is_in_proportion_to_the_burst_that_was(burst_s, duty, expected_s):
-    assert pacing.pause_s(burst_s, duty) == pytest.approx(expected_s)
+    assert agent.pause_s(burst_s, duty) == pytest.approx(expected_s)
 
 
 @pytest.mark.parametrize("asked_b_s", [30.0, 90.0])
 def test_a_writer_whose_rate_is_its_duty_gets_to_the_asked_one_from_any_start(asked_b_s):
     full_b_s, duty = 100.0, 0.005
     for _ in range(20):
-        duty = pacing.corrected(duty, asked_b_s, duty * full_b_s)
+        duty = agent.corrected(duty, asked_b_s, duty * full_b_s)
     assert duty * full_b_s == pytest.approx(asked_b_s, rel=0.01)
 
 
 def test_a_paced_process_runs_for_its_share_and_is_never_left_suspended():
     async def run():
         process = await processes.spawn(BUSY, {}, [], -3, -3)
-        pacer = pacing.Pacer(process, writer(20.0))
+        pacer = agent.Pacer(process, writer(20.0))
         task = asyncio.create_task(pacer.run())
         began_s = time.monotonic()
         pacer.correct(20.0)
@@ -118,11 +117,11 @@ def test_a_pause_that_ends_late_is_made_up_for_in_later_bursts(monkeypatch):
         clock.periods += 1
         process.returncode = 0 if clock.periods >= 1000 else None
 
-    monkeypatch.setattr(pacing, "asyncio", SimpleNamespace(sleep=sleep, Event=asyncio.Event))
-    monkeypatch.setattr(pacing, "time", SimpleNamespace(monotonic=lambda: clock.now_s))
+    monkeypatch.setattr(agent, "asyncio", SimpleNamespace(sleep=sleep, Event=asyncio.Event))
+    monkeypatch.setattr(agent, "time", SimpleNamespace(monotonic=lambda: clock.now_s))
     suspend = SimpleNamespace(suspend=lambda _: setattr(clock, "runs", False), resume=resume)
-    monkeypatch.setattr(pacing, "processes", suspend)
-    pacer = pacing.Pacer(process, writer(25.0))
+    monkeypatch.setattr(agent, "processes", suspend)
+    pacer = agent.Pacer(process, writer(25.0))
     pacer.correct(25.0)
     asyncio.run(pacer.run())
     assert 0.235 < clock.ran_s / clock.now_s <= 0.25
@@ -131,7 +130,7 @@ def test_a_pause_that_ends_late_is_made_up_for_in_later_bursts(monkeypatch):
 def test_nothing_is_paced_before_the_first_report():
     async def run():
         process = await processes.spawn(BUSY, {}, [], -3, -3)
-        task = asyncio.create_task(pacing.Pacer(process, writer(1.0)).run())
+        task = asyncio.create_task(agent.Pacer(process, writer(1.0)).run())
         seen = set()
         for _ in range(30):
             seen.add(state(process.pid))

@@ -353,7 +353,7 @@ def test_origins_that_are_not_held_are_reported_before_anything_is_measured(
     machine = load("localhost").model_copy(
         update={"origins": Origins(policy="reservation", reservation="held")}
     )
-    monkeypatch.setattr("nimc.machine.site.load", lambda *_: machine)
+    monkeypatch.setattr("nimc.campaign.prepare.load_machine", lambda *_: machine)
     monkeypatch.setattr("nimc.cluster.reservation.find", lambda _: None)
     monkeypatch.setenv("NIMC_REFRAME", str(nimc.folder / "reframe"))
     options = ["--machine", "localhost", "--results", str(nimc.results)]

@@ -31,7 +31,7 @@ def locked(tmp_path, monkeypatch):
     """A lock that the site committed for the machine `here`; the environments are a copy."""
     copy = tmp_path / "spack_envs"
     shutil.copytree(setup.ENVIRONMENTS, copy)
-    monkeypatch.setattr(setup, "ENVIRONMENTS", copy)
+    monkeypatch.setattr("nimc.spack.build.ENVIRONMENTS", copy)
     path = copy / "locks" / "here" / "stream.lock"
     path.parent.mkdir(parents=True)
     path.write_text('{"roots": [{"hash": "aaa", "spec": "stream"}], "note": "committed"}')

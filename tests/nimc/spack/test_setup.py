@@ -11,7 +11,6 @@ import yaml
 
 from nimc.base.errors import InputError, MachineError
 from nimc.spack import setup, tool
-from nimc.spack import setup as pins
 from nimc.spack.tool import layout
 from tests.nimc.spack.fake import FAKE, calls
 
@@ -141,7 +140,7 @@ def test_clone_refuses_a_moved_tag(tmp_path):
 
 
 def test_pins_file_with_a_mistake(tmp_path):
-    text = (pins.ENVIRONMENTS / "pins.yaml").read_text()
+    text = (setup.ENVIRONMENTS / "pins.yaml").read_text()
     (tmp_path / "pins.yaml").write_text(text.replace("v1.1.0", "[1]"))
     with pytest.raises(InputError, match=r"pins\.yaml: spack\.tag"):
-        pins.load_pins(tmp_path)
+        setup.load_pins(tmp_path)

@@ -19,7 +19,6 @@ import pytest
 from nimc.base.errors import MachineError
 from nimc.node.readers import FomError
 from nimc.spack import setup, tool
-from nimc.spack import setup as pins
 from nimc.spack.build import build, lacking, make_mirror, placed
 from nimc.spack.tool import layout
 from reframe_tests.workload import load
@@ -132,7 +131,7 @@ def test_build_cache_serves_a_second_store(ready, tmp_path):
     assert "Extracting stream" in place_2.log("stream").read_text()
 
 
-@pytest.mark.parametrize("stack", sorted(set(pins.known_environments()) - {"hpccg", "proxyapps"}))
+@pytest.mark.parametrize("stack", sorted(set(setup.known_environments()) - {"hpccg", "proxyapps"}))
 def test_every_environment_concretizes(ready, stack):
     place, settings = ready
     for spec in concretized(place, settings, stack, place.root / "only-concretized" / stack):
