@@ -46,7 +46,7 @@ class lammps_quick(lammps):
     """A short form that still shows an effect."""
 
     tags = {"quick", "short"}
-    steps = 300
+    steps = 400
     pairs = 6
 
 

@@ -43,10 +43,10 @@ def test_checks_plan_longer_runs(tmp_path):
     of = {name: plan["treatments"][0] for name, plan in plans.items()}
     times = [2, 4, 8, 16, 32, 64]
     assert [each["command"][-1] for each in of["lammps_quick"]["longer"]] == [
-        str(300 * each) for each in times
+        str(400 * each) for each in times
     ]
     steps = of["lammps_quick"]["start"]["command"]
-    assert steps[-2:] == ["steps", "300"]
+    assert steps[-2:] == ["steps", "400"]
     assert all(each["command"][:-1] == steps[:-1] for each in of["lammps_quick"]["longer"])
     assert [each["environment"]["STREAM_ITERATIONS"] for each in of["stream_quick"]["longer"]] == [
         str(35 * each) for each in times
