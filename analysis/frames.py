@@ -77,9 +77,9 @@ def load(runs: AnyPath | Sequence[AnyPath], *, force: bool = False) -> Runs:
 def history(store: AnyPath, *, machine: str | None = None, campaign: str | None = None) -> History:
     """What a store holds (`nimc store add` makes one). Raises InputError if there is none."""
     path, lines = Path(store), list[str]()
-    asked: dict[str, Any] = {"machine": machine, "campaign": campaign, "left_out": lines.append}
-    runs, nights = load_runs(path, **asked), load_nights(path, **asked)
-    samples = scan_samples(path, **asked)
+    requested: dict[str, Any] = {"machine": machine, "campaign": campaign, "left_out": lines.append}
+    runs, nights = load_runs(path, **requested), load_nights(path, **requested)
+    samples = scan_samples(path, **requested)
     return History(runs, nights, samples, list(dict.fromkeys(lines)))
 
 

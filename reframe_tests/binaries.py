@@ -162,8 +162,8 @@ class NodesMixin(rfm.RegressionTestPlugin):
         """Ranks of each node. Raises InputError."""
         shared = self.machine.origins.policy == "same_host"
         if self.nodes < 1 or (shared and self.nodes > 1):
-            why = f"{self.machine.name} is one host" if shared else "allowed: numbers from 1"
-            raise InputError(f"{self.name}.nodes: {self.nodes} found; {why}")
+            reason = f"{self.machine.name} is one host" if shared else "allowed: numbers from 1"
+            raise InputError(f"{self.name}.nodes: {self.nodes} found; {reason}")
         allowed = ("core", "socket") if self.threaded else ("core",)
         if self.rank_per not in allowed:
             found = f"{self.name}.rank_per: {self.rank_per!r} found"

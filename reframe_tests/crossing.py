@@ -6,13 +6,17 @@ Levels of a factor of the writes (rate, message, direction) share one, since it 
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
+from pathlib import Path
+from typing import Any
 
+from nimc.base import marked_yaml
 from nimc.base.errors import InputError
-from nimc.records.arms import ARMS, BASELINE, LEVELS, Role, arm_of
+from nimc.records.arms import ARMS, BASELINE, Role, arm_of, name_of
 from nimc.records.sample import Level
 from reframe_tests.factors import FACTORS
 
@@ -67,8 +71,8 @@ def cross(
         ]
         if len(group) > 1 or len(arms) == 1:
             found += group
-    asked = any(ARMS[arm].role == "effect" for arm in arms)
-    if asked and not any(each.role == "effect" for each in found):
+    requested = any(ARMS[arm].role == "effect" for arm in arms)
+    if requested and not any(each.role == "effect" for each in found):
         raise InputError("exclude, only: no treatment that writes is left; allowed: at least one")
     names = [each.name for each in found]
     if twice := {name for name in names if names.count(name) > 1}:
@@ -111,12 +115,12 @@ def is_nothing(rate: Level) -> bool:
 
 
 def _name(arm: str, levels: Mapping[str, Level], factors: Factors) -> str:
-    shown = [
-        f"{name}={str(level).replace('/', '_')}"
+    shown = {
+        name: str(level).replace("/", "_")
         for name, level in levels.items()
         if level != (FULL if name == RATE else factors[name][0])
-    ]
-    return arm + (LEVELS + ",".join(shown) if shown else "")
+    }
+    return name_of(arm, shown)
 
 
 def _wanted(each: Crossed, exclude: Sequence[Cell], only: Sequence[Cell]) -> bool:
@@ -140,57 +144,99 @@ def _matches(each: Crossed, cell: Cell, *, missing: bool = False) -> bool:
     )
 
 
-def read_factors(text: str) -> dict[str, list[Level]]:
-    """`rate=0,25%,full;reserved_cores=0,1` as a table. Raises InputError."""
-    found: dict[str, list[Level]] = {}
-    for name, levels in _parts(text):
-        if name in found:
-            raise InputError(f"factors: {name}: duplicate factor; allowed: each factor once")
-        found[name] = [read_level(level) for level in levels.split(",")]
-    return found
+# Factors and cells as a campaign file and a check's variables give them.
 
 
-def read_cells(text: str, field_: str) -> list[dict[str, Level]]:
-    """`buffer=other,load=idle;arm=aa` as a list of cells. Raises InputError."""
-    cells = []
-    for part in filter(None, text.split(";")):
-        pairs = [pair.partition("=") for pair in part.split(",")]
-        if any(not name or not equals or not level for name, equals, level in pairs):
-            raise InputError(f"{field_}: {part!r} found; allowed: such as buffer=other,load=idle")
-        cells.append({name: read_level(level) for name, _, level in pairs})
+VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
+#: Longest level, characters; it becomes part of file names.
+_LONGEST = 40
+
+FACTORS_RULE = (
+    "a mapping of factors to lists of levels, such as rate: [0, 25%, full]; each level once: a"
+    f" number, true, false, or a word of at most {_LONGEST} characters without , ; = quotes, spaces"
+)
+CELLS_RULE = "a list of mappings of factors, or arm, to one level each, such as {workers: free}"
+
+
+def check_factors(factors: dict[str, Any]) -> dict[str, Any]:
+    """Raises ValueError for an invalid factor or list of levels."""
+    for name, levels in factors.items():
+        _check_name(name)
+        if not isinstance(levels, list) or not levels:
+            raise ValueError(f"{name}: no list of levels found")
+        for index, level in enumerate(levels):
+            _check_level(level)
+            if level in levels[:index]:
+                raise ValueError(f"{name}: duplicate level {level!r}")
+    return factors
+
+
+def check_cells(cells: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Raises ValueError for a cell without a factor, or without a single level of one."""
+    for cell in cells:
+        if not cell:
+            raise ValueError("empty cell")
+        for name, level in cell.items():
+            _check_name(name)
+            _check_level(level)
     return cells
 
 
-def _parts(text: str) -> Iterator[tuple[str, str]]:
-    for part in filter(None, text.split(";")):
-        name, equals, levels = part.partition("=")
-        if not name or not equals or not all(levels.split(",")):
-            raise InputError(f"factors: {part!r} found; allowed: such as rate=0,25%,full")
-        yield name, levels
+def _check_name(name: str) -> None:
+    if not VARIABLE.fullmatch(name):
+        raise ValueError(f"{name!r} is an invalid name of a factor")
 
 
-def read_level(text: str) -> Level:
-    """A level from its text: a whole number, a number, true or false, else the word itself."""
-    if text in ("true", "false"):
-        return text == "true"
-    for kind in (int, float):
-        try:
-            return kind(text)
-        except ValueError:
-            continue
-    return text
+def _check_level(level: Any) -> None:
+    """Levels stand in names, and between jobs in ReFrame's command line, as text."""
+    if type(level) not in (int, float, bool, str):
+        raise ValueError(f"{level!r:.60} is not a number, a word, true or false")
+    if isinstance(level, float) and not math.isfinite(level):
+        raise ValueError(f"{level} is not a finite number")
+    text = level_text(level)
+    plain = text.isprintable() and not any(c in ',;="\\' or c.isspace() for c in text)
+    if not 0 < len(text) <= _LONGEST or not plain:
+        raise ValueError(f"{text!r:.60} is an invalid level")
+    if isinstance(level, str) and _is_number_or_truth(level):
+        raise ValueError(f"{text!r} is an invalid word: it reads as a number or a truth value")
 
 
-def as_text(factors: Factors) -> str:
-    """Inverse of `read_factors`."""
-    return ";".join(f"{name}={','.join(map(level_text, each))}" for name, each in factors.items())
+def _is_number_or_truth(word: str) -> bool:
+    try:
+        float(word)
+    except ValueError:
+        return word in ("true", "false")
+    return True
 
 
-def cells_as_text(cells: Iterable[Cell]) -> str:
-    """Inverse of `read_cells`."""
-    return ";".join(
-        ",".join(f"{name}={level_text(level)}" for name, level in cell.items()) for cell in cells
-    )
+def read_factors(text: str, variable: str = "factors") -> dict[str, list[Level]]:
+    """`{rate: [0, 25%, full]}`, as in a campaign's file. Raises InputError."""
+    found = _yaml(text, variable)
+    if not isinstance(found, dict):
+        raise _refused(text, variable, FACTORS_RULE)
+    try:
+        return check_factors(found)
+    except ValueError as error:
+        raise InputError(f"{variable}: {error}; allowed: {FACTORS_RULE}") from None
+
+
+def read_cells(text: str, variable: str) -> list[dict[str, Level]]:
+    """`[{buffer: other, load: idle}, {arm: aa}]`, as in a campaign's file. Raises InputError."""
+    found = _yaml(text, variable)
+    if not isinstance(found, list) or not all(isinstance(each, dict) for each in found):
+        raise _refused(text, variable, CELLS_RULE)
+    try:
+        return check_cells(found)
+    except ValueError as error:
+        raise InputError(f"{variable}: {error}; allowed: {CELLS_RULE}") from None
+
+
+def _yaml(text: str, variable: str) -> Any:
+    return marked_yaml.parse(text, Path(variable)).data
+
+
+def _refused(text: str, variable: str, rule: str) -> InputError:
+    return InputError(f"{variable}: {text!r:.60} found; allowed: {rule}")
 
 
 def level_text(level: Level) -> str:

@@ -59,13 +59,13 @@ class Figure:
     note: str
 
 
-def direction(reference: tuple[Any, ...] | None, asked: str, unit: str) -> tuple[Better, str]:
+def direction(reference: tuple[Any, ...] | None, requested: str, unit: str) -> tuple[Better, str]:
     """Which direction is better, and where that is from; raises ValueError where nothing says it.
 
     `reference` is ReFrame's (value, lower, upper): a bound on one side alone tells the direction.
     """
-    if asked:
-        return ("lower" if asked == "lower" else "higher"), "as asked"
+    if requested:
+        return ("lower" if requested == "lower" else "higher"), "as asked"
     if reference is not None and (reference[1] is None) != (reference[2] is None):
         return ("lower" if reference[1] is None else "higher"), "by the check's reference"
     if unit == "s":
@@ -323,11 +323,11 @@ class OwnReader:
         check = self._check
         try:
             self._run_hooks(_BEFORE_SANITY)
-            asked = self._sanity() if self._sanity else getattr(check, "sanity_patterns", None)
-            sane = asked is None or sn.evaluate(asked)
+            requested = self._sanity() if self._sanity else getattr(check, "sanity_patterns", None)
+            sane = requested is None or sn.evaluate(requested)
         except Exception as error:
             raise FomError(f"sanity: {_line(error)}") from None
-        if asked is None:
+        if requested is None:
             raise ReframeError(
                 f"{check.name}: no sanity function; write class x(their_check, NimcMixin)"
             )

@@ -42,13 +42,13 @@ _RESTORED = (
 class LayoutMixin(rfm.RegressionTestPlugin):
     """Makes the treatments of a block from a check's arms and factors."""
 
-    #: Factors and their levels, such as `rate=0,25%,full;reserved_cores=0,1`. Levels change from
-    #: one run to the next.
-    factors = variable(str, value="")
+    #: Factors and their levels, as in a campaign's file: `{rate: [0, 25%, full]}`. Levels change
+    #: from one run to the next.
+    factors = variable(str, value="{}")
 
-    #: Treatments to leave out, and the only ones to keep: `load=idle,workers=other;arm=aa`.
-    exclude = variable(str, value="")
-    only = variable(str, value="")
+    #: Treatments to leave out, and the only ones to keep: `[{load: idle, workers: other}]`.
+    exclude = variable(str, value="[]")
+    only = variable(str, value="[]")
 
     #: Cores per node that ranks and threads are laid out on; 0 takes all cores of the application.
     #: With more than that, ranks share cores, which is noted in the samples.
@@ -298,9 +298,10 @@ class LayoutMixin(rfm.RegressionTestPlugin):
         if self.job.scheduler.registered_name == "local":
             return launcher
         launcher = slurm.on_targets(launcher, self.machine.origins, self.num_tasks)
-        if not self.factors:
+        factors = read_factors(self.factors)
+        if not factors:
             return launcher
-        if "reserved_cores" in read_factors(self.factors):
+        if "reserved_cores" in factors:
             launcher = slurm.bound(launcher)
         return slurm.sized(launcher, self.num_tasks, self.num_tasks_per_node)
 

@@ -60,12 +60,12 @@ def requested_modules(check: rfm.RegressionTest) -> list[str]:
     if system.name in _UNLISTED:
         return []
     places = (check.current_partition.local_env, check.current_environ)
-    asked = [*(each for place in places for each in place.modules_detailed), *check.modules]
-    return [module for name in _names(asked) for module in system.resolve_module(name)]
+    requested = [*(each for place in places for each in place.modules_detailed), *check.modules]
+    return [module for name in _names(requested) for module in system.resolve_module(name)]
 
 
-def _names(asked: Iterable[Any]) -> Iterable[str]:
-    for module in asked:
+def _names(requested: Iterable[Any]) -> Iterable[str]:
+    for module in requested:
         if not isinstance(module, Mapping):
             yield str(module)
         elif not module.get("collection"):

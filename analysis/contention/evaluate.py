@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from analysis.contention.parameters import Band, Bands, Model, Parameters
+from analysis.contention.parameters import LARGEST, Band, Bands, Model, Parameters
 from analysis.contention.predict import Prediction, predict
 from analysis.contention.sweep import Point, Sweep
 from nimc.base.errors import InputError
@@ -203,11 +203,9 @@ def errors(found: list[Deviation]) -> Errors:
 
 # Error bands: how far measurements that a fit had not seen were from their predictions.
 #
-# Placements other than the two calibrated ones are held out whole; for the calibrated ones,
-# numbers
+# Placements other than the two calibrated ones are held out whole; for the calibrated ones, numbers
 # of cores are. If no other placement was measured, numbers of cores stand in for them, and the
-# bands
-# say so.
+# bands say so.
 
 
 #: Part of the measurements that a band is made to hold.
@@ -217,8 +215,6 @@ FEWEST = 9
 #: Mean relative deviation beyond which the equations do not describe a machine. The largest
 #: published mean is 0.11 (billy, communications).
 BOUND = 0.15
-#: Deviations beyond this count as this: those from a prediction of zero are not finite.
-LARGEST = 10.0
 
 PLACEMENTS, CORES = "placements", "numbers of cores"
 RATES = {

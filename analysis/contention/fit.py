@@ -287,7 +287,7 @@ def fit(sweep: Sweep) -> Model:
         local=local,
         remote=remote,
         reach={name: last for name, last in reach.items() if last < cores},
-        unidentified={placement: why for placement, why in unidentified.items() if why},
+        unidentified={placement: reason for placement, reason in unidentified.items() if reason},
         notes=sweep.notes,
     )
 
@@ -396,7 +396,7 @@ def free(p: Parameters, last: int) -> list[str]:
 def _refined(p: Parameters, c: Curves, scale: float) -> Iterator[Parameters]:
     """A guess, what least squares make of it, and of that once more without its worst measurement.
 
-    Where two measurements determine a parameter, a wrong one holds it off the right one.
+    Where two measurements determine a parameter, one outlier shifts it.
     """
     yield p
     weights = np.ones(4 * len(c.n))
@@ -472,37 +472,39 @@ def _losses(c: Curves) -> str:
 
 def _known_only(p: Parameters, c: Curves) -> tuple[Parameters, dict[str, str]]:
     """Drops parameters that the sweep does not determine, with reasons."""
-    why: dict[str, str] = {}
+    reason: dict[str, str] = {}
     last = c.last
     beyond = f"lies beyond the largest measured number of cores ({last})"
     if p.t_seq_max_b_s is None:
         measured = np.isfinite(c.comp_alone).any()
         text = "computations alone were not measured"
         text = f"computations alone still scale: their maximum {beyond}" if measured else text
-        why |= dict.fromkeys(("n_seq_max", "t_seq_max_b_s", "t_par_max2_b_s", "delta_r_b_s"), text)
+        reason |= dict.fromkeys(
+            ("n_seq_max", "t_seq_max_b_s", "t_par_max2_b_s", "delta_r_b_s"), text
+        )
     elif p.t_par_max_b_s is not None and not _binds(p, c):
-        why["t_seq_max_b_s"] = "the shared capacity already limits computations alone, below it"
+        reason["t_seq_max_b_s"] = "the shared capacity already limits computations alone, below it"
     # The capacity, and every parameter but the rates alone, which need it.
     together = (*CONTINUOUS, "n_par_max", "n_seq_max")
     with_capacity = [name for name in together if name not in ALONE]
     if p.b_comm_seq_b_s is None:
         text = "communications alone were not measured"
-        why = dict.fromkeys((*with_capacity, "b_comm_seq_b_s"), text) | why
+        reason = dict.fromkeys((*with_capacity, "b_comm_seq_b_s"), text) | reason
     elif p.t_par_max_b_s is None:
         losses = _losses(c)
         lost = f"; largest losses measured: {losses}" if losses else ""
         text = f"no capacity up to {last} cores fits better than noise alone{lost}"
-        why = dict.fromkeys(with_capacity, text) | why
+        reason = dict.fromkeys(with_capacity, text) | reason
     else:
         n_par, n_seq = p.n_par_max or last, p.n_seq_max
         if n_seq is not None and n_par >= n_seq:
-            why["delta_l_b_s"] = (
+            reason["delta_l_b_s"] = (
                 f"no number of cores lies between n_par_max and n_seq_max ({n_seq})"
             )
         if n_seq is None and n_par >= last:
-            why["delta_l_b_s"] = f"no number of cores beyond n_par_max ({n_par}) was measured"
+            reason["delta_l_b_s"] = f"no number of cores beyond n_par_max ({n_par}) was measured"
         if n_seq is not None and max(n_par, n_seq) >= last:
-            why["delta_r_b_s"] = f"no number of cores beyond both maxima ({last}) was measured"
+            reason["delta_r_b_s"] = f"no number of cores beyond both maxima ({last}) was measured"
     if p.b_comm_seq_b_s == 0:
-        why["alpha"] = "the rate of communications alone is zero"
-    return replace(p, **dict.fromkeys(why)), why
+        reason["alpha"] = "the rate of communications alone is zero"
+    return replace(p, **dict.fromkeys(reason)), reason

@@ -21,7 +21,7 @@ from analysis.samples.pairs import judged, pair_table
 from analysis.subjects.regimes import WORKLOAD, Regime, regimes
 from nimc.base.errors import InputError
 from nimc.base.json_limits import read_json
-from nimc.records.arms import LEVELS
+from nimc.records.arms import parts_of
 from nimc.records.run import RunHeader, load_header
 
 #: Factors that a point has, and the rate, of which the full one is taken.
@@ -95,8 +95,7 @@ def _of_kernel(samples: pl.DataFrame, kernel: str | None, run: Path) -> pl.DataF
         raise InputError(f"--kernel: {kernel} was not measured in {run}; allowed: {levels or '-'}")
 
     def wanted(arm: str) -> bool:
-        names = {level.partition("=")[0] for level in arm.partition(LEVELS)[2].split(",")}
-        others = names - _OF_POINTS
+        others = parts_of(arm)[1].keys() - _OF_POINTS
         return not others if kernel is None else known[arm] == kernel and others <= {"kernel"}
 
     return samples.filter(pl.col("arm").cast(pl.String).is_in([*filter(wanted, known)]))

@@ -69,9 +69,9 @@ def _unidentified(
     for name, p in (("local", local), ("remote", remote)):
         if p is not None:
             none = [f.name for f in fields(Parameters) if getattr(p, f.name) is None]
-            why = found.get(name, {})
-            found[name] = {field: why.get(field, _IN_GROUPS) for field in none}
-    return {name: why for name, why in found.items() if why}
+            reason = found.get(name, {})
+            found[name] = {field: reason.get(field, _IN_GROUPS) for field in none}
+    return {name: reason for name, reason in found.items() if reason}
 
 
 def _fit_placement(

@@ -9,15 +9,33 @@ from and compared in one way.
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Annotated, Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field
 
 #: Kinds of models: the paper's equations, and those that remove limits stated there.
-KINDS = ("paper", "improved")
+Kind = Literal["paper", "improved"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
+#: How cores fill groups: one group after the other, or each group in turn.
+Order = Literal["compact", "spread"]
+ORDERS: tuple[Order, ...] = get_args(Order)
+#: What a fit had not seen.
+HeldOut = Literal["placements", "numbers of cores"]
+#: Limits of a model's file: cores per socket, NUMA nodes (each pair of them is predicted), bytes
+#: per second, and the relative error of a band.
+MOST, MOST_NODES, MOST_B_S, LARGEST = 4096, 256, 1e30, 10.0
 #: Number of the model file's schema.
 SCHEMA = 2
+
+_Cores = Annotated[int, Field(ge=1, le=MOST)]
+#: Bytes per second.
+Rate = Annotated[float, Field(ge=0, le=MOST_B_S)]
+_Change = Annotated[float, Field(ge=-MOST_B_S, le=MOST_B_S)]
+_Error = Annotated[float, Field(ge=0, le=LARGEST)]
+_Side = Annotated[str, Field(pattern="^(local|remote)$")]
+_Node = Annotated[int, Field(ge=0, lt=MOST)]
 
 
 @dataclass(frozen=True)
@@ -26,20 +44,20 @@ class Parameters:
 
     #: Number of computing cores with the largest total rate of both sides, that rate, and the
     #: total with `n_seq_max` cores.
-    n_par_max: int | None
-    t_par_max_b_s: float | None
-    t_par_max2_b_s: float | None
+    n_par_max: _Cores | None
+    t_par_max_b_s: Rate | None
+    t_par_max2_b_s: Rate | None
     #: Number of cores with the largest rate of computations alone, and that rate.
-    n_seq_max: int | None
-    t_seq_max_b_s: float | None
+    n_seq_max: _Cores | None
+    t_seq_max_b_s: Rate | None
     #: Total lost with each further core, between the two maxima and beyond `n_seq_max`.
-    delta_l_b_s: float | None
-    delta_r_b_s: float | None
+    delta_l_b_s: _Change | None
+    delta_r_b_s: _Change | None
     #: Rate of one computing core, and of communications, each alone.
-    b_comp_seq_b_s: float | None
-    b_comm_seq_b_s: float | None
+    b_comp_seq_b_s: Rate | None
+    b_comm_seq_b_s: Rate | None
     #: Share of their own rate that communications keep in the worst case.
-    alpha: float | None
+    alpha: Rate | None
 
 
 @dataclass(frozen=True)
@@ -47,14 +65,14 @@ class Shape:
     """What the improved model adds to the ten parameters of a placement."""
 
     #: How round the knee is where demand meets the capacity; 0 is sharp.
-    softness: float
+    softness: Annotated[float, Field(ge=0, le=1)]
     #: Numbers of cores at which the loss of communications begins and ends.
-    loss_from: float
-    loss_to: float
+    loss_from: Annotated[float, Field(ge=0, le=2 * MOST)]
+    loss_to: Annotated[float, Field(ge=0, le=4 * MOST)]
     #: Capacity of a group of cores, one of them computing, and how much of it each further one
     #: costs, bytes per second; None if groups have no capacity of their own.
-    group_b_s: float | None = None
-    group_loss_b_s: float = 0.0
+    group_b_s: Rate | None = None
+    group_loss_b_s: _Change = 0.0
 
 
 @dataclass(frozen=True)
@@ -62,10 +80,9 @@ class Groups:
     """Groups of cores with a capacity of their own (CCD, SNC domain), and how cores fill them."""
 
     #: Cores of a group, and groups of the socket.
-    size: int
-    count: int
-    #: `compact`: one group after the other; `spread`: each group in turn.
-    order: str
+    size: _Cores
+    count: _Cores
+    order: Order
     #: Whether cores with as much work each wait for one another, as in a parallel loop or an MPI
     #: application, so that the fullest group paces all.
     in_step: bool = False
@@ -76,19 +93,18 @@ class Band:
     """How far measurements that the fit had not seen were from their predictions."""
 
     #: Nine in ten of them are within this part of the prediction, on either side.
-    width: float
+    width: _Error
     #: Mean of the relative differences.
-    mean: float
+    mean: _Error
     #: Number of measurements.
-    points: int
+    points: Annotated[int, Field(ge=1, le=10**9)]
 
 
 @dataclass(frozen=True)
 class Bands:
     """The bands of placements that are predicted alike; None for a rate that was not measured."""
 
-    #: What the fit had not seen: `placements` or `numbers of cores`.
-    held_out: str
+    held_out: HeldOut
     comp_par: Band | None
     comm_par: Band | None
     comp_alone: Band | None
@@ -101,33 +117,35 @@ class Model:
     name: str
     #: The largest number of cores that can be predicted: all of the first socket, or the most that
     #: were measured.
-    cores: int
+    cores: _Cores
     #: NUMA nodes of one socket (#m of equations 7 and 8), and of the machine.
-    numa_per_socket: int
-    numa_nodes: int
+    numa_per_socket: _Cores
+    numa_nodes: Annotated[int, Field(ge=1, le=MOST_NODES)]
     local: Parameters
     #: None if no node on another socket exists or was measured.
     remote: Parameters | None
-    #: Which equations the parameters are for, one of KINDS.
-    kind: str = KINDS[0]
+    #: Which equations the parameters are for.
+    kind: Kind = "paper"
     #: True for a set from the literature.
     published: bool = False
     #: Placement -> largest number of cores measured there, if below `cores`; nothing is predicted
     #: beyond it.
-    reach: dict[str, int] = field(default_factory=dict)
+    reach: dict[str, _Cores] = field(default_factory=dict)
     #: Placement -> parameter -> why it is unknown.
     unidentified: dict[str, dict[str, str]] = field(default_factory=dict)
     #: Caveats of the sweep, to show with every figure made from the model.
     notes: list[str] = field(default_factory=list)
     #: `local` and `remote` -> what the improved model adds; None: the paper's equations only.
-    shapes: dict[str, Shape | None] = field(default_factory=dict)
+    shapes: dict[_Side, Shape | None] = field(default_factory=dict)
     #: Improved model: NUMA node -> rate of communications alone with their data there, bytes per
     #: second.
-    comm_alone_b_s: dict[int, float] = field(default_factory=dict)
+    comm_alone_b_s: dict[_Node, Rate] = field(default_factory=dict)
     #: Improved model: None if the cores share one capacity only.
     groups: Groups | None = None
     #: `local`, `remote` and `others` (placements) -> error bands; empty if nothing was held out.
-    bands: dict[str, Bands] = field(default_factory=dict)
+    bands: dict[Annotated[str, Field(pattern="^(local|remote|others)$")], Bands] = field(
+        default_factory=dict
+    )
 
     def as_dict(self) -> dict[str, Any]:
         """The model as written to its file."""
@@ -150,8 +168,7 @@ class Model:
 
 # The paper's equations 1 to 6: rates of computations and communications on one placement.
 #
-# Rates are bytes per second; NaN if a parameter that the equation needs is unknown. A capacity
-# that
+# Rates are bytes per second; NaN if a parameter that the equation needs is unknown. A capacity that
 # no sweep reached (`t_par_max_b_s` or `t_seq_max_b_s` is None) is no limit.
 
 
@@ -221,14 +238,12 @@ def _alpha(p: Parameters, n: Cores, fits: NDArray[np.bool_], comm_fitting: Rates
 #
 # It removes limits of the paper's equations (section 4.3.1 there):
 #
-# - Communications lose bandwidth before the capacity is reached: their loss runs from a first to
-# a
-# last number of cores, which are fitted instead of following from the capacity.
+# - Communications lose bandwidth before the capacity is reached: their loss runs from a first to a
+#   last number of cores, which are fitted instead of following from the capacity.
 # - Cores scale imperfectly near the capacity: demand and capacity meet in a rounded knee,
-# (a^-k + b^-k)^(-1/k), instead of at min(a, b).
+#   (a^-k + b^-k)^(-1/k), instead of at min(a, b).
 # - A group of cores (CCD, SNC domain) may have a capacity of its own, below the shared one. Its
-# cores
-# are independent of those of other groups, or in step with them.
+#   cores are independent of those of other groups, or in step with them.
 #
 # With a sharp knee, no groups, and the loss placed by the paper's equations, it is the paper's
 # model.

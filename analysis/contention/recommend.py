@@ -83,14 +83,14 @@ def recommend(model: Model, need: Need, comp_node: int = 0) -> Recommendation:
     _within("--per-core", need.per_core_b_s, [p.b_comp_seq_b_s for p in sides])
     if need.traffic_b_s != 0:
         _within("--traffic", need.traffic_b_s, [p.b_comm_seq_b_s for p in sides])
-    asked = _asked(model, need)
-    reference = max(p.b_comm_seq_b_s or 0.0 for p in (asked.local, asked.remote) if p)
-    nodes = [comm for comp, comm in placements(asked) if comp == comp_node]
+    requested = _asked(model, need)
+    reference = max(p.b_comm_seq_b_s or 0.0 for p in (requested.local, requested.remote) if p)
+    nodes = [comm for comp, comm in placements(requested) if comp == comp_node]
     choices = [
         choice
         for node in nodes
         for choice in _choices(
-            _monotone(model, asked, comp_node, node), need, comp_node, node, reference
+            _monotone(model, requested, comp_node, node), need, comp_node, node, reference
         )
     ]
     if not choices:
@@ -104,13 +104,13 @@ def recommend(model: Model, need: Need, comp_node: int = 0) -> Recommendation:
 
     best = cost(_best(choices))
 
-    at = asked.calibration(comp_node)
+    at = requested.calibration(comp_node)
     by_node = [[c for c in choices if c.comm_node == node] for node in nodes]
     return Recommendation(
         best=best,
         placements=sorted((cost(_best(group)) for group in by_node if group), key=lambda c: c.cost),
         cores=[cost(c) for c in choices if c.comm_node == best.comm_node],
-        notes=[] if asked.shapes.get(at) else _artefacts(side(asked, comp_node), need),
+        notes=[] if requested.shapes.get(at) else _artefacts(side(requested, comp_node), need),
     )
 
 
@@ -185,40 +185,41 @@ def _lowered(p: Parameters, need: Need) -> Parameters:
     return replace(p, b_comp_seq_b_s=comp, b_comm_seq_b_s=comm, alpha=alpha)
 
 
-def _monotone(model: Model, asked: Model, comp_node: int, comm_node: int) -> Prediction:
+def _monotone(model: Model, requested: Model, comp_node: int, comm_node: int) -> Prediction:
     """The prediction with the demand of `asked`; communications get no less than with more demand.
 
     Equation 5 starts from the last number of cores whose demand fits, so communications gain at a
     demand with which one core fewer does. The most of all demands up to the model's is taken.
     """
-    p = predict(asked, comp_node, comm_node)
-    at = asked.calibration(comp_node) if comp_node == comm_node else "local"
-    if asked.shapes.get(at):
+    p = predict(requested, comp_node, comm_node)
+    at = requested.calibration(comp_node) if comp_node == comm_node else "local"
+    if requested.shapes.get(at):
         return p  # the improved model has no such jump
     received = p.comm_par_b_s
-    for demand in _steps(model, asked, comp_node, comm_node):
+    for demand in _steps(model, requested, comp_node, comm_node):
         more = replace(
-            asked,
-            local=replace(asked.local, b_comp_seq_b_s=demand),
-            remote=asked.remote and replace(asked.remote, b_comp_seq_b_s=demand),
+            requested,
+            local=replace(requested.local, b_comp_seq_b_s=demand),
+            remote=requested.remote and replace(requested.remote, b_comp_seq_b_s=demand),
         )
         received = np.maximum(received, predict(more, comp_node, comm_node).comm_par_b_s)
     computed = p.comp_par_b_s
     if comp_node == comm_node:
-        computed = np.minimum(computed, total(side(asked, comp_node), p.n) - received)
+        computed = np.minimum(computed, total(side(requested, comp_node), p.n) - received)
     return replace(p, comm_par_b_s=received, comp_par_b_s=computed)
 
 
-def _steps(model: Model, asked: Model, comp_node: int, comm_node: int) -> list[float]:
+def _steps(model: Model, requested: Model, comp_node: int, comm_node: int) -> list[float]:
     """Demands of a core, bytes per second, from which on one core fewer fits the capacity."""
     at = (
-        side(each, comp_node) if comp_node == comm_node else each.local for each in (model, asked)
+        side(each, comp_node) if comp_node == comm_node else each.local
+        for each in (model, requested)
     )
     most, p = at
     if p.t_par_max_b_s is None or p.b_comp_seq_b_s is None or most.b_comp_seq_b_s is None:
         return []
     n = np.arange(1, model.cores + 1)
-    floor = (p.alpha or 0.0) * (side(asked, comm_node).b_comm_seq_b_s or 0.0)
+    floor = (p.alpha or 0.0) * (side(requested, comm_node).b_comm_seq_b_s or 0.0)
     demands = (total(p, n) - floor) / n * (1 + 1e-9)
     inside = (p.b_comp_seq_b_s < demands) & (demands <= most.b_comp_seq_b_s)
     return [float(demand) for demand in demands[inside]]

@@ -24,7 +24,7 @@ from analysis.subjects.regimes import WORKLOAD
 from nimc.base import units
 from nimc.base.errors import InputError
 from nimc.base.units import plural
-from nimc.records.arms import BASELINE, LEVELS
+from nimc.records.arms import BASELINE, parts_of
 
 # How much of an application's time needs memory bandwidth: its share.
 #
@@ -32,8 +32,7 @@ from nimc.records.arms import BASELINE, LEVELS
 # part of its time it suffers as membench does, in the rest not at all. It comes from counters of
 # memory traffic where a tool counted (bytes per second / rate of membench alone). Else from runs
 # beside membench on other cores (the factor `tool`, levels `membench:N`): its slowdown there less
-# 1,
-# divided by that of membench in the same run.
+# 1, divided by that of membench in the same run.
 
 
 _BESIDE = f"{WORKLOAD}:"
@@ -258,9 +257,13 @@ def _of_run(run: RunData, alone_b_s: float, membench: Estimate) -> list[Slowdown
 
 def _is_plain(row: Result) -> bool:
     """Whether it is the effect of writes at full rate, all other levels the first."""
-    names = {level.partition("=")[0] for level in row.arm.partition(LEVELS)[2].split(",")}
     full = row.factors.get("rate", "full") == "full"
-    return row.role == "effect" and row.direction != "read" and full and names <= {"", "rate"}
+    return (
+        row.role == "effect"
+        and row.direction != "read"
+        and full
+        and parts_of(row.arm)[1].keys() <= {"rate"}
+    )
 
 
 def _row(

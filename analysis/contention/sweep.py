@@ -9,38 +9,37 @@ not measured.
 from __future__ import annotations
 
 import csv
-import json
-import math
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
-from analysis.contention.parameters import Parameters, alone, shared
+from analysis.contention.parameters import Order, Parameters, Rate, alone, shared
 from nimc.base.errors import InputError
+from nimc.base.json_limits import parsed, read_text, validated
 
-#: How the computing cores fill the groups: one after the other, or each in turn.
-ORDERS = ("compact", "spread")
-#: No rate of a machine is larger, bytes per second.
-MOST_B_S = 1e30
-RATES = ("comp_alone_b_s", "comm_alone_b_s", "comp_par_b_s", "comm_par_b_s")
+_Whole = Annotated[int, Field(ge=1)]
+_Node = Annotated[int, Field(ge=0)]
 
 
 @dataclass(frozen=True)
 class Point:
     """One number of computing cores on one placement; rates in bytes per second."""
 
-    n: int
-    comp_node: int
-    comm_node: int
+    __pydantic_config__: ClassVar = ConfigDict(extra="forbid")
+
+    n: _Whole
+    comp_node: _Node
+    comm_node: _Node
     #: Rate of all computing cores and of communications, each without the other.
-    comp_alone_b_s: float | None = None
-    comm_alone_b_s: float | None = None
+    comp_alone_b_s: Rate | None = None
+    comm_alone_b_s: Rate | None = None
     #: The same with both running.
-    comp_par_b_s: float | None = None
-    comm_par_b_s: float | None = None
+    comp_par_b_s: Rate | None = None
+    comm_par_b_s: Rate | None = None
 
 
 @dataclass(frozen=True)
@@ -58,8 +57,8 @@ class Sweep:
     #: Cores of a group with a capacity of its own (CCD, SNC domain), a divisor of `cores`; None if
     #: not stated.
     groups: int | None = None
-    #: One of ORDERS.
-    order: str = ORDERS[0]
+    #: How the computing cores fill the groups.
+    order: Order = "compact"
 
     def as_dict(self) -> dict[str, Any]:
         """The sweep as written to its JSON file."""
@@ -75,6 +74,22 @@ class Sweep:
         return sorted({(p.comp_node, p.comm_node) for p in self.points})
 
 
+class _File(BaseModel):
+    """A file of points; what it does not state is None."""
+
+    name: str | None = None
+    cores: _Whole | None = None
+    numa_per_socket: _Whole | None = None
+    numa_nodes: _Whole | None = None
+    groups: _Whole | None = None
+    order: Order = "compact"
+    notes: list[str] = []
+    points: Annotated[list[Point], Field(min_length=1)]
+
+
+_FILE = TypeAdapter(_File)
+
+
 def load(path: Path, facts: dict[str, Any] | None = None) -> Sweep:
     """The sweep in a JSON or CSV file.
 
@@ -83,51 +98,37 @@ def load(path: Path, facts: dict[str, Any] | None = None) -> Sweep:
     machine as many nodes as the points name. Raises InputError with file and field.
     """
     try:
-        text = path.read_text()
+        text = read_text(path)
     except OSError as error:
         raise InputError(f"{path}: {error.strerror}") from None
-    except UnicodeDecodeError as error:
-        raise InputError(f"{path}: not text ({error})") from None
     if path.suffix.lower() == ".csv":
-        try:
-            document: dict[str, Any] = {"points": list(csv.DictReader(text.splitlines()))}
-        except csv.Error as error:
-            raise InputError(f"{path}: not CSV ({error})") from None
+        document: Any = {"points": _cells(text, path)}
     else:
-        try:
-            document = json.loads(text)
-        except (ValueError, RecursionError) as error:
-            raise InputError(f"{path}: not JSON ({error})") from None
+        document = parsed(text, str(path))
         if not isinstance(document, dict) or document.get("schema") != 1:
             raise InputError(f"{path}: not a sweep (`schema` must be 1)")
-    rows = document.get("points")
-    if not isinstance(rows, list) or not rows:
-        raise InputError(f"{path}: points: must be a list of at least one point")
-    notes = document.get("notes") or []
-    if not isinstance(notes, list):
-        raise InputError(f"{path}: notes: must be a list of strings, not {notes!r}")
-    points = [_point(row, f"{path}: point {i + 1}") for i, row in enumerate(rows)]
-    defaults = {
-        "cores": max(p.n for p in points),
-        "numa_per_socket": 1,
-        "numa_nodes": 1 + max(max(p.comp_node, p.comm_node) for p in points),
-    }
-    said = {
-        name: _integer(document[name], f"{path}: {name}", 1)
-        for name in (*defaults, "groups")
-        if document.get(name) is not None
-    }
-    order = document.get("order") or ORDERS[0]
-    if order not in ORDERS:
-        raise InputError(f"{path}: order: must be {' or '.join(ORDERS)}, not {order!r}")
+    file: _File = validated(_FILE, document, path)
+    nodes = 1 + max(max(p.comp_node, p.comm_node) for p in file.points)
     found = Sweep(
-        name=str(document.get("name") or path.stem),
-        points=points,
-        notes=[str(note) for note in notes],
-        order=order,
-        **(defaults | said),
+        name=file.name or path.stem,
+        cores=file.cores or max(p.n for p in file.points),
+        numa_per_socket=file.numa_per_socket or 1,
+        numa_nodes=file.numa_nodes or nodes,
+        points=file.points,
+        notes=file.notes,
+        groups=file.groups,
+        order=file.order,
     )
     return overruled(found, facts or {}, path)
+
+
+def _cells(text: bytes, path: Path) -> list[dict[str, str | None]]:
+    """The lines of a CSV file; a cell that is empty or missing is None."""
+    try:
+        lines = csv.DictReader(text.decode().splitlines(), restkey="(cells beyond the header)")
+        return [{name: cell or None for name, cell in line.items()} for line in lines]
+    except (csv.Error, UnicodeDecodeError) as error:
+        raise InputError(f"{path}: not CSV ({error})") from None
 
 
 def overruled(sweep: Sweep, facts: dict[str, Any], path: Path) -> Sweep:
@@ -149,44 +150,6 @@ def overruled(sweep: Sweep, facts: dict[str, Any], path: Path) -> Sweep:
                 f"{path}: point {i + 1}: the machine has {sweep.numa_nodes} NUMA nodes"
             )
     return sweep
-
-
-def _point(row: Any, where: str) -> Point:
-    if not isinstance(row, dict):
-        raise InputError(f"{where}: must be a mapping")
-    if None in row:  # csv's key for cells beyond the header
-        raise InputError(f"{where}: more cells than header columns")
-    unknown = set(row) - {f.name for f in fields(Point)}
-    if unknown:
-        raise InputError(f"{where}: unknown field {min(map(str, unknown))!r}")
-    return Point(
-        n=_integer(row.get("n"), f"{where}: n", 1),
-        comp_node=_integer(row.get("comp_node"), f"{where}: comp_node", 0),
-        comm_node=_integer(row.get("comm_node"), f"{where}: comm_node", 0),
-        **{name: _rate(row.get(name), f"{where}: {name}") for name in RATES},
-    )
-
-
-def _integer(value: Any, where: str, least: int) -> int:
-    try:
-        number = int(str(value))
-    except ValueError:
-        number = least - 1
-    if number < least:
-        raise InputError(f"{where}: must be a whole number of at least {least}, not {value!r}")
-    return number
-
-
-def _rate(value: Any, where: str) -> float | None:
-    if value is None or value == "":
-        return None
-    try:
-        rate = float(value)
-    except (TypeError, ValueError, OverflowError):
-        rate = math.nan
-    if not 0 <= rate <= MOST_B_S:  # nor NaN
-        raise InputError(f"{where}: must be 0 to {MOST_B_S:g} bytes per second, not {value!r}")
-    return rate
 
 
 # The measured curves of one placement, and how far a model is from them.

@@ -119,7 +119,7 @@ def fit_table(model: Model) -> str:
         lines.append(f"{label:16}" + "".join(f"{cell:>12}" for cell in cells))
     lines += [f"{placement}: {bands_line(bands)}" for placement, bands in model.bands.items()]
     for placement, reasons in model.unidentified.items():
-        lines += [f"{placement} {name}: {why}" for name, why in reasons.items()]
+        lines += [f"{placement} {name}: {reason}" for name, reason in reasons.items()]
     return "\n".join(lines)
 
 

@@ -15,7 +15,7 @@ import polars as pl
 from analysis.counts.roles import COUNTS, ROLES
 from nimc.base.errors import InputError
 from nimc.base.json_limits import LONGEST_B, may_have_deep_line, refuse_deep, refuse_long
-from nimc.records.arms import LEVELS
+from nimc.records.arms import name_of, parts_of
 from nimc.records.counter_row import NODE, State, event_parts
 
 _NAME = pl.Categorical()
@@ -116,17 +116,17 @@ def _read(path: Path) -> pl.DataFrame:
     try:
         frame = pl.read_ndjson(io.BytesIO(whole), schema=_FIELDS) if whole else None
     except pl.exceptions.PolarsError as error:
-        _blame(path, whole)
+        _raise_first_fault(path, whole)
         raise InputError(f"{path}: {error}") from error
     if frame is None:
         return pl.DataFrame(schema=_FIELDS)
     if frame.height != whole.count(b"\n"):
-        _blame(path, whole)
+        _raise_first_fault(path, whole)
     _check(path, frame)
     return frame
 
 
-def _blame(path: Path, text: bytes) -> None:
+def _raise_first_fault(path: Path, text: bytes) -> None:
     """Raises InputError for the first line that is not an object."""
     for number, line in enumerate(text.splitlines(), 1):
         try:
@@ -225,9 +225,9 @@ def role_values(counters: pl.DataFrame) -> pl.DataFrame:
 
 def without_tool(treatment: str) -> str:
     """A treatment's name without the level of its tool: `on@rate=25%,tool=tau` is `on@rate=25%`."""
-    arm, _, levels = treatment.partition(LEVELS)
-    others = [level for level in levels.split(",") if level and not level.startswith(f"{_TOOL}=")]
-    return arm + (LEVELS + ",".join(others) if others else "")
+    arm, levels = parts_of(treatment)
+    levels.pop(_TOOL, None)
+    return name_of(arm, levels)
 
 
 def _events() -> pl.DataFrame:

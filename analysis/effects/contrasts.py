@@ -24,7 +24,7 @@ from analysis.effects.estimate import Result, levels
 from analysis.samples.pairs import counted, in_order
 from analysis.statistics.aligned_ranks import slowdown
 from analysis.statistics.interval import Estimate, known
-from nimc.records.arms import LEVELS
+from nimc.records.arms import parts_of
 from nimc.records.sample import Level
 
 #: The factor of the writes that baselines have as well, at level 0.
@@ -88,7 +88,7 @@ class _Treatment(NamedTuple):
     @property
     def arm(self) -> str:
         """The arm in its name, known or not."""
-        return self.name.partition(LEVELS)[0]
+        return parts_of(self.name)[0]
 
 
 def contrasts(marked: pl.DataFrame, results: Sequence[Result]) -> list[Contrast]:
@@ -130,7 +130,7 @@ def _treatments(kinds: pl.DataFrame) -> list[_Treatment]:
 
 def _comparisons(treatments: Sequence[_Treatment]) -> Iterator[_Comparison]:
     """Pairs of treatments that differ in one factor, one of them at its first level."""
-    plain = [t for t in treatments if LEVELS not in t.name]
+    plain = [t for t in treatments if not parts_of(t.name)[1]]
     baseline = next((t.factors for t in plain if t.role == "baseline"), None)
     if baseline is None:
         return

@@ -29,7 +29,7 @@ from analysis.statistics.aligned_ranks import slowdown
 from analysis.statistics.blocks import next_allocation
 from analysis.statistics.interval import FEWEST, Estimate, known, median_interval
 from analysis.statistics.means import mean
-from nimc.records.arms import LEVELS, Role
+from nimc.records.arms import Role, parts_of
 from nimc.records.run import MARGIN, RunHeader
 from nimc.records.sample import Better, Level
 
@@ -139,13 +139,13 @@ class Result:
         return asdict(self)
 
 
-def results(samples: pl.DataFrame, asked: StoppingRule = StoppingRule()) -> list[Result]:
+def results(samples: pl.DataFrame, requested: StoppingRule = StoppingRule()) -> list[Result]:
     """One row for each case and each treatment with a baseline, in the order they were run."""
     marked = judged(samples)
-    return results_of(marked, pair_table(marked), asked)
+    return results_of(marked, pair_table(marked), requested)
 
 
-def results_of(marked: pl.DataFrame, pairs: pl.DataFrame, asked: StoppingRule) -> list[Result]:
+def results_of(marked: pl.DataFrame, pairs: pl.DataFrame, requested: StoppingRule) -> list[Result]:
     """As `results`, from `analysis.samples.pairs.judged` samples and their `pair_table`."""
     started = marked.group_by("case", maintain_order=True).agg(pl.col("start_s").min())
     first = pair_table(first_attempts(marked))
@@ -155,7 +155,7 @@ def results_of(marked: pl.DataFrame, pairs: pl.DataFrame, asked: StoppingRule) -
         of_case, of_pairs, of_first = (
             frame.filter(pl.col("case") == case) for frame in (marked, pairs, first)
         )
-        rows += _of_case(of_case, of_pairs, of_first, asked)
+        rows += _of_case(of_case, of_pairs, of_first, requested)
     return rows
 
 
@@ -172,7 +172,7 @@ class _Treated:
 
 
 def _of_case(
-    samples: pl.DataFrame, pairs: pl.DataFrame, first: pl.DataFrame, asked: StoppingRule
+    samples: pl.DataFrame, pairs: pl.DataFrame, first: pl.DataFrame, requested: StoppingRule
 ) -> list[Result]:
     known = samples.select("arm", "role", "baseline").unique().drop_nulls("baseline")
     of = {arm: (role, baseline) for arm, role, baseline in known.iter_rows()}
@@ -181,7 +181,7 @@ def _of_case(
         chosen = pairs.filter(pl.col("arm") == arm)
         blocks = log_times(chosen)
         found.append(_Treated(arm, *of[arm], chosen, blocks, _estimate(blocks)))
-    return [_row(each, found, samples, first, asked) for each in found]
+    return [_row(each, found, samples, first, requested) for each in found]
 
 
 def _estimate(blocks: list[NDArray[np.float64]]) -> Estimate | None:
@@ -193,7 +193,7 @@ def _row(
     treated: list[_Treated],
     of_case: pl.DataFrame,
     first: pl.DataFrame,
-    asked: StoppingRule,
+    requested: StoppingRule,
 ) -> Result:
     # The control and the repeated baseline with the same baseline.
     same_baseline = {each.role: each for each in treated if each.baseline == this.baseline}
@@ -212,9 +212,9 @@ def _row(
         floor.effect if floor else None,
         over_control,
         pairs=pairs.height,
-        pairs_floor=max(asked.pairs_floor, FEWEST),
-        precision=asked.precision,
-        margin=asked.margin,
+        pairs_floor=max(requested.pairs_floor, FEWEST),
+        precision=requested.precision,
+        margin=requested.margin,
         wrote=pairs["writer_rate_b_s"].null_count() < pairs.height,
         same_host=bool(own["same_host"].any()),
         emulated=bool(emulations([str(name) for name in own["transport"].unique()])),
@@ -237,7 +237,7 @@ def _row(
         verdict=verdict,
         rejections=_rejections(lost),
         notes=[
-            *caveats(own, this.blocks, effect, asked.precision, asked.pairs_cap),
+            *caveats(own, this.blocks, effect, requested.precision, requested.pairs_cap),
             *selection(effect, first_effect, _rejected_share(of_case, this, floor)),
         ],
         direction=None if directions.is_empty() else str(directions[0]),
@@ -245,7 +245,7 @@ def _row(
         baseline=this.baseline,
         factors=levels(str(own["factors"][0])),
         better="higher" if own["fom_better"][0] == "higher" else "lower",
-        margin=asked.margin,
+        margin=requested.margin,
         **_figures("over_control", over_control),
         **_bounds("next", next_allocation(this.blocks)),
         **_figures("sign", median_interval(pairs["ratio"].to_list())),
@@ -311,5 +311,5 @@ def by_level(rows: Iterable[Result], factor: str) -> dict[Sweep, list[Result]]:
     for row in rows:
         if row.role == "effect" and factor in row.factors:
             at = tuple(sorted((k, v) for k, v in row.factors.items() if k != factor))
-            found.setdefault((row.case, row.arm.partition(LEVELS)[0], at), []).append(row)
+            found.setdefault((row.case, parts_of(row.arm)[0], at), []).append(row)
     return {sweep: rows for sweep, rows in found.items() if len(rows) > 1}

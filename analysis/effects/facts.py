@@ -63,8 +63,7 @@ def _text(key: str, value: Any) -> str | None:
 #
 # A run is resumed under the same campaign and machine, but perhaps with another version of this
 # project, of ReFrame or of the workload, or on nodes with another processor, kernel or firmware.
-# Such
-# samples still count, and results carry a note.
+# Such samples still count, and results carry a note.
 
 
 #: Facts of the allocation, which may differ between blocks: the nodes, of which only `FACTS` are

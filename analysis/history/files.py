@@ -78,8 +78,8 @@ def read(path: Path) -> StoreFile:
     if named is None:
         raise SpoiltError(f"{path}: not a file of the store")
     try:
-        if why := distrust(path, or_root=True, team="owns"):
-            raise SpoiltError(f"{path}: {why}")
+        if reason := distrust(path, or_root=True, team="owns"):
+            raise SpoiltError(f"{path}: {reason}")
         text = path.read_bytes()
     except OSError as error:
         raise SpoiltError(f"{path}: {error.strerror}") from error
@@ -149,12 +149,12 @@ def _is_partial(path: Path) -> bool:
 
 
 def _trusted(folder: Path, left_out: Naming) -> bool:
-    why = distrust(folder, or_root=True, team="owns")
-    if why is None and not folder.is_dir():
-        why = "is not a folder of the store"
-    if why:
-        left_out(one_line(f"{folder}: {why}"))
-    return why is None
+    reason = distrust(folder, or_root=True, team="owns")
+    if reason is None and not folder.is_dir():
+        reason = "is not a folder of the store"
+    if reason:
+        left_out(one_line(f"{folder}: {reason}"))
+    return reason is None
 
 
 def _digest(text: bytes) -> str:

@@ -19,22 +19,16 @@ from analysis.history.series import Series, nights_a_year
 
 # A one-sided CUSUM over the nights of a series, and its limit by resampling that series.
 #
-# Values are logarithms, so that differences are relative; larger is worse. The baseline of a
-# series
-# is the level and the spread of its last nights. A night's score is its distance from the level
-# in
+# Values are logarithms, so that differences are relative; larger is worse. The baseline of a series
+# is the level and the spread of its last nights. A night's score is its distance from the level in
 # spreads, clipped, so that one bad night alone raises no alarm; most of an extreme night counts
-# only
-# with the next one. The sum of the scores less an allowance, never below zero, is compared with
-# the
-# limit (Page 1954, Biometrika 41, 100-115).
+# only with the next one. The sum of the scores less an allowance, never below zero, is compared
+# with the limit (Page 1954, Biometrika 41, 100-115).
 #
 # The limit comes from the series itself: moving blocks of its nights are drawn to make histories
 # without a change (Künsch 1989, Annals of Statistics 17, 1217-1241), each with a baseline of its
-# own
-# from as many nights. They contain the shape of the noise, dependence between neighbouring
-# nights,
-# and the uncertainty of a baseline.
+# own from as many nights. They contain the shape of the noise, dependence between neighbouring
+# nights, and the uncertainty of a baseline.
 
 
 Values = NDArray[np.float64]
@@ -137,8 +131,7 @@ def detectable_spreads(values: Values, limit: float, seed: int) -> float | None:
 
 # When the present level of a series began: the split with the largest energy distance.
 #
-# E-divisive (Matteson and James 2014, Journal of the American Statistical Association 109,
-# 334-345)
+# E-divisive (Matteson and James 2014, Journal of the American Statistical Association 109, 334-345)
 # without its permutation test: it dates a change that is known, and finds none.
 
 

@@ -143,18 +143,18 @@ def _stored(entry: StoreEntry, folder: Path | None, alarmed: bool) -> Stored:
     size_b = size_of(folder) if folder else 0
     if entry.samples and entry.samples.exists():
         size_b += entry.samples.lstat().st_size
-    why = "an alarm rests on it" if alarmed else _kept(entry, folder)
-    return Stored(entry, folder, size_b, why)
+    reason = "an alarm rests on it" if alarmed else _kept(entry, folder)
+    return Stored(entry, folder, size_b, reason)
 
 
 def _kept(entry: StoreEntry, folder: Path | None) -> str | None:
     """Why it is somebody else's to remove: of the trusted group, too."""
-    if folder and (why := distrust_run(folder, "writes")):
-        return why
+    if folder and (reason := distrust_run(folder, "writes")):
+        return reason
     for path in filter(None, (entry.path, entry.samples)):
         with suppress(FileNotFoundError):
-            if why := distrust(path, or_root=True, team="writes"):
-                return f"{path.name} {why}"
+            if reason := distrust(path, or_root=True, team="writes"):
+                return f"{path.name} {reason}"
     return None
 
 
@@ -194,8 +194,8 @@ def _of_entry(entry: StoreEntry) -> Iterator[str]:
 
 
 def _of_run(run: Path, known: dict[tuple[str, str], StoreEntry]) -> Iterator[str]:
-    if why := distrust_run(run):
-        yield f"{run}: {why}"
+    if reason := distrust_run(run):
+        yield f"{run}: {reason}"
         return
     try:
         header = load_header(run)

@@ -32,8 +32,7 @@ from nimc.records.run_folder import distrust_run, sha256_of, size_of
 # The entries of a store: what is known of each run, whoever added it and how often.
 #
 # An entry is a file of `runs`, with the names of the run's other two files in its metadata; it is
-# written last, so that nothing of an unfinished one is read. Of several entries of one run, the
-# one
+# written last, so that nothing of an unfinished one is read. Of several entries of one run, the one
 # that knows most counts: most samples, then the end of the run, then its outcome, then that its
 # samples were pruned. No entry is ever changed.
 
@@ -183,8 +182,8 @@ def add_run(store: Path, run: Path, *, outcome: Outcome | None = None) -> Added:
     integrity faults, somebody else's, one that is being measured, or one that has lost samples.
     """
     require_own(store, "store", or_root=True, team="owns")
-    if why := distrust_run(run):
-        raise InputError(f"{run}: {why}")
+    if reason := distrust_run(run):
+        raise InputError(f"{run}: {reason}")
     header = load_header(run)
     sha256 = sha256_of(run)
     known = entry_of(store, header)

@@ -89,7 +89,7 @@ def open_alarms(history: MachineHistory) -> list[Alarm]:
 
 
 @dataclass(frozen=True)
-class MadeChange:
+class FactChange:
     """A fact that differs from the run before."""
 
     night: str
@@ -100,7 +100,7 @@ class MadeChange:
     after: str
 
 
-def made_changes(runs: pl.DataFrame) -> list[MadeChange]:
+def fact_changes(runs: pl.DataFrame) -> list[FactChange]:
     """The changes in `runs` (`tables.RUNS`), in order of time. Facts come from the runs' `made`."""
     started = pl.from_epoch(pl.col("started_s").cast(pl.Int64)).dt.date().cast(pl.String)
     rows = runs.sort("started_s").select(started, "campaign", "run", "made").iter_rows()
@@ -114,7 +114,7 @@ def made_changes(runs: pl.DataFrame) -> list[MadeChange]:
         last[campaign] = (text, facts)
         old = before[1] if before else facts
         found += [
-            MadeChange(night, campaign, run, name, old.get(name, UNKNOWN), facts.get(name, UNKNOWN))
+            FactChange(night, campaign, run, name, old.get(name, UNKNOWN), facts.get(name, UNKNOWN))
             for name in sorted(old.keys() | facts.keys())
             if old.get(name) != facts.get(name)
         ]

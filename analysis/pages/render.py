@@ -18,11 +18,11 @@ from analysis.history.tables import COUNTER, KEY
 from analysis.pages import across
 from analysis.pages.data import (
     RECORDED,
+    FactChange,
     MachineHistory,
-    MadeChange,
     PageNight,
     calendar_nights,
-    made_changes,
+    fact_changes,
     open_alarms,
 )
 from analysis.pages.svg import Bar, Mark, NightsFigure, Place, bars_svg, nights_svg, places_svg
@@ -77,14 +77,14 @@ class CaseHistory:
         return sum(each.alarm for each in self.series)
 
 
-def case_views(history: MachineHistory, made: Sequence[MadeChange]) -> list[CaseHistory]:
+def case_views(history: MachineHistory, made: Sequence[FactChange]) -> list[CaseHistory]:
     """The cases of the machine, by name."""
     if history.nights.is_empty():
         return []
     first, last = (date.fromisoformat(str(history.nights["night"].sort()[at])) for at in (0, -1))
     watches = {_key(each): each for each in history.watches}
     alarms = {_key(each) for each in open_alarms(history)}
-    marks = _made_marks(made)
+    marks = _fact_marks(made)
     of_case: dict[tuple[str, str], list[SeriesView]] = {}
     for key, rows in _parts(history.nights):
         watch = watches.get(key)
@@ -161,7 +161,7 @@ def _changes(watch: SeriesWatch | None) -> list[Mark]:
     ]
 
 
-def _made_marks(made: Sequence[MadeChange]) -> dict[str, list[Mark]]:
+def _fact_marks(made: Sequence[FactChange]) -> dict[str, list[Mark]]:
     found: dict[str, dict[str, list[str]]] = {}
     for each in made:
         found.setdefault(each.campaign, {}).setdefault(each.night, []).append(each.name)
@@ -358,7 +358,7 @@ def state_of(history: MachineHistory) -> MachineState:
 
 def machine_page(history: MachineHistory) -> str:
     """The page of one machine."""
-    made = made_changes(history.runs)
+    made = fact_changes(history.runs)
     nights = calendar_nights(history)
     cases = case_views(history, made)
     latest = history.runs.sort("started_s", descending=True).unique(

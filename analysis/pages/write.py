@@ -19,7 +19,7 @@ from analysis.history.alarms import survey
 from analysis.history.files import Naming
 from analysis.history.store import entry_of, load_nights, load_runs
 from analysis.pages import across
-from analysis.pages.data import MachineHistory, MadeChange, PageNight, calendar_nights, made_changes
+from analysis.pages.data import FactChange, MachineHistory, PageNight, calendar_nights, fact_changes
 from analysis.pages.render import index_page, machine_page, state_of
 from analysis.samples.table_file import write_table
 from nimc.base.errors import InputError
@@ -161,7 +161,7 @@ def index_document(histories: Sequence[MachineHistory]) -> dict[str, Any]:
 def _write_machine(folder: Path, history: MachineHistory) -> None:
     make_folder(folder)
     _write_table(folder / "nights", history.nights)
-    _write_table(folder / "changes", _frame(MadeChange, made_changes(history.runs)))
+    _write_table(folder / "changes", _frame(FactChange, fact_changes(history.runs)))
     _write_table(folder / "calendar", _frame(PageNight, calendar_nights(history)))
     replace_text(folder / _PAGE, machine_page(history))
 

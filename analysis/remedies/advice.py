@@ -94,10 +94,8 @@ def _normal(share: float) -> float:
 
 # How each remedy stands: better, worse, or not decided; and which one is best.
 #
-# A remedy is better only if the whole interval of its net benefit lies on that side and its p
-# value
-# holds after Holm over all remedies that are read together. It is recommended only if, besides,
-# the
+# A remedy is better only if the whole interval of its net benefit lies on that side and its p value
+# holds after Holm over all remedies that are read together. It is recommended only if, besides, the
 # writes were not emulated and the writers are not slowed down instead.
 
 
@@ -296,8 +294,8 @@ class Advice:
     @property
     def next(self) -> RemedyAdvice | None:
         """The undecided remedy with the most at stake per node-hour of measurement."""
-        asked = [row for row in self.remedies if row.next and not row.effect.emulated]
-        return max(asked, key=lambda row: row.next.worth if row.next else 0.0, default=None)
+        requested = [row for row in self.remedies if row.next and not row.effect.emulated]
+        return max(requested, key=lambda row: row.next.worth if row.next else 0.0, default=None)
 
     def as_dict(self) -> dict[str, Any]:
         """The advice as JSON holds it; `docs/advise.md` explains the keys."""

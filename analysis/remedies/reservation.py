@@ -25,7 +25,7 @@ from analysis.statistics.aligned_ranks import slowdown
 from analysis.statistics.interval import Estimate
 from analysis.statistics.location import Values
 from analysis.statistics.nights import ratio_of_nights
-from nimc.records.arms import BASELINE, LEVELS, arm_of
+from nimc.records.arms import BASELINE, arm_of, name_of, parts_of
 from nimc.records.run import RunHeader
 from nimc.records.sample import Level
 
@@ -100,14 +100,14 @@ def _of_writers(run: EstimatedRun) -> list[RemedyEffect]:
 
 def _alike(results: Sequence[Result]) -> dict[tuple[str, str], list[Result]]:
     """Effects that differ in one factor of the writes which may be a remedy."""
-    plain = [row for row in results if row.role == "effect" and LEVELS not in row.baseline]
+    plain = [row for row in results if row.role == "effect" and not parts_of(row.baseline)[1]]
     found: dict[tuple[str, str], list[Result]] = {}
     for row in plain:
         if arm_of(row.arm).writing != "continuous":
             continue
         for factor in (name for name in REMEDIES if name in row.factors):
             rest = {name: level for name, level in row.factors.items() if name != factor}
-            arm = row.arm.partition(LEVELS)[0]
+            arm = parts_of(row.arm)[0]
             key = json.dumps([row.case, arm, rest], sort_keys=True)
             found.setdefault((factor, key), []).append(row)
     return {key: rows for key, rows in found.items() if len(rows) > 1}
@@ -117,7 +117,7 @@ def _first(rows: Sequence[Result], factor: str) -> Result:
     """What a level is compared with: the highest rate, or the level that names leave out."""
     if factor == RATE:
         return max(rows, key=lambda row: row.writer_rate_b_s or 0.0)
-    return min(rows, key=lambda row: f"{factor}=" in row.arm)
+    return min(rows, key=lambda row: factor in parts_of(row.arm)[1])
 
 
 def _effect(
@@ -205,13 +205,8 @@ def emulated_cases(samples: pl.DataFrame) -> dict[str, list[str]]:
 # Remedies whose levels need jobs of their own, such as `--core-spec`: cases beside each other.
 #
 # Jobs differ in their nodes and their hour, so the allocation is the unit: one median per
-# allocation
-# and treatment, two allocations a side at least, and the comparison is that of nights
+# allocation and treatment, two allocations a side at least, and the comparison is that of nights
 # (`analysis.statistics.nights`).
-
-
-#: Separates a case's name from its levels: `stream@core_spec=1`.
-_LEVELS = "@"
 
 
 def between_jobs(run: EstimatedRun) -> list[RemedyEffect]:
@@ -243,13 +238,9 @@ def between_jobs(run: EstimatedRun) -> list[RemedyEffect]:
 
 def _without(case: str, factor: str) -> tuple[str, Level] | None:
     """A case's name without its level of `factor`, and that level; None if it names none."""
-    name, _, levels = case.partition(_LEVELS)
-    parts = levels.split(",")
-    own = [part for part in parts if part.startswith(f"{factor}=")]
-    if not own:
-        return None
-    rest = ",".join(part for part in parts if part not in own)
-    return f"{name}{_LEVELS}{rest}", own[0].partition("=")[2]
+    name, levels = parts_of(case)
+    level = levels.pop(factor, None)
+    return None if level is None else (name_of(name, levels), level)
 
 
 def _unpaired_effect(

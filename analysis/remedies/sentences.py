@@ -158,12 +158,12 @@ def _open(advice: Advice) -> str:
 
 
 def _following(row: RemedyAdvice) -> str:
-    asked = row.next
-    assert asked
-    cost = f"{plural(asked.pairs, 'more pair')} ({number(asked.node_hours, 2)} node-hours)"
-    if asked.finds is None:
+    requested = row.next
+    assert requested
+    cost = f"{plural(requested.pairs, 'more pair')} ({number(requested.node_hours, 2)} node-hours)"
+    if requested.finds is None:
         return f"next {cost} for a first interval of {named(row.effect)}"
     return (
-        f"next {cost} would show a net difference of {asked.finds * 100:.1f} % of"
+        f"next {cost} would show a net difference of {requested.finds * 100:.1f} % of"
         f" {named(row.effect)}"
     )

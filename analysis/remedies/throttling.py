@@ -19,7 +19,7 @@ from analysis.effects.estimate import Result, Sweep, by_level
 from analysis.samples.pairs import of_treatment
 from analysis.statistics.interval import Estimate
 from analysis.statistics.location import Crossing, Values, crossing, few, location
-from nimc.records.arms import LEVELS, arm_of
+from nimc.records.arms import arm_of, parts_of
 from nimc.records.sample import Level
 
 RATE, RESERVED = "rate", "reserved_cores"
@@ -167,7 +167,7 @@ def _described(sweep: RateSweep) -> Throttling:
     residuals = sweep.loss - (slope.value if slope else np.nan) * sweep.rate_b_s
     return Throttling(
         case=row.case,
-        arm=row.arm.partition(LEVELS)[0],
+        arm=parts_of(row.arm)[0],
         at={name: level for name, level in row.factors.items() if name != RATE},
         unit=row.unit,
         bandwidth=is_bandwidth(row),

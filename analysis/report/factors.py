@@ -27,7 +27,7 @@ from analysis.report.plots import (
 )
 from nimc.base import units
 from nimc.base.errors import InputError
-from nimc.records.arms import ARMS, LEVELS, arm_of
+from nimc.records.arms import ARMS, arm_of, parts_of
 from nimc.records.sample import Level
 
 if TYPE_CHECKING:
@@ -296,7 +296,7 @@ def level_text(level: Level | None) -> str:
 
 def _level(row: Result, factor: str) -> Level | None:
     if factor == ARM:
-        return row.arm.partition(LEVELS)[0]
+        return parts_of(row.arm)[0]
     return row.factors.get(factor)
 
 
@@ -304,7 +304,7 @@ def _levels(rows: Sequence[Result]) -> dict[str, list[Level]]:
     """Factor -> its levels in order, over all treatments; arms of effects come last."""
     names = dict.fromkeys(chain.from_iterable(row.factors for row in rows))
     found = {name: _ordered(name, rows) for name in names}
-    arms = dict.fromkeys(row.arm.partition(LEVELS)[0] for row in rows if row.role == "effect")
+    arms = dict.fromkeys(parts_of(row.arm)[0] for row in rows if row.role == "effect")
     return {**found, ARM: list(arms)}
 
 
@@ -316,14 +316,12 @@ def _ordered(factor: str, rows: Sequence[Result]) -> list[Level]:
     }
     if len(sizes) == len(levels):
         return sorted(levels, key=lambda level: sizes[level])
-    later = {row.factors[factor] for row in rows if factor in row.factors and _names(row, factor)}
+    later = {
+        row.factors[factor]
+        for row in rows
+        if factor in row.factors and factor in parts_of(row.arm)[1]
+    }
     return sorted(levels, key=lambda level: (level in later, level_text(level)))
-
-
-def _names(row: Result, factor: str) -> bool:
-    """Whether a treatment's name has a level of the factor; names omit first levels."""
-    parts = row.arm.partition(LEVELS)[2].split(",")
-    return any(each.startswith(f"{factor}=") for each in parts)
 
 
 def _value(level: Level) -> tuple[Kind, float] | None:

@@ -70,8 +70,8 @@ def _own_report(run: Path) -> Path:
     report = run / "report"
     for path in (run, report):
         with suppress(FileNotFoundError, NotADirectoryError):
-            if why := distrust(path, team="writes"):
-                raise InputError(f"{path}: {why}; allowed: --output with another folder")
+            if reason := distrust(path, team="writes"):
+                raise InputError(f"{path}: {reason}; allowed: --output with another folder")
     return report
 
 

@@ -29,7 +29,7 @@ from analysis.report.words import utc
 from analysis.samples.pairs import Kind, kinds
 from nimc.base import units
 from nimc.base.units import plural, quantity
-from nimc.records.arms import BASELINE, LEVELS, in_order
+from nimc.records.arms import BASELINE, in_order, parts_of
 from nimc.records.run import RunHeader
 
 # The first three sentences about a run: what was measured, what is lost, what to do next.
@@ -234,6 +234,7 @@ def render(runs: Sequence[RunData]) -> str:
         ratio=_ratio,
         interval=lambda low, high: units.interval(low, high).replace("-", _DASH),
         level_text=level_text,
+        arm_name=lambda treatment: parts_of(treatment)[0],
         spread=units.spread,
         signed=units.signed,
         variable=variable,
@@ -251,7 +252,7 @@ def _run_view(run: RunData, anchor: str) -> RunView:
         row
         for row in shown
         if row.slowdown is not None and row.role == "effect"
-        if LEVELS not in row.arm or row.case not in by_factor
+        if not parts_of(row.arm)[1] or row.case not in by_factor
     ]
     return RunView(
         data=run,
@@ -260,7 +261,7 @@ def _run_view(run: RunData, anchor: str) -> RunView:
         cases=cases,
         shown=shown,
         overview_svg=Markup(overview_plot(effects, f"{anchor}o")) if len(effects) > 1 else None,
-        arms=in_order({row.arm.partition(LEVELS)[0] for row in effects}),
+        arms=in_order({parts_of(row.arm)[0] for row in effects}),
         sections=_run_sections(run, anchor),
     )
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from analysis.effects.estimate import Result
 from analysis.samples.pairs import in_order
 from nimc.base.units import number, scale
-from nimc.records.arms import ARMS, LEVELS, arm_of
+from nimc.records.arms import ARMS, arm_of, parts_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -136,11 +136,12 @@ _COLUMNS = 7
 
 def label(treatment: str) -> str:
     """A treatment's axis label: its arm with the arm's label, and its levels below."""
-    arm, _, levels = treatment.partition(LEVELS)
+    arm, levels = parts_of(treatment)
     if not levels:
         return f"{arm}\n{arm_of(treatment).label}".rstrip()
     text = f"{arm} {arm_of(treatment).label}".rstrip()
-    return f"{text}\n{levels.replace(',', ', ').replace('_', ' ')}"
+    named = ", ".join(map("=".join, levels.items()))
+    return f"{text}\n{named.replace('_', ' ')}"
 
 
 def samples_plot(samples: pl.DataFrame, unit: str, name: str) -> str:
@@ -155,7 +156,7 @@ def samples_plot(samples: pl.DataFrame, unit: str, name: str) -> str:
     factor, scaled = scale(_float(values.median()), unit)
     edges = _edges(samples.filter(status="counts")["fom"].to_numpy() / factor)
     raster = samples.height > RASTER_ABOVE
-    rows = len(treatments) > _COLUMNS or any(LEVELS in each for each in treatments)
+    rows = len(treatments) > _COLUMNS or any(parts_of(each)[1] for each in treatments)
     with drawing(0.7 + 0.44 * len(treatments) if rows else 2.9) as figure:
         axes = figure.subplots()
         for strip, treatment in enumerate(treatments):

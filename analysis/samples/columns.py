@@ -51,7 +51,7 @@ from pydantic_core import from_json
 from nimc.base.errors import InputError
 from nimc.base.json_limits import may_have_deep_line, refuse_deep, refuse_long
 from nimc.records.sample import NAME, Sample
-from nimc.records.sample_rules import WRITER, blame, check
+from nimc.records.sample_rules import WRITER, check, raise_first_fault
 
 # Columns without any value, which take memory like others, share theirs.
 #
@@ -212,11 +212,11 @@ def _columns(piece: _Piece) -> pl.DataFrame:
         raw = pl.read_ndjson(io.BytesIO(piece.text), schema=schema)
         frame = _flatten(raw)
     except pl.exceptions.PolarsError as error:
-        blame(piece.text, piece.path, piece.first_line)
+        raise_first_fault(piece.text, piece.path, piece.first_line)
         first, *_ = str(error).splitlines()
         raise InputError(f"{piece.path}:{piece.first_line}: {first}") from error
     if raw.height != piece.lines:
-        blame(piece.text, piece.path, piece.first_line)
+        raise_first_fault(piece.text, piece.path, piece.first_line)
     check(frame, piece.path, piece.first_line)
     return with_shared_nulls(frame.drop("incomplete"))
 

@@ -16,11 +16,11 @@ from pydantic import TypeAdapter
 
 from analysis.samples.columns import MOST, Samples, read_run
 from nimc.base.errors import InputError
-from nimc.base.json_limits import parsed, read_text
+from nimc.base.json_limits import parsed, read_text, validated
 from nimc.base.units import plural
 from nimc.records.arms import arm_of
 from nimc.records.order import pair_order, run_seed
-from nimc.records.run import NumaFacts, RunHeader, load_header, validated
+from nimc.records.run import NumaFacts, RunHeader, load_header
 
 # Faults of a run: one line each, which names file, line and field.
 
@@ -239,14 +239,14 @@ def _judge_counts(
                 f"{run}/samples/{case}.jsonl: has {count} complete pairs, must have at most"
                 f" {header.pairs_cap}, the campaign's cap"
             )
-    asked = header.asked
+    requested = header.asked
     path = run / "samples"
-    for case in [case for case in of_case if case not in asked.cases]:
+    for case in [case for case in of_case if case not in requested.cases]:
         faults.add(f"{path}/{case}.jsonl: case '{case}' was not asked; see 'asked' of run.json")
     if header.finished_s is None:
         return
-    for case in asked.cases:
-        if case not in of_case and case not in asked.optional:
+    for case in requested.cases:
+        if case not in of_case and case not in requested.optional:
             faults.add(f"{path}/{case}.jsonl: is missing, must hold the samples of an asked case")
     accepted = measured.group_by(pl.col(_TREATMENT).cast(pl.String)).agg(
         kept=(pl.col("outcome") == "kept").sum(), others=(pl.col("outcome") != "kept").sum()
@@ -254,7 +254,7 @@ def _judge_counts(
     rest = {
         (case, arm): (kept, others) for case, arm, kept, others in accepted.collect().iter_rows()
     }
-    for case, names in asked.cases.items():
+    for case, names in requested.cases.items():
         for arm in names if case in of_case else ():
             kept, others = rest.get((case, arm), (0, 0))
             if kept < header.pairs_floor and others < header.pairs_cap:
@@ -380,8 +380,7 @@ def _of_writers(header: RunHeader) -> list[Rule]:
 
 # Rules for the order of samples: every run of a block follows from the one before it.
 #
-# A block makes its warm-ups (pairs -1, -2, ...), then its pairs. The runs of a pair have
-# positions
+# A block makes its warm-ups (pairs -1, -2, ...), then its pairs. The runs of a pair have positions
 # 0, 1, ..., and a run that is not accepted is repeated. So a sample that was deleted, doubled or
 # moved shows as a step that no conductor makes.
 

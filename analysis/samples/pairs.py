@@ -25,8 +25,8 @@ def judged(samples: pl.DataFrame) -> pl.DataFrame:
     then says so. A timetable of 0 writers needs none.
     """
     kept = pl.col("outcome").cast(pl.String) == "kept"
-    asked = (pl.col("role") == "effect") & (pl.col("timetable") != 0).fill_null(True)
-    idle = kept & asked & ~(pl.col("writer_rate_b_s") > 0).fill_null(False)
+    requested = (pl.col("role") == "effect") & (pl.col("timetable") != 0).fill_null(True)
+    idle = kept & requested & ~(pl.col("writer_rate_b_s") > 0).fill_null(False)
     return samples.with_columns(
         reason=pl.when(idle).then(pl.lit("no writer wrote during the run")).otherwise("reason"),
         status=pl.when(~kept | idle)
@@ -158,12 +158,12 @@ def pairless(samples: pl.DataFrame, treatments: Iterable[str]) -> dict[str, str]
     baselines = dict(marked.select("arm", "baseline").unique().iter_rows())
     of_any = rejected.filter(role="baseline")["reason"].to_list()
 
-    def why(name: str) -> str:
+    def reason(name: str) -> str:
         if name not in baselines:
             return of_any[-1] if of_any else "no run was made"
         return reasons.get(name) or reasons.get(baselines[name]) or "no run was made"
 
-    return {name: why(name) for name in treatments if name not in paired}
+    return {name: reason(name) for name in treatments if name not in paired}
 
 
 def _refuse_mixtures(samples: pl.DataFrame) -> None:

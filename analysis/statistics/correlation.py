@@ -69,12 +69,9 @@ def of_r(r: float, points: int, confidence: float = CONFIDENCE) -> Correlation:
 # Whether one rank suffers more than the others, from the growth of its counts in each pair.
 #
 # If all ranks suffer alike, each is equally likely to have grown most in a pair. The number of
-# pairs
-# in which a given one of R ranks grew most is then binomial with probability 1/R; the rank for
-# which
-# it is largest was chosen from R, so its p value is R times as large. No distribution of the
-# counts
-# is assumed; pairs must be independent.
+# pairs in which a given one of R ranks grew most is then binomial with probability 1/R; the rank
+# for which it is largest was chosen from R, so its p value is R times as large. No distribution of
+# the counts is assumed; pairs must be independent.
 
 
 @dataclass(frozen=True)

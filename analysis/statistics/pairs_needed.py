@@ -34,12 +34,12 @@ def pairs_needed(
             "pairs: allowed are a standard deviation of 0 or more, a half-width above 0 and a "
             "confidence between 0 and 1"
         )
-    asked = math.log1p(half_width)
+    requested = math.log1p(half_width)
     sd = sd_log_ratio * _POOLED
     # Student's t instead of the normal quantile stands for the discreteness of few ranks.
     for pairs in range(FEWEST, most + 1):
         quantile = float(special.stdtrit(pairs - 1, (1 + confidence) / 2))
-        if quantile * sd * math.sqrt(_RANKS / pairs) <= asked:
+        if quantile * sd * math.sqrt(_RANKS / pairs) <= requested:
             return pairs
     return None
 

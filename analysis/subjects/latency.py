@@ -31,7 +31,7 @@ from analysis.samples.pairs import counted
 from analysis.statistics.interval import Estimate, median_interval
 from analysis.statistics.two_samples import ratio_between
 from nimc.base.units import plural
-from nimc.records.arms import LEVELS, Role
+from nimc.records.arms import Role, parts_of
 from nimc.records.sample import Level
 
 WORKLOAD = "latency"
@@ -94,7 +94,7 @@ class LatencyPoint:
         """What the writers do, in words."""
         if self.role == "baseline":
             return "no writers"
-        arm = self.arm.partition(LEVELS)[0]
+        arm = parts_of(self.arm)[0]
         return "control" if self.role == "control" else f"{arm}, {self.rate}"
 
     def as_dict(self) -> dict[str, Any]:
@@ -196,7 +196,7 @@ def _position(
 ) -> tuple[str, int, str, float, int]:
     """By case; without writers, the control, writers by rate; then by loading cores."""
     order = {"baseline": 0, "control": 1}.get(point.role, 2)
-    arm = point.arm.partition(LEVELS)[0]
+    arm = parts_of(point.arm)[0]
     return (point.case, order, arm, slowest[point.role, point.rate], point.load_threads)
 
 

@@ -326,8 +326,8 @@ def _answer(
     if not one.rates_b_s or not two.rates_b_s:
         return Answer(what, "not measured", "no run counts")
     ratio = ratio_between(one.rates_b_s, two.rates_b_s)
-    finding, why = _finding(ratio, nodes_measured=numa_nodes >= nodes_needed)
-    return Answer(what, finding, why, ratio, one.median_b_s, two.median_b_s)
+    finding, reason = _finding(ratio, nodes_measured=numa_nodes >= nodes_needed)
+    return Answer(what, finding, reason, ratio, one.median_b_s, two.median_b_s)
 
 
 def _finding(ratio: Estimate | None, *, nodes_measured: bool) -> tuple[Finding, Why | None]:

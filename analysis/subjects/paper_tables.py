@@ -23,7 +23,7 @@ from analysis.statistics.interval import FEWEST
 from analysis.statistics.means import mean
 from analysis.subjects.published import MACHINE, NAMES, Published, normalised, paper, triad
 from nimc.base.units import plural, scale
-from nimc.records.arms import BASELINE, LEVELS, arm_of
+from nimc.records.arms import BASELINE, arm_of, parts_of
 from nimc.records.sample import Better
 
 #: Runs per side in sections IV and V (mean and standard deviation) and VI (minimum).
@@ -235,7 +235,7 @@ def _measured(run: RunData, row: Result) -> Measured:
     (off, off_sd), (on, on_sd) = (mean_sd(values, row.better) for values in sides)
     pairs = run.pairs.filter(pl.col("case") == row.case, pl.col("arm") == row.arm)
     transports = own["transport"].unique(maintain_order=True).to_list()
-    levels = row.arm.partition(LEVELS)[2]
+    levels = ",".join(map("=".join, parts_of(row.arm)[1].items()))
     return Measured(
         result=row,
         case=" ".join(filter(None, ["" if row.case == row.workload else row.case, levels])),

@@ -10,7 +10,6 @@ import numpy as np
 import polars as pl
 from markupsafe import Markup
 
-from analysis.counts.counters import without_tool
 from analysis.effects.contrasts import Contrast
 from analysis.effects.estimate import Result
 from analysis.effects.verdict import within
@@ -28,7 +27,7 @@ from analysis.report.sections import Files, RunSection
 from analysis.statistics.aligned_ranks import slowdown
 from analysis.statistics.interval import CONFIDENCE, Estimate, known, median_interval
 from nimc.base.units import quantity, scale
-from nimc.records.arms import LEVELS
+from nimc.records.arms import parts_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -113,7 +112,7 @@ def _policy(
         factor=each.factor,
         policy=str(each.level),
         reference=str(each.reference),
-        arm=each.treatment.partition(LEVELS)[0],
+        arm=parts_of(each.treatment)[0],
         pairs=each.pairs,
         unit=each.unit,
         fom=medians.get((each.case, each.treatment)),
@@ -136,8 +135,6 @@ KINDS = ("point-to-point", "collective")
 _WHOLE = "application-time"
 _EVENTS = [f"{kind}-{what}" for kind in KINDS for what in ("time", "messages", "sent")]
 _LEVEL = pl.col("factors").cast(pl.String).str.json_path_match(f"$.{MPI}")
-#: Names without a level, or with that of MPI's rails only.
-_ONLY_RAIL = pl.col("plain").str.contains(rf"^[^@]+(@{MPI}=[^,]+)?$")
 
 
 @dataclass(frozen=True)
@@ -199,8 +196,9 @@ class _Times(NamedTuple):
 def quiet_runs(counters: pl.DataFrame, samples: pl.DataFrame) -> pl.DataFrame:
     """One row per run without writers whose MPI calls were counted, with a column per event.
 
-    Values are sums over ranks. A run of which a rank has no value is left out. Of a repeated run,
-    the last attempt that counts is used.
+    Values are sums over ranks. A run of which a rank has no value is left out, and so are those at
+    other levels than the first of further factors. Of a repeated run, the last attempt that counts
+    is used.
     """
     names = pl.col("case", "arm", "tool", "event").cast(pl.String)
     timed = pl.col("event").cast(pl.String).is_in([*_EVENTS, _WHOLE])
@@ -217,23 +215,28 @@ def quiet_runs(counters: pl.DataFrame, samples: pl.DataFrame) -> pl.DataFrame:
     absent = [name for name in (*_EVENTS, _WHOLE) if name not in wide.columns]
     wide = wide.with_columns(*(pl.lit(None, pl.Float64).alias(name) for name in absent))
     needed = [_WHOLE, *(f"{kind}-time" for kind in KINDS)]
-    plain = pl.col("arm").map_elements(without_tool, return_dtype=pl.String)
+    others = pl.col("arm").map_elements(_other_levels, return_dtype=pl.List(pl.String))
     starts = samples.select("key", "start_s", "role", level=_LEVEL)
     found = (
         wide.drop_nulls(needed)
         .join(starts, on="key", how="inner")
-        .with_columns(plain=plain, role=pl.col("role").cast(pl.String))
+        .with_columns(others=others, role=pl.col("role").cast(pl.String))
         .filter(pl.col("role").is_in(["baseline", "floor"]) & (pl.col(_WHOLE) > 0))
         .with_columns(policy=pl.col("level").fill_null("default"))
-        .filter(_ONLY_RAIL)
+        .filter(pl.col("others").list.set_difference([MPI]).list.len() == 0)
         .sort("case", "start_s")
     )
     return found.unique(["case", "arm", "block", "pair"], keep="last", maintain_order=True)
 
 
+def _other_levels(treatment: str) -> list[str]:
+    """The factors, but for the tool, that are not at their first level."""
+    return [factor for factor in parts_of(treatment)[1] if factor != _TOOL]
+
+
 def calls(quiet: pl.DataFrame) -> list[Calls]:
     """Figure 1, from runs at the first policy, which names leave out."""
-    first = quiet.filter(~pl.col("plain").str.contains(LEVELS, literal=True))
+    first = quiet.filter(pl.col("others").list.len() == 0)
     found = []
     for (case, tool), group in first.group_by("case", "tool", maintain_order=True):
         for kind in KINDS:
@@ -287,7 +290,7 @@ def changes(quiet: pl.DataFrame, margin: float) -> list[CallsEffect]:
     """Figure 3's policies against the first one."""
     found = []
     for (case, tool), group in quiet.group_by("case", "tool", maintain_order=True):
-        first = group.filter(~pl.col("plain").str.contains(LEVELS, literal=True))
+        first = group.filter(pl.col("others").list.len() == 0)
         if first.is_empty():
             continue
         reference = str(first["policy"][0])
@@ -535,18 +538,18 @@ def rails_view(run: RunData, name: str) -> RailsView | None:
     for single in found.runs if found.changes else []:
         of_case.setdefault(single.case, []).append(single)
     said = {
-        case: said_changes([row for row in found.changes if row.case == case], margin)
+        case: changes_text([row for row in found.changes if row.case == case], margin)
         for case in of_case
     }
     return RailsView(
         calls_svg=(
-            Markup(calls_plot(found.calls, f"{name}c", said_calls(found.calls) + label))
+            Markup(calls_plot(found.calls, f"{name}c", calls_text(found.calls) + label))
             if found.calls
             else None
         ),
         calls=found.calls,
         policies_svgs=[
-            (what, Markup(policies_plot(own, f"{name}p{i}", said_policies(own, margin) + label)))
+            (what, Markup(policies_plot(own, f"{name}p{i}", policies_text(own, margin) + label)))
             for i, (what, own) in enumerate(groups.items())
         ],
         policies=[(compared(row), row) for row in found.policies],
@@ -568,7 +571,7 @@ def compared(row: PolicyEffect) -> str:
     return f"rails of the writers, under {row.arm}"
 
 
-def said_calls(rows: Sequence[Calls]) -> str:
+def calls_text(rows: Sequence[Calls]) -> str:
     """The kind of call that takes most time in each case, for readers who do not see the figure."""
     texts = []
     for case in dict.fromkeys(row.case for row in rows):
@@ -585,7 +588,7 @@ def _of_kind(row: Calls) -> str:
     return f"{row.kind} {row.share:.1%}{ends}{size}"
 
 
-def said_policies(rows: Iterable[PolicyEffect], margin: float) -> str:
+def policies_text(rows: Iterable[PolicyEffect], margin: float) -> str:
     """The finding on each policy."""
     words = {"more": "faster", "less": "slower"}
     return _sentence(
@@ -595,7 +598,7 @@ def said_policies(rows: Iterable[PolicyEffect], margin: float) -> str:
     )
 
 
-def said_changes(rows: Iterable[CallsEffect], margin: float) -> str:
+def changes_text(rows: Iterable[CallsEffect], margin: float) -> str:
     """The finding on the time in each kind of call at each policy."""
     words = {"more": "more time", "less": "less time"}
     return _sentence(

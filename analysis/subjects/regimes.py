@@ -198,10 +198,10 @@ def _application_loses(row: Result) -> tuple[bool | None, str]:
 
 def _judged(row: Result, device: Estimate | None) -> tuple[Regime, str]:
     """The regime and, if it is unknown, why."""
-    application, why = _application_loses(row)
+    application, reason = _application_loses(row)
     lost = loses(device, row.margin)
     why_device = "" if lost is not None else _ACROSS if device else "fewer than 6 runs"
-    sides = {"application": why, "device": why_device}
+    sides = {"application": reason, "device": why_device}
     reasons = (f"{name}: {text}" for name, text in sides.items() if text)
     return classify(application, lost), "; ".join(reasons)
 

@@ -314,8 +314,10 @@ def advice_view(runs: Sequence[RunData]) -> AdviceView | None:
 
 
 def _advice_row(row: RemedyAdvice) -> AdviceRow:
-    asked = row.next
-    following = f"{asked.pairs} more ({asked.node_hours:.2g} node-hours)" if asked else ""
+    requested = row.next
+    following = (
+        f"{requested.pairs} more ({requested.node_hours:.2g} node-hours)" if requested else ""
+    )
     return AdviceRow(
         row=row,
         look=_STANDING_LOOKS.get(row.standing, "plain"),

@@ -20,15 +20,13 @@ from nimc.base.errors import InputError
 # Daly's estimate of the optimum time between two checkpoints.
 #
 # An application works for `interval`, then writes a checkpoint for `write`, and so on. Interrupts
-# are a Poisson process with mean time M between them, and each returns to the last checkpoint.
-# The
-# expected time per unit of work is proportional to
-# (exp((interval + write) / M) - 1) / interval, which is smallest for
+# are a Poisson process with mean time M between them, and each returns to the last checkpoint. The
+# expected time per unit of work is proportional to (exp((interval + write) / M) - 1) / interval,
+# which is smallest for
 #
 # exp(-(interval + write) / M) = 1 - interval / M.
 #
-# Expanded in sqrt(write / 2M) this gives the closed form of J. T. Daly, "A higher order estimate
-# of
+# Expanded in sqrt(write / 2M) this gives the closed form of J. T. Daly, "A higher order estimate of
 # the optimum checkpoint interval for restart dumps", Future Generation Computer Systems 22 (2006)
 # 303-312, which Groves, Grant and Arnold (2016) use (section VI).
 

@@ -113,8 +113,7 @@ def _require_regular(path: Path, folder: int | None = None) -> None:
 # What may be read as one's own: other users of a machine can plant folders and files.
 #
 # A site may name a group that it trusts (`trusted_group`). Where a caller allows it (`team`),
-# members
-# of this group count as oneself, and what the group can write to is trusted.
+# members of this group count as oneself, and what the group can write to is trusted.
 
 
 #: What a trusted group may: nothing, write to what is one's own, or also own what is trusted.
@@ -124,7 +123,7 @@ trusted_groups: Callable[[], Collection[int]] = frozenset
 
 
 def distrust(path: Path, *, or_root: bool = False, team: Team = "nothing") -> str | None:
-    """Why the file or folder `path` may be somebody else's doing; None if it is one's own.
+    """Why another user may have made the file or folder `path`; None if it is the caller's own.
 
     One's own is real (not a link), owned by this user (or, with `or_root`, by root), and not
     writable by others. Raises FileNotFoundError if there is nothing.
@@ -148,10 +147,9 @@ def distrust(path: Path, *, or_root: bool = False, team: Team = "nothing") -> st
 def require_own(path: Path, field: str, *, or_root: bool = False, team: Team = "nothing") -> None:
     """Raise InputError, which begins with `field`, unless `path` is one's own or does not exist."""
     with suppress(FileNotFoundError):
-        if why := distrust(path, or_root=or_root, team=team):
+        if reason := distrust(path, or_root=or_root, team=team):
             raise InputError(
-                f"{field}: {path} {why}; allowed: a real one of your own that nobody else can write"
-                " to"
+                f"{field}: {path} {reason}; allowed: no link, your own, and not writable by others"
             )
 
 

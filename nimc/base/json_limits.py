@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from pydantic import TypeAdapter, ValidationError
 from pydantic_core import from_json
 
 from nimc.base.errors import InputError
@@ -50,6 +51,22 @@ def parsed(text: bytes, at: str) -> Any:
         return from_json(text, allow_inf_nan=False)
     except ValueError as error:
         raise InputError(f"{at}: {error}") from error
+
+
+def validated(adapter: TypeAdapter[Any], record: Any, path: Path, *within: str) -> Any:
+    """What `adapter` makes of a record. Raises InputError with the first field that is invalid.
+
+    `within`: where in the file the record is.
+    """
+    try:
+        return adapter.validate_python(record)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        name = ".".join(map(str, (*within, *first["loc"]))) or "file"
+        found = repr(first["input"])
+        found = found if len(found) <= 60 else f"{found[:57]}..."
+        rule = first["msg"].removeprefix("Value error, ")
+        raise InputError(f"{path}: field '{name}': {rule} (is {found})") from error
 
 
 def refuse_long(text: bytes, at: str) -> None:

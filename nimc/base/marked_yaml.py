@@ -69,7 +69,11 @@ class Marked:
 
 def load(path: Path) -> Marked:
     """Read a file. Raises InputError with file and line for invalid YAML."""
-    text = _text(path)
+    return parse(_text(path), path)
+
+
+def parse(text: str, path: Path) -> Marked:
+    """The values in a text, as those of a file of this name. Raises InputError likewise."""
     marked = Marked(path)
     try:
         _check_depth(path, text)

@@ -31,8 +31,8 @@ def expand(
 
     A campaign without factors is returned unchanged.
     """
-    asked: list[Campaign | Entry] = [campaign, *campaign.workloads]
-    if not any(each.factors or each.exclude or each.only for each in asked):
+    requested: list[Campaign | Entry] = [campaign, *campaign.workloads]
+    if not any(each.factors or each.exclude or each.only for each in requested):
         return campaign
     return campaign.model_copy(
         update={

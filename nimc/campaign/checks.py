@@ -222,10 +222,10 @@ def _keep(cache: Path, record: dict[str, Any]) -> None:
 
 def require_known_programs(site: Machine, checks: Mapping[str, CheckVariables]) -> None:
     """Raise InputError if a machine's file names a program that no check asks for."""
-    asked = sorted({check.program for check in checks.values() if check.program})
+    requested = sorted({check.program for check in checks.values() if check.program})
     for name in site.programs:
-        if name not in asked:
+        if name not in requested:
             raise InputError(
                 f"site/{site.name}.yaml: programs.{name}: no check runs a program of this name;"
-                f" allowed: {', '.join(asked)}"
+                f" allowed: {', '.join(requested)}"
             )

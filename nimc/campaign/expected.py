@@ -54,11 +54,11 @@ def scales(campaign: Campaign, machine: Machine) -> list[Scale]:
 
 
 def _scale(campaign: Campaign, entry: Entry, arm: str, machine: Machine) -> Scale:
-    asked = short_writes(campaign, entry)
-    load = scaling.load(asked, machine)
+    requested = short_writes(campaign, entry)
+    load = scaling.load(requested, machine)
     writers, nic, write_b = load.writers[arm], machine.nic, load.write_b
     busiest = -(-writers // max(load.origins, 1))
-    slowdown = _slowdown(campaign, asked, writers, load.length_s, machine)
+    slowdown = _slowdown(campaign, requested, writers, load.length_s, machine)
     return Scale(
         case=entry.name,
         arm=arm,
@@ -78,19 +78,23 @@ def _scale(campaign: Campaign, entry: Entry, arm: str, machine: Machine) -> Scal
 
 
 def _slowdown(
-    campaign: Campaign, asked: scaling.ScaleRequest, writers: int, write_s: float, machine: Machine
+    campaign: Campaign,
+    request: scaling.ScaleRequest,
+    writers: int,
+    write_s: float,
+    machine: Machine,
 ) -> float | None:
     model = campaign.simulate
     if model is None:
         return None
-    ranks = scaling.ranks_per_node(asked, machine.node_facts().cores)
+    ranks = scaling.ranks_per_node(request, machine.node_facts().cores)
     if writers == 0:
         return 1.0
     steps = max(round(_SIMULATED_S / model.step), 1)
-    application = Application(asked.nodes * ranks, ranks, steps, model.step)
+    application = Application(request.nodes * ranks, ranks, steps, model.step)
     mean = 1 + (model.worst - 1) / ranks
     slowdowns = rank_slowdowns(ranks, mean, model.worst)
-    return run(application, slowdowns, writers, write_s, campaign.seed, asked.draw).slowdown
+    return run(application, slowdowns, writers, write_s, campaign.seed, request.draw).slowdown
 
 
 def _pairs(campaign: Campaign, slowdown: float | None) -> int | None:

@@ -166,9 +166,9 @@ def _cell_faults(marked: Marked, campaign: Campaign) -> Iterator[Fault]:
 
 
 def _cells_of(
-    marked: Marked, place: Place, asked: Campaign | Entry, known: Mapping[str, Sequence[Level]]
+    marked: Marked, place: Place, requested: Campaign | Entry, known: Mapping[str, Sequence[Level]]
 ) -> Iterator[Fault]:
-    for key, cells in (("exclude", asked.exclude), ("only", asked.only)):
+    for key, cells in (("exclude", requested.exclude), ("only", requested.only)):
         for index, cell in enumerate(cells):
             for name, level in cell.items():
                 where = (*place, key, index, name)

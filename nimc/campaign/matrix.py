@@ -80,7 +80,7 @@ class Matrix:
 
     def lines(self) -> list[str]:
         """A line for each workload that runs nowhere."""
-        return [f"cannot run here: {name}: {why}" for name, why in self.nowhere.items()]
+        return [f"cannot run here: {name}: {reason}" for name, reason in self.nowhere.items()]
 
     @property
     def nowhere(self) -> dict[str, str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -16,7 +17,7 @@ from nimc.node.length import doublings
 from nimc.records.arms import Role
 from nimc.records.plan import LIMITS
 from nimc.records.sample import Level
-from reframe_tests.crossing import Crossed, as_text, cells_as_text, level_text
+from reframe_tests.crossing import Crossed, level_text
 
 # Work without Python's cyclic garbage collection.
 
@@ -278,13 +279,9 @@ def command(
 
 
 def _crossing(entry: Entry) -> dict[str, str]:
-    """The check's variables for factors, as text; empty without factors."""
-    texts = {
-        "factors": as_text(entry.factors),
-        "exclude": cells_as_text(entry.exclude),
-        "only": cells_as_text(entry.only),
-    }
-    return {name: text for name, text in texts.items() if text}
+    """The check's variables for factors, in JSON, which is YAML; empty without factors."""
+    crossing = {"factors": entry.factors, "exclude": entry.exclude, "only": entry.only}
+    return {name: json.dumps(each) for name, each in crossing.items() if each}
 
 
 def _system(site: Site) -> str:

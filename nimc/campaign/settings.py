@@ -23,8 +23,7 @@ from nimc.campaign.checks import CheckVariables
 # Keys of a ReFrame configuration, compared with ReFrame's own schema.
 #
 # ReFrame itself takes a second to read a file; this finds what is misspelt, missing or not among
-# the
-# allowed words.
+# the allowed words.
 
 
 #: Levels that are compared: names of keys -> objects of that schema.

@@ -38,14 +38,14 @@ def _cases(entry: Entry, machine: Machine) -> list[Entry]:
     ]
 
 
-def numbers_of_cores(most: int, asked: str) -> list[int]:
+def numbers_of_cores(most: int, requested: str) -> list[int]:
     """Numbers of cores up to `most`: every one, or `doubled`: 1, 2, 4 and so on, and `most`."""
-    if asked != "doubled":
+    if requested != "doubled":
         return list(range(1, most + 1))
     return [*(1 << power for power in range((most - 1).bit_length())), most]
 
 
-def placements(machine: Machine, asked: str) -> list[tuple[int, int]]:
+def placements(machine: Machine, requested: str) -> list[tuple[int, int]]:
     """Pairs of NUMA nodes: `all`; `calibration`: both on the first node of a socket, of the first
     two sockets; `local`: of the first socket only.
 
@@ -54,11 +54,13 @@ def placements(machine: Machine, asked: str) -> list[tuple[int, int]]:
     facts = machine.node_facts()
     per_socket = max(1, facts.numa_nodes // facts.sockets)
     first = [(node, node) for node in (0, per_socket) if node < facts.numa_nodes]
-    if asked == "local":
+    if requested == "local":
         return first[:1]
     nodes = range(facts.numa_nodes)
     return (
-        first if asked == "calibration" else list(dict.fromkeys([*first, *product(nodes, nodes)]))
+        first
+        if requested == "calibration"
+        else list(dict.fromkeys([*first, *product(nodes, nodes)]))
     )
 
 

@@ -134,13 +134,13 @@ def prune(
     for line in unread:
         _name(line)
     chosen = to_prune(inventory(store, entries, results), _limits(age, size))
-    held = {each.entry.run: why for each in chosen if (why := each.held or lacking(each))}
+    held = {each.entry.run: reason for each in chosen if (reason := each.held or lacking(each))}
     going = [each for each in chosen if each.entry.run not in held]
     # What an entry names that cannot be read is not known.
     old = [] if unread else list(leftovers(store, entries, time.time()))
     for each in going if yes else ():
-        if why := _remove(store, each):
-            held[each.entry.run] = why
+        if reason := _remove(store, each):
+            held[each.entry.run] = reason
     for path in old if yes else ():
         path.unlink(missing_ok=True)
     gone = [each for each in going if each.entry.run not in held]
@@ -181,7 +181,8 @@ def _pruned_document(
             for each in gone
         ],
         "held": [
-            {"machine": machine, "run": run, "reason": why} for (machine, run), why in held.items()
+            {"machine": machine, "run": run, "reason": reason}
+            for (machine, run), reason in held.items()
         ],
         "leftover_files": [str(path) for path in old],
     }
@@ -192,8 +193,8 @@ def _show(
 ) -> None:
     for each in gone:
         click.echo(visible(f"{each.entry.run[1]}: {quantity(each.size_b, 'B', 3)}"))
-    for (_, run), why in held.items():
-        click.echo(visible(f"{run}: stays: {why}"))
+    for (_, run), reason in held.items():
+        click.echo(visible(f"{run}: stays: {reason}"))
     size = quantity(sum(each.size_b for each in gone), "B", 3)
     what = f"{plural(len(gone), 'run')} ({size}) and {plural(len(old), 'leftover file')}"
     click.echo(f"removed: {what}" if yes else f"would remove with --yes: {what}")
@@ -302,10 +303,21 @@ def _alarm(alarm: Alarm) -> list[str]:
             f" ({node.nights} nights)"
         )
     if alarm.state == "suspected":
-        asked = confirmation(alarm)
-        words = ["nimc", "run", asked.campaign, "--machine", asked.machine, "--case", asked.case]
-        words += ["--fresh", *(["--nodelist", ",".join(asked.nodes)] if asked.nodes else [])]
-        lines.append(f"  to confirm, {asked.repeats} times in one night:")
+        requested = confirmation(alarm)
+        words = [
+            "nimc",
+            "run",
+            requested.campaign,
+            "--machine",
+            requested.machine,
+            "--case",
+            requested.case,
+        ]
+        words += [
+            "--fresh",
+            *(["--nodelist", ",".join(requested.nodes)] if requested.nodes else []),
+        ]
+        lines.append(f"  to confirm, {requested.repeats} times in one night:")
         command = broken(map(shlex.quote, words), WIDTH - len(_COMMAND))
         lines += textwrap.indent(command, _COMMAND).splitlines()
     return lines

@@ -19,10 +19,10 @@ from analysis.contention.evaluate import (
     evaluate,
     load_published,
 )
-from analysis.contention.parameters import KINDS, Model
+from analysis.contention.parameters import KINDS, ORDERS, Model
 from analysis.contention.predict import check_node, placements, predict
 from analysis.contention.recommend import Need, recommend
-from analysis.contention.sweep import ORDERS, Sweep
+from analysis.contention.sweep import Sweep
 from analysis.samples.integrity import require_sound
 from nimc.base.errors import InputError
 from nimc.base.files import replace_text

@@ -104,8 +104,8 @@ def _gitlab(
     if child:
         from nimc.campaign.prepare import prepare
 
-        asked = prepare(nightly.campaign, nightly.asked.machine)
-        cases = [case.name for case in asked.campaign.cases]
+        request = prepare(nightly.campaign, nightly.asked.machine)
+        cases = [case.name for case in request.campaign.cases]
         text = install.gitlab_child(nightly, nimc, cases, jacamar=jacamar)
     else:
         text = install.gitlab_parent(nightly, nimc, _zone(), jacamar=jacamar)

@@ -47,23 +47,23 @@ def plan_command(
     campaign: Path, machine: str, model_file: Path | None, run: Path | None, form: Form | None
 ) -> None:
     """Show the cases of CAMPAIGN, their nodes and hours, and the ReFrame command of each block."""
-    asked = prepare(campaign, machine)
-    predicted = _predicted(asked.campaign, model_file, run)
-    known = scales(asked.campaign, asked.machine)
-    planned = asked.plan()
-    long_enough = load.lengths(asked.campaign, asked.checks, asked.machine)
-    nodes = asked.machine.nodes
-    where = asked.matrix()
+    request = prepare(campaign, machine)
+    predicted = _predicted(request.campaign, model_file, run)
+    known = scales(request.campaign, request.machine)
+    planned = request.plan()
+    long_enough = load.lengths(request.campaign, request.checks, request.machine)
+    nodes = request.machine.nodes
+    where = request.matrix()
     document = planned.as_dict() | {
         "machine_nodes": nodes,
-        "absent": [asdict(each) for each in asked.absent],
+        "absent": [asdict(each) for each in request.absent],
         "scales": [asdict(row) for row in known],
         "predicted": [asdict(row) for row in predicted],
         "lengths": [asdict(each) for each in long_enough],
-        "warnings": [*(long := too_long(planned, asked.site.time_limit_s)), *where.lines()],
+        "warnings": [*(long := too_long(planned, request.site.time_limit_s)), *where.lines()],
         "matrix": where.as_dicts(),
     }
-    remarks = [*omission_lines(asked.absent), *long, *load.lines(long_enough)]
+    remarks = [*omission_lines(request.absent), *long, *load.lines(long_enough)]
     if predicted:
         remarks += ["", aligned(_PREDICTED_HEADER, list(map(_prediction, predicted)))]
     text = _text(planned, known, nodes, where, remarks)

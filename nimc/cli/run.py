@@ -71,11 +71,11 @@ def run_command(
     fail_inconclusive: bool,
 ) -> int:
     """Run CAMPAIGN on a machine, or resume its latest unfinished run."""
-    asked = prepare(campaign, machine, nodelist=nodelist, only=cases)
+    request = prepare(campaign, machine, nodelist=nodelist, only=cases)
     remark = _silent if progress == "quiet" else _log
     reframe = find_reframe()
-    site = asked.site
-    header = new_header(asked)
+    site = request.site
+    header = new_header(request)
     with open_run(results, header, fresh=fresh, slurm=site.slurm) as folder:
         other = None if folder.resumed or fresh else find_other(folder.path.parent, header)
         if other:
@@ -85,19 +85,19 @@ def run_command(
             more = f" (nor {len(foreign) - 1} more)" if len(foreign) > 1 else ""
             remark(f"does not resume {foreign[-1]}{more}")
         remark(f"{'resumes' if folder.resumed else 'starts'} {folder.path}")
-        long = too_long(asked.plan(), site.time_limit_s)
+        long = too_long(request.plan(), site.time_limit_s)
         if header.commit is None:
             remark("git does not give the commit of this project: samples will not record it")
-        for line in [*omission_lines(asked.absent), *long, *asked.matrix().lines()]:
+        for line in [*omission_lines(request.absent), *long, *request.matrix().lines()]:
             remark(line)
         try:
             with stopped_at_once():
-                failures = _measure(asked, folder, reframe, progress)
+                failures = _measure(request, folder, reframe, progress)
                 for failure in failures:
                     _log(str(failure))
                 if not failures:
                     folder.finish()
-                return _conclude_campaign(asked, folder, failures, form, fail_inconclusive)
+                return _conclude_campaign(request, folder, failures, form, fail_inconclusive)
         except Stopped as stop:
             _log(f"stopped by {stop}; {_how_to_go_on(folder)}")
             return 128 + stop.signum
@@ -119,18 +119,22 @@ def _how_to_go_on(folder: RunFolder) -> str:
     return f"the samples are complete; for the report: {report}"
 
 
-def _measure(asked: Request, folder: RunFolder, reframe: str, progress: Progress) -> list[Failure]:
+def _measure(
+    request: Request, folder: RunFolder, reframe: str, progress: Progress
+) -> list[Failure]:
     shown = display(progress)
     try:
         with Interrupts() as interrupts:
             # A run that an earlier version began has the campaign's own seed.
-            seed = asked.campaign.seed if folder.header.seed is None else folder.header.seed
+            seed = request.campaign.seed if folder.header.seed is None else folder.header.seed
             runner = CampaignRunner(
-                asked.campaign, asked.site, folder.path, reframe, seed, interrupts, shown
+                request.campaign, request.site, folder.path, reframe, seed, interrupts, shown
             )
-            cases = asked.campaign.cases
-            most = max((origins_taken(asked.campaign, c, asked.machine) for c in cases), default=0)
-            reservation.check(asked.machine, most, runner.least_s())
+            cases = request.campaign.cases
+            most = max(
+                (origins_taken(request.campaign, c, request.machine) for c in cases), default=0
+            )
+            reservation.check(request.machine, most, runner.least_s())
             failures = runner.run_all()
             interrupts.check()  # one that came after the last block
             return failures
@@ -139,7 +143,7 @@ def _measure(asked: Request, folder: RunFolder, reframe: str, progress: Progress
 
 
 def _conclude_campaign(
-    asked: Request,
+    request: Request,
     folder: RunFolder,
     failures: list[Failure],
     form: Form | None,
@@ -162,7 +166,7 @@ def _conclude_campaign(
             "report": str(report.page) if report else None,
             "integrity_faults": faults[1:],
             "failures": [asdict(failure) for failure in failures],
-            "absent": [asdict(each) for each in asked.absent],
+            "absent": [asdict(each) for each in request.absent],
         }
         print_document("run", document, form)
     elif report:
@@ -241,8 +245,8 @@ def runs_command(results: Path, form: Form | None) -> None:
 def _listed_run(run: Path) -> ListedRun:
     size_b = size_of(run)
     try:
-        if why := distrust_run(run):
-            raise InputError(why)
+        if reason := distrust_run(run):
+            raise InputError(reason)
         header = load_header(run)
         samples = judged(read_run(run).frame)
     except InputError as error:
@@ -305,13 +309,13 @@ def sweep_nodes_command(
     Resumes an unfinished sweep. The exit code is 1 if a node is slower than the others, 3 if one
     could not be measured.
     """
-    asked = prepare(campaign, machine)
-    _check(asked)
-    listed = _nodes_listed(asked, nodes)
+    request = prepare(campaign, machine)
+    _check(request)
+    listed = _nodes_listed(request, nodes)
     used = [each.name for each in listed if each.usable]
     if not used:
         raise InputError(f"machine {machine!r}: no usable node: {_states(listed) or 'none listed'}")
-    sweep = NodeSweep(asked.campaign.name, machine, new_header(asked).digest, used, time.time())
+    sweep = NodeSweep(request.campaign.name, machine, new_header(request).digest, used, time.time())
     among = [each.name for each in listed]
     folder, sweep = open_sweep(results.absolute(), sweep, among, fresh=fresh)
     remark = _silent if progress == "quiet" else _log
@@ -331,22 +335,22 @@ def sweep_nodes_command(
             return 128 + stop.signum
         if not failed:
             finish(folder, sweep)
-    return _conclude_sweep(folder, sweep, failed, asked.campaign.margin, form)
+    return _conclude_sweep(folder, sweep, failed, request.campaign.margin, form)
 
 
-def _check(asked: Request) -> None:
+def _check(request: Request) -> None:
     """Raise InputError unless every case is one job on one node."""
-    if not asked.site.slurm:
-        raise InputError(f"machine {asked.site.machine!r}: has no Slurm, so no nodes to choose")
-    for case in asked.campaign.cases:
+    if not request.site.slurm:
+        raise InputError(f"machine {request.site.machine!r}: has no Slurm, so no nodes to choose")
+    for case in request.campaign.cases:
         if case.nodes != 1:
             raise InputError(f"case '{case.name}': has {case.nodes} nodes; allowed: 1")
 
 
-def _nodes_listed(asked: Request, nodes: str | None) -> list[SlurmNode]:
+def _nodes_listed(request: Request, nodes: str | None) -> list[SlurmNode]:
     """Nodes of the targets' partition with their states; of `nodes`, those that are named."""
-    settings = settings_of(asked.site.config)
-    first = target_partitions(settings.partitions, asked.site.partition)[0]
+    settings = settings_of(request.site.config)
+    first = target_partitions(settings.partitions, request.site.partition)[0]
     partition = partition_in(first.get("access") or [])
     found = ask_nodes(partition, settings.environment)
     if nodes is None:
@@ -384,8 +388,8 @@ def _conclude_sweep(
         print_document("sweep-nodes", document, form)
     else:
         click.echo(visible(_table(rows)))
-        for node, why in failed.items():
-            click.echo(visible(f"{node}: not measured: {why}"))
+        for node, reason in failed.items():
+            click.echo(visible(f"{node}: not measured: {reason}"))
     if failed:
         return 3
     return int(any(row.text.startswith("slower") for row in rows))

@@ -14,7 +14,7 @@ from analysis.samples.pairs import kinds
 from nimc.base.tables import blocks, folded, wrapped
 from nimc.base.text import visible
 from nimc.base.units import NONE, effect, interval, number, quantity, scale
-from nimc.records.arms import LEVELS
+from nimc.records.arms import parts_of
 
 _WRITTEN = "written\nalone,\nduring"
 _HEADER = ["workload", "off", "on", "slowdown", "baseline\nrepeated", "control", _WRITTEN]
@@ -74,10 +74,9 @@ def _cells(row: Result) -> list[str]:
     def fom(value: float | None) -> str:
         return number(value / divisor) if value is not None else NONE
 
-    arm, _, suffix = row.arm.partition(LEVELS)
+    arm, levels = parts_of(row.arm)
     name = row.case if arm == "on" else f"{row.case} {arm}"
-    levels = [level.partition("=") for level in suffix.split(",") if level]
-    named = [name, *(f"{factor.replace('_', ' ')} {at}" for factor, _, at in levels), unit]
+    named = [name, *(f"{factor.replace('_', ' ')} {at}" for factor, at in levels.items()), unit]
     writers = NONE
     if row.writer_rate_b_s is not None and row.writer_rate_alone_b_s is not None:
         rates_b_s = (row.writer_rate_alone_b_s, row.writer_rate_b_s)
@@ -124,8 +123,8 @@ def _below(rows: Sequence[Result]) -> list[str]:
             lost.setdefault(row.case, {})[run["key"]] = (run["outcome"], run["reason"])
     reasons = [(case, kind) for case, runs in lost.items() for kind in kinds(runs.values())]
     for case, kind in reasons[:_REASONS]:
-        why = f": {kind.reason}" if kind.reason else ""
-        lines.append(f"{case}: {kind.times} x {kind.outcome}{why}")
+        reason = f": {kind.reason}" if kind.reason else ""
+        lines.append(f"{case}: {kind.times} x {kind.outcome}{reason}")
     if len(reasons) > _REASONS:
         lines.append(f"and {len(reasons) - _REASONS} more reasons; the report has them all")
     return [prose(line, dim=True) for line in lines]

@@ -91,11 +91,11 @@ _CYCLES = "PAPI_TOT_CYC"
 
 def counters() -> list[Finding]:
     """Hardware counters, directly and through PAPI; both by counting."""
-    why = perf_event_unavailable()
-    if why is None:
+    reason = perf_event_unavailable()
+    if reason is None:
         kernel = Finding("counters (perf_event)", "ok", "cycles can be counted")
     else:
-        kernel = Finding("counters (perf_event)", "limited", why.text, why.remedy)
+        kernel = Finding("counters (perf_event)", "limited", reason.text, reason.remedy)
     return [kernel, _papi()]
 
 
@@ -108,8 +108,8 @@ def _papi() -> Finding:
     events = int(listed[1]) if listed else 0
     # The list names what the processor's model has; a virtual machine may count none of it.
     answer = ask(["papi_command_line", _CYCLES])
-    if why := refusal(answer.text):
-        detail = f"{events} preset events listed, and {_CYCLES} counts nothing: {why}"
+    if reason := refusal(answer.text):
+        detail = f"{events} preset events listed, and {_CYCLES} counts nothing: {reason}"
         return Finding(what, "limited", detail, "measure on a machine with counters")
     return Finding(what, "ok", f"{events} preset events; {_CYCLES} counts")
 
@@ -131,11 +131,11 @@ def tools() -> list[Finding]:
     for name, tool in TOOLS.items():
         reasons.setdefault(tool.missing(), []).append(name)
     found = []
-    for why, names in reasons.items():
-        if why is None:
+    for reason, names in reasons.items():
+        if reason is None:
             found.append(Finding(f"tool {', '.join(names)}", "ok", "ready"))
             continue
-        lack, bracket, remedy = why.partition(" (")
+        lack, bracket, remedy = reason.partition(" (")
         hint = remedy.removesuffix(")") if bracket else ""
         found.append(Finding(f"tool {', '.join(names)}", "limited", lack, hint))
     return found
@@ -167,8 +167,8 @@ class Diagnosis:
     def extended(self, more: list[Finding]) -> Diagnosis:
         """The diagnosis with further findings."""
         findings = [*self.findings, *more]
-        why = obstacle(findings)
-        return replace(self, findings=findings, why=why, ready=not why)
+        reason = obstacle(findings)
+        return replace(self, findings=findings, why=reason, ready=not reason)
 
 
 def examine(name: str, root: Path = checkout.ROOT) -> Diagnosis:
@@ -205,8 +205,8 @@ def examine(name: str, root: Path = checkout.ROOT) -> Diagnosis:
     findings += probes.injectors(site)
     findings += [*counters(), *tools()]
     findings += [probes.spack(), *probes.minicluster()]
-    why = obstacle(findings)
-    return Diagnosis(name, not why, why, findings, here.as_dict(), cells)
+    reason = obstacle(findings)
+    return Diagnosis(name, not reason, reason, findings, here.as_dict(), cells)
 
 
 def _matrix(

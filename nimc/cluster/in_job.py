@@ -57,8 +57,8 @@ def _asked(partitions: Sequence[Mapping[str, Any]]) -> list[Finding]:
     found = []
     for part in partitions:
         access = part.get("access", [])
-        why = node_job.refusal(NodeRequest(access))
-        found.append(accepted(_PARTITION.format(part["name"]), access, why))
+        reason = node_job.refusal(NodeRequest(access))
+        found.append(accepted(_PARTITION.format(part["name"]), access, reason))
     return found
 
 
@@ -77,9 +77,9 @@ def _in_job(
     )
     found = []
     if site.origins.policy in ("hetjob", "reservation"):
-        why = node_job.refusal(request)
-        found.append(hetjob(site.origins, why))
-        if why:
+        reason = node_job.refusal(request)
+        found.append(hetjob(site.origins, reason))
+        if reason:
             return found
     tell(f"submits a job of {request.tasks} nodes; waits up to {duration(wait_s)}")
     with _existing(results):
@@ -111,22 +111,22 @@ def seen_by_all(results: Path) -> list[str]:
     return list(dict.fromkeys(paths))
 
 
-def accepted(what: str, access: Sequence[str], why: str | None) -> Finding:
+def accepted(what: str, access: Sequence[str], reason: str | None) -> Finding:
     """Whether Slurm takes a job with these options; `why` it does not."""
     options = " ".join(access) or "no options"
-    if why is None:
+    if reason is None:
         return Finding(what, "ok", f"sbatch --test-only accepts {options}")
     remedy = "correct access in configs/: sinfo shows partitions, sacctmgr show assoc accounts"
-    return Finding(what, "missing", f"sbatch --test-only {options}: {why}", remedy, needed=True)
+    return Finding(what, "missing", f"sbatch --test-only {options}: {reason}", remedy, needed=True)
 
 
-def hetjob(origins: Origins, why: str | None) -> Finding:
+def hetjob(origins: Origins, reason: str | None) -> Finding:
     """Whether Slurm takes targets and origins as a heterogeneous job."""
-    if why is None:
+    if reason is None:
         detail = f"Slurm accepts origins in {origins.partition or 'the default partition'}"
         return Finding(_HETJOB, "ok", f"{detail} (submitted on hold, and cancelled)", needed=True)
     remedy = "origins.policy: same_job, or another origins.partition, in site/"
-    return Finding(_HETJOB, "missing", f"refused: {why}", remedy, needed=True)
+    return Finding(_HETJOB, "missing", f"refused: {reason}", remedy, needed=True)
 
 
 def findings(looked: JobLook, request: NodeRequest, site: Machine) -> list[Finding]:
@@ -251,8 +251,8 @@ def injector(looked: JobLook, site: Machine) -> Finding:
     """Whether every node has the program of the writers."""
     what = f"{site.injector} on nodes"
     lost = {n["node"]: n["injectors"][site.injector] for n in looked.nodes}
-    why = {node: text for node, text in lost.items() if text}
-    if not why:
+    reason = {node: text for node, text in lost.items() if text}
+    if not reason:
         return Finding(what, "ok", f"ready on {', '.join(lost)}", needed=True)
-    lack, _, remedy = next(iter(why.values())).partition(": ")
-    return Finding(what, "missing", f"{', '.join(why)}: {lack}", remedy, needed=True)
+    lack, _, remedy = next(iter(reason.values())).partition(": ")
+    return Finding(what, "missing", f"{', '.join(reason)}: {lack}", remedy, needed=True)

@@ -131,22 +131,22 @@ def look(request: NodeRequest, parent: Path, wait_s: float) -> JobLook:
             if not answer.ended().ok:
                 return JobLook(None, f"Slurm refuses the job: {_error(answer.stderr)}")
             job = answer.stdout.strip().partition(";")[0]  # `ID` or `ID;CLUSTER`
-            why = _await(job, interrupts, wait_s)
+            reason = _await(job, interrupts, wait_s)
         finally:
             slurm.cancel(folder)
         interrupts.check()
-        return collected(folder, job, why)
+        return collected(folder, job, reason)
 
 
-def collected(folder: Path, job: str, why: str | None) -> JobLook:
+def collected(folder: Path, job: str, reason: str | None) -> JobLook:
     """What a job left in its folder."""
     nodes = []
     for path in sorted(folder.glob("[0-9]*.json"), key=lambda path: int(path.stem)):
         nodes.append(json.loads(path.read_text()))
     output = folder / "job.out"
     text = output.read_text(errors="replace") if output.exists() else ""
-    seen, said = said_by_nodes(text)
-    return JobLook(job, why, nodes, seen, said)
+    seen, said = output_of_nodes(text)
+    return JobLook(job, reason, nodes, seen, said)
 
 
 def outcome(looked: JobLook, request: NodeRequest) -> str:
@@ -161,7 +161,7 @@ def outcome(looked: JobLook, request: NodeRequest) -> str:
     return f"job {looked.job}: {len(names)} of {request.tasks} nodes answered; {said}"
 
 
-def said_by_nodes(text: str) -> tuple[dict[str, list[str]], str]:
+def output_of_nodes(text: str) -> tuple[dict[str, list[str]], str]:
     """Node -> paths that it sees, from lines `seen NODE PATH`; and the last other line."""
     seen: dict[str, list[str]] = {}
     said = ""

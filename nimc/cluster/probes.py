@@ -298,12 +298,12 @@ def injectors(site: Machine | None) -> list[Finding]:
     apart = site is not None and site.origins.policy != "same_host"
     for name, injector in INJECTORS.items():
         needed = site is not None and name == site.injector
-        why = injector.missing()
-        if why is None:
+        reason = injector.missing()
+        if reason is None:
             detail = "ready, used by this machine" if needed else "ready"
             found.append(Finding(f"injector {name}", "ok", detail, needed=needed))
         else:
-            lack, _, remedy = why.partition(": ")
+            lack, _, remedy = reason.partition(": ")
             if needed and apart:
                 lack += " on this host; compute nodes must have it"
             here = needed and not apart

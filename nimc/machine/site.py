@@ -251,17 +251,17 @@ class Machine(_Record):
             f" unknown; allowed: one of {there}"
         )
 
-    def message_b(self, asked: str) -> int:
+    def message_b(self, requested: str) -> int:
         """Size of one message of the writers, bytes, from `64KiB`, `dram`, or `auto`.
 
         `dram` is larger than the last-level caches. `auto` is `dram` on a shared host, where writes
         would otherwise stay in the caches, and 64 KiB elsewhere. Raises InputError.
         """
-        if asked == "auto":
-            asked = "dram" if self.origins.policy == "same_host" else "64KiB"
-        if asked == "dram":
+        if requested == "auto":
+            requested = "dram" if self.origins.policy == "same_host" else "64KiB"
+        if requested == "dram":
             return dram_message_b(self.node_facts().llc_b)
-        return units.size_b(asked, "message")
+        return units.size_b(requested, "message")
 
     def usable_cpus(self) -> list[int]:
         """Cores for application and origin if both are on one host; else none.

@@ -53,38 +53,38 @@ class NightRepeats:
                 continue
             cases = list(dict.fromkeys(alarm.case for alarm in those))
             try:
-                why = self._repeat(run, cases, nodes if self.slurm else None)
+                reason = self._repeat(run, cases, nodes if self.slurm else None)
             except InputError as error:
-                why = str(error)
-            if why:
-                yield f"not confirmed: {', '.join(cases)}: {why}"
+                reason = str(error)
+            if reason:
+                yield f"not confirmed: {', '.join(cases)}: {reason}"
 
     def _repeat(self, run: Path, cases: Sequence[str], nodes: str | None) -> str | None:
         """Returns why it was not begun, or ended early. Raises InputError for other nodes."""
-        asked = prepare(
+        request = prepare(
             self.nightly.campaign, self.nightly.asked.machine, nodelist=nodes, only=cases
         )
-        planned = asked.plan()
-        done, unfinished = self._begun(run, asked)
+        planned = request.plan()
+        done, unfinished = self._begun(run, request)
         for each in done:
             add_run(self.nightly.store, each)  # the night may have been killed before it did
         missing = REPEATS - len(done)
         left_node_h = self.budget_node_h - self.night.used_node_h()
         of_case = {case.case: case.nodes for case in planned.cases}
         left_s = self.end_s - self.clock_s()
-        if missing > 0 and (why := too_much(run, missing, of_case, left_s, left_node_h)):
-            return why
+        if missing > 0 and (reason := too_much(run, missing, of_case, left_s, left_node_h)):
+            return reason
         options = [f"--case={case}" for case in cases]
         options += [f"--nodelist={nodes}"] if nodes else []
         for number in range(missing):
             fresh = [] if unfinished and number == 0 else ["--fresh"]
-            if why := self._once(asked, planned, [*fresh, *options]):
-                return why
+            if reason := self._once(request, planned, [*fresh, *options]):
+                return reason
         return None
 
-    def _begun(self, run: Path, asked: Request) -> tuple[list[Path], bool]:
+    def _begun(self, run: Path, request: Request) -> tuple[list[Path], bool]:
         """The finished repeats, and whether the last one was begun and not finished."""
-        new, first = new_header(asked), load_header(run)
+        new, first = new_header(request), load_header(run)
         begun = [
             (path, each.finished_s)
             for path, each in runs_of(self.nightly.results, new)
@@ -93,9 +93,9 @@ class NightRepeats:
         done = [path for path, finished_s in begun if finished_s is not None]
         return done, bool(begun) and begun[-1][1] is None
 
-    def _once(self, asked: Request, planned: Plan, options: Sequence[str]) -> str | None:
+    def _once(self, request: Request, planned: Plan, options: Sequence[str]) -> str | None:
         """One run, added to the store; returns why it did not measure all."""
-        runs = NightRuns.of(self.nightly.results, asked, planned, self.clock_s())
+        runs = NightRuns.of(self.nightly.results, request, planned, self.clock_s())
 
         def limit() -> str | None:
             if found := runs.current():

@@ -21,10 +21,8 @@ from nimc.base.marked_yaml import Marked, show
 # The hours in which a nightly may measure, and the calendar of its nights.
 #
 # A night has the date of the day on which it starts. Times of day are local; a night in which
-# clocks
-# change is an hour shorter or longer. A start that clocks skip is the moment at which they do:
-# cron
-# starts a night then, Slurm up to an hour later.
+# clocks change is an hour shorter or longer. A start that clocks skip is the moment at which they
+# do: cron starts a night then, Slurm up to an hour later.
 
 
 #: Days of the week, as `date.weekday` counts them.
@@ -176,7 +174,7 @@ class Retention(_Section):
     size_b: _Size | None = Field(default=None, alias="size")
 
 
-class Tell(_Section):
+class Notification(_Section):
     """Where a night reports to: mail if its outcome is not `measured`, the webhook always."""
 
     mail: list[_Address] = []
@@ -200,7 +198,7 @@ class NightlyRequest(_Section):
     #: Folders of the pages and of node_exporter's textfile collector; None: none are written.
     pages: _Path | None = None
     metrics: _Path | None = None
-    tell: Tell = Tell()
+    tell: Notification = Notification()
     #: Options of the Slurm job that is the night itself, under scrontab and Jacamar.
     job: list[Annotated[str, Field(pattern=r"^-\S+$")]] = []
     #: Tags of the GitLab runner on the machine.
@@ -218,8 +216,8 @@ class Nightly:
     @property
     def window(self) -> NightWindow:
         """When it may measure."""
-        asked = self.asked.window
-        return NightWindow(asked.start, asked.end, asked.days)
+        requested = self.asked.window
+        return NightWindow(requested.start, requested.end, requested.days)
 
     @property
     def longest_s(self) -> int:

@@ -50,10 +50,10 @@ def scrontab_block(nightly: Nightly, command: Sequence[str]) -> str:
 
 def cron_times(nightly: Nightly) -> str:
     """Minute, hour and days as crontab has them. scrontab takes one name of a day, or numbers."""
-    asked = nightly.asked.window
-    numbers = sorted((DAYS.index(day) + 1) % 7 for day in asked.days)
+    requested = nightly.asked.window
+    numbers = sorted((DAYS.index(day) + 1) % 7 for day in requested.days)
     days = "*" if len(numbers) == 7 else ",".join(map(str, numbers))
-    return f"{asked.start.minute} {asked.start.hour} * * {days}"
+    return f"{requested.start.minute} {requested.start.hour} * * {days}"
 
 
 def log_file(nightly: Nightly) -> Path:
@@ -137,9 +137,9 @@ def units(texts: Mapping[str, str]) -> str:
 
 def systemd_units(nightly: Nightly, command: Sequence[str], today: date) -> dict[str, str]:
     """File name -> text."""
-    asked = nightly.asked.window
-    days = ",".join(day.capitalize() for day in asked.days)
-    starts = [f"{days} *-*-* {asked.start:%H:%M}:00", *_after_gaps(nightly.window, today)]
+    requested = nightly.asked.window
+    days = ",".join(day.capitalize() for day in requested.days)
+    starts = [f"{days} *-*-* {requested.start:%H:%M}:00", *_after_gaps(nightly.window, today)]
     calendar = "".join(f"OnCalendar={start}\n" for start in starts)
     name = f"nimc-{nightly.unique_name}"
     return {

@@ -155,9 +155,9 @@ class NightRuns:
     found: Path | None = None
 
     @classmethod
-    def of(cls, results: Path, asked: Request, planned: Plan, since_s: float) -> NightRuns:
+    def of(cls, results: Path, request: Request, planned: Plan, since_s: float) -> NightRuns:
         """Look for runs of the campaign on this machine."""
-        new = new_header(asked)
+        new = new_header(request)
         nodes = {case.case: case.nodes for case in planned.cases}
         runs = runs_of(results, new)
         same = [(path, each) for path, each in runs if each.digest == new.digest]
@@ -188,8 +188,8 @@ class NightRuns:
 
 def runs_of(results: Path, new: RunHeader) -> Sequence[tuple[Path, RunHeader]]:
     """All runs of a campaign on a machine, also of some of its cases, in order of their start."""
-    asked = (new.campaign, new.machine)
-    found = (run for run in own_runs(results) if (run[1].campaign, run[1].machine) == asked)
+    requested = (new.campaign, new.machine)
+    found = (run for run in own_runs(results) if (run[1].campaign, run[1].machine) == requested)
     return sorted(found, key=lambda run: run[1].started_s)
 
 

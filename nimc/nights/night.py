@@ -155,11 +155,11 @@ class NightRun:
             if age_s < self.nightly.asked.fresh_after_s:
                 begun = replace(begun, started_s=before.started_s)  # both have one budget
         try:
-            asked = prepare(self.nightly.campaign, self.nightly.asked.machine)
-            planned = asked.plan()
+            request = prepare(self.nightly.campaign, self.nightly.asked.machine)
+            planned = request.plan()
             cases = [case.case for case in planned.cases]
             begun = replace(begun, campaign=planned.campaign, cases=cases)
-            ended = self._measured(asked, planned, begun, lock)
+            ended = self._measured(request, planned, begun, lock)
         except NotRunError as error:
             ended = replace(begun, outcome="not run", reason=str(error))
         except NimcError as error:
@@ -167,12 +167,12 @@ class NightRun:
             raise
         return self._end(ended)
 
-    def _measured(self, asked: Request, planned: Plan, begun: Summary, lock: int) -> Summary:
+    def _measured(self, request: Request, planned: Plan, begun: Summary, lock: int) -> Summary:
         """Raises NotRunError before anything is begun, if nothing shall be."""
-        runs = NightRuns.of(self.nightly.results, asked, planned, begun.started_s)
+        runs = NightRuns.of(self.nightly.results, request, planned, begun.started_s)
         run = self._had_measured(runs)
         if run is None:
-            ended = self._campaign(asked, planned, begun, runs, lock)
+            ended = self._campaign(request, planned, begun, runs, lock)
             run = runs.current() or ended.concluded
         else:
             runs.found, ended = run, EndedRun(0)
@@ -181,7 +181,7 @@ class NightRun:
         repeats = NightRepeats(
             self.nightly,
             runs,
-            slurm=asked.site.slurm,
+            slurm=request.site.slurm,
             end_s=self.night.end_s,
             budget_node_h=begun.budget_node_h,
             log=self.log_path,
@@ -209,7 +209,7 @@ class NightRun:
 
     def _campaign(
         self,
-        asked: Request,
+        request: Request,
         planned: Plan,
         begun: Summary,
         runs: NightRuns,
@@ -220,7 +220,7 @@ class NightRun:
         fresh = age_s is None or age_s > self.nightly.asked.fresh_after_s
         if fresh:
             self._require_budget(planned, begun.budget_node_h - runs.used_node_h())
-        if asked.site.slurm:
+        if request.site.slurm:
             self._require_no_maintenance()
         summary.write(self.path, summary.summary_text(begun))
 
@@ -285,10 +285,12 @@ class NightRun:
 
     def _require_budget(self, planned: Plan, left_node_h: float) -> None:
         least = planned.as_dict()["node_hours_least"]
-        asked = self.nightly.asked.budget_node_h
-        if least > asked:
+        requested = self.nightly.asked.budget_node_h
+        if least > requested:
             raise self.nightly.refuse(
-                "budget", f"{asked:g} node-hours found", f"from {least:.3g}, which the plan needs"
+                "budget",
+                f"{requested:g} node-hours found",
+                f"from {least:.3g}, which the plan needs",
             )
         if least > left_node_h:
             raise NotRunError(f"{left_node_h:.3g} node-hours are left; {least:.3g} are needed")
@@ -330,13 +332,15 @@ class NightRun:
             file.write(f"nimc: {visible(line)}\n")
 
 
-def night_of(nightly: Nightly, now_s: float, asked: date | None) -> Night | None:
+def night_of(nightly: Nightly, now_s: float, requested: date | None) -> Night | None:
     """The night to run now: that of the window, or the one `asked` for by date."""
-    if asked is None:
+    if requested is None:
         return nightly.window.night_at(now_s)
-    if not _YEARS[0] <= asked.year <= _YEARS[1]:
-        raise InputError(f"--night: {asked} found; allowed: years from {_YEARS[0]} to {_YEARS[1]}")
-    return nightly.window.night_on(asked).moved_to(now_s)
+    if not _YEARS[0] <= requested.year <= _YEARS[1]:
+        raise InputError(
+            f"--night: {requested} found; allowed: years from {_YEARS[0]} to {_YEARS[1]}"
+        )
+    return nightly.window.night_on(requested).moved_to(now_s)
 
 
 def outside(nightly: Nightly, now_s: float) -> Summary:
@@ -350,17 +354,17 @@ def outside(nightly: Nightly, now_s: float) -> Summary:
 
 
 def _begun(nightly: Nightly, night: date, now_s: float) -> Summary:
-    asked = nightly.asked
+    requested = nightly.asked
     return Summary(
         nightly=nightly.name,
         night=night,
-        machine=asked.machine,
-        campaign=asked.campaign.stem,
+        machine=requested.machine,
+        campaign=requested.campaign.stem,
         started_s=now_s,
         finished_s=None,
         outcome="machine failed",
         reason=UNFINISHED,
-        budget_node_h=asked.budget_node_h,
+        budget_node_h=requested.budget_node_h,
     )
 
 
@@ -391,7 +395,7 @@ def night_alarm(alarm: Alarm) -> NightAlarm:
 
 def conclude(nightly: Nightly, ended: Summary) -> Iterator[str]:
     """Store how the night ended, remove old runs, make the pages; yields what went wrong."""
-    asked = nightly.asked
+    requested = nightly.asked
     if ended.run and ended.finished_s is not None:
         try:
             add_run(nightly.store, Path(ended.run), outcome=ended.outcome)
@@ -400,10 +404,10 @@ def conclude(nightly: Nightly, ended: Summary) -> Iterator[str]:
     if not nightly.store.is_dir():
         return
     where = ["--results", str(nightly.results), "--store", str(nightly.store)]
-    if limits := _limits(asked.retention):
+    if limits := _limits(requested.retention):
         yield from _nimc("store", "prune", *where, *limits, "--yes")
-    if asked.pages:
-        yield from _nimc("pages", *where, "--output", str(ROOT / asked.pages))
+    if requested.pages:
+        yield from _nimc("pages", *where, "--output", str(ROOT / requested.pages))
 
 
 def _limits(retention: Retention) -> Sequence[str]:

@@ -34,19 +34,23 @@ _HANDLERS = (
 _SENDMAIL_PATH = "/usr/sbin:/usr/lib"
 
 
-def everyone(ended: Summary, asked: NightlyRequest) -> Iterator[str]:
+def everyone(ended: Summary, request: NightlyRequest) -> Iterator[str]:
     """Send the summary by mail and webhook; yields a line for each that failed."""
-    if asked.metrics:
+    if request.metrics:
         try:
-            path = named_output(ROOT / asked.metrics) / f"nimc_{ended.nightly}.prom"
+            path = named_output(ROOT / request.metrics) / f"nimc_{ended.nightly}.prom"
             summary.write(path, formats.prometheus_text(ended), mode=0o644)
         except NimcError as error:
             yield f"metrics: {error}"
-    if asked.tell.webhook:
-        url = os.path.expandvars(asked.tell.webhook)
+    if request.tell.webhook:
+        url = os.path.expandvars(request.tell.webhook)
         if fault := post(url, summary.summary_text(ended)):
             yield f"webhook: {fault}"
-    if asked.tell.mail and ended.outcome != "measured" and (fault := send(ended, asked.tell.mail)):
+    if (
+        request.tell.mail
+        and ended.outcome != "measured"
+        and (fault := send(ended, request.tell.mail))
+    ):
         yield f"mail: {fault}"
 
 

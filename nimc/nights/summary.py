@@ -19,10 +19,10 @@ from analysis.effects.verdict import Verdict
 from analysis.history.tables import Outcome
 from nimc.base.errors import InputError, MachineError
 from nimc.base.files import replace_text, require_own
-from nimc.base.json_limits import read_json
+from nimc.base.json_limits import read_json, validated
 from nimc.nights.description import NightWindow
 from nimc.nights.measure import EndedRun
-from nimc.records.run import PlainName, validated
+from nimc.records.run import PlainName
 
 #: Number of the summary's schema.
 SUMMARY_SCHEMA = 1
@@ -262,7 +262,7 @@ def calendar(
     found = []
     for day in sorted({*nights, *(each for each in known if each >= first)}):
         if day in known:
-            found.append(_told(known[day], running=known[day] is last))
+            found.append(_scheduled_night(known[day], running=known[day] is last))
         elif nights[day].end_s <= now_s:
             found.append(ScheduledNight(day, "not run", "nothing was started on that night"))
         elif nights[day].start_s <= now_s:
@@ -270,7 +270,7 @@ def calendar(
     return found
 
 
-def _told(summary: Summary, *, running: bool) -> ScheduledNight:
+def _scheduled_night(summary: Summary, *, running: bool) -> ScheduledNight:
     if running:
         return ScheduledNight(summary.night, None, "is running")
     return ScheduledNight(

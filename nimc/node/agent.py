@@ -31,10 +31,8 @@ from nimc.node.watch import LOOK_S, Watch, looks_at
 # Throttles a writer below its full rate: its process runs in bursts with pauses in between.
 #
 # This is emulation. A program that limits its own rate spaces its messages evenly; here they come
-# at
-# full rate for a share of each period, the duty, and not at all for the rest. The duty starts at
-# the
-# requested rate over the full rate, and each rate that the writer reports corrects it.
+# at full rate for a share of each period, the duty, and not at all for the rest. The duty starts at
+# the requested rate over the full rate, and each rate that the writer reports corrects it.
 
 
 #: Length of a burst and its pause, seconds; longer if a few messages take longer, but at most the
@@ -252,8 +250,8 @@ class Agent:
             )
         except OSError as error:
             log.close()
-            why = f"{command[0]}: {error.strerror or error}"
-            self._send(messages.Ended(writer.index, role, why))
+            reason = f"{command[0]}: {error.strerror or error}"
+            self._send(messages.Ended(writer.index, role, reason))
             return
         paced = role == "origin" and injector.paced_by == "agent" and writer.rate_b_s is not None
         pacer = Pacer(process, writer) if paced else None
@@ -313,8 +311,8 @@ class Agent:
                     self._send(messages.Listening(end.index))
                     return
                 case "other":
-                    why = processes.TAKEN.format(port=port)
-                    self._send(messages.Ended(end.index, "target", why))
+                    reason = processes.TAKEN.format(port=port)
+                    self._send(messages.Ended(end.index, "target", reason))
                     return
             await asyncio.sleep(LISTEN_S)
 

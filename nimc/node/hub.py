@@ -21,19 +21,19 @@ from nimc.node.injectors.base import Injector, Writer
 from nimc.node.messages import Observed, Written
 from nimc.node.short_writes.origin_side import Part
 
-# Lets the agents of this job in, and strangers neither in nor in the way.
+# Admits the agents of this job; other processes that connect are rejected and do not delay them.
 
 
 #: Calls that have not signed yet and are kept, beside one of each node; and how long they are kept
 #: when there are more, seconds.
-_STRANGERS = 64
+_MOST_UNSIGNED = 64
 _CROWDED_S = 1.0
 #: Calls that the kernel keeps until they are accepted: with fewer, agents would wait for seconds in
 #: a crowd; all may be accepted at once, and a process may have 1,024 files.
 _WAITING = 512
 
 
-class Reception:
+class Admission:
     """Listens for agents; `welcome` serves each one that has signed and said its name."""
 
     def __init__(
@@ -43,7 +43,7 @@ class Reception:
         welcome: Callable[[wire.Wire, messages.Hello], Awaitable[None]],
     ) -> None:
         self._secret = secret
-        self._calls = nodes + _STRANGERS
+        self._calls = nodes + _MOST_UNSIGNED
         self._welcome = welcome
         #: Connections that have not signed yet, oldest first -> when each was made.
         self._unsigned: dict[asyncio.StreamWriter, float] = {}
@@ -171,7 +171,7 @@ class Hub:
     """Accepts the agents of this job, sends them orders and keeps their reports."""
 
     def __init__(self, secret: str, nodes: int = 1) -> None:
-        self._reception = Reception(secret, nodes, self._joined)
+        self._reception = Admission(secret, nodes, self._joined)
         self._links: dict[str, _Link] = {}
         self._states: dict[int, WriterState] = {}
         self._changed = asyncio.Condition()

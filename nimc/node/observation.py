@@ -29,7 +29,7 @@ from nimc.records.treatment import Treatment, Writes
 _PERIOD_S = 0.2
 
 
-class Pulse:
+class Heartbeat:
     """Runs from `begin` to `end`."""
 
     def __init__(self) -> None:
@@ -103,7 +103,7 @@ class Observer:
         self._exempt = {node_name(): [plan.owner_pid]} if plan.owner_pid else {}
         self._all = list(dict.fromkeys([*nodes.targets, *nodes.origins]))
         self._before: dict[str, Observed] = {}
-        self._pulse = Pulse()
+        self._pulse = Heartbeat()
         self._accepted: list[list[NodeConditions]] = []
 
     async def begin(self, cpus: list[int]) -> None:

@@ -28,17 +28,17 @@ class FomError(Exception):
     """The output has no figure of merit, or its own checks failed. The message is one line."""
 
 
-def require_ranks(fom: Fom, asked: int | None) -> Fom:
+def require_ranks(fom: Fom, requested: int | None) -> Fom:
     """`fom`; raises FomError if the program reports another number of ranks than was asked for.
 
     A launcher of another MPI than the program's starts independent copies of one rank each, and
     each copy gives the right answer.
     """
     found = fom.extra.get("ranks")
-    if None not in (asked, found) and found != asked:
+    if None not in (requested, found) and found != requested:
         raise FomError(
-            f"the application ran with {found:g} ranks, not {asked}: launcher and application use"
-            " different MPIs (for srun: set SLURM_MPI_TYPE)"
+            f"the application ran with {found:g} ranks, not {requested}: launcher and application"
+            " use different MPIs (for srun: set SLURM_MPI_TYPE)"
         )
     return fom
 

@@ -5,7 +5,7 @@ The only list of arms. Standard library only, because compute nodes import it to
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -55,8 +55,8 @@ _OTHER = Arm("", "effect", "continuous", ("#b0479a", "#e08fd0"), "p")
 
 #: The default baseline.
 BASELINE = "off"
-#: Separates the arm from its levels in a treatment's name: `on@rate=25%`.
-LEVELS = "@"
+#: Separates the arm from its levels in a treatment's name.
+_LEVELS = "@"
 
 
 def standard_arms(*, same_host: bool) -> list[str]:
@@ -65,9 +65,24 @@ def standard_arms(*, same_host: bool) -> list[str]:
     return [name for name, arm in ARMS.items() if name == "on" or arm.role in roles]
 
 
+def name_of(arm: str, levels: Mapping[str, str]) -> str:
+    """A treatment's name: `on@rate=25%,tool=tau`. Names are made and read in this module only."""
+    return arm + (_LEVELS + ",".join(map("=".join, levels.items())) if levels else "")
+
+
+def parts_of(treatment: str) -> tuple[str, dict[str, str]]:
+    """The arm and the named levels of a treatment: `on` and {rate: `25%`} for `on@rate=25%`.
+
+    Names leave out first levels. Values of levels are in the sample's `factors`.
+    """
+    arm, _, levels = treatment.partition(_LEVELS)
+    named = (level.partition("=") for level in levels.split(",") if level)
+    return arm, {factor: level for factor, _, level in named}
+
+
 def arm_of(treatment: str) -> Arm:
     """The arm of a treatment: `on` for `on@rate=25%`."""
-    return ARMS.get(treatment.partition(LEVELS)[0], _OTHER)
+    return ARMS.get(parts_of(treatment)[0], _OTHER)
 
 
 def in_order(treatments: Iterable[str]) -> list[str]:
@@ -75,7 +90,7 @@ def in_order(treatments: Iterable[str]) -> list[str]:
     places = {name: place for place, name in enumerate(ARMS)}
 
     def key(name: str) -> tuple[int, str, bool]:
-        arm = name.partition(LEVELS)[0]
-        return places.get(arm, len(places)), arm, LEVELS in name
+        arm, levels = parts_of(name)
+        return places.get(arm, len(places)), arm, bool(levels)
 
     return sorted(treatments, key=key)

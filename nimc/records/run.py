@@ -17,11 +17,11 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, BaseModel, Field, TypeAdapter, ValidationError
+from pydantic import AfterValidator, BaseModel, Field, TypeAdapter
 
 from nimc.base.errors import InputError
 from nimc.base.files import replace_text
-from nimc.base.json_limits import parsed, read_text
+from nimc.base.json_limits import parsed, read_text, validated
 
 # Rules for free facts in `run.json` and provenance that are computed with, or name files.
 #
@@ -76,22 +76,6 @@ class NumaFacts(BaseModel):
     places: dict[str, _Node | None]
 
 
-def validated(adapter: TypeAdapter[Any], record: Any, path: Path, *within: str) -> Any:
-    """What `adapter` makes of a record. Raises InputError with the first field that is invalid.
-
-    `within`: where in the file the record is.
-    """
-    try:
-        return adapter.validate_python(record)
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        name = ".".join(map(str, (*within, *first["loc"]))) or "file"
-        found = repr(first["input"])
-        found = found if len(found) <= 60 else f"{found[:57]}..."
-        rule = first["msg"].removeprefix("Value error, ")
-        raise InputError(f"{path}: field '{name}': {rule} (is {found})") from error
-
-
 #: 2 added `margin`, `seed` and `asked`.
 SCHEMA_VERSION = 2
 
@@ -105,7 +89,7 @@ Pairs = Annotated[int, Field(ge=1, le=1_000_000)]
 
 
 @dataclass(frozen=True)
-class Asked:
+class Requirements:
     """What the campaign asked of every run, for checking what is stored against it."""
 
     #: Case -> names of the treatments of each of its pairs, in the plan's order.
@@ -137,7 +121,7 @@ class RunHeader:
     pairs_floor: Pairs
     pairs_cap: Pairs
     precision: Annotated[float, Field(gt=0, lt=1)] | None
-    asked: Asked
+    asked: Requirements
     #: Facts of the machine, detected (`nimc.machine.host`) and from its site file.
     facts: dict[str, Any] = field(default_factory=dict)
     #: Name -> version of the software that made the run.

@@ -41,8 +41,8 @@ def distrust_run(run: Path, team: Team = "owns") -> str | None:
         parts += [samples, *samples.iterdir()]
     for part in parts:
         with suppress(*_MISSING):
-            if why := distrust(part, team=team):
-                return why if part == run else f"is not all your own: {part.name} {why}"
+            if reason := distrust(part, team=team):
+                return reason if part == run else f"is not all your own: {part.name} {reason}"
     return None
 
 

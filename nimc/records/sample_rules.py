@@ -84,7 +84,7 @@ def _are_factors(text: str) -> bool:
     return isinstance(found, dict) and all(isinstance(each, Level) for each in found.values())
 
 
-def blame(text: bytes, path: Path, first_line: int) -> None:
+def raise_first_fault(text: bytes, path: Path, first_line: int) -> None:
     """Raises InputError for the first line that is not a sample."""
     for number, line in enumerate(text.split(b"\n")[:-1], first_line):
         at = f"{path}:{number}"

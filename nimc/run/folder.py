@@ -25,7 +25,7 @@ from nimc.machine import host, program
 from nimc.machine.site import Machine
 from nimc.machine.slurm import cancel as cancel_jobs
 from nimc.records.order import run_seed
-from nimc.records.run import Asked, RunHeader, load_header, save_header
+from nimc.records.run import Requirements, RunHeader, load_header, save_header
 from nimc.records.run_folder import distrust_run
 from nimc.run.session import users_of
 
@@ -101,11 +101,11 @@ def find_latest(results: Path, digest: str) -> tuple[Path, RunHeader] | None:
 
 def find_other(results: Path, header: RunHeader) -> Path | None:
     """The latest unfinished run of that campaign and machine with another digest."""
-    asked = (header.campaign, header.machine)
+    requested = (header.campaign, header.machine)
     found = [
         (each.started_s, path)
         for path, each in own_runs(results)
-        if (each.campaign, each.machine) == asked
+        if (each.campaign, each.machine) == requested
         and each.digest != header.digest
         and each.finished_s is None
     ]
@@ -119,7 +119,7 @@ def foreign_runs(results: Path, header: RunHeader) -> list[str]:
     """
     named = f"{header.campaign}-{header.machine}-*"
     found = ((path, distrust_run(path)) for path in sorted(results.glob(named)))
-    return [f"{path} {why}" for path, why in found if why]
+    return [f"{path} {reason}" for path, reason in found if reason]
 
 
 def own_runs(results: Path) -> Iterator[tuple[Path, RunHeader]]:
@@ -219,35 +219,35 @@ def _save(path: Path, header: RunHeader) -> None:
 _SOFTWARE = ("nimc", "reframe-hpc", *program.WHEELS)
 
 
-def new_header(asked: Request) -> RunHeader:
+def new_header(request: Request) -> RunHeader:
     """The header of a run that starts now; the name of its folder may still change."""
     started_s = time.time()
     here = host.detect().as_dict()
     stamp = time.strftime("%Y%m%d-%H%M%S", time.gmtime(started_s))
-    campaign = asked.campaign
+    campaign = request.campaign
     return RunHeader(
-        run=f"{campaign.name}-{asked.site.machine}-{stamp}",
+        run=f"{campaign.name}-{request.site.machine}-{stamp}",
         campaign=campaign.name,
-        machine=asked.site.machine,
+        machine=request.site.machine,
         started_s=started_s,
         finished_s=None,
-        digest=digest(campaign, asked.machine, here["hostname"], asked.site.nodelist),
-        campaign_text=asked.text,
+        digest=digest(campaign, request.machine, here["hostname"], request.site.nodelist),
+        campaign_text=request.text,
         pairs_floor=campaign.pairs.floor,
         pairs_cap=campaign.pairs.most,
         precision=campaign.pairs.precision,
-        facts={"host": here, "site": asked.machine.model_dump(mode="json")},
+        facts={"host": here, "site": request.machine.model_dump(mode="json")},
         versions=program.package_versions(_SOFTWARE),
         commit=commit(),
         margin=campaign.margin,
-        asked=asked_of(campaign, asked.machine),
+        asked=requirements_of(campaign, request.machine),
     )
 
 
-def asked_of(campaign: Campaign, machine: Machine) -> Asked:
+def requirements_of(campaign: Campaign, machine: Machine) -> Requirements:
     """What is asked of every run of a campaign whose cases and sweeps are expanded."""
     cases = campaign.cases
-    return Asked(
+    return Requirements(
         cases={
             case.name: [each.name for each in treatments(campaign.arms, case)] for case in cases
         },
@@ -263,13 +263,13 @@ def digest(campaign: Campaign, machine: Machine, hostname: str, nodelist: str | 
     Title, description and `expect` are not included, nor are defaults: a new option of a later
     version does not prevent resuming. The host's name is included if the machine is this host.
     """
-    asked = campaign.model_dump(
+    requested = campaign.model_dump(
         mode="json",
         exclude_defaults=True,
         exclude={"title": True, "description": True, "workloads": {"__all__": {"expect"}}},
     )
     site = machine.model_dump(mode="json", exclude_defaults=True)
-    what: dict[str, Any] = {"campaign": asked, "machine": site}
+    what: dict[str, Any] = {"campaign": requested, "machine": site}
     if machine.origins.policy == "same_host":
         what["hostname"] = hostname
     if nodelist is not None:

@@ -24,9 +24,9 @@ from nimc.base.checkout import ROOT, python_path
 from nimc.base.errors import MachineError
 from nimc.base.files import replace_text, require_own
 from nimc.base.interrupts import Interrupts
-from nimc.base.json_limits import read_json
+from nimc.base.json_limits import read_json, validated
 from nimc.base.programs import last_line
-from nimc.records.run import PlainName, load_header, validated
+from nimc.records.run import PlainName, load_header
 from nimc.run.session import NIMC, end_with, stop
 
 _FILE = "sweep.json"
@@ -52,31 +52,31 @@ _SWEEP = TypeAdapter(NodeSweep)
 
 
 def open_sweep(
-    results: Path, asked: NodeSweep, among: Collection[str], *, fresh: bool
+    results: Path, requested: NodeSweep, among: Collection[str], *, fresh: bool
 ) -> tuple[Path, NodeSweep]:
     """The latest sweep of the same campaign and machine if it can be resumed, else a new one.
 
     It is resumed if it is unfinished and all its nodes are `among` those that may be swept; nodes
     that are asked for and that it lacks are added.
     """
-    named = f"{asked.campaign}-{asked.machine}-nodes"
+    named = f"{requested.campaign}-{requested.machine}-nodes"
     found = [] if fresh else sorted(results.glob(f"{named}-*/{_FILE}"))
     for path in found[-1:]:
         for own in (path.parent, path):
             require_own(own, "sweep", team="writes")
         known: NodeSweep = validated(_SWEEP, read_json(path), path)
-        unfinished = known.digest == asked.digest and known.finished_s is None
+        unfinished = known.digest == requested.digest and known.finished_s is None
         if unfinished and set(known.nodes) <= set(among):
-            new = [node for node in asked.nodes if node not in known.nodes]
+            new = [node for node in requested.nodes if node not in known.nodes]
             return path.parent, replace(known, nodes=[*known.nodes, *new])
-    stamp = time.strftime("%Y%m%d-%H%M%S", time.gmtime(asked.started_s))
+    stamp = time.strftime("%Y%m%d-%H%M%S", time.gmtime(requested.started_s))
     folder = results / f"{named}-{stamp}"
     try:
         folder.mkdir(parents=True)
     except OSError as error:
         raise MachineError(f"{folder}: {error.strerror}") from error
-    save_sweep(folder, asked)
-    return folder, asked
+    save_sweep(folder, requested)
+    return folder, requested
 
 
 def finish(folder: Path, sweep: NodeSweep) -> None:

@@ -56,19 +56,19 @@ class CaseState:
         """Complete pairs of the treatment with the fewest; each may lack others."""
         return min(sum(map(len, blocks)) for blocks in self.log_times.values())
 
-    def missing(self, asked: Pairs, rejected_before: int = 0) -> int:
+    def missing(self, requested: Pairs, rejected_before: int = 0) -> int:
         """Pairs of the next block; 0 if the case is precise enough, or too many were rejected.
 
         As many pairs may be rejected as `pairs.cap` allows to be accepted, so a machine on which
         every run is rejected ends with `too few pairs` instead of never. Those that were rejected
         before this session do not count, so that the next one tries again.
         """
-        if self.rejected - rejected_before >= asked.most:
+        if self.rejected - rejected_before >= requested.most:
             return 0
-        precise = self.pairs >= asked.floor and self._precise(asked)
-        return next_block(self.pairs, asked, precise=precise)
+        precise = self.pairs >= requested.floor and self._precise(requested)
+        return next_block(self.pairs, requested, precise=precise)
 
-    def _precise(self, asked: Pairs) -> bool:
+    def _precise(self, requested: Pairs) -> bool:
         """Whether all effects (all treatments, if there are none) have narrow intervals."""
         from analysis.statistics.pairs_needed import enough
 
@@ -76,7 +76,7 @@ class CaseState:
             self.log_times
         )
         return all(
-            enough(self.log_times[name], asked.floor, asked.most, asked.precision)
+            enough(self.log_times[name], requested.floor, requested.most, requested.precision)
             for name in effects
         )
 

@@ -29,8 +29,7 @@ from nimc.spack.tool import SpackLayout, locked, spack
 # Whether an MPI that Spack builds drives the machine's fast network.
 #
 # `common.yaml` requires it, but a machine's file may require something else, and a fabric that is
-# not
-# asked for is left out without a word. So what Spack chose is checked before it is built.
+# not asked for is left out without a word. So what Spack chose is checked before it is built.
 
 
 #: MPI -> the variant that names its networks, and the values of which it needs at least one. Others
@@ -147,8 +146,8 @@ def build(
             spack(layout, root, *here, "concretize", "--force", log=name)
             replace_text(folder / "chosen", digest)
         specs = list(_lock(folder / "spack.lock").get("concrete_specs", {}).values())
-        if why := lacking(specs, machine_path):
-            raise MachineError(f"{name}: {why}")
+        if reason := lacking(specs, machine_path):
+            raise MachineError(f"{name}: {reason}")
         concretized = time.monotonic()
         say(f"{name}: building")
         install = ("install", "-j", str(jobs), "--fail-fast")

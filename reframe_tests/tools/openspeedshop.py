@@ -310,10 +310,10 @@ class OpenSpeedShop:
 
     def wrap(self, launcher: Sequence[str], application: Sequence[str]) -> list[str]:
         """See the interface. Events are tried once, before the launcher."""
-        asked = self.experiment
-        words = [asked.variable, str(asked.most), " ".join(asked.events)]
+        requested = self.experiment
+        words = [requested.variable, str(requested.most), " ".join(requested.events)]
         front = ["sh", "-c", _FRONT, self.name, FOLDER, *words]
-        rank = ["sh", "-c", _RANK, self.name, FOLDER, asked.collector]
+        rank = ["sh", "-c", _RANK, self.name, FOLDER, requested.collector]
         return [*front, *launcher, *rank, *application]
 
     def environment(self) -> dict[str, str]:
@@ -375,7 +375,7 @@ def _events(folder: Path, objects: View, rank: int, experiment: Experiment) -> l
         rows.append(CounterRow(rank, event, objects.total(form.format(event)) * factor, unit))
     if experiment.most == 1:
         return rows
-    return rows + [_refused(rank, event, why) for event, why in _FAILED.findall(text)]
+    return rows + [_refused(rank, event, reason) for event, reason in _FAILED.findall(text)]
 
 
 def _require_last(rows: Sequence[CounterRow], objects: View, path: Path) -> None:
@@ -389,9 +389,9 @@ def _require_last(rows: Sequence[CounterRow], objects: View, path: Path) -> None
         )
 
 
-def _refused(rank: int, event: str, why: str) -> CounterRow:
+def _refused(rank: int, event: str, reason: str) -> CounterRow:
     """An event that exists may lack a counter, because of the others."""
-    state: State = "not counted" if why.startswith("Event exists") else "not supported"
+    state: State = "not counted" if reason.startswith("Event exists") else "not supported"
     return CounterRow(rank, event, None, "count", state)
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from nimc.records.arms import BASELINE, arm_of
-from nimc.records.run import Asked, RunHeader, save_header
+from nimc.records.run import Requirements, RunHeader, save_header
 from nimc.records.sample import Better, Level, Outcome, Sample, TimetableRecord, WriterRecord
 
 HOST = "synthetic-0"
@@ -216,7 +216,7 @@ def header(**changes: object) -> RunHeader:
         "pairs_floor": 6,
         "pairs_cap": 30,
         "precision": None,
-        "asked": Asked({}, min_share=0.5, retries=2),
+        "asked": Requirements({}, min_share=0.5, retries=2),
         "facts": {"synthetic": True, "cpu": "none", "cores": 2, "memory_b": 8 << 30},
         "versions": {"nimc": "0"},
         "commit": None,
@@ -255,7 +255,7 @@ def asked_for(head: RunHeader, found: list[Sample]) -> RunHeader:
     made = [count for names in kept.values() for count in names.values()] or [head.pairs_floor]
     end_s = max((sample.start_s + sample.elapsed_s for sample in found), default=0.0)
     given_up = [last.attempt for last in tries.values() if last.outcome != "kept"]
-    asked = Asked(
+    asked = Requirements(
         cases={case: list(names) for case, names in kept.items()},
         min_share=0.5,
         retries=max(given_up or [2, *(sample.attempt for sample in found)]),

@@ -8,7 +8,7 @@ from reframe.core.exceptions import SanityError
 
 from analysis.effects.estimate import Result
 from analysis.effects.reference import bounds, compare_with_references
-from nimc.records.run import Asked, RunHeader
+from nimc.records.run import Requirements, RunHeader
 
 HEADER = RunHeader(
     run="r",
@@ -21,7 +21,7 @@ HEADER = RunHeader(
     pairs_floor=6,
     pairs_cap=6,
     precision=None,
-    asked=Asked({}, min_share=0.5, retries=2),
+    asked=Requirements({}, min_share=0.5, retries=2),
     facts={"site": {"references": {"stream": 2e10, "melt": 2.0}, "reference_tolerance": 0.1}},
 )
 ROW = Result(

@@ -21,7 +21,7 @@ from analysis.history import files
 from analysis.history.retention import alarmed_runs
 from analysis.history.store import load_nights, load_runs
 from analysis.history.tables import RUNS
-from analysis.pages.data import made_changes
+from analysis.pages.data import fact_changes
 from analysis.report.data import load_run
 from analysis.samples.columns import read_samples
 from analysis.samples.integrity import read_provenance
@@ -146,7 +146,7 @@ def _made(text: bytes, _: Path) -> None:
         | {"started_s": float(index), "campaign": "c", "run": f"r{index}", "made": made}
         for index, made in enumerate(given)
     ]
-    changes = made_changes(pl.DataFrame(rows, schema=RUNS))
+    changes = fact_changes(pl.DataFrame(rows, schema=RUNS))
     assert all(each.name.isprintable() and each.after.isprintable() for each in changes)
 
 

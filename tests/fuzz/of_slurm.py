@@ -113,7 +113,7 @@ TARGETS = [
            captures("slurm/mpi_list.txt")),
     Target("slurm.accounts", lambda text, _: slurm_text.accounts(text_of(text), "bench"),
            [b"bench\nphysics\n"]),
-    Target("slurm.seen", lambda text, _: node_job.said_by_nodes(text_of(text)),
+    Target("slurm.seen", lambda text, _: node_job.output_of_nodes(text_of(text)),
            [b"seen n1 /a\nsrun: error: x\nseen n2 /a b\n"]),
     Target("modules.avail", _modules, captures("modules/*.txt")),
     Target("reframe.systems", lambda text, _: probes.systems_in(text_of(text)), [_SYSTEMS]),

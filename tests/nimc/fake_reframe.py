@@ -54,9 +54,9 @@ def measure(settings: dict[str, str]) -> None:
     store = Store(Path(settings["nimc_dir"]), settings["case"])
     treatments = cross(
         settings["arms"].split(","),
-        read_factors(settings.get("factors", "")),
-        read_cells(settings.get("exclude", ""), "exclude"),
-        read_cells(settings.get("only", ""), "only"),
+        read_factors(settings.get("factors", "{}")),
+        read_cells(settings.get("exclude", "[]"), "exclude"),
+        read_cells(settings.get("only", "[]"), "only"),
     )
     store.append(replace(crossed(settings, treatments[0], -1), warmup=True))
     while "held" in FAULTS:

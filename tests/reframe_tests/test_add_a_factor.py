@@ -114,7 +114,7 @@ def test_the_application_gets_it_and_the_other_factors(checkout: Path) -> None:
         "arms": "off,aa",
         "pairs": 1,
         "warmups": 0,
-        "factors": "nice=0,7;environment=none,MARK:here",
+        "factors": "{nice: [0, 7], environment: [none, MARK:here]}",
         "nimc_dir": checkout / "run",
         **VARIABLES,
     }

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from nimc.base.checkout import ROOT
-from reframe_tests.crossing import cross, read_factors
+from reframe_tests.crossing import cross
 
 MACHINE = "example_slurm"
 
@@ -61,14 +61,14 @@ def words(treatment):
     ],
 )
 def test_work_stays_the_same_where_a_core_is_reserved(tmp_path, check, settings, ranks, size):
-    found = treatments(tmp_path, check, "reserved_cores=0,1", *settings)
+    found = treatments(tmp_path, check, "{reserved_cores: [0, 1]}", *settings)
     both = found["off"], found["off@reserved_cores=1"]
     assert tuple(each["start"]["ranks"] for each in both) == ranks
     assert all(size in " ".join(words(each)) for each in both)
 
 
 def test_every_level_has_an_input_of_its_own(tmp_path):
-    found = treatments(tmp_path, "snap_quick", "angles=16,32")
+    found = treatments(tmp_path, "snap_quick", "{angles: [16, 32]}")
     (stage,) = tmp_path.glob("stage/*/*/*/snap_quick")
     for name, angles in {"off": 16, "off@angles=32": 32, "on@angles=32": 32}.items():
         *_, source, out = words(found[name])
@@ -77,7 +77,7 @@ def test_every_level_has_an_input_of_its_own(tmp_path):
 
 
 def test_numa_changes_load_places_and_buffers_from_run_to_run(tmp_path):
-    factors = "load=idle,write;buffer=nic,other;workers=nic,free"
+    factors = "{load: [idle, write], buffer: [nic, other], workers: [nic, free]}"
     found = treatments(tmp_path, "numa", factors)
     assert " ".join(words(found["off@load=write"])) == (
         "./membench write -n 8 -d 3.0 -m 3 --cpu-node 3"
@@ -93,14 +93,14 @@ def test_numa_changes_load_places_and_buffers_from_run_to_run(tmp_path):
 
 
 def test_the_ranks_of_all_levels_are_bound_alike_where_cores_are_reserved(tmp_path):
-    found = treatments(tmp_path, "lammps", "reserved_cores=0,1")
+    found = treatments(tmp_path, "lammps", "{reserved_cores: [0, 1]}")
     bound = {name: "--cpu-bind=cores" in words(each) for name, each in found.items()}
     assert bound == dict.fromkeys(found, True)
     assert len(found) == 4
 
 
 def test_a_level_of_environment_is_a_variable_of_the_application(tmp_path):
-    found = treatments(tmp_path, "lammps", "environment=none,UCX_TLS:rc%2Csm")
+    found = treatments(tmp_path, "lammps", "{environment: [none, UCX_TLS:rc%2Csm]}")
     name = "off@environment=UCX_TLS:rc%2Csm"
     assert found[name]["start"]["environment"]["UCX_TLS"] == "rc,sm"
     assert "UCX_TLS" not in found["off"]["start"]["environment"]
@@ -109,21 +109,19 @@ def test_a_level_of_environment_is_a_variable_of_the_application(tmp_path):
 
 @pytest.mark.parametrize("nothing", ["0", "0%", "0.0%", "00%", "0MB/s", "0.00GB/s"])
 def test_a_rate_of_zero_however_it_is_written_is_the_baseline(nothing):
-    named = {
-        each.name for each in cross(["off", "on"], read_factors(f"rate={nothing},full"), [], [])
-    }
+    named = {each.name for each in cross(["off", "on"], {"rate": [nothing, "full"]}, [], [])}
     assert named == {"off", "on"}
 
 
 def test_a_limiter_is_one_of_the_writers(tmp_path):
-    found = treatments(tmp_path, "stream", "rate=0,50%;limiter=software,hardware")
+    found = treatments(tmp_path, "stream", "{rate: [0, 50%], limiter: [software, hardware]}")
     asked = {name: each["writes"]["limiter"] for name, each in found.items() if each["writes"]}
     assert asked == {"on@rate=50%": "software", "on@rate=50%,limiter=hardware": "hardware"}
     assert {each["baseline"] for each in found.values()} == {None, "off"}
 
 
 def test_cores_left_to_the_system_are_taken_from_the_job_and_its_runs_are_unpaired(tmp_path):
-    found = treatments(tmp_path, "lammps", "", "core_spec=2", case="lammps@core_spec=2")
+    found = treatments(tmp_path, "lammps", "{}", "core_spec=2", case="lammps@core_spec=2")
     assert found["off"]["start"]["ranks"] == 62
     # The box is that of all 64 cores, so that times can be compared.
     assert "-var x 4 -var y 4 -var z 4" in " ".join(words(found["off"]))
@@ -135,23 +133,25 @@ def test_cores_left_to_the_system_are_taken_from_the_job_and_its_runs_are_unpair
 
 
 def test_stream_and_membench_leave_the_reserved_core_alone(tmp_path):
-    found = treatments(tmp_path, "stream", "reserved_cores=0,1")
+    found = treatments(tmp_path, "stream", "{reserved_cores: [0, 1]}")
     assert found["off"]["start"]["environment"]["OMP_NUM_THREADS"] == "64"
     assert found["off@reserved_cores=1"]["start"]["environment"]["OMP_NUM_THREADS"] == "63"
-    found = treatments(tmp_path, "membench", "reserved_cores=0,2")
+    found = treatments(tmp_path, "membench", "{reserved_cores: [0, 2]}")
     # Cores of one of two sockets.
     assert "-n 32" in " ".join(words(found["off"]))
     assert "-n 31" in " ".join(words(found["off@reserved_cores=2"]))
 
 
 def test_membench_spreads_its_cores_from_run_to_run(tmp_path):
-    found = treatments(tmp_path, "membench", "order=compact,spread")
+    found = treatments(tmp_path, "membench", "{order: [compact, spread]}")
     assert " ".join(words(found["off@order=spread"])).endswith("-n 32 -d 5.0 --order spread")
     assert words(found["off"])[-1] == "compact"
 
 
 def test_latency_has_a_load_of_its_own_cores_from_run_to_run(tmp_path):
-    found = treatments(tmp_path, "latency", "load_threads=0,31;load_kernel=read,mix", "node=1")
+    found = treatments(
+        tmp_path, "latency", "{load_threads: [0, 31], load_kernel: [read, mix]}", "node=1"
+    )
     alone = "./membench latency -d 3.0 --pages transparent -m 1"
     assert " ".join(words(found["off"])) == alone
     loaded = found["off@load_threads=31,load_kernel=mix"]
@@ -159,7 +159,7 @@ def test_latency_has_a_load_of_its_own_cores_from_run_to_run(tmp_path):
 
 
 def test_intensity_changes_from_run_to_run(tmp_path):
-    found = treatments(tmp_path, "intensity", "flops_per_element=2,64")
+    found = treatments(tmp_path, "intensity", "{flops_per_element: [2, 64]}")
     command = "./membench intensity -n 32 -d 3.0 --order compact --flops-per-element"
     assert " ".join(words(found["off"])) == f"{command} 2"
     assert " ".join(words(found["on@flops_per_element=64"])) == f"{command} 64"

@@ -30,7 +30,7 @@ def test_ranks_and_threads_on_eight_nodes(tmp_path, check, per):
     line = [str(BIN / "reframe"), "-C", f"{ROOT}/configs/example_slurm.py"]
     line += ["--system=example_slurm", "--prefix", str(tmp_path), "--dry-run", "-n", f"^{check}$"]
     line += ["-c", f"{ROOT}/reframe_tests/{check}.py", "-S", f"{check}.nodes=8"]
-    line += ["-S", f"{check}.rank_per={per}", "-S", f"{check}.factors=mpi_rail=nic1"]
+    line += ["-S", f"{check}.rank_per={per}", "-S", f"{check}.factors={{mpi_rail: [nic1]}}"]
     done = subprocess.run(
         line,
         cwd=tmp_path,

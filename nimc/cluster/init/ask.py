@@ -61,21 +61,21 @@ def learn(wait_s: float | None, tell: Callable[[str], None]) -> ClusterFacts:
 
     Raises MachineError without a Slurm that answers, Stopped after a signal.
     """
-    asked = _slurm()
+    facts = _slurm()
     if wait_s is None:
-        return asked
-    target = access(asked.target, asked.accounts)
-    if asked.target.nodes > 1:
-        tell(f"asks Slurm for a heterogeneous job in {asked.target.name}")
-        why = node_job.refusal(NodeRequest(target, asked.origins))
+        return facts
+    target = access(facts.target, facts.accounts)
+    if facts.target.nodes > 1:
+        tell(f"asks Slurm for a heterogeneous job in {facts.target.name}")
+        reason = node_job.refusal(NodeRequest(target, facts.origins))
         # What is refused to any job, such as the account, says nothing of heterogeneous ones.
-        if why is None or node_job.refusal(NodeRequest(target)) is None:
-            asked = replace(asked, hetjob_refused=why, hetjob_asked=True)
-    request = NodeRequest(target, asked.origins)
-    tell(f"submits a job of {request.tasks} nodes to {asked.target.name}")
+        if reason is None or node_job.refusal(NodeRequest(target)) is None:
+            facts = replace(facts, hetjob_refused=reason, hetjob_asked=True)
+    request = NodeRequest(target, facts.origins)
+    tell(f"submits a job of {request.tasks} nodes to {request.target.name}")
     looked = node_job.look(request, ROOT, wait_s)
     tell(node_job.outcome(looked, request))
-    return replace(asked, looked=looked)
+    return replace(facts, looked=looked)
 
 
 def _slurm() -> ClusterFacts:

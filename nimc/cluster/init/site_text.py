@@ -80,13 +80,15 @@ def _description(found: ClusterFacts) -> SiteEntry:
 def _origins(found: ClusterFacts) -> SiteEntry:
     origins = found.origins
     if origins.policy == "hetjob":
-        asked = "Slurm took such a job (on hold, and cancelled)"
-        asked = asked if found.hetjob_asked else "not known whether Slurm takes such a job"
+        requested = "Slurm took such a job (on hold, and cancelled)"
+        requested = requested if found.hetjob_asked else "not known whether Slurm takes such a job"
         value = f"\n  policy: hetjob\n  nodes: 1\n  partition: {_scalar(found.target.name)}"
-        return SiteEntry("origins", value, f"Origins in a heterogeneous job: {asked}.")
+        return SiteEntry("origins", value, f"Origins in a heterogeneous job: {requested}.")
     if origins.policy == "same_job":
-        why = f"The last node of each job: Slurm refuses heterogeneous jobs: {found.hetjob_refused}"
-        return SiteEntry("origins", "\n  policy: same_job\n  nodes: 1", why)
+        reason = (
+            f"The last node of each job: Slurm refuses heterogeneous jobs: {found.hetjob_refused}"
+        )
+        return SiteEntry("origins", "\n  policy: same_job\n  nodes: 1", reason)
     return SiteEntry("origins", "\n  policy: same_host", "The partition has one node only.")
 
 
@@ -130,9 +132,9 @@ def _injector(found: ClusterFacts, rdma: bool) -> SiteEntry:
     other = "ucx" if rdma else ""
     if missing and other and not any(node["injectors"][other] for node in found.nodes):
         return SiteEntry("injector", other, f"{', '.join(missing)} has no {name}, but ucx_perftest")
-    why = "RDMA devices" if rdma else "no active RDMA device"
+    reason = "RDMA devices" if rdma else "no active RDMA device"
     state = f"missing on {', '.join(missing)}: install it" if missing else "ready on all"
-    return SiteEntry("injector", name, f"{why} on the nodes; {state}; allowed: perftest, ucx")
+    return SiteEntry("injector", name, f"{reason} on the nodes; {state}; allowed: perftest, ucx")
 
 
 def _nic(found: ClusterFacts) -> SiteEntry:

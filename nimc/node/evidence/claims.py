@@ -157,9 +157,9 @@ def unproven(records: Sequence[WriterRecord], looked: Mapping[int, Looked]) -> s
     }
     if not found:
         return None
-    why = next((fault for fault in found.values() if fault), None)
+    reason = next((fault for fault in found.values() if fault), None)
     who = "the targets" if MANY in found else ", ".join(found)
     return (
         f"unproven: no device counted what arrived at {who}, and its memory was not looked at"
-        f"{f' ({why})' if why else ''}: only the writers report the writes"
+        f"{f' ({reason})' if reason else ''}: only the writers report the writes"
     )

@@ -12,7 +12,7 @@ from analysis.contention.from_run import load
 from analysis.contention.tables import fit_table
 from nimc.base.errors import InputError
 from nimc.records.arms import arm_of
-from nimc.records.run import Asked, RunHeader, save_header
+from nimc.records.run import Requirements, RunHeader, save_header
 from nimc.records.sample import Sample, WriterRecord
 
 
@@ -29,7 +29,7 @@ def header(numa_nodes=1, sockets=1):
         pairs_floor=6,
         pairs_cap=6,
         precision=None,
-        asked=Asked({}, min_share=0.5, retries=2),
+        asked=Requirements({}, min_share=0.5, retries=2),
         facts={"host": host},
     )
 

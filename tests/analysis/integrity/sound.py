@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from nimc.records.order import pair_order, run_seed
-from nimc.records.run import Asked, RunHeader
+from nimc.records.run import Requirements, RunHeader
 from nimc.records.sample import Sample
 from tests.analysis.synthetic import LAMMPS, STREAM, Case, header, samples, write_run
 
@@ -20,7 +20,7 @@ HEADER: RunHeader = header(
     run=RUN,
     seed=run_seed("0" * 64, RUN),
     pairs_cap=6,
-    asked=Asked({"stream": ARMS, "lammps": ARMS}, min_share=0.5, retries=2),
+    asked=Requirements({"stream": ARMS, "lammps": ARMS}, min_share=0.5, retries=2),
 )
 PAIRS = 6
 #: The run that was repeated: the arm `on` of this pair of every case.

@@ -14,11 +14,11 @@ from analysis.history.tables import RUNS
 from analysis.pages import across
 from analysis.pages.across import MachineSlowdown
 from analysis.pages.data import (
+    FactChange,
     MachineHistory,
-    MadeChange,
     PageNight,
     calendar_nights,
-    made_changes,
+    fact_changes,
     open_alarms,
 )
 from analysis.pages.render import case_views, months, outcome_counts, state_of
@@ -40,10 +40,10 @@ def _runs(*made: str | None, campaign: str = "nightly") -> pl.DataFrame:
 def test_facts_that_differ_from_the_run_before_are_changes() -> None:
     """The first night is 2025-01-06; the third run has another kernel and lost a fact."""
     old, new = {"kernel": "5.14", "MPI": "5.0"}, {"kernel": "6.1"}
-    found = made_changes(_runs(json.dumps(old), json.dumps(old), json.dumps(new)))
+    found = fact_changes(_runs(json.dumps(old), json.dumps(old), json.dumps(new)))
     assert found == [
-        MadeChange("2025-01-08", "nightly", "nightly2", "MPI", "5.0", "unknown"),
-        MadeChange("2025-01-08", "nightly", "nightly2", "kernel", "5.14", "6.1"),
+        FactChange("2025-01-08", "nightly", "nightly2", "MPI", "5.0", "unknown"),
+        FactChange("2025-01-08", "nightly", "nightly2", "kernel", "5.14", "6.1"),
     ]
 
 
@@ -51,13 +51,13 @@ def test_campaigns_are_compared_with_themselves() -> None:
     both = pl.concat(
         [_runs('{"a": "1"}', '{"a": "1"}'), _runs('{"a": "2"}', '{"a": "2"}', campaign="other")]
     )
-    assert made_changes(both) == []
+    assert fact_changes(both) == []
 
 
 @pytest.mark.parametrize("text", ["", "[", "[1]", "[" * 100_000, None])
 def test_facts_that_cannot_be_read_are_none(text: str | None) -> None:
-    assert made_changes(_runs(text, '{"a": "1"}')) == [
-        MadeChange("2025-01-07", "nightly", "nightly1", "a", "unknown", "1")
+    assert fact_changes(_runs(text, '{"a": "1"}')) == [
+        FactChange("2025-01-07", "nightly", "nightly1", "a", "unknown", "1")
     ]
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from analysis.report.data import load_run
 from analysis.report.make import make_reports
-from analysis.subjects.why import counters_view, why_view
+from analysis.subjects.causes import causes_view, counters_view
 from nimc.records.sample import Sample
 from tests.analysis.made_counters import CASES
 from tests.analysis.synthetic import remedies, samples, write_run
@@ -60,7 +60,7 @@ def made(folder: Path, runs: list[Sample], absent: Mapping[str, str] = {}) -> Pa
 
 
 def view(run: Path):
-    found = why_view(load_run(run), "w")
+    found = causes_view(load_run(run), "w")
     assert found
     return found
 

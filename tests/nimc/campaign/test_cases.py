@@ -219,8 +219,8 @@ def test_faults_are_reported_with_their_line(
         ("['a;b']", "'a;b' is an invalid level"),
         ("['a=b']", "'a=b' is an invalid level"),
         ("['']", "'' is an invalid level"),
-        ("['25']", "'25' is an invalid word: it reads as 25"),
-        ("['true']", "'true' is an invalid word: it reads as True"),
+        ("['25']", "'25' is an invalid word: it reads as a number or a truth value"),
+        ("['true']", "'true' is an invalid word: it reads as a number or a truth value"),
         ("[1e999]", "inf is not a finite number"),
     ],
 )

@@ -143,7 +143,7 @@ def test_a_folder_with_a_blank_is_one_word_of_the_script() -> None:
 
 def test_lines_of_nodes_may_come_mixed() -> None:
     text = "seen n1 /c\nslurmstepd: warning\nseen n2 /a b\nseen n1 /py\n\n"
-    assert node_job.said_by_nodes(text) == (
+    assert node_job.output_of_nodes(text) == (
         {"n1": ["/c", "/py"], "n2": ["/a b"]},
         "slurmstepd: warning",
     )

@@ -13,7 +13,7 @@ from nimc.campaign.checks import checks_in
 from nimc.campaign.load import load_campaign
 from nimc.campaign.prepare import Request, prepare
 from nimc.machine.site import Machine
-from nimc.run.folder import asked_of, digest
+from nimc.run.folder import digest, requirements_of
 
 NIGHT = """\
 name: night
@@ -120,12 +120,12 @@ def test_the_header_says_what_is_asked_of_each_case(tmp_path):
         "arms: [off, on, aa]\nverify: {min_share: 0.25, retries: 3}\n"
     )
     request = prepare(path, "localhost")
-    asked = asked_of(request.campaign, request.machine)
+    asked = requirements_of(request.campaign, request.machine)
     assert asked.cases == {"stream": ["off", "on", "aa"], "lammps": LAMMPS}
     assert (asked.min_share, asked.retries, asked.optional) == (0.25, 3, [])
     path.write_text("name: c\nworkloads: [check: stream]\narms: [off, on]\n")
     silent = prepare(path, "localhost")
-    assert asked_of(silent.campaign, silent.machine).min_share == 0.2  # site/localhost.yaml
+    assert requirements_of(silent.campaign, silent.machine).min_share == 0.2  # site/localhost.yaml
 
 
 #: By hand: level 0 of `rate` is the baseline; names leave out the full rate.
@@ -139,7 +139,7 @@ def test_cases_between_the_ends_of_a_sweep_of_few_cores_are_optional(tmp_path):
     machine = machine.model_copy(update={"facts": machine.facts.model_copy(update={"cores": 8})})
     checks = checks_in(ROOT / "reframe_tests")
     loaded = expand(load_campaign(path, checks, machine), checks, same_host=False)
-    asked = asked_of(sweep.expand(loaded, machine), machine)
+    asked = requirements_of(sweep.expand(loaded, machine), machine)
     ends = {f"s@n{n}-c{node}-m{node}" for n in (1, 4) for node in (0, 1)}
     assert ends < set(asked.cases)
     assert set(asked.optional) == set(asked.cases) - ends

@@ -33,7 +33,11 @@ from tests.reframe_tests.foreign.checks import (
         (in_furlongs, {}, "in_furlongs.better: whether step in 'furlongs' is better lower"),
         (victim, {"figure": "triad"}, "victim.figure: 'triad' found; allowed: step, copy"),
         (contained, {}, "contained.container_platform: containers cannot be measured"),
-        (victim, {"factors": "reserved_cores=0,1"}, "victim.factors: reserved_cores: figures of"),
+        (
+            victim,
+            {"factors": "{reserved_cores: [0, 1]}"},
+            "victim.factors: reserved_cores: figures of",
+        ),
         (any_number, {}, "any_number.num_tasks: 0 found; allowed: from 1"),
         (mixin_first, {}, "mixin_first: no sanity function; write class x"),
     ],

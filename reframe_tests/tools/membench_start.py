@@ -1,4 +1,6 @@
-"""Runs membench on the last cores of this node while the application runs; started by `beside`.
+"""Runs membench on the last cores of this node while the application runs.
+
+Started by the tool `membench_load`.
 
 Arguments: the file to write, the number of cores, the application. Exits as the application does.
 Standard library only.
@@ -32,18 +34,18 @@ def main(file: str, cores: str, application: list[str]) -> int:
         )
     os.sched_setaffinity(0, everywhere)
     options = ["--cpus", _listed(set(cpus)), "-d", str(_LONGEST_S)]
-    with subprocess.Popen(["membench", _KERNEL, *options], stdout=subprocess.PIPE) as beside:
+    with subprocess.Popen(["membench", _KERNEL, *options], stdout=subprocess.PIPE) as membench:
         os.sched_setaffinity(0, own)
         try:
-            _wait_for_arrays(beside, len(cpus))
-            before_s, start_s = _cpu_s(beside.pid), time.monotonic()
+            _wait_for_arrays(membench, len(cpus))
+            before_s, start_s = _cpu_s(membench.pid), time.monotonic()
             # MPI launchers speak with a rank over descriptors that it inherits.
             status = subprocess.call(application, close_fds=False)
-            busy_s, elapsed_s = _cpu_s(beside.pid) - before_s, time.monotonic() - start_s
-            if beside.poll() is None:
+            busy_s, elapsed_s = _cpu_s(membench.pid) - before_s, time.monotonic() - start_s
+            if membench.poll() is None:
                 Path(file).write_text(json.dumps({"busy_s": busy_s, "elapsed_s": elapsed_s}))
         finally:
-            beside.kill()
+            membench.kill()
     return status if status >= 0 else 128 - status
 
 
@@ -65,18 +67,18 @@ def _is_first(cpu: int) -> bool:
     return siblings.replace("-", ",").split(",")[0].strip() == str(cpu)
 
 
-def _wait_for_arrays(beside: subprocess.Popen[bytes], cores: int) -> None:
+def _wait_for_arrays(membench: subprocess.Popen[bytes], cores: int) -> None:
     """Until all arrays are in memory; from then on membench stores."""
-    assert beside.stdout
+    assert membench.stdout
     expected_b = None
-    for line in beside.stdout:
+    for line in membench.stdout:
         if b" bytes a core" in line:
             arrays, _, _, size_b, *_ = line.split()
             expected_b = cores * int(arrays) * int(size_b)
             break
     page_b = os.sysconf("SC_PAGESIZE")
-    while expected_b is not None and beside.poll() is None:
-        resident = int(Path(f"/proc/{beside.pid}/statm").read_text().split()[1])
+    while expected_b is not None and membench.poll() is None:
+        resident = int(Path(f"/proc/{membench.pid}/statm").read_text().split()[1])
         if resident * page_b >= expected_b:
             return
         time.sleep(_POLL_S)

@@ -29,7 +29,7 @@ from reframe_tests.tools.base import (
 PROGRAM = "membench"
 #: Numbers of cores beside the application, a level each.
 _CORES = (1, 2, 4, 8)
-_SCRIPT = Path(__file__).with_name("beside_start.py")
+_SCRIPT = Path(__file__).with_name("membench_start.py")
 #: Arguments: Python, script, folder, cores, application. Other ranks of the node only run it.
 _START = (
     f'[ "{LOCAL_RANK}" = 0 ] || {{ shift 4; exec "$@"; }}; python=$1 script=$2 folder=$3; shift 3;'
@@ -37,7 +37,7 @@ _START = (
 )
 
 
-class Beside:
+class MembenchLoad:
     """See `base.Tool`; `cores` is their number beside the application."""
 
     def __init__(self, cores: int) -> None:
@@ -77,4 +77,4 @@ def _busy(path: Path) -> float:
         raise ToolError(f"{path}: not a file of {PROGRAM}, or truncated") from None
 
 
-TOOLS: tuple[Tool, ...] = tuple(Beside(cores) for cores in _CORES)
+TOOLS: tuple[Tool, ...] = tuple(MembenchLoad(cores) for cores in _CORES)

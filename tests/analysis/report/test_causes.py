@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from analysis.counts.why import Loss
+from analysis.counts.causes import Loss
 from analysis.report.data import RunData, load_run
 from analysis.report.make import make_reports
 from analysis.statistics.correlation import WorstRank
 from analysis.statistics.interval import Estimate
-from analysis.subjects.why import p_text, sentence, why_view
+from analysis.subjects.causes import causes_view, p_text, sentence
 from tests.analysis.made_counters import CASES, TOOL, with_tool, write_counts
 from tests.analysis.synthetic import remedies, samples, write_run
 
@@ -37,7 +37,7 @@ def made(folder: Path, cases=(LAMMPS,), processor: str = "", **truth) -> Path:
 
 def view(run: Path):
     loaded: RunData = load_run(run)
-    found = why_view(loaded, "w")
+    found = causes_view(loaded, "w")
     assert found
     return found
 
@@ -216,7 +216,7 @@ def test_the_page_has_the_section_and_says_that_it_is_emulated(tmp_path):
 
 def test_a_run_without_tools_has_no_section(tmp_path):
     run = write_run(tmp_path / "run", samples(LAMMPS, pairs=6))
-    assert why_view(load_run(run), "w") is None
+    assert causes_view(load_run(run), "w") is None
     (report,) = make_reports([run])
     assert "Table IV" not in report.page.read_text()
 

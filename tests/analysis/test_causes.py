@@ -7,8 +7,8 @@ import polars as pl
 import pytest
 from scipy import stats
 
+from analysis.counts.causes import STALLS, TIME, Causes, causes
 from analysis.counts.counters import read_counters
-from analysis.counts.why import STALLS, TIME, Why, why
 from analysis.samples.columns import read_run
 from analysis.samples.pairs import judged
 from tests.analysis.made_counters import CASES, RANKS, RATES, TOOL, with_tool, write_counts
@@ -17,16 +17,16 @@ from tests.analysis.synthetic import STREAM, remedies, samples, write_run
 LAMMPS = CASES[2]
 
 
-def made(folder: Path, cases=(LAMMPS,), *, pairs: int = 8, seed: int = 1, **truth) -> Why:
+def made(folder: Path, cases=(LAMMPS,), *, pairs: int = 8, seed: int = 1, **truth) -> Causes:
     runs = {case.name: with_tool(samples(case, pairs=pairs, seed=seed)) for case in cases}
     run = write_run(folder / f"run{seed}", [each for own in runs.values() for each in own])
     for case in cases:
         write_counts(run, case, runs[case.name], seed=seed, **truth)
     frame = judged(read_run(run).frame)
-    return why(read_counters(run, frame), frame)
+    return causes(read_counters(run, frame), frame)
 
 
-def change_of(found: Why, role: str):
+def change_of(found: Causes, role: str):
     (change,) = (each for each in found.changes if each.role == role and each.treatment == "on")
     return change
 
@@ -157,7 +157,7 @@ def test_runs_of_two_tools_and_runs_without_are_never_mixed(tmp_path):
     text = "".join(json.dumps(line) + "\n" for line in lines)
     (run / "counters" / "melt.jsonl").write_text(text)
     frame = judged(read_run(run).frame)
-    found = why(read_counters(run, frame), frame)
+    found = causes(read_counters(run, frame), frame)
     changes = {(each.tool, each.role): each for each in found.changes}
     assert set(changes) == {("perf_stat", "cycles"), (TOOL, "cycles"), (TOOL, "memory stalls")}
     # on / off of the same tool is 2; across tools it would be 6, 2/3 or a median between.
@@ -176,7 +176,7 @@ def test_more_cycles_in_the_same_time_are_no_loss(tmp_path):
     run = write_run(tmp_path / "run", runs)
     write_counts(run, replace(faster, base=faster.base / 2), runs)
     frame = judged(read_run(run).frame)
-    found = why(read_counters(run, frame), frame)
+    found = causes(read_counters(run, frame), frame)
     assert change_of(found, "cycles").ratio.low > 1.5
     assert found.losses == []
 
@@ -200,7 +200,7 @@ def test_a_share_is_averaged_over_ranks(tmp_path):
     text = "".join(json.dumps(line) + "\n" for line in lines)
     (run / "counters" / "lammps.jsonl").write_text(text)
     frame = judged(read_run(run).frame)
-    change = change_of(why(read_counters(run, frame), frame), "memory bound")
+    change = change_of(causes(read_counters(run, frame), frame), "memory bound")
     assert (change.off, change.on) == (pytest.approx(0.3), pytest.approx(0.6))
     assert change.ratio.value == pytest.approx(2)
 
@@ -212,8 +212,8 @@ def test_five_pairs_have_no_ratio(tmp_path):
 def test_a_run_without_counters_has_nothing_to_say(tmp_path):
     run = write_run(tmp_path / "run", samples(LAMMPS, pairs=6))
     frame = judged(read_run(run).frame)
-    found = why(read_counters(run, frame), frame)
-    assert found == Why([], [], [], {})
+    found = causes(read_counters(run, frame), frame)
+    assert found == Causes([], [], [], {})
 
 
 def test_counts_that_took_turns_are_named_and_not_used(tmp_path):
@@ -227,7 +227,7 @@ def test_counts_that_took_turns_are_named_and_not_used(tmp_path):
         state=pl.when(shared).then(pl.lit("multiplexed")).otherwise("state")
     ).write_ndjson(file)
     samples_frame = judged(read_run(run).frame)
-    found = why(read_counters(run, samples_frame), samples_frame)
+    found = causes(read_counters(run, samples_frame), samples_frame)
     assert found.without == {"multiplexed": ["L1 misses"]}
     assert not [each for each in found.changes if each.role == "L1 misses"]
     assert not [each for each in found.links if each.to == "L1 misses"]

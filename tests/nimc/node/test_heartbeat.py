@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from nimc.node.observation import Pulse
+from nimc.node.observation import Heartbeat
 
 
 def test_the_longest_time_that_the_loop_did_not_run(monkeypatch):
@@ -14,11 +14,11 @@ def test_the_longest_time_that_the_loop_did_not_run(monkeypatch):
     monkeypatch.setattr(time, "time", lambda: now["wall_s"])
 
     async def stood_still():
-        pulse = Pulse()
-        pulse.begin()
+        heartbeat = Heartbeat()
+        heartbeat.begin()
         now["s"] += 10.2  # its next beat was due after 0.2 s
         now["wall_s"] += 14.2
-        return pulse.end()
+        return heartbeat.end()
 
     longest_s, gained_s = asyncio.run(stood_still())
     assert longest_s == pytest.approx(10.0)
@@ -30,11 +30,11 @@ def test_each_run_is_measured_by_itself(monkeypatch):
     monkeypatch.setattr(time, "monotonic", lambda: now["s"])
 
     async def twice():
-        pulse = Pulse()
-        pulse.begin()
+        heartbeat = Heartbeat()
+        heartbeat.begin()
         now["s"] += 30.0
-        pulse.end()
-        pulse.begin()
-        return pulse.end()[0]
+        heartbeat.end()
+        heartbeat.begin()
+        return heartbeat.end()[0]
 
     assert asyncio.run(twice()) == 0.0

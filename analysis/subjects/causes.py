@@ -8,9 +8,9 @@ from dataclasses import asdict, dataclass
 import polars as pl
 from markupsafe import Markup
 
+from analysis.counts.causes import MISSES, STALLS, TIME, Loss, RoleChange, RoleLink, causes
 from analysis.counts.counters import medians
 from analysis.counts.roles import COUNTS, ROLES, STUDY_DIFFERS, lacking
-from analysis.counts.why import MISSES, STALLS, TIME, Loss, RoleChange, RoleLink, why
 from analysis.effects.contrasts import Contrast
 from analysis.effects.facts import nodes_of
 from analysis.report.data import RunData, all_rows
@@ -263,7 +263,7 @@ class Messages:
 
 
 @dataclass(frozen=True)
-class WhyView:
+class CausesView:
     """The section of one run."""
 
     sentences: list[str]
@@ -284,11 +284,11 @@ class WhyView:
     emulated: list[str]
 
 
-def why_view(run: RunData, name: str) -> WhyView | None:
+def causes_view(run: RunData, name: str) -> CausesView | None:
     """The section of a run; None if nothing was counted in it."""
     if run.counters.is_empty():
         return None
-    found = why(run.counters, run.samples)
+    found = causes(run.counters, run.samples)
     across = [link for link in found.links if not link.case]
     of_case: dict[str, list[RoleLink]] = {}
     for link in found.links:
@@ -298,7 +298,7 @@ def why_view(run: RunData, name: str) -> WhyView | None:
     tools = [str(tool) for tool in of_tools["tool"].unique(maintain_order=True)]
     cases = [str(case) for case in run.counters["case"].unique(maintain_order=True)]
     nodes = {case: table for case in cases if (table := node_view(run, case))}
-    return WhyView(
+    return CausesView(
         sentences=[sentence(loss) for loss in found.losses],
         columns=TABLE,
         table=link_table("", across, published=True) if across else None,
@@ -458,17 +458,22 @@ def _absent(provenance: Mapping[str, Mapping[str, object]]) -> list[str]:
     ]
 
 
-def why_files(runs: Sequence[RunData]) -> Files:
-    """counters.parquet, and why.json (`Why` of each run), if anything was counted."""
+def causes_files(runs: Sequence[RunData]) -> Files:
+    """counters.parquet, and why.json (`Causes` of each run), if anything was counted."""
     if not any(run.counters.height for run in runs):
         return {}
-    found = {run.header.run: asdict(why(run.counters, run.samples)) for run in runs}
+    found = {run.header.run: asdict(causes(run.counters, run.samples)) for run in runs}
     return {"counters.parquet": all_rows(runs, "counters"), "why.json": {"runs": found}}
 
 
 SECTIONS = [
     RunSection(
-        place=80, title="Why", anchor="why", template="why.html", view=why_view, files=why_files
+        place=80,
+        title="Why",
+        anchor="why",
+        template="causes.html",
+        view=causes_view,
+        files=causes_files,
     ),
     CaseSection(place=10, anchor="counters", template="counters.html", view=counters_view),
 ]

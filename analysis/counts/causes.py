@@ -181,7 +181,7 @@ class Loss:
 
 
 @dataclass(frozen=True)
-class Why:
+class Causes:
     """All of it for one run of a campaign."""
 
     changes: list[RoleChange]
@@ -192,14 +192,14 @@ class Why:
     without: dict[str, list[str]]
 
 
-def why(counters: pl.DataFrame, samples: pl.DataFrame) -> Why:
+def causes(counters: pl.DataFrame, samples: pl.DataFrame) -> Causes:
     """From `counters.read_counters` and the `pairs.judged` samples of the same run."""
     values = role_values(counters)
     lost = values.filter(pl.col("value").is_null()).group_by("state", maintain_order=True)
     roles = dict(lost.agg(pl.col("role").unique(maintain_order=True)).iter_rows())
     paired = _paired(values, samples)
     changes = _changes(paired)
-    return Why(
+    return Causes(
         changes=changes,
         links=role_links(values, samples),
         losses=_losses(paired, changes, _slower(samples, counters)),
