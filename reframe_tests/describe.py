@@ -9,7 +9,7 @@ _HEAD = """# Workloads
 Generated from the `WORKLOAD` of each `reframe_tests/NAME.py`:
 `python -m reframe_tests.describe > docs/workloads.md`.
 
-A figure of merit counts only if the run's result is proven correct. All figures are in SI units.
+A figure of merit counts only if the run's result is correct. All figures are in SI units.
 
 | workload | figure of merit | unit | better |
 |---|---|---|---|
@@ -23,18 +23,14 @@ _PROOFS = """
 _RUN = """
 ## Size and layout
 
-Each check is `reframe_tests/NAME.py`; most have a short form `NAME_quick`: `-t short` runs all of
-them, `-t quick` those of STREAM and LAMMPS, in five to eight minutes. Sizes follow from the memory
-and cores of a node, ranks and threads from its cores. All of them can be set, for example
-`-S hpccg.memory_share=0.5`, or `-S layout_cores=2` for ranks and threads on two cores;
-`reframe -c reframe_tests/NAME.py --describe` lists them. A check names the variables that may
-change between runs (`within_block`), and says whether its figures of merit can be compared between
-numbers of cores (`comparable_across_cores`), which the factor `reserved_cores` needs.
+Sizes follow from the memory and cores of a node, ranks and threads from its cores. They can be set
+(`-S hpccg.memory_share=0.5`, `-S layout_cores=2`; `reframe -c reframe_tests/NAME.py --describe`).
+Most checks have a short form `NAME_quick`: `-t short` runs all of them, `-t quick` STREAM and
+LAMMPS, in five to eight minutes.
 
-Programs come from the machine's ReFrame environment. With the feature `spack` they are built by
-`nimc spack` (docs/spack.md). Otherwise the program must be on PATH, from modules or wheels, or the
-check is skipped with a message. A program of the site's that is not on PATH is named in its file,
-and then used in every environment. Name it where its MPI is the one that starts it:
+In environments with the feature `spack`, programs are built by [`nimc spack`](spack.md). Elsewhere
+they must be on PATH, from modules or wheels, or be named in the machine's file, which then holds
+for every environment. A program needs the MPI that starts it.
 
     programs:              # site/NAME.yaml
       test_driver: /opt/umt/bin/test_driver
@@ -43,26 +39,24 @@ and then used in every environment. Name it where its MPI is the one that starts
 Programs of this name are `lmp` (LAMMPS), `test_HPCCG`, `lulesh2.0`, `gsnap` (SNAP), `XSBench`,
 `miniFE.x`, `amg`, `test_driver` (UMT) and `cns`.
 
-`stream`, `membench`, `latency`, `intensity` and `numa` are always compiled, in any environment that
-names a C compiler (`cc` is not empty). STREAM's arrays are static and sized by the last-level
-caches of the node, so one binary from Spack or a module cannot serve all machines.
+`stream`, `membench`, `latency`, `intensity` and `numa` are compiled in any environment that names a
+C compiler (`cc` is not empty).
 
 ## UMT and CNS
 
-Spack has no public recipe of them. Build them with the compiler and the MPI that run them, with
-gcc 10 and newer with `-fallow-argument-mismatch` for Fortran.
+Spack has no public recipe of them. Build them with the compiler and the MPI that run them; gcc 10
+and newer need `-fallow-argument-mismatch` for Fortran.
 
-- **UMT** (https://github.com/LLNL/UMT, commit ed70b58e or later: the benchmark problems were
-  corrected after 5.3.0, which prints its energies otherwise). CMake, from `src/`, with
-  `ENABLE_OPENMP=ON`, `CONDUIT_ROOT`, `MPI_CXX_COMPILER` and `MPI_Fortran_COMPILER`. Conduit needs
-  Fortran and MPI and must be 0.8.9 or later: the benchmark problems are on tiled meshes. UMT takes
-  every 0.9.x with x below 9 for one without them: in `src/teton/driver/test_driver.cc` change
-  `CONDUIT_VERSION_PATCH >= 9` to
-  `(CONDUIT_VERSION_MINOR > 8 || CONDUIT_VERSION_PATCH >= 9)`. The program is `test_driver`.
+- **UMT** (https://github.com/LLNL/UMT, commit ed70b58e or later; 5.3.0 prints its energies
+  otherwise). CMake, from `src/`, with `ENABLE_OPENMP=ON`, `CONDUIT_ROOT`, `MPI_CXX_COMPILER` and
+  `MPI_Fortran_COMPILER`. Conduit must be 0.8.9 or later, with Fortran and MPI. For Conduit 0.9.0 to
+  0.9.8, change `CONDUIT_VERSION_PATCH >= 9` in `src/teton/driver/test_driver.cc` to
+  `(CONDUIT_VERSION_MINOR > 8 || CONDUIT_VERSION_PATCH >= 9)`; otherwise UMT does not use the tiled
+  meshes of the benchmark problems. The program is `test_driver`.
 - **CNS** (https://github.com/BoxLib-Codes/BoxLib, commit 330b1436, `Tutorials/Exp_CNS_NoSpec_F`).
-  It sleeps for five seconds within the time it reports, which hides what writers do: remove
-  `call Sleep(5)` from `main.f90`. `make BOXLIB_HOME=... COMP=gfortran NDEBUG=t MPI=t OMP=t
-  FC=mpif90 F90=mpif90`, without `-j`: the makefiles do not know all dependencies of the modules.
+  Remove `call Sleep(5)` from `main.f90`, which is part of the time that it reports. Build without
+  `-j`, since the makefiles lack dependencies:
+  `make BOXLIB_HOME=... COMP=gfortran NDEBUG=t MPI=t OMP=t FC=mpif90 F90=mpif90`.
   The program is `main.*.exe`.
 """
 
