@@ -1,4 +1,4 @@
-"""Estimators of the loss per byte written, simulated: the table of docs/evidence.md.
+"""Estimators of the loss per byte written, simulated: the figures of docs/evidence.md.
 
     python -m studies.remedies [SWEEPS]
 
