@@ -30,7 +30,7 @@ def from_dict(document: Any, path: Path) -> Model:
     model: Model = validated(_MODEL, document, path)
     if (groups := model.groups) and not model.cores <= groups.size * groups.count <= MOST:
         raise InputError(
-            f"{path}: field 'groups': must have {model.cores} to {MOST} cores together, not"
-            f" {groups.size} x {groups.count}"
+            f"{path}: groups: {groups.size} x {groups.count} cores found; allowed: {model.cores} to"
+            f" {MOST} together"
         )
     return model

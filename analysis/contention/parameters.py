@@ -35,6 +35,7 @@ Rate = Annotated[float, Field(ge=0, le=MOST_B_S)]
 _Change = Annotated[float, Field(ge=-MOST_B_S, le=MOST_B_S)]
 _Error = Annotated[float, Field(ge=0, le=LARGEST)]
 _Side = Annotated[str, Field(pattern="^(local|remote)$")]
+_Placement = Annotated[str, Field(pattern="^(local|remote|others)$")]
 _Node = Annotated[int, Field(ge=0, lt=MOST)]
 
 

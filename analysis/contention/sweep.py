@@ -143,11 +143,13 @@ def overruled(sweep: Sweep, facts: dict[str, Any], path: Path) -> Sweep:
     for i, p in enumerate(sweep.points):
         if p.n > sweep.cores:
             raise InputError(
-                f"{path}: point {i + 1}: n {p.n} exceeds the socket's {sweep.cores} cores"
+                f"{path}: points.{i}.n: {p.n} found; allowed: at most {sweep.cores}, the socket's"
+                " cores"
             )
         if max(p.comp_node, p.comm_node) >= sweep.numa_nodes:
             raise InputError(
-                f"{path}: point {i + 1}: the machine has {sweep.numa_nodes} NUMA nodes"
+                f"{path}: points.{i}: nodes {p.comp_node} and {p.comm_node} found; allowed: below"
+                f" {sweep.numa_nodes}, the machine's NUMA nodes"
             )
     return sweep
 

@@ -150,7 +150,7 @@ def _check(path: Path, frame: pl.DataFrame) -> None:
         if len(rows):
             row = int(rows[0])
             value = frame[name][row]
-            raise InputError(f"{path}:{row + 1}: field '{name}' is {value!r}, must be {allowed}")
+            raise InputError(f"{path}:{row + 1}: {name}: {value!r} found; allowed: {allowed}")
 
 
 def _either() -> str:

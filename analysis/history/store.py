@@ -130,7 +130,7 @@ def _entry(store: Path, path: Path) -> StoreEntry:
     row = rows.row(0, named=True)
     for name in (*_ALWAYS, *_NAMES):
         if row[name] is None:
-            raise SpoiltError(f"{path}: field '{name}' is null, must be a value")
+            raise SpoiltError(f"{path}: {name}: null found; allowed: a value")
     try:
         for name in _NAMES:
             plain_name(row[name])

@@ -91,7 +91,7 @@ class Rows:
             for row in found[:LISTED]:
                 value = self.frame[rule.field][row]
                 faults.add(
-                    f"{self.at(row)}: field '{rule.field}' is {value!r}, must be {rule.required}"
+                    f"{self.at(row)}: {rule.field}: {value!r} found; allowed: {rule.required}"
                 )
             if len(found) > LISTED:
                 faults.add("", len(found) - LISTED)
@@ -140,14 +140,14 @@ def judge_cases(
     for path, part in rows.parts():
         for case in part["case"].cast(pl.String).unique(maintain_order=True):
             if case != path.stem:
-                faults.add(f"{path}: field 'case' is {case!r}, must be the file's name")
+                faults.add(f"{path}: case: {case!r} found; allowed: the file's name")
     for row, case, arm, *made in _kinds(rows.frame, _MADE):
         for name, required in _unlike_arm(arm, of_case[case], *made[:2]):
             value = dict(zip(_MADE, made, strict=True)).get(name, arm)
-            faults.add(f"{rows.at(row)}: field '{name}' is {value!r}, must be {required}")
+            faults.add(f"{rows.at(row)}: {name}: {value!r} found; allowed: {required}")
         if not _is_levels(made[2]):
             raise InputError(
-                f"{rows.at(row)}: field 'factors' is {made[2]}, must be an object of levels"
+                f"{rows.at(row)}: factors: {made[2]} found; allowed: an object of levels"
             )
     _judge_alike(rows, rows.frame, _MADE, faults)
     _judge_alike(rows, rows.frame.filter(outcome="kept"), _DOSE, faults)
@@ -200,7 +200,7 @@ def _judge_alike(rows: Rows, frame: pl.DataFrame, fields: Sequence[str], faults:
         for name, before, value in zip(fields, first, made, strict=True):
             if value != before and None not in (value, before):
                 faults.add(
-                    f"{rows.at(row)}: field '{name}' is {value!r}, must be {before!r} as in other"
+                    f"{rows.at(row)}: {name}: {value!r} found; allowed: {before!r} as in other"
                     f" runs of '{arm}'"
                 )
 
@@ -214,7 +214,7 @@ def _judge_hosts(rows: Rows, faults: Faults) -> None:
             strange = set(filter(None, (found or "").split("+"))) - set(allowed.split(","))
             if strange:
                 faults.add(
-                    f"{rows.at(row)}: field '{name}' is {', '.join(sorted(strange))}, must be one"
+                    f"{rows.at(row)}: {name}: {', '.join(sorted(strange))} found; allowed: one"
                     f" of {allowed}"
                 )
 
@@ -484,7 +484,7 @@ def judge_drawn(rows: Rows, header: RunHeader, of_case: Treatments, faults: Faul
         if arm not in order[position : position + 1]:
             at = order.index(arm) if arm in order else "none"
             faults.add(
-                f"{rows.at(row)}: field 'position' is {position}, must be {at}: the order that"
+                f"{rows.at(row)}: position: {position} found; allowed: {at}: the order that"
                 " follows from the run's seed"
             )
 
@@ -510,8 +510,8 @@ def overlapping_blocks(rows: Rows, faults: Faults) -> None:
     )
     for row, case, block, start_s, node in spans.iter_rows():
         faults.add(
-            f"{rows.at(row)}: block {block} of case '{case}': field 'start_s' is {start_s!r}, must"
-            f" be after the end of the block before it on {node}"
+            f"{rows.at(row)}: block {block} of case '{case}': start_s: {start_s!r} found;"
+            f" allowed: after the end of the block before it on {node}"
         )
 
 
@@ -538,7 +538,7 @@ def read_provenance(run: Path) -> Provenance:
         text = read_text(path)
         record = parsed(text, str(path))
         if not isinstance(record, dict):
-            raise InputError(f"{path}: is {type(record).__name__}, must be an object")
+            raise InputError(f"{path}: {type(record).__name__} found; allowed: an object")
         if "numa" in record:
             validated(_NUMA, record["numa"], path, "numa")
         records[path.stem] = record
@@ -551,12 +551,12 @@ def read_provenance(run: Path) -> Provenance:
 def judge_provenance(run: Path, rows: Rows, found: Provenance, faults: Faults) -> None:
     """Add a fault for each record that is not what its name says, and for each that is missing."""
     for path, digest in found.misnamed.items():
-        faults.add(f"{path}: SHA-256 of its content is {digest}, must be the file's name")
+        faults.add(f"{path}: SHA-256 of its content: {digest} found; allowed: the file's name")
     used = rows.frame.lazy().with_row_index("row").group_by("provenance", maintain_order=True)
     for sha, row in used.agg(pl.col("row").first()).collect().iter_rows():
         if sha not in found.records:
             faults.add(
-                f"{rows.at(row)}: field 'provenance' is {sha!r}, must be a file of"
+                f"{rows.at(row)}: provenance: {sha!r} found; allowed: a file of"
                 f" {run / 'provenance'}"
             )
 
@@ -590,7 +590,7 @@ def check_run(run: Path, header: RunHeader, samples: Samples, records: Provenanc
     if header.seed is None:
         notes.append("run.json has no seed: the order of the runs is not compared with it")
     elif header.seed != run_seed(header.digest, header.run):
-        faults.add(f"{run / 'run.json'}: field 'seed' does not follow from 'digest' and 'run'")
+        faults.add(f"{run / 'run.json'}: seed: does not follow from 'digest' and 'run'")
     of_case = treatments(samples.frame, header)
     frame = known(samples.frame, of_case)
     rows = Rows(frame, samples.files)

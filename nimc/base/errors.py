@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+import re
+from typing import TYPE_CHECKING, Any
+
 from nimc.base.text import one_line
+
+if TYPE_CHECKING:
+    from pydantic import ValidationError
+    from pydantic_core import ErrorDetails
 
 
 class NimcError(Exception):
@@ -25,3 +32,49 @@ class MachineError(NimcError):
     """The machine or a tool on it failed."""
 
     exit_code = 3
+
+
+# One style for what is wrong with a value: `FIELD: VALUE found; allowed: ...`.
+
+
+def show(value: Any) -> str:
+    """A value as its author wrote it, shortened."""
+    if isinstance(value, dict):
+        return "a mapping"
+    if isinstance(value, list):
+        return "a list"
+    if value is None:
+        return "nothing"
+    text = str(value).lower() if isinstance(value, bool) else repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+#: Kind of pydantic's error -> what is allowed; for others its message says so.
+_ALLOWED = {
+    **dict.fromkeys(("dataclass_type", "dict_type", "model_type"), "a mapping"),
+    **dict.fromkeys(("int_type", "int_parsing", "int_from_float"), "a whole number"),
+    **dict.fromkeys(("float_type", "float_parsing"), "a number"),
+    "list_type": "a list",
+    "string_type": "text",
+}
+
+
+def fault_of(error: ErrorDetails, *within: str) -> str:
+    """One of pydantic's errors; `within` is where the record is in its file."""
+    field = ".".join(map(str, (*within, *error["loc"]))) or "the file"
+    if error["type"] == "missing":
+        return f"{field}: missing"
+    if error["type"] in ("extra_forbidden", "unexpected_keyword_argument"):
+        return f"{field}: unknown key"
+    if error["type"] == "value_error":
+        return f"{field}: {error['ctx']['error']}"
+    words = re.sub("^(Input should be|String should) ", "", error["msg"])
+    allowed = _ALLOWED.get(error["type"], words)
+    if error["type"] == "too_short":
+        allowed = f"at least {error['ctx']['min_length']}"
+    return f"{field}: {show(error['input'])} found; allowed: {allowed}"
+
+
+def first_fault(error: ValidationError, *within: str) -> str:
+    """The first of pydantic's errors."""
+    return fault_of(error.errors(include_url=False)[0], *within)

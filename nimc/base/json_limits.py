@@ -14,7 +14,7 @@ import numpy as np
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import from_json
 
-from nimc.base.errors import InputError
+from nimc.base.errors import InputError, first_fault
 
 #: Longest line, and largest file with one document, bytes.
 LONGEST_B = 16 << 20
@@ -61,12 +61,7 @@ def validated(adapter: TypeAdapter[Any], record: Any, path: Path, *within: str) 
     try:
         return adapter.validate_python(record)
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        name = ".".join(map(str, (*within, *first["loc"]))) or "file"
-        found = repr(first["input"])
-        found = found if len(found) <= 60 else f"{found[:57]}..."
-        rule = first["msg"].removeprefix("Value error, ")
-        raise InputError(f"{path}: field '{name}': {rule} (is {found})") from error
+        raise InputError(f"{path}: {first_fault(error, *within)}") from error
 
 
 def refuse_long(text: bytes, at: str) -> None:

@@ -19,7 +19,7 @@ import yaml
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from nimc.base.errors import InputError
+from nimc.base.errors import InputError, fault_of, show
 from nimc.base.text import one_line
 
 #: Keys and list indices that lead to a value.
@@ -89,18 +89,6 @@ def parse(text: str, path: Path) -> Marked:
         what = " ".join(str(error).split())
         raise InputError(one_line(f"{path}:1: invalid YAML: {what}")) from error
     return marked
-
-
-def show(value: Any) -> str:
-    """A value as its author wrote it, shortened."""
-    if isinstance(value, dict):
-        return "a mapping"
-    if isinstance(value, list):
-        return "a list"
-    if value is None:
-        return "nothing"
-    text = str(value).lower() if isinstance(value, bool) else repr(value)
-    return text if len(text) <= 60 else f"{text[:57]}..."
 
 
 def _text(path: Path) -> str:
@@ -206,17 +194,12 @@ def first(files: Sequence[Marked], error: ValidationError, model: type[BaseModel
 
 def _fault(files: Sequence[Marked], error: ErrorDetails, model: type[BaseModel]) -> str:
     place: Place = error["loc"]
-    field = ".".join(map(str, place)) or "the file"
-    if error["type"] == "missing":
-        what = "missing"
-    elif error["type"] == "extra_forbidden":
-        what = f"unknown key; allowed: {', '.join(_keys(model, place[:-1]))}"
-    elif error["type"] == "value_error":
-        what = str(error["ctx"]["error"])
+    if error["type"] == "extra_forbidden":
+        allowed = ", ".join(_keys(model, place[:-1]))
+        fault = f"{'.'.join(map(str, place))}: unknown key; allowed: {allowed}"
     else:
-        allowed = error["msg"].removeprefix("Input should be ")
-        what = f"{show(error['input'])} found; allowed: {allowed}"
-    return f"{where(files, place)}: {field}: {what}"
+        fault = fault_of(error)
+    return f"{where(files, place)}: {fault}"
 
 
 def _keys(model: type[BaseModel], place: Place) -> list[str]:

@@ -13,8 +13,8 @@ from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
 from nimc.base import marked_yaml
-from nimc.base.errors import InputError
-from nimc.base.marked_yaml import Marked, Place, model_in, show
+from nimc.base.errors import InputError, show
+from nimc.base.marked_yaml import Marked, Place, model_in
 from nimc.base.text import one_line
 from nimc.campaign import cases
 from nimc.campaign.cases import scheduled

@@ -24,9 +24,8 @@ from pydantic import (
 
 from nimc.base import marked_yaml, units
 from nimc.base.checkout import ROOT
-from nimc.base.errors import InputError
+from nimc.base.errors import InputError, show
 from nimc.base.files import require_own
-from nimc.base.marked_yaml import show
 from nimc.machine import devices, host
 from nimc.records.plan import Demand, OriginPolicy, ShortWrites
 

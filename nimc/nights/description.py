@@ -15,8 +15,8 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from nimc.base import marked_yaml, units
 from nimc.base.checkout import ROOT
-from nimc.base.errors import InputError
-from nimc.base.marked_yaml import Marked, show
+from nimc.base.errors import InputError, show
+from nimc.base.marked_yaml import Marked
 
 # The hours in which a nightly may measure, and the calendar of its nights.
 #

@@ -159,7 +159,7 @@ def load(path: Path) -> Summary:
     schema = record.get("schema") if isinstance(record, dict) else None
     if type(schema) is int and schema > SUMMARY_SCHEMA:
         raise InputError(
-            f"{path}: field 'schema' is {str(schema)[:20]}, must be at most {SUMMARY_SCHEMA};"
+            f"{path}: schema: {str(schema)[:20]} found; allowed: at most {SUMMARY_SCHEMA};"
             " written by a newer nimc, use that version"
         )
     summary: Summary = validated(_SUMMARY, record, path)

@@ -19,7 +19,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, Field, TypeAdapter
 
-from nimc.base.errors import InputError
+from nimc.base.errors import InputError, show
 from nimc.base.files import replace_text
 from nimc.base.json_limits import parsed, read_text, validated
 
@@ -34,7 +34,9 @@ def plain_name(name: str) -> str:
     Raises ValueError for one that could name a file elsewhere, or cannot be printed.
     """
     if name in ("", ".", "..") or "/" in name or any(map(_is_control, name)):
-        raise ValueError("must be a plain name, without '/' and control characters")
+        raise ValueError(
+            f"{show(name)} found; allowed: plain names without '/' and control characters"
+        )
     return name
 
 
@@ -156,14 +158,20 @@ def load_header(run: Path) -> RunHeader:
     schema = record.get("schema") if isinstance(record, dict) else SCHEMA_VERSION
     if schema != SCHEMA_VERSION:
         raise InputError(
-            f"{path}: field 'schema' is {str(schema)[:20]}, must be {SCHEMA_VERSION}; "
+            f"{path}: schema: {str(schema)[:20]} found; allowed: {SCHEMA_VERSION}; "
             "for another, use the nimc that wrote it"
         )
     header: RunHeader = validated(_HEADER, record, path)
     validated(_FACTS, header.facts, path, "facts")
     for broken, rule in (
-        (header.pairs_cap < header.pairs_floor, "'pairs_cap' must be at least 'pairs_floor'"),
-        ((header.finished_s or 1e11) < header.started_s, "'finished_s' is before 'started_s'"),
+        (
+            header.pairs_cap < header.pairs_floor,
+            f"pairs_cap: {header.pairs_cap} found; allowed: from pairs_floor, {header.pairs_floor}",
+        ),
+        (
+            (header.finished_s or 1e11) < header.started_s,
+            f"finished_s: {header.finished_s} found; allowed: after started_s",
+        ),
     ):
         if broken:
             raise InputError(f"{path}: {rule}")

@@ -11,7 +11,7 @@ import polars as pl
 import pydantic
 from pydantic_core import from_json
 
-from nimc.base.errors import InputError
+from nimc.base.errors import InputError, first_fault
 from nimc.records.arms import Role
 from nimc.records.sample import SCHEMA_VERSION, Better, Level, Outcome, Sample, WriterRecord
 
@@ -72,7 +72,7 @@ def check(frame: pl.DataFrame, path: Path, first_line: int) -> None:
             row = int(rows[0])
             value = frame[name][row]
             at = f"{path}:{first_line + row}"
-            raise InputError(f"{at}: field '{name}' is {value!r}, must be {allowed}")
+            raise InputError(f"{at}: {name}: {value!r} found; allowed: {allowed}")
 
 
 def _are_factors(text: str) -> bool:
@@ -94,11 +94,9 @@ def raise_first_fault(text: bytes, path: Path, first_line: int) -> None:
             raise InputError(f"{at}: {error}") from error
         if isinstance(record, dict) and record.get("schema") not in _SCHEMAS:
             raise InputError(
-                f"{at}: field 'schema' is {record.get('schema')!r}, must be {_SCHEMA_RULE}"
+                f"{at}: schema: {record.get('schema')!r} found; allowed: {_SCHEMA_RULE}"
             )
         try:
             _SAMPLE.validate_python(record)
         except pydantic.ValidationError as error:
-            first = error.errors()[0]
-            field = ".".join(str(part) for part in first["loc"]) or "line"
-            raise InputError(f"{at}: field '{field}': {first['msg']}") from error
+            raise InputError(f"{at}: {first_fault(error)}") from error

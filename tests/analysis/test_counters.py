@@ -101,11 +101,11 @@ def test_a_last_line_that_was_cut_off_is_left_out(tmp_path, end):
 @pytest.mark.parametrize(
     ("bad", "why"),
     [
-        (count(OFF1, 1.0, state="guessed"), r"jsonl:2: field 'state' is 'guessed', must be one of"),
-        (count(OFF1, None), r"jsonl:2: field 'value' is None"),
-        (count(OFF1, 1.0, state="not supported"), r"jsonl:2: field 'value' is 1\.0"),
-        (count(OFF1, 1.0, event=None), r"jsonl:2: field 'event' is None"),
-        ({"key": OFF1}, r"jsonl:2: field 'tool' is None"),
+        (count(OFF1, 1.0, state="guessed"), r"jsonl:2: state: 'guessed' found; allowed: one of"),
+        (count(OFF1, None), r"jsonl:2: value: None found"),
+        (count(OFF1, 1.0, state="not supported"), r"jsonl:2: value: 1\.0 found"),
+        (count(OFF1, 1.0, event=None), r"jsonl:2: event: None found"),
+        ({"key": OFF1}, r"jsonl:2: tool: None found"),
         ([1], r"jsonl:2: must be an object"),
     ],
 )

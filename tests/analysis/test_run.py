@@ -26,10 +26,10 @@ def test_folder_without_a_run_is_named(tmp_path: Path) -> None:
     ("text", "words"),
     [
         ("{", "EOF while parsing"),
-        ("[1]", "field 'file'"),
-        (json.dumps({**header().as_dict(), "pairs_cap": "many"}), "field 'pairs_cap'"),
-        (json.dumps({**header().as_dict(), "schema": 3}), "field 'schema' is 3, must be 2"),
-        (json.dumps({**header().as_dict(), "schema": 1}), "field 'schema' is 1, must be 2"),
+        ("[1]", "file: "),
+        (json.dumps({**header().as_dict(), "pairs_cap": "many"}), "pairs_cap: "),
+        (json.dumps({**header().as_dict(), "schema": 3}), "schema: 3 found; allowed: 2"),
+        (json.dumps({**header().as_dict(), "schema": 1}), "schema: 1 found; allowed: 2"),
     ],
 )
 def test_bad_header_is_named_by_file_and_field(tmp_path: Path, text: str, words: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -150,7 +151,7 @@ def test_any_sweep_is_fitted_or_refused(points):
         f.name for f in dataclasses.fields(model.local) if getattr(model.local, f.name) is None
     }
     assert unknown == set(model.unidentified.get("local", {}))
-    assert from_dict(json.loads(json.dumps(model.as_dict())), "model.json") == model
+    assert from_dict(json.loads(json.dumps(model.as_dict())), Path("model.json")) == model
     assert len(predict(model, 0, 0).n) == max(p.n for p in points)
 
 

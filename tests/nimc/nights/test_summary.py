@@ -29,11 +29,11 @@ def test_a_summary_is_read_as_it_was_written(tmp_path: Path) -> None:
     ("change", "what"),
     [
         ({"schema": 2}, "'schema' is 2, must be at most 1; written by a newer nimc"),
-        ({"outcome": "fine"}, "field 'outcome'"),
-        ({"night": "x"}, "field 'night'"),
-        ({"machine": "../x"}, "field 'machine'"),
-        ({"used_node_h": -1}, "field 'used_node_h'"),
-        ({"figures": [{}]}, "field 'figures.0"),
+        ({"outcome": "fine"}, "outcome: "),
+        ({"night": "x"}, "night: "),
+        ({"machine": "../x"}, "machine: "),
+        ({"used_node_h": -1}, "used_node_h: "),
+        ({"figures": [{}]}, "figures.0"),
     ],
 )
 def test_what_is_no_summary_is_refused(
