@@ -77,6 +77,11 @@ def _one_of(*words: Level) -> Callable[[Level], object]:
     return check
 
 
+def _truth(level: Level) -> None:
+    if type(level) is not bool:
+        raise ValueError
+
+
 def _whole(level: Level) -> None:
     if type(level) is not int or level < 0:
         raise ValueError
@@ -157,6 +162,7 @@ _TABLE = (
     Factor("message", "writes", "auto, dram, or a size with its unit, such as 64KiB", _message),
     Factor("limiter", "writes", "software, hardware", _one_of("software", "hardware")),
     Factor("direction", "writes", "write, read", _one_of("write", "read")),
+    Factor("held", "writes", "true, false", _truth),
     Factor("comm_node", "writes", "numbers of NUMA nodes", _whole, _no_such_node),
     Factor("writer_rail", "writes", rails.ALLOWED, rails.check, rails.lacking),
     Factor("mpi_rail", "application", rails.ALLOWED, rails.check, rails.lacking),

@@ -83,6 +83,9 @@ class LayoutMixin(rfm.RegressionTestPlugin):
     #: What limits a rate below full, if the injector can choose: `software`, `hardware`.
     limiter = variable(str, value="software")
 
+    #: Whether writers are started once a block and held between runs, or started before each run.
+    held = variable(bool, value=True)
+
     #: NUMA node that the writers' buffers are bound to, on both ends; -1 does not bind them.
     comm_node = variable(int, value=-1)
 
@@ -339,6 +342,7 @@ class LayoutMixin(rfm.RegressionTestPlugin):
             limiter=self._limiter(injector),
             devices=rails.of_writers(site, self.writer_rail, buffer_node),
             buffer_node=buffer_node,
+            held=self.held,
             scheduled=self.scheduled.get(arm) if row.writing == "scheduled" else None,
         )
 

@@ -97,6 +97,20 @@ def resume(process: asyncio.subprocess.Process) -> None:
         _signal_group(process.pid, signal.SIGCONT)
 
 
+def ran_s(pid: int) -> float | None:
+    """How long all threads of a process have run on a processor, seconds; None if it has ended.
+
+    To the nanosecond where the kernel counts so (CONFIG_SCHED_INFO), else in ticks of 10 ms.
+    """
+    try:
+        tasks = list(Path(f"/proc/{pid}/task").iterdir())
+        return sum(int((task / "schedstat").read_text().split()[0]) for task in tasks) / 1e9
+    except FileNotFoundError:
+        return cpu_s(pid) if Path(f"/proc/{pid}").exists() else None
+    except (OSError, ValueError, IndexError):
+        return None
+
+
 async def stop(process: asyncio.subprocess.Process) -> int:
     """End a process and its group: SIGTERM, then SIGKILL. Returns its exit status."""
     for signum in (signal.SIGTERM, signal.SIGKILL):

@@ -117,6 +117,10 @@ USAGE_S = 0.5
 COUNT_S = 1.0
 #: How often to check whether a passive side listens, seconds.
 LISTEN_S = 0.02
+#: A writer that may be held after a row only is held within this time, seconds, or at the latest
+#: after so many rows: perftest measures the clock in the last 0.2 s before it prints a row.
+_SOON_S = 0.5
+_ROWS_TO_HOLD = 3
 
 
 def node_name() -> str:
@@ -139,6 +143,13 @@ class _End:
     passed: list[Tally] = field(default_factory=list)
     tasks: list[asyncio.Task[None]] = field(default_factory=list)
     pacing: asyncio.Task[None] | None = None
+    #: Whether it is suspended between runs, and since when it is not any more.
+    held: bool = False
+    resumed_s: float = 0.0
+    #: Whether it is a passive side that stays suspended while its origin writes.
+    frozen: bool = False
+    #: When its last row ended, reported or not.
+    last_row_s: float | None = None
 
     @property
     def index(self) -> int:
@@ -153,6 +164,8 @@ class _End:
 
     def tally(self) -> None:
         """Note what the device has passed; nothing if it has no counter."""
+        if self.held:
+            return
         now = counters.read(self.device, PASSES[self.injector.direction][0])
         if now and not now.stuck:
             self.passed.append(Tally(clock.now_s(), now.bytes_b))
@@ -160,6 +173,34 @@ class _End:
     def rate(self) -> float:
         """The latest rate that it reported, bytes per second."""
         return self.rate_b_s
+
+    async def hold(self) -> None:
+        """Suspend it until `resume`."""
+        self.held = True
+        if self.pacing:
+            self.pacing.cancel()  # first, since it resumes the process at its end
+            await asyncio.gather(self.pacing, return_exceptions=True)
+        processes.suspend(self.process)
+
+    def resume(self) -> None:
+        """Let it continue."""
+        self.held, self.resumed_s, self.passed = False, clock.now_s(), []
+        if not self.frozen:
+            processes.resume(self.process)
+        if self.pacer:
+            self.pacing = asyncio.create_task(self.pacer.run())
+            self.tasks.append(self.pacing)
+
+    async def after_a_row(self) -> None:
+        """Wait until it may be held, if only shortly after a row; no longer than for a few rows."""
+        printed = self.injector.row_source(self.writer) == "output"
+        if self.injector.holds != "after a row" or not printed:
+            return
+        until_s = clock.now_s() + _ROWS_TO_HOLD * (self.injector.row_s or 0.0)
+        while clock.now_s() < until_s and self.process.returncode is None:
+            if clock.now_s() - (self.last_row_s or 0.0) <= _SOON_S:
+                return
+            await asyncio.sleep(LISTEN_S)
 
     def placed(self) -> Placed:
         """Where its buffers are; unknown if the process has ended."""
@@ -212,9 +253,18 @@ class Agent:
             case messages.FreezeTarget():
                 self._freeze(order.writer)
             case messages.StopWriters():
-                placed = [end.placed() for end in self._ends]
-                await self._stop()
+                ends = self._ends_of(order.writers)
+                placed = [end.placed() for end in ends]
+                await self._stop_ends(ends)
                 self._send(messages.WritersStopped(placed))
+            case messages.HoldWriters():
+                await self._hold(self._ends_of(order.writers))
+            case messages.ResumeWriters():
+                for end in reversed(_origins_first(self._ends_of(order.writers))):
+                    end.resume()
+            case messages.StopSchedule():
+                await self._stop_schedule()
+                self._send(messages.WritersStopped([]))
             case messages.StandBy():
                 self._sides.append(asyncio.create_task(self._stand_by(order)))
             case messages.Perform():
@@ -272,18 +322,37 @@ class Agent:
         self._ends.append(end)
 
     def _report_rate(self, end: _End, row: Row) -> None:
-        end.rate_b_s = row.rate_b_s
         ended_s = clock.now_s() - row.after_s
+        over_s = row.over_s
+        if over_s is None and end.last_row_s is not None:
+            over_s = ended_s - end.last_row_s
+        end.last_row_s = ended_s
+        if end.held or (over_s is not None and ended_s - over_s < end.resumed_s):
+            return  # the interval has a part in which it was held
+        end.rate_b_s = row.rate_b_s
         end.tally()
         passed, end.passed = end.passed, []
-        self._send(messages.RateReport(end.index, ended_s, row.rate_b_s, row.over_s, passed))
+        self._send(messages.RateReport(end.index, ended_s, row.rate_b_s, over_s, passed))
         if end.pacer:
             end.pacer.correct(row.rate_b_s)
+
+    def _ends_of(self, writers: list[int]) -> list[_End]:
+        return [end for end in self._ends if end.index in writers]
+
+    async def _hold(self, ends: list[_End]) -> None:
+        """Suspend these ends, and say where their buffers are."""
+        placed = [end.placed() for end in ends]
+        ordered = _origins_first(ends)
+        await asyncio.gather(*(end.after_a_row() for end in ordered if end.role == "origin"))
+        for end in ordered:
+            await end.hold()
+        self._send(messages.WritersStopped(placed))
 
     def _freeze(self, index: int) -> None:
         """Suspend a passive side that spins although the writes no longer need it."""
         for end in self._ends:
             if end.index == index and end.role == "target":
+                end.frozen = True
                 processes.suspend(end.process)
 
     async def _watch(self, end: _End, parser: LineParser, log: IO[bytes]) -> None:
@@ -359,13 +428,14 @@ class Agent:
         writers = [
             looks_at(end.writer, end.injector, targets.get(end.index), end.process.pid, end.rate)
             for end in self._ends
-            if end.role == "origin" and end.injector.writes
+            if end.role == "origin" and end.injector.writes and not end.held
         ]
         roots = [os.getpid(), *order.roots]
         self._watched = Watch(
             *(node_name(), order.devices, order.cpus, roots, order.exempt, writers),
             self._node_reader,
             [end.process.pid for end in self._ends],
+            [(end.index, end.process.pid) for end in self._ends if end.held],
         )
         self._tally_all()
         self._send(messages.Observed(*self._watched.before, None, "", []))
@@ -395,10 +465,14 @@ class Agent:
         self._send(written)
 
     async def _stop(self) -> None:
-        """Stop every end, origins first so that targets see them go."""
+        """Stop everything."""
         if self._watched:
             await self._watched.cancel()
             self._watched = None
+        await self._stop_schedule()
+        await self._stop_ends(self._ends)
+
+    async def _stop_schedule(self) -> None:
         if self._schedule:
             await self._schedule.finish(0.0)
             self._schedule = None
@@ -406,7 +480,10 @@ class Agent:
         for side in sides:
             side.cancel()
         await asyncio.gather(*sides, return_exceptions=True)
-        ends, self._ends = self._ends, []
+
+    async def _stop_ends(self, ends: list[_End]) -> None:
+        """Stop these ends, origins first so that targets see them go."""
+        self._ends = [end for end in self._ends if end not in ends]
         pacing = [end.pacing for end in ends if end.pacing]
         for task in pacing:
             task.cancel()  # first, so that it suspends nothing that is being stopped
@@ -419,6 +496,10 @@ class Agent:
                 task.cancel()
         tasks = [task for end in ends for task in end.tasks]
         await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _origins_first(ends: list[_End]) -> list[_End]:
+    return sorted(ends, key=lambda end: end.role)
 
 
 async def run() -> None:

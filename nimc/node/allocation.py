@@ -6,8 +6,10 @@ import ipaddress
 import os
 import secrets
 import socket
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from nimc.base.programs import ask
 from nimc.node import wire
@@ -93,6 +95,34 @@ def writers_at_once(plan: BlockPlan, allocation: Allocation) -> int:
     return max(len(allocation.targets), plan.n_origins)
 
 
+#: Largest share of a node's memory that buffers of held writers may take, and their number at each
+#: end, of a message each (as numa_maps shows those of ucx_perftest and ib_write_bw).
+_HELD_SHARE = 0.25
+_BUFFERS = 2
+
+
+def fit(
+    plan: BlockPlan, kinds: Iterable[Writes], allocation: Allocation, facts: Mapping[str, Any]
+) -> bool:
+    """Whether the buffers of writers of all these kinds may stay in their nodes' memory.
+
+    `facts` are those of `Hub.facts`.
+    """
+    message_b = sum(each.message_b for each in kinds)
+    ends = Counter(
+        node
+        for index in range(writers_at_once(plan, allocation))
+        for node in (
+            allocation.origins[index % plan.n_origins],
+            allocation.targets[index % len(allocation.targets)],
+        )
+    )
+    return all(
+        count * _BUFFERS * message_b <= _HELD_SHARE * facts[node]["memory_b"]
+        for node, count in ends.items()
+    )
+
+
 def assign(
     plan: BlockPlan,
     writes: Writes,
@@ -100,12 +130,14 @@ def assign(
     addresses: Mapping[str, str],
     turn: int,
     full_b_s: Sequence[float] | None = None,
+    kind: int = 0,
 ) -> list[Writer]:
-    """The writers of one run, assigned round-robin to origins, targets and devices.
+    """The writers of one kind, assigned round-robin to origins, targets and devices.
 
     So one origin writes to one target, many origins to one target, or one to many. Each turn uses
     new ports, since the kernel may still hold the last ones. `full_b_s` is the rate that each
-    writer reaches alone at full rate; a throttled writer's rate is a share of it.
+    writer reaches alone at full rate; a throttled writer's rate is a share of it. `kind` numbers
+    the kinds of writes of a block: writers of several may be held at a time.
     """
     count = writers_at_once(plan, allocation)
     first = _BASE + turn * count
@@ -113,7 +145,7 @@ def assign(
     devices = writes.devices or (None,)
     return [
         Writer(
-            index=index,
+            index=kind * count + index,
             origin=allocation.origins[index % plan.n_origins],
             target=(target := allocation.targets[index % len(allocation.targets)]),
             address=addresses[target],

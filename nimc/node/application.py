@@ -146,7 +146,7 @@ async def _until_end(
         await death
     for state in states:
         if state.ended:
-            result.fail("injector_died", f"writer {state.writer.index}: {state.ended}")
+            result.fail("injector_died", f"writer {state.number}: {state.ended}")
     result.fail("application_hung", f"did not end within {timeout_s:g} s")
 
 

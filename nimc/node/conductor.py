@@ -276,13 +276,16 @@ async def _measure_alone(
     complete = complete and await hub.wait_for(rows(_ALONE_ROWS), timeout_s)
     runner.counted_alone[writes] = runner.counted(writes, await runner.observer.end())
     stopping_s = time.monotonic()
-    await hub.stop()
-    # Between two runs, the first one's writers report a last row and stop; then the second's start
-    # and report all the rows that they must, of which the ramp has one.
-    rows_s = plan.demand.ready_rows * injector.row_s
-    runner.lead_in.expect(writes, ramp_s + rows_s + time.monotonic() - stopping_s)
+    held = runner.holds(writes)
+    await runner.silence(writes, states)
+    # Between two runs, the first one's writers report a last row and stop; then the second's start,
+    # or go on, and report all the rows that they must. The ramp has one row; of held writers, the
+    # first row does not count.
+    rows_s = (plan.demand.ready_rows + held) * injector.row_s
+    start_s = 0.0 if held else ramp_s
+    runner.lead_in.expect(writes, start_s + rows_s + time.monotonic() - stopping_s)
     for state in states:
-        who = f"writer {state.writer.index} ({writes.injector}, {state.writer.origin})"
+        who = f"writer {state.number} ({writes.injector}, {state.writer.origin})"
         if state.ended:
             raise BlockError("injector_never_ready", f"{who}: {state.ended}")
         if not complete:

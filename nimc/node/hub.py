@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -101,6 +101,8 @@ class Admission:
         return True
 
 
+#: Passive sides of a timetable have indices from here on, so that they are no held writer's.
+FIRST_SIDE = 1_000_000
 #: Round trips for one measurement of a clock offset.
 _PINGS = 8
 #: How long an agent may take to read the processes of its node, seconds.
@@ -129,7 +131,9 @@ class WriterState:
 
     writer: Writer
     row_s: float
-    #: Whether its passive side is suspended at the first row.
+    #: Its number among the writers of one kind, for people.
+    number: int = 0
+    #: Whether its passive side is suspended at the first row, unless it has been.
     freezes: bool = False
     listening: bool = False
     rows: list[Seen] = field(default_factory=list)
@@ -234,7 +238,7 @@ class Hub:
     ) -> str | None:
         """Keep a passive side for each of `writers`; returns why one failed, None if all listen."""
         states = [WriterState(writer, 0.0) for writer in writers]
-        self._states = {state.writer.index: state for state in states}
+        self._states |= {state.writer.index: state for state in states}
         for writer in writers:
             self._run(
                 writer.target,
@@ -247,6 +251,11 @@ class Hub:
             if state.ended:
                 return f"{state.writer.target}: {state.ended}"
         return None if waiting else f"a passive side did not listen within {timeout_s:.0f} s"
+
+    async def end_schedule(self) -> None:
+        """Stop the passive sides of a timetable, and writes that are left."""
+        self._states = {i: state for i, state in self._states.items() if i < FIRST_SIDE}
+        await self._silence({node: messages.StopSchedule() for node in self._links})
 
     def perform(self, node: str, injector: Injector, part: Part, log: Path) -> None:
         """Send one origin its part of a timetable."""
@@ -267,8 +276,11 @@ class Hub:
     ) -> list[WriterState]:
         """Start writers: passive sides first, then, once they listen, the origins."""
         row_s = injector.row_s or USAGE_S
-        states = [WriterState(writer, row_s, injector.freezes_target(writer)) for writer in writers]
-        self._states = {state.writer.index: state for state in states}
+        states = [
+            WriterState(writer, row_s, number, injector.freezes_target(writer))
+            for number, writer in enumerate(writers)
+        ]
+        self._states |= {state.writer.index: state for state in states}
         self._start("target", injector, writers, logs)
 
         def listening() -> bool:
@@ -289,19 +301,37 @@ class Hub:
             self._run(node, messages.StartEnd(role, injector.name, writer, log))
 
     def _run(self, node: str, order: messages.Order) -> None:
-        """Send an order that starts processes, which `stop` must end."""
-        self._links[node].stopped = False
         self._links[node].send(order)
 
-    async def stop(self) -> list[Placed]:
-        """Stop every writer and wait for it; returns the placement of their buffers."""
-        self._states = {}
-        busy = [link for link in self._links.values() if not link.stopped]
-        for link in busy:
-            link.send(messages.StopWriters())
-        if not await self.wait_for(lambda: all(link.stopped for link in busy), 30.0):
+    async def stop(self, states: Sequence[WriterState]) -> list[Placed]:
+        """Stop these writers and wait for it; returns the placement of their buffers."""
+        for state in states:
+            self._states.pop(state.writer.index, None)
+        return await self._silence(
+            {node: messages.StopWriters(of_node) for node, of_node in _by_node(states).items()}
+        )
+
+    async def hold(self, states: Sequence[WriterState]) -> list[Placed]:
+        """Suspend these writers until `resume`; returns the placement of their buffers."""
+        return await self._silence(
+            {node: messages.HoldWriters(of_node) for node, of_node in _by_node(states).items()}
+        )
+
+    def resume(self, states: Sequence[WriterState]) -> None:
+        """Let held writers continue; what they reported before is forgotten."""
+        for state in states:
+            state.rows, state.passed = [], []
+        for node, of_node in _by_node(states).items():
+            self._links[node].send(messages.ResumeWriters(of_node))
+
+    async def _silence(self, orders: Mapping[str, messages.Order]) -> list[Placed]:
+        links = [self._links[node] for node in orders]
+        for link in links:
+            link.stopped = False
+            link.send(orders[link.node])
+        if not await self.wait_for(lambda: all(link.stopped for link in links), 30.0):
             raise HubError("an agent did not stop its writers within 30 s")
-        return [end for link in busy for end in link.placed]
+        return [end for link in links for end in link.placed]
 
     async def watch(self, orders: Mapping[str, messages.Order]) -> dict[str, Observed]:
         """Begin or end a watch: node -> its order, and what each of them answers."""
@@ -365,7 +395,8 @@ class Hub:
             case messages.Listening():
                 state.listening = True
             case messages.RateReport():
-                if state.freezes and not state.rows:
+                if state.freezes:
+                    state.freezes = False
                     target = self._links[state.writer.target]
                     target.send(messages.FreezeTarget(state.writer.index))
                 end_s = report.time_s - link.offset_s
@@ -393,6 +424,15 @@ class Hub:
                 link.clock = measure(exchanges, link.node)
             except MachineError as error:
                 self._lost = HubError(str(error))
+
+
+def _by_node(states: Sequence[WriterState]) -> dict[str, list[int]]:
+    """Node -> the writers of which it has an end."""
+    found: dict[str, list[int]] = {}
+    for state in states:
+        for node in dict.fromkeys((state.writer.target, state.writer.origin)):
+            found.setdefault(node, []).append(state.writer.index)
+    return found
 
 
 def _log(logs: Path, writer: Writer, role: EndRole) -> str:

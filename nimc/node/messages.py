@@ -47,7 +47,28 @@ class FreezeTarget:
 
 @dataclass(frozen=True)
 class StopWriters:
-    """Stop all writers; answered by `WritersStopped`."""
+    """Stop these writers; answered by `WritersStopped`."""
+
+    writers: list[int]
+
+
+@dataclass(frozen=True)
+class HoldWriters:
+    """Suspend both ends of these writers until `ResumeWriters`; answered by `WritersStopped`."""
+
+    writers: list[int]
+
+
+@dataclass(frozen=True)
+class ResumeWriters:
+    """Let these writers continue; the row that spans the pause is not reported."""
+
+    writers: list[int]
+
+
+@dataclass(frozen=True)
+class StopSchedule:
+    """Stop all writes of a timetable and their passive sides; answered by `WritersStopped`."""
 
 
 @dataclass(frozen=True)
@@ -149,7 +170,7 @@ class Ended:
 
 @dataclass(frozen=True)
 class WritersStopped:
-    """All ends have been stopped; the placement of their buffers before that."""
+    """All those ends have been stopped or suspended; the placement of their buffers before that."""
 
     placed: list[Placed]
 
@@ -167,6 +188,8 @@ class Observed:
     looked: list[Looked]
     #: Name -> what the node's counters gained since the beginning.
     counters: dict[str, NodeCounter] = field(default_factory=dict)
+    #: Held writers of which an end ran all the same.
+    ran: list[int] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -179,8 +202,8 @@ class Written:
 
 
 Order = (
-    StartEnd | FreezeTarget | StopWriters | StandBy | Perform | Finish | BeginWatch | EndWatch
-    | Ping
+    StartEnd | FreezeTarget | StopWriters | HoldWriters | ResumeWriters | StandBy | Perform
+    | Finish | StopSchedule | BeginWatch | EndWatch | Ping
 )  # fmt: skip
 Report = Hello | Pong | Listening | RateReport | Ended | WritersStopped | Observed | Written
 

@@ -7,6 +7,7 @@ import os
 import time
 from dataclasses import dataclass
 
+from nimc.base.units import plural
 from nimc.machine.node_counters import NodeCounter
 from nimc.node import allocation, messages
 from nimc.node.agent import node_name
@@ -78,6 +79,8 @@ class Observation:
     looked: dict[int, Looked]
     #: Node -> name -> what its counters gained.
     counters: dict[str, dict[str, NodeCounter]]
+    #: Held writers that ran.
+    ran: list[int]
     #: Why the conductor's own times cannot be trusted; None if they can.
     paused: str | None
 
@@ -132,6 +135,7 @@ class Observer:
             busiest={node: each.busiest for node, each in targets.items()},
             looked={looked.writer: looked for each in after.values() for looked in each.looked},
             counters={node: each.counters for node, each in after.items()},
+            ran=sorted({writer for each in after.values() for writer in each.ran}),
             paused=paused,
         )
 
@@ -150,6 +154,7 @@ class Observer:
         reasons = [
             seen.paused,
             disturbance.disturbed(seen.conditions, seen.busiest, self._accepted, self._demand),
+            f"{plural(len(seen.ran), 'held writer')} ran within the run" if seen.ran else None,
         ]
         if silent and alone_b_s > 0:
             reasons += [

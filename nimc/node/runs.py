@@ -14,6 +14,7 @@ from nimc.node import allocation, application
 from nimc.node.allocation import Allocation
 from nimc.node.application import Files, RunResult
 from nimc.node.evidence import binding, claims, disturbance
+from nimc.node.evidence.binding import Placed
 from nimc.node.evidence.claims import Count
 from nimc.node.evidence.rates import OF_CONTROL, Judgement, at_speed, expected, judge, rate_before
 from nimc.node.evidence.silence import Looked
@@ -283,6 +284,11 @@ class BlockRunner:
             if writes.scheduled
         }
         self.observer = Observer(plan, nodes, hub)
+        #: The writers that are held, and the number of each kind of writes.
+        self._held: dict[Writes, list[WriterState]] = {}
+        self._kinds: dict[Writes, int] = {}
+        #: Whether the run's writers were started for it.
+        self._restarted = False
         #: Rate alone of each writer, bytes per second (for a control: share of a core).
         self.alone: dict[Writes, list[float]] = {}
         #: Target -> bytes that its device counted during that measurement.
@@ -298,16 +304,48 @@ class BlockRunner:
         return self._turn
 
     async def start_writers(self, writes: Writes) -> list[WriterState]:
-        """Start the writers of one kind of writes."""
+        """Resume the writers of one kind of writes if they are held, else start them."""
+        states = self._held.pop(writes, None)
+        if states and not any(state.ended for state in states):
+            self._hub.resume(states)
+            return states
+        if states:
+            await self._hub.stop(states)
+        self._restarted = True
         full = self.alone.get(writes.at_full_rate())
         turn, addresses = self.next_turn(), self._hub.addresses
-        writers = allocation.assign(self._plan, writes, self._nodes, addresses, turn, full)
+        kind = self._kinds.setdefault(writes, len(self._kinds))
+        writers = allocation.assign(self._plan, writes, self._nodes, addresses, turn, full, kind)
         timeout_s = self._plan.demand.ready_timeout_s
         return await self._hub.start(INJECTORS[writes.injector], writers, self._logs, timeout_s)
+
+    async def silence(self, writes: Writes, states: list[WriterState]) -> list[Placed]:
+        """Hold the writers until their next run, or stop them; returns where their buffers are.
+
+        Of several kinds of writes those are held whose buffers fit into memory together.
+        """
+        if any(state.ended for state in states) or not self.holds(writes):
+            placed = await self._hub.stop(states)
+        else:
+            placed = await self._hub.hold(states)
+            self._held[writes] = states
+        return [replace(end, writer=_position(states, end.writer)) for end in placed]
+
+    def holds(self, writes: Writes) -> bool:
+        """Whether the writers of one kind of writes are held between runs."""
+        planned = [each.writes for each in self._plan.treatments]
+        injector = INJECTORS[writes.injector]
+        return (
+            writes.held
+            and injector.holds != "never"
+            and writes in planned
+            and allocation.fit(self._plan, [*self._held, writes], self._nodes, self._hub.facts)
+        )
 
     async def measure(self, run: Run) -> MeasuredRun:
         """One run, from the start of its writers until everything has stopped."""
         writes, result = run.treatment.writes, RunResult(start_s=clock.now_s())
+        self._restarted = False
         records: list[WriterRecord] = []
         if writes is None:
             await self._lead_in()
@@ -337,7 +375,8 @@ class BlockRunner:
             seen = await self._application(run, result, states)
             counts, looked = self.counted(writes, seen), seen.looked
             await self._last_rows(states, result)
-        ends = await self._hub.stop()
+        ends = await self.silence(writes, states)
+        looked = {_position(states, index): each for index, each in looked.items()}
         judged = self._judge(writes, states, result)
         records = claims.attach(judged, counts, self.counted_alone.get(writes))
         records = self._prove(records, looked, result)
@@ -366,7 +405,7 @@ class BlockRunner:
         name = f"{run.pair}/{run.treatment.name}"
         begun = await schedule.begin(run_s, name, self.next_turn(), self._logs)
         if isinstance(begun, str):
-            await self._hub.stop()
+            await self._hub.end_schedule()
             result.fail("injector_never_ready", begun)
             return []
         await self._lead_in(writes)
@@ -395,7 +434,7 @@ class BlockRunner:
         in_time = await self._hub.wait_for(ready, demand.ready_timeout_s)
         for state in states:
             if state.ended:
-                result.fail("injector_never_ready", f"writer {state.writer.index}: {state.ended}")
+                result.fail("injector_never_ready", f"writer {state.number}: {state.ended}")
         if not in_time:
             silent = not all(state.rows for state in states)
             result.fail(
@@ -413,7 +452,9 @@ class BlockRunner:
 
         Ends early if one of them dies: the run then ends as it does if one dies later.
         """
-        left_s = self.lead_in.left_s(clock.now_s(), writes)
+        # A restart is no reason to wait for as long before all later runs.
+        usual = None if writes is None or (self._restarted and self.holds(writes)) else writes
+        left_s = self.lead_in.left_s(clock.now_s(), usual)
         await self._hub.wait_for(lambda: any(state.ended for state in states), left_s)
 
     async def _application(
@@ -473,7 +514,7 @@ class BlockRunner:
             await self._hub.wait_for(covered, _LAST_ROWS_S)
             for state in states:
                 if state.ended and state.rows[-1].end_s < end_s:
-                    result.fail("injector_died", f"writer {state.writer.index}: {state.ended}")
+                    result.fail("injector_died", f"writer {state.number}: {state.ended}")
 
     def _judge(
         self, writes: Writes, states: list[WriterState], result: RunResult
@@ -492,7 +533,7 @@ class BlockRunner:
             )
             if seen.reason:
                 who = "writer" if injector.writes else "control"
-                result.fail("rejected", f"{who} {state.writer.index} {seen.reason}")
+                result.fail("rejected", f"{who} {state.number} {seen.reason}")
             before_b_s = rate_before(state.rows, result.window_s[0])
             records.append(writer_record(injector, state.writer, alone, seen, before_b_s))
         return records
@@ -519,6 +560,11 @@ class BlockRunner:
     def _files(self, run: Run) -> Files:
         stem = self._stem(run)
         return Files(stem, self._logs / "counters" / stem.name)
+
+
+def _position(states: Sequence[WriterState], index: int) -> int:
+    """Which of the writers of one kind has an index."""
+    return index - states[0].writer.index
 
 
 def _is_silent(treatment: Treatment) -> bool:

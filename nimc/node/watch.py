@@ -90,8 +90,9 @@ class Watch:
         writers: Sequence[Watched],
         node_reader: NodeReader,
         ends: Sequence[int] = (),
+        held: Sequence[tuple[int, int]] = (),
     ) -> None:
-        """`ends` are the PIDs of all ends of writers on this node."""
+        """`ends`: PIDs of all ends of writers here; `held`: writer and PID of those held."""
         self._node = node
         self._block = os.environ.get(load.BLOCK_VARIABLE, "")
         self._devices = devices
@@ -111,6 +112,7 @@ class Watch:
         self._loads = [load.read(self._block, roots, exempt)]
         self._node_reader = node_reader
         self._ends = ends
+        self._held = [(writer, pid, processes.ran_s(pid)) for writer, pid in held]
         self._counters = self._read_counters()
         #: Readings at the beginning; the devices come last, as close to the run as possible.
         self._rails = self._read_devices()
@@ -132,7 +134,12 @@ class Watch:
             gained["frequency"] = NodeCounter(conditions.frequency_hz, "Hz", "gauge")
         conditions = replace(conditions, free_cpus=left_free(self._busy))
         looked = [self._looked(each) for each in self._writers]
-        return Observed(*after, conditions, busiest, looked, gained)
+        return Observed(*after, conditions, busiest, looked, gained, self._ran())
+
+    def _ran(self) -> list[int]:
+        """Held writers of which an end ran; one that has ended writes nothing."""
+        now = [(writer, before_s, processes.ran_s(pid)) for writer, pid, before_s in self._held]
+        return sorted({writer for writer, then_s, now_s in now if now_s not in (None, then_s)})
 
     async def cancel(self) -> None:
         """Watch no more."""

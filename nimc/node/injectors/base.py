@@ -88,6 +88,10 @@ class LineParser(Protocol):
 RowSource = Literal["output", "counter", "cpu"]
 
 
+#: When both ends of a writer may be suspended until the next run: never, so that it is restarted;
+#: at any moment; or only shortly after a row, since a pause falsifies how the next one is timed.
+Holds = Literal["never", "anytime", "after a row"]
+
 #: Direction -> what the devices of (origin, target) count.
 PASSES: dict[Direction, tuple[Passed, Passed]] = {
     "write": ("sent", "received"),
@@ -108,6 +112,8 @@ class Injector(Protocol):
     paced_by: Literal["program", "agent"]
     #: Length of a reported interval, seconds; None if it reports none.
     row_s: float | None
+    #: Whether its processes can be suspended between runs, and when.
+    holds: Holds
 
     def transport(self, writer: Writer) -> str:
         """What the bytes go over, for the sample (`WriterRecord.transport`)."""

@@ -13,7 +13,7 @@ from typing import Literal
 
 from nimc.base.programs import ask
 from nimc.machine import devices
-from nimc.node.injectors.base import Fault, Row, RowSource, Total, Writer
+from nimc.node.injectors.base import Fault, Holds, Row, RowSource, Total, Writer
 from nimc.records.sample import Direction
 
 #: Unit in the table's header -> bytes per second. What older versions call MB is MiB.
@@ -79,6 +79,7 @@ class Perftest:
     rates: Literal["full", "any"] = "any"
     paced_by: Literal["program", "agent"] = "program"
     row_s: float | None = 1.0
+    holds: Holds = "after a row"
 
     def __init__(
         self,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import Literal
 
-from nimc.node.injectors.base import RowSource, Writer
+from nimc.node.injectors.base import Holds, RowSource, Writer
 from nimc.records.sample import Direction
 
 
@@ -23,6 +23,7 @@ class Spin:
     rates: Literal["full", "any"] = "full"
     paced_by: Literal["program", "agent"] = "program"
     row_s: float | None = None
+    holds: Holds = "anytime"
 
     def transport(self, writer: Writer) -> str:
         """Nothing is written."""

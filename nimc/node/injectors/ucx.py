@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Literal
 
 from nimc.machine import devices
-from nimc.node.injectors.base import Fault, Row, RowSource, Total, Writer
+from nimc.node.injectors.base import Fault, Holds, Row, RowSource, Total, Writer
 from nimc.node.shared_memory import FOLDER_VARIABLE
 from nimc.records.sample import Direction
 
@@ -25,8 +25,8 @@ _MIB = 2**20
 #: More writes than any campaign has time for.
 _FOREVER = 10**15
 #: The passive side counts through all writes before it serves the first, about 20 ns each. Over tcp
-#: the origin has to wait for that: this many take 0.4 s.
-_MOST_OVER_TCP = 2 * 10**7
+#: the origin has to wait for that: this many take 2 s, once a block.
+_MOST_OVER_TCP = 10**8
 _TESTS: dict[Direction, str] = {"write": "ucp_put_bw", "read": "ucp_get"}
 #: Outstanding messages: the default of writes. The default of reads is 1, so latency would limit
 #: their rate between two hosts.
@@ -68,6 +68,7 @@ class Ucx:
     rates: Literal["full", "any"] = "any"
     paced_by: Literal["program", "agent"] = "agent"
     row_s: float | None = 1.0
+    holds: Holds = "anytime"
 
     def __init__(self, name: str = "ucx", direction: Direction = "write") -> None:
         self.name = name

@@ -17,7 +17,7 @@ from nimc.base.errors import InputError
 from nimc.base.files import replace_text
 from nimc.node import allocation
 from nimc.node.allocation import Allocation
-from nimc.node.hub import Hub
+from nimc.node.hub import FIRST_SIDE, Hub
 from nimc.node.injectors import INJECTORS
 from nimc.node.injectors.base import Writer
 from nimc.node.messages import Written
@@ -209,7 +209,7 @@ class ScheduleControl:
         # A write in progress may take as long as the slowest one that counts, and a margin.
         longest_s = self._short.length_s / self._plan.demand.min_share
         reports = await self._hub.finish(self._origins, longest_s + _CLOCKS_S)
-        await self._hub.stop()
+        await self._hub.end_schedule()
         return reports
 
     def _table(self, write: WriteShape, run_s: float, name: str) -> Timetable:
@@ -233,7 +233,7 @@ class ScheduleControl:
         passive = [
             replace(
                 template,
-                index=i * sides + side,
+                index=FIRST_SIDE + i * sides + side,
                 target=name,
                 port=template.port + side,
             )

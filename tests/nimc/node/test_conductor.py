@@ -454,3 +454,83 @@ def test_provenance_names_the_program_and_the_modules(block, monkeypatch):
     cat = os.path.realpath(shutil.which("cat"))
     assert (found["program"]["name"], found["program"]["path"]) == ("cat", cat)
     assert found["program"]["sha256"] == hashlib.sha256(Path(cat).read_bytes()).hexdigest()
+
+
+def state_of(pid):
+    """The state of a process: T is stopped."""
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+
+
+SLEEPS = ["sh", "-c", f"sleep 3; cat '{MELT}'"]
+
+
+def origins_while(run, arms):
+    """Treatment -> writing processes and their states, while its first run's application runs."""
+    found = {}
+    order = [each.name for each in run.plan.order(0)]
+    for arm in sorted(arms, key=order.index):
+        run.wait_until(lambda arm=arm: (run.run_dir / f"logs/melt/0/0-{arm}-0.out").exists(), 60)
+        found[arm] = {pid: state_of(pid) for pid in run.processes(ORIGIN)}
+    return found
+
+
+@needs_ucx
+@pytest.mark.slow
+def test_writers_start_once_a_block_and_are_held_in_runs_without_writes(block):
+    run = block(arms=["off", "on", "aa"], command=SLEEPS)
+    found = origins_while(run, ["off", "on", "aa"])
+    assert run.finish() == 0, run.err
+    assert {each["outcome"] for each in run.samples()} == {"kept"}
+    assert len({frozenset(each) for each in found.values()}) == 1  # the same process in all
+    states = {arm: set(each.values()) for arm, each in found.items()}
+    assert states["off"] == states["aa"] == {"T"}
+    assert states["on"] != {"T"}
+    (on,) = (each for each in run.samples() if each["arm"] == "on")
+    assert on["writers"][0]["overwritten_share"] == 1.0
+
+
+@needs_ucx
+@pytest.mark.slow
+def test_writers_that_are_not_held_start_for_their_run(block):
+    run = block(arms=["off", "on"], command=SLEEPS, writes={"held": False})
+    found = origins_while(run, ["off", "on"])
+    assert run.finish() == 0, run.err
+    assert found["off"] == {}
+    assert len(found["on"]) == 1
+
+
+@needs_ucx
+@pytest.mark.slow
+def test_a_held_writer_that_runs_rejects_the_run(block):
+    run = block(arms=["off", "on"], command=SLEEPS)
+    run.wait_until(lambda: (run.run_dir / "logs/melt/0/0-off-0.out").exists(), 60)
+    (held,) = run.processes(ORIGIN)
+    os.kill(held, signal.SIGCONT)
+    assert run.finish() == 0, run.err
+    outcomes = {each["arm"]: (each["outcome"], each["reason"]) for each in run.samples()}
+    assert outcomes["off"] == ("rejected", "1 held writer ran within the run")
+
+
+@needs_ucx
+@pytest.mark.slow
+def test_a_writer_that_was_killed_while_held_is_started_anew(block):
+    run = block(arms=["off", "on"], pairs=2, command=SLEEPS)
+    run.wait_until(lambda: (run.run_dir / "logs/melt/0/0-off-0.out").exists(), 60)
+    (held,) = run.processes(ORIGIN)
+    os.kill(held, signal.SIGKILL)
+    assert run.finish() == 0, run.err
+    assert {each["outcome"] for each in run.samples()} == {"kept"}
+    assert [each["arm"] for each in run.samples()].count("on") == 2
+
+
+@needs_ucx
+@pytest.mark.slow
+def test_nothing_is_left_stopped_if_an_agent_is_killed(block):
+    run = block(arms=["off", "on"], pairs=5, command=SLEEPS)
+    run.wait_until(lambda: (run.run_dir / "logs/melt/0/0-off-0.out").exists(), 60)
+    commands = {pid: Path(f"/proc/{pid}/cmdline").read_text() for pid in run.processes()}
+    (agent,) = (pid for pid, text in commands.items() if "nimc.node.agent" in text)
+    assert [state_of(pid) for pid in run.processes(ORIGIN)] == ["T"]
+    os.kill(agent, signal.SIGKILL)
+    assert run.finish() == 3
+    run.wait_until(lambda: not run.processes(), 10)

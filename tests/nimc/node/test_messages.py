@@ -24,7 +24,10 @@ LOOKED = Looked(3, "sent by mlx5_0", 18, 15, 0.75, False)
 ORDERS = [
     messages.StartEnd("origin", "ucx", WRITER, "/logs/writer-3-origin.log"),
     messages.FreezeTarget(3),
-    messages.StopWriters(),
+    messages.StopWriters([3]),
+    messages.HoldWriters([0, 1]),
+    messages.ResumeWriters([0, 1]),
+    messages.StopSchedule(),
     messages.StandBy("ucx", WRITER, "log"),
     messages.Perform("perftest", PART, "log"),
     messages.Finish(2.5),

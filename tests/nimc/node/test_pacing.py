@@ -168,7 +168,7 @@ def test_an_agent_holds_ucx_at_a_quarter_of_its_rate(name, tmp_path, monkeypatch
         (seen,) = await hub.start(INJECTORS[name], [asked], tmp_path, 20.0)
         assert await hub.wait_for(lambda: len(seen.rows) > 3 or bool(seen.ended), 60.0)
         assert not seen.ended
-        await hub.stop()
+        await hub.stop([seen])
         return [row.rate_b_s for row in seen.rows[1:]]
 
     async def run():
