@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from analysis.contention.parameters import LARGEST, Band, Bands, Model, Parameters
+from analysis.contention.parameters import LARGEST, Band, Bands, HeldOut, Model, Parameters
 from analysis.contention.predict import Prediction, predict
 from analysis.contention.sweep import Point, Sweep
 from nimc.base.errors import InputError
@@ -216,7 +216,8 @@ FEWEST = 9
 #: published mean is 0.11 (billy, communications).
 BOUND = 0.15
 
-PLACEMENTS, CORES = "placements", "numbers of cores"
+PLACEMENTS: HeldOut = "placements"
+CORES: HeldOut = "numbers of cores"
 RATES = {
     "comp_par": "computations",
     "comm_par": "communications",
@@ -259,7 +260,7 @@ def misfits(found: dict[str, Bands]) -> list[str]:
     return sentences
 
 
-def _bands(found: list[Deviation], held_out: str) -> Bands:
+def _bands(found: list[Deviation], held_out: HeldOut) -> Bands:
     return Bands(held_out, **{rate: _band(_widths(found, rate)) for rate in RATES})
 
 

@@ -19,7 +19,7 @@ from analysis.contention.evaluate import (
     evaluate,
     load_published,
 )
-from analysis.contention.parameters import KINDS, ORDERS, Model
+from analysis.contention.parameters import KINDS, ORDERS, Model, Order
 from analysis.contention.predict import check_node, placements, predict
 from analysis.contention.recommend import Need, recommend
 from analysis.contention.sweep import Sweep
@@ -71,7 +71,7 @@ def predict_command(
     model_path: Path | None,
     comp_node: int | None,
     comm_node: int | None,
-    order: str | None,
+    order: Order | None,
     form: Form | None,
 ) -> None:
     """Print rates for every number of computing cores, for one placement or all; JSON in MB/s."""
@@ -99,7 +99,7 @@ def _facts_options(function: Any) -> Any:
         numa_per_socket: int | None,
         numa_nodes: int | None,
         groups: int | None,
-        order: str | None,
+        order: Order | None,
         comm_node: int | None,
         kernel: str | None,
         **others: Any,
@@ -289,7 +289,7 @@ def plot_command(
     click.echo(str(output))
 
 
-def _in_order(model: Model, order: str) -> Model:
+def _in_order(model: Model, order: Order) -> Model:
     """The model with its groups of cores filled in another order than measured."""
     if model.groups is None:
         raise InputError(

@@ -72,7 +72,7 @@ def learn(wait_s: float | None, tell: Callable[[str], None]) -> ClusterFacts:
         if reason is None or node_job.refusal(NodeRequest(target)) is None:
             facts = replace(facts, hetjob_refused=reason, hetjob_asked=True)
     request = NodeRequest(target, facts.origins)
-    tell(f"submits a job of {request.tasks} nodes to {request.target.name}")
+    tell(f"submits a job of {request.tasks} nodes to {facts.target.name}")
     looked = node_job.look(request, ROOT, wait_s)
     tell(node_job.outcome(looked, request))
     return replace(facts, looked=looked)
