@@ -97,6 +97,15 @@ def resume(process: asyncio.subprocess.Process) -> None:
         _signal_group(process.pid, signal.SIGCONT)
 
 
+def is_stopped(pid: int) -> bool:
+    """Whether all threads of a process are stopped or have ended: a signal takes its time."""
+    try:
+        stats = [(task / "stat").read_text() for task in Path(f"/proc/{pid}/task").iterdir()]
+    except OSError:
+        return not Path(f"/proc/{pid}").exists()
+    return all(stat.rpartition(")")[2].split()[0] in "TtZX" for stat in stats)
+
+
 def ran_s(pid: int) -> float | None:
     """How long all threads of a process have run on a processor, seconds; None if it has ended.
 

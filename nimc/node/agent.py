@@ -121,6 +121,8 @@ LISTEN_S = 0.02
 #: after so many rows: perftest measures the clock in the last 0.2 s before it prints a row.
 _SOON_S = 0.5
 _ROWS_TO_HOLD = 3
+#: How often to look whether a suspended process has stopped, seconds.
+_STOP_S = 0.002
 
 
 def node_name() -> str:
@@ -346,6 +348,8 @@ class Agent:
         await asyncio.gather(*(end.after_a_row() for end in ordered if end.role == "origin"))
         for end in ordered:
             await end.hold()
+        while not all(processes.is_stopped(end.process.pid) for end in ends):
+            await asyncio.sleep(_STOP_S)
         self._send(messages.WritersStopped(placed))
 
     def _freeze(self, index: int) -> None:

@@ -45,7 +45,17 @@ OWN = {
 OF_THE_MIXIN = {"comm_node", "direction", "layout_cores", "warmups"}
 #: Variables that the mixin has had since.
 LATER = {
-    *("better", "core_spec", "environment", "figure", "limiter", "mpi_rail", "nodes", "rank_per"),
+    *(
+        "better",
+        "core_spec",
+        "environment",
+        "figure",
+        "held",
+        "limiter",
+        "mpi_rail",
+        "nodes",
+        "rank_per",
+    ),
     *("reserved_cores", "tool", "writer_rail"),
 }
 CHECK = """\
