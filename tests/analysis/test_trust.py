@@ -60,7 +60,7 @@ def test_somebody_elses(
         os.chown(path, uid, uid)
     monkeypatch.setattr(os, "geteuid", lambda: 4242)
     assert distrust(path) == f"belongs to {name}"
-    with pytest.raises(InputError, match=f"^--state: {path} belongs to {name}; allowed: a real"):
+    with pytest.raises(InputError, match=f"^--state: {path} belongs to {name}; allowed: no link"):
         require_own(path, "--state")
 
 

@@ -194,7 +194,8 @@ def test_measurements_that_no_parser_takes_are_named(
         main.main()
     said = capsys.readouterr().err
     assert stop.value.code == 2
-    assert said.startswith(f"nimc: {tmp_path / name}: not ")
+    assert said.startswith(f"nimc: {tmp_path / name}: ")
+    assert said.count("\n") == 1
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,7 @@ def test_a_summary_is_read_as_it_was_written(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "what"),
     [
-        ({"schema": 2}, "'schema' is 2, must be at most 1; written by a newer nimc"),
+        ({"schema": 2}, "schema: 2 found; allowed: at most 1; written by a newer nimc"),
         ({"outcome": "fine"}, "outcome: "),
         ({"night": "x"}, "night: "),
         ({"machine": "../x"}, "machine: "),
