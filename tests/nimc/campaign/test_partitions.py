@@ -113,7 +113,7 @@ def test_slurm_drives_a_shared_host_where_its_configuration_says_so(tmp_path: Pa
 
 
 def test_a_block_that_outlasts_its_job_is_reported(tmp_path: Path) -> None:
-    # 8 s, and 13 runs of 1 h and 3.6 s each: above 4 h.
+    # 8 s, and 13 runs of 1 h and 2.2 s each: above 4 h.
     (tmp_path / "long.yaml").write_text(
         "name: long\nworkloads: [{check: stream, expect: 1h}, {check: lammps, expect: 1s}]\n"
         "arms: [off, on]\npairs: {floor: 6}\nrun_timeout: 2h\n"

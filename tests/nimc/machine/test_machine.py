@@ -128,7 +128,9 @@ def test_a_mistake_is_named_with_its_file(tmp_path, found, changed, named):
 def test_a_mistake_in_an_included_file_is_named_with_that_file(tmp_path):
     (tmp_path / "more.yaml").write_text("injector: ucx\nnodes: x\n")
     root = _write(tmp_path, TEXT + f"include: {tmp_path}/more.yaml\n")
-    with pytest.raises(InputError, match=r"more\.yaml:2: nodes: 'x' found; allowed: a whole number"):
+    with pytest.raises(
+        InputError, match=r"more\.yaml:2: nodes: 'x' found; allowed: a whole number"
+    ):
         site.load("box", root)
 
 

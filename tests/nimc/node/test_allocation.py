@@ -83,3 +83,19 @@ def test_a_job_of_many_ranks_starts_one_agent_a_node():
         "SLURM_NTASKS_HET_GROUP_0": "3",
         "SLURM_NTASKS_HET_GROUP_1": "2",
     }
+
+
+def test_writers_are_held_as_long_as_their_buffers_fit_into_a_quarter_of_memory():
+    """On one host a writer has both ends there, each with two buffers of a message."""
+    here = Allocation(["n1"], ["n1"])
+    facts = {"n1": {"memory_b": 16 << 30}}
+    one, other = Writes("ucx", 1 << 29), Writes("ucx", 1 << 29, rate_share=0.5)
+    assert allocation.fit(PLAN, [one], here, facts)  # 2 GiB
+    assert allocation.fit(PLAN, [one, other], here, facts)  # 4 GiB, a quarter
+    assert not allocation.fit(PLAN, [one, other, Writes("ucx", 1)], here, facts)
+    assert allocation.fit(PLAN, [one, other, Writes("spin", 0)], here, facts)
+    # Between two nodes each has one end, and the smaller node decides.
+    apart = Allocation(["n1"], ["n2"])
+    facts["n2"] = {"memory_b": 8 << 30}
+    assert allocation.fit(PLAN, [one, other], apart, facts)  # 2 GiB of 8
+    assert not allocation.fit(PLAN, [one, other, one], apart, facts)
