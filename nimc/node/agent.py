@@ -348,8 +348,7 @@ class Agent:
         await asyncio.gather(*(end.after_a_row() for end in ordered if end.role == "origin"))
         for end in ordered:
             await end.hold()
-        while not all(processes.is_stopped(end.process.pid) for end in ends):
-            await asyncio.sleep(_STOP_S)
+        await _until_stopped(ends)
         self._send(messages.WritersStopped(placed))
 
     def _freeze(self, index: int) -> None:
@@ -428,6 +427,10 @@ class Agent:
     async def _begin_watch(self, order: messages.BeginWatch) -> None:
         if self._watched:
             await self._watched.cancel()
+        held = [end for end in self._ends if end.held]
+        for end in held:
+            processes.suspend(end.process)  # another process may have continued it
+        await _until_stopped(held)
         targets = {end.index: end.process.pid for end in self._ends if end.role == "target"}
         writers = [
             looks_at(end.writer, end.injector, targets.get(end.index), end.process.pid, end.rate)
@@ -439,7 +442,7 @@ class Agent:
             *(node_name(), order.devices, order.cpus, roots, order.exempt, writers),
             self._node_reader,
             [end.process.pid for end in self._ends],
-            [(end.index, end.process.pid) for end in self._ends if end.held],
+            [(end.index, end.process.pid) for end in held],
         )
         self._tally_all()
         self._send(messages.Observed(*self._watched.before, None, "", []))
@@ -500,6 +503,12 @@ class Agent:
                 task.cancel()
         tasks = [task for end in ends for task in end.tasks]
         await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def _until_stopped(ends: list[_End]) -> None:
+    """A signal takes its time."""
+    while not all(processes.is_stopped(end.process.pid) for end in ends):
+        await asyncio.sleep(_STOP_S)
 
 
 def _origins_first(ends: list[_End]) -> list[_End]:

@@ -20,6 +20,8 @@ from tests.faults.virtual import VirtualMachines
 #: Shares of packets that are lost, and by how much a clock is set, seconds.
 _LOST = (0.01, 0.1, 0.5)
 _STEPS_S = (2, 30, 600)
+#: How often a process is stopped that is to stay so, seconds.
+_STOPS_S = 0.05
 
 
 @dataclass(frozen=True)
@@ -58,9 +60,11 @@ def _sending(signum: int) -> Action:
 
 
 def stop(hit: Hit) -> None:
-    """Stop the process, and let it continue after a while."""
-    hit.send(signal.SIGSTOP)
-    time.sleep(AWAY_S)
+    """Stop the process, again whenever an agent resumes it, and let it continue after a while."""
+    until_s = time.monotonic() + AWAY_S
+    while time.monotonic() < until_s:
+        hit.send(signal.SIGSTOP)
+        time.sleep(_STOPS_S)
     hit.send(signal.SIGCONT)
 
 
@@ -166,6 +170,7 @@ ACTIONS: dict[str, Action] = {
     "interrupt": _sending(signal.SIGINT),
     "hang_up": _sending(signal.SIGHUP),
     "stop": stop,
+    "go_on": _sending(signal.SIGCONT),
     "fill_disk": fill_disk,
     "read_only": read_only,
     "second_nimc": second_nimc,

@@ -104,15 +104,19 @@ def counted_is_proven(seen: Observed) -> Iterator[str]:
 
 
 def silenced_is_not_counted(seen: Observed) -> Iterator[str]:
-    """No `on` run counts in which a writer was killed, or that lies in a time when it stood."""
-    if not seen.fault.silences or seen.struck_s is None:
+    """No `on` run counts in which a writer was killed, or that lies in a time when it stood.
+
+    And no `off` run in which a held one was continued.
+    """
+    if not (seen.fault.silences or seen.fault.wakes) or seen.struck_s is None:
         return
     from_s, to_s = seen.struck_s
     killed = seen.fault.action != "stop"
     for each in _accepted(seen.samples):
         start_s, end_s = each["start_s"], each["start_s"] + each["elapsed_s"]
         inside = from_s <= start_s and end_s <= to_s
-        if each["arm"] == "on" and (start_s <= from_s <= end_s if killed else inside):
+        arm = "off" if seen.fault.wakes else "on"
+        if each["arm"] == arm and (start_s <= from_s <= end_s if killed else inside):
             yield f"{each['key']} was accepted, {seen.fault.name} within it"
 
 

@@ -32,6 +32,8 @@ class Fault:
     mute: bool = False
     #: Whether an `on` run during which it happens cannot count, since a writer does not write.
     silences: bool = False
+    #: Whether an `off` run during which it happens cannot count, since a held writer writes.
+    wakes: bool = False
     #: Size of the file system that holds the results, bytes; 0 if none of their own is needed.
     disk_b: int = 0
 
@@ -75,6 +77,7 @@ _PARTS = [
     for role, places in _ROLES.items()
     for action in ("kill", "terminate", "stop")
 ]
+_HELD = Fault("continue writer_origin", "go_on", "writer_origin", ALL, _GOES_ON, wakes=True)
 _STORAGE = [
     Fault("disk full", "fill_disk", "", HOST, frozenset({0, 3}), disk_b=64 * 2**20),
     Fault("read-only folder", "read_only", "", HOST, frozenset({0, 3})),
@@ -99,7 +102,7 @@ _CLUSTER = [
 _TWO = Fault("two at once", "second_nimc", "nimc", ALL, _GOES_ON)
 
 FAULTS: dict[str, Fault] = {
-    each.name: each for each in [*_NIMC, *_PARTS, *_STORAGE, *_CLUSTER, _TWO]
+    each.name: each for each in [*_NIMC, *_PARTS, _HELD, *_STORAGE, *_CLUSTER, _TWO]
 }
 
 

@@ -85,6 +85,14 @@ ENDED = GOOD.resumed[0]
             "silenced is not counted",
             {"fault": FAULTS["stop writer_origin"], "struck_s": (135.0, 145.0)},
         ),
+        (
+            "silenced is not counted",
+            {
+                "fault": FAULTS["continue writer_origin"],
+                "struck_s": (STARTS_S[3, "off"] + 0.5, STARTS_S[3, "off"] + 0.6),
+                "disturbed": Ended(0, "nimc: resumes r\n", 9.0, 60.0),
+            },
+        ),
         ("resumes to the same set", {"runs": ["r", "r-2"]}),
         ("resumes to the same set", {"header": {**HEADER, "seed": 2}}),
         ("resumes to the same set", {"header": {**HEADER, "finished_s": None}}),
