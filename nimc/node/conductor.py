@@ -1,8 +1,8 @@
 """The conductor: runs the pairs of one block inside the allocation, on its first node.
 
-For each run it starts the writers, waits until they are at speed, starts the application, watches
-both, stops everything, and appends the sample. At the end it writes the state of the block to
-`block.json` in the block's logs, and leaves no process behind.
+For each run it starts or resumes the writers, waits until they are at speed, starts the
+application, watches both, holds the writers, and appends the sample. At the end it writes the state
+of the block to `block.json` in the block's logs, and leaves no process behind.
 
 Its caller (`reframe_tests/conduct.py`) passes the readers of the application's output.
 """
