@@ -130,12 +130,9 @@ class BlockPlan:
     @staticmethod
     def load(path: Path) -> BlockPlan:
         """Read what `save` wrote."""
-        record = json.loads(path.read_text())
-        record["treatments"] = [Treatment.from_dict(each) for each in record["treatments"]]
-        record["demand"] = Demand(**record["demand"])
-        if record["short"]:
-            record["short"] = ShortWrites(**record["short"])
-        return BlockPlan(**record)
+        from pydantic import TypeAdapter  # agents do not read plans
+
+        return TypeAdapter(BlockPlan).validate_json(path.read_bytes())
 
     @property
     def baseline(self) -> Treatment:

@@ -7,7 +7,6 @@ of a block contains them, and the conductor runs them. Standard library only.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from nimc.records.arms import Role, arm_of
 from nimc.records.sample import Direction, Level, Limiter
@@ -39,9 +38,6 @@ class Writes:
     #: Number of writers at a time under the block's timetable; None writes from before a run until
     #: after its end.
     scheduled: int | None = None
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "devices", tuple(self.devices))  # JSON has lists
 
     @property
     def throttled(self) -> bool:
@@ -107,11 +103,3 @@ class Treatment:
     def arm(self) -> str:
         """Its arm: `on` for `on@rate=25%`."""
         return arm_of(self.name).name
-
-    @staticmethod
-    def from_dict(record: dict[str, Any]) -> Treatment:
-        """Read what `dataclasses.asdict` made of one."""
-        writes = Writes(**record["writes"]) if record["writes"] else None
-        longer = [Start(**each) for each in record["longer"]]
-        start = Start(**record["start"])
-        return Treatment(**{**record, "start": start, "longer": longer, "writes": writes})
