@@ -297,7 +297,7 @@ def load_published(name: str) -> Model:
     """The published model of one machine. Raises InputError for an unknown name."""
     platforms = _document()["platforms"]
     if name not in platforms:
-        raise InputError(f"--platform {name}: must be one of {', '.join(platforms)}")
+        raise InputError(f"--platform: {name} found; allowed: {', '.join(platforms)}")
     facts = platforms[name]
     return Model(
         name=name,

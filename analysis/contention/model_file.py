@@ -26,7 +26,7 @@ def load(path: Path) -> Model:
 def from_dict(document: Any, path: Path) -> Model:
     """Inverse of `Model.as_dict`; `path` is named in errors."""
     if not isinstance(document, dict) or document.get("schema") != SCHEMA:
-        raise InputError(f"{path}: not a model file (`schema` must be {SCHEMA})")
+        raise InputError(f"{path}: not a model file; allowed: a mapping with schema {SCHEMA}")
     model: Model = validated(_MODEL, document, path)
     if (groups := model.groups) and not model.cores <= groups.size * groups.count <= MOST:
         raise InputError(

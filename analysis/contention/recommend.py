@@ -78,7 +78,7 @@ def recommend(model: Model, need: Need, comp_node: int = 0) -> Recommendation:
     the measured cores and rates.
     """
     if not 1 <= need.cores <= model.cores:
-        raise InputError(f"--cores {need.cores}: must be 1 to {model.cores}")
+        raise InputError(f"--cores: {need.cores} found; allowed: 1 to {model.cores}")
     sides = [p for p in (model.local, model.remote) if p]
     _within("--per-core", need.per_core_b_s, [p.b_comp_seq_b_s for p in sides])
     if need.traffic_b_s != 0:
@@ -133,8 +133,8 @@ def _within(option: str, asked_b_s: float | None, reached_b_s: list[float | None
     most = max((rate for rate in reached_b_s if rate is not None), default=math.inf)
     if asked_b_s is not None and not 0 < asked_b_s <= most:
         raise InputError(
-            f"{option}: {asked_b_s / 1e9:g} GB/s must be above 0 and at most the rate reached"
-            f" alone, {most / 1e9:.2f} GB/s, which is the default"
+            f"{option}: {asked_b_s / 1e9:g} GB/s found; allowed: above 0 and at most the rate"
+            f" reached alone, {most / 1e9:.2f} GB/s, which is the default"
         )
 
 

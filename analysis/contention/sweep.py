@@ -106,7 +106,7 @@ def load(path: Path, facts: dict[str, Any] | None = None) -> Sweep:
     else:
         document = parsed(text, str(path))
         if not isinstance(document, dict) or document.get("schema") != 1:
-            raise InputError(f"{path}: not a sweep (`schema` must be 1)")
+            raise InputError(f"{path}: not a sweep; allowed: a mapping with schema 1")
     file: _File = validated(_FILE, document, path)
     nodes = 1 + max(max(p.comp_node, p.comm_node) for p in file.points)
     found = Sweep(

@@ -134,7 +134,7 @@ def _raise_first_fault(path: Path, text: bytes) -> None:
         except ValueError as error:
             raise InputError(f"{path}:{number}: {error}") from error
         if not isinstance(record, dict):
-            raise InputError(f"{path}:{number}: must be an object with {', '.join(_FIELDS)}")
+            raise InputError(f"{path}:{number}: allowed: an object with {', '.join(_FIELDS)}")
 
 
 def _check(path: Path, frame: pl.DataFrame) -> None:

@@ -167,7 +167,7 @@ def _require_schema(path: Path, metadata: Mapping[str, str]) -> None:
         raise SpoiltError(f"{path}: its metadata has no schema")
     if int(number) != SCHEMA_VERSION:
         raise InputError(
-            f"{path}: its schema is {number}, must be {SCHEMA_VERSION}; use the nimc that wrote it"
+            f"{path}: schema: {number} found; allowed: {SCHEMA_VERSION}; use the nimc that wrote it"
         )
 
 

@@ -80,7 +80,7 @@ def alarmed_runs(store: Path) -> set[tuple[str, str]]:
         named = alarm if isinstance(alarm, dict) else {}
         machine, runs = named.get("machine"), named.get("runs")
         if not isinstance(machine, str) or not isinstance(runs, list):
-            raise InputError(f"{path}: must be an object with 'machine' and a list 'runs'")
+            raise InputError(f"{path}: allowed: a list of objects with 'machine' and a list 'runs'")
         found |= {(machine, str(run)) for run in runs}
     return found
 

@@ -91,7 +91,7 @@ def concurrent_writers(nodes: int, node_mtti_s: float, write_s: float) -> Writer
     for values not above 0.
     """
     if nodes < 1:
-        raise InputError(f"nodes: {nodes} must be 1 or more")
+        raise InputError(f"nodes: {nodes} found; allowed: 1 or more")
     mtti_s = node_mtti_s / nodes
     interval_s = optimum_interval_s(write_s, mtti_s)
     per_s = nodes / (interval_s + write_s)

@@ -106,7 +106,7 @@ def test_a_last_line_that_was_cut_off_is_left_out(tmp_path, end):
         (count(OFF1, 1.0, state="not supported"), r"jsonl:2: value: 1\.0 found"),
         (count(OFF1, 1.0, event=None), r"jsonl:2: event: None found"),
         ({"key": OFF1}, r"jsonl:2: tool: None found"),
-        ([1], r"jsonl:2: must be an object"),
+        ([1], r"jsonl:2: allowed: an object"),
     ],
 )
 def test_a_line_that_is_no_count_is_named(tmp_path, bad, why):

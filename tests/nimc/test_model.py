@@ -45,7 +45,7 @@ def test_predict_every_placement_of_a_model_file(tmp_path):
     [
         ((), "give --platform NAME or --model FILE"),
         (("--platform", "henri", "--comp-node", 7), "--comp-node 7: henri has NUMA nodes 0 to 1"),
-        (("--platform", "nowhere"), "must be one of billy"),
+        (("--platform", "nowhere"), "allowed: billy"),
     ],
 )
 def test_predict_mistakes(words, text):

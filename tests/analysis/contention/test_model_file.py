@@ -42,8 +42,8 @@ def test_all_of_a_model_is_read_again():
 @pytest.mark.parametrize(
     ("change", "text"),
     [
-        ({"schema": 3}, "must be 2"),
-        ({"schema": 1}, "must be 2"),
+        ({"schema": 3}, "allowed: a mapping with schema 2"),
+        ({"schema": 1}, "allowed: a mapping with schema 2"),
         ({"numa_nodes": 257}, "numa_nodes: 257 found; allowed: less than or equal to 256"),
         ({"kind": "better"}, "kind: 'better' found; allowed: 'paper' or 'improved'"),
         (

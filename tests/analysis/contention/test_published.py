@@ -40,5 +40,5 @@ def test_errors():
 
 
 def test_unknown_name():
-    with pytest.raises(InputError, match="--platform nowhere: must be one of billy"):
+    with pytest.raises(InputError, match="--platform: nowhere found; allowed: billy"):
         evaluate.load_published("nowhere")

@@ -339,5 +339,5 @@ def test_another_schema_is_refused(
     add_run(store, made_run(tmp_path / "monday"))
     monkeypatch.undo()
     for read in (load_runs, load_nights, scan_samples):
-        with pytest.raises(InputError, match=f"its schema is {other}, must be 1"):
+        with pytest.raises(InputError, match=f"schema: {other} found; allowed: 1"):
             read(store)
