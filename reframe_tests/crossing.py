@@ -116,7 +116,7 @@ def is_nothing(rate: Level) -> bool:
 
 def _name(arm: str, levels: Mapping[str, Level], factors: Factors) -> str:
     shown = {
-        name: str(level).replace("/", "_")
+        name: level_text(level).replace("/", "_")
         for name, level in levels.items()
         if level != (FULL if name == RATE else factors[name][0])
     }
