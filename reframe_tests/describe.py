@@ -26,7 +26,7 @@ _RUN = """
 Sizes follow from the memory and cores of a node, ranks and threads from its cores. They can be set
 (`-S hpccg.memory_share=0.5`, `-S layout_cores=2`; `reframe -c reframe_tests/NAME.py --describe`).
 Most checks have a short form `NAME_quick`: `-t short` runs all of them, `-t quick` STREAM and
-LAMMPS, in five to eight minutes.
+LAMMPS, in about six minutes.
 
 In environments with the feature `spack`, programs are built by [`nimc spack`](spack.md). Elsewhere
 they must be on PATH, from modules or wheels, or be named in the machine's file, which then holds
