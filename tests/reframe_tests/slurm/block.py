@@ -8,6 +8,7 @@ import sys
 import time
 from pathlib import Path
 
+from nimc.base.processes import is_stopped
 from testbed import namespaces
 from tests.nimc.minicluster.real import ENV, Cluster
 
@@ -63,12 +64,14 @@ class Block:
             time.sleep(0.1)
 
     def wait_for_writer(self, beside: str = "") -> int:
-        """A writer's process id, once there is one; `beside` an application with that word."""
+        """PID of a writer that is not held, once there is one `beside` an application of a word."""
         deadline = time.monotonic() + 90
-        while not (found := self.workers("ucp_put_bw")) or not self.workers(beside):
+        while True:
+            writing = [pid for pid in self.workers("ucp_put_bw") if not is_stopped(pid)]
+            if writing and self.workers(beside):
+                return writing[0]
             assert time.monotonic() < deadline, "no writer"
             time.sleep(0.02)
-        return found[0]
 
     def outcome(self) -> str:
         return json.loads((self.logs / "job.json").read_text())["outcome"]
