@@ -95,8 +95,9 @@ def writers_at_once(plan: BlockPlan, allocation: Allocation) -> int:
     return max(len(allocation.targets), plan.n_origins)
 
 
-#: Largest share of a node's memory that buffers of held writers may take, and their number at each
-#: end, of a message each (as numa_maps shows those of ucx_perftest and ib_write_bw).
+#: Largest share of a node's memory that buffers of held writers may take, and how many messages an
+#: end is taken to have room for: `origin_buffers_b` shows one of ucx_perftest, to which perftest may
+#: add another.
 _HELD_SHARE = 0.25
 _BUFFERS = 2
 
