@@ -96,8 +96,7 @@ def writers_at_once(plan: BlockPlan, allocation: Allocation) -> int:
 
 
 #: Largest share of a node's memory that buffers of held writers may take, and how many messages an
-#: end is taken to have room for: `origin_buffers_b` shows one of ucx_perftest, to which perftest may
-#: add another.
+#: end is assumed to have room for: one was seen with ucx_perftest (`origin_buffers_b`).
 _HELD_SHARE = 0.25
 _BUFFERS = 2
 

@@ -240,10 +240,8 @@ class Hub:
         states = [WriterState(writer, 0.0) for writer in writers]
         self._states |= {state.writer.index: state for state in states}
         for writer in writers:
-            self._run(
-                writer.target,
-                messages.StandBy(injector.name, writer, _log(logs, writer, "target")),
-            )
+            order = messages.StandBy(injector.name, writer, _log(logs, writer, "target"))
+            self._links[writer.target].send(order)
         waiting = await self.wait_for(
             lambda: any(s.ended for s in states) or all(s.listening for s in states), timeout_s
         )
@@ -260,7 +258,7 @@ class Hub:
     def perform(self, node: str, injector: Injector, part: Part, log: Path) -> None:
         """Send one origin its part of a timetable."""
         self._links[node].written = None
-        self._run(node, messages.Perform(injector.name, part, str(log)))
+        self._links[node].send(messages.Perform(injector.name, part, str(log)))
 
     async def finish(self, nodes: list[str], timeout_s: float) -> dict[str, Written]:
         """Let origins finish the writes in progress and start no more. Node -> what it wrote."""
@@ -298,10 +296,7 @@ class Hub:
         for writer in writers:
             log = _log(logs, writer, role)
             node = writer.target if role == "target" else writer.origin
-            self._run(node, messages.StartEnd(role, injector.name, writer, log))
-
-    def _run(self, node: str, order: messages.Order) -> None:
-        self._links[node].send(order)
+            self._links[node].send(messages.StartEnd(role, injector.name, writer, log))
 
     async def stop(self, states: Sequence[WriterState]) -> list[Placed]:
         """Stop these writers and wait for it; returns the placement of their buffers."""

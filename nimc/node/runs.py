@@ -343,7 +343,7 @@ class BlockRunner:
         )
 
     async def measure(self, run: Run) -> MeasuredRun:
-        """One run, from the start of its writers until everything has stopped."""
+        """One run, until its application has ended and its writers are held or stopped."""
         writes, result = run.treatment.writes, RunResult(start_s=clock.now_s())
         self._restarted = False
         records: list[WriterRecord] = []
