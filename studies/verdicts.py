@@ -1,186 +1,282 @@
-"""Coverage, false positives and power of the verdicts, simulated: the tables of docs/evidence.md.
+"""What verdicts are worth, simulated: the tables of docs/evidence.md.
 
     python -m studies.verdicts [NIGHTS]
 
-`before` is the method of the first version: the median of the ratios on/off with the interval of
-order statistics, 'slower' where the whole interval lies above 1 and above that of aa/off. `after`
-is the method in use. Every figure comes from NIGHTS (default 2000) nights with fixed seeds.
+Every figure comes from NIGHTS (default 2000) nights with fixed seeds, each of one case with `on`,
+`off` and `aa` between two hosts, unless its table says more. A night that stops looks after every
+pair, from 6 to 40, and ends when its verdict is one that more pairs need not change.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from analysis.effects.verdict import Verdict, judge
+from analysis.effects.verdict import LEVELS, Shown, Verdict, judge
+from analysis.statistics import e_values
 from analysis.statistics.aligned_ranks import shifts
-from analysis.statistics.blocks import FEWEST_BLOCKS, next_allocation
-from analysis.statistics.interval import CONFIDENCE, FEWEST, Estimate, median_interval, order_rank
+from analysis.statistics.blocks import next_allocation
+from analysis.statistics.e_values import over_family
+from analysis.statistics.interval import CONFIDENCE, FEWEST, Estimate
 from studies.noises import NOISES, RunNoise, nights
 
 NIGHTS = 2000
-PAIRS = (6, 10, 20, 30)
-#: Coefficient of variation of one run, and the effect to be found with a probability of `_POWER`.
-EFFECTS = ((0.01, 1.02), (0.03, 1.05))
-_POWER = 0.9
-_MOST_PAIRS = 60
+MARGIN = 0.02
+PAIRS = (6, 10, 20, 40)
+MOST_PAIRS = 40
+#: Coefficient of variation of one run, and the effect to be found.
+EFFECTS = ((0.01, 1.02), (0.03, 1.05), (0.03, 1.5))
+#: Shares of runs that are hit, and how much longer they take; noise of 1 %.
+TAILS = ((0.05, 0.5), (0.1, 0.3), (0.1, 0.5), (0.15, 0.5), (0.2, 0.5), (0.02, 1.5), (0.01, 3.0))
+#: Cases of a campaign, and effects of each.
+CASES, RATES = 20, 5
 #: Standard deviations between allocations, and how many are measured, of `_PAIRS_A_BLOCK` each.
 SPREADS = (0.005, 0.01, 0.02)
 BLOCKS = (3, 5, 8)
 _PAIRS_A_BLOCK = 6
+_WRONG = (Verdict.CONTENTION, Verdict.SOMETIMES, Verdict.SPEED_UP)
 
 Draws = NDArray[np.float64]
-#: (log times of nights) -> low end, estimate, high end of the slowdown and of aa/off, (3, nights).
-_Method = Callable[[Draws], tuple[Draws, Draws]]
 
 
 @dataclass(frozen=True)
-class ErrorRates:
-    """What a method makes of nights without any effect, as shares of nights."""
+class Look:
+    """Estimates and verdicts of nights after some pairs; low end, estimate, high end, (3, n)."""
 
-    #: Intervals that enclose the truth.
-    coverage: float
-    #: Verdicts that name a slowdown, or a speed-up; the greater of the two.
-    false_positives: float
-
-
-def before(log_times: Draws) -> tuple[Draws, Draws]:
-    """The medians of on/off and of aa/off with their intervals of order statistics."""
-    on, off, aa = np.moveaxis(log_times, -1, 0)
-    return _median(on - off), _median(aa - off)
+    typical: Draws
+    mean: Draws
+    verdicts: list[Verdict]
 
 
-def after(log_times: Draws) -> tuple[Draws, Draws]:
-    """The estimates in use."""
-    return np.exp(shifts(log_times)), np.exp(shifts(log_times[..., [2, 1]]))
-
-
-def _median(log_ratios: Draws) -> Draws:
-    pairs = log_ratios.shape[-1]
-    rank = order_rank(pairs) or 1
-    ordered = np.sort(log_ratios, axis=-1)
-    return np.exp([ordered[:, rank - 1], np.median(ordered, axis=-1), ordered[:, pairs - rank]])
-
-
-def verdicts(effect: Draws, repeated: Draws) -> list[Verdict]:
-    """The verdict of every night, between two hosts and without a required precision."""
-    return [
+def look(log_times: Draws, family: int = 1) -> Look:
+    """What nights with `log_times`, shape (nights, pairs, 3), say."""
+    log_times = log_times - np.median(log_times[..., 1:], axis=(-2, -1))[:, None, None]
+    typical, again = np.exp(shifts(log_times)), np.exp(shifts(log_times[..., [2, 1]]))
+    mean, seen = e_values.mean_ratios(log_times), evidence(log_times)
+    shown = {name: values >= family / LEVELS.get(name, 0.05) for name, values in seen.items()}
+    verdicts = [
         judge(
-            Estimate(value, low, high, CONFIDENCE),
-            Estimate(again, again_low, again_high, CONFIDENCE),
-            None,
+            _estimate(typical[:, night]),
+            _estimate(mean[:, night]),
+            _estimate(again[:, night]),
+            Shown(**{name: bool(each[night]) for name, each in shown.items()}),
+            controlled=False,
             pairs=FEWEST,
             pairs_floor=FEWEST,
-            precision=None,
-            margin=0.02,
+            precise=True,
             wrote=True,
             same_host=False,
             emulated=False,
         )
-        for low, value, high, again_low, again, again_high in np.concatenate([effect, repeated]).T
+        for night in range(len(log_times))
     ]
+    return Look(typical, mean, verdicts)
 
 
-def _shares(effect: Draws, repeated: Draws, method: _Method) -> tuple[float, float]:
-    """Shares of nights said to be slower, and faster."""
-    if method is before:
-        slower = effect[0] > np.maximum(1, repeated[2])
-        faster = effect[2] < np.minimum(1, repeated[0])
-        return float(slower.mean()), float(faster.mean())
-    found = verdicts(effect, repeated)
-    return found.count(Verdict.CONTENTION) / len(found), found.count(Verdict.SPEED_UP) / len(found)
+def evidence(log_times: Draws) -> dict[str, Draws]:
+    """The e-values of `analysis.effects.verdict.Evidence`, each of shape (nights,)."""
+    on, off, aa = np.moveaxis(log_times, -1, 0)
+    most = np.log1p(MARGIN)
+
+    def longer(apart: Draws) -> Draws:
+        return np.asarray(e_values.signs(apart)[..., -1])
+
+    def typical(side: int, shift: float) -> Draws:
+        return (longer(side * (on - off) - shift) + longer(side * (on - aa) - shift)) / 2
+
+    within = np.minimum(typical(-1, -most), typical(1, -most))
+    means = [
+        np.array([beyond(night, ratio) for night in log_times])
+        for beyond, ratio in (
+            (e_values.mean_longer, 1.0),
+            (e_values.mean_shorter, 1 + MARGIN),
+            (e_values.mean_longer, 1 / (1 + MARGIN)),
+        )
+    ]
+    return {
+        "slower": typical(1, 0.0),
+        "above_control": np.zeros(len(log_times)),
+        "faster": typical(-1, 0.0),
+        "mean_slower": means[0],
+        "typical_within": within,
+        "within": np.minimum(within, np.minimum(means[1], means[2])),
+        "unstable": (longer(aa - off) + longer(off - aa)) / 2,
+    }
 
 
-def cell(noise: RunNoise, pairs: int, scale: float, method: _Method, count: int) -> ErrorRates:
-    """Coverage and false positives of `count` nights without an effect."""
-    drawn = nights(noise, np.random.default_rng(pairs), count, pairs, scale, 1.0)
-    effect, repeated = method(drawn)
-    covered = (effect[0] <= 1) & (effect[2] >= 1)
-    return ErrorRates(float(covered.mean()), max(_shares(effect, repeated, method)))
+def _estimate(ends: Draws) -> Estimate:
+    low, value, high = (float(end) for end in ends)
+    return Estimate(value, low, high, CONFIDENCE)
 
 
-def power(
-    noise: RunNoise, pairs: int, scale: float, effect: float, method: _Method, count: int
-) -> float:
-    """Share of nights with this true slowdown that are said to be slower."""
-    drawn = nights(noise, np.random.default_rng(pairs), count, pairs, scale, effect)
-    return _shares(*method(drawn), method)[0]
+@dataclass(frozen=True)
+class Outcome:
+    """What nights have come to; shares of nights."""
+
+    #: Intervals of the typical run and of the mean that enclose the truth.
+    covers: float
+    covers_mean: float
+    verdicts: dict[Verdict, float]
+    #: Pairs a night has used, in the mean, and in nine of ten nights at most.
+    pairs: float
+    pairs_most: float
+
+    def wrong(self) -> float:
+        """Verdicts that name an effect, whatever it is."""
+        return sum(self.verdicts.get(each, 0.0) for each in _WRONG)
 
 
-def pairs_for_power(
-    noise: RunNoise, scale: float, effect: float, method: _Method, count: int
-) -> int | None:
-    """Fewest pairs with a power of 90 %; None above 60. Found by halving."""
-    low, high = FEWEST, _MOST_PAIRS + 1
-    while low < high:
-        middle = (low + high) // 2
-        if power(noise, middle, scale, effect, method, count) >= _POWER:
-            high = middle
-        else:
-            low = middle + 1
-    return low if low <= _MOST_PAIRS else None
+def fixed(drawn: Draws, truth: float, mean: float | None = None) -> Outcome:
+    """Nights of a fixed number of pairs, with a true slowdown and a true ratio of means."""
+    return _outcome([(drawn.shape[1], look(drawn))], truth, mean or truth)
 
 
-def covers_next(spread: float, blocks: int, count: int) -> tuple[float, float]:
-    """Shares of nights whose interval covers the next allocation's slowdown, before and after."""
+def stopped(drawn: Draws, truth: float) -> Outcome:
+    """Nights that stop when they are decided; `drawn` holds the most pairs that they may use."""
+    left, most, found = np.arange(len(drawn)), drawn.shape[1], []
+    for pairs in range(FEWEST, most + 1):
+        seen = look(drawn[left, :pairs])
+        ends = np.array([pairs == most or not each.needs_pairs for each in seen.verdicts])
+        verdicts = [each for each, end in zip(seen.verdicts, ends, strict=True) if end]
+        found.append((pairs, Look(seen.typical[:, ends], seen.mean[:, ends], verdicts)))
+        left = left[~ends]
+        if not len(left):
+            break
+    return _outcome(found, truth, truth)
+
+
+def _outcome(looks: Sequence[tuple[int, Look]], truth: float, mean: float) -> Outcome:
+    pairs = np.concatenate([[n] * len(each.verdicts) for n, each in looks])
+    counts = Counter(verdict for _, each in looks for verdict in each.verdicts)
+    shares = {
+        of: float(np.mean(np.concatenate([_covers(getattr(each, of), at) for _, each in looks])))
+        for of, at in (("typical", truth), ("mean", mean))
+    }
+    return Outcome(
+        shares["typical"],
+        shares["mean"],
+        {verdict: times / len(pairs) for verdict, times in counts.items()},
+        float(pairs.mean()),
+        float(np.quantile(pairs, 0.9)),
+    )
+
+
+def _covers(ends: Draws, truth: float) -> NDArray[np.bool_]:
+    return np.asarray((ends[0] <= truth) & (truth <= ends[2]))
+
+
+def hit(share: float, by: float, count: int, pairs: int) -> Draws:
+    """Nights with noise of 1 % in which a share of the runs with writes takes `by` longer."""
+    rng = np.random.default_rng(pairs)
+    drawn = nights(NOISES[0], rng, count, pairs, 0.01, 1.0)
+    drawn[..., 0] += np.log1p(by * (rng.random((count, pairs)) < share))
+    return drawn
+
+
+def false_campaigns(noise: RunNoise, count: int) -> float:
+    """Share of campaigns of 100 effects of nothing in which any is ever said to be one.
+
+    20 cases with five rates each; looks after every pair from 6 to 40.
+    """
+    wrong = 0
+    for seed in range(count):
+        rng = np.random.default_rng(seed)
+        runs = noise.draw(rng, CASES, MOST_PAIRS * (RATES + 2))
+        runs = rng.permuted(runs.reshape(CASES, MOST_PAIRS, RATES + 2), axis=-1)
+        runs[..., 2:] *= noise.treated
+        times = np.log(np.maximum(1 + 0.01 * runs, 0.1))
+        effects = np.stack([times[..., [2 + rate, 0, 1]] for rate in range(RATES)], axis=1)
+        wrong += _ever_wrong(effects.reshape(-1, MOST_PAIRS, 3))
+    return wrong / count
+
+
+def _ever_wrong(log_times: Draws) -> bool:
+    """Whether any of a family of effects is named at any look."""
+    on, off, aa = np.moveaxis(log_times, -1, 0)
+    paths = {
+        "slower": (e_values.signs(on - off) + e_values.signs(on - aa)) / 2,
+        "faster": (e_values.signs(off - on) + e_values.signs(aa - on)) / 2,
+    }
+    paths["mean_slower"] = np.stack(
+        [
+            [e_values.mean_longer(night[:pairs]) for night in log_times]
+            for pairs in range(FEWEST, log_times.shape[1] + 1, 2)
+        ],
+        axis=1,
+    )
+    return any(
+        max(over_family(looks.tolist(), len(looks))) >= 1 / LEVELS[name]
+        for name, path in paths.items()
+        for looks in path[:, 5 * (name != "mean_slower") :].T
+    )
+
+
+def covers_next(spread: float, blocks: int, count: int) -> float:
+    """Share of nights whose interval covers the next allocation's slowdown."""
     rng = np.random.default_rng(blocks)
-    hits = np.zeros(2)
+    hits = 0
     for _ in range(count):
         own = rng.normal(0, spread, blocks + 1)
         drawn = nights(NOISES[0], rng, blocks, _PAIRS_A_BLOCK, 0.01, 1.0)
         drawn[..., 0] += own[:-1, None]
-        ratios = np.exp(drawn[..., 0] - drawn[..., 1])
-        values = np.median(ratios, axis=-1) if blocks >= FEWEST else ratios.ravel()
-        old = median_interval(values.tolist())
-        new = next_allocation(list(drawn)) if blocks >= FEWEST_BLOCKS else None
-        truth = np.exp(own[-1])
-        hits += [
-            old is not None and old.low <= truth <= old.high,
-            new is not None and new[0] <= truth <= new[1],
-        ]
-    return float(hits[0] / count), float(hits[1] / count)
+        low, high = next_allocation(list(drawn)) or (np.nan, np.nan)
+        hits += bool(low <= np.exp(own[-1]) <= high)
+    return hits / count
+
+
+def _drawn(noise: RunNoise, count: int, pairs: int, scale: float, effect: float) -> Draws:
+    return nights(noise, np.random.default_rng(pairs), count, pairs, scale, effect)
 
 
 def tables(count: int) -> Iterator[str]:
     """The lines of all tables, as Markdown."""
     head = [f"{pairs} pairs" for pairs in PAIRS]
-    yield from _head(["noise of 1 %, coverage", *head])
-    cells = {
-        (noise, pairs): [cell(noise, pairs, 0.01, method, count) for method in (before, after)]
-        for noise in NOISES
-        for pairs in PAIRS
-    }
+    yield from _head(["1 % noise; covered: typical, mean", *head, "stopped"])
+    kept = {}
     for noise in NOISES:
-        found = [cells[noise, pairs] for pairs in PAIRS]
-        yield _row([noise.name, *(f"{b.coverage:.3f}, {a.coverage:.3f}" for b, a in found)])
-    yield from _head(["noise of 1 %, false positives", *head])
+        found = [fixed(_drawn(noise, count, pairs, 0.01, 1.0), 1.0) for pairs in PAIRS]
+        kept[noise] = [*found, stopped(_drawn(noise, count, MOST_PAIRS, 0.01, 1.0), 1.0)]
+        covered = [f"{each.covers:.3f}, {each.covers_mean:.3f}" for each in kept[noise]]
+        yield _row([noise.name, *covered])
+    yield from _head(["1 % noise; an effect of nothing is named", *head, "stopped"])
     for noise in NOISES:
-        found = [cells[noise, pairs] for pairs in PAIRS]
-        yield _row(
-            [
-                noise.name,
-                *(f"{b.false_positives:.4f}, {a.false_positives:.4f}" for b, a in found),
-            ]
-        )
-    yield from _head(["pairs for 90 % power", *(f"{s:.0%} noise, {e:.2f}" for s, e in EFFECTS)])
+        yield _row([noise.name, *(f"{each.wrong():.4f}" for each in kept[noise])])
+    titles = [f"{scale:.0%} noise, {effect}" for scale, effect in EFFECTS]
+    yield from _head(["slower, pairs used, nine of ten use at most; covered", *titles])
     for noise in NOISES:
-        needed = [
-            [pairs_for_power(noise, *of, method, count) for method in (before, after)]
-            for of in EFFECTS
-        ]
-        yield _row([noise.name, *(", ".join(map(_pairs, each)) for each in needed)])
+        cells = []
+        for scale, effect in EFFECTS:
+            each = stopped(_drawn(noise, count, MOST_PAIRS, scale, effect), effect)
+            share = each.verdicts.get(Verdict.CONTENTION, 0.0)
+            cells.append(f"{share:.3f}, {each.pairs:.1f}, {each.pairs_most:.0f}; {each.covers:.3f}")
+        yield _row([noise.name, *cells])
+    yield from _tails(count)
+    yield from _head(["100 effects of nothing", "campaigns that ever name any"])
+    for noise in NOISES:
+        yield _row([noise.name, f"{false_campaigns(noise, count // 10):.3f}"])
     yield from _head(["spread of allocations", *(f"{blocks} allocations" for blocks in BLOCKS)])
     for spread in SPREADS:
         shares = [covers_next(spread, blocks, count) for blocks in BLOCKS]
-        yield _row([f"{spread:.1%}", *(f"{old:.3f}, {new:.3f}" for old, new in shares)])
+        yield _row([f"{spread:.1%}", *(f"{share:.3f}" for share in shares)])
 
 
-def _pairs(needed: int | None) -> str:
-    return f"over {_MOST_PAIRS}" if needed is None else str(needed)
+def _tails(count: int) -> Iterator[str]:
+    of = (Verdict.NO_EFFECT, Verdict.TYPICAL, Verdict.SOMETIMES, Verdict.CONTENTION)
+    columns = ["20 pairs", "40 pairs", "160 pairs"]
+    title = "no effect, none on the typical run, sometimes slower, slower; mean covered"
+    yield from _head(["runs hit; mean loss", *(f"{column}: {title}" for column in columns)])
+    for share, by in TAILS:
+        cells = []
+        for pairs in (20, 40, 160):
+            found = fixed(hit(share, by, count, pairs), 1.0, 1 + share * by)
+            shares = ", ".join(f"{found.verdicts.get(each, 0.0):.3f}" for each in of)
+            cells.append(f"{shares}; {found.covers_mean:.3f}")
+        yield _row([f"{share:.0%} by {by:.0%}; {share * by:.1%}", *cells])
 
 
 def _head(names: Sequence[str]) -> list[str]:

@@ -7,8 +7,8 @@ rows = results(samples.frame, StoppingRule.of(load_header(run)))
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from analysis.effects.caveats import caveats, emulations, selection
-from analysis.effects.verdict import Verdict, judge
+from analysis.effects.verdict import LEVELS, Evidence, Shown, Verdict, judge, phrase, shown
 from analysis.samples.pairs import (
     first_attempts,
     in_order,
@@ -25,17 +25,20 @@ from analysis.samples.pairs import (
     log_times_between,
     pair_table,
 )
+from analysis.statistics import e_values
 from analysis.statistics.aligned_ranks import slowdown
 from analysis.statistics.blocks import next_allocation
 from analysis.statistics.interval import FEWEST, Estimate, known, median_interval
 from analysis.statistics.means import mean
-from nimc.records.arms import Role, parts_of
+from analysis.statistics.tails import hits, slowest_tenth
+from nimc.records.arms import Role, arm_of, parts_of
 from nimc.records.run import MARGIN, RunHeader
 from nimc.records.sample import Better, Level
 
 #: Fields of a result with `_low` and `_high`; some have a value between them.
 _WITH_INTERVAL = (
     *("slowdown", "noise_floor", "control", "over_control", "next", "sign", "first_attempts"),
+    *("mean", "mean_family", "hit", "slowest_tenth"),
 )
 #: Columns of the samples that a result needs besides its pairs.
 _USED = [
@@ -54,11 +57,38 @@ class StoppingRule:
     pairs_cap: int | None = None
     precision: float | None = None
     margin: float = MARGIN
+    #: Effects that were asked for, over which verdicts hold; at least those that were measured.
+    family: int = 0
 
     @classmethod
     def of(cls, header: RunHeader) -> StoppingRule:
         """The rule of the run's campaign."""
-        return cls(header.pairs_floor, header.pairs_cap, header.precision, header.margin)
+        asked = [arm_of(name) for names in header.asked.cases.values() for name in names]
+        family = sum(not arm.silent for arm in asked)
+        return cls(header.pairs_floor, header.pairs_cap, header.precision, header.margin, family)
+
+    def is_precise(self, effect: Estimate | None) -> bool:
+        """Whether the interval is as narrow as requested."""
+        return self.precision is None or (
+            effect is not None and effect.half_width <= self.precision
+        )
+
+    def is_done(self, row: Result) -> bool:
+        """Whether no further pair is needed for `row`, between floor and cap.
+
+        It is as precise as requested, and either decided or not to be decided by more pairs.
+        """
+        if not self.is_precise(row.effect) or row.verdict.needs_pairs:
+            return False
+        if row.verdict is not Verdict.TYPICAL:
+            return True
+        needed = pairs_for_none(row.margin, row.family)
+        return self.pairs_cap is None or self.pairs_cap < needed
+
+
+def pairs_for_none(margin: float, family: int) -> int:
+    """Fewest pairs that can show that the mean of one effect of a family is within the margin."""
+    return e_values.pairs_to_bound(margin, family / LEVELS["within"])
 
 
 @dataclass(frozen=True)
@@ -106,6 +136,11 @@ class Result:
     slower_than_reference: bool = False
     #: 'No effect' is less than this share.
     margin: float = MARGIN
+    #: Processors took part in the writes.
+    emulated: bool = False
+    #: Standard deviations of the figures of merit / their means, baseline and treatment.
+    off_spread: float | None = None
+    on_spread: float | None = None
     #: The effect against the control, within pairs: time under the treatment / under the control.
     over_control: float | None = None
     over_control_low: float | None = None
@@ -121,6 +156,26 @@ class Result:
     first_attempts: float | None = None
     first_attempts_low: float | None = None
     first_attempts_high: float | None = None
+    #: Mean time under the treatment / mean time of the baseline: what is paid for.
+    mean: float | None = None
+    mean_low: float | None = None
+    mean_high: float | None = None
+    #: Its interval that holds for all effects of the family together.
+    mean_family_low: float | None = None
+    mean_family_high: float | None = None
+    #: Share of runs hit, and of the baseline's (`analysis.statistics.tails`).
+    hit: float | None = None
+    hit_low: float | None = None
+    hit_high: float | None = None
+    hit_baseline: float | None = None
+    #: 90th percentile of the times under the treatment / of the baseline; None below 36 pairs.
+    slowest_tenth: float | None = None
+    slowest_tenth_low: float | None = None
+    slowest_tenth_high: float | None = None
+    #: E-values of this effect alone; None unless it is an effect with six pairs.
+    evidence: Evidence | None = None
+    #: Effects over which the verdict holds.
+    family: int = 1
 
     def __post_init__(self) -> None:
         for name in _WITH_INTERVAL:
@@ -128,6 +183,11 @@ class Result:
             value = getattr(self, name, low)
             if (value is None, low is None) != (high is None, high is None):
                 raise ValueError(f"{self.case}/{self.arm}: {name} without its whole interval")
+
+    @property
+    def said(self) -> str:
+        """The verdict as it is shown."""
+        return phrase(self.verdict, self.margin, emulated=self.emulated)
 
     @property
     def effect(self) -> Estimate | None:
@@ -148,15 +208,33 @@ def results(samples: pl.DataFrame, requested: StoppingRule = StoppingRule()) -> 
 def results_of(marked: pl.DataFrame, pairs: pl.DataFrame, requested: StoppingRule) -> list[Result]:
     """As `results`, from `analysis.samples.pairs.judged` samples and their `pair_table`."""
     started = marked.group_by("case", maintain_order=True).agg(pl.col("start_s").min())
-    first = pair_table(first_attempts(marked))
-    marked = marked.select(_USED)
-    rows: list[Result] = []
-    for case in started.sort("start_s", maintain_order=True)["case"]:
-        of_case, of_pairs, of_first = (
-            frame.filter(pl.col("case") == case) for frame in (marked, pairs, first)
+    frames = (marked.select(_USED), pairs, pair_table(first_attempts(marked)))
+    cases = [
+        _Case.of(str(case), *(frame.filter(pl.col("case") == case) for frame in frames))
+        for case in started.sort("start_s", maintain_order=True)["case"]
+    ]
+    rows = [(case, each) for case in cases for each in case.treated]
+    family = max(requested.family, sum(each.role == "effect" for _, each in rows))
+    found = {
+        (case.name, each.arm): (f"{case.name} {each.baseline}", evidence)
+        for case, each in rows
+        if (evidence := case.evidence(each, requested.margin))
+    }
+    seen = shown(
+        [evidence for _, evidence in found.values()],
+        [baseline for baseline, _ in found.values()],
+        family,
+    )
+    of = dict(zip(found, seen, strict=True))
+    return [
+        replace(
+            _row(case, each, requested, of.get((case.name, each.arm))),
+            evidence=found[case.name, each.arm][1] if (case.name, each.arm) in found else None,
+            family=family if each.role == "effect" else 1,
+            **_bounds("mean_family", _ends(e_values.mean_ratio(each.log_times, family))),
         )
-        rows += _of_case(of_case, of_pairs, of_first, requested)
-    return rows
+        for case, each in rows
+    ]
 
 
 @dataclass(frozen=True)
@@ -170,58 +248,102 @@ class _Treated:
     blocks: list[NDArray[np.float64]]
     effect: Estimate | None
 
+    @property
+    def log_times(self) -> NDArray[np.float64]:
+        """Of all blocks."""
+        return np.concatenate(self.blocks) if self.blocks else np.empty((0, 2))
 
-def _of_case(
-    samples: pl.DataFrame, pairs: pl.DataFrame, first: pl.DataFrame, requested: StoppingRule
-) -> list[Result]:
-    known = samples.select("arm", "role", "baseline").unique().drop_nulls("baseline")
-    of = {arm: (role, baseline) for arm, role, baseline in known.iter_rows()}
-    found = []
-    for arm in in_order(of):
-        chosen = pairs.filter(pl.col("arm") == arm)
-        blocks = log_times(chosen)
-        found.append(_Treated(arm, *of[arm], chosen, blocks, _estimate(blocks)))
-    return [_row(each, found, samples, first, requested) for each in found]
+
+@dataclass(frozen=True)
+class _Case:
+    """A case: its samples, the pairs of first attempts, and its treatments."""
+
+    name: str
+    samples: pl.DataFrame
+    first: pl.DataFrame
+    treated: list[_Treated]
+
+    @classmethod
+    def of(
+        cls, name: str, samples: pl.DataFrame, pairs: pl.DataFrame, first: pl.DataFrame
+    ) -> _Case:
+        """The case of these frames."""
+        known = samples.select("arm", "role", "baseline").unique().drop_nulls("baseline")
+        of = {arm: (role, baseline) for arm, role, baseline in known.iter_rows()}
+        treated = []
+        for arm in in_order(of):
+            chosen = pairs.filter(pl.col("arm") == arm)
+            blocks = log_times(chosen)
+            treated.append(_Treated(arm, *of[arm], chosen, blocks, _estimate(blocks)))
+        return cls(name, samples, first, treated)
+
+    def beside(self, this: _Treated, role: Role) -> _Treated | None:
+        """The control, or the repeated baseline, with the same baseline."""
+        same = [each for each in self.treated if each.baseline == this.baseline]
+        return next((each for each in same if each.role == role), None)
+
+    def over_control(self, this: _Treated) -> list[NDArray[np.float64]]:
+        """Log times of an effect and of its control in common pairs; empty without one."""
+        control = self.beside(this, "control")
+        if control is None or this.role != "effect":
+            return []
+        return log_times_between(this.pairs, control.pairs)
+
+    def evidence(self, this: _Treated, margin: float) -> Evidence | None:
+        """E-values of an effect; None of other treatments, and below six pairs."""
+        if this.effect is None or this.role != "effect":
+            return None
+        times, most = this.log_times, 1 + margin
+        slower = e_values.longer(times)
+        typical = min(e_values.shorter(times, most), e_values.longer(times, 1 / most))
+        mean = min(e_values.mean_shorter(times, most), e_values.mean_longer(times, 1 / most))
+        over = self.over_control(this)
+        above = e_values.longer(np.concatenate(over)) if over else None
+        floor = self.beside(this, "floor")
+        again = floor.log_times if floor else times[:0]
+        return Evidence(
+            slower=slower,
+            faster=e_values.shorter(times),
+            mean_slower=e_values.mean_longer(times),
+            typical_within=typical,
+            within=min(typical, mean),
+            above_control=None if above is None else min(slower, above),
+            unstable=(e_values.longer(again) + e_values.shorter(again)) / 2,
+        )
 
 
 def _estimate(blocks: list[NDArray[np.float64]]) -> Estimate | None:
     return slowdown(np.concatenate(blocks)) if blocks else None
 
 
-def _row(
-    this: _Treated,
-    treated: list[_Treated],
-    of_case: pl.DataFrame,
-    first: pl.DataFrame,
-    requested: StoppingRule,
-) -> Result:
-    # The control and the repeated baseline with the same baseline.
-    same_baseline = {each.role: each for each in treated if each.baseline == this.baseline}
-    floor, control = same_baseline.get("floor"), same_baseline.get("control")
-    over_control = None
-    if control and this.role == "effect":
-        over_control = _estimate(log_times_between(this.pairs, control.pairs))
+def _row(case: _Case, this: _Treated, requested: StoppingRule, seen: Shown | None) -> Result:
+    floor, control = case.beside(this, "floor"), case.beside(this, "control")
+    over_control = _estimate(case.over_control(this))
     effect, pairs = this.effect, this.pairs
-    own = of_case.filter(pl.col("arm") == this.arm)
+    own = case.samples.filter(pl.col("arm") == this.arm)
     either = (pl.col("arm") == this.baseline) | (pl.col("arm") == this.arm)
-    lost = of_case.filter(either, status="rejected")
-    first_blocks = log_times(first.filter(pl.col("arm") == this.arm))
-    first_effect = _estimate(first_blocks) if first.height else effect
+    lost = case.samples.filter(either, status="rejected")
+    first_blocks = log_times(case.first.filter(pl.col("arm") == this.arm))
+    first_effect = _estimate(first_blocks) if case.first.height else effect
+    mean_effect = e_values.mean_ratio(this.log_times)
+    hit = hits(this.log_times, requested.margin)
+    emulated = bool(emulations([str(name) for name in own["transport"].unique()]))
     verdict = _OWN_VERDICT.get(this.role) or judge(
         effect,
+        mean_effect,
         floor.effect if floor else None,
-        over_control,
+        seen,
+        controlled=over_control is not None,
         pairs=pairs.height,
         pairs_floor=max(requested.pairs_floor, FEWEST),
-        precision=requested.precision,
-        margin=requested.margin,
+        precise=requested.is_precise(effect),
         wrote=pairs["writer_rate_b_s"].null_count() < pairs.height,
         same_host=bool(own["same_host"].any()),
-        emulated=bool(emulations([str(name) for name in own["transport"].unique()])),
+        emulated=emulated,
     )
     directions = own["direction"].drop_nulls()
     return Result(
-        case=str(own["case"][0]),
+        case=case.name,
         workload=str(own["workload"][0]),
         arm=this.arm,
         pairs=pairs.height,
@@ -238,7 +360,7 @@ def _row(
         rejections=_rejections(lost),
         notes=[
             *caveats(own, this.blocks, effect, requested.precision, requested.pairs_cap),
-            *selection(effect, first_effect, _rejected_share(of_case, this, floor)),
+            *selection(effect, first_effect, _rejected_share(case.samples, this, floor)),
         ],
         direction=None if directions.is_empty() else str(directions[0]),
         role=this.role,
@@ -246,10 +368,17 @@ def _row(
         factors=levels(str(own["factors"][0])),
         better="higher" if own["fom_better"][0] == "higher" else "lower",
         margin=requested.margin,
+        emulated=emulated,
+        off_spread=_spread(pairs["off"]),
+        on_spread=_spread(pairs["on"]),
         **_figures("over_control", over_control),
         **_bounds("next", next_allocation(this.blocks)),
         **_figures("sign", median_interval(pairs["ratio"].to_list())),
         **_figures("first_attempts", first_effect),
+        **_figures("mean", mean_effect),
+        **_figures("hit", hit.treated if hit else None),
+        hit_baseline=hit.baseline if hit else None,
+        **_figures("slowest_tenth", slowest_tenth(this.log_times)),
     )
 
 
@@ -287,6 +416,13 @@ def _median(values: pl.Series) -> float | None:
     return float(median) if isinstance(median, float) else None
 
 
+def _spread(values: pl.Series) -> float | None:
+    mean, deviation = values.mean(), values.std()
+    if not isinstance(mean, float) or not isinstance(deviation, float) or not mean:
+        return None
+    return deviation / mean
+
+
 def _rate(of: _Treated, rates: pl.Series) -> float | None:
     """Harmonic mean of the writers' rates; None for a treatment without writes."""
     if of.role != "effect" or rates.is_empty() or rates.null_count():
@@ -313,3 +449,15 @@ def by_level(rows: Iterable[Result], factor: str) -> dict[Sweep, list[Result]]:
             at = tuple(sorted((k, v) for k, v in row.factors.items() if k != factor))
             found.setdefault((row.case, parts_of(row.arm)[0], at), []).append(row)
     return {sweep: rows for sweep, rows in found.items() if len(rows) > 1}
+
+
+def notes_of(rows: Sequence[Result]) -> list[str]:
+    """The notes of a case's rows, each once; one that not all rows have names those that do."""
+    found: dict[str, list[str]] = {}
+    for row in rows:
+        for note in dict.fromkeys(row.notes):
+            found.setdefault(note, []).append(row.arm)
+    return [
+        note if len(arms) == len(rows) else f"{', '.join(arms)}: {note}"
+        for note, arms in found.items()
+    ]

@@ -1,9 +1,16 @@
-"""Verdicts: the conclusion about an effect, in one phrase."""
+"""Verdicts: the conclusion about an effect, in one phrase.
+
+Verdicts hold for all effects that a campaign asked for together: the chance that any of them is
+wrong is at most 5 %, whenever one looks. So each rests on e-values, adjusted for the family.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from enum import Enum
 
+from analysis.statistics.e_values import over_family
 from analysis.statistics.interval import Estimate
 
 
@@ -17,6 +24,8 @@ class Verdict(str, Enum):
     INCONCLUSIVE = "inconclusive"
     SPEED_UP = "speed-up"
     NO_EFFECT = "no effect"
+    TYPICAL = "no effect on the typical run"
+    SOMETIMES = "sometimes slower"
     NO_CONTROL = "control missing"
     NOT_ABOVE_CONTROL = "not above the control"
     EMULATED = "slower under emulated writes"
@@ -31,6 +40,11 @@ class Verdict(str, Enum):
     def is_open(self) -> bool:
         """Whether the campaign's question is undecided."""
         return self in (Verdict.TOO_FEW_PAIRS, Verdict.INCONCLUSIVE)
+
+    @property
+    def needs_pairs(self) -> bool:
+        """Whether more pairs may change it."""
+        return self.is_open or self is Verdict.NOT_ABOVE_CONTROL
 
     @property
     def is_not_compared(self) -> bool:
@@ -49,31 +63,105 @@ MEANING: dict[Verdict, str] = {
     Verdict.NO_WRITES: "The timetable had no writer at this scale, so nothing was written.",
     Verdict.NO_NOISE_FLOOR: "The baseline was not repeated in six pairs, so its own differences"
     " are not known.",
-    Verdict.BASELINE_UNSTABLE: "The baseline differs from its own repetition: the interval of"
-    " off against off excludes 1, so nothing is said of the effect.",
-    Verdict.INCONCLUSIVE: "Neither an effect nor its absence is shown: the interval reaches beyond"
-    " the campaign's margin, lies off 1 by less than the baseline repeats itself, or is wider than"
-    " requested.",
-    Verdict.SPEED_UP: "Faster than off: the whole interval lies below 1, and the estimate below"
-    " the whole interval of off against off.",
-    Verdict.NO_EFFECT: "The whole interval contains 1 and lies within the campaign's margin.",
+    Verdict.BASELINE_UNSTABLE: "The baseline differs from its own repetition, so nothing is said"
+    " of the effect.",
     Verdict.NO_CONTROL: "Slower, but origin and target share a host, and no control counts in six"
     " of the pairs.",
     Verdict.NOT_ABOVE_CONTROL: "Slower, but not shown to be slower than with a process that only"
     " keeps a core busy.",
     Verdict.EMULATED: "Slower than off, but the writes were emulated: processors took part in"
     " them, so memory is not shown to be the cause.",
-    Verdict.CONTENTION: "Slower than off: the whole interval lies above 1, and the estimate above"
-    " the whole interval of off against off; where there is a control, slower than that as well.",
+    Verdict.CONTENTION: "The typical run is slower than off: the whole interval lies above 1, and"
+    " the estimate above the whole interval of off against off; the mean is higher, too; where"
+    " there is a control, slower than that as well.",
+    Verdict.SOMETIMES: "The mean is higher, although the typical run is not shown to be slower:"
+    " some runs are hit.",
+    Verdict.SPEED_UP: "Faster than off: the whole intervals of the typical run and of the mean lie"
+    " below 1, and the estimate below the whole interval of off against off.",
+    Verdict.NO_EFFECT: "Both the typical run and the mean lie within the campaign's margin.",
+    Verdict.TYPICAL: "The typical run lies within the campaign's margin. That some runs are hit"
+    " is neither shown nor ruled out: the mean needs more pairs.",
+    Verdict.INCONCLUSIVE: "Neither an effect nor its absence is shown.",
     Verdict.NOISE_FLOOR: "Off against off: how well this many pairs repeat the baseline.",
     Verdict.CONTROL: "A busy process instead of the writer: the slowdown seen without any write.",
 }
 
 
-def phrase(verdict: Verdict, margin: float) -> str:
-    """The verdict as it is shown, with what 'no effect' means: `no effect: less than 2 %`."""
-    limit = f": less than {margin * 100:.3g} %" if verdict is Verdict.NO_EFFECT else ""
-    return f"{verdict}{limit}"
+@dataclass(frozen=True)
+class Evidence:
+    """E-values (`analysis.statistics.e_values`) of what may be said of an effect."""
+
+    #: The typical run is slower, and faster, than off.
+    slower: float
+    faster: float
+    #: The mean is higher.
+    mean_slower: float
+    #: The typical run lies within the margin; and the mean as well.
+    typical_within: float
+    within: float
+    #: Slower than off, and than the control; None without one.
+    above_control: float | None
+    #: The repeated baseline differs from the baseline.
+    unstable: float
+
+    def as_dict(self) -> dict[str, float | None]:
+        """The e-values as JSON holds them."""
+        return asdict(self)
+
+
+#: Statement -> the chance, over the whole family, that one of that kind is wrong: together 5 %.
+LEVELS = {
+    "slower": 0.02,
+    "above_control": 0.02,
+    "faster": 0.005,
+    "mean_slower": 0.005,
+    "typical_within": 0.01,
+    "within": 0.01,
+}
+#: The chance that any sound baseline is called unstable.
+UNSTABLE_LEVEL = 0.05
+
+
+@dataclass(frozen=True)
+class Shown:
+    """What the evidence on an effect shows, over the whole family."""
+
+    slower: bool
+    above_control: bool
+    faster: bool
+    mean_slower: bool
+    typical_within: bool
+    within: bool
+    unstable: bool
+
+
+def shown(family: Sequence[Evidence], baselines: Sequence[str], asked: int) -> list[Shown]:
+    """What each of the `family` shows, of which `asked` were to be measured.
+
+    `baselines`: of each effect, a name; effects of the same name share their baseline.
+    """
+    found = {
+        name: [
+            value >= 1 / level
+            for value in over_family([getattr(each, name) or 0.0 for each in family], asked)
+        ]
+        for name, level in LEVELS.items()
+    }
+    of = {name: each.unstable for name, each in zip(baselines, family, strict=True)}
+    held = dict(zip(of, over_family(list(of.values()), len(of)), strict=True))
+    found["unstable"] = [held[name] >= 1 / UNSTABLE_LEVEL for name in baselines]
+    return [Shown(**{name: each[i] for name, each in found.items()}) for i in range(len(family))]
+
+
+def phrase(verdict: Verdict, margin: float, *, emulated: bool = False) -> str:
+    """The verdict as it is shown, with what 'no effect' means: `no effect: less than 2 %`.
+
+    Where writes were `emulated`, every verdict on the effect says so.
+    """
+    bounded = verdict in (Verdict.NO_EFFECT, Verdict.TYPICAL)
+    text = f"{verdict}: less than {margin * 100:.3g} %" if bounded else str(verdict)
+    says = bounded or verdict in (Verdict.SPEED_UP, Verdict.SOMETIMES)
+    return f"{text}, under emulated writes" if emulated and says else text
 
 
 def within(low: float, high: float, margin: float) -> bool:
@@ -83,45 +171,42 @@ def within(low: float, high: float, margin: float) -> bool:
 
 def judge(
     effect: Estimate | None,
+    mean: Estimate | None,
     repeated: Estimate | None,
-    over_control: Estimate | None,
+    seen: Shown | None,
     *,
+    controlled: bool,
     pairs: int,
     pairs_floor: int,
-    precision: float | None,
-    margin: float,
+    precise: bool,
     wrote: bool,
     same_host: bool,
     emulated: bool,
 ) -> Verdict:
-    """The verdict on the slowdown `effect`.
+    """The verdict on the slowdown `effect` of the typical run and on that of the `mean`.
 
-    `repeated`: the repeated baseline against the baseline. `over_control`: the effect against the
-    control, within pairs. A difference counts if the whole interval lies beyond 1, which happens
-    by chance in at most 2.5 % of cases on each side, and the estimate beyond the whole interval of
-    `repeated`. 'No effect' is an equivalence within `margin`.
+    `repeated`: the repeated baseline against the baseline. `seen`: what the evidence shows.
+    `controlled`: whether there is a control in six of the pairs. `precise`: whether the interval is
+    as narrow as requested, which only 'no effect' needs.
     """
-    if effect is None or pairs < pairs_floor:
+    if effect is None or mean is None or seen is None or pairs < pairs_floor:
         return Verdict.TOO_FEW_PAIRS
     if not wrote:
         return Verdict.NO_WRITES
     if repeated is None:
         return Verdict.NO_NOISE_FLOOR
-    if not repeated.low <= 1 <= repeated.high:
+    if seen.unstable:
         return Verdict.BASELINE_UNSTABLE
-    if precision is not None and effect.half_width > precision:
-        return Verdict.INCONCLUSIVE
-    if effect.high < 1 and effect.value < repeated.low:
+    if seen.slower and effect.low > 1 and effect.value > repeated.high and mean.value > 1:
+        if same_host and not controlled:
+            return Verdict.NO_CONTROL
+        if controlled and not seen.above_control:
+            return Verdict.NOT_ABOVE_CONTROL
+        return Verdict.EMULATED if emulated else Verdict.CONTENTION
+    if seen.mean_slower and effect.low <= 1:
+        return Verdict.SOMETIMES
+    if seen.faster and effect.high < 1 and effect.value < repeated.low and mean.high < 1:
         return Verdict.SPEED_UP
-    if effect.low > 1 and effect.value > repeated.high:
-        return _slower(over_control, same_host=same_host, emulated=emulated)
-    equivalent = effect.low <= 1 <= effect.high and within(effect.low, effect.high, margin)
-    return Verdict.NO_EFFECT if equivalent else Verdict.INCONCLUSIVE
-
-
-def _slower(over_control: Estimate | None, *, same_host: bool, emulated: bool) -> Verdict:
-    if over_control is None and same_host:
-        return Verdict.NO_CONTROL
-    if over_control is not None and over_control.low <= 1:
-        return Verdict.NOT_ABOVE_CONTROL
-    return Verdict.EMULATED if emulated else Verdict.CONTENTION
+    if seen.within and precise:
+        return Verdict.NO_EFFECT
+    return Verdict.TYPICAL if seen.typical_within and precise else Verdict.INCONCLUSIVE

@@ -10,8 +10,8 @@ from markupsafe import Markup
 
 from analysis.effects.carry_over import OrderEffect
 from analysis.effects.caveats import emulations
-from analysis.effects.estimate import Result
-from analysis.effects.verdict import MEANING, Verdict, phrase
+from analysis.effects.estimate import Result, notes_of
+from analysis.effects.verdict import MEANING, Verdict
 from analysis.report import words
 from analysis.report.data import RunData
 from analysis.report.factors import FactorsView, factors_view, level_text
@@ -37,8 +37,8 @@ from nimc.records.run import RunHeader
 
 #: Most cases named in one sentence.
 _NAMED = 4
-#: Verdicts that carry a loss: the whole interval lies above 1, and a control does not explain it.
-_LOSS = (Verdict.CONTENTION, Verdict.EMULATED)
+#: Verdicts that carry a loss: it is shown, and a control does not explain it.
+_LOSS = (Verdict.CONTENTION, Verdict.EMULATED, Verdict.SOMETIMES)
 #: Verdict -> what to do next; what the figures need first comes first.
 NEXT: dict[Verdict, str] = {
     Verdict.BASELINE_UNSTABLE: "look for drift and other load on the nodes, and measure again",
@@ -51,6 +51,8 @@ NEXT: dict[Verdict, str] = {
     Verdict.SPEED_UP: "find out why runs with writes are faster before these figures are used",
     Verdict.EMULATED: "measure with RDMA hardware; this loss is that of the emulation",
     Verdict.CONTENTION: "measure what remedies gain, such as a lower rate or a reserved core",
+    Verdict.SOMETIMES: "find out what hits some runs: look at the slowest ones and their counters",
+    Verdict.TYPICAL: "measure more pairs if a mean that is sometimes higher would matter",
     Verdict.NO_EFFECT: "nothing is needed under the writes that were measured",
 }
 
@@ -76,10 +78,13 @@ def _measured(header: RunHeader, samples: pl.DataFrame) -> str:
 
 
 def _lost(effects: Sequence[Result]) -> str:
-    """Node-hours lost, of every effect whose interval carries a loss."""
+    """Node-hours lost, of every effect whose verdict carries a loss.
+
+    From the means; the largest of several are chosen, so their intervals hold for all together.
+    """
     slower = sorted(
         (row for row in effects if row.verdict in _LOSS),
-        key=lambda row: row.slowdown or 0.0,
+        key=lambda row: row.mean or 0.0,
         reverse=True,
     )
     shown = "; ".join(_loss(row) for row in slower[:_NAMED])
@@ -98,7 +103,8 @@ def _lost(effects: Sequence[Result]) -> str:
 
 def _loss(row: Result) -> str:
     low, value, high = (
-        100 * ((ratio or 1.0) - 1) for ratio in (row.slowdown_low, row.slowdown, row.slowdown_high)
+        100 * ((ratio or 1.0) - 1)
+        for ratio in (row.mean_family_low, row.mean, row.mean_family_high)
     )
     kind = "emulated writes" if row.verdict is Verdict.EMULATED else "writes"
     if row.direction == "read":
@@ -132,7 +138,7 @@ _LISTED = 200
 _SHOWN = [
     *("key", "arm", "status", "outcome", "reason", "start_s", "fom", "fom_unit", "seed"),
     *("nodes", "origin_nodes", "provenance", "writers", "injector", "transport", "message_b"),
-    *("direction", "writer_share", "same_host"),
+    *("direction", "writer_share", "same_host", "foreign_cpus", "steal_share"),
 ]
 _DASH = "\u2013"
 
@@ -147,6 +153,8 @@ class CaseView:
     #: The effects, without repeated baseline and control.
     effects: list[Result]
     notes: list[str]
+    #: What else went on at the nodes, in a sentence; empty if nothing was read.
+    conditions: str
     #: Caveats of the transports, shown at the figures.
     emulated: list[str]
     #: The control that was applied, in a sentence.
@@ -215,7 +223,6 @@ def render(runs: Sequence[RunData]) -> str:
             "utc": words.utc,
             "sentence": words.sentence,
             "breakable": words.breakable,
-            "phrase": lambda row: phrase(row.verdict, row.margin),
         },
         machine=machine,
         untrusted=[run.integrity for run in ordered if run.integrity.count],
@@ -287,7 +294,6 @@ def _case_view(run: RunData, name: str, anchor: str) -> CaseView:
     samples = run.samples.lazy().filter(pl.col("case") == name).select(_SHOWN).collect()
     rows = [row for row in run.results if row.case == name]
     emulated = emulations([str(text) for text in samples["transport"].unique(maintain_order=True)])
-    notes = dict.fromkeys(note for row in rows for note in row.notes if note not in emulated)
     counted = samples.filter(status="counts")
     effects = [row for row in rows if row.role == "effect"]
     rejected = samples.filter(status="rejected")
@@ -298,7 +304,8 @@ def _case_view(run: RunData, name: str, anchor: str) -> CaseView:
         anchor=anchor,
         rows=rows,
         effects=effects,
-        notes=list(notes),
+        notes=[note for note in notes_of(effects or rows) if note not in emulated],
+        conditions=words.conditions(samples),
         emulated=emulated,
         control=words.control(rows, same_host=bool(samples["same_host"].any())),
         samples_svgs=[

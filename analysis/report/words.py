@@ -7,9 +7,10 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import polars as pl
 from markupsafe import Markup
 
-from analysis.effects.estimate import Result
+from analysis.effects.estimate import Result, pairs_for_none
 from analysis.effects.verdict import MEANING, Verdict
 from analysis.samples.columns import MOST
 from analysis.statistics.interval import FEWEST
@@ -71,10 +72,26 @@ def sentence(row: Result) -> str:
     if row.next_low is not None and row.next_high is not None:
         following = f"; next allocation: {_change(row.next_low)} to {_change(row.next_high)}"
     return (
-        f"The same work took {_change(row.slowdown)} time{writers} (interval: "
+        f"The typical run took {_change(row.slowdown)} time{writers} (interval: "
         f"{_change(row.slowdown_low)} to {_change(row.slowdown_high)}, "
-        f"{plural(row.pairs, 'pair')}{following}). {MEANING[row.verdict]}"
-        f"{_limits(row.verdict, row.slowdown_low, row.slowdown_high, row.margin)}"
+        f"{plural(row.pairs, 'pair')}{following}).{_of_mean(row)} {MEANING[row.verdict]}"
+        f"{_limits(row)}"
+    )
+
+
+def _of_mean(row: Result) -> str:
+    """What is paid for, and how often runs are hit."""
+    if row.mean is None or row.mean_low is None or row.mean_high is None or row.hit is None:
+        return ""
+    hit = round(row.hit * row.pairs)
+    slowest = ""
+    if row.slowest_tenth is not None:
+        value, ends = effect(row.slowest_tenth, row.slowest_tenth_low, row.slowest_tenth_high)
+        slowest = f"; the slowest tenth took {value} times as long ({ends.replace('-', ' to ')})"
+    return (
+        f" In the mean it took {_change(row.mean)} ({_change(row.mean_low)} to"
+        f" {_change(row.mean_high)}); {hit or 'none'} of {plural(row.pairs, 'run')} hit, so up to"
+        f" {row.hit_high or 0:.0%} may be{slowest}."
     )
 
 
@@ -98,12 +115,31 @@ def control(rows: Sequence[Result], *, same_host: bool) -> str:
     return f"Control: {shown}. In the same pairs: {against or 'too few to compare'}."
 
 
-def _limits(verdict: Verdict, low: float, high: float, margin: float) -> str:
-    """What the effect is at most, or what cannot be ruled out."""
-    if verdict is Verdict.NO_EFFECT:
-        return f" The effect is less than {margin * 100:.3g} %."
-    if verdict is Verdict.INCONCLUSIVE:
-        return f" Between {_change(low)} and {_change(high)} time cannot be ruled out."
+def conditions(samples: pl.DataFrame) -> str:
+    """What else went on at the nodes during the runs that count; empty if nothing was read."""
+    counted = samples.filter(status="counts")
+    foreign, steal = (
+        counted[name].drop_nulls().to_list() for name in ("foreign_cpus", "steal_share")
+    )
+    found = []
+    if foreign:
+        ends = f"{min(foreign):.2f} to {max(foreign):.2f}"
+        found.append(f"foreign processes kept {ends} hardware threads busy")
+    if steal:
+        found.append(f"the hypervisor took up to {max(steal):.1%} of the processor time")
+    return f"During the runs that count, {' and '.join(found)}." if found else ""
+
+
+def _limits(row: Result) -> str:
+    """What the effect is at most, or what cannot be ruled out, and what would show it."""
+    if row.verdict is Verdict.NO_EFFECT:
+        return f" The effect is less than {row.margin * 100:.3g} %."
+    if row.verdict is Verdict.TYPICAL:
+        pairs = pairs_for_none(row.margin, row.family)
+        return f" About {pairs} pairs without a run that is hit would show that the mean is, too."
+    if row.verdict is Verdict.INCONCLUSIVE and row.slowdown_low and row.slowdown_high:
+        low, high = _change(row.slowdown_low), _change(row.slowdown_high)
+        return f" Between {low} and {high} time cannot be ruled out."
     return ""
 
 

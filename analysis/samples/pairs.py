@@ -15,6 +15,7 @@ from nimc.records import arms
 
 _PAIR = ["case", "block", "pair"]
 _STATUS = pl.Enum(["counts", "warm-up", "rejected"])
+_FIGURES = ["fom_better", "off", "on", "ratio", "repeated"]
 _RATES = ["writer_rate_alone_b_s", "writer_rate_b_s"]
 
 
@@ -67,13 +68,13 @@ def of_treatment(rows: pl.DataFrame, case: str, *arms: str) -> pl.DataFrame:
 def pair_table(samples: pl.DataFrame) -> pl.DataFrame:
     """One row for each pair and treatment whose run and baseline run both count.
 
-    Columns: case, block, pair, arm, baseline, start_s, `off` and `on` (the figures of merit of
-    the baseline and of the treatment), `ratio` (slowdown: times on/off, rates off/on), `repeated`
-    (the same ratio of the baseline repeated in this pair, role `floor`; null for that itself and
-    where it does not count), writer_rate_alone_b_s, writer_rate_b_s; in the order of `samples`,
-    which may be those of `judged` already. Files hold samples in order of time. Of a repeated run,
-    the last attempt that counts is used. Raises InputError if samples that share a baseline differ
-    in unit or direction.
+    Columns: case, block, pair, arm, baseline, start_s, fom_better, `off` and `on` (the figures of
+    merit of the baseline and of the treatment), `ratio` (slowdown: times on/off, rates off/on),
+    `repeated` (the same ratio of the baseline repeated in this pair, role `floor`; null for that
+    itself and where it does not count), writer_rate_alone_b_s, writer_rate_b_s; in the order of
+    `samples`, which may be those of `judged` already. Files hold samples in order of time. Of a
+    repeated run, the last attempt that counts is used. Raises InputError if samples that share a
+    baseline differ in unit or direction.
     """
     _refuse_mixtures(samples)
     marked = samples if "status" in samples.columns else judged(samples)
@@ -99,7 +100,7 @@ def _pairs(marked: pl.LazyFrame) -> pl.DataFrame:
     return (
         pairs.join(floors, on=group, how="left", maintain_order="left")
         .with_columns(repeated=pl.when(~floor).then("repeated"))
-        .select(*_PAIR, "arm", "baseline", "start_s", "off", "on", "ratio", "repeated", *_RATES)
+        .select(*_PAIR, "arm", "baseline", "start_s", *_FIGURES, *_RATES)
     )
 
 
@@ -118,20 +119,26 @@ def first_attempts(marked: pl.DataFrame) -> pl.DataFrame:
 
 
 def log_times(chosen: pl.DataFrame) -> list[NDArray[np.float64]]:
-    """Log times of one treatment's pairs, relative to the baseline's; one array per block.
+    """Log times of one treatment's pairs, one array per block, in its order.
 
-    `chosen`: rows of a `pair_table`. One row per pair: the treated run, the baseline (0) and, if
-    any pair has one, its repetition (NaN where it does not count).
+    `chosen`: rows of a `pair_table`. One row per pair: the treated run, the baseline and, if any
+    pair has one, its repetition (NaN where it does not count); relative to the median of the
+    block's baseline runs. The time of a rate is its inverse.
     """
-    repeated = chosen["repeated"]
-    columns = [chosen["ratio"].to_numpy(), np.ones(chosen.height)]
+    sign = np.where(chosen["fom_better"] == "higher", -1.0, 1.0)
+    off, repeated = sign * np.log(chosen["off"].to_numpy()), chosen["repeated"]
+    columns = [off + np.log(chosen["ratio"].to_numpy()), off]
     if repeated.null_count() < chosen.height:
-        columns.append(repeated.fill_null(np.nan).to_numpy())
-    return in_blocks(chosen, np.log(np.column_stack(columns)))
+        columns.append(off + np.log(repeated.fill_null(np.nan).to_numpy()))
+    blocks = in_blocks(chosen, np.column_stack(columns))
+    return [block - np.nanmedian(block[:, 1:]) for block in blocks]
 
 
 def log_times_between(one: pl.DataFrame, other: pl.DataFrame) -> list[NDArray[np.float64]]:
-    """As `log_times`, of a treatment against another with the same baseline, in common pairs."""
+    """Log times of a treatment and of another with the same baseline, in common pairs.
+
+    As `log_times`, but relative to the baseline run of each pair.
+    """
     right = other.select("block", "pair", against="ratio")
     both = one.join(right, on=["block", "pair"], maintain_order="left")
     return in_blocks(both, np.log(both.select("ratio", "against").to_numpy()))

@@ -51,7 +51,7 @@ _ALONE_S = 4.0
 
 #: When a block is run: always, until the interval is as narrow as requested, or if the models of
 #: a sweep's other cases disagree.
-Needed = Literal["always", "until precise", "where models disagree"]
+Needed = Literal["always", "until decided", "where models disagree"]
 
 
 @dataclass(frozen=True)
@@ -180,7 +180,7 @@ def plan_case(campaign: Campaign, entry: Entry, site: Site) -> Case:
     blocks = []
     planned = 0
     for index, size in enumerate(sizes):
-        needed: Needed = "always" if planned < campaign.pairs.floor else "until precise"
+        needed: Needed = "always" if planned < campaign.pairs.floor else "until decided"
         if chosen:
             needed = "where models disagree"
         argv = command(campaign, entry, site, index, size, RUN)
@@ -210,16 +210,16 @@ def plan_case(campaign: Campaign, entry: Entry, site: Site) -> Case:
 def block_sizes(pairs: Pairs) -> list[int]:
     """Pairs of each block of a case that is measured up to its cap."""
     sizes: list[int] = []
-    while size := next_block(sum(sizes), pairs, precise=False):
+    while size := next_block(sum(sizes), pairs, done=False):
         sizes.append(size)
     return sizes
 
 
-def next_block(done: int, pairs: Pairs, *, precise: bool) -> int:
-    """Pairs of the next block when `done` pairs are complete; 0 when no more are needed."""
-    if done < pairs.floor:
-        return min(pairs.block_size, pairs.floor - done)
-    return 0 if precise else max(0, min(pairs.block_size, pairs.most - done))
+def next_block(complete: int, pairs: Pairs, *, done: bool) -> int:
+    """Pairs of the next block after `complete` pairs; 0 when no more are needed."""
+    if complete < pairs.floor:
+        return min(pairs.block_size, pairs.floor - complete)
+    return 0 if done else max(0, min(pairs.block_size, pairs.most - complete))
 
 
 def run_s(crossed: Sequence[Crossed], entry: Entry, least_s: float) -> float:

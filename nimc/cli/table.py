@@ -8,8 +8,8 @@ from typing import Any
 import click
 
 from analysis.effects.contrasts import Contrast
-from analysis.effects.estimate import Result
-from analysis.effects.verdict import Verdict, phrase
+from analysis.effects.estimate import Result, notes_of
+from analysis.effects.verdict import Verdict
 from analysis.samples.pairs import kinds
 from nimc.base.tables import blocks, folded, wrapped
 from nimc.base.text import visible
@@ -33,6 +33,7 @@ _COLOUR: dict[Verdict, str] = {
     Verdict.CONTENTION: "red",
     Verdict.SPEED_UP: "cyan",
     Verdict.NO_EFFECT: "green",
+    Verdict.TYPICAL: "green",
 }
 
 
@@ -61,10 +62,9 @@ def bold(text: str) -> str:
 
 
 def _verdict(row: Result) -> str:
-    said = phrase(row.verdict, row.margin)
     rejected = f", {row.rejected} rejected" if row.rejected else ""
     colour = _COLOUR.get(row.verdict, "yellow")
-    return prose(f"  {said}", fg=colour) + prose(f"; {row.pairs} pairs{rejected}", dim=True)
+    return prose(f"  {row.said}", fg=colour) + prose(f"; {row.pairs} pairs{rejected}", dim=True)
 
 
 def _cells(row: Result) -> list[str]:
@@ -115,8 +115,8 @@ def _prices(contrasts: Sequence[Contrast]) -> list[str]:
 def _below(rows: Sequence[Result]) -> list[str]:
     """Caveats, each once, and reasons for rejections."""
     lines = []
-    notes = dict.fromkeys((row.case, note) for row in rows for note in row.notes)
-    lines += [f"{case}: {note}" for case, note in notes]
+    for case in dict.fromkeys(row.case for row in rows):
+        lines += [f"{case}: {note}" for note in notes_of([row for row in rows if row.case == case])]
     lost: dict[str, dict[str, tuple[str, str]]] = {}
     for row in rows:
         for run in row.rejections:

@@ -1,4 +1,4 @@
-"""Runs a campaign block by block, until every case is as precise as requested."""
+"""Runs a campaign block by block, until every case is decided."""
 
 from __future__ import annotations
 
@@ -22,7 +22,6 @@ from nimc.campaign.plan import Site, block_s, command, next_block
 from nimc.campaign.schema import Campaign, Entry, Pairs
 from nimc.machine import slurm
 from nimc.node.conductor import UNREAD
-from nimc.records.arms import arm_of
 from nimc.run.folder import require_folder
 from nimc.run.progress import Display, NewSamples, RunCounter, clock_s, run_line
 from nimc.run.session import run_session
@@ -30,9 +29,9 @@ from nimc.run.slurm_watch import LostJobError, SilentError, SlurmWatch
 from reframe_tests.crossing import Crossed
 
 if TYPE_CHECKING:
-    import numpy as np
     import polars as pl
-    from numpy.typing import NDArray
+
+    from analysis.effects.estimate import StoppingRule
 
 
 # Progress of a case, read from the samples on disk.
@@ -42,22 +41,24 @@ if TYPE_CHECKING:
 class CaseState:
     """Progress of a case."""
 
-    #: Treatment -> log times of its complete pairs, an array a block (`pairs.log_times`).
-    log_times: dict[str, list[NDArray[np.float64]]]
+    #: Treatment -> its complete pairs; each may lack others.
+    pairs_of: dict[str, int]
     #: Index of the next block; indices are never reused.
     next_block: int
     #: Pairs in which all runs of some treatment were rejected.
     rejected: int = 0
     #: Why the last rejected run was rejected; None if there is none.
     last_reason: str | None = None
+    #: Every effect is decided, or not to be decided by more pairs, and as precise as requested.
+    done: bool = False
 
     @property
     def pairs(self) -> int:
-        """Complete pairs of the treatment with the fewest; each may lack others."""
-        return min(sum(map(len, blocks)) for blocks in self.log_times.values())
+        """Complete pairs of the treatment with the fewest."""
+        return min(self.pairs_of.values())
 
     def missing(self, requested: Pairs, rejected_before: int = 0) -> int:
-        """Pairs of the next block; 0 if the case is precise enough, or too many were rejected.
+        """Pairs of the next block; 0 if the case is done, or too many were rejected.
 
         As many pairs may be rejected as `pairs.cap` allows to be accepted, so a machine on which
         every run is rejected ends with `too few pairs` instead of never. Those that were rejected
@@ -65,33 +66,21 @@ class CaseState:
         """
         if self.rejected - rejected_before >= requested.most:
             return 0
-        precise = self.pairs >= requested.floor and self._precise(requested)
-        return next_block(self.pairs, requested, precise=precise)
-
-    def _precise(self, requested: Pairs) -> bool:
-        """Whether all effects (all treatments, if there are none) have narrow intervals."""
-        from analysis.statistics.pairs_needed import enough
-
-        effects = [name for name in self.log_times if not arm_of(name).silent] or list(
-            self.log_times
-        )
-        return all(
-            enough(self.log_times[name], requested.floor, requested.most, requested.precision)
-            for name in effects
-        )
+        return next_block(self.pairs, requested, done=self.done)
 
 
-def case_state(run: Path, case: str, treated: Sequence[str]) -> CaseState:
+def case_state(run: Path, case: str, treated: Sequence[str], rule: StoppingRule) -> CaseState:
     """Read the progress of a case; `treated` are its treatments that have a baseline."""
     started = [int(p.name) for p in (run / "logs" / case).glob("[0-9]*") if p.name.isdigit()]
     file = run / "samples" / f"{case}.jsonl"
     if not file.exists() or not file.stat().st_size:
-        return CaseState({name: [] for name in treated}, max(started, default=-1) + 1)
+        return CaseState(dict.fromkeys(treated, 0), max(started, default=-1) + 1)
 
     import polars as pl
 
+    from analysis.effects.estimate import results_of
     from analysis.samples.columns import read_samples
-    from analysis.samples.pairs import judged, log_times, pair_table
+    from analysis.samples.pairs import judged, pair_table
 
     try:
         frame = judged(read_samples([file]).frame)
@@ -102,11 +91,14 @@ def case_state(run: Path, case: str, treated: Sequence[str]) -> CaseState:
         ) from error
     pairs = pair_table(frame)
     reasons = frame.filter(status="rejected")["reason"].drop_nulls()
+    rows = results_of(frame, pairs, rule)
+    effects = [row for row in rows if row.role == "effect"]
     return CaseState(
-        log_times={name: log_times(pairs.filter(pl.col("arm") == name)) for name in treated},
+        pairs_of={name: pairs.filter(pl.col("arm") == name).height for name in treated},
         next_block=max([-1, *started, *frame["block"].unique().to_list()]) + 1,
         rejected=_rejected_pairs(frame),
         last_reason=str(reasons[-1]) if len(reasons) else None,
+        done=all(map(rule.is_done, effects or rows)),
     )
 
 
@@ -373,7 +365,18 @@ class CampaignRunner:
 
     def _state(self, entry: Entry) -> CaseState:
         treated = [each.name for each in self._treatments(entry) if each.baseline is not None]
-        return case_state(self.run, entry.name, treated)
+        return case_state(self.run, entry.name, treated, self.rule)
+
+    @cached_property
+    def rule(self) -> StoppingRule:
+        """When a case has enough pairs."""
+        from analysis.effects.estimate import StoppingRule
+
+        pairs = self.campaign.pairs
+        crossed = [each for case in self.campaign.cases for each in self._treatments(case)]
+        family = sum(each.role == "effect" for each in crossed)
+        margin = self.campaign.margin
+        return StoppingRule(pairs.floor, pairs.most, pairs.precision, margin, family)
 
     def _treatments(self, entry: Entry) -> list[Crossed]:
         return treatments(self.campaign.arms, entry)

@@ -11,6 +11,7 @@ from analysis.effects.estimate import Result, StoppingRule, results
 from analysis.samples.columns import read_run
 from analysis.samples.pairs import in_order, log_times, pair_table, pairless
 from nimc.base.errors import InputError
+from nimc.records.run import Requirements
 from nimc.records.sample import Sample, TimetableRecord
 from tests.analysis.synthetic import LAMMPS, STREAM, Case, header, reject, samples, write_run
 
@@ -106,10 +107,15 @@ def test_keys_are_those_promised() -> None:
         "better",
         "slower_than_reference",
         "margin",
+        *("emulated", "off_spread", "on_spread"),
         *("over_control", "over_control_low", "over_control_high"),
         *("next_low", "next_high"),
         *("sign", "sign_low", "sign_high"),
         *("first_attempts", "first_attempts_low", "first_attempts_high"),
+        *("mean", "mean_low", "mean_high", "mean_family_low", "mean_family_high"),
+        *("hit", "hit_low", "hit_high", "hit_baseline"),
+        *("slowest_tenth", "slowest_tenth_low", "slowest_tenth_high"),
+        *("evidence", "family"),
     ]
 
 
@@ -203,7 +209,7 @@ def test_an_on_sample_whose_writer_wrote_nothing_never_counts(tmp_path: Path) ->
 def test_notes_name_emulation_allocations_and_width(tmp_path: Path) -> None:
     frame = _frame(tmp_path, samples(STREAM, blocks=2, pairs=4))
     on = results(frame, StoppingRule(pairs_floor=6, pairs_cap=8, precision=1e-6))[0]
-    assert on.verdict == "inconclusive"
+    assert on.verdict == "slower under emulated writes"  # precision bars only 'no effect'
     assert on.notes[0] == "synthetic"
     assert "emulation, not RDMA hardware" in on.notes[1]
     assert on.notes[2].endswith("(2 measured, 3 needed)")
@@ -255,6 +261,9 @@ def test_an_effect_without_its_interval_cannot_be_made(tmp_path: Path) -> None:
 def test_what_was_asked_comes_from_the_header() -> None:
     asked = StoppingRule.of(header(pairs_floor=10, pairs_cap=40, precision=0.05, margin=0.01))
     assert asked == StoppingRule(10, 40, 0.05, 0.01)
+    cases = {"stream": ["off", "on", "on@rate=25%", "aa"], "lammps": ["off", "on", "spin"]}
+    asked = StoppingRule.of(header(asked=Requirements(cases, min_share=0.5, retries=2)))
+    assert asked.family == 3
 
 
 def test_ratios_come_by_block_in_order_of_time(tmp_path: Path) -> None:

@@ -32,7 +32,7 @@ def test_a_baseline_that_does_not_repeat_itself_gives_no_other_verdict(tmp_path:
 
 def test_off_and_on_exchanged_are_a_speed_up(tmp_path: Path) -> None:
     """The figures of both, and those of aa, which repeats off."""
-    found = samples(replace(STREAM, effects={"on": 1.35, "aa": 1.35}), pairs=10)
+    found = samples(replace(STREAM, effects={"on": 1.35, "aa": 1.35}), pairs=16)
     fom = {(s.pair, s.arm): s.fom for s in found if not s.warmup}
     other = {"off": "on", "on": "off", "aa": "aa"}
     swapped = [s if s.warmup else replace(s, fom=fom[s.pair, other[s.arm]]) for s in found]

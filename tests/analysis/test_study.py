@@ -7,39 +7,52 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from analysis.effects.verdict import Verdict
 from studies.noises import NOISES, RunNoise, nights
-from studies.verdicts import after, before, cell, covers_next, power
+from studies.verdicts import covers_next, false_campaigns, fixed, hit, stopped
 
 #: P(fewer than 364 of 400 covered | 94 %) and P(more than 20 of 400 | 2.5 %) are below 0.6 %.
 NIGHTS = 400
 
 
+def _drawn(noise: RunNoise, pairs: int, scale: float = 0.01, effect: float = 1.0):  # type: ignore[no-untyped-def]
+    return nights(noise, np.random.default_rng(pairs), NIGHTS, pairs, scale, effect)
+
+
 @pytest.mark.parametrize("noise", NOISES, ids=lambda noise: noise.name)
 def test_covers_and_names_no_effect_where_there_is_none(noise: RunNoise) -> None:
-    for pairs in (6, 10, 20):
-        found = cell(noise, pairs, 0.01, after, NIGHTS)
-        assert found.coverage >= 364 / NIGHTS
-        assert found.false_positives <= 20 / NIGHTS
+    for found in (fixed(_drawn(noise, 10), 1.0), stopped(_drawn(noise, 20), 1.0)):
+        assert found.covers >= 364 / NIGHTS
+        assert found.covers_mean >= 364 / NIGHTS
+        assert found.wrong() <= 20 / NIGHTS
 
 
-def test_fifteen_pairs_find_two_percent_and_twenty_five() -> None:
-    """Of 400 nights at 90 %, fewer than 344 come in 0.5 %."""
-    normal = NOISES[0]
-    assert power(normal, 15, 0.01, 1.02, after, NIGHTS) >= 344 / NIGHTS
-    assert power(normal, 20, 0.03, 1.05, after, NIGHTS) >= 344 / NIGHTS
-    # The first version needed about 30 and 40.
-    assert power(normal, 15, 0.01, 1.02, before, NIGHTS) < 0.6
-    assert power(normal, 20, 0.03, 1.05, before, NIGHTS) < 0.6
+def test_an_effect_is_found_with_few_pairs() -> None:
+    """Twelve pairs found 2 % at a noise of 1 % in 90 % of nights before; 1.3 of that is allowed."""
+    found = stopped(_drawn(NOISES[0], 40, 0.01, 1.02), 1.02)
+    assert found.verdicts[Verdict.CONTENTION] >= 0.9
+    assert found.pairs <= 1.3 * 12
+    assert found.covers >= 364 / NIGHTS
+    found = stopped(_drawn(NOISES[0], 40, 0.03, 1.5), 1.5)
+    assert found.verdicts[Verdict.CONTENTION] >= 0.95
+    assert found.pairs_most <= 10
 
 
-def test_without_an_effect_power_is_the_level() -> None:
-    assert power(NOISES[0], 10, 0.01, 1.0, after, NIGHTS) <= 20 / NIGHTS
+@pytest.mark.parametrize(("share", "by"), [(0.06, 0.5), (0.1, 0.3), (0.2, 0.5)])
+def test_runs_that_are_hit_now_and_then_are_not_called_no_effect(share: float, by: float) -> None:
+    for pairs in (20, 150):
+        found = fixed(hit(share, by, NIGHTS // 2, pairs), 1.0, 1 + share * by)
+        assert found.verdicts.get(Verdict.NO_EFFECT, 0.0) <= 0.025
+        assert found.covers_mean >= 0.93
+    assert found.verdicts.get(Verdict.SOMETIMES, 0.0) > 0.2
 
 
-def test_the_next_allocation_is_covered_now() -> None:
-    old, new = covers_next(0.01, 5, NIGHTS)
-    assert new >= 364 / NIGHTS
-    assert old < 0.7
+def test_a_campaign_of_nothing_names_nothing() -> None:
+    assert false_campaigns(NOISES[0], 10) <= 0.1
+
+
+def test_the_next_allocation_is_covered() -> None:
+    assert covers_next(0.01, 5, NIGHTS) >= 364 / NIGHTS
 
 
 def test_noises_are_what_they_are_called() -> None:
@@ -57,8 +70,8 @@ def test_the_tables_are_those_of_the_page() -> None:
     """Every noise stands in the page's tables, and no figure there breaks what is promised."""
     page = (Path(__file__).parents[2] / "docs" / "evidence.md").read_text()
     section = page.partition("\n## Coverage, level and power\n")[2].partition("\n## ")[0]
-    rows = [line.split(" | ") for line in section.splitlines() if line.startswith("| ")]
+    rows = [line.strip("| ").split(" | ") for line in section.splitlines() if line[:2] == "| "]
     for noise in NOISES:
-        coverage, level, _ = (row[1:] for row in rows if row[0] == f"| {noise.name}")
-        assert all(float(c.strip(" |")) >= 0.94 for c in coverage)
-        assert all(float(c.strip(" |")) <= 0.025 for c in level)
+        covered, level, _, campaigns = (row[1:] for row in rows if row[0] == noise.name)
+        assert all(float(share) >= 0.93 for cell in covered for share in cell.split(","))
+        assert all(float(share) <= 0.05 for share in [*level, *campaigns])

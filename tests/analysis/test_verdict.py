@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from analysis.effects.verdict import MEANING, Verdict, judge, phrase
+from analysis.effects.verdict import LEVELS, MEANING, Evidence, Shown, Verdict, judge, phrase, shown
 from analysis.statistics.interval import Estimate
 
 
@@ -11,29 +13,36 @@ def _interval(low: float, high: float) -> Estimate:
 
 
 REPEATED = _interval(0.98, 1.03)
-ABOVE, NOT_ABOVE = _interval(1.01, 1.2), _interval(0.99, 1.2)
+SLOW, SAME, FAST = _interval(1.2, 1.3), _interval(0.99, 1.01), _interval(0.9, 0.95)
+NOTHING = Shown(*[False] * 7)
+SLOWER = replace(NOTHING, slower=True)
+FASTER = replace(NOTHING, faster=True)
+TYPICAL = replace(NOTHING, typical_within=True)
+NONE = replace(TYPICAL, within=True)
 
 
 def _judge(
     effect: Estimate | None,
+    seen: Shown | None,
     repeated: Estimate | None = REPEATED,
-    over_control: Estimate | None = None,
+    mean: Estimate | None = None,
     *,
+    controlled: bool = False,
     pairs: int = 10,
-    precision: float | None = 0.1,
-    margin: float = 0.02,
+    precise: bool = True,
     wrote: bool = True,
     same_host: bool = False,
     emulated: bool = False,
 ) -> Verdict:
     return judge(
         effect,
+        mean or effect,
         repeated,
-        over_control,
+        seen,
+        controlled=controlled,
         pairs=pairs,
         pairs_floor=10,
-        precision=precision,
-        margin=margin,
+        precise=precise,
         wrote=wrote,
         same_host=same_host,
         emulated=emulated,
@@ -41,65 +50,106 @@ def _judge(
 
 
 def test_the_baseline_comes_first() -> None:
-    slow = _interval(1.2, 1.3)
-    assert _judge(None) == "too few pairs"
-    assert _judge(slow, pairs=9) == "too few pairs"
-    assert _judge(slow, None) == "baseline not repeated"
-    assert _judge(slow, None, wrote=False) == "no writes"
-    for unstable in (_interval(1.01, 1.02), _interval(0.9, 0.95)):
-        for effect in (slow, _interval(0.99, 1.01), _interval(0.5, 2.0)):
-            assert _judge(effect, unstable) == "baseline unstable"
+    assert _judge(None, None) == "too few pairs"
+    assert _judge(SLOW, SLOWER, pairs=9) == "too few pairs"
+    assert _judge(SLOW, SLOWER, None) == "baseline not repeated"
+    assert _judge(SLOW, SLOWER, None, wrote=False) == "no writes"
+    for seen in (SLOWER, FASTER, NONE, NOTHING):
+        assert _judge(SLOW, replace(seen, unstable=True)) == "baseline unstable"
 
 
 @pytest.mark.parametrize(
-    ("effect", "verdict"),
+    ("effect", "seen", "mean", "verdict"),
     [
-        (_interval(1.0, 1.3), "inconclusive"),  # half its width is 13 %, asked for are 10 %
-        (_interval(1.2, 1.3), "memory contention"),
-        (_interval(1.02, 1.05), "memory contention"),  # overlaps, but the estimate is above 1.03
-        (_interval(1.01, 1.04), "inconclusive"),  # its estimate is not
-        (_interval(0.999, 1.08), "inconclusive"),
-        (_interval(0.93, 0.97), "speed-up"),
-        (_interval(0.97, 0.988), "speed-up"),
-        (_interval(0.97, 0.995), "inconclusive"),  # its estimate is not below 0.98
-        (_interval(0.99, 1.01), "no effect"),
-        (_interval(1 / 1.02, 1.02), "no effect"),
-        (_interval(0.98, 1.0), "inconclusive"),  # 1 / 0.98 is more than 2 %
-        (_interval(0.99, 1.021), "inconclusive"),
-        (_interval(1.001, 1.01), "inconclusive"),  # within the margin, but not 1
+        (SLOW, SLOWER, SLOW, "memory contention"),
+        (SLOW, NOTHING, SLOW, "inconclusive"),  # the interval alone is not enough
+        (_interval(1.01, 1.04), SLOWER, SLOW, "inconclusive"),  # its estimate is not above 1.03
+        (_interval(0.999, 1.08), SLOWER, SLOW, "inconclusive"),
+        (SLOW, SLOWER, FAST, "inconclusive"),  # the mean says otherwise
+        (SAME, replace(NONE, mean_slower=True), SLOW, "sometimes slower"),
+        (SLOW, replace(SLOWER, mean_slower=True), SLOW, "memory contention"),
+        (SLOW, replace(NOTHING, mean_slower=True), SLOW, "inconclusive"),  # not only some runs
+        (FAST, FASTER, FAST, "speed-up"),
+        (FAST, FASTER, SAME, "inconclusive"),  # the mean is not shown to be lower
+        (_interval(0.97, 0.995), FASTER, FAST, "inconclusive"),  # estimate not below 0.98
+        (SAME, NONE, SAME, "no effect"),
+        (SAME, TYPICAL, SAME, "no effect on the typical run"),
+        (SAME, NOTHING, SAME, "inconclusive"),
     ],
 )
-def test_an_effect_or_none_is_shown_or_neither(effect: Estimate, verdict: str) -> None:
-    assert _judge(effect) == verdict
+def test_an_effect_or_none_is_shown_or_neither(
+    effect: Estimate, seen: Shown, mean: Estimate, verdict: str
+) -> None:
+    assert _judge(effect, seen, mean=mean) == verdict
 
 
-def test_no_effect_depends_on_the_margin() -> None:
-    assert _judge(_interval(0.97, 1.03), margin=0.05) == "no effect"
-    assert _judge(_interval(0.99, 1.01), margin=0.005) == "inconclusive"
+def test_precision_bars_only_no_effect() -> None:
+    for seen in (NONE, TYPICAL):
+        assert _judge(SAME, seen, precise=False) == "inconclusive"
+    assert _judge(SLOW, SLOWER, precise=False) == "memory contention"
+    assert _judge(FAST, FASTER, precise=False) == "speed-up"
+
+
+def test_the_margin_stands_in_the_phrase() -> None:
     assert phrase(Verdict.NO_EFFECT, 0.005) == "no effect: less than 0.5 %"
     assert phrase(Verdict.CONTENTION, 0.005) == "memory contention"
 
 
 @pytest.mark.parametrize(
-    ("over_control", "same_host", "emulated", "verdict"),
+    ("above_control", "same_host", "emulated", "verdict"),
     [
         (None, False, False, "memory contention"),
         (None, False, True, "slower under emulated writes"),
         (None, True, False, "control missing"),
         (None, True, True, "control missing"),
-        (ABOVE, True, False, "memory contention"),
-        (ABOVE, True, True, "slower under emulated writes"),
-        (NOT_ABOVE, True, True, "not above the control"),
-        (NOT_ABOVE, False, False, "not above the control"),
+        (True, True, False, "memory contention"),
+        (True, True, True, "slower under emulated writes"),
+        (False, True, True, "not above the control"),
+        (False, False, False, "not above the control"),
     ],
 )
 def test_what_slowed_it_down(
-    over_control: Estimate | None, same_host: bool, emulated: bool, verdict: str
+    above_control: bool | None, same_host: bool, emulated: bool, verdict: str
 ) -> None:
-    slow = _interval(1.2, 1.3)
-    assert _judge(slow, REPEATED, over_control, same_host=same_host, emulated=emulated) == verdict
+    seen = replace(SLOWER, above_control=bool(above_control))
+    controlled = above_control is not None
+    assert (
+        _judge(SLOW, seen, controlled=controlled, same_host=same_host, emulated=emulated) == verdict
+    )
 
 
 def test_every_verdict_has_a_meaning() -> None:
     assert set(MEANING) == set(Verdict)
     assert [verdict for verdict in Verdict if verdict.is_open] == ["too few pairs", "inconclusive"]
+
+
+def test_wrong_verdicts_of_all_kinds_add_up_to_five_percent() -> None:
+    """The control's is not counted: it only takes back what 'slower' has said."""
+    assert sum(LEVELS.values()) - LEVELS["above_control"] == pytest.approx(0.05)
+
+
+def test_a_family_needs_more_than_one_of_it() -> None:
+    """50 shows 'slower' of one effect; of two of which the other shows nothing, 100 does."""
+    strong = Evidence(100.0, 0, 0, 0, 0, None, 1.0)
+    weak = replace(strong, slower=0.0)
+
+    def slower(asked: int, *family: Evidence) -> list[bool]:
+        return [each.slower for each in shown(family, ["off"] * len(family), asked)]
+
+    assert slower(1, strong) == [True]
+    assert slower(2, strong) == [True]
+    assert slower(3, strong) == [False]
+    assert slower(2, strong, weak) == [True, False]
+    assert slower(3, strong, strong, weak) == [True, True, False]
+
+
+def test_baselines_are_a_family_of_their_own() -> None:
+    """20 shows one unstable baseline of one, 40 of two; effects may share one."""
+    sound, unstable = (Evidence(0, 0, 0, 0, 0, None, e) for e in (0.5, 20.0))
+
+    def seen(family: list[Evidence], baselines: list[str]) -> list[bool]:
+        return [each.unstable for each in shown(family, baselines, 10)]
+
+    assert seen([unstable, unstable], ["a", "a"]) == [True, True]
+    assert seen([unstable, sound], ["a", "b"]) == [False, False]
+    assert seen([replace(unstable, unstable=40.0), sound], ["a", "b"]) == [True, False]

@@ -39,7 +39,8 @@ def test_what_was_measured_is_counted(run: RunData) -> None:
 
 def test_a_loss_is_in_node_hours_with_its_interval(run: RunData) -> None:
     slower = {"verdict": Verdict.CONTENTION, "writer_rate_b_s": 2.5e9}
-    row = _effect(run, slowdown=1.25, slowdown_low=1.2, slowdown_high=1.3, **slower)
+    ends = {"mean_low": 1.22, "mean_high": 1.28, "mean_family_low": 1.2, "mean_family_high": 1.3}
+    row = _effect(run, mean=1.25, **ends, **slower)
     lost = _said(run, row)[1]
     assert lost.startswith("Lost: work of 100 node-hours takes 25.0 more (20.0 to 30.0) in stream ")
     assert lost.endswith(" 2.50 GB/s.")

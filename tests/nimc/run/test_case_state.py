@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pytest
-from numpy.typing import NDArray
 
+from analysis.effects.estimate import StoppingRule
 from nimc.base.errors import InputError
 from nimc.campaign.schema import Pairs
 from nimc.node.conductor import Store
@@ -17,6 +16,7 @@ from tests.nimc.fake_reframe import sample
 
 ARMS = ["off", "on", "aa"]
 TREATED = ["on", "aa"]
+RULE = StoppingRule(pairs_cap=8)
 
 
 def write(run: Path, block: int, runs: list[tuple[int, str]]) -> None:
@@ -27,15 +27,15 @@ def write(run: Path, block: int, runs: list[tuple[int, str]]) -> None:
 
 
 def test_nothing_yet(tmp_path: Path) -> None:
-    now = case_state(tmp_path, "stream", TREATED)
+    now = case_state(tmp_path, "stream", TREATED, RULE)
     assert (now.pairs, now.next_block) == (0, 0)
 
 
 def test_a_pair_counts_when_every_arm_has_run(tmp_path: Path) -> None:
     write(tmp_path, 0, [(-1, "off"), (0, "off"), (0, "on"), (0, "aa"), (1, "on"), (1, "off")])
-    now = case_state(tmp_path, "stream", TREATED)
+    now = case_state(tmp_path, "stream", TREATED, RULE)
     assert now.pairs == 1
-    assert [len(block) for block in now.log_times["on"]] == [2]
+    assert now.pairs_of == {"on": 2, "aa": 1}
     assert now.next_block == 1
     assert now.missing(Pairs(floor=6)) == 5
 
@@ -43,33 +43,33 @@ def test_a_pair_counts_when_every_arm_has_run(tmp_path: Path) -> None:
 def test_a_block_that_left_no_sample_keeps_its_number(tmp_path: Path) -> None:
     write(tmp_path, 0, [(0, arm) for arm in ARMS])
     (tmp_path / "logs/stream/3").mkdir(parents=True)
-    assert case_state(tmp_path, "stream", TREATED).next_block == 4
+    assert case_state(tmp_path, "stream", TREATED, RULE).next_block == 4
 
 
 def test_why_the_last_run_was_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tests.nimc.fake_reframe.FAULTS", ["reject"])
     write(tmp_path, 0, [(pair, arm) for pair in range(2) for arm in ARMS])
-    now = case_state(tmp_path, "stream", TREATED)
+    now = case_state(tmp_path, "stream", TREATED, RULE)
     assert now.last_reason == "writer 0 wrote at 3%"
     assert (now.pairs, now.rejected) == (0, 2)
 
 
 def test_a_pair_cut_short_is_not_lost(tmp_path: Path) -> None:
     write(tmp_path, 0, [(0, arm) for arm in ARMS] + [(1, "off")])
-    assert case_state(tmp_path, "stream", TREATED).rejected == 0
+    assert case_state(tmp_path, "stream", TREATED, RULE).rejected == 0
 
 
 def test_a_case_ends_when_as_many_pairs_are_lost_as_may_count() -> None:
     asked = Pairs(floor=6)
-    assert CaseState({"on": [narrow(4)]}, next_block=1, rejected=5).missing(asked) == 2
-    assert CaseState({"on": [narrow(4)]}, next_block=1, rejected=6).missing(asked) == 0
+    assert CaseState({"on": 4}, next_block=1, rejected=5).missing(asked) == 2
+    assert CaseState({"on": 4}, next_block=1, rejected=6).missing(asked) == 0
 
 
 def test_the_next_session_may_reject_as_many_again() -> None:
     asked = Pairs(floor=6)
-    assert CaseState({"on": []}, next_block=1, rejected=6).missing(asked, 6) == 6
-    assert CaseState({"on": []}, next_block=1, rejected=11).missing(asked, 6) == 6
-    assert CaseState({"on": []}, next_block=1, rejected=12).missing(asked, 6) == 0
+    assert CaseState({"on": 0}, next_block=1, rejected=6).missing(asked, 6) == 6
+    assert CaseState({"on": 0}, next_block=1, rejected=11).missing(asked, 6) == 6
+    assert CaseState({"on": 0}, next_block=1, rejected=12).missing(asked, 6) == 0
 
 
 def test_a_line_that_is_no_sample_is_named_with_the_way_out(tmp_path: Path) -> None:
@@ -77,37 +77,32 @@ def test_a_line_that_is_no_sample_is_named_with_the_way_out(tmp_path: Path) -> N
     file = tmp_path / "samples/stream.jsonl"
     file.write_text(file.read_text() + "garbage\n")
     with pytest.raises(InputError, match=r"stream.jsonl:4: .*remove that line .* --fresh$"):
-        case_state(tmp_path, "stream", TREATED)
-
-
-def narrow(n: int) -> NDArray[np.float64]:
-    return np.log([[1.0 + i / 1e6, 1.0] for i in range(n)])
-
-
-def wide(n: int) -> NDArray[np.float64]:
-    return np.log([[1.0 + i / 2, 1.0] for i in range(n)])
+        case_state(tmp_path, "stream", TREATED, RULE)
 
 
 ASKED = Pairs(floor=6, cap=20, precision=0.01, block=5)
 
 
 @pytest.mark.parametrize(
-    ("on", "aa", "missing"),
+    ("on", "aa", "done", "missing"),
     [
-        (narrow(6), narrow(6), 0),
-        (wide(6), narrow(6), 5),
-        (narrow(6), wide(6), 0),  # precision is asked of the arms that write
-        (wide(18), narrow(18), 2),  # never beyond the cap
-        (wide(20), narrow(20), 0),
-        (narrow(6), narrow(4), 2),  # the floor is asked of every arm
+        (6, 6, True, 0),
+        (6, 6, False, 5),
+        (18, 18, False, 2),  # never beyond the cap
+        (20, 20, False, 0),
+        (6, 4, True, 2),  # the floor is asked of every arm
     ],
 )
-def test_a_case_goes_on_while_its_interval_is_wide(
-    on: NDArray[np.float64], aa: NDArray[np.float64], missing: int
-) -> None:
-    now = CaseState({"on": [on], "aa": [aa]}, next_block=1)
+def test_a_case_goes_on_until_it_is_done(on: int, aa: int, done: bool, missing: int) -> None:
+    now = CaseState({"on": on, "aa": aa}, next_block=1, done=done)
     assert now.missing(ASKED) == missing
 
 
-def test_where_no_arm_writes_every_arm_must_be_narrow() -> None:
-    assert CaseState({"aa": [wide(6)]}, next_block=1).missing(ASKED) == 5
+def test_a_case_is_done_when_its_effects_are_decided(tmp_path: Path) -> None:
+    """The made samples are 1.5 times as slow in every pair; seven decide, and four do not."""
+    write(tmp_path, 0, [(pair, arm) for pair in range(4) for arm in ARMS])
+    assert not case_state(tmp_path, "stream", TREATED, RULE).done
+    write(tmp_path, 1, [(pair, arm) for pair in range(4, 7) for arm in ARMS])
+    assert case_state(tmp_path, "stream", TREATED, RULE).done
+    many = StoppingRule(pairs_cap=8, family=100)
+    assert not case_state(tmp_path, "stream", TREATED, many).done

@@ -1,0 +1,181 @@
+"""Evidence that may be looked at after every pair: e-values.
+
+An e-value is the money that a bettor has who began with 1 and bet against a hypothesis. If it is
+true, then the chance that there is ever 1 / a or more is at most a (Ville 1939), whenever one looks
+and for whatever reason one stops (Ramdas, Grünwald, Vovk and Shafer 2023, Statistical Science 38,
+576-601).
+
+**The typical run** (`longer`). If the treatment changes nothing, then the difference between the
+logarithms of the treated run and of a baseline run of its pair is as likely to be positive as
+negative, whatever its size: because the two runs may be exchanged, or because each scatters
+symmetrically, not necessarily alike. Before each pair the bettor stakes on the sign, and gains
+2 / (1 + exp(-2 b u)), where u is the difference over the median size of all so far, at most
+1.5 either way. Four bettors have different b; the one on large effects has most of the money, so
+that six pairs out of six decide. Two baseline runs a pair give two bets, and their mean.
+
+**The mean** (`mean_longer`). If the ratio of the mean times is r, then on / r - off is 0 in the
+mean, whatever the distribution. Before each pair the bettor stakes up to 0.9 of what the worst pair
+could cost (Waudby-Smith and Ramdas 2024, Journal of the Royal Statistical Society B 86, 1-27). That
+needs bounds: a run is taken to last at most half as long again as the typical one, or as the
+longest seen, and not less than the shortest seen; so this holds as simulated, not exactly. Rare
+runs that take much longer cannot be ruled out by few pairs, and the price of that is in it: to show
+that the mean is less than 2 % larger takes more than a hundred pairs of which none is hit.
+
+`python -m studies.verdicts` simulates both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from analysis.statistics.interval import CONFIDENCE, FEWEST, Estimate
+
+Values = NDArray[np.float64]
+
+#: Bets on the sign, and the money on each.
+_BETS = np.array([5.0, 1.5, 0.75, 0.35])
+_MONEY = np.array([0.8, 0.07, 0.07, 0.06])
+#: A difference counts as at most so many typical ones.
+_MOST_TYPICAL = 1.5
+#: Pairs from which the typical difference is taken; it is kept for later ones.
+_SCALED_BY = 500
+#: How much longer than the typical one a single run is taken to last at most.
+LARGEST_HIT = 0.5
+#: Bets on the mean, as shares of all money over what the worst pair could cost; the money on each.
+_SHARES = np.array([0.9, 0.3, 0.1, 0.03])
+_MONEY_OF_SHARES = np.array([0.8, 0.08, 0.06, 0.06])
+#: Halvings of the range in which a bound is sought, and its width: a factor of exp(5).
+_HALVINGS, _WIDEST = 40, 5.0
+#: Least cost of the worst pair.
+_LEAST_COST = 0.01
+#: Logarithm of the largest e-value that is told, which JSON can hold.
+_MOST_LOG = 690.0
+
+
+def longer(log_times: Values, ratio: float = 1.0) -> float:
+    """Evidence that the typical treated run takes more than `ratio` times as long.
+
+    `log_times`: natural logarithms of times, shape (pairs, runs), in order of time; first the
+    treated run, then the baseline runs, NaN where one is missing. For 'shorter', give the negative
+    of both logarithms.
+    """
+    found = []
+    for baseline in log_times[:, 1:].T:
+        apart = log_times[:, 0] - baseline - np.log(ratio)
+        found.append(float(signs(apart[~np.isnan(apart)])[-1:].sum()) if len(apart) else 1.0)
+    return float(np.mean(found)) if found else 1.0
+
+
+def shorter(log_times: Values, ratio: float = 1.0) -> float:
+    """Evidence that the typical treated run takes less than `ratio` times as long."""
+    return longer(-log_times, 1 / ratio)
+
+
+def signs(apart: Values) -> Values:
+    """Evidence after each pair that the differences `apart`, shape (..., pairs), are positive."""
+    pairs = apart.shape[-1]
+    scale = np.empty_like(apart)
+    for done in range(min(pairs, _SCALED_BY)):
+        scale[..., done] = np.median(np.abs(apart[..., : done + 1]), axis=-1)
+    scale[..., _SCALED_BY:] = scale[..., _SCALED_BY - 1 : _SCALED_BY]
+    typical = np.divide(apart, scale, out=np.zeros_like(apart), where=scale > 0)
+    typical = np.clip(typical, -_MOST_TYPICAL, _MOST_TYPICAL)
+    gains = np.log(2) - np.logaddexp(0, -2 * typical[..., None] * _BETS)
+    return _weighted(gains.cumsum(axis=-2), _MONEY)
+
+
+def mean_longer(log_times: Values, ratio: float = 1.0) -> float:
+    """Evidence that the mean treated run takes more than `ratio` times as long.
+
+    `log_times` as for `longer`, relative to the typical baseline run.
+    """
+    return float(_Means(log_times).evidence(np.array(ratio), 1))
+
+
+def mean_shorter(log_times: Values, ratio: float = 1.0) -> float:
+    """Evidence that the mean treated run takes less than `ratio` times as long."""
+    return float(_Means(log_times).evidence(np.array(ratio), -1))
+
+
+def mean_ratio(log_times: Values, family: int = 1) -> Estimate | None:
+    """Mean time of the treated runs / of their baselines; None below six pairs.
+
+    The interval holds every ratio against which the evidence on either side has stayed below
+    40 x `family`: at least 95 % at any look, for all effects of the family together.
+    """
+    if len(log_times) < FEWEST:
+        return None
+    low, value, high = (float(each) for each in mean_ratios(log_times, family))
+    return Estimate(value, low, high, CONFIDENCE)
+
+
+def mean_ratios(log_times: Values, family: int = 1) -> Values:
+    """Low end, estimate and high end of ratios of means, shape (3, ...)."""
+    means = _Means(log_times)
+    most = 2 * family / (1 - CONFIDENCE)
+    ends = []
+    for side in (1, -1):
+        inside = np.log(means.ratio)
+        outside = inside - side * _WIDEST
+        for _ in range(_HALVINGS):
+            middle = (inside + outside) / 2
+            held = means.evidence(np.exp(middle), side) < most
+            inside, outside = np.where(held, middle, inside), np.where(held, outside, middle)
+        ends.append(np.exp(inside))
+    return np.stack([ends[0], means.ratio, ends[1]])
+
+
+class _Means:
+    """Times of pairs, shape (..., pairs), relative to the typical baseline run."""
+
+    def __init__(self, log_times: Values) -> None:
+        times = np.exp(log_times)
+        self.treated, baselines = times[..., 0], times[..., 1:]
+        self.baseline = np.nanmean(baselines, axis=-1)
+        self.ratio: Values = self.treated.mean(axis=-1) / self.baseline.mean(axis=-1)
+        typical = np.median(self.treated, axis=-1)
+        self.longest = np.maximum(self.treated.max(axis=-1), typical * (1 + LARGEST_HIT))
+        self.shortest = self.treated.min(axis=-1)
+        self.longest_baseline = np.maximum(np.nanmax(baselines, axis=(-2, -1)), 1 + LARGEST_HIT)
+        self.shortest_baseline = np.nanmin(baselines, axis=(-2, -1))
+
+    def evidence(self, ratio: Values, side: int) -> Values:
+        """That the ratio of means is above (`side` 1) or below (-1) `ratio`."""
+        if side > 0:
+            cost = self.longest_baseline - self.shortest / ratio
+        else:
+            cost = self.longest / ratio - self.shortest_baseline
+        bets = side * _SHARES / np.maximum(cost, _LEAST_COST)[..., None]
+        apart = self.treated / ratio[..., None] - self.baseline
+        gains = np.maximum(1 + apart[..., None] * bets[..., None, :], 1e-12)
+        return _weighted(np.log(gains).sum(axis=-2), _MONEY_OF_SHARES)
+
+
+def pairs_to_bound(margin: float, evidence: float) -> int:
+    """Pairs, none of them hit, after which `evidence` may show a mean within `margin`."""
+    gain = np.log1p(_SHARES[0] * margin / (LARGEST_HIT - margin)) if margin < LARGEST_HIT else 1.0
+    return int(np.ceil(np.log(evidence / _MONEY_OF_SHARES[0]) / gain))
+
+
+def _weighted(logs: Values, money: Values) -> Values:
+    """The sum over the last axis of the money on each bet times what it has become."""
+    most = logs.max(axis=-1, keepdims=True)
+    total = most[..., 0] + np.log((np.exp(logs - most) * money).sum(axis=-1))
+    return np.asarray(np.exp(np.minimum(total, _MOST_LOG)))
+
+
+def over_family(values: Sequence[float], asked: int) -> list[float]:
+    """E-values that hold for all of a family of `asked` hypotheses together, in the order given.
+
+    Closed testing with the mean of e-values (Vovk and Wang 2021, Annals of Statistics 49,
+    1736-1754): each is the least mean of itself and any of the others. Hypotheses that were asked
+    and have no value yet count as 0. The chance that any true one ever reaches 1 / a is at most a,
+    whatever their dependence.
+    """
+    others = np.sort([*values, *[0.0] * (asked - len(values))])
+    sums, counts = others.cumsum(), np.arange(1, len(others) + 1)
+    # With the smallest others: if the value is itself among these, the mean is that of fewer.
+    return [float(min(value, ((sums + value) / (counts + 1)).min())) for value in values]
