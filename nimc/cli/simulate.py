@@ -25,7 +25,7 @@ from analysis.subjects.writers import (
 from nimc.base import units
 from nimc.base.errors import InputError
 from nimc.base.tables import aligned, wrapped
-from nimc.cli.document import Form, print_document
+from nimc.cli.document import Form, show
 from nimc.cli.options import RunPath, form_options, only_with
 from nimc.records.timetable import POLICIES
 
@@ -99,10 +99,7 @@ def simulate_command(
     else:
         document = _simulated(options)
         text = _text(document["rows"])
-    if form:
-        print_document("simulate", document, form)
-    else:
-        click.echo(wrapped(text))
+    show("simulate", document, form, wrapped(text))
 
 
 def _simulated(options: dict[str, Any]) -> dict[str, Any]:
@@ -291,10 +288,7 @@ def writers_command(nodes: str, mtti: str, write: str, published: bool, form: Fo
     if published:
         only_with("--paper", "--json", "--csv")
     document, text = _table_5() if published else _rows(nodes, mtti, write)
-    if form:
-        print_document("writers", document, form)
-    else:
-        click.echo(wrapped(text))
+    show("writers", document, form, wrapped(text))
 
 
 def _rows(nodes: str, mtti: str, write: str) -> tuple[dict[str, Any], str]:
