@@ -28,29 +28,11 @@ from reframe_tests.factors import FACTORS, changes_within_jobs
 
 #: Variables that a campaign sets by other keys, or that name a place in the run.
 GOVERNED = frozenset(
-    {
-        "arms",
-        "block",
-        "case",
-        "exclude",
-        "factors",
-        "foreign_cpus",
-        "foreign_share",
-        "frequency_drop",
-        "injector",
-        "message",
-        "min_share",
-        "nimc_dir",
-        "nodelist",
-        "only",
-        "pairs",
-        "rate",
-        "retries",
-        "run_timeout_s",
-        "seed",
-        "steal_share",
-        "workload",
-    }
+    (
+        *("arms", "block", "case", "exclude", "factors", "foreign_cpus", "foreign_share"),
+        *("frequency_drop", "injector", "message", "min_share", "nimc_dir", "nodelist", "only"),
+        *("pairs", "rate", "retries", "run_timeout_s", "seed", "steal_share", "workload"),
+    )
 )
 #: Variables that checks set themselves.
 _OWN = frozenset({"mpi", "notes", "package", "program", "provenance", "stack"})
