@@ -55,7 +55,7 @@ from nimc.cli.options import (
     output_option,
 )
 from nimc.machine.site import load as load_machine
-from nimc.nights import description, lock, references, summary
+from nimc.nights import description, references, summary
 from nimc.nights.summary import Summary, calendar
 from nimc.records.run_folder import run_folders
 from nimc.run.folder import remove_run
@@ -373,7 +373,7 @@ def _nights(
             PageNight(night, each.campaign, each.outcome, one_line(each.reason), _run(each.run))
             for night, each in sorted(known.items())
         ]
-    is_running = lock.running(folder, last.machine, name)
+    is_running = summary.running(folder, last.machine, name)
     nights = calendar(nightly.window, known, min(known), time.time(), running=is_running)
     return [
         PageNight(each.night, last.campaign, each.outcome, one_line(each.reason), _run(each.run))

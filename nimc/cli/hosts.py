@@ -33,8 +33,8 @@ from nimc.cli.options import (
 from nimc.cluster import reservation
 from nimc.cluster.doctor import Diagnosis, examine
 from nimc.cluster.in_job import examine as examine_in_job
-from nimc.cluster.init.ask import learn
 from nimc.cluster.init.config_text import config_text
+from nimc.cluster.init.learn import learn
 from nimc.cluster.init.site_text import entries, site_text, unknown
 from nimc.cluster.probes import Finding
 from nimc.cluster.reservation import Reservation

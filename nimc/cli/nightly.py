@@ -23,7 +23,7 @@ from nimc.cli.options import (
     output_option,
     progress_options,
 )
-from nimc.nights import description, formats, install, lock, summary
+from nimc.nights import description, install, notify, summary
 from nimc.nights.description import Nightly
 from nimc.nights.night import NightRun, night_of, outside
 from nimc.nights.summary import Summary
@@ -184,9 +184,9 @@ def export(file: Path, kind: str | None, case: str | None, fail: bool) -> int:
     if case is not None:
         found = found.of_case(case)
     if kind == "junit":
-        click.echo(formats.junit_xml(found))
+        click.echo(notify.junit_xml(found))
     else:
-        click.echo(formats.prometheus_text(found), nl=False)
+        click.echo(notify.prometheus_text(found), nl=False)
     return _case_status(found) if fail else 0
 
 
@@ -214,7 +214,7 @@ def status(name: str, since: str, form: Form | None) -> None:
             known[night] = summary.load(path)
         except InputError as error:
             log(f"left out: {error}")
-    is_running = lock.running(nightly.folder, nightly.asked.machine, nightly.name)
+    is_running = summary.running(nightly.folder, nightly.asked.machine, nightly.name)
     nights = summary.calendar(nightly.window, known, first, now_s, running=is_running)
     found = {"nightly": nightly.name, "machine": nightly.asked.machine}
     rows = [each.as_dict() for each in nights]
