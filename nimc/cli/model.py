@@ -94,24 +94,10 @@ def _facts_options(function: Any) -> Any:
     """Add options for facts that a sweep lacks or has wrong, as the argument `facts`."""
 
     @wraps(function)
-    def with_facts(
-        cores: int | None,
-        numa_per_socket: int | None,
-        numa_nodes: int | None,
-        groups: int | None,
-        order: Order | None,
-        comm_node: int | None,
-        kernel: str | None,
-        **others: Any,
-    ) -> Any:
-        facts = {
-            "cores": cores,
-            "numa_per_socket": numa_per_socket,
-            "numa_nodes": numa_nodes,
-            "groups": groups,
-            "order": order,
-        }
-        return function(facts=_Facts(facts, comm_node, kernel), **others)
+    def with_facts(comm_node: int | None, kernel: str | None, **given: Any) -> Any:
+        names = ("cores", "numa_per_socket", "numa_nodes", "groups", "order")
+        facts = {name: given.pop(name) for name in names}
+        return function(facts=_Facts(facts, comm_node, kernel), **given)
 
     text = "NUMA node of the writers' buffers in a run."
     wrapped: Any = click.option("--comm-node", type=click.IntRange(min=0), help=text)(with_facts)

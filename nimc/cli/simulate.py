@@ -118,24 +118,18 @@ def _simulated(options: dict[str, Any]) -> dict[str, Any]:
         "ranks_per_node": per_node,
         "write_s": write_s,
         "step_s": units.duration_s(options["step"], "--step"),
-        "steps": options["steps"],
-        "halo": options["halo"],
-        "periodic": options["periodic"],
-        "reduce_every": options["reduce_every"],
+        **{name: options[name] for name in ("steps", "halo", "periodic", "reduce_every")},
         "noise": options["noise_text"],
         "draw": options["draw"],
         "seeds": [options["seed"] + i for i in range(options["repeats"])],
     }
+    shared = ("ranks_per_node", "step_s", "steps", "halo", "periodic", "reduce_every")
+    noise = progress.parse_noise(options["noise_text"], "--noise")
     applications = [
         Application(
             ranks=units.count(part, "--ranks"),
-            ranks_per_node=per_node,
-            steps=model["steps"],
-            step_s=model["step_s"],
-            halo=model["halo"],
-            periodic=model["periodic"],
-            reduce_every=model["reduce_every"],
-            noise=progress.parse_noise(options["noise_text"], "--noise"),
+            noise=noise,
+            **{name: model[name] for name in shared},
         )
         for part in options["ranks"].split(",")
     ]

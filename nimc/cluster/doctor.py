@@ -183,7 +183,8 @@ def examine(name: str, root: Path = checkout.ROOT) -> Diagnosis:
             f" known machines: {known}"
         )
     here = host.detect()
-    compiler, launcher = probes.c_compiler(), probes.mpi_launcher()
+    compiler = probes.c_compiler()
+    launcher = probes.program("mpiexec", "mpiexec", "mpich", "mpich")
     findings = [probes.python(), compiler]
     config, partitions = probes.reframe_config(name, root)
     site_finding, site = probes.site_file(name, root)
@@ -199,7 +200,8 @@ def examine(name: str, root: Path = checkout.ROOT) -> Diagnosis:
     findings += probes.sharing(partitions)
     with_slurm = any(part["scheduler"] in ("slurm", "squeue") for part in partitions)
     findings += probes.slurm(config_file, needed=with_slurm)
-    findings += [launcher, probes.mpi_compiler(), probes.fortran_compiler()]
+    findings += [launcher, probes.program("mpicc", "mpicc", "libmpich-dev", "mpich-devel")]
+    findings += [probes.program("Fortran compiler", "gfortran", "gfortran", "gcc-gfortran")]
     findings += probes.workloads(compiler, launcher)
     findings += probes.rdma(here)
     findings += probes.injectors(site)

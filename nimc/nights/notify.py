@@ -46,28 +46,17 @@ def prometheus_text(summary: Summary) -> str:
     outcomes = [
         (of | {"outcome": name}, float(name == summary.outcome)) for name in get_args(Outcome)
     ]
-    lines = [
-        *_metric("nimc_night_outcome", "1 for how the last night ended", outcomes),
-        *_metric(
-            "nimc_night_started_timestamp_seconds",
-            "When the last night began",
-            [(of, summary.started_s)],
-        ),
-        *_metric(
-            "nimc_night_used_node_hours", "Node-hours of the night", [(of, summary.used_node_h)]
-        ),
-        *_metric(
-            "nimc_night_budget_node_hours",
-            "Node-hours that a night may use",
-            [(of, summary.budget_node_h)],
-        ),
-        *_metric("nimc_night_alarms", "What became slower", [(of, float(len(summary.alarms)))]),
-        *_figures(summary.figures, of),
-    ]
-    if summary.finished_s is not None:
-        ended = [(of, summary.finished_s)]
-        lines += _metric("nimc_night_finished_timestamp_seconds", "When it ended", ended)
-    return "\n".join(lines) + "\n"
+    lines = [*_metric("nimc_night_outcome", "1 for how the last night ended", outcomes)]
+    for name, about, value in (
+        ("started_timestamp_seconds", "When the last night began", summary.started_s),
+        ("used_node_hours", "Node-hours of the night", summary.used_node_h),
+        ("budget_node_hours", "Node-hours that a night may use", summary.budget_node_h),
+        ("alarms", "What became slower", float(len(summary.alarms))),
+        ("finished_timestamp_seconds", "When it ended", summary.finished_s),
+    ):
+        if value is not None:
+            lines += _metric(f"nimc_night_{name}", about, [(of, value)])
+    return "\n".join([*lines, *_figures(summary.figures, of), ""])
 
 
 def _figures(figures: Iterable[NightFigure], of: Mapping[str, str]) -> Iterable[str]:
