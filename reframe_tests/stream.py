@@ -70,13 +70,18 @@ class stream(rfm.RegressionTest, CompiledMixin, NimcMixin):
         if self.array_most:
             array_b = min(array_b, size_b(self.array_most, "array_most"))
         elements = int(array_b / _DOUBLE_B)
-        array, cache = (f"{size / 2**20:.0f} MiB" for size in (array_b, facts.llc_b))
         if self.llc_multiple * _ARRAYS <= 1:
-            note = f"STREAM in the last-level cache: {_ARRAYS} arrays of {array}, {cache} of cache"
-            self.notes = [*self.notes, note]
+            self.notes = [
+                *self.notes,
+                f"STREAM in the last-level cache: {_ARRAYS} arrays of {array_b / 2**20:.0f} MiB,"
+                f" {facts.llc_b / 2**20:.0f} MiB of cache",
+            ]
         elif array_b < 4 * facts.llc_b:
-            note = f"STREAM arrays of {array} are smaller than its rule requires"
-            self.notes = [*self.notes, f"{note} (4 x {cache} of last-level cache)"]
+            self.notes = [
+                *self.notes,
+                f"STREAM arrays of {array_b / 2**20:.0f} MiB are smaller than its rule requires"
+                f" (4 x {facts.llc_b / 2**20:.0f} MiB of last-level cache)",
+            ]
         named = [flag for flag in self.current_environ.cflags if flag.startswith("-march=")]
         self.build_system.cflags = [
             "-O3",
