@@ -4,7 +4,7 @@ import reframe as rfm
 from reframe.core.builtins import variable
 
 from reframe_tests.binaries import BinariesMixin, NodesMixin, near_cube
-from reframe_tests.mixin import NimcMixin
+from reframe_tests.mixin import NimcMixin, short_form
 from reframe_tests.workload import (
     FLOAT,
     Fom,
@@ -42,13 +42,7 @@ class amg(rfm.RunOnlyRegressionTest, BinariesMixin, NodesMixin, NimcMixin):
         self.executable_opts = ["-P", *ranks, "-n", *[str(self.edge)] * 3, "-problem", "1"]
 
 
-@rfm.simple_test
-class amg_quick(amg):
-    """A short form that still shows an effect."""
-
-    tags = {"short"}
-    edge = 48
-    pairs = 6
+short_form(amg, edge=48)
 
 
 # Its figure of merit, proved by convergence (problem 1: AMG-PCG on a 27-point Laplacian).

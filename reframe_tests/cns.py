@@ -8,7 +8,7 @@ import reframe as rfm
 from reframe.core.builtins import variable
 
 from reframe_tests.binaries import BinariesMixin
-from reframe_tests.mixin import NimcMixin
+from reframe_tests.mixin import NimcMixin, short_form
 from reframe_tests.workload import (
     FLOAT,
     Fom,
@@ -49,14 +49,7 @@ class cns(rfm.RunOnlyRegressionTest, BinariesMixin, NimcMixin):
         self.executable_opts = [self.input_file("inputs", text)]
 
 
-@rfm.simple_test
-class cns_quick(cns):
-    """A short form that still shows an effect."""
-
-    tags = {"short"}
-    cells = 64
-    steps = 3
-    pairs = 6
+short_form(cns, cells=64, steps=3)
 
 
 # Run time, proved by the wave speed that the initial state must have.

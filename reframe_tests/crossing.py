@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 from pathlib import Path
@@ -174,8 +174,8 @@ def check_factors(factors: dict[str, Any]) -> dict[str, Any]:
 def check_cells(cells: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Raises ValueError for a cell without a factor, or without a single level of one."""
     for cell in cells:
-        if not cell:
-            raise ValueError("empty cell")
+        if not cell or not isinstance(cell, dict):
+            raise ValueError(f"{cell!r:.60} is not a mapping of factors")
         for name, level in cell.items():
             _check_name(name)
             _check_level(level)
@@ -209,34 +209,26 @@ def _is_number_or_truth(word: str) -> bool:
     return True
 
 
-def read_factors(text: str, variable: str = "factors") -> dict[str, list[Level]]:
+def read_factors(text: str) -> dict[str, list[Level]]:
     """`{rate: [0, 25%, full]}`, as in a campaign's file. Raises InputError."""
-    found = _yaml(text, variable)
-    if not isinstance(found, dict):
-        raise _refused(text, variable, FACTORS_RULE)
-    try:
-        return check_factors(found)
-    except ValueError as error:
-        raise InputError(f"{variable}: {error}; allowed: {FACTORS_RULE}") from None
+    found: dict[str, list[Level]] = _read(text, "factors", dict, check_factors, FACTORS_RULE)
+    return found
 
 
 def read_cells(text: str, variable: str) -> list[dict[str, Level]]:
     """`[{buffer: other, load: idle}, {arm: aa}]`, as in a campaign's file. Raises InputError."""
-    found = _yaml(text, variable)
-    if not isinstance(found, list) or not all(isinstance(each, dict) for each in found):
-        raise _refused(text, variable, CELLS_RULE)
+    found: list[dict[str, Level]] = _read(text, variable, list, check_cells, CELLS_RULE)
+    return found
+
+
+def _read(text: str, variable: str, kind: type, check: Callable[[Any], Any], rule: str) -> Any:
+    found = marked_yaml.parse(text, Path(variable)).data
+    if not isinstance(found, kind):
+        raise InputError(f"{variable}: {text!r:.60} found; allowed: {rule}")
     try:
-        return check_cells(found)
+        return check(found)
     except ValueError as error:
-        raise InputError(f"{variable}: {error}; allowed: {CELLS_RULE}") from None
-
-
-def _yaml(text: str, variable: str) -> Any:
-    return marked_yaml.parse(text, Path(variable)).data
-
-
-def _refused(text: str, variable: str, rule: str) -> InputError:
-    return InputError(f"{variable}: {text!r:.60} found; allowed: {rule}")
+        raise InputError(f"{variable}: {error}; allowed: {rule}") from None
 
 
 def level_text(level: Level) -> str:

@@ -8,7 +8,7 @@ from reframe.core.builtins import variable
 
 from nimc.base.errors import InputError
 from reframe_tests.binaries import BinariesMixin
-from reframe_tests.mixin import NimcMixin
+from reframe_tests.mixin import NimcMixin, short_form
 from reframe_tests.workload import (
     Fom,
     FomError,
@@ -63,13 +63,7 @@ class hpccg(rfm.RunOnlyRegressionTest, BinariesMixin, NimcMixin):
         return share * self.node_facts.memory_b / self.app_cores
 
 
-@rfm.simple_test
-class hpccg_quick(hpccg):
-    """A short form that still shows an effect."""
-
-    tags = {"short"}
-    edge = 64
-    pairs = 6
+short_form(hpccg, edge=64)
 
 
 # Time of the conjugate gradients, proved by the residuals that the problem must have.

@@ -6,6 +6,7 @@ import reframe as rfm
 from reframe.core.builtins import variable
 
 from reframe_tests import membench
+from reframe_tests.mixin import short_form
 
 
 @rfm.simple_test
@@ -34,13 +35,7 @@ class intensity(membench.membench):
         self.executable_opts += ["--flops-per-element", str(self.flops_per_element)]
 
 
-@rfm.simple_test
-class intensity_quick(intensity):
-    """A short form that still shows an effect."""
-
-    tags = {"short"}
-    duration_s = 1.0
-    pairs = 6
+short_form(intensity, duration_s=1.0)
 
 
 WORKLOAD = replace(

@@ -6,7 +6,7 @@ import reframe as rfm
 from reframe.core.builtins import variable
 
 from reframe_tests.binaries import BinariesMixin, near_cube
-from reframe_tests.mixin import NimcMixin
+from reframe_tests.mixin import NimcMixin, short_form
 from reframe_tests.workload import Fom, FomError, Workload, last_match, require_close
 
 
@@ -41,13 +41,7 @@ class lammps(rfm.RunOnlyRegressionTest, BinariesMixin, NimcMixin):
         self.executable_opts += ["-var", "steps", str(self.steps)]
 
 
-@rfm.simple_test
-class lammps_quick(lammps):
-    """A short form that still shows an effect."""
-
-    tags = {"quick", "short"}
-    steps = 400
-    pairs = 6
+short_form(lammps, "quick", steps=400)
 
 
 # Loop time, proved by the thermodynamic state.

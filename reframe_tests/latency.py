@@ -9,7 +9,7 @@ from nimc.base.errors import InputError
 from reframe_tests import membench
 from reframe_tests.binaries import CompiledMixin
 from reframe_tests.factors import check_level
-from reframe_tests.mixin import NimcMixin
+from reframe_tests.mixin import NimcMixin, short_form
 from reframe_tests.workload import FLOAT, Fom, Workload, last_match, require_positive
 
 
@@ -71,13 +71,7 @@ class latency(rfm.RegressionTest, CompiledMixin, NimcMixin):
         self.executable_opts = options if node is None else [*options, "-m", str(node)]
 
 
-@rfm.simple_test
-class latency_quick(latency):
-    """A short form that still shows an effect."""
-
-    tags = {"short"}
-    duration_s = 1.0
-    pairs = 6
+short_form(latency, duration_s=1.0)
 
 
 # Time of a dependent load, and what the loading cores moved meanwhile.

@@ -5,7 +5,7 @@ from reframe.core.builtins import variable
 
 from nimc.base.errors import InputError
 from reframe_tests.binaries import BinariesMixin, NodesMixin, largest_cube
-from reframe_tests.mixin import NimcMixin
+from reframe_tests.mixin import NimcMixin, short_form
 from reframe_tests.workload import (
     Fom,
     FomError,
@@ -52,14 +52,7 @@ class lulesh(rfm.RunOnlyRegressionTest, BinariesMixin, NodesMixin, NimcMixin):
         self.executable_opts = ["-s", str(self.edge), "-i", str(self.iterations)]
 
 
-@rfm.simple_test
-class lulesh_quick(lulesh):
-    """A short form that still shows an effect."""
-
-    tags = {"short"}
-    edge = 30
-    iterations = 50
-    pairs = 6
+short_form(lulesh, edge=30, iterations=50)
 
 
 # Elapsed time, proved by the energy at the blast's origin and the mesh's symmetry.

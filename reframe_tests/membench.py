@@ -7,7 +7,7 @@ from reframe.core.builtins import variable
 
 from nimc.base.errors import InputError
 from reframe_tests.binaries import CompiledMixin
-from reframe_tests.mixin import NimcMixin
+from reframe_tests.mixin import NimcMixin, short_form
 from reframe_tests.workload import FLOAT, Fom, FomError, Workload, last_match, require_positive
 
 
@@ -63,13 +63,7 @@ class membench(rfm.RegressionTest, CompiledMixin, NimcMixin):
             self.executable_opts += ["-m", str(node)]
 
 
-@rfm.simple_test
-class membench_quick(membench):
-    """A short form that still shows an effect."""
-
-    tags = {"short"}
-    duration_s = 1.0
-    pairs = 6
+short_form(membench, duration_s=1.0)
 
 
 # The total rate of all cores while all of them were busy.

@@ -6,7 +6,7 @@ import reframe as rfm
 from reframe.core.builtins import variable
 
 from reframe_tests.binaries import BinariesMixin, NodesMixin
-from reframe_tests.mixin import NimcMixin
+from reframe_tests.mixin import NimcMixin, short_form
 from reframe_tests.workload import (
     Fom,
     FomError,
@@ -45,13 +45,7 @@ class minife(rfm.RunOnlyRegressionTest, BinariesMixin, NodesMixin, NimcMixin):
         self.executable_opts += ["-verify_solution", "1"]
 
 
-@rfm.simple_test
-class minife_quick(minife):
-    """A short form that still shows an effect."""
-
-    tags = {"short"}
-    edge = 50
-    pairs = 6
+short_form(minife, edge=50)
 
 
 # Time of the conjugate gradients, proved by the residual and the analytic solution.

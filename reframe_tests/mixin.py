@@ -22,6 +22,7 @@ from reframe.core.backends import getlauncher
 from reframe.core.builtins import run_after, run_before, sanity_function, variable
 from reframe.core.environments import Environment
 from reframe.core.exceptions import ReframeError, SanityError
+from reframe.core.meta import make_test
 from reframe.core.runtime import runtime, valid_sysenv_comb
 
 from nimc.base import checkout
@@ -399,3 +400,9 @@ class NimcMixin(LayoutMixin):
 
 
 _OURS = (NimcMixin, LayoutMixin)
+
+
+def short_form(check: type, *tags: str, **values: Any) -> None:
+    """Register `NAME_quick`: a form of a check that takes seconds, and still shows an effect."""
+    body = {"tags": {"short", *tags}, "pairs": 6, **values}
+    rfm.simple_test(make_test(f"{check.__name__}_quick", (check,), body, module=check.__module__))

@@ -15,7 +15,7 @@ from nimc.machine.site import Machine
 from reframe_tests import membench
 from reframe_tests.binaries import CompiledMixin
 from reframe_tests.factors import FREE, IDLE, check_level, lacking, node_of_places
-from reframe_tests.mixin import NimcMixin
+from reframe_tests.mixin import NimcMixin, short_form
 from reframe_tests.workload import FLOAT, Fom, Workload
 
 #: Program that runs if there are no workers.
@@ -71,13 +71,7 @@ class numa(rfm.RegressionTest, CompiledMixin, NimcMixin):
         self.executable_opts += ["--free"] if node is None else ["--cpu-node", str(node)]
 
 
-@rfm.simple_test
-class numa_quick(numa):
-    """A short form."""
-
-    tags = {"short"}
-    duration_s = 1.0
-    pairs = 6
+short_form(numa, duration_s=1.0)
 
 
 def node_of(machine: Machine, field: str, place: str) -> int | None:

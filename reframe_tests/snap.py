@@ -6,7 +6,7 @@ import reframe as rfm
 from reframe.core.builtins import variable
 
 from reframe_tests.binaries import BinariesMixin, near_square
-from reframe_tests.mixin import NimcMixin
+from reframe_tests.mixin import NimcMixin, short_form
 from reframe_tests.workload import (
     Fom,
     FomError,
@@ -62,14 +62,7 @@ class snap(rfm.RunOnlyRegressionTest, BinariesMixin, NimcMixin):
         self.executable_opts = ["snap.out", self.program, name, "snap.out"]
 
 
-@rfm.simple_test
-class snap_quick(snap):
-    """A short form that still shows an effect."""
-
-    tags = {"short"}
-    angles = 16
-    groups = 8
-    pairs = 6
+short_form(snap, angles=16, groups=8)
 
 
 # Time of the solver, proved by convergence and by the symmetry of the scalar flux.

@@ -11,7 +11,7 @@ from reframe.core.exceptions import ReframeError
 
 from nimc.base.units import size_b
 from reframe_tests.binaries import CompiledMixin
-from reframe_tests.mixin import NimcMixin
+from reframe_tests.mixin import NimcMixin, short_form
 from reframe_tests.workload import Fom, FomError, Workload, last_match
 
 #: STREAM 5.10, the official source, as the ReFrame wheel installs it.
@@ -99,14 +99,7 @@ class stream(rfm.RegressionTest, CompiledMixin, NimcMixin):
         self.env_vars["STREAM_ITERATIONS"] = self.iterations
 
 
-@rfm.simple_test
-class stream_quick(stream):
-    """A short form that still shows an effect."""
-
-    tags = {"quick", "short"}
-    iterations = 35
-    array_most = "128MiB"
-    pairs = 6
+short_form(stream, "quick", iterations=35, array_most="128MiB")
 
 
 # Triad bandwidth from the average time, as in Groves, Grant and Arnold (2016, IV).

@@ -7,7 +7,7 @@ import reframe as rfm
 from reframe.core.builtins import variable
 
 from reframe_tests.binaries import BinariesMixin, NodesMixin
-from reframe_tests.mixin import NimcMixin
+from reframe_tests.mixin import NimcMixin, short_form
 from reframe_tests.workload import (
     FLOAT,
     Fom,
@@ -43,14 +43,7 @@ class umt(rfm.RunOnlyRegressionTest, BinariesMixin, NodesMixin, NimcMixin):
         self.executable_opts += ["--benchmark_problem", "2"]
 
 
-@rfm.simple_test
-class umt_quick(umt):
-    """A short form that still shows an effect."""
-
-    tags = {"short"}
-    edge = 3
-    cycles = 2
-    pairs = 6
+short_form(umt, edge=3, cycles=2)
 
 
 # Unknowns solved per second, proved by the balance of radiation energy.

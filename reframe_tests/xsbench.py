@@ -6,7 +6,7 @@ import reframe as rfm
 from reframe.core.builtins import variable
 
 from reframe_tests.binaries import BinariesMixin
-from reframe_tests.mixin import NimcMixin
+from reframe_tests.mixin import NimcMixin, short_form
 from reframe_tests.workload import Fom, FomError, Workload, last_match, require_positive
 
 #: Memory of one rank's unionized grid at size `large`, as XSBench prints it.
@@ -47,14 +47,8 @@ class xsbench(rfm.RunOnlyRegressionTest, BinariesMixin, NimcMixin):
         self.executable_opts = ["-m", self.method, "-s", size, "-t", str(self.threads)]
 
 
-@rfm.simple_test
-class xsbench_quick(xsbench):
-    """A short form: the smallest with a known checksum."""
-
-    tags = {"short"}
-    size = "small"
-    method = "event"
-    pairs = 6
+#: The smallest form with a known checksum.
+short_form(xsbench, size="small", method="event")
 
 
 # Lookups per second, proved by the checksum of the sampled cross-sections.

@@ -6,6 +6,7 @@ import os
 import platform
 import shutil
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -143,7 +144,7 @@ def up(spec: Spec, layout: ClusterLayout) -> tuple[State, bool]:
     needs.require(spec.fabric)
     state.claim(layout.state)
     with locked(layout.state / state.MARKER):
-        now = _look(layout)
+        now = status(layout)
         if now.state is not None and now.healthy:
             if now.state.spec != spec:
                 raise InputError(
@@ -159,11 +160,6 @@ def up(spec: Spec, layout: ClusterLayout) -> tuple[State, bool]:
             raise
 
 
-def status(layout: ClusterLayout) -> Status:
-    """State of the cluster of a state folder."""
-    return _look(layout)
-
-
 def down(layout: ClusterLayout) -> list[str]:
     """Remove a cluster, or the rest of one; return what was removed."""
     _require_root()
@@ -174,7 +170,8 @@ def down(layout: ClusterLayout) -> list[str]:
 
 def _start(spec: Spec, layout: ClusterLayout) -> State:
     began_s = time.monotonic()
-    _make_folders(layout)
+    for name in ("run", "log", "spool", "tmp", "munge"):
+        (layout.state / name).mkdir()
     members = spec.members()
     boxes = [CONTROL] + ([n.name for n in members] if spec.fabric == "veth" else [])
     kind, groups = containers.make_cgroup(layout.tag, boxes)
@@ -190,7 +187,7 @@ def _start(spec: Spec, layout: ClusterLayout) -> State:
     tracking: containers.Kind = kind if spec.fabric == "veth" else "v2"
     _write_files(spec, layout, subnet, Hardware(cpus, memory_mib, tracking))
     daemons.make_munge_key(layout)
-    check = _nothing
+    check: Callable[[], None] | None = None  # entering a container that has ended fails
     if spec.fabric == "rxe":
         # Booting takes longest: everything else is started meanwhile.
         machines = vm.start_nodes(spec, layout, subnet)
@@ -212,10 +209,6 @@ def _start(spec: Spec, layout: ClusterLayout) -> State:
     return current
 
 
-def _nothing() -> None:
-    """Containers need no check: entering one that has ended fails."""
-
-
 def _size(spec: Spec) -> tuple[int, int]:
     """Processors and memory (MiB) that slurm.conf gives each node."""
     if spec.fabric == "rxe":
@@ -227,11 +220,6 @@ def _size(spec: Spec) -> tuple[int, int]:
 def _subnet(layout: ClusterLayout) -> str:
     preferred = int(layout.tag.rpartition("-")[2], 16) % 256
     return namespaces.pick_subnet(run(["ip", "-o", "address"]), preferred)
-
-
-def _make_folders(layout: ClusterLayout) -> None:
-    for name in ("run", "log", "spool", "tmp", "munge"):
-        (layout.state / name).mkdir()
 
 
 def _write_files(spec: Spec, layout: ClusterLayout, subnet: str, hardware: Hardware) -> None:
@@ -249,7 +237,8 @@ def _write_files(spec: Spec, layout: ClusterLayout, subnet: str, hardware: Hardw
     )
 
 
-def _look(layout: ClusterLayout) -> Status:
+def status(layout: ClusterLayout) -> Status:
+    """State of the cluster of a state folder."""
     current = state.read(layout)
     if current is None:
         return Status(None)

@@ -134,13 +134,14 @@ def wait_idle(
     layout: ClusterLayout,
     nodes: list[Node],
     timeout_s: float,
-    check: Callable[[], None],
+    check: Callable[[], None] | None,
 ) -> None:
-    """Wait until Slurm shows every node idle; `check` raises if a node has ended."""
+    """Wait until Slurm shows every node idle; `check`, if given, raises if a node has ended."""
     wanted = {node.name for node in nodes}
 
     def idle() -> bool:
-        check()
+        if check:
+            check()
         states = node_states(layout)
         return all(states.get(name) == "idle" for name in wanted)
 

@@ -60,22 +60,23 @@ class Spec:
                 f"--origins {self.origins}: allowed are 0 to {self.nodes - 1}, "
                 "so that at least one of the nodes is a target"
             )
-        if self.numa not in (1, 2):
-            raise InputError(f"--numa {self.numa}: allowed are 1 and 2")
+        for name, value, allowed in (
+            ("numa", self.numa, (1, 2)),
+            ("rails", self.rails, (1, 2)),
+            ("cores", self.cores, CORES),
+        ):
+            if value not in allowed:
+                raise InputError(f"--{name} {value}: allowed are {', '.join(map(str, allowed))}")
         if self.numa == 2 and self.fabric != "rxe":
             raise InputError(
                 "--numa 2: cannot be combined with --fabric veth, whose nodes share the host's "
                 "memory; allowed: --fabric rxe"
             )
-        if self.rails not in (1, 2):
-            raise InputError(f"--rails {self.rails}: allowed are 1 and 2")
         if self.rails == 2 and self.fabric != "rxe":
             raise InputError(
                 "--rails 2: cannot be combined with --fabric veth, which has no RDMA devices; "
                 "allowed: --fabric rxe"
             )
-        if self.cores not in CORES:
-            raise InputError(f"--cores {self.cores}: allowed are {', '.join(map(str, CORES))}")
         if self.memory_mib < MIN_MEMORY_MIB:
             raise InputError(
                 f"--memory {self.memory_mib}: allowed are {MIN_MEMORY_MIB} MiB and more"

@@ -17,6 +17,7 @@ from typing import Any, NoReturn, get_args
 
 import yaml
 from pydantic import BaseModel, ValidationError
+from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
 from nimc.base.errors import InputError, fault_of, show
@@ -195,24 +196,31 @@ def first(files: Sequence[Marked], error: ValidationError, model: type[BaseModel
 def _fault(files: Sequence[Marked], error: ErrorDetails, model: type[BaseModel]) -> str:
     place: Place = error["loc"]
     if error["type"] == "extra_forbidden":
-        allowed = ", ".join(_keys(model, place[:-1]))
+        known = model_around(model, place).model_fields.items()
+        allowed = ", ".join(field.alias or name for name, field in known)
         fault = f"{'.'.join(map(str, place))}: unknown key; allowed: {allowed}"
     else:
         fault = fault_of(error)
     return f"{where(files, place)}: {fault}"
 
 
-def _keys(model: type[BaseModel], place: Place) -> list[str]:
-    """The keys of the mapping at a place, as they are written."""
+def field_at(model: type[BaseModel], place: Place) -> FieldInfo:
+    """The field at a place, or the list around it."""
+    found = FieldInfo()
     for part in place:
-        # The number of an item in a list names no field.
-        if part in model.model_fields:
-            model = model_in(model.model_fields[str(part)].annotation) or model
-    return [field.alias or name for name, field in model.model_fields.items()]
+        if isinstance(part, str) and part in model.model_fields:
+            found = model.model_fields[part]
+            model = _model_in(found.annotation) or model
+    return found
 
 
-def model_in(annotation: Any) -> type[BaseModel] | None:
+def model_around(model: type[BaseModel], place: Place) -> type[BaseModel]:
+    """The mapping that contains a key."""
+    return _model_in(field_at(model, place[:-1]).annotation) or model
+
+
+def _model_in(annotation: Any) -> type[BaseModel] | None:
     """The model in an annotation: `Nic` in `Nic | None`, `Rail` in `list[Rail]`."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return annotation
-    return next(filter(None, map(model_in, get_args(annotation))), None)
+    return next(filter(None, map(_model_in, get_args(annotation))), None)

@@ -19,6 +19,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from pydantic import TypeAdapter
+
 from nimc.base.checkout import python_main, python_path
 from nimc.base.errors import InputError, MachineError
 from nimc.base.files import replace_text
@@ -28,29 +30,11 @@ from reframe_tests.factors import FACTORS, changes_within_jobs
 
 #: Variables that a campaign sets by other keys, or that name a place in the run.
 GOVERNED = frozenset(
-    {
-        "arms",
-        "block",
-        "case",
-        "exclude",
-        "factors",
-        "foreign_cpus",
-        "foreign_share",
-        "frequency_drop",
-        "injector",
-        "message",
-        "min_share",
-        "nimc_dir",
-        "nodelist",
-        "only",
-        "pairs",
-        "rate",
-        "retries",
-        "run_timeout_s",
-        "seed",
-        "steal_share",
-        "workload",
-    }
+    (
+        *("arms", "block", "case", "exclude", "factors", "foreign_cpus", "foreign_share"),
+        *("frequency_drop", "injector", "message", "min_share", "nimc_dir", "nodelist", "only"),
+        *("pairs", "rate", "retries", "run_timeout_s", "seed", "steal_share", "workload"),
+    )
 )
 #: Variables that checks set themselves.
 _OWN = frozenset({"mpi", "notes", "package", "program", "provenance", "stack"})
@@ -132,6 +116,9 @@ class CheckVariables:
         return changes_within_jobs(factor) or factor in self.within_block
 
 
+_CHECKS = TypeAdapter(dict[str, CheckVariables])
+
+
 def checks_in(folder: Path) -> Mapping[str, CheckVariables]:
     """Every check `NAME` of the class NAME in `folder/NAME.py`.
 
@@ -146,7 +133,7 @@ def _known(folder: Path, digest: str) -> Mapping[str, CheckVariables]:
     found = _kept(cache, digest) if cache else None
     if found is None:
         answer = _ask(folder)
-        found = _read(answer)
+        found = _CHECKS.validate_python(answer)
         if cache:
             _keep(cache, {"digest": digest, "checks": answer})
     return found
@@ -174,24 +161,6 @@ def _ask(folder: Path) -> dict[str, Any]:
     raise MachineError(f"{folder}: the checks cannot be read: {answer.last}")
 
 
-def _read(answer: Mapping[str, Any]) -> dict[str, CheckVariables]:
-    """From the child's JSON. Raises KeyError, TypeError or AttributeError if it is invalid."""
-    return {
-        name: CheckVariables(
-            frozenset(each["variables"]),
-            frozenset(each["within_block"]),
-            bool(each["comparable_across_cores"]),
-            {key: VariableType(*kind) for key, kind in each["variables"].items()},
-            tuple(each["environs"]),
-            each["program"],
-            bool(each["from_spack"]),
-            bool(each["compiles"]),
-            each["lengthened_by"],
-        )
-        for name, each in answer.items()
-    }
-
-
 def _cache_file() -> Path | None:
     """The cache file; None if others than the user can write to its folder."""
     with suppress(OSError, RuntimeError):  # RuntimeError: a user without a home
@@ -205,13 +174,13 @@ def _cache_file() -> Path | None:
 
 def _kept(cache: Path, digest: str) -> dict[str, CheckVariables] | None:
     """The cached answer; None if it is another user's, invalid, or of other checks."""
-    with suppress(OSError, ValueError, KeyError, TypeError, AttributeError):
+    with suppress(OSError, ValueError, KeyError, TypeError):
         with os.fdopen(os.open(cache, os.O_RDONLY | os.O_NOFOLLOW), encoding="utf-8") as file:
             if os.fstat(file.fileno()).st_uid != os.geteuid():
                 return None
             record = json.load(file)
         if record["digest"] == digest:
-            return _read(record["checks"])
+            return _CHECKS.validate_python(record["checks"])
     return None
 
 

@@ -8,13 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ValidationError
-from pydantic.fields import FieldInfo
+from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from nimc.base import marked_yaml
 from nimc.base.errors import InputError, show
-from nimc.base.marked_yaml import Marked, Place, model_in
+from nimc.base.marked_yaml import Marked, Place, field_at, model_around
 from nimc.base.text import one_line
 from nimc.campaign import cases
 from nimc.campaign.cases import scheduled
@@ -449,28 +448,12 @@ def _refuse(path: Path, faults: Iterable[Fault]) -> None:
 def _fault(marked: Marked, error: ErrorDetails) -> Fault:
     place: Place = error["loc"]
     if error["type"] == "extra_forbidden":
-        return unknown(marked, "key", place, _model_around(place).model_fields)
+        return unknown(marked, "key", place, model_around(Campaign, place).model_fields)
     if error["type"] == "missing":
         found = "missing"
     elif error["type"] == "value_error":
         found = str(error["ctx"]["error"])
     else:
         found = f"{show(error['input'])} found"
-    allowed = _field_at(place).description
+    allowed = field_at(Campaign, place).description
     return marked.line(place), f"{dotted(place)}: {found}; allowed: {allowed}"
-
-
-def _field_at(place: Place) -> FieldInfo:
-    """The field of the schema at a place, or the list around it."""
-    model: type[BaseModel] = Campaign
-    found = FieldInfo()
-    for part in place:
-        if isinstance(part, str) and part in model.model_fields:
-            found = model.model_fields[part]
-            model = model_in(found.annotation) or model
-    return found
-
-
-def _model_around(place: Place) -> type[BaseModel]:
-    """The mapping that contains a key."""
-    return model_in(_field_at(place[:-1]).annotation) or Campaign

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import gc
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -18,25 +16,6 @@ from nimc.records.arms import Role
 from nimc.records.plan import LIMITS
 from nimc.records.sample import Level
 from reframe_tests.crossing import Crossed, level_text
-
-# Work without Python's cyclic garbage collection.
-
-
-@contextmanager
-def uncollected() -> Iterator[None]:
-    """Nothing is collected until the end of a `with` or of a function that it decorates.
-
-    A large plan is all objects that stay, and no cycles. The collector goes through them again and
-    again while they grow: half of the time of 4,000 cases.
-    """
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            gc.enable()
-
 
 #: Placeholder in planned commands for the folder of a run that has no name yet.
 RUN = "$RUN"
@@ -142,7 +121,6 @@ class Plan:
     machine: str
     cases: list[Case]
 
-    @uncollected()
     def as_dict(self) -> dict[str, Any]:
         """The plan as in JSON, with its sums."""
         least = sum(case.nodes * case.duration_least_s for case in self.cases) / 3600
@@ -157,7 +135,6 @@ class Plan:
         }
 
 
-@uncollected()
 def plan(campaign: Campaign, site: Site, origins: Mapping[str, int] | None = None) -> Plan:
     """The cases of a campaign on a machine, in the order they are run.
 

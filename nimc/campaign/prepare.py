@@ -15,7 +15,7 @@ from nimc.campaign import cases, load, sweep
 from nimc.campaign.checks import CheckVariables, checks_in, require_known_programs
 from nimc.campaign.load import load_campaign, nodes_taken, origins_taken
 from nimc.campaign.matrix import Matrix, matrix
-from nimc.campaign.plan import Plan, Site, plan, uncollected
+from nimc.campaign.plan import Plan, Site, plan
 from nimc.campaign.schema import Campaign, Entry
 from nimc.campaign.settings import (
     Partitions,
@@ -207,7 +207,6 @@ class Request:
 _NODELIST = re.compile(r"[A-Za-z0-9][\w.-]*(,[A-Za-z0-9][\w.-]*)*", re.ASCII)
 
 
-@uncollected()
 def prepare(
     campaign_file: Path,
     machine_name: str,

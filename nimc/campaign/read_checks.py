@@ -35,9 +35,8 @@ def main() -> None:
             return
         if issubclass(check, NimcMixin):
             found[name] = {
-                "variables": {
-                    variable: _type(check, variable) for variable in sorted(_variables(check) - own)
-                },
+                "variables": (names := sorted(_variables(check) - own)),
+                "types": {name: _type(check, name) for name in names},
                 "within_block": list(getattr(check, "within_block", ())),
                 "comparable_across_cores": bool(getattr(check, "comparable_across_cores", False)),
                 "environs": _environs(check),
@@ -54,14 +53,14 @@ def _variables(check: Any) -> set[str]:
     return set(check._rfm_var_space.vars)
 
 
-def _type(check: Any, name: str) -> tuple[str, float | None]:
+def _type(check: Any, name: str) -> dict[str, Any]:
     """Fields of `checks.VariableType`."""
     variable = check._rfm_var_space.vars[name]
     types: Any = getattr(variable.field, "_types", ())
     default = variable.default_value if variable.is_defined() else None
     if not isinstance(default, int | float) or isinstance(default, bool):
         default = None
-    return types[0].__name__ if len(types) == 1 else "", default
+    return {"name": types[0].__name__ if len(types) == 1 else "", "default": default}
 
 
 def _environs(check: Any) -> list[str]:

@@ -6,15 +6,13 @@ a value is refused.
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, PrivateAttr
+from pydantic import AfterValidator, BeforeValidator, Field, PrivateAttr
 
-from nimc.base import units
-from nimc.base.errors import InputError
+from nimc.base import fields, units
 from nimc.node.injectors import INJECTORS
 from nimc.records.arms import ARMS, BASELINE
 from nimc.records.plan import Demand
@@ -37,31 +35,13 @@ _TREATED = [arm for arm in ARMS if arm != BASELINE]
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@+-]{0,79}", re.ASCII)
 
-Read = Callable[[str, str], float]
 
-
-def _positive(read: Read, text: Any) -> float:
-    if not isinstance(text, str):
-        raise ValueError(f"{text} has no unit" if type(text) in (int, float) else "no text found")
-    try:
-        value = read(text, "")
-    except InputError as error:
-        raise ValueError(str(error).removeprefix(": ")) from error
-    if not 0 < value < math.inf:
-        raise ValueError(f"{text!r} is not above zero")
-    return value
-
-
-def _duration_s(text: Any) -> float:
-    return _positive(units.duration_s, text)
-
-
-def _text_of(read: Read, *words: str) -> Callable[[Any], str]:
+def _text_of(read: Callable[[str, str], float], *words: str) -> Callable[[Any], str]:
     """A check that a text is one of `words` or a quantity; the text is not changed."""
 
     def check(text: Any) -> str:
-        if text not in words:
-            _positive(read, text)
+        if text not in words and not fields.quantity(read, text) > 0:
+            raise ValueError(f"{text!r} is not above zero")
         return str(text)
 
     return check
@@ -102,16 +82,11 @@ def _injector(name: str) -> str:
 Factors = Annotated[dict[str, Any], AfterValidator(check_factors)]
 Cells = Annotated[list[dict[str, Any]], AfterValidator(check_cells)]
 Name = Annotated[str, AfterValidator(_name)]
-Duration = Annotated[float, BeforeValidator(_duration_s)]
 _NAME_RULE = "a name of letters, digits and ._@+- (80 at most, a letter or digit first)"
 _DURATION_RULE = "a length of time with its unit, such as 30s, 10min or 1h"
 
 
-class _Part(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
-
-
-class SweepRequest(_Part):
+class SweepRequest(fields.Record):
     """Cases of the contention model: numbers of computing cores, on placements of data."""
 
     cores: Literal["all", "doubled", "few"] = Field(
@@ -125,7 +100,7 @@ class SweepRequest(_Part):
     )
 
 
-class Entry(_Part):
+class Entry(fields.Record):
     """One case: a workload with its settings."""
 
     check: str = Field(description="the name of a workload")
@@ -143,7 +118,7 @@ class Entry(_Part):
     exclude: Cells = Field(default=[], description=CELLS_RULE)
     only: Cells = Field(default=[], description=CELLS_RULE)
     #: Expected length of one run, seconds. Used only for the plan's estimate.
-    expect: Duration = Field(default=60.0, description=_DURATION_RULE)
+    expect: fields.Duration = Field(default=60.0, description=_DURATION_RULE)
     _between: dict[str, Level] = PrivateAttr(default_factory=dict)
 
     @property
@@ -184,7 +159,7 @@ class Entry(_Part):
         return self.model_copy(update=changes)
 
 
-class Pairs(_Part):
+class Pairs(fields.Record):
     """How many pairs a case gets, over all its blocks."""
 
     floor: int = Field(
@@ -214,7 +189,7 @@ class Pairs(_Part):
         return self.block or self.floor
 
 
-class InjectorChoice(_Part):
+class InjectorChoice(fields.Record):
     """The injector of the arm `on`, its message and rate."""
 
     name: Annotated[str, AfterValidator(_injector)] = Field(
@@ -228,7 +203,7 @@ class InjectorChoice(_Part):
     )
 
 
-class Verify(_Part):
+class Verify(fields.Record):
     """What a run must fulfil to be accepted: writes, and silence around it."""
 
     #: None: the machine's (`proof.min_share`).
@@ -267,18 +242,18 @@ class Verify(_Part):
     )
 
 
-class Simulated(_Part):
+class Simulated(fields.Record):
     """Input of the simulation in a plan. Measurements do not depend on it."""
 
     #: Measured slowdown of the slowest rank of a node that is written to.
     worst: float = Field(ge=1, description="a number from 1")
     #: Length of a time step of the application.
-    step: Duration = Field(description=_DURATION_RULE)
+    step: fields.Duration = Field(description=_DURATION_RULE)
     #: Standard deviation of the logarithm of an A/A pair's ratio.
     spread: float = Field(gt=0, lt=1, description="a number between 0 and 1, such as 0.01")
 
 
-class Campaign(_Part):
+class Campaign(fields.Record):
     """A campaign file."""
 
     name: Name = Field(description=_NAME_RULE)
@@ -306,7 +281,7 @@ class Campaign(_Part):
     #: None: `nimc plan` simulates nothing.
     simulate: Simulated | None = Field(default=None, description="a mapping")
     #: Longest time that one run of an application may take, seconds.
-    run_timeout: Duration = Field(default=Demand.run_timeout_s, description=_DURATION_RULE)
+    run_timeout: fields.Duration = Field(default=Demand.run_timeout_s, description=_DURATION_RULE)
     seed: int = Field(default=1, ge=0, lt=2**63, description="a whole number from 0")
 
     @property

@@ -13,7 +13,7 @@ from typing import Literal
 
 import click
 
-from nimc.base.text import cell
+from nimc.base.text import cell, one_line
 
 # Rows of a JSON document as CSV, for spreadsheets.
 
@@ -56,44 +56,9 @@ def _cell(value: object) -> object:
 #: How a command prints its figures, if not as text.
 Form = Literal["json", "csv"]
 
-#: Command -> number of its document's schema, raised if a key goes or changes its meaning.
-SCHEMAS: dict[str, int] = {
-    "advise": 1,
-    "alarms": 1,
-    "compare": 1,
-    "doctor": 1,
-    "minicluster down": 1,
-    "minicluster status": 1,
-    "minicluster up": 1,
-    "model evaluate": 2,
-    "model fit": 2,
-    "model predict": 1,
-    "model recommend": 1,
-    "model slowdown": 1,
-    "nightly run": 1,
-    "nightly status": 1,
-    "origins create": 1,
-    "origins show": 1,
-    "pages": 1,
-    "plan": 1,
-    "remedy list": 1,
-    "remedy show": 1,
-    "report": 1,
-    "run": 1,
-    "runs": 1,
-    "simulate": 1,
-    "spack build": 1,
-    "spack info": 1,
-    "spack mirror": 1,
-    "spack setup": 1,
-    "store add": 1,
-    "store check": 1,
-    "store prune": 1,
-    "sweep-nodes": 1,
-    "writers": 1,
-}
-
-
+#: Command -> number of its document's schema, where it is not 1; it rises if a key goes or changes
+#: its meaning.
+_SCHEMAS = {"model evaluate": 2, "model fit": 2}
 #: Command -> where its document has the rows of its table: names of keys, the outer one first. The
 #: first that is there is taken, since options change a document.
 TABLES: dict[str, tuple[tuple[str, ...], ...]] = {
@@ -124,4 +89,22 @@ def print_document(command: str, document: Mapping[str, object], form: Form = "j
         path = next((each for each in TABLES[command] if each[0] in document), TABLES[command][0])
         click.echo(csv_text(document, path), nl=False)
     else:
-        click.echo(json.dumps({"schema": SCHEMAS[command], **document}, indent=1))
+        schema = _SCHEMAS.get(command, 1)
+        click.echo(json.dumps({"schema": schema, **document}, indent=1))
+
+
+def show(command: str, document: Mapping[str, object], form: Form | None, text: str) -> None:
+    """Print a command's document in the form that was asked for, or else its text."""
+    if form:
+        print_document(command, document, form)
+    else:
+        click.echo(text)
+
+
+def log(line: str) -> None:
+    """Print progress, or a remark, which is no part of what a command gives."""
+    click.echo(f"nimc: {one_line(line)}", err=True)
+
+
+def silent(line: str) -> None:
+    """Print nothing, in place of `log`."""

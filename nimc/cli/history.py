@@ -45,7 +45,7 @@ from nimc.base.files import require_own
 from nimc.base.tables import WIDTH, aligned, broken, wrapped
 from nimc.base.text import one_line, visible
 from nimc.base.units import NONE, interval, plural, quantity
-from nimc.cli.document import Form, print_document
+from nimc.cli.document import Form, log, show
 from nimc.cli.options import (
     RunPath,
     form_options,
@@ -55,7 +55,7 @@ from nimc.cli.options import (
     output_option,
 )
 from nimc.machine.site import load as load_machine
-from nimc.nights import description, lock, references, summary
+from nimc.nights import description, references, summary
 from nimc.nights.summary import Summary, calendar
 from nimc.records.run_folder import run_folders
 from nimc.run.folder import remove_run
@@ -70,7 +70,7 @@ def store_command() -> None:
 @click.argument("runs", nargs=-1, type=RunPath(), metavar="[RUN]...")
 @history_options
 @json_option
-def add(runs: tuple[Path, ...], results: Path, store: Path, as_json: bool) -> int:
+def add(runs: tuple[Path, ...], results: Path, store: Path, form: Form | None) -> int:
     """Add each RUN, or all runs of the results folder, that is new or grew.
 
     A run that cannot be added is named with the reason; the exit code is 2 if it was given.
@@ -82,35 +82,30 @@ def add(runs: tuple[Path, ...], results: Path, store: Path, as_json: bool) -> in
             added.append(add_run(store, run))
         except InputError as error:
             refused.append(str(error))
-            _name(str(error))
+            log(str(error))
     changed = [each for each in added if each.state != "known"]
-    if as_json:
-        runs_added = [asdict(each) for each in added]
-        print_document("store add", {"runs": runs_added, "left_out": refused})
-    else:
-        for each in changed:
-            click.echo(visible(f"{each.run}: {each.state}, {plural(each.samples, 'sample')}"))
-        known = len(added) - len(changed)
-        click.echo(f"{plural(len(changed), 'run')} added, {known} known, {len(refused)} left out")
+    lines = [f"{each.run}: {each.state}, {plural(each.samples, 'sample')}" for each in changed]
+    known = len(added) - len(changed)
+    lines.append(f"{plural(len(changed), 'run')} added, {known} known, {len(refused)} left out")
+    document = {"runs": [asdict(each) for each in added], "left_out": refused}
+    show("store add", document, form, visible("\n".join(lines)))
     return 2 if runs and refused else 0
 
 
 @store_command.command()
 @history_options
 @json_option
-def check(results: Path, store: Path, as_json: bool) -> int:
+def check(results: Path, store: Path, form: Form | None) -> int:
     """Verify every file of the store, and that each run of the results folder is in it.
 
     The exit code is 1 if anything is wrong.
     """
     require_store(store)
     found = check_store(store, results)
-    if as_json:
-        print_document("store check", {"found": found})
-    else:
-        for line in found:
-            _name(line)
-        click.echo(f"{store}: {plural(len(found), 'fault')}" if found else f"{store}: sound")
+    for line in () if form else found:
+        log(line)
+    text = f"{store}: {plural(len(found), 'fault')}" if found else f"{store}: sound"
+    show("store check", {"found": found}, form, text)
     return int(bool(found))
 
 
@@ -121,7 +116,7 @@ def check(results: Path, store: Path, as_json: bool) -> int:
 @click.option("--larger-than", "size", metavar="SIZE", help="The oldest runs beyond: 50GiB.")
 @click.option("--yes", is_flag=True, help="Remove them; without it they are only shown.")
 def prune(
-    results: Path, store: Path, as_json: bool, age: str | None, size: str | None, yes: bool
+    results: Path, store: Path, form: Form | None, age: str | None, size: str | None, yes: bool
 ) -> int:
     """Remove old runs: their folders, and their samples in the store.
 
@@ -132,7 +127,7 @@ def prune(
     unread: list[str] = []
     entries = read_entries(store, None, None, unread.append)
     for line in unread:
-        _name(line)
+        log(line)
     chosen = to_prune(inventory(store, entries, results), _limits(age, size))
     held = {each.entry.run: reason for each in chosen if (reason := each.held or lacking(each))}
     going = [each for each in chosen if each.entry.run not in held]
@@ -144,10 +139,8 @@ def prune(
     for path in old if yes else ():
         path.unlink(missing_ok=True)
     gone = [each for each in going if each.entry.run not in held]
-    if as_json:
-        print_document("store prune", _pruned_document(gone, held, old, yes))
-    else:
-        _show(gone, held, old, yes)
+    document = _pruned_document(gone, held, old, yes)
+    show("store prune", document, form, _pruned_text(gone, held, old, yes))
     return 0
 
 
@@ -188,20 +181,15 @@ def _pruned_document(
     }
 
 
-def _show(
+def _pruned_text(
     gone: Sequence[Stored], held: dict[tuple[str, str], str], old: Sequence[Path], yes: bool
-) -> None:
-    for each in gone:
-        click.echo(visible(f"{each.entry.run[1]}: {quantity(each.size_b, 'B', 3)}"))
-    for (_, run), reason in held.items():
-        click.echo(visible(f"{run}: stays: {reason}"))
+) -> str:
+    lines = [f"{each.entry.run[1]}: {quantity(each.size_b, 'B', 3)}" for each in gone]
+    lines += [f"{run}: stays: {reason}" for (_, run), reason in held.items()]
     size = quantity(sum(each.size_b for each in gone), "B", 3)
     what = f"{plural(len(gone), 'run')} ({size}) and {plural(len(old), 'leftover file')}"
-    click.echo(f"removed: {what}" if yes else f"would remove with --yes: {what}")
-
-
-def _name(line: str) -> None:
-    click.echo(f"nimc: {visible(line)}", err=True)
+    lines.append(f"removed: {what}" if yes else f"would remove with --yes: {what}")
+    return visible("\n".join(lines))
 
 
 # `nimc alarms`: what got worse, and what would be noticed how soon.
@@ -240,10 +228,8 @@ def alarms_command(
     if references:
         _print_patch(machine or "", surveyed.watches)
         return 0
-    if form:
-        print_document("alarms", _alarms_document(surveyed.alarms, surveyed.watches), form)
-    else:
-        click.echo(wrapped(visible("\n".join(_text(surveyed.alarms, surveyed.watches, machine)))))
+    text = wrapped(visible("\n".join(_text(surveyed.alarms, surveyed.watches, machine))))
+    show("alarms", _alarms_document(surveyed.alarms, surveyed.watches), form, text)
     return int(any(_is_open(alarm, surveyed.watches) for alarm in surveyed.alarms))
 
 
@@ -304,19 +290,9 @@ def _alarm(alarm: Alarm) -> list[str]:
         )
     if alarm.state == "suspected":
         requested = confirmation(alarm)
-        words = [
-            "nimc",
-            "run",
-            requested.campaign,
-            "--machine",
-            requested.machine,
-            "--case",
-            requested.case,
-        ]
-        words += [
-            "--fresh",
-            *(["--nodelist", ",".join(requested.nodes)] if requested.nodes else []),
-        ]
+        words = ["nimc", "run", requested.campaign, "--machine", requested.machine]
+        words += ["--case", requested.case, "--fresh"]
+        words += ["--nodelist", ",".join(requested.nodes)] if requested.nodes else []
         lines.append(f"  to confirm, {requested.repeats} times in one night:")
         command = broken(map(shlex.quote, words), WIDTH - len(_COMMAND))
         lines += textwrap.indent(command, _COMMAND).splitlines()
@@ -397,7 +373,7 @@ def _nights(
             PageNight(night, each.campaign, each.outcome, one_line(each.reason), _run(each.run))
             for night, each in sorted(known.items())
         ]
-    is_running = lock.running(folder, last.machine, name)
+    is_running = summary.running(folder, last.machine, name)
     nights = calendar(nightly.window, known, min(known), time.time(), running=is_running)
     return [
         PageNight(each.night, last.campaign, each.outcome, one_line(each.reason), _run(each.run))
@@ -417,7 +393,7 @@ def _run(folder: str | None) -> str:
 @history_options
 @json_option
 @output_option("Folder for the pages [default: RESULTS/pages].", folder=True)
-def pages_command(results: Path, store: Path, output: Path | None, as_json: bool) -> None:
+def pages_command(results: Path, store: Path, output: Path | None, form: Form | None) -> None:
     """Write a page for every machine of the store, and one over all machines.
 
     OUTPUT/index.html is the page over all, OUTPUT/MACHINE/index.html that of a machine, each one
@@ -426,12 +402,9 @@ def pages_command(results: Path, store: Path, output: Path | None, as_json: bool
     """
     page, histories = make_pages(store, results, output, to_stderr)
     states = [state_of(history) for history in histories]
-    if as_json:
-        machines = [asdict(each) for each in states]
-        print_document("pages", {"page": str(page), "machines": machines})
-        return
+    lines = []
     for each in states:
         night = f"last night {each.last_night}, {each.outcome}" if each.last_night else "no night"
-        alarms = f"open alarms: {each.open_alarms}"
-        click.echo(visible(f"{each.machine}: {night}; {alarms}"))
-    click.echo(f"page: {page}")
+        lines.append(f"{each.machine}: {night}; open alarms: {each.open_alarms}")
+    document = {"page": str(page), "machines": [asdict(each) for each in states]}
+    show("pages", document, form, visible("\n".join([*lines, f"page: {page}"])))

@@ -18,11 +18,12 @@ from nimc.base.checkout import ROOT
 from nimc.base.errors import InputError, MachineError
 from nimc.base.interrupts import exit_when_stopped
 from nimc.base.tables import WIDTH, wrapped
-from nimc.base.text import one_line, visible
+from nimc.base.text import visible
 from nimc.campaign.matrix import matrix_by_place, matrix_table
-from nimc.cli.document import Form, print_document
+from nimc.cli.document import Form, log, show
 from nimc.cli.options import (
     form_options,
+    json_option,
     machine_option,
     only_with,
     results_option,
@@ -32,8 +33,8 @@ from nimc.cli.options import (
 from nimc.cluster import reservation
 from nimc.cluster.doctor import Diagnosis, examine
 from nimc.cluster.in_job import examine as examine_in_job
-from nimc.cluster.init.ask import learn
 from nimc.cluster.init.config_text import config_text
+from nimc.cluster.init.learn import learn
 from nimc.cluster.init.site_text import entries, site_text, unknown
 from nimc.cluster.probes import Finding
 from nimc.cluster.reservation import Reservation
@@ -118,19 +119,11 @@ def doctor_command(
     if not in_job:
         useless_without("--in-job", "--wait", "--results")
     with exit_when_stopped():
-        of_nodes = examine_in_job(machine, results, wait_s, _print_progress) if in_job else []
+        of_nodes = examine_in_job(machine, results, wait_s, log) if in_job else []
     diagnosis = examine(machine).extended(of_nodes)
-    if form:
-        print_document("doctor", diagnosis.as_dict(), form)
-    else:
-        click.echo(visible(text(diagnosis, verbose=verbose)))
+    show("doctor", diagnosis.as_dict(), form, visible(text(diagnosis, verbose=verbose)))
     if not diagnosis.ready:
         sys.exit(3)
-
-
-def _print_progress(line: str) -> None:
-    """Progress, which is no part of the document."""
-    click.echo(f"nimc: {one_line(line)}", err=True)
 
 
 def text(diagnosis: Diagnosis, *, verbose: bool) -> str:
@@ -181,9 +174,6 @@ def _short(what: str, all_findings: Sequence[str]) -> str:
 # `nimc origins`: the reservation of a machine's origin nodes.
 
 
-_json = click.option("--json", "as_json", is_flag=True, help="One JSON document.")
-
-
 @click.group()
 def origins_command() -> None:
     """Create, show or remove the reservation of a machine's origin nodes."""
@@ -193,24 +183,24 @@ def origins_command() -> None:
 @machine_option
 @click.option("--time", "length", default="4h", show_default=True, help="Duration.")
 @click.option("--nodes", help="Node list [default: number and partition of the site file].")
-@_json
-def create(machine: str, length: str, nodes: str | None, as_json: bool) -> None:
+@json_option
+def create(machine: str, length: str, nodes: str | None, form: Form | None) -> None:
     """Reserve the origin nodes for you, from now."""
     minutes = max(1, round(units.duration_s(length, "--time") / 60))
-    _print("create", reservation.create(load_machine(machine), minutes, nodes), as_json)
+    _print("create", reservation.create(load_machine(machine), minutes, nodes), form)
 
 
-@origins_command.command()
+@origins_command.command(name="show")
 @machine_option
-@_json
-def show(machine: str, as_json: bool) -> int:
+@json_option
+def show_(machine: str, form: Form | None) -> int:
     """Show the reservation; exit code 3 if there is none."""
     name = reservation.name_of(load_machine(machine))
     found = reservation.find(name)
     if found is None:
-        click.echo(f"nimc: reservation {name} does not exist", err=True)
+        log(f"reservation {name} does not exist")
         return 3
-    _print("show", found, as_json)
+    _print("show", found, form)
     return 0
 
 
@@ -221,13 +211,12 @@ def remove(machine: str) -> None:
     reservation.remove(load_machine(machine))
 
 
-def _print(subcommand: str, found: Reservation, as_json: bool) -> None:
-    if as_json:
-        record = {**asdict(found), "start": str(found.start), "end": str(found.end)}
-        print_document(f"origins {subcommand}", record)
-    else:
-        users = ", ".join(found.users) or "everyone"
-        click.echo(
-            f"{found.name}: {found.nodes} ({found.node_count} nodes) for {users},"
-            f" {found.start} to {found.end}, {found.state}"
-        )
+def _print(subcommand: str, found: Reservation, form: Form | None) -> None:
+    users = ", ".join(found.users) or "everyone"
+    show(
+        f"origins {subcommand}",
+        {**asdict(found), "start": str(found.start), "end": str(found.end)},
+        form,
+        f"{found.name}: {found.nodes} ({found.node_count} nodes) for {users},"
+        f" {found.start} to {found.end}, {found.state}",
+    )

@@ -19,43 +19,28 @@ from nimc.base import files
 from nimc.base.errors import MachineError, NimcError
 from nimc.base.text import one_line, visible
 
-#: Subcommand -> one line of help.
-COMMANDS: dict[str, str] = {
-    "init": "both files of a new machine, filled from what can be asked",
-    "doctor": "what works on this host, and how to get what is missing",
-    "report": "one self-contained HTML page a machine, and its data",
-    "compare": "nights against reference nights, or two machines, side by side",
-    "advise": "remedies: what each costs and gains, and what is not decided",
-    "plan": "the cases, nodes, node-hours and ReFrame commands; runs nothing",
-    "run": "runs or resumes a campaign, prints the table and the report's path",
-    "runs": "the runs of a results folder",
-    "alarms": "what became worse, and the loss that would be found soon",
-    "store": "all runs of all machines, for history: add, check, prune",
-    "pages": "static pages of every machine's nights, and one over all machines",
-    "nightly": "a campaign every night: init, run, status, export",
-    "sweep-nodes": "runs a single-node campaign on every node, and ranks the nodes",
-    "writers": "concurrent writers from Daly's checkpoint interval",
-    "model": "the contention model: fit, predict, evaluate, recommend",
-    "simulate": "slowdown at scales beyond the machines at hand",
-    "origins": "reservation of origin nodes: create, show, remove",
-    "minicluster": "a Slurm cluster on this machine: up, status, down",
-    "remedy": "what an operator installs for a remedy that needs root: list, show",
-    "spack": "workloads and tools built with Spack: setup, build, mirror, info",
-}
-#: Module of this package that has a subcommand, if it is named otherwise; loaded when called.
-_MODULES = {
-    "init": "hosts",
-    "doctor": "hosts",
-    "origins": "hosts",
-    "report": "results",
-    "compare": "results",
-    "advise": "results",
-    "runs": "run",
-    "sweep-nodes": "run",
-    "alarms": "history",
-    "store": "history",
-    "pages": "history",
-    "writers": "simulate",
+#: Subcommand -> the module of this package that has it, loaded when called; and a line of help.
+COMMANDS: dict[str, tuple[str, str]] = {
+    "init": ("hosts", "both files of a new machine, filled from what can be asked"),
+    "doctor": ("hosts", "what works on this host, and how to get what is missing"),
+    "report": ("results", "one self-contained HTML page a machine, and its data"),
+    "compare": ("results", "nights against reference nights, or two machines, side by side"),
+    "advise": ("results", "remedies: what each costs and gains, and what is not decided"),
+    "plan": ("plan", "the cases, nodes, node-hours and ReFrame commands; runs nothing"),
+    "run": ("run", "runs or resumes a campaign, prints the table and the report's path"),
+    "runs": ("run", "the runs of a results folder"),
+    "alarms": ("history", "what became worse, and the loss that would be found soon"),
+    "store": ("history", "all runs of all machines, for history: add, check, prune"),
+    "pages": ("history", "static pages of every machine's nights, and one over all machines"),
+    "nightly": ("nightly", "a campaign every night: init, run, status, export"),
+    "sweep-nodes": ("run", "runs a single-node campaign on every node, and ranks the nodes"),
+    "writers": ("simulate", "concurrent writers from Daly's checkpoint interval"),
+    "model": ("model", "the contention model: fit, predict, evaluate, recommend"),
+    "simulate": ("simulate", "slowdown at scales beyond the machines at hand"),
+    "origins": ("hosts", "reservation of origin nodes: create, show, remove"),
+    "minicluster": ("minicluster", "a Slurm cluster on this machine: up, status, down"),
+    "remedy": ("remedy", "what an operator installs for a remedy that needs root: list, show"),
+    "spack": ("spack", "workloads and tools built with Spack: setup, build, mirror, info"),
 }
 _EXIT_CODES = (
     "Exit codes: 0 done, 1 the measurement says no, 2 invalid usage or input, 3 the machine or a"
@@ -76,14 +61,14 @@ class _Commands(click.Group):
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         if name not in COMMANDS:
             return None
-        module = importlib.import_module(f"nimc.cli.{_MODULES.get(name, name)}")
+        module = importlib.import_module(f"nimc.cli.{COMMANDS[name][0]}")
         command: click.Command = getattr(module, f"{name.replace('-', '_')}_command")
         command.epilog = _EXIT_CODES
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
-            formatter.write_dl(list(COMMANDS.items()))
+            formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
 
     def make_context(self, *given: Any, **more: Any) -> click.Context:
         """Parse the options; `--help` ends here."""

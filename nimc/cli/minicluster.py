@@ -11,7 +11,8 @@ from typing import Any
 import click
 
 from nimc.base.tables import aligned
-from nimc.cli.document import print_document
+from nimc.cli.document import Form, show
+from nimc.cli.options import json_option
 from testbed import cluster
 from testbed.spec import ClusterLayout, Spec, default_state
 from testbed.state import State
@@ -23,7 +24,6 @@ _state = click.option(
     metavar="DIR",
     help="Folder for the cluster's files [default: one for each user].",
 )
-_json = click.option("--json", "as_json", is_flag=True, help="One JSON document.")
 
 
 @click.group()
@@ -60,7 +60,7 @@ def minicluster_command() -> None:
     help="Another folder that virtual machines may write to; may be repeated.",
 )
 @_state
-@_json
+@json_option
 def up(
     fabric: str,
     nodes: int,
@@ -71,7 +71,7 @@ def up(
     rails: int,
     shares: tuple[str, ...],
     folder: Path | None,
-    as_json: bool,
+    form: Form | None,
 ) -> None:
     """Start a cluster and print how to use it. Keeps a running one with the same options."""
     layout = ClusterLayout.of(folder or default_state())
@@ -80,10 +80,7 @@ def up(
     spec = Spec(fabric, nodes, origins, numa, cores, memory_mib, rails, shares)  # type: ignore[arg-type]
     current, was_up = cluster.up(spec, layout)
     document = current.as_dict(layout) | {"was_up": was_up}
-    if as_json:
-        print_document("minicluster up", document)
-    else:
-        click.echo(_started(layout, current, was_up))
+    show("minicluster up", document, form, _started(layout, current, was_up))
 
 
 def _started(layout: ClusterLayout, current: State, was_up: bool) -> str:
@@ -102,18 +99,15 @@ def _started(layout: ClusterLayout, current: State, was_up: bool) -> str:
 
 @minicluster_command.command()
 @_state
-@_json
-def status(folder: Path | None, as_json: bool) -> None:
+@json_option
+def status(folder: Path | None, form: Form | None) -> None:
     """Show the state of a cluster. Exit code 3 unless all of it is up."""
     layout = ClusterLayout.of(folder or default_state())
     found = cluster.status(layout)
     document: dict[str, Any] = {"healthy": found.healthy, "state": str(layout.state)}
     if found.state is not None:
         document |= asdict(found) | {"state": found.state.as_dict(layout)}
-    if as_json:
-        print_document("minicluster status", document)
-    else:
-        click.echo(_described(layout, found))
+    show("minicluster status", document, form, _described(layout, found))
     if not found.healthy:
         sys.exit(3)
 
@@ -135,12 +129,10 @@ def _described(layout: ClusterLayout, found: cluster.Status) -> str:
 
 @minicluster_command.command()
 @_state
-@_json
-def down(folder: Path | None, as_json: bool) -> None:
+@json_option
+def down(folder: Path | None, form: Form | None) -> None:
     """Stop a cluster and remove all its files and processes, also after a crash."""
     layout = ClusterLayout.of(folder or default_state())
     removed = cluster.down(layout)
-    if as_json:
-        print_document("minicluster down", {"state": str(layout.state), "removed": removed})
-    else:
-        click.echo(f"minicluster down: removed {', '.join(removed) or 'nothing: none was up'}")
+    text = f"minicluster down: removed {', '.join(removed) or 'nothing: none was up'}"
+    show("minicluster down", {"state": str(layout.state), "removed": removed}, form, text)

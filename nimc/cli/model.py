@@ -29,7 +29,7 @@ from nimc.base.files import replace_text
 from nimc.base.tables import aligned, wrapped
 from nimc.base.text import visible
 from nimc.base.units import rate_b_s
-from nimc.cli.document import Form, print_document
+from nimc.cli.document import Form, show
 from nimc.cli.options import RunPath, form_options, json_option, output_option
 
 platform_option = click.option("--platform", help="A published machine, such as henri.")
@@ -94,24 +94,10 @@ def _facts_options(function: Any) -> Any:
     """Add options for facts that a sweep lacks or has wrong, as the argument `facts`."""
 
     @wraps(function)
-    def with_facts(
-        cores: int | None,
-        numa_per_socket: int | None,
-        numa_nodes: int | None,
-        groups: int | None,
-        order: Order | None,
-        comm_node: int | None,
-        kernel: str | None,
-        **others: Any,
-    ) -> Any:
-        facts = {
-            "cores": cores,
-            "numa_per_socket": numa_per_socket,
-            "numa_nodes": numa_nodes,
-            "groups": groups,
-            "order": order,
-        }
-        return function(facts=_Facts(facts, comm_node, kernel), **others)
+    def with_facts(comm_node: int | None, kernel: str | None, **given: Any) -> Any:
+        names = ("cores", "numa_per_socket", "numa_nodes", "groups", "order")
+        facts = {name: given.pop(name) for name in names}
+        return function(facts=_Facts(facts, comm_node, kernel), **given)
 
     text = "NUMA node of the writers' buffers in a run."
     wrapped: Any = click.option("--comm-node", type=click.IntRange(min=0), help=text)(with_facts)
@@ -143,13 +129,13 @@ def _facts_options(function: Any) -> Any:
 @output_option("File for the model.")
 @json_option
 def fit_command(
-    sweep_file: Path, facts: _Facts, kind: str, folds: int, output: Path | None, as_json: bool
+    sweep_file: Path, facts: _Facts, kind: str, folds: int, output: Path | None, form: Form | None
 ) -> None:
     """Fit a model with its error bands to a sweep (JSON, CSV, or a run)."""
     model = kinds.calibrated(kind, _load_sweep(sweep_file, facts), folds).model
     if output is not None:
         replace_text(output, json.dumps(model.as_dict(), indent=1) + "\n")
-    _say("fit", model.as_dict(), tables.fit_table(model), "json" if as_json else None)
+    _say("fit", model.as_dict(), tables.fit_table(model), form)
 
 
 @model_command.command("evaluate")
@@ -326,7 +312,4 @@ def _load_sweep(path: Path, facts: _Facts) -> Sweep:
 
 
 def _say(subcommand: str, document: dict[str, Any], text: str, form: Form | None) -> None:
-    if form:
-        print_document(f"model {subcommand}", document, form)
-    else:
-        click.echo(wrapped(visible(text)))
+    show(f"model {subcommand}", document, form, wrapped(visible(text)))

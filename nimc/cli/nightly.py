@@ -15,7 +15,7 @@ from nimc.base import units
 from nimc.base.errors import InputError, NimcError
 from nimc.base.tables import aligned
 from nimc.base.text import one_line
-from nimc.cli.document import Form, print_document
+from nimc.cli.document import Form, log, print_document, show, silent
 from nimc.cli.options import (
     OutputPath,
     form_options,
@@ -23,7 +23,7 @@ from nimc.cli.options import (
     output_option,
     progress_options,
 )
-from nimc.nights import description, formats, install, lock, summary
+from nimc.nights import description, install, notify, summary
 from nimc.nights.description import Nightly
 from nimc.nights.night import NightRun, night_of, outside
 from nimc.nights.summary import Summary
@@ -130,7 +130,7 @@ def run(
     night: datetime | None,
     copy: Path | None,
     fail_inconclusive: bool,
-    as_json: bool,
+    form: Form | None,
     progress: Progress,
 ) -> int:
     """Run this night of NAME.
@@ -139,17 +139,17 @@ def run(
     the machine failed.
     """
     nightly = description.load(name)
-    log = _silent if progress == "quiet" else _log
+    remark = silent if progress == "quiet" else log
     now_s = time.time()
     found = night_of(nightly, now_s, night.date() if night else None)
     if found is None:
         ended = outside(nightly, now_s)
-        log(f"not run: {ended.reason}")
+        remark(f"not run: {ended.reason}")
     else:
-        ended = _run(NightRun(nightly, found, log, verbose=progress == "verbose"), copy)
+        ended = _run(NightRun(nightly, found, remark, verbose=progress == "verbose"), copy)
     if copy:
         summary.write(copy, summary.summary_text(ended))
-    if as_json:
+    if form:
         print_document("nightly run", ended.as_dict())
     return _status(ended, fail_inconclusive=fail_inconclusive)
 
@@ -184,9 +184,9 @@ def export(file: Path, kind: str | None, case: str | None, fail: bool) -> int:
     if case is not None:
         found = found.of_case(case)
     if kind == "junit":
-        click.echo(formats.junit_xml(found))
+        click.echo(notify.junit_xml(found))
     else:
-        click.echo(formats.prometheus_text(found), nl=False)
+        click.echo(notify.prometheus_text(found), nl=False)
     return _case_status(found) if fail else 0
 
 
@@ -213,23 +213,13 @@ def status(name: str, since: str, form: Form | None) -> None:
         try:
             known[night] = summary.load(path)
         except InputError as error:
-            _log(f"left out: {error}")
-    is_running = lock.running(nightly.folder, nightly.asked.machine, nightly.name)
+            log(f"left out: {error}")
+    is_running = summary.running(nightly.folder, nightly.asked.machine, nightly.name)
     nights = summary.calendar(nightly.window, known, first, now_s, running=is_running)
-    if form:
-        found = {"nightly": nightly.name, "machine": nightly.asked.machine}
-        rows = [each.as_dict() for each in nights]
-        print_document("nightly status", {**found, "nights": rows}, form)
-        return
+    found = {"nightly": nightly.name, "machine": nightly.asked.machine}
+    rows = [each.as_dict() for each in nights]
     cells = [
         [str(n.night), n.outcome or "", f"{n.used_node_h:.3g}", one_line(n.reason)] for n in nights
     ]
-    click.echo(aligned(["night", "outcome", "node-hours", "reason"], cells))
-
-
-def _silent(text: str) -> None:
-    """Print nothing: the summary has it all."""
-
-
-def _log(text: str) -> None:
-    click.echo(f"nimc: {one_line(text)}", err=True)
+    text = aligned(["night", "outcome", "node-hours", "reason"], cells)
+    show("nightly status", {**found, "nights": rows}, form, text)

@@ -60,6 +60,16 @@ def _known() -> dict[str, Path]:
     return {file.stem: file for file in sorted(_FOLDER.glob("*.yaml"))}
 
 
+class _AnyPath(click.ParamType[Path]):
+    #: What the shell completes.
+    completes = "file"
+
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
+        return [CompletionItem(incomplete, type=self.completes)]
+
+
 # An argument that is the folder of a run, or a file of measurements.
 
 
@@ -67,7 +77,7 @@ def _known() -> dict[str, Path]:
 _READ = ("run.json", "samples/*", "counters/*", "provenance/*")
 
 
-class RunPath(click.ParamType[Path]):
+class RunPath(_AnyPath):
     """A path that leads to a file, or to a folder without pipes and devices in place of files."""
 
     name = "run"
@@ -90,17 +100,11 @@ class RunPath(click.ParamType[Path]):
             raise InputError(f"{value!r}: {error}") from None
         return path
 
-    def shell_complete(
-        self, ctx: click.Context, param: click.Parameter, incomplete: str
-    ) -> list[CompletionItem]:
-        """Paths, as the shell itself completes them."""
-        return [CompletionItem(incomplete, type="file")]
-
 
 # An option that is a file or folder to write to.
 
 
-class OutputPath(click.ParamType[Path]):
+class OutputPath(_AnyPath):
     """A path of a file, or with `folder` of a folder, that may be written (`nimc.base.files`).
 
     It is refused before any work is done.
@@ -109,7 +113,7 @@ class OutputPath(click.ParamType[Path]):
     name = "path"
 
     def __init__(self, *, folder: bool = False) -> None:
-        self._folder = folder
+        self.completes = "dir" if folder else "file"
 
     def convert(
         self, value: str | Path, param: click.Parameter | None, ctx: click.Context | None
@@ -120,17 +124,9 @@ class OutputPath(click.ParamType[Path]):
             option = max(param.opts, key=len) if param else self.name
             raise InputError(f"{option}: {text!r} found; allowed: a path")
         path = named_output(Path(text))
-        require_output(path, folder=self._folder)
+        require_output(path, folder=self.completes == "dir")
         return path
 
-    def shell_complete(
-        self, ctx: click.Context, param: click.Parameter, incomplete: str
-    ) -> list[CompletionItem]:
-        """Paths, as the shell itself completes them."""
-        return [CompletionItem(incomplete, type="dir" if self._folder else "file")]
-
-
-#: What a command that measures prints while it does.
 
 #: A campaign: its file, or the name of one of `campaigns/`.
 campaign_argument = click.argument("campaign", type=CampaignPath())
@@ -141,38 +137,50 @@ def _machines(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> 
     return [name for name in known_machines(ROOT) if name.startswith(incomplete)]
 
 
-def machine_option(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Add `--machine M` as the argument `machine`; without it, $NIMC_MACHINE or this host's."""
-    wrapped: Callable[..., Any] = click.option(
-        "--machine",
-        metavar="M",
-        envvar="NIMC_MACHINE",
-        callback=lambda _ctx, _param, value: value or default_machine(),
-        shell_complete=_machines,
-        help="A file of site/ [default: $NIMC_MACHINE, else by this host's name].",
-    )(function)
-    return wrapped
+#: `--machine M` as the argument `machine`; without it, $NIMC_MACHINE or this host's.
+machine_option = click.option(
+    "--machine",
+    metavar="M",
+    envvar="NIMC_MACHINE",
+    callback=lambda _ctx, _param, value: value or default_machine(),
+    shell_complete=_machines,
+    help="A file of site/ [default: $NIMC_MACHINE, else by this host's name].",
+)
 
+#: `--force` for runs that have faults.
+force_option = click.option(
+    "--force",
+    is_flag=True,
+    help="Show runs that have integrity faults as well; everything made of them is marked.",
+)
 
-def force_option(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the option `--force` for runs that have faults, as the argument `force`."""
-    text = "Show runs that have integrity faults as well; everything made of them is marked."
-    wrapped: Callable[..., Any] = click.option("--force", is_flag=True, help=text)(function)
-    return wrapped
+_JSON = "One JSON document instead of text."
+#: `--json` as the argument `form` (`nimc.cli.document.Form`, or None).
+json_option = click.option("--json", "form", flag_value="json", help=_JSON)
 
+#: `--results`, the folder of the runs.
+results_option = click.option(
+    "--results",
+    type=click.Path(path_type=Path),
+    default=Path("results"),
+    show_default=True,
+    help="Folder for runs.",
+)
 
-def json_option(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Add `--json` as the argument `as_json`."""
-    text = "One JSON document instead of text."
-    wrapped: Callable[..., Any] = click.option("--json", "as_json", is_flag=True, help=text)(
-        function
-    )
-    return wrapped
+#: `--wait`, how long a job that looks at nodes may take, as the argument `wait_s`.
+wait_option = click.option(
+    "--wait",
+    "wait_s",
+    default="10min",
+    show_default=True,
+    callback=lambda _ctx, _param, value: duration_s(value, "--wait"),
+    help="How long the job may wait and run; it is cancelled then.",
+)
 
 
 def form_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Add `--json` and `--csv` as the argument `form` (`nimc.cli.document.Form`, or None)."""
-    texts = {"--json": "One JSON document instead of text.", "--csv": "The table as CSV."}
+    """Add `--json` and `--csv` as the argument `form`, as `json_option`."""
+    texts = {"--json": _JSON, "--csv": "The table as CSV."}
     return _one_of("form", None, texts)(function)
 
 
@@ -216,32 +224,6 @@ def output_option(
     """`--output`, and `-o`: where to write, as the argument `output`."""
     kind = OutputPath(folder=folder)
     return click.option("-o", "--output", type=kind, required=required, help=text)
-
-
-def results_option(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the option `--results`, the folder of the runs, as the argument `results`."""
-    option = click.option(
-        "--results",
-        type=click.Path(path_type=Path),
-        default=Path("results"),
-        show_default=True,
-        help="Folder for runs.",
-    )
-    wrapped: Callable[..., Any] = option(function)
-    return wrapped
-
-
-def wait_option(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Add `--wait`, how long a job that looks at nodes may take, as the argument `wait_s`."""
-    wrapped: Callable[..., Any] = click.option(
-        "--wait",
-        "wait_s",
-        default="10min",
-        show_default=True,
-        callback=lambda _ctx, _param, value: duration_s(value, "--wait"),
-        help="How long the job may wait and run; it is cancelled then.",
-    )(function)
-    return wrapped
 
 
 def history_options(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -17,7 +17,7 @@ from nimc.campaign.matrix import Matrix, matrix_table
 from nimc.campaign.plan import RUN, Case, Plan
 from nimc.campaign.prepare import omission_lines, prepare, too_long
 from nimc.campaign.schema import Campaign
-from nimc.cli.document import Form, print_document
+from nimc.cli.document import Form, show
 from nimc.cli.options import RunPath, campaign_argument, form_options, machine_option
 from reframe_tests.crossing import level_text
 
@@ -66,11 +66,7 @@ def plan_command(
     remarks = [*omission_lines(request.absent), *long, *load.lines(long_enough)]
     if predicted:
         remarks += ["", aligned(_PREDICTED_HEADER, list(map(_prediction, predicted)))]
-    text = _text(planned, known, nodes, where, remarks)
-    if form:
-        print_document("plan", document, form)
-    else:
-        click.echo(text)
+    show("plan", document, form, _text(planned, known, nodes, where, remarks))
 
 
 def _predicted(campaign: Campaign, model_file: Path | None, run: Path | None) -> list[Predicted]:

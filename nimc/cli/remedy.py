@@ -6,7 +6,7 @@ import click
 
 from nimc.base.errors import InputError
 from nimc.base.tables import aligned
-from nimc.cli.document import Form, print_document
+from nimc.cli.document import Form, print_document, show
 from nimc.cli.options import form_options, json_option
 from nimc.cluster.remedies import PARTS, ROOT_REMEDIES, Part, RootRemedy, path_of, render, values
 
@@ -20,28 +20,25 @@ def remedy_command() -> None:
 @form_options
 def list_(form: Form | None) -> None:
     """List the remedies."""
-    if form:
-        rows = [_facts(remedy) for remedy in ROOT_REMEDIES.values()]
-        print_document("remedy list", {"remedies": rows}, form)
-        return
+    rows = [_facts(remedy) for remedy in ROOT_REMEDIES.values()]
     cells = [[remedy.name, remedy.does] for remedy in ROOT_REMEDIES.values()]
-    click.echo(aligned(["remedy", "what it does"], cells))
+    show("remedy list", {"remedies": rows}, form, aligned(["remedy", "what it does"], cells))
 
 
-@remedy_command.command()
+@remedy_command.command(name="show")
 @click.argument("name")
 @click.option(
     "--set", "given", multiple=True, metavar="NAME=VALUE", help="A value that the scripts need."
 )
 @click.option("--part", type=click.Choice(PARTS), help="Print only this file.")
 @json_option
-def show(name: str, given: tuple[str, ...], part: Part | None, as_json: bool) -> None:
+def show_(name: str, given: tuple[str, ...], part: Part | None, form: Form | None) -> None:
     """Print prolog and epilog for Slurm, and a systemd unit that runs the epilog at boot."""
     remedy = ROOT_REMEDIES.get(name)
     if remedy is None:
         raise InputError(f"{name}: no such remedy; allowed: {', '.join(ROOT_REMEDIES)}")
     chosen = values(remedy, given)
-    if as_json:
+    if form:
         parts: dict[str, object] = {each: render(remedy, chosen, each) for each in PARTS}
         print_document("remedy show", {**_facts(remedy), "values": chosen, **parts})
     elif part:

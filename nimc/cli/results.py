@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 import textwrap
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -21,12 +21,10 @@ from analysis.statistics.interval import Estimate
 from nimc.base.errors import InputError
 from nimc.base.tables import blocks, folded
 from nimc.base.units import effect, plural
-from nimc.cli.document import Form, print_document
+from nimc.cli.document import Form, show
 from nimc.cli.options import RunPath, force_option, form_options, output_option
 from nimc.cli.table import bold, prose, results_table
 
-#: Style of what must not be overlooked.
-_FAULT: dict[str, Any] = {"fg": "red", "bold": True}
 #: Most characters of a line of a workload's name.
 _NAME = 20
 
@@ -41,20 +39,19 @@ def report_command(
 ) -> None:
     """Write one self-contained HTML page a machine, and its data, from the folders of runs."""
     reports = make_reports(runs, output, force=force)
-    if form:
-        print_document("report", {"reports": [report.document() for report in reports]}, form)
-        return
+    lines = []
     for report in reports:
         for run in report.runs:
-            _print(run.header.run, bold=True)
-            for line in run.integrity.lines():
-                _print(line, **_FAULT)
-            click.echo(results_table(run.results, run.contrasts))
-        click.echo(f"report: {report.page}")
+            lines += [prose(run.header.run, bold=True), *_faults(run.integrity.lines())]
+            lines.append(results_table(run.results, run.contrasts))
+        lines.append(f"report: {report.page}")
+    document = {"reports": [report.document() for report in reports]}
+    show("report", document, form, "\n".join(lines))
 
 
-def _print(text: str, **style: Any) -> None:
-    click.echo(prose(text, **style))
+def _faults(lines: Iterable[str]) -> list[str]:
+    """What must not be overlooked."""
+    return [prose(line, fg="red", bold=True) for line in lines]
 
 
 # `nimc compare`: two sides of one night or several, of one machine or two.
@@ -100,12 +97,8 @@ def compare_command(
     sides = ([load_run(path, force=force) for path in side] for side in (references, runs))
     compared = compare_sides(*sides)
     page = write_page(output, compared) if output else None
-    if form:
-        print_document("compare", compared.document(), form)
-    else:
-        _print_comparison(compared)
-        if page:
-            click.echo(f"page: {page}")
+    lines = [*_comparison(compared), *([f"page: {page}"] if page else [])]
+    show("compare", compared.document(), form, "\n".join(lines))
     return 1 if fail and compared.worse else 0
 
 
@@ -124,25 +117,23 @@ def _sides(
     return runs[:1], runs[1:]
 
 
-def _print_comparison(compared: Compared) -> None:
-    for found in compared.untrusted:
-        for text in found.lines():
-            _print(text, **_FAULT)
-    _print(f"{_named(compared.this)} against {_named(compared.reference)}", bold=True)
+def _comparison(compared: Compared) -> Iterator[str]:
+    yield from _faults(text for found in compared.untrusted for text in found.lines())
+    yield prose(f"{_named(compared.this)} against {_named(compared.reference)}", bold=True)
     for fact in compared.differing:
-        _print(f"{fact.what} differs: {fact.reference} -> {fact.this}", fg="yellow")
+        yield prose(f"{fact.what} differs: {fact.reference} -> {fact.this}", fg="yellow")
     if compared.unknown:
-        _print(f"not known of the nodes: {', '.join(compared.unknown)}", dim=True)
+        yield prose(f"not known of the nodes: {', '.join(compared.unknown)}", dim=True)
     for dose in compared.doses:
-        _print(f"{dose.case} {dose.arm}: dose differs: {dose.text}", fg="yellow")
+        yield prose(f"{dose.case} {dose.arm}: dose differs: {dose.text}", fg="yellow")
     for text in compared.emulations:
-        _print(text, fg="yellow")
-    click.echo()
+        yield prose(text, fg="yellow")
+    yield ""
     if compared.rows:
-        click.echo(_comparison_table(compared.rows))
-    _print(compared.summary)
+        yield _comparison_table(compared.rows)
+    yield prose(compared.summary)
     for fact in compared.others:
-        _print(f"{fact.what}: {fact.reference} -> {fact.this}", dim=True)
+        yield prose(f"{fact.what}: {fact.reference} -> {fact.this}", dim=True)
 
 
 def _named(side: Side) -> str:
@@ -214,34 +205,30 @@ def advise_command(
         of_machine.setdefault(run.header.machine, []).append(run)
     assumed = Assumed(nodes, traffic_share)
     found = {machine: advise(own, assumed) for machine, own in of_machine.items()}
-    if form:
-        documents = [advice_document(each) for each in found.values()]
-        all_runs = (run for own in of_machine.values() for run in own)
-        faults = {str(run.path): lines for run in all_runs if (lines := run.integrity.faults)}
-        print_document("advise", {"advice": documents, "integrity_faults": faults}, form)
-        return
+    documents = [advice_document(each) for each in found.values()]
+    all_runs = [run for own in of_machine.values() for run in own]
+    faults = {str(run.path): lines for run in all_runs if (lines := run.integrity.faults)}
+    text = []
     for machine, advice in found.items():
-        _print(machine, bold=True)
-        for run in of_machine[machine]:
-            for line in run.integrity.lines():
-                _print(line, **_FAULT)
-        _print_advice(advice)
+        text.append(prose(machine, bold=True))
+        text += _faults(line for run in of_machine[machine] for line in run.integrity.lines())
+        text += _advice(advice)
+    document = {"advice": documents, "integrity_faults": faults}
+    show("advise", document, form, "\n".join(text))
 
 
-def _print_advice(advice: Advice) -> None:
-    for text in sentences(advice):
-        _print(text)
+def _advice(advice: Advice) -> Iterator[str]:
+    yield from map(prose, sentences(advice))
     if advice.remedies:
         header, *lines = blocks(_REMEDIES, map(_cells, advice.remedies), left=(0, 1, 6))
-        click.echo(f"\n{bold(header)}")
+        yield f"\n{bold(header)}"
         for text, row in zip(lines, advice.remedies, strict=True):
-            click.secho(text, fg=_COLOUR.get(row.standing, "yellow"))
-        _print(_LEGEND, dim=True)
+            yield click.style(text, fg=_COLOUR.get(row.standing, "yellow"))
+        yield prose(_LEGEND, dim=True)
     for _, sweep in advice.sweeps:
-        for line in _sweep(sweep):
-            _print(line)
+        yield from map(prose, _sweep(sweep))
     for note in dict.fromkeys(note for row in advice.losses for note in row.emulated):
-        _print(note, fg="yellow")
+        yield prose(note, fg="yellow")
 
 
 def _cells(row: RemedyAdvice) -> list[str]:

@@ -19,12 +19,12 @@ from analysis.samples.pairs import judged
 from nimc.base.errors import InputError, MachineError
 from nimc.base.interrupts import Interrupts, Stopped, stopped_at_once
 from nimc.base.tables import aligned
-from nimc.base.text import one_line, visible
+from nimc.base.text import visible
 from nimc.base.units import NONE, interval, quantity
 from nimc.campaign.load import origins_taken
 from nimc.campaign.prepare import Request, omission_lines, prepare, too_long
 from nimc.campaign.settings import settings_of, target_partitions
-from nimc.cli.document import Form, print_document
+from nimc.cli.document import Form, log, print_document, show, silent
 from nimc.cli.options import (
     campaign_argument,
     form_options,
@@ -72,7 +72,7 @@ def run_command(
 ) -> int:
     """Run CAMPAIGN on a machine, or resume its latest unfinished run."""
     request = prepare(campaign, machine, nodelist=nodelist, only=cases)
-    remark = _silent if progress == "quiet" else _log
+    remark = silent if progress == "quiet" else log
     reframe = find_reframe()
     site = request.site
     header = new_header(request)
@@ -94,15 +94,15 @@ def run_command(
             with stopped_at_once():
                 failures = _measure(request, folder, reframe, progress)
                 for failure in failures:
-                    _log(str(failure))
+                    log(str(failure))
                 if not failures:
                     folder.finish()
                 return _conclude_campaign(request, folder, failures, form, fail_inconclusive)
         except Stopped as stop:
-            _log(f"stopped by {stop}; {_how_to_go_on(folder)}")
+            log(f"stopped by {stop}; {_how_to_go_on(folder)}")
             return 128 + stop.signum
         except SilentError as error:
-            _log(f"{error}; {_how_to_resume()}")
+            log(f"{error}; {_how_to_resume()}")
             return error.exit_code
 
 
@@ -155,7 +155,7 @@ def _conclude_campaign(
     contrasts = report.runs[0].contrasts if report else []
     faults = report.runs[0].integrity.lines() if report else []
     for line in faults:
-        _log(line)
+        log(line)
     if form:
         document = {
             "machine": folder.header.machine,
@@ -200,14 +200,6 @@ def _report(run: Path) -> Report | None:
     return report
 
 
-def _silent(text: str) -> None:
-    """Print nothing."""
-
-
-def _log(text: str) -> None:
-    click.echo(f"nimc: {one_line(text)}", err=True)
-
-
 # `nimc runs`: the runs of a results folder.
 
 
@@ -232,14 +224,9 @@ class ListedRun:
 def runs_command(results: Path, form: Form | None) -> None:
     """List the runs of the results folder, the oldest first."""
     rows = sorted(map(_listed_run, run_folders(results)), key=lambda row: row.started_s or 0.0)
-    if form:
-        print_document("runs", {"runs": [asdict(row) for row in rows]}, form)
-    elif rows:
-        header = ["run", "machine", "campaign", "started (UTC)", "samples", "rejected", "size"]
-        cells = [_run_cells(row) for row in rows]
-        click.echo(aligned([*header, "state"], cells))
-    else:
-        click.echo(f"{results}: no runs")
+    header = ["run", "machine", "campaign", "started (UTC)", "samples", "rejected", "size"]
+    text = aligned([*header, "state"], map(_run_cells, rows)) if rows else f"{results}: no runs"
+    show("runs", {"runs": [asdict(row) for row in rows]}, form, text)
 
 
 def _listed_run(run: Path) -> ListedRun:
@@ -318,7 +305,7 @@ def sweep_nodes_command(
     sweep = NodeSweep(request.campaign.name, machine, new_header(request).digest, used, time.time())
     among = [each.name for each in listed]
     folder, sweep = open_sweep(results.absolute(), sweep, among, fresh=fresh)
-    remark = _silent if progress == "quiet" else _log
+    remark = silent if progress == "quiet" else log
     remark(f"{folder}: {len(sweep.nodes)} nodes")
     if unusable := [each for each in listed if not each.usable]:
         remark(f"not usable: {_states(unusable)}")
@@ -331,7 +318,7 @@ def sweep_nodes_command(
                     folder, sweep, campaign.absolute(), jobs, interrupts, remark, verbose=verbose
                 ).run_all()
         except Stopped as stop:
-            _log(f"stopped by {stop}; the same command resumes")
+            log(f"stopped by {stop}; the same command resumes")
             return 128 + stop.signum
         if not failed:
             finish(folder, sweep)
@@ -377,19 +364,15 @@ def _conclude_sweep(
     measured = {node: run for node, run in runs.items() if run is not None}
     found = [each for node, run in measured.items() for each in figures(node, load_run(run))]
     rows = ranked(found, margin)
-    if form:
-        document = {
-            "machine": sweep.machine,
-            "campaign": sweep.campaign,
-            "sweep": str(folder),
-            "nodes": [row.as_dict() for row in rows],
-            "failed": dict(failed),
-        }
-        print_document("sweep-nodes", document, form)
-    else:
-        click.echo(visible(_table(rows)))
-        for node, reason in failed.items():
-            click.echo(visible(f"{node}: not measured: {reason}"))
+    document = {
+        "machine": sweep.machine,
+        "campaign": sweep.campaign,
+        "sweep": str(folder),
+        "nodes": [row.as_dict() for row in rows],
+        "failed": dict(failed),
+    }
+    lines = [_table(rows), *(f"{node}: not measured: {why}" for node, why in failed.items())]
+    show("sweep-nodes", document, form, visible("\n".join(lines)))
     if failed:
         return 3
     return int(any(row.text.startswith("slower") for row in rows))

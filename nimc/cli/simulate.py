@@ -25,7 +25,7 @@ from analysis.subjects.writers import (
 from nimc.base import units
 from nimc.base.errors import InputError
 from nimc.base.tables import aligned, wrapped
-from nimc.cli.document import Form, print_document
+from nimc.cli.document import Form, show
 from nimc.cli.options import RunPath, form_options, only_with
 from nimc.records.timetable import POLICIES
 
@@ -99,10 +99,7 @@ def simulate_command(
     else:
         document = _simulated(options)
         text = _text(document["rows"])
-    if form:
-        print_document("simulate", document, form)
-    else:
-        click.echo(wrapped(text))
+    show("simulate", document, form, wrapped(text))
 
 
 def _simulated(options: dict[str, Any]) -> dict[str, Any]:
@@ -121,24 +118,18 @@ def _simulated(options: dict[str, Any]) -> dict[str, Any]:
         "ranks_per_node": per_node,
         "write_s": write_s,
         "step_s": units.duration_s(options["step"], "--step"),
-        "steps": options["steps"],
-        "halo": options["halo"],
-        "periodic": options["periodic"],
-        "reduce_every": options["reduce_every"],
+        **{name: options[name] for name in ("steps", "halo", "periodic", "reduce_every")},
         "noise": options["noise_text"],
         "draw": options["draw"],
         "seeds": [options["seed"] + i for i in range(options["repeats"])],
     }
+    shared = ("ranks_per_node", "step_s", "steps", "halo", "periodic", "reduce_every")
+    noise = progress.parse_noise(options["noise_text"], "--noise")
     applications = [
         Application(
             ranks=units.count(part, "--ranks"),
-            ranks_per_node=per_node,
-            steps=model["steps"],
-            step_s=model["step_s"],
-            halo=model["halo"],
-            periodic=model["periodic"],
-            reduce_every=model["reduce_every"],
-            noise=progress.parse_noise(options["noise_text"], "--noise"),
+            noise=noise,
+            **{name: model[name] for name in shared},
         )
         for part in options["ranks"].split(",")
     ]
@@ -291,10 +282,7 @@ def writers_command(nodes: str, mtti: str, write: str, published: bool, form: Fo
     if published:
         only_with("--paper", "--json", "--csv")
     document, text = _table_5() if published else _rows(nodes, mtti, write)
-    if form:
-        print_document("writers", document, form)
-    else:
-        click.echo(wrapped(text))
+    show("writers", document, form, wrapped(text))
 
 
 def _rows(nodes: str, mtti: str, write: str) -> tuple[dict[str, Any], str]:

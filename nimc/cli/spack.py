@@ -11,7 +11,7 @@ import click
 
 from nimc.base.errors import InputError
 from nimc.base.tables import aligned, wrapped
-from nimc.cli.document import Form, print_document
+from nimc.cli.document import Form, show
 from nimc.cli.options import form_options, json_option, machine_option
 from nimc.spack.build import Built, make_mirror, read
 from nimc.spack.build import build as build_environment
@@ -39,10 +39,7 @@ def _say(text: str) -> None:
 
 
 def _show(subcommand: str, document: dict[str, Any], form: Form | None, text: str) -> None:
-    if form:
-        print_document(f"spack {subcommand}", document, form)
-    else:
-        click.echo(wrapped(text))
+    show(f"spack {subcommand}", document, form, wrapped(text))
 
 
 @spack_command.command()
@@ -66,14 +63,14 @@ def setup(
     packages: Path | None,
     machine_file: Path | None,
     mirror: str | None,
-    as_json: bool,
+    form: Form | None,
 ) -> None:
     """Use the installed Spack (SPACK_ROOT, PATH) or clone the pinned one; find compilers."""
     place = layout(machine, root)
     settings = set_up(place, packages, machine_file, mirror, _say)
     note = "" if settings.pinned else " (not the pinned version)"
     text = f"Spack {settings.version}{note} in {settings.spack}\nfiles in {place.root}"
-    _show("setup", {"root": str(place.root), **asdict(settings)}, "json" if as_json else None, text)
+    _show("setup", {"root": str(place.root), **asdict(settings)}, form, text)
 
 
 @spack_command.command()
@@ -83,13 +80,13 @@ def setup(
 @_jobs
 @json_option
 def build(
-    stacks: tuple[str, ...], machine: str, root: Path | None, jobs: int, as_json: bool
+    stacks: tuple[str, ...], machine: str, root: Path | None, jobs: int, form: Form | None
 ) -> None:
     """Build environments; those that are up to date are skipped."""
     place = layout(machine, root)
     settings = load(place)
     made = [build_environment(place, settings, name, jobs, _say) for name in _demand(stacks)]
-    _show_built("build", made, "json" if as_json else None)
+    _show_built("build", made, form)
 
 
 @spack_command.command()
@@ -99,7 +96,7 @@ def build(
 @_root
 @json_option
 def mirror(
-    folder: Path, stacks: tuple[str, ...], machine: str, root: Path | None, as_json: bool
+    folder: Path, stacks: tuple[str, ...], machine: str, root: Path | None, form: Form | None
 ) -> None:
     """Copy sources and built packages of environments to FOLDER."""
     place = layout(machine, root)
@@ -108,7 +105,7 @@ def mirror(
     made = make_mirror(place, settings, folder.resolve(), names)
     text = f"{made['mirror']}: sources and packages of {', '.join(names)}"
     text += f"\nuse it: nimc spack setup --mirror {made['mirror']}"
-    _show("mirror", made, "json" if as_json else None, text)
+    _show("mirror", made, form, text)
 
 
 @spack_command.command()

@@ -2,14 +2,8 @@
 
 from __future__ import annotations
 
-import ctypes
-import errno
-import os
-import platform
 import re
 import shutil
-import struct
-from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -27,79 +21,15 @@ from nimc.machine import site as site_files
 from nimc.machine.site import Machine
 from reframe_tests.tools import TOOLS
 
-# Whether the kernel lets this user count CPU cycles; tries it as `perf stat` would.
-
-
-#: Numbers of the system call perf_event_open.
-_SYSCALL = {"x86_64": 298, "aarch64": 241, "ppc64le": 319, "riscv64": 241}
-#: perf_event_attr: type hardware (0), its size, config cycles (0), and the flags `disabled`,
-#: `exclude_kernel` and `exclude_hv`, which need no privilege beyond a paranoia of 2.
-_ATTR_B = 112
-_FLAGS = 1 | 1 << 5 | 1 << 6
-_PARANOID = Path("/proc/sys/kernel/perf_event_paranoid")
-
-
-@dataclass(frozen=True)
-class Unavailable:
-    """Why cycles cannot be counted, and what would help."""
-
-    text: str
-    remedy: str
-
-
-def perf_event_unavailable() -> Unavailable | None:
-    """None if this process may count its own cycles."""
-    number = _SYSCALL.get(platform.machine())
-    if number is None:
-        return Unavailable(f"not checked on {platform.machine()}", "try 'perf stat true'")
-    attr = struct.pack("IIQQQQQ", 0, _ATTR_B, 0, 0, 0, 0, _FLAGS).ljust(_ATTR_B, b"\0")
-    libc = ctypes.CDLL(None, use_errno=True)
-    fd = libc.syscall(number, ctypes.c_char_p(attr), 0, -1, -1, 0)
-    if fd >= 0:
-        os.close(fd)
-        return None
-    return explain_perf_event(ctypes.get_errno(), _paranoid())
-
-
-def explain_perf_event(code: int, paranoid: str) -> Unavailable:
-    """What an error of the system call means."""
-    if code in (errno.ENOENT, errno.EOPNOTSUPP, errno.ENODEV):
-        return Unavailable(
-            "the CPU has no hardware counters (usual on a virtual machine)",
-            "measure on bare metal, or give the virtual machine a PMU",
-        )
-    if code in (errno.EACCES, errno.EPERM):
-        return Unavailable(
-            f"not allowed (perf_event_paranoid is {paranoid})",
-            "sysctl kernel.perf_event_paranoid=1, or run with CAP_PERFMON",
-        )
-    return Unavailable(os.strerror(code), "see dmesg")
-
-
-def _paranoid() -> str:
-    with suppress(OSError):
-        return _PARANOID.read_text().strip()
-    return "unknown"
-
-
-# The checks of `nimc doctor` on counting: hardware counters, PAPI, and every tool.
+# The checks of `nimc doctor` on counting: PAPI, and every tool.
 
 
 #: PAPI's event that every processor with counters has.
 _CYCLES = "PAPI_TOT_CYC"
 
 
-def counters() -> list[Finding]:
-    """Hardware counters, directly and through PAPI; both by counting."""
-    reason = perf_event_unavailable()
-    if reason is None:
-        kernel = Finding("counters (perf_event)", "ok", "cycles can be counted")
-    else:
-        kernel = Finding("counters (perf_event)", "limited", reason.text, reason.remedy)
-    return [kernel, _papi()]
-
-
-def _papi() -> Finding:
+def papi() -> Finding:
+    """PAPI's counters, found by counting."""
     what = "counters (PAPI)"
     if shutil.which("papi_avail") is None or shutil.which("papi_command_line") is None:
         remedy = "apt install papi-tools; dnf install papi"
@@ -183,7 +113,8 @@ def examine(name: str, root: Path = checkout.ROOT) -> Diagnosis:
             f" known machines: {known}"
         )
     here = host.detect()
-    compiler, launcher = probes.c_compiler(), probes.mpi_launcher()
+    compiler = probes.c_compiler()
+    launcher = probes.program("mpiexec", "mpiexec", "mpich", "mpich")
     findings = [probes.python(), compiler]
     config, partitions = probes.reframe_config(name, root)
     site_finding, site = probes.site_file(name, root)
@@ -199,11 +130,12 @@ def examine(name: str, root: Path = checkout.ROOT) -> Diagnosis:
     findings += probes.sharing(partitions)
     with_slurm = any(part["scheduler"] in ("slurm", "squeue") for part in partitions)
     findings += probes.slurm(config_file, needed=with_slurm)
-    findings += [launcher, probes.mpi_compiler(), probes.fortran_compiler()]
+    findings += [launcher, probes.program("mpicc", "mpicc", "libmpich-dev", "mpich-devel")]
+    findings += [probes.program("Fortran compiler", "gfortran", "gfortran", "gcc-gfortran")]
     findings += probes.workloads(compiler, launcher)
     findings += probes.rdma(here)
     findings += probes.injectors(site)
-    findings += [*counters(), *tools()]
+    findings += [papi(), *tools()]
     findings += [probes.spack(), *probes.minicluster()]
     reason = obstacle(findings)
     return Diagnosis(name, not reason, reason, findings, here.as_dict(), cells)

@@ -70,21 +70,6 @@ def c_compiler() -> Finding:
     return Finding("C compiler with OpenMP", "missing", built.text or f"{name} fails", remedy)
 
 
-def fortran_compiler() -> Finding:
-    """Used by workloads that Spack builds (CNS, SNAP)."""
-    return program("Fortran compiler", ["gfortran"], "gcc-gfortran", debian="gfortran")
-
-
-def mpi_launcher() -> Finding:
-    """`mpiexec` starts parallel workloads; the one next to this Python comes first."""
-    return program("mpiexec", ["mpiexec"], "mpich", debian="mpich")
-
-
-def mpi_compiler() -> Finding:
-    """Used by workloads that are built from source."""
-    return program("mpicc", ["mpicc"], "mpich-devel", debian="libmpich-dev")
-
-
 def reframe_config(name: str, root: Path) -> tuple[Finding, list[dict[str, Any]]]:
     """Whether ReFrame accepts the machine's configuration; and its partitions."""
     what = f"configs/{name}.py"
@@ -336,13 +321,12 @@ def minicluster() -> list[Finding]:
     return found
 
 
-def program(what: str, names: Sequence[str], rhel: str, debian: str) -> Finding:
+def program(what: str, name: str, debian: str, rhel: str) -> Finding:
     """A program that only some workloads need."""
-    for name in names:
-        if path := which(name):
-            return Finding(what, "ok", path)
+    if path := which(name):
+        return Finding(what, "ok", path)
     remedy = f"apt install {debian}; dnf install {rhel}"
-    return Finding(what, "limited", f"no {' or '.join(names)} on PATH", remedy)
+    return Finding(what, "limited", f"no {name} on PATH", remedy)
 
 
 def _some(things: Sequence[object], most: int = 6) -> str:

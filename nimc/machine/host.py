@@ -173,15 +173,10 @@ def _registers(root: Path, register: int, model: str) -> list[int]:
     found = set()
     for path in (root / "dev/cpu").glob("[0-9]*/msr"):
         try:
-            file = os.open(path, os.O_RDONLY)
+            with path.open("rb", buffering=0) as file:
+                data = os.pread(file.fileno(), _REGISTER_B, register)
         except OSError:
             return []
-        try:
-            data = os.pread(file, _REGISTER_B, register)
-        except OSError:
-            return []
-        finally:
-            os.close(file)
         if len(data) == _REGISTER_B:
             found.add(int.from_bytes(data, "little"))
     return sorted(found)
@@ -385,15 +380,8 @@ def _governor(folder: Path, cpus: list[int]) -> str | None:
 
 
 def _hypervisor(root: Path) -> str | None:
-    flags = next(
-        (
-            line.split(":", 1)[1].split()
-            for line in _read(root / "proc/cpuinfo").splitlines()
-            if line.startswith("flags")
-        ),
-        [],
-    )
-    if "hypervisor" not in flags:
+    flags = re.search(r"^flags\s*:(.*)", _read(root / "proc/cpuinfo"), re.MULTILINE)
+    if not flags or "hypervisor" not in flags[1].split():
         return None
     return _read(root / "sys/class/dmi/id/product_name") or "unknown"
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -151,13 +151,9 @@ def _vmstat(root: Path) -> dict[str, NodeCounter]:
 
 def _resctrl(root: Path) -> dict[str, NodeCounter]:
     """Traffic between the L3 and memory by the node's tasks; not that of devices."""
-    found = {}
-    for path in sorted((root / "sys/fs/resctrl/mon_data").glob("mon_L3_*/mbm_*_bytes")):
-        value = _number(path)
-        if value is not None:
-            name = f"resctrl:{path.parent.name.removeprefix('mon_')}/{path.name}"
-            found[name] = NodeCounter(value, "B")
-    return found
+    files = sorted(root.glob("sys/fs/resctrl/mon_data/mon_L3_*/mbm_*_bytes"))
+    names = (f"resctrl:{path.parent.name.removeprefix('mon_')}/{path.name}" for path in files)
+    return _of_files(zip(names, files, strict=True), "B")
 
 
 #: Counters of RDMA ports that tell of congestion, loss and waiting.
@@ -169,15 +165,13 @@ _RDMA = (
 
 
 def _rdma(root: Path) -> dict[str, NodeCounter]:
-    found = {}
-    for port in sorted((root / "sys/class/infiniband").glob("*/ports/[0-9]*")):
-        for folder in ("counters", "hw_counters"):
-            for name in _RDMA:
-                value = _number(port / folder / name)
-                if value is not None:
-                    device = port.parents[1].name
-                    found[f"{device}/{port.name}:{name}"] = NodeCounter(value, "count")
-    return found
+    files = (
+        (f"{port.parents[1].name}/{port.name}:{name}", port / folder / name)
+        for port in sorted((root / "sys/class/infiniband").glob("*/ports/[0-9]*"))
+        for folder in ("counters", "hw_counters")
+        for name in _RDMA
+    )
+    return _of_files(files, "count")
 
 
 _NET = ("rx_dropped", "tx_dropped", "rx_missed_errors", "rx_fifo_errors", "rx_over_errors")
@@ -185,13 +179,18 @@ _NET = ("rx_dropped", "tx_dropped", "rx_missed_errors", "rx_fifo_errors", "rx_ov
 
 def _net(root: Path) -> dict[str, NodeCounter]:
     """Packets that network interfaces lost; not of the loopback and other virtual ones."""
-    found = {}
-    for interface in _interfaces(root):
-        for name in _NET:
-            value = _number(root / "sys/class/net" / interface / "statistics" / name)
-            if value is not None:
-                found[f"{interface}:{name}"] = NodeCounter(value, "count")
-    return found
+    files = (
+        (f"{interface}:{name}", root / "sys/class/net" / interface / "statistics" / name)
+        for interface in _interfaces(root)
+        for name in _NET
+    )
+    return _of_files(files, "count")
+
+
+def _of_files(files: Iterable[tuple[str, Path]], unit: str) -> dict[str, NodeCounter]:
+    """The numbers in files, by name; without those that have none, as resctrl's `Unavailable`."""
+    found = ((name, _count(kernel_text.read(path))) for name, path in files)
+    return {name: NodeCounter(value, unit) for name, value in found if value is not None}
 
 
 def _interfaces(root: Path) -> list[str]:
@@ -273,11 +272,6 @@ class NodeReader:
 
 def _lines(path: Path) -> list[str]:
     return kernel_text.read(path).splitlines()
-
-
-def _number(path: Path) -> float | None:
-    """The number in a file; None if there is none, as in resctrl's `Unavailable`."""
-    return _count(kernel_text.read(path))
 
 
 def _count(text: str) -> float | None:

@@ -5,43 +5,23 @@ from __future__ import annotations
 import difflib
 import grp
 import os
-from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    ValidationError,
-    ValidationInfo,
-    field_validator,
-)
+from pydantic import AfterValidator, Field, ValidationError, ValidationInfo, field_validator
 
 from nimc.base import marked_yaml, units
 from nimc.base.checkout import ROOT
 from nimc.base.errors import InputError, show
+from nimc.base.fields import Duration, Rate, Record, Size
 from nimc.base.files import require_own
 from nimc.machine import devices, host
 from nimc.records.plan import Demand, OriginPolicy, ShortWrites
 
 #: The smallest message that counts as reaching DRAM, bytes.
 _LEAST_DRAM_B = 64 * 2**20
-#: Quantities that the file gives with their units.
-_Size = Annotated[int, BeforeValidator(lambda text: _quantity(units.size_b, text))]
-_Rate = Annotated[float, BeforeValidator(lambda text: _quantity(units.rate_b_s, text))]
-_Duration = Annotated[float, BeforeValidator(lambda text: _quantity(units.duration_s, text))]
-
-
-def _quantity(read: Callable[[str, str], float], text: object) -> float:
-    try:
-        return read(str(text), "value")
-    except InputError as error:
-        raise ValueError(str(error).removeprefix("value: ")) from None
 
 
 def _word(text: str) -> str:
@@ -61,11 +41,7 @@ _Word = Annotated[str, AfterValidator(_word)]
 _Program = Annotated[_Word, AfterValidator(_absolute)]
 
 
-class _Record(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
-
-
-class Origins(_Record):
+class Origins(Record):
     """Where origins come from."""
 
     policy: OriginPolicy
@@ -80,15 +56,15 @@ class Origins(_Record):
     access: list[Annotated[str, Field(pattern=r"^-\S+$")]] = []
 
 
-class Nic(_Record):
+class Nic(Record):
     """The network interface of a node, from its data sheet; nothing here is detected."""
 
     model: str
     processing: Literal["onload", "offload"]
-    link_rate_b_s: _Rate = Field(alias="link_rate", gt=0)
+    link_rate_b_s: Rate = Field(alias="link_rate")
 
 
-class Rail(_Record):
+class Rail(Record):
     """One RDMA device of a node; all nodes have the same."""
 
     device: _Word
@@ -98,7 +74,7 @@ class Rail(_Record):
     mpi_device: _Word | None = None
 
 
-class Proof(_Record):
+class Proof(Record):
     """How well writes must be proven; the defaults are those of a block.
 
     Looser only if the fabric is emulated.
@@ -113,20 +89,18 @@ class Proof(_Record):
     #: A report later than this many of its intervals means that the writer stalled.
     late_rows: Annotated[float, Field(ge=1)] = Demand.late_rows
     #: Longest time within a run in which nothing of a writer may be seen.
-    silent_s: _Duration = Field(default=Demand.silent_s, alias="silent", gt=0)
+    silent_s: Duration = Field(default=Demand.silent_s, alias="silent")
     #: Longest time within a run in which the conductor may stand still.
-    pause_s: _Duration = Field(default=Demand.pause_s, alias="pause", gt=0)
+    pause_s: Duration = Field(default=Demand.pause_s, alias="pause")
     #: Largest share of the bytes of all rails on those that a rail policy does not name.
     rail_share: Annotated[float, Field(gt=0, lt=0.5)] = Demand.rail_share
     #: How late or early a short write may start or end, seconds, and the share of the planned
     #: writing that may be missing or be beyond the plan (docs/scale.md says where both come from).
-    write_tolerance_s: _Duration = Field(
-        default=ShortWrites.tolerance_s, alias="write_tolerance", gt=0
-    )
+    write_tolerance_s: Duration = Field(default=ShortWrites.tolerance_s, alias="write_tolerance")
     write_share: Annotated[float, Field(gt=0, le=1)] = ShortWrites.allowed_share
 
 
-class Facts(_Record):
+class Facts(Record):
     """Hardware of a compute node. Given for machines whose nodes differ from the login node."""
 
     cores: Annotated[int, Field(ge=1)]
@@ -137,11 +111,11 @@ class Facts(_Record):
     #: NUMA node that the writers' network interface is attached to; None if unknown.
     nic_node: Annotated[int, Field(ge=0)] | None = None
     #: Sum of a node's last-level caches, and its memory, bytes.
-    llc_b: _Size = Field(alias="llc", ge=1)
-    memory_b: _Size = Field(alias="memory", ge=1)
+    llc_b: Size = Field(alias="llc")
+    memory_b: Size = Field(alias="memory")
 
 
-class Machine(_Record):
+class Machine(Record):
     """One file of `site/`."""
 
     name: str
@@ -172,7 +146,7 @@ class Machine(_Record):
     #: Program that a check asks for -> the site's, for those that nothing puts on PATH.
     programs: dict[str, _Program] = {}
     #: Mean time to interrupt of one node, seconds; five years in Groves, Grant and Arnold (2016).
-    node_mtti_s: _Duration = Field(default=5 * units.SECONDS["y"], alias="node_mtti", gt=0)
+    node_mtti_s: Duration = Field(default=5 * units.SECONDS["y"], alias="node_mtti")
     #: Largest share of a node's memory that a workload may take.
     memory_share: Annotated[float, Field(gt=0, le=1)] = 0.5
     #: None: detected on this host.

@@ -5,17 +5,18 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta, tzinfo
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BeforeValidator, Field, ValidationError
 
 from nimc.base import marked_yaml, units
 from nimc.base.checkout import ROOT
 from nimc.base.errors import InputError, show
+from nimc.base.fields import Duration, Record, Size
 from nimc.base.marked_yaml import Marked
 
 # The hours in which a nightly may measure, and the calendar of its nights.
@@ -25,8 +26,9 @@ from nimc.base.marked_yaml import Marked
 # do: cron starts a night then, Slurm up to an hour later.
 
 
+_Day = Literal["mon", "tue", "wed", "thu", "fri", "sat", "sun"]
 #: Days of the week, as `date.weekday` counts them.
-DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
+DAYS: tuple[_Day, ...] = get_args(_Day)
 
 
 @dataclass(frozen=True)
@@ -42,13 +44,71 @@ class Night:
         return Night(self.date, now_s, now_s + self.end_s - self.start_s)
 
 
-@dataclass(frozen=True)
-class NightWindow:
-    """Start and end as times of day, and the days on which it starts."""
+def _first_s(local: datetime, zone: tzinfo | None) -> float:
+    """The first moment at which clocks show this time, or a later one if they skip it."""
+    found_s = min(local.replace(tzinfo=zone, fold=fold).timestamp() for fold in (0, 1))
+    while datetime.fromtimestamp(found_s, zone).replace(tzinfo=None) < local:
+        found_s += 60
+    return found_s
 
-    start: time
-    end: time
-    days: Sequence[str]
+
+#: What a night's own job may take beyond the window, seconds.
+MARGIN_S = 15 * 60
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,39}", re.ASCII)
+_TIME = re.compile(r"([01]\d|2[0-3]):([0-5]\d)", re.ASCII)
+_ADDRESS = re.compile(r"[A-Za-z0-9._%+-]+(@[A-Za-z0-9.-]+)?", re.ASCII)
+_WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*", re.ASCII)
+
+
+def _time(text: object) -> time:
+    if isinstance(text, time):
+        return text
+    found = _TIME.fullmatch(text) if isinstance(text, str) else None
+    if found is None:
+        raise ValueError(f'{show(text)} found; allowed: a time of day, such as "22:00"')
+    return time(int(found[1]), int(found[2]))
+
+
+def _matching(pattern: re.Pattern[str], allowed: str) -> Callable[[str], str]:
+    def check(text: str) -> str:
+        if not pattern.fullmatch(text):
+            raise ValueError(f"{show(text)} found; allowed: {allowed}")
+        return text
+
+    return check
+
+
+def _path(text: object) -> Path:
+    if not isinstance(text, str) or not text or not text.isprintable():
+        raise ValueError(f"{show(text)} found; allowed: a path")
+    return Path(text)
+
+
+def _url(text: str) -> str:
+    if not text.isprintable() or not text.startswith(("http://", "https://", "$")):
+        raise ValueError(f"{show(text)} found; allowed: http://..., https://..., or $VARIABLE")
+    return text
+
+
+def _days(days: list[str]) -> list[str]:
+    if not days or len(set(days)) < len(days):
+        raise ValueError(f"{show(days)} found; allowed: each day once: {' '.join(DAYS)}")
+    return days
+
+
+_Time = Annotated[time, BeforeValidator(_time)]
+_Path = Annotated[Path, BeforeValidator(_path)]
+_Address = Annotated[str, AfterValidator(_matching(_ADDRESS, "a mail address"))]
+_Tag = Annotated[str, AfterValidator(_matching(_WORD, "a word"))]
+
+
+class NightWindow(Record):
+    """When a night may measure: start and end as times of day, and the days on which it starts."""
+
+    start: _Time
+    end: _Time
+    days: Annotated[list[_Day], AfterValidator(_days)] = list(DAYS)
 
     def night_on(self, day: date, zone: tzinfo | None = None) -> Night:
         """The night that starts on a day, scheduled or not; `zone` None is the host's."""
@@ -84,113 +144,30 @@ class NightWindow:
         return 60 * ((end - start) % 1440 or 1440)
 
 
-def _first_s(local: datetime, zone: tzinfo | None) -> float:
-    """The first moment at which clocks show this time, or a later one if they skip it."""
-    found_s = min(local.replace(tzinfo=zone, fold=fold).timestamp() for fold in (0, 1))
-    while datetime.fromtimestamp(found_s, zone).replace(tzinfo=None) < local:
-        found_s += 60
-    return found_s
-
-
-#: What a night's own job may take beyond the window, seconds.
-MARGIN_S = 15 * 60
-
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,39}", re.ASCII)
-_TIME = re.compile(r"([01]\d|2[0-3]):([0-5]\d)", re.ASCII)
-_ADDRESS = re.compile(r"[A-Za-z0-9._%+-]+(@[A-Za-z0-9.-]+)?", re.ASCII)
-_WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*", re.ASCII)
-
-
-def _time(text: object) -> time:
-    found = _TIME.fullmatch(text) if isinstance(text, str) else None
-    if found is None:
-        raise ValueError(f'{show(text)} found; allowed: a time of day, such as "22:00"')
-    return time(int(found[1]), int(found[2]))
-
-
-def _quantity(read: Callable[[str, str], float], text: object) -> float:
-    try:
-        value = read(str(text), "value")
-    except InputError as error:
-        raise ValueError(str(error).removeprefix("value: ")) from None
-    if value <= 0:
-        raise ValueError(f"{show(text)} found; allowed: more than zero")
-    return value
-
-
-def _matching(pattern: re.Pattern[str], allowed: str) -> Callable[[str], str]:
-    def check(text: str) -> str:
-        if not pattern.fullmatch(text):
-            raise ValueError(f"{show(text)} found; allowed: {allowed}")
-        return text
-
-    return check
-
-
-def _path(text: object) -> Path:
-    if not isinstance(text, str) or not text or not text.isprintable():
-        raise ValueError(f"{show(text)} found; allowed: a path")
-    return Path(text)
-
-
-def _url(text: str) -> str:
-    if not text.isprintable() or not text.startswith(("http://", "https://", "$")):
-        raise ValueError(f"{show(text)} found; allowed: http://..., https://..., or $VARIABLE")
-    return text
-
-
-def _days(days: list[str]) -> list[str]:
-    if not days or len(set(days)) < len(days):
-        raise ValueError(f"{show(days)} found; allowed: each day once: {' '.join(DAYS)}")
-    return days
-
-
-_Time = Annotated[time, BeforeValidator(_time)]
-_Duration = Annotated[float, BeforeValidator(lambda text: _quantity(units.duration_s, text))]
-_Size = Annotated[int, BeforeValidator(lambda text: _quantity(units.size_b, text))]
-_Path = Annotated[Path, BeforeValidator(_path)]
-_Address = Annotated[str, AfterValidator(_matching(_ADDRESS, "a mail address"))]
-_Tag = Annotated[str, AfterValidator(_matching(_WORD, "a word"))]
-_Day = Literal["mon", "tue", "wed", "thu", "fri", "sat", "sun"]
-
-
-class _Section(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
-
-
-class WindowRequest(_Section):
-    """When a night may measure."""
-
-    start: _Time
-    end: _Time
-    #: Days on which a night starts.
-    days: Annotated[list[_Day], AfterValidator(_days)] = list(get_args(_Day))
-
-
-class Retention(_Section):
+class Retention(Record):
     """How long stored runs are kept; None: for ever, however large."""
 
-    age_s: _Duration | None = Field(default=None, alias="age")
-    size_b: _Size | None = Field(default=None, alias="size")
+    age_s: Duration | None = Field(default=None, alias="age")
+    size_b: Size | None = Field(default=None, alias="size")
 
 
-class Notification(_Section):
+class Notification(Record):
     """Where a night reports to: mail if its outcome is not `measured`, the webhook always."""
 
     mail: list[_Address] = []
     webhook: Annotated[str, AfterValidator(_url)] | None = None
 
 
-class NightlyRequest(_Section):
+class NightlyRequest(Record):
     """One file of `site/nightly/`. Paths begin at the checkout unless they are absolute."""
 
     machine: _Tag
     campaign: _Path
-    window: WindowRequest
+    window: NightWindow
     #: Node-hours that a night may use.
     budget_node_h: float = Field(alias="budget", gt=0)
     #: An unfinished run that is older is not resumed.
-    fresh_after_s: _Duration = Field(default=20 * units.SECONDS["h"], alias="fresh_after")
+    fresh_after_s: Duration = Field(default=20 * units.SECONDS["h"], alias="fresh_after")
     #: Whether cases that raise an alarm are run again in the same night.
     confirm: bool = True
     results: _Path = Path("results")
@@ -216,8 +193,7 @@ class Nightly:
     @property
     def window(self) -> NightWindow:
         """When it may measure."""
-        requested = self.asked.window
-        return NightWindow(requested.start, requested.end, requested.days)
+        return self.asked.window
 
     @property
     def longest_s(self) -> int:

@@ -27,15 +27,16 @@ from nimc.cluster.reservation import Reservation
 from nimc.nights import notify, summary
 from nimc.nights.confirming import NightRepeats
 from nimc.nights.description import Night, Nightly, Retention
-from nimc.nights.lock import NightLock, machine_lock
 from nimc.nights.measure import EndedRun, NightRuns, environment, measure
 from nimc.nights.summary import (
     UNFINISHED,
     NightAlarm,
     NightFailure,
     NightFigure,
+    NightLock,
     Summary,
     judge_night,
+    machine_lock,
 )
 from nimc.records.arms import BASELINE
 from nimc.run.folder import link_latest

@@ -7,7 +7,9 @@ ends. So a night that was killed has the right outcome, whoever looks.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
 from datetime import date, datetime, tzinfo
 from pathlib import Path
@@ -17,8 +19,8 @@ from pydantic import Field, TypeAdapter
 
 from analysis.effects.verdict import Verdict
 from analysis.history.tables import Outcome
-from nimc.base.errors import InputError, MachineError
-from nimc.base.files import replace_text, require_own
+from nimc.base.errors import InputError, MachineError, NimcError
+from nimc.base.files import private_lock, replace_text, require_own
 from nimc.base.json_limits import read_json, validated
 from nimc.nights.description import NightWindow
 from nimc.nights.measure import EndedRun
@@ -276,3 +278,42 @@ def _scheduled_night(summary: Summary, *, running: bool) -> ScheduledNight:
     return ScheduledNight(
         summary.night, summary.outcome, summary.reason, summary.run, summary.used_node_h
     )
+
+
+# One night at a time on a machine: a lock in the folder of summaries.
+
+
+#: How long it is tried: `running` holds it for a moment, seconds.
+_TRY_S = 1.0
+
+
+@dataclass(frozen=True)
+class NightLock:
+    """The lock, or who has it."""
+
+    #: None if another process holds it. A child that inherits it keeps the lock.
+    handle: int | None
+    #: `NAME, process PID on HOST` of the holder.
+    holder: str = ""
+
+
+@contextmanager
+def machine_lock(folder: Path, machine: str, name: str) -> Iterator[NightLock]:
+    """Lock a machine for the nightly `name`, or say who has locked it; waits for nobody."""
+    require_own(folder, "results", team="writes")
+    with private_lock(folder / f"{machine}.lock") as lock:
+        if not lock.take(_TRY_S):
+            yield NightLock(None, lock.holder() or "an unknown process")
+            return
+        lock.sign(f"{name}, process {os.getpid()} on {os.uname().nodename}")
+        yield NightLock(lock.handle)
+
+
+def running(folder: Path, machine: str, name: str) -> bool:
+    """Whether a night of the nightly `name` holds a machine's lock."""
+    with (
+        suppress(OSError, NimcError),
+        private_lock(folder / f"{machine}.lock", create=False) as lock,
+    ):
+        return not lock.take(shared=True) and lock.holder().startswith(f"{name}, ")
+    return False

@@ -11,10 +11,11 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import Field, TypeAdapter, ValidationError
 
 from nimc.base.checkout import ROOT
-from nimc.base.errors import InputError, MachineError
+from nimc.base.errors import InputError, MachineError, first_fault
+from nimc.base.fields import Record
 from nimc.base.files import replace_text
 from nimc.spack.tool import SpackLayout, clone, locked, require_clingo, spack
 
@@ -24,11 +25,7 @@ from nimc.spack.tool import SpackLayout, clone, locked, require_clingo, spack
 ENVIRONMENTS = ROOT / "spack_envs"
 
 
-class _Record(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class Source(_Record):
+class Source(Record):
     """A commit of a repository; the tag is for shallow clones."""
 
     git: Annotated[str, Field(pattern=r"^https://\S+\.git$")]
@@ -36,7 +33,7 @@ class Source(_Record):
     commit: Annotated[str, Field(pattern=r"^[0-9a-f]{40}$")]
 
 
-class Pins(_Record):
+class Pins(Record):
     """Content of the file: Spack and its recipes, which are updated together."""
 
     spack: Source
@@ -49,9 +46,7 @@ def load_pins(folder: Path = ENVIRONMENTS) -> Pins:
     try:
         return Pins.model_validate(yaml.safe_load(path.read_text()))
     except ValidationError as error:
-        first = error.errors()[0]
-        field = ".".join(str(part) for part in first["loc"])
-        raise InputError(f"{path.name}: {field}: {first['msg']}") from None
+        raise InputError(f"{path.name}: {first_fault(error)}") from None
 
 
 def known_environments(folder: Path = ENVIRONMENTS) -> list[str]:

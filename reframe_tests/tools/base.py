@@ -9,22 +9,25 @@ from __future__ import annotations
 import math
 import os
 import tempfile
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
+from analysis.counts.roles import Scope
 from nimc.base.programs import ask
 from nimc.records.counter_row import CounterRow, State
 
 __all__ = [
     "FOLDER",
-    "LOCAL_RANK",
     "RANK",
     "CounterRow",
     "State",
     "Tool",
     "ToolError",
     "figure",
+    "files_of",
+    "first_of_node",
     "node_files",
     "rank_files",
     "try_out",
@@ -48,11 +51,12 @@ class ToolError(Exception):
     """A tool's files are missing or invalid. The message is one line that names the file."""
 
 
-class Tool(Protocol):
+class Tool(ABC):
     """What must be known about a program that counts."""
 
     name: str
 
+    @abstractmethod
     def wrap(self, launcher: Sequence[str], application: Sequence[str]) -> list[str]:
         """The whole command line: the tool comes after the launcher, so it wraps every rank.
 
@@ -60,16 +64,24 @@ class Tool(Protocol):
         """
 
     def environment(self) -> dict[str, str]:
-        """Variables added to the environment of the application."""
+        """Variables added to the environment of the application; none by default."""
+        return {}
 
+    @abstractmethod
     def parse(self, folder: Path, ranks: int) -> list[CounterRow]:
         """Rows of ranks 0 to `ranks` - 1, from the files of one run.
 
         Raises ToolError if a rank's file is missing or truncated, or there is an unexpected one.
         """
 
+    @abstractmethod
     def missing(self) -> str | None:
         """Why it cannot run on this host and how to install it, in one line; None if it can."""
+
+
+def first_of_node(arguments: int) -> str:
+    """Shell that only runs the application, after so many arguments, in all other ranks."""
+    return f'[ "{LOCAL_RANK}" = 0 ] || {{ shift {arguments}; exec "$@"; }}; '
 
 
 def figure(found: Any) -> float:
@@ -94,10 +106,17 @@ def rank_files(folder: Path, ranks: int, suffix: str = ".json") -> list[Path]:
     return expected
 
 
+def files_of(folder: Path, ranks: int, scope: Scope, suffix: str = ".json") -> dict[int, Path]:
+    """Rank -> its file: of each rank, or of the first of each node. Raises ToolError."""
+    if scope == "node":
+        return node_files(folder, ranks, suffix)
+    return dict(enumerate(rank_files(folder, ranks, suffix)))
+
+
 def node_files(folder: Path, ranks: int, suffix: str = ".json") -> dict[int, Path]:
     """Rank -> file, of the first rank of each node. Raises ToolError without a file, or for others.
 
-    How many nodes there are, nobody says here: at least one.
+    The number of nodes is not known here; there is at least one.
     """
     found = {path.name: path for path in folder.glob(f"rank-*{suffix}")}
     files = {

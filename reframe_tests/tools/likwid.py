@@ -18,14 +18,13 @@ from analysis.counts.roles import Scope, groups
 from nimc.base.programs import ask
 from reframe_tests.tools.base import (
     FOLDER,
-    LOCAL_RANK,
     RANK,
     CounterRow,
     Tool,
     ToolError,
     figure,
-    node_files,
-    rank_files,
+    files_of,
+    first_of_node,
     try_out,
 )
 
@@ -36,8 +35,6 @@ _RATIOS = re.compile(r"CPI|IPC|ratio|rate", re.IGNORECASE)
 _METRIC = re.compile(r"(.*?)(?: \[([^\]]*)\])?$")
 _TABLE = re.compile(r"TABLE,Group 1 (Raw|Metric),")
 
-#: Ranks that are not the first of their node only run the application.
-_FIRST_OF_NODE = f'[ "{LOCAL_RANK}" = 0 ] || {{ shift 2; exec "$@"; }}; '
 #: Arguments: folder, group, application. The rank counts on all CPUs that it may use.
 _START = (
     'cpus=$(while read -r name value; do [ "$name" = Cpus_allowed_list: ] && echo "$value"; done'
@@ -46,7 +43,7 @@ _START = (
 )
 
 
-class Likwid:
+class Likwid(Tool):
     """See `base.Tool`; counts one of LIKWID's groups."""
 
     def __init__(self, group: str, scope: Scope) -> None:
@@ -55,19 +52,12 @@ class Likwid:
 
     def wrap(self, launcher: Sequence[str], application: Sequence[str]) -> list[str]:
         """See the interface."""
-        start = (_FIRST_OF_NODE if self._scope == "node" else "") + _START
+        start = (first_of_node(2) if self._scope == "node" else "") + _START
         return [*launcher, "sh", "-c", start, "likwid", FOLDER, self._group, *application]
-
-    def environment(self) -> dict[str, str]:
-        """Nothing."""
-        return {}
 
     def parse(self, folder: Path, ranks: int) -> list[CounterRow]:
         """See the interface."""
-        if self._scope == "node":
-            files = node_files(folder, ranks, ".csv")
-        else:
-            files = dict(enumerate(rank_files(folder, ranks, ".csv")))
+        files = files_of(folder, ranks, self._scope, ".csv")
         return [row for rank, path in files.items() for row in _rows(path, rank)]
 
     def missing(self) -> str | None:

@@ -17,12 +17,12 @@ from pathlib import Path
 
 from reframe_tests.tools.base import (
     FOLDER,
-    LOCAL_RANK,
     RANK,
     CounterRow,
     Tool,
     ToolError,
     figure,
+    first_of_node,
     node_files,
 )
 
@@ -32,12 +32,12 @@ _CORES = (1, 2, 4, 8)
 _SCRIPT = Path(__file__).with_name("membench_start.py")
 #: Arguments: Python, script, folder, cores, application. Other ranks of the node only run it.
 _START = (
-    f'[ "{LOCAL_RANK}" = 0 ] || {{ shift 4; exec "$@"; }}; python=$1 script=$2 folder=$3; shift 3;'
+    f"{first_of_node(4)}python=$1 script=$2 folder=$3; shift 3;"
     f' exec "$python" -S "$script" "$folder/rank-{RANK}.json" "$@"'
 )
 
 
-class MembenchLoad:
+class MembenchLoad(Tool):
     """See `base.Tool`; `cores` is their number beside the application."""
 
     def __init__(self, cores: int) -> None:
@@ -48,10 +48,6 @@ class MembenchLoad:
         """See the interface."""
         start = [sys.executable, str(_SCRIPT), FOLDER, str(self._cores)]
         return [*launcher, "sh", "-c", _START, self.name, *start, *application]
-
-    def environment(self) -> dict[str, str]:
-        """Nothing."""
-        return {}
 
     def parse(self, folder: Path, ranks: int) -> list[CounterRow]:
         """The cores that membench kept busy while the application ran, one row per node."""

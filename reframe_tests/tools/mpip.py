@@ -31,7 +31,7 @@ _SECTION = re.compile(r"^@--- (.+?)(?: -+)?$", re.MULTILINE)
 _END = "End of Report"
 
 
-class Mpip:
+class Mpip(Tool):
     """See `base.Tool`."""
 
     name = "mpip"
@@ -39,10 +39,6 @@ class Mpip:
     def wrap(self, launcher: Sequence[str], application: Sequence[str]) -> list[str]:
         """The library is preloaded into the application, not into the launcher."""
         return [*launcher, "sh", "-c", _START, self.name, FOLDER, *application]
-
-    def environment(self) -> dict[str, str]:
-        """Nothing."""
-        return {}
 
     def parse(self, folder: Path, ranks: int) -> list[CounterRow]:
         """See the interface."""

@@ -300,7 +300,7 @@ _EXPERIMENTS = (
 )
 
 
-class OpenSpeedShop:
+class OpenSpeedShop(Tool):
     """See `base.Tool`."""
 
     def __init__(self, experiment: Experiment) -> None:

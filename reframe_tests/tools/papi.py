@@ -36,7 +36,7 @@ _START = (
 )
 
 
-class Papi:
+class Papi(Tool):
     """See `base.Tool`; counts one group of `GROUPS`."""
 
     def __init__(self, group: str) -> None:
@@ -48,10 +48,6 @@ class Papi:
         whole = "" if launcher else "1"
         arguments = [FOLDER, ",".join(self._events), str(shim()), whole]
         return [*launcher, "sh", "-c", _START, "papi", *arguments, *application]
-
-    def environment(self) -> dict[str, str]:
-        """Nothing."""
-        return {}
 
     def parse(self, folder: Path, ranks: int) -> list[CounterRow]:
         """See the interface."""

@@ -20,15 +20,14 @@ from nimc.machine.processors import FAMILIES, IDENTITY_AWK, family_of, identity
 from nimc.records.counter_row import event_parts
 from reframe_tests.tools.base import (
     FOLDER,
-    LOCAL_RANK,
     RANK,
     CounterRow,
     State,
     Tool,
     ToolError,
     figure,
-    node_files,
-    rank_files,
+    files_of,
+    first_of_node,
     try_out,
 )
 
@@ -65,8 +64,6 @@ _OUTER = (
     f'exec env LC_ALL=C perf stat -j $all -o "$1/rank-{RANK}.json" -e "$2${{more:+,$more}}"'
     ' ${metrics:+-M "$metrics"} -- sh -c "$3" perf_stat "$LC_ALL" "$@"'
 )
-#: Ranks that are not the first of their node only run the application.
-_FIRST_OF_NODE = f'[ "{LOCAL_RANK}" = 0 ] || {{ shift 3; exec "$@"; }}; all=-a; '
 #: perf exits with 0 if a signal ended the application; this shell exits with 128 + signal.
 _INNER = '[ -n "$1" ] && export LC_ALL="$1" || unset LC_ALL; shift 4; "$@"; exit $?'
 
@@ -79,7 +76,7 @@ _PARANOID = Path("/proc/sys/kernel/perf_event_paranoid")
 _PARANOID_MAX = 2
 
 
-class PerfStat:
+class PerfStat(Tool):
     """See `base.Tool`; counts `EVENTS`, or the events of a group."""
 
     def __init__(self, group: str = "", scope: Scope = "rank") -> None:
@@ -89,20 +86,13 @@ class PerfStat:
     def wrap(self, launcher: Sequence[str], application: Sequence[str]) -> list[str]:
         """See the interface."""
         events = _ALWAYS if self._group else ",".join(EVENTS)
-        first = _FIRST_OF_NODE if self._scope == "node" else ""
+        first = f"{first_of_node(3)}all=-a; " if self._scope == "node" else ""
         start = _CLEAR + first + (_choice(self._group) if self._group else "") + _OUTER
         return [*launcher, "sh", "-c", start, "perf_stat", FOLDER, events, _INNER, *application]
 
-    def environment(self) -> dict[str, str]:
-        """Nothing."""
-        return {}
-
     def parse(self, folder: Path, ranks: int) -> list[CounterRow]:
         """See the interface."""
-        if self._scope == "node":
-            files = node_files(folder, ranks)
-        else:
-            files = dict(enumerate(rank_files(folder, ranks)))
+        files = files_of(folder, ranks, self._scope)
         return [row for rank, path in files.items() for row in self._rows(path, rank)]
 
     def _rows(self, path: Path, rank: int) -> list[CounterRow]:

@@ -34,7 +34,7 @@ _SENT = "Message size sent to all nodes"
 _COLLECTIVE = "Message size for "
 
 
-class Tau:
+class Tau(Tool):
     """See `base.Tool`."""
 
     name = "tau"
@@ -42,10 +42,6 @@ class Tau:
     def wrap(self, launcher: Sequence[str], application: Sequence[str]) -> list[str]:
         """See the interface."""
         return [*launcher, "sh", "-c", _START, self.name, FOLDER, *application]
-
-    def environment(self) -> dict[str, str]:
-        """Nothing."""
-        return {}
 
     def parse(self, folder: Path, ranks: int) -> list[CounterRow]:
         """See the interface."""

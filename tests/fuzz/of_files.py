@@ -31,7 +31,7 @@ from nimc.campaign.checks import CheckVariables
 from nimc.campaign.load import load_campaign
 from nimc.cli.model import load_model
 from nimc.machine import site
-from nimc.nights import description, formats, install, notify, summary
+from nimc.nights import description, install, notify, summary
 from nimc.records.run import load_header
 from nimc.run.progress import NewSamples, RunCounter
 from nimc.spack import build, setup
@@ -90,7 +90,7 @@ def _nightly(text: bytes, folder: Path) -> None:
 
 def _summary(text: bytes, folder: Path) -> None:
     found = summary.load(in_file("n-2026-11-20.json", text, folder))
-    _ = formats.junit_xml(found), formats.prometheus_text(found)
+    _ = notify.junit_xml(found), notify.prometheus_text(found)
     notify.mail(found, ["a@b"]).as_bytes()
 
 

@@ -11,7 +11,7 @@ from typing import Any
 from analysis.report import data as blocks
 from nimc.base.errors import MachineError
 from nimc.cluster import node_job, probes, reservation
-from nimc.cluster.init import ask, slurm_text
+from nimc.cluster.init import learn
 from nimc.machine import slurm
 from nimc.node import messages, wire
 from nimc.run import runner
@@ -56,11 +56,11 @@ def _failure(text: bytes, folder: Path) -> None:
 
 
 def _shapes(text: bytes, _: Path) -> None:
-    slurm_text.shapes(text_of(text), "batch")
+    learn.shapes(text_of(text), "batch")
 
 
 def _modules(text: bytes, _: Path) -> None:
-    ask.suggested(ask.modules_in(text_of(text)))
+    learn.suggested(learn.modules_in(text_of(text)))
 
 
 def _message(name: str, decode: Callable[[Any], object]) -> Target:
@@ -104,14 +104,14 @@ TARGETS = [
            (MachineError,)),
     Target("slurm.sinfo", lambda text, _: slurm.nodes_in(text_of(text)), [_SINFO]),
     Target("slurm.partitions",
-           lambda text, _: slurm_text.chosen(slurm_text.partitions(text_of(text))),
+           lambda text, _: learn.chosen(learn.partitions(text_of(text))),
            captures("slurm/partitions.txt")),
     Target("slurm.shapes", _shapes, captures("slurm/nodes.txt")),
-    Target("slurm.settings", lambda text, _: slurm_text.settings(text_of(text)),
+    Target("slurm.settings", lambda text, _: learn.settings(text_of(text)),
            captures("slurm/config.txt")),
-    Target("slurm.mpi types", lambda text, _: slurm_text.mpi_types(text_of(text)),
+    Target("slurm.mpi types", lambda text, _: learn.mpi_types(text_of(text)),
            captures("slurm/mpi_list.txt")),
-    Target("slurm.accounts", lambda text, _: slurm_text.accounts(text_of(text), "bench"),
+    Target("slurm.accounts", lambda text, _: learn.accounts(text_of(text), "bench"),
            [b"bench\nphysics\n"]),
     Target("slurm.seen", lambda text, _: node_job.output_of_nodes(text_of(text)),
            [b"seen n1 /a\nsrun: error: x\nseen n2 /a b\n"]),

@@ -131,3 +131,31 @@ def wait_until() -> Callable[[Callable[[], bool]], None]:
             time.sleep(0.02)
 
     return wait
+
+
+class Command:
+    """`nimc` as a user calls it; `out` and `err` are what it printed last."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+        self._monkeypatch, self._capsys = monkeypatch, capsys
+        self.out = self.err = ""
+
+    def __call__(self, *words: object, code: int = 0) -> str:
+        """What it prints; its exit status must be `code`."""
+        from nimc.cli.main import main
+
+        self._monkeypatch.setattr("sys.argv", ["nimc", *map(str, words)])
+        with pytest.raises(SystemExit) as end:
+            main()
+        self.out, self.err = self._capsys.readouterr()
+        assert end.value.code == code, self.err
+        return self.out
+
+    def json(self, *words: object, code: int = 0) -> dict[str, Any]:
+        document: dict[str, Any] = json.loads(self(*words, "--json", code=code))
+        return document
+
+
+@pytest.fixture
+def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
+    return Command(monkeypatch, capsys)

@@ -9,9 +9,9 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from nimc.cli.main import main
 from tests.analysis.history.made import made_run
 from tests.analysis.synthetic import STARTED_S
+from tests.nimc.conftest import Command
 
 _NIGHT = {
     **{"schema": 1, "nightly": "made", "machine": "m", "campaign": "synthetic"},
@@ -21,7 +21,7 @@ _NIGHT = {
 
 
 @pytest.fixture
-def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def results(tmp_path: Path, command: Command) -> Path:
     """Two runs in a store, one of them with a report, and a night without a run."""
     folder = tmp_path / "results"
     for day, name in enumerate(("monday", "tuesday")):
@@ -30,23 +30,13 @@ def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (folder / "tuesday" / "report" / "report.html").write_text("report")
     (folder / "nights").mkdir()
     (folder / "nights" / "made-2026-06-01.json").write_text(json.dumps(_NIGHT))
-    assert _nimc(monkeypatch, "store", "add", "--results", folder) == 0
+    command("store", "add", "--results", folder)
     return folder
 
 
-def _nimc(monkeypatch: pytest.MonkeyPatch, *words: object) -> int | str | None:
-    monkeypatch.setattr("sys.argv", ["nimc", *map(str, words)])
-    with pytest.raises(SystemExit) as end:
-        main()
-    return end.value.code
-
-
-def test_the_pages_are_written_and_link_to_reports(
-    results: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    capsys.readouterr()
-    assert _nimc(monkeypatch, "pages", "--results", results) == 0
-    out = capsys.readouterr().out.splitlines()
+def test_the_pages_are_written_and_link_to_reports(results: Path, command: Command) -> None:
+    command("pages", "--results", results)
+    out = command.out.splitlines()
     pages = results / "pages"
     assert out == [
         "m: last night 2026-06-01, not run; open alarms: 0",
@@ -66,36 +56,28 @@ def test_the_pages_are_written_and_link_to_reports(
     ]
 
 
-def test_as_json_it_is_one_document(
-    results: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    capsys.readouterr()
+def test_as_json_it_is_one_document(results: Path, command: Command) -> None:
     out = results.parent / "out"
-    assert _nimc(monkeypatch, "pages", "--results", results, "--output", out, "--json") == 0
-    document = json.loads(capsys.readouterr().out)
+    command("pages", "--results", results, "--output", out, "--json")
+    document = json.loads(command.out)
     assert document["schema"] == 1
     assert document["page"] == str(out / "index.html")
     (machine,) = document["machines"]
     assert (machine["machine"], machine["nights"], machine["emulated"]) == ("m", 2, True)
 
 
-def test_what_cannot_be_read_is_named_once_and_left_out(
-    results: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    capsys.readouterr()
+def test_what_cannot_be_read_is_named_once_and_left_out(results: Path, command: Command) -> None:
     (results / "nights" / "made-2026-06-02.json").write_text("{")
     (torn,) = (results / "store" / "nights").rglob("monday-*.parquet")
     torn.write_bytes(b"torn")
-    assert _nimc(monkeypatch, "pages", "--results", results) == 0
-    lines = capsys.readouterr().err.splitlines()
+    command("pages", "--results", results)
+    lines = command.err.splitlines()
     assert len(lines) == 2
     assert any("made-2026-06-02.json" in line for line in lines)
     assert any(torn.name in line for line in lines)
 
 
-def test_without_a_store_it_is_one_line_and_code_two(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert _nimc(monkeypatch, "pages", "--results", tmp_path) == 2
-    (line,) = capsys.readouterr().err.splitlines()
+def test_without_a_store_it_is_one_line_and_code_two(tmp_path: Path, command: Command) -> None:
+    command("pages", "--results", tmp_path, code=2)
+    (line,) = command.err.splitlines()
     assert "there is no store" in line

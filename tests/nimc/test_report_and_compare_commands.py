@@ -7,15 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from nimc.cli.main import main
 from tests.analysis.synthetic import STREAM, header, samples, write_run
-
-
-def _nimc(monkeypatch: pytest.MonkeyPatch, *words: object) -> int | str | None:
-    monkeypatch.setattr("sys.argv", ["nimc", *map(str, words)])
-    with pytest.raises(SystemExit) as end:
-        main()
-    return end.value.code
+from tests.nimc.conftest import Command
 
 
 def _run(folder: Path, effect: float = 1.35, seed: int = 1) -> Path:
@@ -24,91 +17,75 @@ def _run(folder: Path, effect: float = 1.35, seed: int = 1) -> Path:
     return write_run(folder, found, header(run=folder.name))
 
 
-def test_report_prints_the_table_and_where_the_page_is(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_report_prints_the_table_and_where_the_page_is(tmp_path: Path, command: Command) -> None:
     run = _run(tmp_path / "monday")
-    assert _nimc(monkeypatch, "report", run) == 0
-    out = capsys.readouterr().out
+    out = command("report", run)
     assert "memory" in out
     assert f"report: {run}/report/report.html" in out.replace("\n", "")
 
 
-def test_report_as_json_is_one_document(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_report_as_json_is_one_document(tmp_path: Path, command: Command) -> None:
     run = _run(tmp_path / "monday")
-    assert _nimc(monkeypatch, "report", run, "--json", "--output", tmp_path / "out") == 0
-    (report,) = json.loads(capsys.readouterr().out)["reports"]
+    command("report", run, "--json", "--output", tmp_path / "out")
+    (report,) = json.loads(command.out)["reports"]
     assert Path(report["page"]) == tmp_path / "out" / "report.html"
     assert [row["arm"] for row in report["runs"][0]["results"]] == ["on", "spin", "aa"]
 
 
-def test_report_of_no_run_is_one_line_and_code_two(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_report_of_no_run_is_one_line_and_code_two(tmp_path: Path, command: Command) -> None:
     file = tmp_path / "report.html"
     file.touch()
     for path in (tmp_path, file):
-        assert _nimc(monkeypatch, "report", path) == 2
-        assert capsys.readouterr().err == f"nimc: {path}: not a run folder (no run.json)\n"
+        command("report", path, code=2)
+        assert command.err == f"nimc: {path}: not a run folder (no run.json)\n"
 
 
 def _nights(folder: Path, effect: float, seed: int) -> list[Path]:
     return [_run(folder / f"{effect}-{n}", effect, seed + n) for n in range(3)]
 
 
-def test_two_nights_differ_and_never_more(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_two_nights_differ_and_never_more(tmp_path: Path, command: Command) -> None:
     old, new = _run(tmp_path / "monday"), _run(tmp_path / "tuesday", effect=1.7, seed=2)
-    assert _nimc(monkeypatch, "compare", old, new) == 0
-    out = capsys.readouterr().out
+    out = command("compare", old, new)
     assert "tuesday against monday" in out
     assert re.search(r"slowdown .* two nights differ by \+2\d\.\d %", out)  # 1.7 / 1.35 is 1.26
     assert "emulation, not RDMA hardware" in out
     assert "worse" not in out
     assert "regression" not in out
-    assert _nimc(monkeypatch, "compare", old, new, "--fail") == 2
-    assert "--fail: two nights cannot tell a change" in capsys.readouterr().err
+    command("compare", old, new, "--fail", code=2)
+    assert "--fail: two nights cannot tell a change" in command.err
 
 
-def test_several_nights_fail_only_if_asked_and_worse(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_several_nights_fail_only_if_asked_and_worse(tmp_path: Path, command: Command) -> None:
     old, new = _nights(tmp_path, 1.35, 1), _nights(tmp_path, 1.7, 11)
 
-    def code(reference: list[Path], this: list[Path], *words: str) -> object:
+    def compare(reference: list[Path], this: list[Path], *words: str, code: int = 0) -> None:
         named = [word for path in reference for word in ("--reference", path)]
-        return _nimc(monkeypatch, "compare", *named, *this, *words)
+        command("compare", *named, *this, *words, code=code)
 
-    assert code(old, new) == 0
-    out = capsys.readouterr().out
+    compare(old, new)
+    out = command.out
     assert "3 nights of synthetic on synthetic machine against 3 nights" in out
     assert "worse" in out
-    assert code(old, new, "--fail") == 1
-    assert code(new, old, "--fail") == 0
-    assert code(old, new[:1], "--fail") == 1  # one new night, judged by the spread of the others
+    compare(old, new, "--fail", code=1)
+    compare(new, old, "--fail")
+    compare(old, new[:1], "--fail", code=1)  # one new night, judged by the spread of the others
 
 
-def test_a_comparison_fits_eighty_columns(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_comparison_fits_eighty_columns(tmp_path: Path, command: Command) -> None:
     old, new = _nights(tmp_path, 1.35, 1), _nights(tmp_path, 1.7, 11)
     words = [word for path in old for word in ("--reference", path)]
-    assert _nimc(monkeypatch, "compare", *words, *new) == 0
-    lines = capsys.readouterr().out.splitlines()
+    command("compare", *words, *new)
+    lines = command.out.splitlines()
     assert max(map(len, lines)) <= 80
     (row,) = [line for line in lines if line.startswith("stream") and "slowdown" in line]
     assert row.split()[-1] == "worse"  # on one line
 
 
-def test_compare_as_json_and_as_a_page(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_compare_as_json_and_as_a_page(tmp_path: Path, command: Command) -> None:
     old, new = _run(tmp_path / "monday"), _run(tmp_path / "tuesday", effect=1.7, seed=2)
-    assert _nimc(monkeypatch, "compare", old, new, "--json", "--output", tmp_path / "out") == 0
-    document = json.loads(capsys.readouterr().out)
+    command("compare", old, new, "--json", "--output", tmp_path / "out")
+    document = json.loads(command.out)
     assert (document["reference"]["runs"], document["worse"]) == (["monday"], 0)
     rows = document["comparisons"]
     assert {row["metric"] for row in rows} == {"slowdown", "off", "on"}
@@ -131,8 +108,8 @@ def test_compare_as_json_and_as_a_page(
 )
 def test_sides_that_are_none_are_one_line_and_code_two(
     tmp_path: Path,
+    command: Command,
     monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
     runs: list[str],
     words: str,
 ) -> None:
@@ -140,25 +117,25 @@ def test_sides_that_are_none_are_one_line_and_code_two(
         _run(tmp_path / name)
     write_run(tmp_path / "elsewhere", samples(STREAM), header(run="e", machine="other"))
     monkeypatch.chdir(tmp_path)
-    assert _nimc(monkeypatch, "compare", *runs) == 2
-    assert words in capsys.readouterr().err
+    command("compare", *runs, code=2)
+    assert words in command.err
 
 
 def test_a_run_with_faults_is_refused_and_shown_marked_with_force(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, command: Command
 ) -> None:
     sound, edited = _run(tmp_path / "monday"), _run(tmp_path / "tuesday")
     file = edited / "samples" / "stream.jsonl"
     file.write_text(file.read_text().replace('"position": 1,', '"position": 0,'))
     for words in (["report", edited], ["compare", sound, edited]):
-        assert _nimc(monkeypatch, *words) == 2
-        lines = capsys.readouterr().err.splitlines()
+        command(*words, code=2)
+        lines = command.err.splitlines()
         assert lines[0] == f"nimc: {edited}: 24 integrity faults: not to be trusted"
         assert lines[1].startswith(f"{file}:")
         assert lines[-1] == "and 4 more"
         assert len(lines) == 1 + 20 + 1
-        assert _nimc(monkeypatch, *words, "--force") == 0
-        assert "not to be trusted" in " ".join(capsys.readouterr().out.split())
-    assert _nimc(monkeypatch, "compare", sound, edited, "--force", "--json") == 0
-    faults = json.loads(capsys.readouterr().out)["integrity_faults"]
+        command(*words, "--force")
+        assert "not to be trusted" in " ".join(command.out.split())
+    command("compare", sound, edited, "--force", "--json")
+    faults = json.loads(command.out)["integrity_faults"]
     assert list(faults) == [str(edited)]

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from analysis.history.store import load_nights, load_runs, scan_samples
-from nimc.cli.main import main
 from tests.analysis.history.made import grow, made_run
+from tests.nimc.conftest import Command
 
 _DAYS = ("monday", "tuesday", "wednesday")
 
@@ -27,43 +27,19 @@ def results(tmp_path: Path) -> Path:
     return folder
 
 
-class Nimc:
-    """Runs the command, and reads what it says."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-        self._monkeypatch, self._capsys = monkeypatch, capsys
-        self.err = ""
-
-    def __call__(self, *words: object, code: int = 0) -> str:
-        self._monkeypatch.setattr("sys.argv", ["nimc", *map(str, words)])
-        with pytest.raises(SystemExit) as end:
-            main()
-        out, self.err = self._capsys.readouterr()
-        assert end.value.code == code, self.err
-        return out
-
-    def json(self, *words: object, code: int = 0) -> dict:
-        return json.loads(self(*words, "--json", code=code))
-
-
-@pytest.fixture
-def nimc(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Nimc:
-    return Nimc(monkeypatch, capsys)
-
-
-def test_add_takes_what_is_new_and_check_agrees(nimc: Nimc, results: Path) -> None:
+def test_add_takes_what_is_new_and_check_agrees(command: Command, results: Path) -> None:
     at = ("--results", results)
-    assert "no store" in nimc("store", "check", *at, code=2) + nimc.err
-    assert nimc("store", "add", *at).splitlines() == [
+    assert "no store" in command("store", "check", *at, code=2) + command.err
+    assert command("store", "add", *at).splitlines() == [
         *(f"{name}: new, 20 samples" for name in _DAYS),
         "3 runs added, 0 known, 0 left out",
     ]
-    assert nimc("store", "add", *at) == "0 runs added, 3 known, 0 left out\n"
-    assert nimc("store", "check", *at) == f"{results / 'store'}: sound\n"
+    assert command("store", "add", *at) == "0 runs added, 3 known, 0 left out\n"
+    assert command("store", "check", *at) == f"{results / 'store'}: sound\n"
     made_run(results / "thursday", day=3)
-    document = nimc.json("store", "check", *at, code=1)
+    document = command.json("store", "check", *at, code=1)
     assert document == {"schema": 1, "found": [f"{results / 'thursday'}: is not in the store"]}
-    states = [(each["run"], each["state"]) for each in nimc.json("store", "add", *at)["runs"]]
+    states = [(each["run"], each["state"]) for each in command.json("store", "add", *at)["runs"]]
     assert states == [
         ("monday", "known"),
         ("thursday", "new"),
@@ -72,38 +48,40 @@ def test_add_takes_what_is_new_and_check_agrees(nimc: Nimc, results: Path) -> No
     ]
 
 
-def test_a_run_that_cannot_be_added_is_named(nimc: Nimc, results: Path) -> None:
+def test_a_run_that_cannot_be_added_is_named(command: Command, results: Path) -> None:
     (results / "tuesday/samples/melt.jsonl").write_text("{\n")
     at = ("--results", results)
-    assert "2 runs added, 0 known, 1 left out" in nimc("store", "add", *at)
-    assert nimc.err.startswith(f"nimc: {results}/tuesday/samples/melt.jsonl:1: ")
-    assert nimc.err.count("\n") == 1
-    assert nimc.json("store", "add", *at)["left_out"] == [nimc.err[6:-1]]
-    nimc("store", "add", *at, results / "tuesday", code=2)
+    assert "2 runs added, 0 known, 1 left out" in command("store", "add", *at)
+    assert command.err.startswith(f"nimc: {results}/tuesday/samples/melt.jsonl:1: ")
+    assert command.err.count("\n") == 1
+    assert command.json("store", "add", *at)["left_out"] == [command.err[6:-1]]
+    command("store", "add", *at, results / "tuesday", code=2)
 
 
-def test_a_store_elsewhere_takes_given_runs(nimc: Nimc, results: Path, tmp_path: Path) -> None:
-    nimc("store", "add", "--store", tmp_path / "site", results / "latest", code=2)
-    assert "is a symbolic link" in nimc.err
-    nimc("store", "add", "--store", tmp_path / "site", results / "monday")
+def test_a_store_elsewhere_takes_given_runs(
+    command: Command, results: Path, tmp_path: Path
+) -> None:
+    command("store", "add", "--store", tmp_path / "site", results / "latest", code=2)
+    assert "is a symbolic link" in command.err
+    command("store", "add", "--store", tmp_path / "site", results / "monday")
     assert load_runs(tmp_path / "site")["run"].to_list() == ["monday"]
     assert not (results / "store").exists()
 
 
-def test_prune_shows_first_and_removes_with_yes(nimc: Nimc, results: Path) -> None:
+def test_prune_shows_first_and_removes_with_yes(command: Command, results: Path) -> None:
     at = ("--results", results)
-    nimc("store", "add", *at)
+    command("store", "add", *at)
     nights = load_nights(results / "store")
-    size_b = sum(each["size_b"] for each in nimc.json("runs", *at)["runs"])
+    size_b = sum(each["size_b"] for each in command.json("runs", *at)["runs"])
     samples = list((results / "store/samples").rglob("*.parquet"))
     size_b += sum(path.stat().st_size for path in samples)
     limit = ("--larger-than", f"{size_b - 1}B")
-    assert nimc("store", "prune", *at, "--larger-than", f"{size_b}B").startswith(
+    assert command("store", "prune", *at, "--larger-than", f"{size_b}B").startswith(
         "would remove with --yes: 0 runs (0 B) and 0 leftover files"
     )
-    assert "monday: " in nimc("store", "prune", *at, *limit)
+    assert "monday: " in command("store", "prune", *at, *limit)
     assert (results / "monday").is_dir()
-    document = nimc.json("store", "prune", *at, *limit, "--yes")
+    document = command.json("store", "prune", *at, *limit, "--yes")
     assert [each["run"] for each in document["runs"]] == ["monday"]
     assert sorted(path.name for path in results.iterdir()) == [
         *("latest", "notes", "store", "tuesday", "wednesday"),
@@ -113,72 +91,74 @@ def test_prune_shows_first_and_removes_with_yes(nimc: Nimc, results: Path) -> No
     assert load_runs(results / "store")["run"].to_list() == list(_DAYS)
     left = scan_samples(results / "store").collect()["run"].unique(maintain_order=True)
     assert left.to_list() == ["tuesday", "wednesday"]
-    assert nimc("store", "check", *at) == f"{results / 'store'}: sound\n"
-    nimc("store", "prune", *at, "--older-than", "1s", "--yes")
+    assert command("store", "check", *at) == f"{results / 'store'}: sound\n"
+    command("store", "prune", *at, "--older-than", "1s", "--yes")
     assert sorted(path.name for path in results.iterdir()) == ["latest", "notes", "store"]
     assert load_nights(results / "store").equals(nights)
-    assert "0 runs" in nimc("store", "prune", *at, "--older-than", "1s", "--yes")
+    assert "0 runs" in command("store", "prune", *at, "--older-than", "1s", "--yes")
 
 
-def test_prune_never_removes_what_an_alarm_rests_on(nimc: Nimc, results: Path) -> None:
+def test_prune_never_removes_what_an_alarm_rests_on(command: Command, results: Path) -> None:
     at = ("--results", results)
-    nimc("store", "add", *at)
+    command("store", "add", *at)
     (results / "store/alarms").mkdir()
     alarm = {"machine": "m", "runs": ["monday", "wednesday"]}
     (results / "store/alarms/1.json").write_text(json.dumps(alarm))
     for limit in (("--older-than", "1s"), ("--larger-than", "1B")):
-        out = nimc("store", "prune", *at, *limit, "--yes")
+        out = command("store", "prune", *at, *limit, "--yes")
         assert "monday: stays: an alarm rests on it" in out
     assert (results / "monday/run.json").exists()
     assert not (results / "tuesday").exists()
     left = scan_samples(results / "store").collect()["run"].unique(maintain_order=True)
     assert left.to_list() == ["monday", "wednesday"]
     (results / "store/alarms/2.json").write_text("{")
-    nimc("store", "prune", *at, "--older-than", "1s", "--yes", code=2)
+    command("store", "prune", *at, "--older-than", "1s", "--yes", code=2)
     assert (results / "monday/run.json").exists()
 
 
-def test_prune_leaves_what_the_store_does_not_have(nimc: Nimc, tmp_path: Path) -> None:
+def test_prune_leaves_what_the_store_does_not_have(command: Command, tmp_path: Path) -> None:
     results = tmp_path / "results"
     run = made_run(results / "monday", pairs=3)
     at = ("--results", results)
-    nimc("store", "add", *at)
+    command("store", "add", *at)
     grow(run)
-    out = nimc("store", "prune", *at, "--older-than", "1s", "--yes")
+    out = command("store", "prune", *at, "--older-than", "1s", "--yes")
     assert "monday: stays: differs" in out
     made_run(results / "new")
-    nimc("store", "prune", *at, "--older-than", "1s", "--yes")
+    command("store", "prune", *at, "--older-than", "1s", "--yes")
     assert (results / "new/run.json").exists()
     assert (results / "monday/run.json").exists()
 
 
-def test_prune_leaves_a_run_whose_nights_are_damaged(nimc: Nimc, results: Path) -> None:
+def test_prune_leaves_a_run_whose_nights_are_damaged(command: Command, results: Path) -> None:
     """Its folder is all that they can be made from."""
     at = ("--results", results)
-    nimc("store", "add", *at)
+    command("store", "add", *at)
     nights = next((results / "store/nights").rglob("tuesday*"))
     nights.write_bytes(nights.read_bytes()[:-1])
-    out = nimc("store", "prune", *at, "--older-than", "1s", "--yes")
+    out = command("store", "prune", *at, "--older-than", "1s", "--yes")
     assert f"tuesday: stays: {nights}: " in out
     left = [path.name for path in results.iterdir() if (path / "run.json").exists()]
     assert left == ["tuesday"]
 
 
-def test_prune_names_a_run_that_it_cannot_read_and_continues(nimc: Nimc, results: Path) -> None:
+def test_prune_names_a_run_that_it_cannot_read_and_continues(
+    command: Command, results: Path
+) -> None:
     at = ("--results", results)
-    nimc("store", "add", *at)
+    command("store", "add", *at)
     (file,) = (results / "tuesday/samples").glob("*.jsonl")
     file.unlink()
     file.mkdir()
-    out = nimc("store", "prune", *at, "--older-than", "1s", "--yes")
+    out = command("store", "prune", *at, "--older-than", "1s", "--yes")
     assert f"tuesday: stays: {file}: Is a directory" in out
     assert file.exists()
     assert not (results / "monday/run.json").exists()
 
 
-def test_prune_leaves_files_that_a_damaged_entry_may_name(nimc: Nimc, results: Path) -> None:
+def test_prune_leaves_files_that_a_damaged_entry_may_name(command: Command, results: Path) -> None:
     at = ("--results", results)
-    nimc("store", "add", *at)
+    command("store", "add", *at)
     entry = next((results / "store/runs").rglob("tuesday*"))
     entry.write_bytes(entry.read_bytes()[:-1])
     files = sorted(path for path in (results / "store").rglob("tuesday*"))
@@ -186,38 +166,38 @@ def test_prune_leaves_files_that_a_damaged_entry_may_name(nimc: Nimc, results: P
     for path in files:
         os.utime(path, (0, 0))
     limit = ("--larger-than", "1TiB", "--yes")
-    assert nimc("store", "prune", *at, *limit) == "removed: 0 runs (0 B) and 0 leftover files\n"
-    assert f"nimc: {entry}: " in nimc.err
+    assert command("store", "prune", *at, *limit) == "removed: 0 runs (0 B) and 0 leftover files\n"
+    assert f"nimc: {entry}: " in command.err
     assert all(path.exists() for path in files)
     entry.unlink()
-    assert "and 2 leftover files" in nimc("store", "prune", *at, *limit)
+    assert "and 2 leftover files" in command("store", "prune", *at, *limit)
 
 
-def test_prune_leaves_a_run_in_progress(nimc: Nimc, results: Path) -> None:
+def test_prune_leaves_a_run_in_progress(command: Command, results: Path) -> None:
     at = ("--results", results)
-    nimc("store", "add", *at)
+    command("store", "add", *at)
     with (results / "monday/lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        document = nimc.json("store", "prune", *at, "--older-than", "1s", "--yes")
+        document = command.json("store", "prune", *at, "--older-than", "1s", "--yes")
     (held,) = document["held"]
     assert held["run"] == "monday"
     assert "is running this campaign" in held["reason"]
     assert (results / "monday/run.json").exists()
 
 
-def test_prune_requires_a_limit(nimc: Nimc, results: Path) -> None:
-    nimc("store", "add", "--results", results)
-    nimc("store", "prune", "--results", results, "--yes", code=2)
-    assert nimc.err.startswith("nimc: --older-than, --larger-than: ")
+def test_prune_requires_a_limit(command: Command, results: Path) -> None:
+    command("store", "add", "--results", results)
+    command("store", "prune", "--results", results, "--yes", code=2)
+    assert command.err.startswith("nimc: --older-than, --larger-than: ")
 
 
-def test_runs_are_listed_with_their_state(nimc: Nimc, results: Path) -> None:
+def test_runs_are_listed_with_their_state(command: Command, results: Path) -> None:
     made_run(results / "early", day=-1, pairs=3)
     (results / "tuesday/samples/melt.jsonl").write_text("{\n")
     theirs = made_run(results / "theirs", day=3)
     (theirs / "samples/melt.jsonl").unlink()
     os.mkfifo(theirs / "samples/melt.jsonl", 0o600)
-    rows = nimc.json("runs", "--results", results)["runs"]
+    rows = command.json("runs", "--results", results)["runs"]
     shown = [(row["run"], row["samples"], row["rejected"], row["state"][:10]) for row in rows]
     assert shown == [
         ("theirs", None, None, "unreadable"),
@@ -229,6 +209,6 @@ def test_runs_are_listed_with_their_state(nimc: Nimc, results: Path) -> None:
     assert rows[3]["started_s"] == 1_780_000_000.0
     sizes = [path.stat().st_size for path in (results / "monday").rglob("*") if path.is_file()]
     assert rows[3]["size_b"] == sum(sizes)
-    table = nimc("runs", "--results", results).splitlines()
+    table = command("runs", "--results", results).splitlines()
     (monday,) = (line for line in table if line.split()[0] == "monday")
     assert monday.split()[:7] == ["monday", "m", "nightly", "2026-05-28", "20:26", "20", "1"]

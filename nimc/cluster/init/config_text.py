@@ -8,9 +8,7 @@ from collections.abc import Sequence
 from string import Template
 
 from nimc.base.text import one_line
-from nimc.cluster.init.ask import suggested
-from nimc.cluster.init.facts import ClusterFacts, access
-from nimc.cluster.init.slurm_text import SlurmPartition
+from nimc.cluster.init.learn import ClusterFacts, SlurmPartition, access, suggested
 
 #: Longest job that is asked for, seconds, where a partition allows more.
 _LONGEST_S = 4 * 3600

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from nimc.base.text import one_line
-from nimc.cluster.init.facts import ClusterFacts, devices, interfaces
+from nimc.cluster.init.learn import ClusterFacts, devices, interfaces
 
 _PLAIN = re.compile(r"[A-Za-z][\w./-]*", re.ASCII)
 #: What YAML does not take for text.

@@ -94,7 +94,8 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
     def ask(folder: Path) -> dict[str, Any]:
         found.append(folder)
         each = {
-            "variables": {"steps": ["int", 100], "rate": ["str", None]},
+            "variables": ["steps", "rate"],
+            "types": {"steps": {"name": "int", "default": 100}, "rate": {"name": "str"}},
             "within_block": [],
             "comparable_across_cores": True,
             "environs": ["+wheels"],

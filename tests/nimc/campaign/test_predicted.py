@@ -12,6 +12,7 @@ from analysis.contention import evaluate
 from analysis.contention.slowdown import SlowdownRow
 from analysis.statistics.interval import Estimate
 from analysis.statistics.pairs_needed import pairs_needed
+from nimc.base.errors import InputError
 from nimc.campaign.expected import predicted_pairs
 from nimc.campaign.schema import Campaign
 from nimc.cli.main import cli
@@ -55,5 +56,11 @@ def test_a_plan_shows_them(tmp_path: Path) -> None:
     (found,) = json.loads(result.output)["predicted"]
     # A spread of a tenth of a percent hides nothing of an effect of several.
     assert (found["case"], found["pairs_needed"]) == ("membench", 6)
+
+
+@pytest.mark.parametrize("option", ["--model", "--run"])
+def test_a_model_needs_a_run_and_a_run_a_model(tmp_path: Path, option: str) -> None:
+    words = ["plan", "quick", "--machine", "localhost", option, str(tmp_path)]
     error = CliRunner().invoke(cli, words).exception
-    assert "--model, --run: only one found" in str(error)
+    assert isinstance(error, InputError)
+    assert str(error) == "--model, --run: only one found; allowed: both, or neither"

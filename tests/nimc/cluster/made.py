@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from nimc.cluster.init import slurm_text
-from nimc.cluster.init.facts import ClusterFacts
+from nimc.cluster.init import learn
+from nimc.cluster.init.learn import ClusterFacts
 from nimc.cluster.node_job import JobLook
 from tests.fuzz.target import CAPTURES
 
@@ -58,14 +58,14 @@ def found(**changes: Any) -> ClusterFacts:
     """The cluster of the captured outputs, whose nodes have two rails."""
     nodes = (SLURM / "nodes.txt").read_text().replace("CoresPerSocket=1", "CoresPerSocket=32")
     nodes = nodes.replace("CPUTot=2", "CPUTot=64")
-    partitions = slurm_text.chosen(slurm_text.partitions((SLURM / "partitions.txt").read_text()))
+    partitions = learn.chosen(learn.partitions((SLURM / "partitions.txt").read_text()))
     made = ClusterFacts(
         host="login12.example",
         processor="Example-1-2-3",
         partitions=partitions,
-        shapes={each.name: slurm_text.shapes(nodes, each.name) for each in partitions},
-        settings=slurm_text.settings((SLURM / "config.txt").read_text()),
-        mpi=slurm_text.mpi_types((SLURM / "mpi_list.txt").read_text()),
+        shapes={each.name: learn.shapes(nodes, each.name) for each in partitions},
+        settings=learn.settings((SLURM / "config.txt").read_text()),
+        mpi=learn.mpi_types((SLURM / "mpi_list.txt").read_text()),
         accounts=[],
         modules_system="lmod",
         modules=["gcc/12", "openmpi/5.0.1"],

@@ -1,4 +1,3 @@
-import errno
 import json
 import os
 from contextlib import suppress
@@ -265,19 +264,6 @@ def test_what_reframe_shows_is_found_behind_its_warnings():
     shown = 'WARNING: old key [systems]\n[\n  {"name": "m", "partitions": [{"name": "p"}]}\n]\n'
     assert probes.systems_in(shown)[0]["partitions"][0]["name"] == "p"
     assert probes.systems_in("ERROR: failed to load configuration") == []
-
-
-@pytest.mark.parametrize(
-    ("code", "expected"),
-    [
-        (errno.ENOENT, "no hardware counters"),
-        (errno.EOPNOTSUPP, "no hardware counters"),
-        (errno.EACCES, "perf_event_paranoid is 4"),
-        (errno.EINVAL, "Invalid argument"),
-    ],
-)
-def test_why_cycles_cannot_be_counted(code, expected):
-    assert expected in doctor.explain_perf_event(code, "4").text
 
 
 def test_the_last_line_is_what_went_wrong():

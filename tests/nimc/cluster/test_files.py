@@ -12,11 +12,10 @@ from typing import Any
 import pytest
 
 from nimc.campaign.settings import matching
-from nimc.cluster.init import ask, slurm_text
+from nimc.cluster.init import learn
 from nimc.cluster.init.config_text import config_text, host_pattern, pmi
-from nimc.cluster.init.facts import ClusterFacts, access
+from nimc.cluster.init.learn import ClusterFacts, SlurmAccount, access
 from nimc.cluster.init.site_text import entries, site_text, unknown
-from nimc.cluster.init.slurm_text import SlurmAccount
 from nimc.cluster.node_job import JobLook, NodeRequest
 from nimc.machine import site as machine
 from tests.nimc.cluster.made import FAST, SLURM, found, node, rdma
@@ -64,10 +63,10 @@ def test_what_is_refused_to_any_job_says_nothing_of_heterogeneous_ones(
     def refusal(request: NodeRequest) -> str | None:
         return "Invalid account" if request.origins.policy == "hetjob" else alone
 
-    monkeypatch.setattr(ask, "_slurm", lambda: found(hetjob_asked=False))
-    monkeypatch.setattr(ask.node_job, "refusal", refusal)
-    monkeypatch.setattr(ask.node_job, "look", lambda *_: JobLook(None, "refused"))
-    learnt = ask.learn(1.0, lambda _: None)
+    monkeypatch.setattr(learn, "_slurm", lambda: found(hetjob_asked=False))
+    monkeypatch.setattr(learn.node_job, "refusal", refusal)
+    monkeypatch.setattr(learn.node_job, "look", lambda *_: JobLook(None, "refused"))
+    learnt = learn.learn(1.0, lambda _: None)
     assert (learnt.origins.policy, learnt.hetjob_asked) == (policy, known)
     assert ("not known whether Slurm takes such a job" in site_text(learnt)) is not known
 
@@ -81,7 +80,7 @@ def test_any_name_of_a_cluster_is_text_in_the_file(tmp_path: Path, name: str) ->
 def test_memory_that_slurm_does_not_know_is_that_of_the_node(tmp_path: Path) -> None:
     # Slurm shows RealMemory=1 where slurm.conf has none.
     text = (SLURM / "nodes.txt").read_text().replace("RealMemory=6026", "RealMemory=1")
-    shapes = {"batch": slurm_text.shapes(text, "batch")}
+    shapes = {"batch": learn.shapes(text, "batch")}
     assert [(shape.memory_mib, count) for shape, count in shapes["batch"]] == [(None, 3)]
     facts = site(tmp_path, found(shapes=shapes)).facts
     assert facts is not None

@@ -9,7 +9,7 @@ from click.testing import CliRunner
 
 from nimc.base.errors import InputError, MachineError
 from nimc.cli import hosts
-from nimc.cluster.init.facts import ClusterFacts
+from nimc.cluster.init.learn import ClusterFacts
 from tests.nimc.cluster.made import found
 
 

@@ -40,7 +40,7 @@ def test_without_origins_there_is_no_origin_partition() -> None:
         ({"numa": 3, "fabric": "rxe"}, "--numa 3"),
         ({"numa": 2}, "--numa 2: cannot be combined with --fabric veth"),
         ({"rails": 2}, "--rails 2: cannot be combined with --fabric veth"),
-        ({"fabric": "rxe", "rails": 3}, "--rails 3: allowed are 1 and 2"),
+        ({"fabric": "rxe", "rails": 3}, "--rails 3: allowed are 1, 2"),
         ({"cores": 3, "fabric": "rxe"}, "--cores 3: allowed are 1, 2, 4, 8"),
         ({"memory_mib": 64}, "--memory 64"),
     ],

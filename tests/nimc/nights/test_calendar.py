@@ -9,7 +9,7 @@ from nimc.nights.summary import UNFINISHED, Summary, calendar
 from tests.nimc.nights.made import summary
 
 BERLIN = ZoneInfo("Europe/Berlin")
-WINDOW = NightWindow(time(22), time(5), ["mon", "tue", "wed", "thu", "fri"])
+WINDOW = NightWindow(start=time(22), end=time(5), days=["mon", "tue", "wed", "thu", "fri"])
 
 
 def day(number: int) -> date:

@@ -38,7 +38,7 @@ def test_the_shipped_one_is_valid_and_names_a_campaign_that_exists() -> None:
         (KNOWN.replace("tue", "mon"), 3, "window.days: a list found; allowed: each day once"),
         (KNOWN.replace("budget: 2", "budget: 0"), 4, "budget: 0 found; allowed: greater than 0"),
         (KNOWN + "fresh_after: 20\n", 6, "fresh_after: '20' is not a duration"),
-        (KNOWN + "fresh_after: 0s\n", 6, "fresh_after: '0s' found; allowed: more than zero"),
+        (KNOWN + "fresh_after: 0s\n", 6, "fresh_after: '0s' found; allowed: greater than 0"),
         (KNOWN + "bugdet: 2\n", 6, "bugdet: unknown key; allowed: machine, campaign, window,"),
         (KNOWN + "retention: {ages: 1d}\n", 6, "retention.ages: unknown key; allowed: age, size"),
         (KNOWN + "tell: {mail: ['a b']}\n", 6, "tell.mail.0: 'a b' found; allowed: a mail address"),

@@ -6,7 +6,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from nimc.nights import formats
+from nimc.nights import notify
 from nimc.nights.summary import NightAlarm, NightFigure
 from tests.nimc.nights.made import SUMMARY, summary
 
@@ -40,7 +40,7 @@ def read_metrics(text: str) -> dict[tuple[str, tuple[tuple[str, str], ...]], flo
 
 
 def test_metrics_have_units_in_their_names_and_bounds() -> None:
-    found = read_metrics(formats.prometheus_text(SUMMARY))
+    found = read_metrics(notify.prometheus_text(SUMMARY))
     of = (("campaign", "small"), ("machine", "m1"), ("nightly", "box"))
     on = tuple(sorted((*of, ("case", "stream"), ("arm", "on"))))
     off = tuple(sorted((*of, ("case", "stream"), ("arm", "off"))))
@@ -67,7 +67,7 @@ def test_metrics_escape_labels_and_keep_odd_units_and_roles() -> None:
         NightFigure('a"\\b', "off", "fom", "zones/s", "higher", 1e300, None, None, 1),
         NightFigure("c", "off", "counter:stalls", "1/s", "lower", 2.5, 2.0, 3.0, 6),
     ]
-    found = read_metrics(formats.prometheus_text(summary(figures=figures, finished_s=None)))
+    found = read_metrics(notify.prometheus_text(summary(figures=figures, finished_s=None)))
     names = {name for name, _ in found}
     assert "nimc_night_finished_timestamp_seconds" not in names
     labels = next(dict(of) for name, of in found if name == "nimc_figure_of_merit")
@@ -77,7 +77,7 @@ def test_metrics_escape_labels_and_keep_odd_units_and_roles() -> None:
 
 
 def test_junit_says_slower_failed_and_measured() -> None:
-    root = ElementTree.fromstring(formats.junit_xml(SUMMARY))
+    root = ElementTree.fromstring(notify.junit_xml(SUMMARY))
     assert root.tag == "testsuites"
     (suite,) = root
     assert {name: suite.get(name) for name in ("tests", "failures", "errors", "skipped")} == {
@@ -94,22 +94,22 @@ def test_junit_says_slower_failed_and_measured() -> None:
 @pytest.mark.parametrize(("outcome", "tag"), [("not run", "skipped"), ("machine failed", "error")])
 def test_junit_of_a_night_without_figures(outcome: str, tag: str) -> None:
     night = summary(outcome=outcome, reason="\x1b<&", figures=[], alarms=[], failures=[])
-    (suite,) = ElementTree.fromstring(formats.junit_xml(night))
+    (suite,) = ElementTree.fromstring(notify.junit_xml(night))
     assert [case[0].tag for case in suite] == [tag] * 3
     assert suite[0][0].get("message") == r"\x1b<&"
     (suite,) = ElementTree.fromstring(
-        formats.junit_xml(summary(outcome=outcome, cases=[], figures=[]))
+        notify.junit_xml(summary(outcome=outcome, cases=[], figures=[]))
     )
     assert len(suite) == 1  # the campaign's cases are not known
 
 
 def test_junit_shows_a_second_alarm_of_a_case() -> None:
     alarms = [NightAlarm("stream", "off", "fom", "history", text) for text in ("one", "two")]
-    (suite,) = ElementTree.fromstring(formats.junit_xml(summary(alarms=alarms)))
+    (suite,) = ElementTree.fromstring(notify.junit_xml(summary(alarms=alarms)))
     assert suite[0].findtext("failure") == "one\ntwo"
 
 
 def test_junit_shows_no_interval_with_one_end() -> None:
     figure = NightFigure("stream", "off", "fom", "s", "lower", 2.0, 1.5, None, 6)
-    (suite,) = ElementTree.fromstring(formats.junit_xml(summary(figures=[figure])))
+    (suite,) = ElementTree.fromstring(notify.junit_xml(summary(figures=[figure])))
     assert suite[0].findtext("system-out") == "off fom: 2 s"

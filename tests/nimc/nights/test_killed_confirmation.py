@@ -11,8 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from nimc.nights.lock import running
-from nimc.nights.summary import path_of, summary_text, write
+from nimc.nights.summary import path_of, running, summary_text, write
 from tests.nimc.nights.conftest import Box
 from tests.nimc.nights.test_confirmation import made_runs, states
 

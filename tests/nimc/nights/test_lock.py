@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from nimc.nights.lock import machine_lock, running
+from nimc.nights.summary import machine_lock, running
 
 
 def test_a_night_is_running_only_under_its_own_name(tmp_path: Path) -> None:

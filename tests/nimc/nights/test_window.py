@@ -5,10 +5,10 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from nimc.nights.description import DAYS, NightWindow
+from nimc.nights.description import NightWindow
 
 BERLIN = ZoneInfo("Europe/Berlin")
-WINDOW = NightWindow(time(22), time(5), DAYS)
+WINDOW = NightWindow(start=time(22), end=time(5))
 
 
 def utc(*moment: int) -> float:
@@ -44,7 +44,7 @@ def test_a_night_is_an_hour_shorter_or_longer_if_clocks_change(
 def test_a_start_that_the_clocks_skip_is_when_they_do(
     zone: str, start: tuple[int, int], night: tuple[int, int, int], hours: tuple[float, float]
 ) -> None:
-    window = NightWindow(time(*start), time(6), DAYS)
+    window = NightWindow(start=time(*start), end=time(6))
     midnight_s = utc(*night)
     found = window.night_on(date(*night), ZoneInfo(zone))
     assert found.start_s == midnight_s + 3600 * hours[0]
@@ -55,14 +55,14 @@ def test_a_start_that_the_clocks_skip_is_when_they_do(
 
 
 def test_a_start_that_the_clocks_show_twice_is_the_first() -> None:
-    window = NightWindow(time(2, 30), time(6), DAYS)
+    window = NightWindow(start=time(2, 30), end=time(6))
     found = window.night_on(date(2026, 10, 25), BERLIN)
     assert found.start_s == utc(2026, 10, 25, 0, 30)  # 02:30 CEST
     assert found.end_s == utc(2026, 10, 25, 5)
 
 
 def test_after_midnight_it_is_still_the_night_of_the_day_before() -> None:
-    friday = NightWindow(time(22), time(5), ["fri"])
+    friday = NightWindow(start=time(22), end=time(5), days=["fri"])
     for moment in (utc(2026, 11, 20, 21), utc(2026, 11, 21, 3, 59, 59)):
         night = friday.night_at(moment, BERLIN)
         assert night
@@ -76,17 +76,17 @@ def test_after_midnight_it_is_still_the_night_of_the_day_before() -> None:
 
 
 def test_a_window_within_a_day_and_one_of_a_whole_day() -> None:
-    noon = NightWindow(time(12), time(13, 30), ["sun"])
+    noon = NightWindow(start=time(12), end=time(13, 30), days=["sun"])
     found = noon.night_on(date(2026, 11, 22), BERLIN)
     assert found.end_s - found.start_s == 5400
     assert noon.length_s == 5400
-    whole = NightWindow(time(6), time(6), DAYS)
+    whole = NightWindow(start=time(6), end=time(6))
     assert whole.length_s == 86400
     assert whole.night_at(utc(2026, 11, 22, 4, 59), BERLIN).date == date(2026, 11, 21)  # type: ignore[union-attr]
 
 
 def test_scheduled_nights_of_a_week() -> None:
-    window = NightWindow(time(22), time(5), ["mon", "sat"])
+    window = NightWindow(start=time(22), end=time(5), days=["mon", "sat"])
     nights = [each.date for each in window.nights(date(2026, 11, 16), date(2026, 11, 23), BERLIN)]
     assert nights == [date(2026, 11, 16), date(2026, 11, 21), date(2026, 11, 23)]
 

@@ -10,7 +10,7 @@ from contextlib import suppress
 import pytest
 from click.testing import CliRunner
 
-from nimc.base.interrupts import Stopped, stopped_at_once
+from nimc.base.interrupts import Stopped, exit_when_stopped, stopped_at_once
 from nimc.cli.main import cli
 from nimc.run.runner import CampaignRunner, Failure
 from tests.nimc.conftest import Nimc
@@ -35,6 +35,13 @@ def test_a_signal_whose_exception_was_dropped_is_raised_again() -> None:
 def test_a_signal_whose_exception_was_dropped_is_raised_at_the_end_at_the_latest() -> None:
     with pytest.raises(Stopped, match="SIGHUP"), stopped_at_once(), suppress(Stopped):
         os.kill(os.getpid(), signal.SIGHUP)
+
+
+@pytest.mark.parametrize(("name", "status"), [("SIGHUP", 129), ("SIGINT", 130), ("SIGTERM", 143)])
+def test_a_command_that_is_stopped_exits_as_the_signal_would(name: str, status: int) -> None:
+    with pytest.raises(SystemExit) as end, exit_when_stopped():
+        raise Stopped(signal.Signals[name])
+    assert end.value.code == status
 
 
 def test_a_signal_after_the_last_block_is_obeyed(

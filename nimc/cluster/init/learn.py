@@ -1,0 +1,366 @@
+"""What is known of a new machine: from Slurm, the modules system and a short job."""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from nimc.base.checkout import ROOT
+from nimc.base.errors import MachineError
+from nimc.base.files import user_name
+from nimc.base.programs import ask
+from nimc.cluster import node_job
+from nimc.cluster.in_job import in_common
+from nimc.cluster.node_job import JobLook, NodeRequest
+from nimc.machine import host
+from nimc.machine.site import Origins
+
+# What Slurm's programs print about partitions, nodes, settings and accounts. Pure functions.
+
+
+_FIELD = re.compile(r"(?:^|\s)([A-Za-z]\w*)=(\S*)")
+#: A word that may stand in a file that is made: names of partitions, accounts, nodes.
+_NAME = re.compile(r"[A-Za-z0-9][\w.+-]*", re.ASCII)
+_NUMBER = re.compile(r"[0-9]{1,9}")
+#: Slurm's time limits, `[DAYS-]HOURS:MINUTES:SECONDS`.
+_LIMIT = re.compile(r"(?:([0-9]{1,5})-)?([0-9]{1,2}):([0-9]{2}):([0-9]{2})")
+
+
+@dataclass(frozen=True)
+class SlurmPartition:
+    """A partition, from `scontrol show partition`."""
+
+    name: str
+    default: bool
+    #: Whether it takes and starts jobs.
+    up: bool
+    #: Longest job, seconds; None: unlimited.
+    limit_s: int | None
+    #: Whether jobs get whole nodes only.
+    whole_nodes: bool
+    nodes: int
+
+
+@dataclass(frozen=True)
+class NodeShape:
+    """What `slurm.conf` says of a node."""
+
+    sockets: int
+    cores_per_socket: int
+    #: What Slurm counts: hardware threads or cores.
+    cpus: int
+    #: None if it is not configured: Slurm shows 1 then.
+    memory_mib: int | None
+
+    @property
+    def cores(self) -> int:
+        """Cores of the node."""
+        return self.sockets * self.cores_per_socket
+
+    @property
+    def cpus_per_core(self) -> int:
+        """Hardware threads that Slurm counts as CPUs of a core."""
+        return max(1, self.cpus // self.cores)
+
+
+@dataclass(frozen=True)
+class SlurmAccount:
+    """A user's account for jobs, and the one that is taken without `--account`."""
+
+    name: str
+    default: bool
+
+
+def partitions(text: str) -> list[SlurmPartition]:
+    """From lines of `scontrol --oneliner show partition`, in order."""
+    found = []
+    for fields in map(_fields, text.splitlines()):
+        name = fields.get("PartitionName", "")
+        if _NAME.fullmatch(name):
+            found.append(
+                SlurmPartition(
+                    name,
+                    default=fields.get("Default") == "YES",
+                    up=fields.get("State") == "UP",
+                    limit_s=limit_s(fields.get("MaxTime", "")),
+                    whole_nodes=fields.get("OverSubscribe") == "EXCLUSIVE",
+                    nodes=_number(fields.get("TotalNodes", "")),
+                )
+            )
+    return found
+
+
+def limit_s(text: str) -> int | None:
+    """A time limit in seconds; None if there is none or it cannot be read."""
+    found = _LIMIT.fullmatch(text)
+    if found is None:
+        return None
+    days, hours, minutes, seconds = (int(part or 0) for part in found.groups())
+    return ((days * 24 + hours) * 60 + minutes) * 60 + seconds
+
+
+def shapes(text: str, partition: str) -> list[tuple[NodeShape, int]]:
+    """Shapes of a partition's nodes with their numbers, the most frequent first.
+
+    From lines of `scontrol --oneliner show node`.
+    """
+    counts: Counter[NodeShape] = Counter()
+    for fields in map(_fields, text.splitlines()):
+        if partition in fields.get("Partitions", "").split(","):
+            names = ("Sockets", "CoresPerSocket", "CPUTot", "RealMemory")
+            numbers = [_number(fields.get(name, "")) for name in names]
+            if all(numbers):
+                sockets, cores, cpus, memory_mib = numbers
+                known_mib = memory_mib if memory_mib > 1 else None
+                counts[NodeShape(sockets, cores, cpus, known_mib)] += 1
+    return counts.most_common()
+
+
+def settings(text: str) -> dict[str, str]:
+    """Setting -> value, from lines `NAME = VALUE` of `scontrol show config`."""
+    pairs = (line.partition("=") for line in text.splitlines() if "=" in line)
+    return {name.strip(): value.strip() for name, _, value in pairs if name.strip()}
+
+
+def mpi_types(text: str) -> list[str]:
+    """From `srun --mpi=list`: one type a line; older versions put `srun:` before it."""
+    words = []
+    for line in text.splitlines():
+        if line.startswith(("\t", " ", "srun: ")) and "types are" not in line:
+            words += line.removeprefix("srun:").split()
+    return [word for word in dict.fromkeys(words) if _NAME.fullmatch(word)]
+
+
+def accounts(text: str, default: str) -> list[SlurmAccount]:
+    """From `sacctmgr -nP show assoc format=account`, each once; `default` is a line of its own."""
+    names = dict.fromkeys(line.strip() for line in text.splitlines())
+    return [SlurmAccount(name, name == default.strip()) for name in names if _NAME.fullmatch(name)]
+
+
+def chosen(found: Sequence[SlurmPartition]) -> list[SlurmPartition]:
+    """Partitions that can run jobs: the default first."""
+    return sorted((each for each in found if each.up and each.nodes), key=lambda p: not p.default)
+
+
+def _fields(line: str) -> dict[str, str]:
+    return dict(_FIELD.findall(line))
+
+
+def _number(text: str) -> int:
+    """0 for anything that is no number."""
+    return int(text) if _NUMBER.fullmatch(text) else 0
+
+
+# What follows from it. Pure functions.
+
+
+#: Interfaces that containers and virtual machines make: other nodes cannot be reached over them.
+_INNER = ("docker", "podman", "cni", "virbr", "lxc", "br-", "veth", "tun", "tap")
+
+
+@dataclass(frozen=True)
+class ClusterFacts:
+    """What Slurm, this host and a job said."""
+
+    #: Name and processor of this host, from where jobs are submitted.
+    host: str
+    processor: str
+    #: Those that can run jobs, the default first.
+    partitions: Sequence[SlurmPartition]
+    #: Partition -> shapes of its nodes and their numbers.
+    shapes: Mapping[str, Sequence[tuple[NodeShape, int]]]
+    #: `scontrol show config`.
+    settings: Mapping[str, str]
+    mpi: Sequence[str]
+    accounts: Sequence[SlurmAccount]
+    #: ReFrame's name of the modules system, and the default modules.
+    modules_system: str
+    modules: Sequence[str]
+    #: Why Slurm refuses a heterogeneous job in the target partition; None if it takes it, or if it
+    #: was not asked.
+    hetjob_refused: str | None = None
+    #: Whether that is known: it was asked, and takes other jobs.
+    hetjob_asked: bool = False
+    #: What the job found; empty without one.
+    looked: JobLook = field(default_factory=lambda: JobLook(None, "no job was submitted"))
+
+    @property
+    def target(self) -> SlurmPartition:
+        """The partition of the targets."""
+        return self.partitions[0]
+
+    @property
+    def nodes(self) -> Sequence[Mapping[str, Any]]:
+        """Records of the nodes that the job looked at."""
+        return self.looked.nodes
+
+    @property
+    def origins(self) -> Origins:
+        """Where origins come from."""
+        if self.target.nodes < 2:
+            return Origins(policy="same_host")
+        if self.hetjob_refused:
+            return Origins(policy="same_job")
+        return Origins(policy="hetjob", partition=self.target.name)
+
+
+def access(partition: SlurmPartition, accounts: Sequence[SlurmAccount]) -> list[str]:
+    """Options of every job in a partition; an account only if none is taken without one."""
+    options = [f"--partition={partition.name}"]
+    if not partition.whole_nodes:
+        options.append("--exclusive")
+    if accounts and not any(account.default for account in accounts):
+        options.append(f"--account={accounts[0].name}")
+    return options
+
+
+def interfaces(nodes: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Network interfaces with an address on every node, the fastest first."""
+    names = in_common([node["addresses"] for node in nodes])
+    rates = {
+        each["name"]: each["rate_b_s"] or 0.0
+        for node in nodes[:1]
+        for each in node["host"]["interfaces"]
+    }
+    usable = [name for name in names if not name.startswith(_INNER)]
+    return sorted(usable, key=lambda name: -rates.get(name, 0.0))
+
+
+@dataclass(frozen=True)
+class ActiveDevice:
+    """An RDMA device that every node has, with an active port."""
+
+    name: str
+    numa_node: int | None
+    rate_b_s: float
+
+
+def devices(nodes: Sequence[Mapping[str, Any]]) -> list[ActiveDevice]:
+    """RDMA devices with an active port on every node, the fastest first."""
+    active = [
+        {each["name"]: each for each in node["host"]["rdma"] if _rate_b_s(each) is not None}
+        for node in nodes
+    ]
+    first = active[0] if active else {}
+    found = [
+        ActiveDevice(name, each["numa_node"], _rate_b_s(each) or 0.0)
+        for name, each in first.items()
+        if all(name in other for other in active)
+    ]
+    return sorted(found, key=lambda each: -each.rate_b_s)
+
+
+def _rate_b_s(device: Mapping[str, Any]) -> float | None:
+    """Rate of the first active port; 0 if unknown, None without such a port."""
+    rates = [port["rate_b_s"] or 0.0 for port in device["ports"] if port["state"] == "ACTIVE"]
+    return rates[0] if rates else None
+
+
+# What `module avail` prints, and the modules that an environment of ReFrame may load.
+
+
+_MODULE = re.compile(r"([A-Za-z][\w.+-]*(?:/[\w.+-]+)*/[\w.+-]+)(?:\(([\w:]+)\))?", re.ASCII)
+#: Kind of module -> names, the usual choice first.
+_KINDS = {
+    "compiler": ("gcc", "GCC", "gnu"),
+    "mpi": ("openmpi", "OpenMPI", "mpich", "MPICH", "mvapich2"),
+    "workload": ("lammps", "LAMMPS"),
+}
+
+
+def modules_in(text: str) -> list[str]:
+    """`NAME/VERSION` from `module --terse --default avail` of Lmod or environment-modules."""
+    found = (_MODULE.fullmatch(line.strip()) for line in text.splitlines())
+    return list(dict.fromkeys(match[1] for match in found if match))
+
+
+def suggested(modules: Sequence[str]) -> dict[str, str]:
+    """Kind -> the module of that kind that is to be loaded; only kinds that there are."""
+    found: dict[str, str] = {}
+    for kind, names in _KINDS.items():
+        for name in names:
+            if matching := [each for each in modules if each.rpartition("/")[0] == name]:
+                found[kind] = max(matching, key=version)
+                break
+    return found
+
+
+def version(module: str) -> list[tuple[int, str]]:
+    """Sort key of `NAME/VERSION`: numbers by value."""
+    words = re.findall(r"[0-9]{1,18}|[A-Za-z]+", module.rpartition("/")[2])
+    return [(int(word), "") if word.isdigit() else (-1, word) for word in words]
+
+
+_SCONTROL = ("scontrol", "--oneliner", "show")
+
+
+def learn(wait_s: float | None, tell: Callable[[str], None]) -> ClusterFacts:
+    """All that can be known. The job waits and runs `wait_s` at most; None submits nothing.
+
+    Raises MachineError without a Slurm that answers, Stopped after a signal.
+    """
+    facts = _slurm()
+    if wait_s is None:
+        return facts
+    target = access(facts.target, facts.accounts)
+    if facts.target.nodes > 1:
+        tell(f"asks Slurm for a heterogeneous job in {facts.target.name}")
+        reason = node_job.refusal(NodeRequest(target, facts.origins))
+        # What is refused to any job, such as the account, says nothing of heterogeneous ones.
+        if reason is None or node_job.refusal(NodeRequest(target)) is None:
+            facts = replace(facts, hetjob_refused=reason, hetjob_asked=True)
+    request = NodeRequest(target, facts.origins)
+    tell(f"submits a job of {request.tasks} nodes to {facts.target.name}")
+    looked = node_job.look(request, ROOT, wait_s)
+    tell(node_job.outcome(looked, request))
+    return replace(facts, looked=looked)
+
+
+def _slurm() -> ClusterFacts:
+    """What needs no job."""
+    usable = chosen(partitions(_required([*_SCONTROL, "partition"])))
+    if not usable:
+        raise MachineError("scontrol show partition: no partition that is up and has nodes")
+    nodes = _required([*_SCONTROL, "node"])
+    user = user_name(os.geteuid())
+    assoc = ["sacctmgr", "--noheader", "--parsable2", "show"]
+    default = ask([*assoc, "user", user, "format=defaultaccount"])
+    of_user = ask([*assoc, "assoc", f"user={user}", "format=account"])
+    system, modules = _modules(os.environ)
+    here = host.detect()
+    return ClusterFacts(
+        host=socket.gethostname(),
+        processor=here.processor,
+        partitions=usable,
+        shapes={each.name: shapes(nodes, each.name) for each in usable},
+        settings=settings(_required(["scontrol", "show", "config"])),
+        mpi=mpi_types(ask(["srun", "--mpi=list"]).text),
+        accounts=accounts(of_user.text, default.text) if of_user.ok else [],
+        modules_system=system,
+        modules=modules,
+    )
+
+
+def _modules(environment: Mapping[str, str]) -> tuple[str, Sequence[str]]:
+    """ReFrame's name of the modules system, and the default module of each name."""
+    for variable, name in (("LMOD_CMD", "lmod"), ("MODULES_CMD", "tmod4")):
+        if program := environment.get(variable):
+            interpreter = [] if os.access(program, os.X_OK) else ["tclsh"]
+            answer = ask([*interpreter, program, "bash", "--terse", "--default", "avail"])
+            return name, modules_in(answer.text)
+    return "nomod", []
+
+
+def _required(command: Sequence[str]) -> str:
+    answer = ask(command)
+    if not answer.ok:
+        raise MachineError(
+            f"{' '.join(command)}: {answer.last}; without Slurm, copy configs/localhost.py and"
+            " site/localhost.yaml"
+        )
+    return answer.text
