@@ -15,11 +15,11 @@ from markupsafe import Markup
 from analysis.effects.contrasts import Contrast
 from analysis.effects.estimate import Result
 from analysis.report.plots import (
-    LEVEL_COLOURS,
-    LEVEL_MARKERS,
     PIXELS_ABOVE,
     RASTER_ABOVE,
     drawing,
+    legend,
+    level_look,
     light,
     marker,
     themed_svg,
@@ -106,7 +106,7 @@ def draw(figure: Figure, lines: Sequence[Line], axis: Axis) -> Axes:
         _estimates(axes, line, drawn, shift, axis.numeric)
     _finish(axes, axis)
     if any(line.label for line in lines):
-        figure.legend(loc="outside upper left", ncols=3, frameon=False, fontsize=8)
+        legend(figure, 3)
     return axes
 
 
@@ -194,7 +194,6 @@ def _finish(axes: Axes, axis: Axis) -> None:
         axes.set_xlim(min(axis.ticks) - edge, max(axis.ticks) + edge)
     axes.set_xlabel(axis.label)
     axes.set_ylabel("slowdown (1 is no effect)")
-    axes.tick_params(length=0)
     axes.grid(axis="y")
 
 
@@ -397,7 +396,7 @@ def _look(row: Result, index: int, factor: str | None) -> tuple[str, str]:
     """Colour and marker of a line: the arm's, or those of a level."""
     if factor is None or factor == ARM:
         return variable(row.arm), marker(row.arm)
-    return LEVEL_COLOURS[index % len(LEVEL_COLOURS)], LEVEL_MARKERS[index % len(LEVEL_MARKERS)]
+    return level_look(index)
 
 
 def _axis(rows: Sequence[Result], factor: str, varied: Mapping[str, Sequence[Level]]) -> Axis:

@@ -212,7 +212,6 @@ def roles_plot(changes: Sequence[RoleChange], name: str) -> str:
             axes.set_ylim(len(own) - 0.4, -0.6)
             logarithmic(axes)
             axes.set_title(case, loc="left", fontsize=10)
-            axes.tick_params(length=0)
             axes.grid(axis="x")
         panels[-1, 0].set_xlabel("count, sum over ranks")
         return themed_svg(figure, name, "Counts of each role without and with traffic, by case")

@@ -16,6 +16,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import groupby
+from math import nan
 from statistics import median
 from typing import Any, Literal
 
@@ -25,7 +26,7 @@ from markupsafe import Markup
 from analysis.effects.caveats import emulated
 from analysis.effects.estimate import Result
 from analysis.report.data import RunData
-from analysis.report.plots import LEVEL_COLOURS, LEVEL_MARKERS, drawing, light, themed_svg
+from analysis.report.plots import drawing, legend, level_line, themed_svg
 from analysis.report.sections import RunSection, json_rows
 from analysis.samples.pairs import counted
 from analysis.statistics.interval import Estimate, median_interval
@@ -285,35 +286,25 @@ def _plot(found: Sequence[LatencyPoint], name: str) -> str:
     with drawing(3.6) as figure:
         axes = figure.subplots()
         for index, line in enumerate(dict.fromkeys(point.writers for point in found)):
-            own = [point for point in found if point.writers == line]
-            colour = light(LEVEL_COLOURS[index % len(LEVEL_COLOURS)])
-            at = [point.traffic_b_s / 1e9 for point in own]
-            marker = LEVEL_MARKERS[index % len(LEVEL_MARKERS)]
-            middle = [1e9 * point.median_s for point in own]
-            axes.plot(
-                at, middle, color=colour, marker=marker, ms=5, lw=1.4, label=line, clip_on=False
-            )
-            for x, point in zip(at, own, strict=True):
-                if point.latency:
-                    ends = [1e9 * point.latency.low, 1e9 * point.latency.high]
-                    axes.plot([x, x], ends, color=colour, lw=2.5, alpha=0.6)
+            level_line(axes, index, line, [_place(each) for each in found if each.writers == line])
         axes.set_xlabel("traffic of loading cores and writers, GB/s")
         axes.set_ylabel("latency, ns")
         axes.set_xlim(left=0)
         axes.set_ylim(bottom=0)
-        axes.tick_params(length=0)
         axes.grid(axis="y")
-        figure.legend(loc="outside upper left", ncols=3, frameon=False, fontsize=8)
-        return themed_svg(figure, name, f"Latency against traffic. {_said(found)}")
+        legend(figure, 3)
+        values = "; ".join(
+            f"{each.writers}, {plural(each.load_threads, 'core')}: {1e9 * each.median_s:.0f} ns"
+            f" at {each.traffic_b_s / 1e9:.2f} GB/s"
+            for each in found
+        )
+        return themed_svg(figure, name, f"Latency against traffic. {values}")
 
 
-def _said(found: Sequence[LatencyPoint]) -> str:
-    """The points, for readers who do not see the figure."""
-    return "; ".join(
-        f"{point.writers}, {plural(point.load_threads, 'core')}: {1e9 * point.median_s:.0f} ns"
-        f" at {point.traffic_b_s / 1e9:.2f} GB/s"
-        for point in found
-    )
+def _place(point: LatencyPoint) -> tuple[float, float, float, float]:
+    """Traffic in GB/s; latency in ns with both ends."""
+    low, high = (point.latency.low, point.latency.high) if point.latency else (nan, nan)
+    return point.traffic_b_s / 1e9, 1e9 * point.median_s, 1e9 * low, 1e9 * high
 
 
 SECTIONS = [
@@ -323,6 +314,11 @@ SECTIONS = [
         anchor="latency",
         template="latency.html",
         view=latency_view,
-        files=json_rows("latency.json", "points", lambda run: points(run.samples, run.results)),
+        files=json_rows(
+            "latency.json",
+            "points",
+            lambda run: points(run.samples, run.results),
+            LatencyPoint.as_dict,
+        ),
     )
 ]

@@ -21,7 +21,7 @@ from markupsafe import Markup
 from analysis.effects.caveats import emulated
 from analysis.effects.estimate import Result
 from analysis.report.data import RunData
-from analysis.report.plots import drawing, light, themed_svg
+from analysis.report.plots import drawing, interval, rows_axes, themed_svg
 from analysis.report.sections import RunSection
 from analysis.report.words import binary
 from analysis.samples.pairs import counted, of_treatment
@@ -467,28 +467,13 @@ def _plot(found: Sequence[Cell], name: str) -> str:
     """One row per cell: remaining share of both rates, with intervals."""
     rows = [cell for cell in found if cell.key.load != IDLE]
     with drawing(0.9 + 0.34 * max(len(rows), 1)) as figure:
-        axes = figure.subplots()
-        axes.axvline(1, color=light("muted"), lw=1)
+        axes = rows_axes(figure, [label(c.key) for c in rows], "remaining share of the rate")
         for line, cell in enumerate(rows):
-            for side, colour, at in (
-                (cell.of_idle, "on", line - 0.18),
-                (cell.kept, "off", line + 0.1),
-                (cell.kept_control, "spin", line + 0.3),
-            ):
-                _bar(axes, side, at, light(colour))
-        axes.set_yticks(range(len(rows)), [label(cell.key) for cell in rows])
-        axes.set_ylim(len(rows) - 0.4, -0.6)
+            interval(axes, cell.of_idle, line - 0.18, "on", "o")
+            interval(axes, cell.kept, line + 0.1, "off", "o")
+            interval(axes, cell.kept_control, line + 0.3, "spin", "o")
         axes.set_xlim(left=0)
-        axes.set_xlabel("remaining share of the rate")
-        axes.tick_params(length=0)
-        axes.grid(axis="x")
         return themed_svg(figure, name, "Share that communications and workers keep in every cell")
-
-
-def _bar(axes: Any, estimate: Estimate | None, at: float, colour: str) -> None:
-    if estimate is not None:
-        axes.hlines(at, estimate.low, estimate.high, color=colour, lw=3)
-        axes.scatter([estimate.value], [at], s=18, color=colour, zorder=3)
 
 
 SECTIONS = [

@@ -16,7 +16,15 @@ from markupsafe import Markup
 from analysis.effects.caveats import emulations
 from analysis.effects.estimate import Result
 from analysis.report.data import RunData
-from analysis.report.plots import Normalised, drawing, light, marker, normalised_plot, themed_svg
+from analysis.report.plots import (
+    Normalised,
+    drawing,
+    legend,
+    light,
+    marker,
+    normalised_plot,
+    themed_svg,
+)
 from analysis.report.sections import CaseSection, RunSection
 from analysis.samples.pairs import in_order
 from analysis.statistics.interval import FEWEST
@@ -379,7 +387,7 @@ def _plot(every: pl.DataFrame, published: float, name: str) -> str:
             level = published * off["fom"][-1] / factor
             axes.axhline(level, color=light("muted"), ls=":", label=label)
         _finish(axes, ranks, unit)
-        figure.legend(loc="outside upper left", ncols=3, frameon=False, fontsize=8)
+        legend(figure, 3)
         return themed_svg(figure, name, "Run time against ranks, every run")
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from enum import Enum
 from typing import Any, NamedTuple
 
@@ -24,10 +24,10 @@ from analysis.effects.estimate import Result
 from analysis.effects.verdict import Verdict
 from analysis.report.data import RunData
 from analysis.report.plots import drawing, light, themed_svg
-from analysis.report.sections import RunSection, json_rows
+from analysis.report.sections import RunSection, flat, json_rows
 from analysis.samples.pairs import counted, of_treatment
 from analysis.statistics.aligned_ranks import slowdown
-from analysis.statistics.interval import Estimate, as_fields
+from analysis.statistics.interval import Estimate
 from nimc.base.units import plural
 
 #: The workload whose cores and kernel are known.
@@ -107,13 +107,6 @@ class RegimePoint:
     regime: Regime
     #: Why the regime is unknown; empty otherwise.
     reason: str
-
-    def as_dict(self) -> dict[str, Any]:
-        """The point as JSON holds it: intervals as `NAME`, `NAME_low`, `NAME_high`."""
-        found = asdict(self) | {"regime": str(self.regime)}
-        for name, loss in (("application", self.application), ("device", self.device)):
-            found |= as_fields(name, loss)
-        return found
 
 
 def regimes(marked: pl.DataFrame, results: Sequence[Result]) -> list[RegimePoint]:
@@ -290,7 +283,6 @@ def _map(points: Sequence[RegimePoint], name: str) -> str:
         axes.set_xlim(-0.6, len(cores) - 0.4)
         axes.set_ylim(len(rows) - 0.4, -0.6)
         axes.set_xlabel("cores of the application")
-        axes.tick_params(length=0)
         axes.grid()
         said = "; ".join(f"{label(p)}, {plural(p.cores, 'core')}: {p.regime}" for p in points)
         return themed_svg(figure, name, f"Map of regimes. {said}")
@@ -303,6 +295,8 @@ SECTIONS = [
         anchor="regimes",
         template="regimes.html",
         view=regimes_view,
-        files=json_rows("regimes.json", "regimes", lambda run: regimes(run.samples, run.results)),
+        files=json_rows(
+            "regimes.json", "regimes", lambda run: regimes(run.samples, run.results), flat
+        ),
     )
 ]

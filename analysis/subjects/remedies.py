@@ -15,7 +15,16 @@ from analysis.remedies.reservation import between_jobs, remedy_effects
 from analysis.remedies.sentences import advice_document, named, per_byte, sentences, where
 from analysis.remedies.throttling import RATE, RESERVED, Throttling, throttling
 from analysis.report.data import RunData
-from analysis.report.plots import LEVEL_COLOURS, LEVEL_MARKERS, drawing, light, themed_svg
+from analysis.report.plots import (
+    drawing,
+    interval,
+    legend,
+    level_look,
+    light,
+    rows_axes,
+    said,
+    themed_svg,
+)
 from analysis.report.sections import Files, MachineSection, RunSection
 from analysis.samples.pairs import of_treatment
 from analysis.statistics.interval import Estimate
@@ -27,8 +36,6 @@ from nimc.base.units import NONE, scale
 
 
 _ROW_IN = 0.52
-#: Field of `RemedyBars`, colour, marker, and place within the row.
-_LOOKS = (("on", "on", "^", -0.22), ("off_with", "off", "o", 0.0), ("on_with", "level2", "s", 0.22))
 
 
 @dataclass(frozen=True)
@@ -61,68 +68,47 @@ def sweep_plot(lines: Sequence[SweepLine], unit: str, name: str) -> str:
     with drawing(3.4) as figure:
         axes = figure.subplots()
         for index, line in enumerate(lines):
-            colour = light(LEVEL_COLOURS[index % len(LEVEL_COLOURS)])
-            marker = LEVEL_MARKERS[index % len(LEVEL_MARKERS)]
+            css, marker = level_look(index)
+            colour = light(css)
             rates = [rate / 1e9 for rate in line.rates_b_s]
             values = [fom / divisor for fom in line.foms]
-            look: dict[str, Any] = {
-                "ms": 3.4,
-                "mew": 0,
-                "color": colour,
-                "alpha": 0.5,
-                "gid": f"runs-{index}",
-            }
-            axes.plot(rates, values, ls="none", marker=marker, **look)
+            runs: dict[str, Any] = {"ms": 3.4, "mew": 0, "alpha": 0.5, "gid": f"runs-{index}"}
+            axes.plot(rates, values, marker, color=colour, **runs)
             if line.fitted is not None:
                 fitted = [value / divisor for value in line.fitted]
                 places = [rate / 1e9 for rate in line.line_b_s]
                 axes.plot(places, fitted, color=colour, lw=1.6, label=line.label)
             else:
-                axes.plot([], [], color=colour, marker=marker, ls="none", label=line.label)
+                axes.plot([], [], marker, color=colour, label=line.label)
             found = line.crossover_b_s
             if found and found.low is not None and found.high is not None:
                 axes.axvspan(found.low / 1e9, found.high / 1e9, color=light("band"), alpha=0.45)
         axes.set_xlabel("writers' rate in GB/s, as measured")
         axes.set_ylabel(scaled)
         axes.set_xlim(left=0)
-        axes.tick_params(length=0)
         axes.grid(axis="y")
-        figure.legend(loc="outside upper left", ncols=2, frameon=False, fontsize=8)
+        legend(figure, 2)
         return themed_svg(figure, name, "Figure of merit against the rate written")
 
 
 def bars_plot(rows: Sequence[RemedyBars], name: str) -> str:
     """One row per remedy: time on, time off with the remedy and time on with it, against off."""
     with drawing(0.9 + _ROW_IN * len(rows)) as figure:
-        axes = figure.subplots()
-        axes.axvline(1, color=light("muted"), lw=1)
+        axes = rows_axes(figure, [row.label for row in rows], "time / time off without the remedy")
         for place, row in enumerate(rows):
-            for field, colour, marker, aside in _LOOKS:
-                found: Estimate | None = getattr(row, field)
-                if found is None:
-                    continue
-                y = place + aside
-                axes.plot([found.low, found.high], [y, y], color=light(colour), lw=3)
-                axes.plot(found.value, y, marker, color=light(colour), ms=6, gid=f"{field}-{place}")
-        axes.set_yticks(range(len(rows)), [row.label for row in rows])
-        axes.set_ylim(len(rows) - 0.5, -0.5)
-        axes.set_xlabel("time / time off without the remedy")
-        axes.tick_params(length=0)
-        axes.grid(axis="x")
-        return themed_svg(figure, name, f"Times relative to off without the remedy. {_said(rows)}")
+            for of, _, colour, marker, aside in _looks(row):
+                interval(axes, of, place + aside, colour, marker)
+        times = said((f"{row.label} {words}", of) for row in rows for of, words, *_ in _looks(row))
+        return themed_svg(figure, name, f"Times relative to off without the remedy. {times}")
 
 
-def _said(rows: Sequence[RemedyBars]) -> str:
-    """The times with their intervals, for readers who do not see the figure."""
-    names = {"on": "with traffic", "off_with": "with the remedy", "on_with": "with both"}
-    return "; ".join(
-        f"{row.label} {words} {found.value:.3f} ({found.low:.3f} to {found.high:.3f})".replace(
-            "\n", " "
-        )
-        for row in rows
-        for field, words in names.items()
-        if (found := getattr(row, field)) is not None
-    )
+def _looks(row: RemedyBars) -> list[tuple[Estimate | None, str, str, str, float]]:
+    """Each time of a row, what it is, its colour, its marker, and its place within the row."""
+    return [
+        (row.on, "with traffic", "on", "^", -0.22),
+        (row.off_with, "with the remedy", "off", "o", 0.0),
+        (row.on_with, "with both", "level2", "s", 0.22),
+    ]
 
 
 #: Most rows of the figure of prices and gains; the table of the advice has all.
