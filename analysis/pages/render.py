@@ -25,7 +25,8 @@ from analysis.pages.data import (
     fact_changes,
     open_alarms,
 )
-from analysis.pages.svg import Bar, Mark, NightsFigure, Place, bars_svg, nights_svg, places_svg
+from analysis.pages.svg import Bar, Mark, NightsFigure, bars_svg, nights_svg
+from analysis.report.plots import drawing, light, logarithmic, themed_svg
 from analysis.report.shell import render_page
 from analysis.report.words import utc
 from nimc.base import units
@@ -468,13 +469,23 @@ def _slowdown_figures(rows: Sequence[across.MachineSlowdown]) -> list[tuple[str,
 
 
 def _rates_figure(rates: Sequence[across.CoreRates]) -> Markup:
-    places = [
-        Place(f"{line}", each.memory_core_b_s / 1e9, each.network_b_s / 1e9, each.published)
-        for line, each in enumerate(rates, 1)
-    ]
+    """Machines by number, on logarithmic axes, and the line of equal rates."""
     above = [each.machine for each in rates if each.network_b_s > each.memory_core_b_s]
     alt = (
-        f"Network against triad per core of {units.plural(len(places), 'machine')}. The network "
+        f"Network against triad per core of {units.plural(len(rates), 'machine')}. The network "
         f"is faster than one core's share of the memory on {', '.join(above) or 'none'}."
     )
-    return places_svg(places, alt, "triad per core, GB/s", "network, GB/s")
+    places = [(each.memory_core_b_s / 1e9, each.network_b_s / 1e9) for each in rates]
+    with drawing(3.6) as figure:
+        axes = figure.subplots()
+        for number, (each, place) in enumerate(zip(rates, places, strict=True), 1):
+            look = {"mfc": "none", "mec": light("ink")} if each.published else {}
+            axes.plot(*place, "o", color=light("on"), **look)
+            axes.annotate(str(number), place, (5, -3), textcoords="offset points", fontsize=8)
+        logarithmic(axes, "x", "y")
+        ends = [min(map(min, places)), max(map(max, places))]
+        axes.plot(ends, ends, color=light("muted"), lw=1)
+        axes.set_xlabel("triad per core, GB/s")
+        axes.set_ylabel("network, GB/s")
+        axes.grid()
+        return Markup(themed_svg(figure, "rates", alt))

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import polars as pl
@@ -427,13 +427,15 @@ def legend(figure: Figure, columns: int) -> None:
     figure.legend(loc="outside upper left", ncols=columns)
 
 
-def logarithmic(axes: Axes) -> None:
-    """Makes the horizontal axis logarithmic; ticks between powers of ten have numbers if few.
+def logarithmic(axes: Axes, *which: Literal["x", "y"]) -> None:
+    """Makes axes logarithmic; ticks between powers of ten have numbers if few.
 
     They are plain numbers: figures do not set formulas (`_STYLE`).
     """
     from matplotlib.ticker import LogFormatter
 
-    axes.set_xscale("log")
-    axes.xaxis.set_major_formatter(LogFormatter())
-    axes.xaxis.set_minor_formatter(LogFormatter(labelOnlyBase=False, minor_thresholds=(1, 0.4)))
+    for name in which:
+        axes.set(**{f"{name}scale": "log"})
+        axis = getattr(axes, f"{name}axis")
+        axis.set_major_formatter(LogFormatter())
+        axis.set_minor_formatter(LogFormatter(labelOnlyBase=False, minor_thresholds=(1, 0.4)))

@@ -210,7 +210,7 @@ def roles_plot(changes: Sequence[RoleChange], name: str) -> str:
             ]
             axes.set_yticks(range(len(own)), labels)
             axes.set_ylim(len(own) - 0.4, -0.6)
-            logarithmic(axes)
+            logarithmic(axes, "x")
             axes.set_title(case, loc="left", fontsize=10)
             axes.grid(axis="x")
         panels[-1, 0].set_xlabel("count, sum over ranks")

@@ -414,7 +414,7 @@ def calls_plot(rows: Sequence[Calls], name: str, label: str) -> str:
         share.set_ylim(len(cases) - 0.5, -0.5)
         share.set_xlabel("share of the time, %")
         size.set_xlabel("mean message, B")
-        logarithmic(size)
+        logarithmic(size, "x")
         for axes in (share, size):
             axes.grid(axis="x")
         legend(figure, 2)
