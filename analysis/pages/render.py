@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date
 from itertools import groupby
+from typing import Any
 
 import polars as pl
 from markupsafe import Markup
@@ -27,7 +28,7 @@ from analysis.pages.data import (
 )
 from analysis.pages.svg import Bar, Mark, NightsFigure, bars_svg, nights_svg
 from analysis.report.plots import drawing, light, logarithmic, themed_svg
-from analysis.report.shell import render_page
+from analysis.report.shell import View, render_page
 from analysis.report.words import utc
 from nimc.base import units
 
@@ -42,35 +43,12 @@ SeriesKey = tuple[str, str, str, str]
 
 
 @dataclass(frozen=True)
-class SeriesView:
-    """One watched quantity, for the template; figures are text."""
-
-    arm: str
-    quantity: str
-    unit: str
-    svg: Markup
-    night: str
-    latest: str
-    interval: str
-    verdict: str
-    #: Reference level, empty while there are too few nights, and how many nights it is made of.
-    reference: str
-    reference_nights: str
-    #: Latest against reference, with `worse` or `better`; empty without a reference.
-    change: str
-    #: The loss that is found soon: `2.1 %`, and 'a loss of 2.1 % is found within 5 nights'.
-    loss: str
-    detectable: str
-    alarm: bool
-
-
-@dataclass(frozen=True)
 class CaseHistory:
     """The series of one case of a campaign."""
 
     campaign: str
     case: str
-    series: list[SeriesView]
+    series: list[View]
 
     @property
     def alarms(self) -> int:
@@ -86,7 +64,7 @@ def case_views(history: MachineHistory, made: Sequence[FactChange]) -> list[Case
     watches = {_key(each): each for each in history.watches}
     alarms = {_key(each) for each in open_alarms(history)}
     marks = _fact_marks(made)
-    of_case: dict[tuple[str, str], list[SeriesView]] = {}
+    of_case: dict[tuple[str, str], list[View]] = {}
     for key, rows in _parts(history.nights):
         watch = watches.get(key)
         figure = _figure(key, rows, watch, marks.get(key[0], []))
@@ -208,7 +186,8 @@ def _percent(ratio: float) -> str:
 
 def _view(
     key: SeriesKey, rows: pl.DataFrame, watch: SeriesWatch | None, svg: Markup, alarm: bool
-) -> SeriesView:
+) -> View:
+    """What the page shows of a series, as text; reference and change are empty without one."""
     last = rows.row(-1, named=True)
     factor, unit = _scale(rows)
     whole = last["low"] is not None and last["high"] is not None
@@ -222,7 +201,7 @@ def _view(
         found = "no loss" if loss == "none" else f"a loss of {loss}"
         detectable = f"{found} is found within {WITHIN_NIGHTS} nights"
     ends = (last["low"], last["high"]) if whole else ()
-    return SeriesView(
+    return View(
         arm=key[2],
         quantity=quantity_name(key[3]),
         unit=unit,
@@ -479,7 +458,7 @@ def _rates_figure(rates: Sequence[across.CoreRates]) -> Markup:
     with drawing(3.6) as figure:
         axes = figure.subplots()
         for number, (each, place) in enumerate(zip(rates, places, strict=True), 1):
-            look = {"mfc": "none", "mec": light("ink")} if each.published else {}
+            look: dict[str, Any] = {"mfc": "none", "mec": light("ink")} if each.published else {}
             axes.plot(*place, "o", color=light("on"), **look)
             axes.annotate(str(number), place, (5, -3), textcoords="offset points", fontsize=8)
         logarithmic(axes, "x", "y")

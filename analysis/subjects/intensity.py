@@ -19,6 +19,7 @@ from analysis.effects.verdict import Verdict, within
 from analysis.report.data import RunData
 from analysis.report.plots import drawing, legend, level_line, light, themed_svg
 from analysis.report.sections import RunSection, json_rows
+from analysis.report.shell import View
 from analysis.samples.columns import MOST
 from analysis.statistics.interval import Estimate
 from nimc.records.sample import Level
@@ -149,22 +150,13 @@ def _level(row: Result) -> Intensity:
 # On the page: a figure, and from which intensity the loss does not matter.
 
 
-@dataclass(frozen=True)
-class IntensityView:
-    """The section of one run."""
-
-    curves: list[IntensityCurve]
-    svg: Markup
-    emulated: list[str]
-
-
-def intensity_view(run: RunData, name: str) -> IntensityView | None:
+def intensity_view(run: RunData, name: str) -> View | None:
     """The curves of a run; None if it has none."""
     found = curves(run.results)
     if not found:
         return None
     own = run.samples.filter(pl.col("workload").cast(pl.String) == WORKLOAD)
-    return IntensityView(found, Markup(_plot(found, name)), emulated(own))
+    return View(curves=found, svg=Markup(_plot(found, name)), emulated=emulated(own))
 
 
 def _plot(found: Sequence[IntensityCurve], name: str) -> str:

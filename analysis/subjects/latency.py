@@ -28,6 +28,7 @@ from analysis.effects.estimate import Result
 from analysis.report.data import RunData
 from analysis.report.plots import drawing, legend, level_line, themed_svg
 from analysis.report.sections import RunSection, json_rows
+from analysis.report.shell import View
 from analysis.samples.pairs import counted
 from analysis.statistics.interval import Estimate, median_interval
 from analysis.statistics.two_samples import ratio_between
@@ -239,45 +240,27 @@ def _against(ratio: Estimate | None) -> Against:
 # On the page: a figure for each case, and what the latency leaves a core.
 
 
-@dataclass(frozen=True)
-class LatencyCase:
-    """One case."""
-
-    name: str
-    svg: Markup
-    points: list[LatencyPoint]
-    #: Where the credits are measured; None if no core loaded memory without writers.
-    reference: LatencyPoint | None
-
-
-@dataclass(frozen=True)
-class LatencyView:
-    """The section of one run."""
-
-    cases: list[LatencyCase]
-    emulated: list[str]
-    line_b: int = LINE_B
-    close: float = CLOSE
-
-
-def latency_view(run: RunData, name: str) -> LatencyView | None:
+def latency_view(run: RunData, name: str) -> View | None:
     """The latencies of a run; None if it has none."""
     found = points(run.samples, run.results)
     if not found:
         return None
     own = run.samples.filter(pl.col("workload").cast(pl.String) == WORKLOAD)
     cases = {point.case: [each for each in found if each.case == point.case] for point in found}
-    return LatencyView(
-        [
-            LatencyCase(
-                case,
-                Markup(_plot(own, f"{name}{i}")),
-                own,
-                next((point for point in own if point.reference), None),
+    return View(
+        cases=[
+            View(
+                name=case,
+                svg=Markup(_plot(of_case, f"{name}{i}")),
+                points=of_case,
+                # Where the credits are measured; None if no core loaded memory without writers.
+                reference=next((point for point in of_case if point.reference), None),
             )
-            for i, (case, own) in enumerate(cases.items())
+            for i, (case, of_case) in enumerate(cases.items())
         ],
-        emulated(own),
+        emulated=emulated(own),
+        line_b=LINE_B,
+        close=CLOSE,
     )
 
 

@@ -23,6 +23,7 @@ from analysis.effects.estimate import Result
 from analysis.report.data import RunData
 from analysis.report.plots import drawing, interval, rows_axes, themed_svg
 from analysis.report.sections import RunSection
+from analysis.report.shell import View
 from analysis.report.words import binary
 from analysis.samples.pairs import counted, of_treatment
 from analysis.statistics.interval import Estimate, median_interval
@@ -374,22 +375,7 @@ _WHY: dict[Why, str] = {
 }
 
 
-@dataclass(frozen=True)
-class NumaView:
-    """The section of one run."""
-
-    cells: list[Cell]
-    questions: list[Question]
-    svg: Markup
-    numa_nodes: int
-    #: Whether all cells belong to one case, so that each pair has runs of all of them.
-    interleaved: bool
-    #: Placement of buffers and workers, and limits of the figures.
-    notes: list[str]
-    emulated: list[str]
-
-
-def numa_view(run: RunData, name: str) -> NumaView | None:
+def numa_view(run: RunData, name: str) -> View | None:
     """The cells of a run and their answers; None if it has none."""
     found = cells(run.samples, run.results, run.provenance)
     if not found:
@@ -400,12 +386,14 @@ def numa_view(run: RunData, name: str) -> NumaView | None:
     own = run.samples.filter(pl.col("case").cast(pl.String).is_in(cases))
     caveats = emulated(own)
     said = dict.fromkeys(note for row in run.results if row.case in cases for note in row.notes)
-    return NumaView(
+    return View(
         cells=found,
         questions=questions(found, nodes),
         svg=Markup(_plot(found, name)),
         numa_nodes=nodes,
+        # Each pair has runs of all cells.
         interleaved=len(cases) == 1,
+        # Placement of buffers and workers, and limits of the figures.
         notes=[
             *_places(facts, nodes),
             *_limits(found, own),

@@ -28,6 +28,7 @@ from analysis.report.plots import (
     themed_svg,
 )
 from analysis.report.sections import Files, RunSection, flat
+from analysis.report.shell import View
 from analysis.statistics.aligned_ranks import slowdown
 from analysis.statistics.interval import CONFIDENCE, Estimate, median_interval
 from nimc.base.units import quantity, scale
@@ -485,25 +486,7 @@ MOST_CASES = 8
 _EMULATED = "Emulated RDMA, not RDMA hardware."
 
 
-@dataclass(frozen=True)
-class RailsView:
-    """The section of one run."""
-
-    calls_svg: Markup | None
-    calls: list[Calls]
-    #: What was compared, in words, and its figure.
-    policies_svgs: list[tuple[str, Markup]]
-    policies: list[tuple[str, PolicyEffect]]
-    #: Case, and the figure of its runs.
-    runs_svgs: list[tuple[str, Markup]]
-    changes: list[CallsEffect]
-    #: Cases with single runs, drawn or not.
-    cases: int
-    margin: float
-    emulated: list[str]
-
-
-def rails_view(run: RunData, name: str) -> RailsView | None:
+def rails_view(run: RunData, name: str) -> View | None:
     """The section of a run; None if it compared no rails and counted no MPI calls."""
     found = rail_figures(run)
     if not found.policies and not found.calls:
@@ -517,9 +500,10 @@ def rails_view(run: RunData, name: str) -> RailsView | None:
     # Without several policies it would be a figure of noise.
     for single in found.runs if found.changes else []:
         of_case.setdefault(single.case, []).append(single)
-    return RailsView(
+    return View(
         calls_svg=Markup(calls_plot(found.calls, f"{name}c", label)) if found.calls else None,
         calls=found.calls,
+        # What was compared, in words, and its figure.
         policies_svgs=[
             (what, Markup(policies_plot(own, f"{name}p{i}", label)))
             for i, (what, own) in enumerate(groups.items())
@@ -530,6 +514,7 @@ def rails_view(run: RunData, name: str) -> RailsView | None:
             for i, (case, own) in enumerate(list(of_case.items())[:MOST_CASES])
         ],
         changes=found.changes,
+        # Cases with single runs, drawn or not.
         cases=len(of_case),
         margin=run.header.margin,
         emulated=list(texts),

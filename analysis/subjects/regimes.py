@@ -25,6 +25,7 @@ from analysis.effects.verdict import Verdict
 from analysis.report.data import RunData
 from analysis.report.plots import drawing, light, themed_svg
 from analysis.report.sections import RunSection, flat, json_rows
+from analysis.report.shell import View
 from analysis.samples.pairs import counted, of_treatment
 from analysis.statistics.aligned_ranks import slowdown
 from analysis.statistics.interval import Estimate
@@ -229,20 +230,7 @@ _BY_BLOCK = (
 )
 
 
-@dataclass(frozen=True)
-class RegimesView:
-    """The section of one run."""
-
-    points: list[RegimePoint]
-    svg: Markup
-    #: Regimes in the map -> meaning and look.
-    legend: dict[Regime, tuple[str, Look]]
-    margin: float
-    notes: list[str]
-    emulated: list[str]
-
-
-def regimes_view(run: RunData, name: str) -> RegimesView | None:
+def regimes_view(run: RunData, name: str) -> View | None:
     """The regimes of a run; None without membench under writers."""
     points = regimes(run.samples, run.results)
     if not points:
@@ -251,7 +239,7 @@ def regimes_view(run: RunData, name: str) -> RegimesView | None:
     own = run.samples.filter(pl.col("case").cast(pl.String).is_in(cases))
     shown = [regime for regime in Regime if any(point.regime is regime for point in points)]
     by_block = any(point.device and not point.device_by_run for point in points)
-    return RegimesView(
+    return View(
         points=points,
         svg=Markup(_map(points, name)),
         legend={regime: (MEANING[regime], LOOKS[regime]) for regime in shown},

@@ -12,7 +12,7 @@ from markupsafe import Markup
 from analysis.remedies.advice import RemedyAdvice, Standing, advise
 from analysis.remedies.effect import RemedyEffect, exponential
 from analysis.remedies.reservation import between_jobs, remedy_effects
-from analysis.remedies.sentences import advice_document, named, per_byte, sentences, where
+from analysis.remedies.sentences import advice_document, per_byte, sentences, where
 from analysis.remedies.throttling import RATE, RESERVED, Throttling, throttling
 from analysis.report.data import RunData
 from analysis.report.plots import (
@@ -26,6 +26,7 @@ from analysis.report.plots import (
     themed_svg,
 )
 from analysis.report.sections import Files, MachineSection, RunSection
+from analysis.report.shell import View
 from analysis.samples.pairs import of_treatment
 from analysis.statistics.interval import Estimate
 from analysis.statistics.location import Crossing, location
@@ -115,39 +116,7 @@ def _looks(row: RemedyBars) -> list[tuple[Estimate | None, str, str, str, float]
 MOST_ROWS = 16
 
 
-@dataclass(frozen=True)
-class SweepRow:
-    """One sweep in the table."""
-
-    sweep: Throttling
-    #: Its levels other than the first ones: `reserved cores 1`.
-    at: str
-    slope: tuple[str, str]
-    unit: str
-    line: str
-    crossover: str
-    same_rate: str
-
-
-@dataclass(frozen=True)
-class RemediesView:
-    """The section of one run."""
-
-    #: One figure per case and arm with a sweep of rates, with its case.
-    sweeps_svgs: list[tuple[str, Markup]]
-    sweeps: list[SweepRow]
-    #: None without a remedy that has a price.
-    bars_svg: Markup | None
-    bars: int
-    rows: int
-    #: Published slopes in DRAM and in the last-level cache, and the published crossover, MB/s.
-    dram: float
-    llc: float
-    crossover_mb_s: list[float]
-    emulated: list[str]
-
-
-def remedies_view(run: RunData, name: str) -> RemediesView | None:
+def remedies_view(run: RunData, name: str) -> View | None:
     """The section of a run; None if it has neither a sweep of rates nor a remedy with a price."""
     sweeps = throttling(run.results, run.pairs)
     priced = [each for each in [*remedy_effects(run), *between_jobs(run)] if each.price]
@@ -155,7 +124,7 @@ def remedies_view(run: RunData, name: str) -> RemediesView | None:
         return None
     published = paper()["figure_6b_regression"]
     bars = [_bars(each) for each in priced if each.paired][:MOST_ROWS]
-    return RemediesView(
+    return View(
         sweeps_svgs=[
             (case, Markup(sweep_plot(lines, own[0].unit, f"{name}s{index}")))
             for index, ((case, own), lines) in enumerate(_figures(run, sweeps))
@@ -220,16 +189,22 @@ def _at(sweep: Throttling) -> str:
     return ", ".join(f"{name.replace('_', ' ')} {level}" for name, level in sweep.at.items())
 
 
-def _row(sweep: Throttling) -> SweepRow:
+def _row(sweep: Throttling) -> View:
     value, low, high, unit = per_byte(sweep)
-    ends = f"{low} to {high}" if sweep.slope else ""
-    line = {True: "yes", False: "no: the loss is curved", None: NONE}[sweep.line_fits]
     crossings = (sweep.crossover_b_s, sweep.same_rate_b_s)
-    texts = [where(each, "B/s") if sweep.line_fits else "" for each in crossings]
+    crossover, same_rate = (where(each, "B/s") if sweep.line_fits else "" for each in crossings)
     at = _at(sweep)
     if sweep.reserved is not None:
         at += f"; compared with {sweep.reserved}"
-    return SweepRow(sweep, at, (value, ends), unit, line, *texts)
+    return View(
+        sweep=sweep,
+        at=at,
+        slope=(value, f"{low} to {high}" if sweep.slope else ""),
+        unit=unit,
+        line={True: "yes", False: "no: the loss is curved", None: NONE}[sweep.line_fits],
+        crossover=crossover,
+        same_rate=same_rate,
+    )
 
 
 def _bars(effect: RemedyEffect) -> RemedyBars:
@@ -255,60 +230,32 @@ def _bars(effect: RemedyEffect) -> RemedyBars:
 _STANDING_LOOKS = {Standing.BETTER: "good", Standing.WORSE: "bad"}
 
 
-@dataclass(frozen=True)
-class AdviceRow:
-    """One remedy under one traffic, for the template."""
-
-    row: RemedyAdvice
-    look: str
-    break_even: str
-    #: The pairs that would decide it, with their node-hours; empty if it is decided.
-    next: str
-    #: Whether the figures are of emulated writes.
-    emulated: bool
-
-
-@dataclass(frozen=True)
-class AdviceView:
-    """The section of one machine."""
-
-    sentences: list[str]
-    rows: list[AdviceRow]
-    #: Names of remedies, case and traffic that are recommended.
-    recommended: list[str]
-    #: Whether rows come from several runs.
-    several: bool
-
-
 def advice_files(runs: Sequence[RunData]) -> Files:
     """advice.json (`analysis.remedies.advice.Advice`), if a remedy was tried."""
     found = advise(runs)
     return {"advice.json": advice_document(found)} if found.remedies else {}
 
 
-def advice_view(runs: Sequence[RunData]) -> AdviceView | None:
+def advice_view(runs: Sequence[RunData]) -> View | None:
     """The section of a machine's runs; None if none tried a remedy."""
     found = advise(runs)
     if not found.remedies:
         return None
-    return AdviceView(
+    return View(
         sentences=sentences(found),
         rows=[_advice_row(each) for each in found.remedies],
-        recommended=[named(row.effect) for row in found.remedies if row.recommended],
         several=len({row.run for row in found.remedies}) > 1,
     )
 
 
-def _advice_row(row: RemedyAdvice) -> AdviceRow:
-    requested = row.next
-    following = (
-        f"{requested.pairs} more ({requested.node_hours:.2g} node-hours)" if requested else ""
-    )
-    return AdviceRow(
+def _advice_row(row: RemedyAdvice) -> View:
+    more = row.next
+    return View(
         row=row,
         look=_STANDING_LOOKS.get(row.standing, "plain"),
         break_even=where(row.break_even, "%") if row.effect.price else "",
-        next=following,
+        # The pairs that would decide it.
+        next=f"{more.pairs} more ({more.node_hours:.2g} node-hours)" if more else "",
         emulated=bool(row.effect.emulated),
     )
 
