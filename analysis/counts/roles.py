@@ -206,18 +206,8 @@ _NODE = (
 )  # fmt: skip
 COUNTS: tuple[RoleCount, ...] = (*_PERF_STAT, *_LIKWID, *_PAPI, *_OPENSPEEDSHOP, *_NODE)
 
-#: The six events of Groves, Grant and Arnold (2016), figure 4 -> the role that they were read as.
-STUDY = {
-    "PAPI_L1_TCM": "L1 misses",
-    "PAPI_L2_TCH": "",
-    "PAPI_L2_TCM": "L2 misses",
-    "PAPI_L3_TCH": "",
-    "PAPI_L3_TCM": "L3 misses",
-    "PAPI_STL_ICY": "memory stalls",
-}
-
-#: The study's event -> family -> what PAPI counts under its name, where that is another thing than
-#: the role. PAPI_L2_TCH and PAPI_L3_TCH exist on none of the families but A64FX.
+#: Event of Groves, Grant and Arnold (2016) -> family -> what PAPI counts under its name, where that
+#: is another thing than the role. Their PAPI_L2_TCH and PAPI_L3_TCH exist on A64FX alone.
 STUDY_DIFFERS: dict[str, dict[str, str]] = {
     "PAPI_STL_ICY": {
         "Sandy Bridge-EP": "ILD_STALL:IQ_FULL, a full instruction queue",
