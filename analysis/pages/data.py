@@ -10,8 +10,7 @@ from typing import Any, get_args
 import polars as pl
 
 from analysis.effects.facts import UNKNOWN
-from analysis.history.alarm import Alarm, SeriesWatch
-from analysis.history.alarms import facts_in
+from analysis.history.alarms import Alarm, SeriesWatch, facts_in
 from analysis.history.tables import Outcome
 
 

@@ -13,7 +13,8 @@ import polars as pl
 from markupsafe import Markup
 
 from analysis.effects.verdict import MEANING
-from analysis.history.alarm import WITHIN_NIGHTS, Alarm, SeriesWatch
+from analysis.history.alarms import Alarm, SeriesWatch
+from analysis.history.monitor import WITHIN_NIGHTS
 from analysis.history.series import latest_kind
 from analysis.history.tables import COUNTER, KEY
 from analysis.pages import across

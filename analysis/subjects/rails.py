@@ -13,7 +13,7 @@ from markupsafe import Markup
 from analysis.effects.contrasts import Contrast
 from analysis.effects.estimate import Result
 from analysis.effects.verdict import within
-from analysis.remedies.reservation import emulated_cases
+from analysis.remedies.effect import emulated_cases
 from analysis.report.data import RunData
 from analysis.report.plots import (
     band,

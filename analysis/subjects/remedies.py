@@ -10,8 +10,7 @@ import numpy as np
 from markupsafe import Markup
 
 from analysis.remedies.advice import RemedyAdvice, Standing, advise
-from analysis.remedies.effect import RemedyEffect, exponential
-from analysis.remedies.reservation import between_jobs, remedy_effects
+from analysis.remedies.effect import RemedyEffect, between_jobs, exponential, remedy_effects
 from analysis.remedies.sentences import advice_document, per_byte, sentences, where
 from analysis.remedies.throttling import RATE, RESERVED, Throttling, throttling
 from analysis.report.data import RunData

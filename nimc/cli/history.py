@@ -12,10 +12,9 @@ from pathlib import Path
 
 import click
 
-from analysis.history.alarm import POWER, WITHIN_NIGHTS, Alarm, SeriesWatch
-from analysis.history.alarms import survey
-from analysis.history.confirm import confirmation
+from analysis.history.alarms import Alarm, SeriesWatch, confirmation, survey
 from analysis.history.files import Naming
+from analysis.history.monitor import POWER, WITHIN_NIGHTS
 from analysis.history.retention import (
     Limits,
     Stored,

@@ -11,9 +11,16 @@ import numpy as np
 import polars as pl
 import pytest
 
-from analysis.history.alarm import Alarm, ChangedFact
-from analysis.history.alarms import alarms, save, survey
-from analysis.history.confirm import REPEATS, confirmation, confirmed
+from analysis.history.alarms import (
+    REPEATS,
+    Alarm,
+    ChangedFact,
+    alarms,
+    confirmation,
+    confirmed,
+    save,
+    survey,
+)
 from tests.analysis.history.nights_table import START, night_rows, nights_table, runs_table
 
 _NO_RUNS = runs_table({})
