@@ -16,13 +16,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from statistics import median
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import polars as pl
 
 from analysis.history.monitor import Followed, Found, detectable, follow
-from analysis.history.series import NIGHT_S, Series, series_of
+from analysis.history.series import NIGHT_S, Series, Watched, series_of
 from analysis.history.tables import KEY
 from analysis.statistics.nights import mean_of_nights, ratio_of_nights
 from nimc.base.errors import MachineError
@@ -56,15 +56,9 @@ class NodeRatio:
 
 
 @dataclass(frozen=True)
-class Alarm:
+class Alarm(Watched):
     """A series got worse. Ratios are of times or slowdowns: above 1 is worse."""
 
-    machine: str
-    campaign: str
-    case: str
-    arm: str
-    quantity: str
-    unit: str
     #: Night on which it was raised (ISO date), and the first night of the changed ones.
     night: str
     since: str
@@ -90,10 +84,6 @@ class Alarm:
     worst_node: NodeRatio | None = None
     schema: int = ALARM_SCHEMA
 
-    def as_dict(self) -> dict[str, Any]:
-        """The alarm as in JSON."""
-        return asdict(self)
-
 
 @dataclass(frozen=True)
 class Change:
@@ -112,15 +102,9 @@ class Change:
 
 
 @dataclass(frozen=True)
-class SeriesWatch:
+class SeriesWatch(Watched):
     """One watched series as it is after its last night."""
 
-    machine: str
-    campaign: str
-    case: str
-    arm: str
-    quantity: str
-    unit: str
     #: First and last measured night (ISO dates), and their number.
     first: str
     last: str
@@ -138,10 +122,6 @@ class SeriesWatch:
     #: Baseline in use against the series' first one; above 1 is worse. Slow drift moves it.
     drift: float | None
     changes: list[Change]
-
-    def as_dict(self) -> dict[str, Any]:
-        """The watch as in JSON."""
-        return asdict(self)
 
 
 # What changed at the same time as a series: facts of how runs were made, and nodes.
@@ -244,10 +224,6 @@ class ConfirmationRequest:
     nodes: list[str]
     #: Runs, each in an allocation of its own.
     repeats: int = REPEATS
-
-    def as_dict(self) -> dict[str, Any]:
-        """The request as in JSON."""
-        return asdict(self)
 
 
 def confirmation(alarm: Alarm) -> ConfirmationRequest:
@@ -407,8 +383,7 @@ def save(store: Path, found: Iterable[Alarm]) -> list[Path]:
 
 
 def _save(folder: Path, alarm: Alarm) -> Path:
-    named = (alarm.machine, alarm.campaign, alarm.case, alarm.arm, alarm.quantity)
-    digest = hashlib.sha256("\0".join(named).encode()).hexdigest()[:12]
+    digest = hashlib.sha256("\0".join((alarm.machine, *alarm.key)).encode()).hexdigest()[:12]
     path = folder / f"{alarm.night}-{digest}.json"
-    replace_text(path, json.dumps(alarm.as_dict(), indent=1) + "\n")
+    replace_text(path, json.dumps(asdict(alarm), indent=1) + "\n")
     return path

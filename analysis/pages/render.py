@@ -62,8 +62,8 @@ def case_views(history: MachineHistory, made: Sequence[FactChange]) -> list[Case
     if history.nights.is_empty():
         return []
     first, last = (date.fromisoformat(str(history.nights["night"].sort()[at])) for at in (0, -1))
-    watches = {_key(each): each for each in history.watches}
-    alarms = {_key(each) for each in open_alarms(history)}
+    watches = {each.key: each for each in history.watches}
+    alarms = {each.key for each in open_alarms(history)}
     marks = _fact_marks(made)
     of_case: dict[tuple[str, str], list[View]] = {}
     for key, rows in _parts(history.nights):
@@ -72,10 +72,6 @@ def case_views(history: MachineHistory, made: Sequence[FactChange]) -> list[Case
         view = _view(key, rows, watch, nights_svg(figure, first, last), key in alarms)
         of_case.setdefault(key[:2], []).append(view)
     return [CaseHistory(*names, series) for names, series in sorted(of_case.items())]
-
-
-def _key(each: SeriesWatch | Alarm) -> SeriesKey:
-    return each.campaign, each.case, each.arm, each.quantity
 
 
 def quantity_name(quantity: str) -> str:

@@ -325,7 +325,7 @@ class Advice:
                 }
                 for each in self.best
             ],
-            "throttling": [{"run": run, **sweep.as_dict()} for run, sweep in self.sweeps],
+            "throttling": [{"run": run, **asdict(sweep)} for run, sweep in self.sweeps],
             "next": following.as_dict() if following else None,
         }
 

@@ -261,11 +261,11 @@ def _print_patch(machine: str, watches: Iterable[SeriesWatch]) -> None:
 
 def _alarms_document(alarms: Sequence[Alarm], watches: Sequence[SeriesWatch]) -> dict[str, object]:
     return {
-        "alarms": [each.as_dict() for each in alarms],
+        "alarms": [asdict(each) for each in alarms],
         "confirmations": [
-            confirmation(each).as_dict() for each in alarms if each.state == "suspected"
+            asdict(confirmation(each)) for each in alarms if each.state == "suspected"
         ],
-        "watched": [each.as_dict() for each in watches],
+        "watched": [asdict(each) for each in watches],
         "within_nights": WITHIN_NIGHTS,
         "power": POWER,
     }

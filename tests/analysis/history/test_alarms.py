@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import asdict
 from datetime import timedelta
 from pathlib import Path
 
@@ -178,7 +179,7 @@ def suspected():
 
 
 def test_a_confirmation_asks_for_the_same_case_on_the_same_nodes(suspected) -> None:
-    assert confirmation(suspected).as_dict() == {
+    assert asdict(confirmation(suspected)) == {
         "machine": "hpc",
         "campaign": "nightly",
         "case": "stream",
