@@ -25,6 +25,7 @@ from analysis.report.plots import (
     themed_svg,
     variable,
 )
+from analysis.report.shell import View
 from nimc.base import units
 from nimc.base.errors import InputError
 from nimc.records.arms import ARMS, arm_of, parts_of
@@ -218,25 +219,15 @@ class Layout(NamedTuple):
 
 
 @dataclass(frozen=True)
-class FactorFigure:
-    """One figure of a case."""
-
-    svg: Markup
-    #: Its levels of factors with separate figures: `buffer nic, load read`.
-    at: str
-    axis: str
-    #: Labels of the lines; empty if there is only one.
-    lines: list[str]
-
-
-@dataclass(frozen=True)
 class FactorsView:
     """The section of one case."""
 
     #: Columns of the table, and its rows: one per treatment with a baseline.
     factors: list[str]
     rows: list[Result]
-    figures: list[FactorFigure]
+    #: Each with `svg`, its levels `at` factors with separate figures (`buffer nic, load read`), the
+    #: factor on its `axis`, and the labels of its `lines`, empty if there is only one.
+    figures: list[View]
     #: Number of figures without the limit.
     combinations: int
     #: Prices and gains of the application's levels.
@@ -377,7 +368,7 @@ def _figure(
     varied: Mapping[str, Sequence[Level]],
     at: str,
     name: str,
-) -> FactorFigure:
+) -> View:
     axis = _axis(rows, layout.axis, varied)
     of_line: dict[str, list[Result]] = {}
     for row in rows:
@@ -389,7 +380,7 @@ def _figure(
     ]
     svg = Markup(factor_plot(lines, axis, name))
     labels = [line.label for line in lines if line.label]
-    return FactorFigure(svg, at, layout.axis.replace("_", " "), labels)
+    return View(svg=svg, at=at, axis=layout.axis.replace("_", " "), lines=labels)
 
 
 def _look(row: Result, index: int, factor: str | None) -> tuple[str, str]:

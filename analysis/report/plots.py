@@ -136,8 +136,6 @@ PIXELS_ABOVE = 20_000
 #: The treatment that figures do not name.
 PLAIN = "on"
 _SLOWDOWN = "slowdown (1 is no effect)"
-#: Above this many treatments, or if they have levels, each has a row instead of a column.
-_COLUMNS = 7
 
 
 def label(treatment: str) -> str:
@@ -153,8 +151,8 @@ def label(treatment: str) -> str:
 def samples_plot(samples: pl.DataFrame, unit: str, name: str) -> str:
     """All samples of one case: one strip per treatment, in order of time, with its median.
 
-    `samples` has the columns of `pairs.judged`. A run without a figure of merit is a cross below
-    the edge. Runs that do not count are drawn at the edge if they lie beyond it, so that
+    `samples` has the columns of `pairs.judged`. A run without a figure of merit is a cross at the
+    left edge. Runs that do not count are drawn at the edge if they lie beyond it, so that
     they do not squeeze those that do.
     """
     treatments = in_order(str(name) for name in samples["arm"].unique())
@@ -162,38 +160,22 @@ def samples_plot(samples: pl.DataFrame, unit: str, name: str) -> str:
     factor, scaled = scale(_float(values.median()), unit)
     edges = _edges(samples.filter(status="counts")["fom"].to_numpy() / factor)
     raster = samples.height > RASTER_ABOVE
-    rows = len(treatments) > _COLUMNS or any(parts_of(each)[1] for each in treatments)
-    with drawing(0.7 + 0.44 * len(treatments) if rows else 2.9) as figure:
+    with drawing(0.7 + 0.44 * len(treatments)) as figure:
         axes = figure.subplots()
         for strip, treatment in enumerate(treatments):
             own = samples.filter(pl.col("arm") == treatment)
             across = strip + np.linspace(-0.34, 0.34, own.height + 2)[1:-1]
             figures = np.clip(own["fom"].to_numpy() / factor, *edges)
-            _strip(axes, across, figures, own["status"], strip, treatment, raster, rows)
-        axis = f"{'rate' if scaled.endswith('/s') else 'time'} in {scaled}"
-        labels = [label(each) for each in treatments]
-        (_rows_of_strips if rows else _columns_of_strips)(axes, labels, axis)
-        medians = samples.filter(status="counts").group_by("arm").agg(pl.median("fom"))
-        said = dict(medians.iter_rows())
+            _strip(axes, across, figures, own["status"], strip, treatment, raster)
+        _rows(axes, [label(each) for each in treatments], len(treatments) - 0.45, -0.55)
+        axes.set_xlabel(f"{'rate' if scaled.endswith('/s') else 'time'} in {scaled}")
+        axes.margins(x=0.06)
+        counting = samples.filter(status="counts").group_by("arm").agg(pl.median("fom"))
+        medians = dict(counting.iter_rows())
         found = "; ".join(
-            f"{each} {number(said[each] / factor)}" for each in treatments if each in said
+            f"{each} {number(medians[each] / factor)}" for each in treatments if each in medians
         )
         return themed_svg(figure, name, f"Every sample in {scaled}, by treatment. Medians: {found}")
-
-
-def _columns_of_strips(axes: Axes, labels: Sequence[str], axis: str) -> None:
-    axes.set_xticks(range(len(labels)), labels)
-    axes.tick_params(axis="x", labelsize=10 if len(labels) <= 4 else 8)
-    axes.set_xlim(-0.55, len(labels) - 0.45)
-    axes.set_ylabel(axis)
-    axes.grid(axis="y")
-    axes.margins(y=0.06)
-
-
-def _rows_of_strips(axes: Axes, labels: Sequence[str], axis: str) -> None:
-    _rows(axes, labels, len(labels) - 0.45, -0.55)
-    axes.set_xlabel(axis)
-    axes.margins(x=0.06)
 
 
 def _marker(treatment: str, points: int) -> str:
@@ -217,7 +199,6 @@ def _strip(
     strip: int,
     treatment: str,
     raster: bool,
-    rows: bool,
 ) -> None:
     """The points of one treatment, positions `across` the strip, figures of merit along it."""
     points: dict[str, Any] = {
@@ -233,20 +214,14 @@ def _strip(
     }
     for which, style in look.items():
         chosen = (status == which).to_numpy() & ~np.isnan(figures)
-        x, y = _turned(across[chosen], figures[chosen], rows)
-        axes.plot(x, y, gid=f"points-{strip}-{which}", **points, **style)
+        axes.plot(figures[chosen], across[chosen], gid=f"points-{strip}-{which}", **points, **style)
     without = across[np.isnan(figures)]
-    below = axes.get_yaxis_transform() if rows else axes.get_xaxis_transform()
-    points |= {"gid": f"points-{strip}-lost", "transform": below, "clip_on": False}
-    axes.plot(*_turned(without, 0 * without, rows), **points, **look["rejected"])
+    edge = axes.get_yaxis_transform()
+    points |= {"gid": f"points-{strip}-lost", "transform": edge, "clip_on": False}
+    axes.plot(0 * without, without, **points, **look["rejected"])
     counted = figures[(status == "counts").to_numpy()]
     if len(counted):
-        line = axes.vlines if rows else axes.hlines
-        line(np.median(counted), strip - 0.42, strip + 0.42, color=light("ink"))
-
-
-def _turned(across: Any, along: Any, rows: bool) -> tuple[Any, Any]:
-    return (along, across) if rows else (across, along)
+        axes.vlines(np.median(counted), strip - 0.42, strip + 0.42, color=light("ink"))
 
 
 # Figures with a row for each case, remedy or place, of intervals around 1.
