@@ -20,6 +20,7 @@ from analysis.statistics.interval import FEWEST, Estimate
 from analysis.statistics.location import Crossing, Values, crossing, few, location, p_value
 from analysis.statistics.nights import ratio_of_nights
 from nimc.records.arms import BASELINE, arm_of, name_of, parts_of
+from nimc.records.notes import Note
 from nimc.records.sample import Level
 
 #: Factor -> what the remedy is, in words. Other factors of the application, such as a tool, are no
@@ -157,7 +158,6 @@ def compared(logs: Values) -> Net | None:
 
 
 _TOOL = "tool"
-_SAME_HOST = "origin and target share a host: the writers take its processors and memory"
 
 
 def remedy_effects(run: RunData) -> list[RemedyEffect]:
@@ -300,7 +300,7 @@ def emulated_cases(samples: pl.DataFrame) -> dict[str, list[str]]:
         .collect()
     )
     return {
-        str(case): emulations(sorted(set(names))) or ([_SAME_HOST] if same_host else [])
+        str(case): emulations(sorted(set(names))) or ([Note.SAME_HOST()] if same_host else [])
         for case, names, same_host in of_case.iter_rows()
     }
 

@@ -298,7 +298,7 @@ def _case_view(run: RunData, name: str, anchor: str) -> CaseView:
         anchor=anchor,
         rows=rows,
         effects=effects,
-        notes=list(notes),
+        notes=[words.with_remedy(note) for note in notes],
         emulated=emulated,
         control=words.control(rows, same_host=bool(samples["same_host"].any())),
         samples_svgs=[

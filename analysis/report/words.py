@@ -14,6 +14,7 @@ from analysis.effects.verdict import MEANING, Verdict
 from analysis.samples.columns import MOST
 from analysis.statistics.interval import FEWEST
 from nimc.base.units import SECONDS, effect, plural, quantity
+from nimc.records.notes import remedy_of
 
 #: Outcome of a run that does not count -> its meaning.
 OUTCOMES = {
@@ -25,6 +26,12 @@ OUTCOMES = {
     "no_fom": "The application's output has no figure of merit.",
     "kept": "Recorded as accepted, but no writer wrote.",
 }
+
+
+def with_remedy(note: str) -> str:
+    """A note, and what to do about it, if it is one of `nimc.records.notes`."""
+    remedy = remedy_of(note)
+    return f"{note}. {remedy[0].upper()}{remedy[1:]}." if remedy else note
 
 
 def breakable(treatment: str) -> Markup:
