@@ -30,6 +30,7 @@ from reframe.core.runtime import runtime, valid_sysenv_comb
 from nimc.base import units
 from nimc.node.conductor import UNREAD, Store
 from nimc.node.readers import Fom, FomError
+from nimc.records.notes import Note
 from nimc.records.sample import Better, Sample
 
 # The figure of merit of a check of others: its unit in SI, and its direction. Pure functions.
@@ -297,7 +298,7 @@ class OwnReader:
         with self._as_job(_NOTHING, _NOTHING):
             try:
                 self._require_sane()
-                notes = [f"answers are not proven right: {self._check.name} accepts no output"]
+                notes = [Note.NOT_VERIFIED(check=self._check.name)]
             except FomError:
                 notes = []
             try:

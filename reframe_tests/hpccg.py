@@ -7,6 +7,7 @@ import reframe as rfm
 from reframe.core.builtins import variable
 
 from nimc.base.errors import InputError
+from nimc.records.notes import Note
 from reframe_tests.binaries import BinariesMixin
 from reframe_tests.mixin import NimcMixin, short_form
 from reframe_tests.workload import (
@@ -55,11 +56,9 @@ class hpccg(rfm.RunOnlyRegressionTest, BinariesMixin, NimcMixin):
             )
         share = min(self.memory_share, self.machine.memory_share)
         if share < self.memory_share:
-            self.notes = [
-                *self.notes,
-                f"HPCCG takes {share:.0%} of memory (the memory_share of {self.machine.name}), not"
-                f" {self.memory_share:.0%}",
-            ]
+            name, wanted = self.machine.name, self.memory_share
+            note = Note.HPCCG_SMALL(share=share, machine=name, wanted=wanted)
+            self.notes = [*self.notes, note]
         return share * self.node_facts.memory_b / self.app_cores
 
 

@@ -18,6 +18,7 @@ from nimc.node import length
 from nimc.node.injectors import get, writing_rate_b_s
 from nimc.node.injectors.base import Injector
 from nimc.records.arms import ARMS
+from nimc.records.notes import Note
 from nimc.records.sample import Level, Limiter
 from nimc.records.treatment import Start, Treatment, Writes
 from reframe_tests import foreign, rails, tools
@@ -161,9 +162,9 @@ class LayoutMixin(rfm.RegressionTestPlugin):
             had if reserved is None and not self.core_spec else usable
         )
         if self.app_cores > had:
-            self.notes = [*self.notes, f"laid out on {self.app_cores} cores, but has only {had}"]
+            self.notes = [*self.notes, Note.LAID_OUT(cores=self.app_cores, had=had)]
         if shared := set(self.app_cpus) & set(self.origin_cpus):
-            self.notes = [*self.notes, f"application and origin share {len(shared)} of the cores"]
+            self.notes = [*self.notes, Note.SHARED_CORES(cores=len(shared))]
         self.app_cpus = self.app_cpus[: self.app_cores]
 
     def make_treatments(self) -> list[Treatment]:

@@ -32,6 +32,7 @@ from nimc.base.files import replace_text
 from nimc.machine import program, slurm
 from nimc.machine.site import load as load_machine
 from nimc.records.arms import ARMS, BASELINE, standard_arms
+from nimc.records.notes import Note
 from nimc.records.plan import LIMITS, BlockPlan, Demand, ShortWrites
 from nimc.records.treatment import Treatment
 from reframe_tests import foreign
@@ -74,12 +75,6 @@ def _names(requested: Iterable[Any]) -> Iterable[str]:
 
 
 # What reads samples starts slowly, and is imported where a block has ended.
-
-#: A note on samples of jobs with cores left to the system.
-UNPAIRED = (
-    "unpaired: Slurm left {cores} cores a node to the system (--core-spec); runs without that were"
-    " another job's"
-)
 
 
 class NimcMixin(LayoutMixin):
@@ -268,7 +263,7 @@ class NimcMixin(LayoutMixin):
         if reason := lacking(self.machine, "core_spec", self.core_spec):
             raise InputError(f"{self.name}.core_spec: {self.core_spec} found; {reason}; allowed: 0")
         if self.core_spec:
-            self.notes = [*self.notes, UNPAIRED.format(cores=self.core_spec)]
+            self.notes = [*self.notes, Note.UNPAIRED(cores=self.core_spec)]
 
     def _plan(self, case: str, treatments: list[Treatment]) -> BlockPlan:
         site = self.machine

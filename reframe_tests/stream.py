@@ -10,6 +10,7 @@ from reframe.core.builtins import run_after, run_before, variable
 from reframe.core.exceptions import ReframeError
 
 from nimc.base.units import size_b
+from nimc.records.notes import Note
 from reframe_tests.binaries import CompiledMixin
 from reframe_tests.mixin import NimcMixin, short_form
 from reframe_tests.workload import Fom, FomError, Workload, last_match
@@ -70,18 +71,13 @@ class stream(rfm.RegressionTest, CompiledMixin, NimcMixin):
         if self.array_most:
             array_b = min(array_b, size_b(self.array_most, "array_most"))
         elements = int(array_b / _DOUBLE_B)
+        array_mib, llc_mib = array_b / 2**20, facts.llc_b / 2**20
         if self.llc_multiple * _ARRAYS <= 1:
-            self.notes = [
-                *self.notes,
-                f"STREAM in the last-level cache: {_ARRAYS} arrays of {array_b / 2**20:.0f} MiB,"
-                f" {facts.llc_b / 2**20:.0f} MiB of cache",
-            ]
+            note = Note.STREAM_IN_CACHE(arrays=_ARRAYS, array_mib=array_mib, llc_mib=llc_mib)
+            self.notes = [*self.notes, note]
         elif array_b < 4 * facts.llc_b:
-            self.notes = [
-                *self.notes,
-                f"STREAM arrays of {array_b / 2**20:.0f} MiB are smaller than its rule requires"
-                f" (4 x {facts.llc_b / 2**20:.0f} MiB of last-level cache)",
-            ]
+            note = Note.STREAM_SMALL(array_mib=array_mib, llc_mib=llc_mib)
+            self.notes = [*self.notes, note]
         named = [flag for flag in self.current_environ.cflags if flag.startswith("-march=")]
         self.build_system.cflags = [
             "-O3",

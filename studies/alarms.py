@@ -18,8 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
-from analysis.history.alarm import WITHIN_NIGHTS
-from analysis.history.monitor import Followed, advance
+from analysis.history.monitor import WITHIN_NIGHTS, Followed, advance
 from analysis.history.series import Series
 
 # Made nights: histories without a change, with known noise. Needs NumPy only.

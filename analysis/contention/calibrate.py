@@ -8,7 +8,6 @@ agree everywhere to within a tolerance, or its points are used up.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -70,11 +69,6 @@ def runs(points: list[Point]) -> int:
     together = sum(p.comp_par_b_s is not None for p in points)
     apart = (rate for p in points for rate in (p.comp_alone_b_s, p.comm_alone_b_s))
     return together + sum(rate is not None for rate in apart)
-
-
-def without_comm_alone(point: Point) -> Point:
-    """The point without a measurement of communications alone."""
-    return replace(point, comm_alone_b_s=None)
 
 
 def _disagreement(points: list[Point], cores: int) -> Array:

@@ -131,11 +131,6 @@ def without_placements(fitter: Fitter, sweep: Sweep) -> list[Deviation]:
     return found
 
 
-def cross_validate(fitter: Fitter, sweep: Sweep, folds: int) -> Errors:
-    """Errors on numbers of cores that were held out of the fit, see `without_cores`."""
-    return errors(without_cores(fitter, sweep, folds))
-
-
 def _calibrated(comp_node: int, comm_node: int, numa_per_socket: int) -> bool:
     return comp_node == comm_node and comp_node in (0, numa_per_socket)
 
@@ -295,10 +290,9 @@ def published_names() -> list[str]:
 
 def load_published(name: str) -> Model:
     """The published model of one machine. Raises InputError for an unknown name."""
-    platforms = _document()["platforms"]
-    if name not in platforms:
-        raise InputError(f"--platform: {name} found; allowed: {', '.join(platforms)}")
-    facts = platforms[name]
+    if name not in published_names():
+        raise InputError(f"--platform: {name} found; allowed: {', '.join(published_names())}")
+    facts = _document()["platforms"][name]
     return Model(
         name=name,
         cores=facts["cores_per_socket"],

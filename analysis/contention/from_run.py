@@ -136,13 +136,11 @@ def _rows(samples: pl.DataFrame) -> pl.DataFrame:
     )
     kept = pl.concat([baselines.select(kept.columns), effects])
     counted = pl.col("counted_alone_b_s").is_not_null() & pl.col("counted_b_s").is_not_null()
-    extras: list[dict[str, Any]] = [json.loads(text or "{}") for text in kept["fom_extra"]]
+    extra = pl.col("fom_extra").str
     return kept.with_columns(
-        pl.Series("n", [extra.get("cores") for extra in extras], dtype=pl.Int64, strict=False),
-        pl.Series(
-            "comp_node", [extra.get("node") for extra in extras], dtype=pl.Int64, strict=False
-        ),
-        pl.Series("streaming", [extra.get("streaming") for extra in extras], dtype=pl.Float64),
+        n=extra.json_path_match("$.cores").cast(pl.Float64, strict=False).cast(pl.Int64),
+        comp_node=extra.json_path_match("$.node").cast(pl.Float64, strict=False).cast(pl.Int64),
+        streaming=extra.json_path_match("$.streaming").cast(pl.Float64, strict=False),
         comm_alone_b_s=pl.when(counted)
         .then("counted_alone_b_s")
         .otherwise("writer_rate_alone_b_s"),

@@ -130,7 +130,6 @@ def _finish(axes: Axes, n: Any) -> None:
     axes.set_xlim(0.5, n[-1] + 0.5)
     axes.xaxis.set_major_locator(MaxNLocator(nbins=6, integer=True))
     axes.grid(axis="y")
-    axes.tick_params(length=0)
     axes.set_xlabel("computing cores")
 
 

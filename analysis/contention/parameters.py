@@ -9,11 +9,15 @@ from and compared in one way.
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field
+from pydantic import Field, TypeAdapter
+
+from nimc.base.errors import InputError
+from nimc.base.json_limits import read_json, validated
 
 #: Kinds of models: the paper's equations, and those that remove limits stated there.
 Kind = Literal["paper", "improved"]
@@ -144,9 +148,7 @@ class Model:
     #: Improved model: None if the cores share one capacity only.
     groups: Groups | None = None
     #: `local`, `remote` and `others` (placements) -> error bands; empty if nothing was held out.
-    bands: dict[Annotated[str, Field(pattern="^(local|remote|others)$")], Bands] = field(
-        default_factory=dict
-    )
+    bands: dict[_Placement, Bands] = field(default_factory=dict)
 
     def as_dict(self) -> dict[str, Any]:
         """The model as written to its file."""
@@ -165,6 +167,31 @@ class Model:
         if comp_node == comm_node and comp_node in self.calibrated_nodes():
             return self.bands.get(self.calibration(comp_node))
         return self.bands.get("others")
+
+
+_MODEL = TypeAdapter(Model)
+
+
+def load_model(path: Path) -> Model:
+    """The model in a file. Raises InputError with file and field."""
+    try:
+        document = read_json(path)
+    except OSError as error:
+        raise InputError(f"{path}: {error.strerror}") from None
+    return from_dict(document, path)
+
+
+def from_dict(document: Any, path: Path) -> Model:
+    """Inverse of `Model.as_dict`; `path` is named in errors."""
+    if not isinstance(document, dict) or document.get("schema") != SCHEMA:
+        raise InputError(f"{path}: not a model file; allowed: a mapping with schema {SCHEMA}")
+    model: Model = validated(_MODEL, document, path)
+    if (groups := model.groups) and not model.cores <= groups.size * groups.count <= MOST:
+        raise InputError(
+            f"{path}: groups: {groups.size} x {groups.count} cores found; allowed: {model.cores} to"
+            f" {MOST} together"
+        )
+    return model
 
 
 # The paper's equations 1 to 6: rates of computations and communications on one placement.

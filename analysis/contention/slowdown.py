@@ -14,7 +14,7 @@ import polars as pl
 
 from analysis.contention.evaluate import COVERAGE
 from analysis.contention.parameters import Bands, Model
-from analysis.contention.predict import Prediction, predict
+from analysis.contention.predict import predict
 from analysis.counts.counters import role_values
 from analysis.effects.estimate import Result
 from analysis.report.data import RunData
@@ -225,7 +225,11 @@ def rows(runs: Iterable[RunData], model: Model, place: ComputingPlace) -> list[S
     """
     if not 1 <= place.cores <= model.cores:
         raise InputError(f"--cores {place.cores}: allowed: 1 to {model.cores} ({model.name})")
-    alone, together = _rates(predict(model, place.comp_node, place.comm_node), place.cores)
+    predicted = predict(model, place.comp_node, place.comm_node)
+    alone, together = (
+        float(rates[place.cores - 1])
+        for rates in (predicted.comp_alone_b_s, predicted.comp_par_b_s)
+    )
     if not (alone > 0 and together > 0):
         raise InputError(
             f"{model.name}: nothing is predicted for {units.plural(place.cores, 'core')} with data"
@@ -240,52 +244,40 @@ def rows(runs: Iterable[RunData], model: Model, place: ComputingPlace) -> list[S
     return [row for run in runs for row in _of_run(run, alone, membench)]
 
 
-def _rates(predicted: Prediction, cores: int) -> tuple[float, float]:
-    """Rate of computations alone, and with communications."""
-    return float(predicted.comp_alone_b_s[cores - 1]), float(predicted.comp_par_b_s[cores - 1])
-
-
 def _of_run(run: RunData, alone_b_s: float, membench: Estimate) -> list[SlowdownRow]:
-    found = demands(run, alone_b_s)
-    effects = {row.case: row for row in run.results if _is_plain(row)}
+    effects = {row.case: row.effect for row in run.results if _is_plain(row)}
     workloads = {row.case: row.workload for row in run.results}
-    return [
-        _row(run, case, workloads[case], demand, effects.get(case), membench)
-        for case, demand in found.items()
-    ]
+    found = []
+    for case, demand in demands(run, alone_b_s).items():
+        known = None if isinstance(demand, str) else demand
+        predicted = slowdown_of(known.share, membench) if known else None
+        measured = effects.get(case)
+        error = None
+        if predicted and measured and workloads[case] != WORKLOAD:
+            error = predicted.value / measured.value - 1
+        found.append(
+            SlowdownRow(
+                run=run.header.run,
+                case=case,
+                workload=workloads[case],
+                demand=known,
+                predicted=predicted,
+                measured=measured,
+                error=error,
+                spread=_spread(run.pairs, case),
+                reason=demand if isinstance(demand, str) else "",
+            )
+        )
+    return found
 
 
 def _is_plain(row: Result) -> bool:
     """Whether it is the effect of writes at full rate, all other levels the first."""
-    full = row.factors.get("rate", "full") == "full"
     return (
         row.role == "effect"
         and row.direction != "read"
-        and full
+        and row.factors.get("rate", "full") == "full"
         and parts_of(row.arm)[1].keys() <= {"rate"}
-    )
-
-
-def _row(
-    run: RunData,
-    case: str,
-    workload: str,
-    demand: MemoryDemand | str,
-    effect: Result | None,
-    membench: Estimate,
-) -> SlowdownRow:
-    found = None if isinstance(demand, str) else demand
-    predicted = slowdown_of(found.share, membench) if found else None
-    measured = None
-    if effect:
-        measured = effect.effect
-    error = None
-    if predicted and measured and workload != WORKLOAD:
-        error = predicted.value / measured.value - 1
-    reason = demand if isinstance(demand, str) else ""
-    spread = _spread(run.pairs, case)
-    return SlowdownRow(
-        run.header.run, case, workload, found, predicted, measured, error, spread, reason
     )
 
 

@@ -11,10 +11,11 @@ from analysis.contention.evaluate import COVERAGE, FEWEST, RATES, Errors, Placem
 from analysis.contention.parameters import Band, Bands, Model, Parameters, Shape
 from analysis.contention.predict import Prediction
 from analysis.contention.recommend import EQUAL, Choice, Recommendation
+from nimc.base.tables import aligned
 from nimc.base.units import plural
 
-#: Columns of a terminal, and of the names of errors.
-_WIDTH, _NAME = 80, 15
+#: Most columns of a table of errors, beside each other.
+_COLUMNS = 3
 
 
 def predictions_document(model: Model, predictions: list[Prediction]) -> dict[str, Any]:
@@ -63,11 +64,18 @@ def prediction_table(model: Model, p: Prediction) -> str:
     ]
     if p.bands is not None:
         lines.append(bands_line(p.bands))
-    lines.append("   n" + "".join(_heading(name, band) for name, _, band in columns))
-    for i, n in enumerate(p.n):
-        cells = (_padded(_cell(_mb_s(rates[i])), band, rates[i]) for _, rates, band in columns)
-        lines.append(f"{n:4d}" + "".join(cells))
-    return "\n".join(lines)
+    rows = [
+        [str(n), *(_with_band(float(rates[i]), band) for _, rates, band in columns)]
+        for i, n in enumerate(p.n)
+    ]
+    return "\n".join([*lines, aligned(["n", *(name for name, *_ in columns)], rows)])
+
+
+def _with_band(rate_b_s: float, band: Band | None) -> str:
+    rate = _mb_s(rate_b_s)
+    if rate is None:
+        return "unknown"
+    return f"{rate:.1f}" if band is None else f"{rate:.1f} +- {rate * band.width:6.1f}"
 
 
 def bands_line(bands: Bands) -> str:
@@ -89,34 +97,24 @@ def _points(band: Band) -> str:
     return f"{band.points}{few}"
 
 
-def _heading(name: str, band: Band | None) -> str:
-    return f"{name:>15}" if band is None else f"{name:>14}{'':6}"
-
-
-def _padded(text: str, band: Band | None, rate_b_s: float) -> str:
-    """A cell of 15 characters; of 20 in a column that has a band, half of them for it."""
-    if band is None:
-        return f"{text:>15}"
-    width = _mb_s(rate_b_s * band.width)
-    return f"{text:>10}{'' if width is None else f' +-{width:.1f}':<10}"
-
-
 def fit_table(model: Model) -> str:
     """The parameters, MB/s, and why some are unknown."""
-    sides = [("local", model.local), ("remote", model.remote)]
     lines = [
         *model.notes,
         f"{model.name}, {model.kind} model, rates in MB/s (10^6 bytes per second)",
     ]
-    lines.append(f"{'':16}" + "".join(f"{name:>12}" for name, _ in sides))
-    for field in fields(Parameters):
-        cells = (parameter_cell(p, field.name) for _, p in sides)
-        label = field.name.removesuffix("_b_s")
-        lines.append(f"{label:16}" + "".join(f"{cell:>12}" for cell in cells))
-    for field in fields(Shape) if model.shapes else ():
-        cells = (shape_cell(model.shapes.get(name), field.name) for name, _ in sides)
-        label = field.name.removesuffix("_b_s")
-        lines.append(f"{label:16}" + "".join(f"{cell:>12}" for cell in cells))
+    sides = ("local", "remote")
+    rows = [
+        [each.name, *(parameter_cell(p, each.name) for p in (model.local, model.remote))]
+        for each in fields(Parameters)
+    ]
+    rows += [
+        [each.name, *(shape_cell(model.shapes.get(side), each.name) for side in sides)]
+        for each in fields(Shape)
+        if model.shapes
+    ]
+    rows = [[name.removesuffix("_b_s"), *cells] for name, *cells in rows]
+    lines.append(aligned(["", *sides], rows, left=(0,)))
     lines += [f"{placement}: {bands_line(bands)}" for placement, bands in model.bands.items()]
     for placement, reasons in model.unidentified.items():
         lines += [f"{placement} {name}: {reason}" for name, reason in reasons.items()]
@@ -142,40 +140,41 @@ def shape_cell(shape: Shape | None, name: str) -> str:
 
 
 def errors_table(rows: dict[str, Errors], notes: list[str]) -> str:
-    """Columns are rows of Table 2 of the paper, percent, below the caveats of the measurements.
-
-    Columns that do not fit into a line follow under the others.
-    """
-    parts: list[dict[str, Errors]] = [{}]
-    for label, row in rows.items():
-        used = _NAME + sum(2 + len(each) for each in parts[-1])
-        if parts[-1] and used + 2 + len(label) > _WIDTH:
-            parts.append({})
-        parts[-1][label] = row
-    lines = [*notes, "mean absolute percentage error, %"]
-    return "\n".join([*lines, "\n\n".join(map(_errors_part, parts))])
-
-
-def _errors_part(rows: dict[str, Errors]) -> str:
-    lines = ["  ".join([" " * _NAME, *rows])]
-    for name in (field.name for field in fields(Errors)):
-        found = ((label, getattr(errors, name)) for label, errors in rows.items())
-        cells = [("-" if c is None else f"{c:.2f}").rjust(len(label)) for label, c in found]
-        lines.append("  ".join([f"{name.replace('_', ' '):{_NAME}}", *cells]))
-    return "\n".join(lines)
+    """Columns are rows of Table 2 of the paper, percent, below the caveats of the measurements."""
+    names = [field.name for field in fields(Errors)]
+    labels = list(rows)
+    parts = [labels[at : at + _COLUMNS] for at in range(0, len(labels), _COLUMNS)]
+    texts = [
+        aligned(
+            ["", *part],
+            [
+                [name.replace("_", " "), *(_percent(getattr(rows[each], name)) for each in part)]
+                for name in names
+            ],
+            left=(0,),
+        )
+        for part in parts
+    ]
+    return "\n".join([*notes, "mean absolute percentage error, %", "\n\n".join(texts)])
 
 
 def placement_errors_table(rows: list[PlacementErrors]) -> str:
     """Errors on each placement, percent; `sample`: the model was fitted to it."""
-    lines = ["comp node  comm node      sample      comm      comp"]
-    for row in rows:
-        cells = ("-" if c is None else f"{c:.2f}" for c in (row.comm_percent, row.comp_percent))
-        sample = "yes" if row.sample else "no"
-        lines.append(
-            f"{row.comp_node:9d}{row.comm_node:11d}{sample:>12}"
-            + "".join(f"{cell:>10}" for cell in cells)
-        )
-    return "\n".join(lines)
+    table = [
+        [
+            str(row.comp_node),
+            str(row.comm_node),
+            "yes" if row.sample else "no",
+            _percent(row.comm_percent),
+            _percent(row.comp_percent),
+        ]
+        for row in rows
+    ]
+    return aligned(["comp node", "comm node", "sample", "comm", "comp"], table)
+
+
+def _percent(value: float | None) -> str:
+    return "-" if value is None else f"{value:.2f}"
 
 
 def recommendation_document(model: Model, r: Recommendation) -> dict[str, Any]:
@@ -227,7 +226,3 @@ def _range(c: Choice) -> str:
 
 def _mb_s(rate_b_s: float) -> float | None:
     return None if np.isnan(rate_b_s) else float(rate_b_s) / 1e6
-
-
-def _cell(rate_mb_s: float | None) -> str:
-    return "unknown" if rate_mb_s is None else f"{rate_mb_s:.1f}"

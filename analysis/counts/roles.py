@@ -5,7 +5,7 @@ event's name means different things on different processors, so roles are compar
 machines and events are not. A role that has no row for a family is lacking there. Standard library
 only.
 
-Sources of rows:
+The rows are in roles.json. Their sources:
 kernel  event lists of perf (Linux, tools/perf/pmu-events/arch/x86/FAMILY/*.json); counters of the
         driver mlx5 (Linux, Documentation/networking, mlx5/counters.rst)
 likwid  performance groups (RRZE-HPC/likwid, groups/FAMILY/GROUP.txt)
@@ -14,10 +14,10 @@ papi    presets (icl-utk-edu/papi, src/papi_events.csv)
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+import json
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
-
-from nimc.records.counter_row import NODE
 
 #: What a count covers: the processes of one rank, or a node whoever caused it.
 Scope = Literal["rank", "node"]
@@ -57,9 +57,6 @@ SHARES = tuple(role.name for role in ROLES.values() if role.unit == "1")
 #: Groups of metrics, which perf calculates from events of its own choice.
 METRICS = ("topdown",)
 
-#: Bytes of a cache line, which most counters of traffic count.
-_LINE_B = 64
-
 
 @dataclass(frozen=True)
 class RoleCount:
@@ -79,155 +76,36 @@ class RoleCount:
     note: str = ""
 
 
-_SKX = ("Skylake-SP", "Cascade Lake")
-_ICX = ("Ice Lake-SP",)
-_SPR = ("Sapphire Rapids", "Emerald Rapids")
-_GNR = ("Granite Rapids",)
-_HSX = ("Haswell-EP", "Broadwell-EP")
-_SNB = ("Sandy Bridge-EP",)
-_INTEL = (*_SNB, *_HSX, *_SKX, *_ICX, *_SPR, *_GNR)
-_ZEN = ("Zen 2", "Zen 3", "Zen 4", "Zen 5")
-_ARM = ("A64FX", "Grace")
-_STALL_L3 = "cycles without execution while a load missed the L3"
-_LOADS = "loads only, without stores and prefetches"
+def _counts() -> tuple[RoleCount, ...]:
+    """The rows of roles.json; a name of several families stands for all of them."""
+    table = json.loads(Path(__file__).with_name("roles.json").read_text())
+    several: dict[str, list[str]] = table["families"]
+    return tuple(
+        RoleCount(
+            **{
+                **row,
+                "families": tuple(each for f in row["families"] for each in several.get(f, [f])),
+                "events": tuple(row["events"]),
+            }
+        )
+        for row in table["counts"]
+    )
 
 
-def _perf(
-    role: str,
-    group: str,
-    families: tuple[str, ...],
-    *events: str,
-    factor: float = 1.0,
-    note: str = "",
-) -> RoleCount:
-    return RoleCount(role, "perf_stat", group, families, events, "kernel", factor, note)
+COUNTS = _counts()
 
-
-def _each(name: str, parts: range) -> tuple[str, ...]:
-    return tuple(name.format(part) for part in parts)
-
-
-_ALL = (*_INTEL, *_ZEN, *_ARM)
-_PERF_STAT = (
-    _perf("cycles", "memory", _ALL, "cycles"),
-    _perf("instructions", "memory", _ALL, "instructions"),
-    _perf("memory stalls", "memory", (*_SNB, *_HSX), "cycle_activity.stalls_l2_pending",
-          note="cycles without execution while a load missed the L2"),
-    _perf("memory stalls", "memory", (*_SKX, *_ICX), "cycle_activity.stalls_l3_miss",
-          note=_STALL_L3),
-    _perf("memory stalls", "memory", _SPR, "memory_activity.stalls_l3_miss", note=_STALL_L3),
-    _perf("memory stalls", "memory", _ARM, "stalled-cycles-backend",
-          note="cycles in which the back end took nothing, whatever the cause"),
-    _perf("memory bound", "topdown", (*_SKX, *_ICX, *_SPR), "tma_memory_bound"),
-    _perf("memory bound", "topdown", ("Zen 4", "Zen 5"), "backend_bound_memory"),
-    _perf("L1 misses", "memory", _INTEL, "l1d.replacement"),
-    _perf("L1 misses", "memory", ("Zen 4", "Zen 5"), "ls_any_fills_from_sys.all",
-          note="fills of the L1, prefetches included"),
-    _perf("L1 misses", "memory", _ARM, "L1-dcache-load-misses"),
-    _perf("L2 misses", "memory", _INTEL, "l2_lines_in.all"),
-    _perf("L2 misses", "memory", _ZEN, "l2_cache_req_stat.ic_dc_miss_in_l2",
-          note="requests of the L1 caches, without prefetches of the L2"),
-    _perf("L3 misses", "memory", _SNB, "mem_load_uops_retired.llc_miss", note=_LOADS),
-    _perf("L3 misses", "memory", _HSX, "mem_load_uops_retired.l3_miss", note=_LOADS),
-    _perf("L3 misses", "memory", (*_SKX, *_ICX, *_SPR), "mem_load_retired.l3_miss", note=_LOADS),
-    _perf("L3 misses", "memory", ("Zen 4", "Zen 5"), "ls_any_fills_from_sys.dram_io_all",
-          note="fills of the L1 from DRAM or a device"),
-    _perf("L3 misses", "memory", ("Zen 3",), "ls_any_fills_from_sys.mem_io_local",
-          "ls_any_fills_from_sys.mem_io_remote", note="fills of the L1 from DRAM or a device"),
-    _perf("DRAM read", "dram", (*_SNB, *_HSX, *_SKX, *_ICX, *_SPR), "unc_m_cas_count.rd",
-          factor=_LINE_B),
-    _perf("DRAM written", "dram", (*_SNB, *_HSX, *_SKX, *_ICX, *_SPR), "unc_m_cas_count.wr",
-          factor=_LINE_B),
-    _perf("DRAM read", "dram", ("Zen 4", "Zen 5"), "umc_cas_cmd.rd", factor=_LINE_B),
-    _perf("DRAM written", "dram", ("Zen 4", "Zen 5"), "umc_cas_cmd.wr", factor=_LINE_B),
-    _perf("device writes", "devices", _SKX,
-          *_each("unc_iio_payload_bytes_in.mem_write.part{}", range(4)), factor=4),
-    _perf("device writes", "devices", (*_ICX, *_SPR), "unc_cha_tor_inserts.io_itom",
-          "unc_cha_tor_inserts.io_itomcachenear", factor=_LINE_B),
-    _perf("device writes", "devices", ("Zen 4",),
-          *_each("local_socket_upstream_write_beats_iom{}", range(4)), factor=_LINE_B),
-    _perf("DDIO misses", "devices", (*_ICX, *_SPR), "unc_cha_tor_inserts.io_miss_itom",
-          "unc_cha_tor_inserts.io_miss_itomcachenear", factor=_LINE_B),
-)  # fmt: skip
-
-
-def _likwid(
-    role: str, group: str, families: tuple[str, ...], event: str, note: str = ""
-) -> RoleCount:
-    return RoleCount(role, "likwid", group, families, (event,), "likwid", 1.0, note)
-
-
-_STALLS = (*_SNB, *_HSX, *_SKX, *_ICX, *_GNR)
-_CONTROLLERS = (*_INTEL, "Zen 4", "Zen 5", *_ARM)
-_LIKWID = (
-    _likwid("cycles", "CYCLE_STALLS", _STALLS, "CPU_CLK_UNHALTED_CORE"),
-    _likwid("instructions", "CYCLE_STALLS", _STALLS, "INSTR_RETIRED_ANY"),
-    _likwid("memory stalls", "CYCLE_STALLS", (*_SNB, *_HSX, *_SKX),
-            "CYCLE_ACTIVITY_STALLS_L2_PENDING",
-            note="cycles without execution while a load missed the L2"),
-    _likwid("memory stalls", "CYCLE_STALLS", (*_ICX, *_GNR), "CYCLE_ACTIVITY_STALLS_L2_MISS",
-            note="cycles without execution while a load missed the L2"),
-    _likwid("L2 misses", "L2CACHE", (*_SNB, *_HSX, *_SKX, *_ICX, *_GNR), "L2_RQSTS_MISS"),
-    _likwid("L2 misses", "L2CACHE", _SPR, "L2_REQUEST_MISS"),
-    _likwid("L2 misses", "L2CACHE", ("Zen 4", "Zen 5"), "L2 misses"),
-    _likwid("L3 misses", "L3CACHE", _HSX, "MEM_LOAD_UOPS_RETIRED_L3_MISS", note=_LOADS),
-    _likwid("L3 misses", "L3CACHE", (*_SKX, *_ICX, *_SPR), "MEM_LOAD_RETIRED_L3_MISS",
-            note=_LOADS),
-    _likwid("DRAM read", "MEM", _CONTROLLERS, "Memory read data volume"),
-    _likwid("DRAM written", "MEM", _CONTROLLERS, "Memory write data volume"),
-)  # fmt: skip
-
-
-def _papi(
-    role: str, group: str, families: tuple[str, ...], event: str, note: str = ""
-) -> RoleCount:
-    return RoleCount(role, "papi", group, families, (event,), "papi", 1.0, note)
-
-
-_PAPI = (
-    _papi("cycles", "stalls", (*_INTEL, *_ZEN, *_ARM), "PAPI_TOT_CYC"),
-    _papi("instructions", "stalls", (*_INTEL, *_ZEN, *_ARM), "PAPI_TOT_INS"),
-    _papi("L1 misses", "caches", (*_INTEL[:6], "A64FX"), "PAPI_L1_TCM",
-          note="data and instructions"),
-    _papi("L2 misses", "caches", ("A64FX",), "PAPI_L2_TCM"),
-    _papi("L3 misses", "caches", _INTEL[:6], "PAPI_L3_TCM"),
-)  # fmt: skip
-
-#: Open|SpeedShop counts PAPI's events, while it samples.
-_OPENSPEEDSHOP = tuple(
-    replace(row, tool="openspeedshop", group="hwcsamp")
-    for row in _PAPI
-    if row.events[0] in ("PAPI_TOT_CYC", "PAPI_TOT_INS", "PAPI_L3_TCM")
-)
-#: A device's own counter does not depend on the processor.
-_NODE = (
-    RoleCount("PCIe stalls", NODE, "NIC", _ALL, ("outbound_pci_stalled_wr",), "kernel",
-              note="of the last second of the run; the device that could write least"),
-)  # fmt: skip
-COUNTS: tuple[RoleCount, ...] = (*_PERF_STAT, *_LIKWID, *_PAPI, *_OPENSPEEDSHOP, *_NODE)
-
-#: The six events of Groves, Grant and Arnold (2016), figure 4 -> the role that they were read as.
-STUDY = {
-    "PAPI_L1_TCM": "L1 misses",
-    "PAPI_L2_TCH": "",
-    "PAPI_L2_TCM": "L2 misses",
-    "PAPI_L3_TCH": "",
-    "PAPI_L3_TCM": "L3 misses",
-    "PAPI_STL_ICY": "memory stalls",
-}
-
-#: The study's event -> family -> what PAPI counts under its name, where that is another thing than
-#: the role. PAPI_L2_TCH and PAPI_L3_TCH exist on none of the families but A64FX.
+#: Event of Groves, Grant and Arnold (2016) -> family -> what PAPI counts under its name, where that
+#: is another thing than the role. Their PAPI_L2_TCH and PAPI_L3_TCH exist on A64FX alone.
 STUDY_DIFFERS: dict[str, dict[str, str]] = {
     "PAPI_STL_ICY": {
         "Sandy Bridge-EP": "ILD_STALL:IQ_FULL, a full instruction queue",
-        **dict.fromkeys(_HSX, "IDQ:EMPTY, an empty decode queue"),
-        **dict.fromkeys(_SKX, "IDQ_UOPS_NOT_DELIVERED, starvation of the front end"),
+        **dict.fromkeys(("Haswell-EP", "Broadwell-EP"), "IDQ:EMPTY, an empty decode queue"),
+        **dict.fromkeys(
+            ("Skylake-SP", "Cascade Lake"),
+            "IDQ_UOPS_NOT_DELIVERED, starvation of the front end",
+        ),
         "A64FX": "STALL_FRONTEND + STALL_BACKEND",
     },
-    "PAPI_L2_TCM": dict.fromkeys(
-        (*_SNB, *_HSX, *_SKX, *_ICX), "references of the last-level cache"
-    ),
 }
 
 

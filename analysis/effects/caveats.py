@@ -10,22 +10,23 @@ from numpy.typing import NDArray
 
 from analysis.statistics.blocks import FEWEST_BLOCKS
 from analysis.statistics.interval import Estimate
+from nimc.records.notes import Note
 
 #: Share of rejected runs above which a note says so.
 _MANY_REJECTED = 0.1
 
 #: Transport of a writer -> caveat.
 _EMULATIONS = {
-    "shared memory": "writers went through shared memory on one host: emulation, not RDMA hardware",
-    "soft-RoCE": "writers went over soft-RoCE: emulation by the CPU, not RDMA hardware",
-    "tcp": "writers went over TCP: the target's CPU took part, this is not RDMA",
+    "shared memory": Note.SHARED_MEMORY,
+    "soft-RoCE": Note.SOFT_ROCE,
+    "tcp": Note.TCP,
 }
 
 
 def emulations(transports: Sequence[str]) -> list[str]:
     """Caveats of `transports`, each a name or several joined with `+`."""
     names = dict.fromkeys(name for joined in transports for name in joined.split("+"))
-    return [_EMULATIONS[name] for name in names if name in _EMULATIONS]
+    return [_EMULATIONS[name]() for name in names if name in _EMULATIONS]
 
 
 def emulated(samples: pl.DataFrame) -> list[str]:
@@ -47,16 +48,11 @@ def caveats(
     notes += emulated(own)
     pairs = sum(len(block) for block in blocks)
     if 0 < len(blocks) < FEWEST_BLOCKS:
-        notes.append(
-            f"the interval does not cover the next allocation ({len(blocks)} measured,"
-            f" {FEWEST_BLOCKS} needed)"
-        )
+        notes.append(Note.NEXT_ALLOCATION(blocks=len(blocks), needed=FEWEST_BLOCKS))
     if precision is not None and effect is not None and effect.half_width > precision:
         most = "" if cap is None else f" (at most {cap})"
-        notes.append(
-            f"half-width of the interval is {effect.half_width:.1%} of the slowdown after {pairs} "
-            f"pairs{most}; {precision:.1%} was requested"
-        )
+        half = effect.half_width
+        notes.append(Note.HALF_WIDTH(half_width=half, pairs=pairs, most=most, precision=precision))
     return notes
 
 
@@ -68,14 +64,8 @@ def selection(
     if effect and first_attempts:
         half = (effect.high - effect.low) / 2
         if abs(first_attempts.value - effect.value) > half:
-            notes.append(
-                "warning: with the first attempt of every run, accepted or rejected, the slowdown"
-                f" is {first_attempts.value:.4g} instead of {effect.value:.4g}, which differs by"
-                " more than half the interval's width"
-            )
+            first, slowdown = first_attempts.value, effect.value
+            notes.append(Note.FIRST_ATTEMPTS(first=first, slowdown=slowdown))
     if rejected_share > _MANY_REJECTED:
-        notes.append(
-            f"warning: {rejected_share:.0%} of the runs of the treatment and its baselines were"
-            f" rejected, more than {_MANY_REJECTED:.0%}"
-        )
+        notes.append(Note.MANY_REJECTED(share=rejected_share, most=_MANY_REJECTED))
     return notes

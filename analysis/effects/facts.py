@@ -13,6 +13,7 @@ from typing import Any
 import polars as pl
 
 from analysis.effects.estimate import Result
+from nimc.records.notes import Note
 
 #: Shown for a fact that no node reports.
 UNKNOWN = "unknown"
@@ -102,7 +103,7 @@ def _note(records: list[dict[str, Any]]) -> str | None:
     differ += [name for name in FACTS if len({tuple(b[name]) for b in of_blocks if b[name]}) > 1]
     if not differ:
         return None
-    return f"provenance differs between blocks: {', '.join(differ)}"
+    return Note.PROVENANCE(names=", ".join(differ))
 
 
 def _values(records: Iterable[Mapping[str, Any]], name: str) -> list[Any]:

@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from analysis.effects.estimate import Result
 from nimc.records.arms import BASELINE
+from nimc.records.notes import Note
 from nimc.records.run import RunHeader
 from nimc.records.sample import Better
 
@@ -27,9 +28,8 @@ def compare_with_references(rows: Iterable[Result], header: RunHeader) -> list[R
     for row in rows:
         reference = references.get(row.case) if row.baseline == BASELINE else None
         if reference is not None and _falls_short(row, reference, tolerance):
-            note = (
-                f"slower than its reference: {row.off_median:.4g} {row.unit} without writers;"
-                f" {reference:.4g} {row.unit} within {tolerance:.0%} was expected"
+            note = Note.REFERENCE(
+                off=row.off_median, unit=row.unit, reference=reference, tolerance=tolerance
             )
             row = replace(row, slower_than_reference=True, notes=[note, *row.notes])
         found.append(row)

@@ -13,21 +13,116 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from statistics import median
+from typing import Literal
 
 import numpy as np
 import polars as pl
 
-from analysis.history.alarm import Alarm, Change, ChangedFact, NodeRatio, SeriesWatch
-from analysis.history.confirm import confirmed
 from analysis.history.monitor import Followed, Found, detectable, follow
-from analysis.history.series import Series, series_of
-from analysis.statistics.nights import ratio_of_nights
+from analysis.history.series import NIGHT_S, Series, Watched, series_of
+from analysis.history.tables import KEY
+from analysis.statistics.nights import mean_of_nights, ratio_of_nights
 from nimc.base.errors import MachineError
 from nimc.base.files import replace_text, require_own, share_as_above
 from nimc.base.text import one_line
+
+#: Number of the schema of an alarm's file.
+ALARM_SCHEMA = 1
+
+AlarmState = Literal["suspected", "confirmed", "dismissed"]
+
+
+@dataclass(frozen=True)
+class ChangedFact:
+    """A fact of how runs were made that differs before and after a change; not its cause."""
+
+    name: str
+    #: Values of the last run before, and of the first one since the change; None if not recorded.
+    before: str | None
+    after: str | None
+
+
+@dataclass(frozen=True)
+class NodeRatio:
+    """A node against the other nodes, by the nights that ran on it; above 1 is worse."""
+
+    node: str
+    ratio: float
+    #: Nights that ran on it, of those considered.
+    nights: int
+
+
+@dataclass(frozen=True)
+class Alarm(Watched):
+    """A series got worse. Ratios are of times or slowdowns: above 1 is worse."""
+
+    #: Night on which it was raised (ISO date), and the first night of the changed ones.
+    night: str
+    since: str
+    #: The run that raised it, and all runs that it rests on: baseline and changed nights.
+    run: str
+    runs: list[str]
+    #: Target nodes of the run that raised it.
+    nodes: list[str]
+    #: Changed nights against the baseline, with its interval; null bounds if too few nights.
+    ratio: float
+    ratio_low: float | None
+    ratio_high: float | None
+    #: Median of the baseline's nights, in `unit`.
+    reference: float
+    #: Loss that is found within `WITHIN_NIGHTS` with `POWER`, as a share; None if there is none.
+    detectable: float | None
+    state: AlarmState = "suspected"
+    #: Runs that confirmed or dismissed it.
+    confirmed_by: list[str] = field(default_factory=list)
+    #: What changed at the same time; not said to be the cause.
+    changed: list[ChangedFact] = field(default_factory=list)
+    #: The node that was worst, where nights ran on different nodes.
+    worst_node: NodeRatio | None = None
+    schema: int = ALARM_SCHEMA
+
+
+@dataclass(frozen=True)
+class Change:
+    """The level of a series changed, for the worse or the better."""
+
+    #: First night of the new level, and the night on which it was noticed (ISO dates).
+    since: str
+    noticed: str
+    #: New level against the old one; above 1 is worse.
+    ratio: float
+
+    @property
+    def worse(self) -> bool:
+        """Whether the new level is worse."""
+        return self.ratio > 1
+
+
+@dataclass(frozen=True)
+class SeriesWatch(Watched):
+    """One watched series as it is after its last night."""
+
+    #: First and last measured night (ISO dates), and their number.
+    first: str
+    last: str
+    nights: int
+    #: Nights of the baseline in use; None while there are too few to watch the series.
+    baseline_nights: int | None
+    #: Median of the baseline, in `unit`, and its relative night-to-night spread (0.01 is 1 %).
+    level: float | None
+    spread: float | None
+    #: Sum now, and the limit at which an alarm is raised, in spreads.
+    score: float | None
+    limit: float | None
+    #: Loss that is found within `WITHIN_NIGHTS` nights with `POWER`, as a share; None if unknown.
+    detectable: float | None
+    #: Baseline in use against the series' first one; above 1 is worse. Slow drift moves it.
+    drift: float | None
+    changes: list[Change]
+
 
 # What changed at the same time as a series: facts of how runs were made, and nodes.
 #
@@ -100,6 +195,75 @@ def worst_node(worse: Sequence[float], nodes: Sequence[Sequence[str]]) -> NodeRa
     worst = max(medians, key=lambda name: medians[name])
     others = median(value for name, value in medians.items() if name != worst)
     return NodeRatio(worst, float(np.exp(medians[worst] - others)), len(by_node[worst]))
+
+
+# Confirmation of an alarm: the same case again, several times in one night, on the same nodes.
+#
+# Old and new nights cannot be paired: the old state of the machine is gone. What can be excluded is
+# that a few unlucky allocations or nights made the alarm. So the case is run again `REPEATS` times,
+# each in an allocation of its own, on the nodes of the night that raised the alarm: runs of one
+# night begin within `series.NIGHT_S`, and the dates of two may differ. It is confirmed if the 95 %
+# interval of these runs lies wholly beyond half of the loss that the alarm names, and dismissed
+# otherwise: runs of one night differ less than nights, so any small difference from the old median
+# would be outside of their interval. A night that is disturbed as a whole confirms what a quiet one
+# would not.
+
+
+#: Runs of a confirmation.
+REPEATS = 5
+
+
+@dataclass(frozen=True)
+class ConfirmationRequest:
+    """What is to be run in one night to confirm an alarm."""
+
+    machine: str
+    campaign: str
+    case: str
+    #: Target nodes, for `--nodelist`; empty if unknown.
+    nodes: list[str]
+    #: Runs, each in an allocation of its own.
+    repeats: int = REPEATS
+
+
+def confirmation(alarm: Alarm) -> ConfirmationRequest:
+    """The runs that would confirm or dismiss an alarm."""
+    return ConfirmationRequest(alarm.machine, alarm.campaign, alarm.case, alarm.nodes)
+
+
+def confirmed(alarm: Alarm, nights: pl.DataFrame) -> Alarm:
+    """The alarm with its state, from the first night on which it was run again often enough.
+
+    Without such a night it stays suspected.
+    """
+    rows = _again(alarm, nights)
+    started_s = pl.col("started_s")
+    for first_s in rows["started_s"]:
+        night = rows.filter(started_s.is_between(first_s, first_s + NIGHT_S, closed="left"))
+        if len(night) >= REPEATS:
+            estimate = mean_of_nights(night["value"].to_list())
+            assert estimate is not None
+            half = alarm.ratio**0.5
+            if night["better"][0] == "lower":
+                worse = estimate.low > alarm.reference * half
+            else:
+                worse = estimate.high < alarm.reference / half
+            return replace(
+                alarm,
+                state="confirmed" if worse else "dismissed",
+                confirmed_by=night["run"].to_list(),
+            )
+    return alarm
+
+
+def _again(alarm: Alarm, nights: pl.DataFrame) -> pl.DataFrame:
+    """Runs of the alarm's series on the same nodes after those that it rests on."""
+    same = [pl.col(name) == getattr(alarm, name) for name in ("machine", *KEY)]
+    usable = pl.col("value").is_finite() & (pl.col("value") > 0)
+    later = pl.col("night") >= np.datetime64(alarm.night)
+    fresh = ~pl.col("run").is_in(alarm.runs)
+    nodes = pl.col("nodes").fill_null("") == ",".join(alarm.nodes)
+    return nights.filter(*same, usable, later, fresh, nodes).sort("started_s")
 
 
 #: Folder of alarms in a store.
@@ -219,8 +383,7 @@ def save(store: Path, found: Iterable[Alarm]) -> list[Path]:
 
 
 def _save(folder: Path, alarm: Alarm) -> Path:
-    named = (alarm.machine, alarm.campaign, alarm.case, alarm.arm, alarm.quantity)
-    digest = hashlib.sha256("\0".join(named).encode()).hexdigest()[:12]
+    digest = hashlib.sha256("\0".join((alarm.machine, *alarm.key)).encode()).hexdigest()[:12]
     path = folder / f"{alarm.night}-{digest}.json"
-    replace_text(path, json.dumps(alarm.as_dict(), indent=1) + "\n")
+    replace_text(path, json.dumps(asdict(alarm), indent=1) + "\n")
     return path

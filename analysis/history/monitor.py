@@ -14,7 +14,6 @@ from datetime import date
 import numpy as np
 from numpy.typing import NDArray
 
-from analysis.history.alarm import POWER, WITHIN_NIGHTS
 from analysis.history.series import Series, nights_a_year
 
 # A one-sided CUSUM over the nights of a series, and its limit by resampling that series.
@@ -33,6 +32,9 @@ from analysis.history.series import Series, nights_a_year
 
 Values = NDArray[np.float64]
 
+#: A detectable change is found within so many measured nights, with at least this probability.
+WITHIN_NIGHTS = 5
+POWER = 0.8
 #: Half the shift that the sum finds fastest, spreads.
 ALLOWANCE = 1.0
 #: Scores count up to this many spreads: one night alone adds less than any limit.

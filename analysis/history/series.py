@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import date
 from typing import Any
 
@@ -17,11 +17,8 @@ NIGHT_S = 18 * 3600.0
 
 
 @dataclass(frozen=True)
-class Series:
-    """The nights of one machine, campaign, case, arm and quantity, in order.
-
-    A night that was not measured has no entry: nothing is interpolated.
-    """
+class Watched:
+    """What is watched on a machine."""
 
     machine: str
     campaign: str
@@ -29,6 +26,20 @@ class Series:
     arm: str
     quantity: str
     unit: str
+
+    @property
+    def key(self) -> tuple[str, str, str, str]:
+        """Its names on the machine, as `tables.KEY`."""
+        return self.campaign, self.case, self.arm, self.quantity
+
+
+@dataclass(frozen=True)
+class Series(Watched):
+    """The nights of one quantity, in order.
+
+    A night that was not measured has no entry: nothing is interpolated.
+    """
+
     better: str
     nights: list[date]
     #: Logarithms with the sign by which larger is worse.
@@ -41,7 +52,7 @@ class Series:
 
     def names(self) -> dict[str, Any]:
         """What is watched, as fields of the records made of it."""
-        return {name: getattr(self, name) for name in ("machine", *KEY, "unit")}
+        return {each.name: getattr(self, each.name) for each in fields(Watched)}
 
     def value(self, worse: float) -> float:
         """An entry of `worse` as a value in `unit`."""

@@ -10,8 +10,7 @@ from typing import Any, get_args
 import polars as pl
 
 from analysis.effects.facts import UNKNOWN
-from analysis.history.alarm import Alarm, SeriesWatch
-from analysis.history.alarms import facts_in
+from analysis.history.alarms import Alarm, SeriesWatch, facts_in
 from analysis.history.tables import Outcome
 
 
@@ -69,19 +68,16 @@ def calendar_nights(history: MachineHistory) -> list[PageNight]:
 def open_alarms(history: MachineHistory) -> list[Alarm]:
     """The latest alarm of each series, unless it was dismissed or the series got better since."""
     better = {
-        (watch.campaign, watch.case, watch.arm, watch.quantity): each.noticed
+        watch.key: each.noticed
         for watch in history.watches
         for each in watch.changes
         if not each.worse
     }
-    latest = {
-        (each.campaign, each.case, each.arm, each.quantity): each
-        for each in sorted(history.alarms, key=lambda each: each.night)
-    }
+    latest = {each.key: each for each in sorted(history.alarms, key=lambda each: each.night)}
     return [
         each
-        for series, each in latest.items()
-        if each.state != "dismissed" and better.get(series, "") < each.night
+        for each in latest.values()
+        if each.state != "dismissed" and better.get(each.key, "") < each.night
     ]
 
 

@@ -7,12 +7,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date
 from itertools import groupby
+from typing import Any
 
 import polars as pl
 from markupsafe import Markup
 
 from analysis.effects.verdict import MEANING
-from analysis.history.alarm import WITHIN_NIGHTS, Alarm, SeriesWatch
+from analysis.history.alarms import Alarm, SeriesWatch
+from analysis.history.monitor import WITHIN_NIGHTS
 from analysis.history.series import latest_kind
 from analysis.history.tables import COUNTER, KEY
 from analysis.pages import across
@@ -25,8 +27,9 @@ from analysis.pages.data import (
     fact_changes,
     open_alarms,
 )
-from analysis.pages.svg import Bar, Mark, NightsFigure, Place, bars_svg, nights_svg, places_svg
-from analysis.report.shell import render_page
+from analysis.pages.svg import Bar, Mark, NightsFigure, bars_svg, nights_svg
+from analysis.report.plots import drawing, light, logarithmic, themed_svg
+from analysis.report.shell import View, render_page
 from analysis.report.words import utc
 from nimc.base import units
 
@@ -41,35 +44,12 @@ SeriesKey = tuple[str, str, str, str]
 
 
 @dataclass(frozen=True)
-class SeriesView:
-    """One watched quantity, for the template; figures are text."""
-
-    arm: str
-    quantity: str
-    unit: str
-    svg: Markup
-    night: str
-    latest: str
-    interval: str
-    verdict: str
-    #: Reference level, empty while there are too few nights, and how many nights it is made of.
-    reference: str
-    reference_nights: str
-    #: Latest against reference, with `worse` or `better`; empty without a reference.
-    change: str
-    #: The loss that is found soon: `2.1 %`, and 'a loss of 2.1 % is found within 5 nights'.
-    loss: str
-    detectable: str
-    alarm: bool
-
-
-@dataclass(frozen=True)
 class CaseHistory:
     """The series of one case of a campaign."""
 
     campaign: str
     case: str
-    series: list[SeriesView]
+    series: list[View]
 
     @property
     def alarms(self) -> int:
@@ -82,20 +62,16 @@ def case_views(history: MachineHistory, made: Sequence[FactChange]) -> list[Case
     if history.nights.is_empty():
         return []
     first, last = (date.fromisoformat(str(history.nights["night"].sort()[at])) for at in (0, -1))
-    watches = {_key(each): each for each in history.watches}
-    alarms = {_key(each) for each in open_alarms(history)}
+    watches = {each.key: each for each in history.watches}
+    alarms = {each.key for each in open_alarms(history)}
     marks = _fact_marks(made)
-    of_case: dict[tuple[str, str], list[SeriesView]] = {}
+    of_case: dict[tuple[str, str], list[View]] = {}
     for key, rows in _parts(history.nights):
         watch = watches.get(key)
         figure = _figure(key, rows, watch, marks.get(key[0], []))
         view = _view(key, rows, watch, nights_svg(figure, first, last), key in alarms)
         of_case.setdefault(key[:2], []).append(view)
     return [CaseHistory(*names, series) for names, series in sorted(of_case.items())]
-
-
-def _key(each: SeriesWatch | Alarm) -> SeriesKey:
-    return each.campaign, each.case, each.arm, each.quantity
 
 
 def quantity_name(quantity: str) -> str:
@@ -207,7 +183,8 @@ def _percent(ratio: float) -> str:
 
 def _view(
     key: SeriesKey, rows: pl.DataFrame, watch: SeriesWatch | None, svg: Markup, alarm: bool
-) -> SeriesView:
+) -> View:
+    """What the page shows of a series, as text; reference and change are empty without one."""
     last = rows.row(-1, named=True)
     factor, unit = _scale(rows)
     whole = last["low"] is not None and last["high"] is not None
@@ -221,7 +198,7 @@ def _view(
         found = "no loss" if loss == "none" else f"a loss of {loss}"
         detectable = f"{found} is found within {WITHIN_NIGHTS} nights"
     ends = (last["low"], last["high"]) if whole else ()
-    return SeriesView(
+    return View(
         arm=key[2],
         quantity=quantity_name(key[3]),
         unit=unit,
@@ -468,13 +445,23 @@ def _slowdown_figures(rows: Sequence[across.MachineSlowdown]) -> list[tuple[str,
 
 
 def _rates_figure(rates: Sequence[across.CoreRates]) -> Markup:
-    places = [
-        Place(f"{line}", each.memory_core_b_s / 1e9, each.network_b_s / 1e9, each.published)
-        for line, each in enumerate(rates, 1)
-    ]
+    """Machines by number, on logarithmic axes, and the line of equal rates."""
     above = [each.machine for each in rates if each.network_b_s > each.memory_core_b_s]
     alt = (
-        f"Network against triad per core of {units.plural(len(places), 'machine')}. The network "
+        f"Network against triad per core of {units.plural(len(rates), 'machine')}. The network "
         f"is faster than one core's share of the memory on {', '.join(above) or 'none'}."
     )
-    return places_svg(places, alt, "triad per core, GB/s", "network, GB/s")
+    places = [(each.memory_core_b_s / 1e9, each.network_b_s / 1e9) for each in rates]
+    with drawing(3.6) as figure:
+        axes = figure.subplots()
+        for number, (each, place) in enumerate(zip(rates, places, strict=True), 1):
+            look: dict[str, Any] = {"mfc": "none", "mec": light("ink")} if each.published else {}
+            axes.plot(*place, "o", color=light("on"), **look)
+            axes.annotate(str(number), place, (5, -3), textcoords="offset points", fontsize=8)
+        logarithmic(axes, "x", "y")
+        ends = [min(map(min, places)), max(map(max, places))]
+        axes.plot(ends, ends, color=light("muted"), lw=1)
+        axes.set_xlabel("triad per core, GB/s")
+        axes.set_ylabel("network, GB/s")
+        axes.grid()
+        return Markup(themed_svg(figure, "rates", alt))

@@ -1,4 +1,7 @@
-"""Small figures as SVG text, in the page's colours. Thousands of points are one path."""
+"""Small figures as SVG text, in the page's colours, for pages that have hundreds of them.
+
+Thousands of points are one path.
+"""
 
 from __future__ import annotations
 
@@ -124,55 +127,6 @@ def bars_svg(bars: Sequence[Bar], alt: str, unit: str) -> Markup:
     return _svg(parts, width, bottom + 32, alt)
 
 
-@dataclass(frozen=True)
-class Place:
-    """One machine of `places_svg`."""
-
-    label: str
-    x: float
-    y: float
-    published: bool
-
-
-def places_svg(places: Sequence[Place], alt: str, x_label: str, y_label: str) -> Markup:
-    """Machines by two rates on logarithmic axes of one scale each, and the line of equal rates."""
-    width, height = 460.0, 340.0
-    bottom = height - 38
-    x, y = (
-        _Axis(
-            math.log10(min(values)) - 0.15,
-            math.log10(max(values)) + 0.15 + more,
-            *ends,
-        )
-        for values, more, ends in (
-            ([place.x for place in places], 0.35, (_LEFT, width - _RIGHT)),
-            ([place.y for place in places], 0.0, (bottom, _TOP)),
-        )
-    )
-    parts = []
-    for tick in _log_ticks(x):
-        at = x.one(math.log10(tick))
-        parts.append(f'<path class="grid" d="M{at:.1f} {_TOP}V{bottom}"/>')
-        parts.append(_text(at, bottom + 14, f"{tick:g}", "middle"))
-    for tick in _log_ticks(y):
-        at = y.one(math.log10(tick))
-        parts.append(f'<path class="grid" d="M{_LEFT} {at:.1f}H{width - _RIGHT}"/>')
-        parts.append(_text(_LEFT - 5, at + 3.5, f"{tick:g}", "end"))
-    low, high = max(x.low, y.low), min(x.high, y.high)
-    if low < high:
-        ends = [(x.one(each), y.one(each)) for each in (low, high)]
-        line = " ".join(f"{a:.1f} {b:.1f}" for a, b in ends)
-        parts.append(f'<path class="axis" d="M{line}"/>')
-    for place in places:
-        a, b = x.one(math.log10(place.x)), y.one(math.log10(place.y))
-        look = 'fill="none" stroke="var(--ink)"' if place.published else 'fill="var(--on)"'
-        parts.append(f'<circle cx="{a:.1f}" cy="{b:.1f}" r="4" {look}/>')
-        parts.append(_text(a + 7, b + 3.5, _cut(place.label, 20), "start"))
-    parts.append(_text((_LEFT + width) / 2, height - 6, x_label, "middle"))
-    parts.append(_text(4, 9, y_label, "start"))
-    return _svg(parts, width, height, alt)
-
-
 def _svg(parts: Sequence[str], width: float, height: float, alt: str) -> Markup:
     head = f'<svg role="img" viewBox="0 0 {width:g} {height:g}" aria-label="{escape(alt)}">'
     return Markup(head + "".join(parts) + "</svg>")
@@ -242,12 +196,6 @@ def _ticks(low: float, high: float) -> list[float]:
     # The logarithm of a number just below a power of ten is rounded up.
     step = max((size * each for each in (1, 2, 5) if size * each <= most), default=size)
     return [each * step for each in range(math.ceil(low / step), math.floor(high / step) + 1)]
-
-
-def _log_ticks(axis: _Axis) -> list[float]:
-    powers = range(math.floor(axis.low), math.ceil(axis.high) + 1)
-    every = [each * 10.0**power for power in powers for each in (1, 2, 5)]
-    return [each for each in every if axis.low <= math.log10(each) <= axis.high]
 
 
 def _text(x: float, y: float, text: str, anchor: str) -> str:

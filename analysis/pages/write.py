@@ -143,8 +143,8 @@ def index_document(histories: Sequence[MachineHistory]) -> dict[str, Any]:
         asdict(state_of(history))
         | {
             "facts": asdict(fact),
-            "alarms": [each.as_dict() for each in history.alarms],
-            "watches": [each.as_dict() for each in history.watches],
+            "alarms": [asdict(each) for each in history.alarms],
+            "watches": [asdict(each) for each in history.watches],
         }
         for history, fact in zip(histories, found.facts, strict=False)
     ]

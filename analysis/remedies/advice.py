@@ -14,9 +14,19 @@ from scipy import special
 
 from analysis.effects.estimate import Result
 from analysis.effects.verdict import Verdict
-from analysis.remedies.effect import Net, RemedyEffect, break_even, compared, mean_speed, net
-from analysis.remedies.reservation import EstimatedRun, between_jobs, emulated_cases, remedy_effects
+from analysis.remedies.effect import (
+    Net,
+    RemedyEffect,
+    between_jobs,
+    break_even,
+    compared,
+    emulated_cases,
+    mean_speed,
+    net,
+    remedy_effects,
+)
 from analysis.remedies.throttling import Throttling, throttling
+from analysis.report.data import RunData
 from analysis.statistics.holm import holm
 from analysis.statistics.interval import CONFIDENCE, FEWEST, Estimate
 from analysis.statistics.location import Crossing
@@ -315,12 +325,12 @@ class Advice:
                 }
                 for each in self.best
             ],
-            "throttling": [{"run": run, **sweep.as_dict()} for run, sweep in self.sweeps],
+            "throttling": [{"run": run, **asdict(sweep)} for run, sweep in self.sweeps],
             "next": following.as_dict() if following else None,
         }
 
 
-def advise(runs: Sequence[EstimatedRun], assumed: Assumed = Assumed()) -> Advice:
+def advise(runs: Sequence[RunData], assumed: Assumed = Assumed()) -> Advice:
     """What the runs of one machine say; remedies are empty if none was tried."""
     rows = [
         stand(run.header.run, effect, assumed.share, run.header.margin, _unstable(run, effect))
@@ -344,7 +354,7 @@ def advise(runs: Sequence[EstimatedRun], assumed: Assumed = Assumed()) -> Advice
     )
 
 
-def _unstable(run: EstimatedRun, effect: RemedyEffect) -> bool:
+def _unstable(run: RunData, effect: RemedyEffect) -> bool:
     """Whether a baseline of the remedy differs from its own repetition."""
     sides = ((effect.reference_case, effect.traffic), (effect.case, effect.treatment))
     return any(
@@ -354,7 +364,7 @@ def _unstable(run: EstimatedRun, effect: RemedyEffect) -> bool:
     )
 
 
-def _with_next(run: EstimatedRun, row: RemedyAdvice, tested: int) -> RemedyAdvice:
+def _with_next(run: RunData, row: RemedyAdvice, tested: int) -> RemedyAdvice:
     """The row with the pairs that would decide it, at the level that Holm leaves to it."""
     if not row.standing.is_open or not row.effect.paired:
         return row
@@ -363,7 +373,7 @@ def _with_next(run: EstimatedRun, row: RemedyAdvice, tested: int) -> RemedyAdvic
     return replace(row, next=found)
 
 
-def _losses(run: EstimatedRun, assumed: Assumed) -> list[TrafficLoss]:
+def _losses(run: RunData, assumed: Assumed) -> list[TrafficLoss]:
     """Of effects with an estimate, with the application as in the plain baseline."""
     emulated = emulated_cases(run.samples)
     return [

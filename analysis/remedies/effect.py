@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
+import polars as pl
 
+from analysis.effects.caveats import emulations
+from analysis.effects.estimate import Result
+from analysis.remedies.throttling import RATE
+from analysis.report.data import RunData
+from analysis.samples.pairs import of_treatment
+from analysis.statistics.aligned_ranks import slowdown
 from analysis.statistics.interval import FEWEST, Estimate
 from analysis.statistics.location import Crossing, Values, crossing, few, location, p_value
 from analysis.statistics.nights import ratio_of_nights
+from nimc.records.arms import BASELINE, arm_of, name_of, parts_of
+from nimc.records.notes import Note
 from nimc.records.sample import Level
 
 #: Factor -> what the remedy is, in words. Other factors of the application, such as a tool, are no
@@ -137,3 +148,236 @@ def compared(logs: Values) -> Net | None:
     """The ratio whose logarithm scatters as `logs`, one per pair; None below six."""
     ratio = exponential(location(logs))
     return Net(ratio, p_value(logs)) if ratio else None
+
+
+# Price and gain of each remedy that a run tried, from its pairs: figures 6b and 6c.
+#
+# Levels of the application, such as reserved cores, have a baseline of their own and so a price.
+# Levels of the writers, such as a throttled rate, share the baseline: their price is what they make
+# the writes slower by.
+
+
+_TOOL = "tool"
+
+
+def remedy_effects(run: RunData) -> list[RemedyEffect]:
+    """The remedies of a run whose levels changed within pairs: application's, then writers'."""
+    found = [*_of_application(run), *_of_writers(run)]
+    emulated = emulated_cases(run.samples) if found else {}
+    return [replace(each, emulated=emulated[each.case]) for each in found]
+
+
+def _of_application(run: RunData) -> list[RemedyEffect]:
+    prices = {
+        (row.case, row.treatment, row.against): row for row in run.contrasts if row.kind == "price"
+    }
+    rows = {(row.case, row.arm): row for row in run.results}
+    found = []
+    for gain in run.contrasts:
+        # Runs wrapped by a tool are for its counts.
+        if gain.kind != "gain" or gain.factor not in REMEDIES or _TOOL in gain.at:
+            continue
+        without, with_ = (rows[gain.case, name] for name in (gain.against, gain.treatment))
+        price = prices.get((gain.case, with_.baseline, without.baseline))
+        if price is not None:
+            levels = (gain.level, gain.reference)
+            figures = (price.estimate, gain.estimate)
+            found.append(_effect(run, without, with_, gain.factor, levels, gain.at, figures))
+    return found
+
+
+def _of_writers(run: RunData) -> list[RemedyEffect]:
+    """Each level of a factor of the writes against the first one, of rates the highest.
+
+    Only with the application as in the plain baseline.
+    """
+    found = []
+    for (factor, _), rows in _alike(run.results).items():
+        first = _first(rows, factor)
+        for row in rows:
+            if row.factors[factor] != first.factors[factor]:
+                levels = (row.factors[factor], first.factors[factor])
+                found.append(_effect(run, first, row, factor, levels, {}))
+    return found
+
+
+def _alike(results: Sequence[Result]) -> dict[tuple[str, str], list[Result]]:
+    """Effects that differ in one factor of the writes which may be a remedy."""
+    plain = [row for row in results if row.role == "effect" and not parts_of(row.baseline)[1]]
+    found: dict[tuple[str, str], list[Result]] = {}
+    for row in plain:
+        if arm_of(row.arm).writing != "continuous":
+            continue
+        for factor in (name for name in REMEDIES if name in row.factors):
+            rest = {name: level for name, level in row.factors.items() if name != factor}
+            arm = parts_of(row.arm)[0]
+            key = json.dumps([row.case, arm, rest], sort_keys=True)
+            found.setdefault((factor, key), []).append(row)
+    return {key: rows for key, rows in found.items() if len(rows) > 1}
+
+
+def _first(rows: Sequence[Result], factor: str) -> Result:
+    """What a level is compared with: the highest rate, or the level that names leave out."""
+    if factor == RATE:
+        return max(rows, key=lambda row: row.writer_rate_b_s or 0.0)
+    return min(rows, key=lambda row: factor in parts_of(row.arm)[1])
+
+
+def _effect(
+    run: RunData,
+    without: Result,
+    with_: Result,
+    factor: str,
+    levels: tuple[Level, Level],
+    at: dict[str, Level],
+    figures: tuple[Estimate | None, Estimate | None] | None = None,
+) -> RemedyEffect:
+    """`figures`: price and gain, if known already."""
+    both = _common(run.pairs, without, with_)
+    foms = both.select("off", "on", "off_with", "on_with").to_numpy().astype(float)
+    speeds = foms if without.better == "higher" else 1 / foms
+    rates = both.select("writer_rate_b_s", "writer_rate_b_s_with").to_numpy().astype(float)
+    price, gain = figures or (None, _ratio(speeds[:, 3] / speeds[:, 1]))
+    return _of_levels(
+        without,
+        with_,
+        factor,
+        levels,
+        at=at,
+        price=price,
+        gain=gain,
+        written=_ratio(rates[:, 1] / rates[:, 0]),
+        pairs=both.height,
+        paired=True,
+        speeds=Speeds(speeds[:, :2], speeds[:, 2:], both.select("block", "pair").rows()),
+    )
+
+
+def _of_levels(
+    without: Result, with_: Result, factor: str, levels: tuple[Level, Level], **figures: Any
+) -> RemedyEffect:
+    """What two levels are, whether their runs are paired or not; `figures`: the other fields."""
+    return RemedyEffect(
+        case=with_.case,
+        reference_case=without.case,
+        workload=without.workload,
+        traffic=without.arm,
+        treatment=with_.arm,
+        factor=factor,
+        level=levels[0],
+        reference=levels[1],
+        rate_b_s=without.writer_rate_b_s,
+        emulated=[],
+        **figures,
+    )
+
+
+def _common(pairs: pl.DataFrame, without: Result, with_: Result) -> pl.DataFrame:
+    """The pairs that hold both treatments and their baselines."""
+    one, other = (
+        of_treatment(pairs, row.case, row.arm).select(
+            "block", "pair", "off", "on", "writer_rate_b_s"
+        )
+        for row in (without, with_)
+    )
+    return one.join(other, on=["block", "pair"], suffix="_with", maintain_order="left")
+
+
+def _ratio(ratios: Values) -> Estimate | None:
+    if not np.isfinite(ratios).all():
+        return None
+    return slowdown(np.column_stack([np.log(ratios), np.zeros(len(ratios))]))
+
+
+def emulated_cases(samples: pl.DataFrame) -> dict[str, list[str]]:
+    """Case -> why its figures say nothing of an RDMA network card; empty if they do."""
+    of_case = (
+        samples.lazy()
+        .select("case", "transport", "same_host")
+        .unique()
+        .group_by("case")
+        .agg("transport", pl.col("same_host").any())
+        .collect()
+    )
+    return {
+        str(case): emulations(sorted(set(names))) or ([Note.SAME_HOST()] if same_host else [])
+        for case, names, same_host in of_case.iter_rows()
+    }
+
+
+# Remedies whose levels need jobs of their own, such as `--core-spec`: cases beside each other.
+#
+# Jobs differ in their nodes and their hour, so the allocation is the unit: one median per
+# allocation and treatment, two allocations a side at least, and the comparison is that of nights
+# (`analysis.statistics.nights`).
+
+
+def between_jobs(run: RunData) -> list[RemedyEffect]:
+    """Remedies among the levels that made separate cases, each against the level measured first."""
+    effects = [row for row in run.results if row.role == "effect" and row.baseline == BASELINE]
+    cases = list(dict.fromkeys(row.case for row in effects))
+    found = []
+    for factor in REMEDIES:
+        groups: dict[str, list[tuple[str, Level]]] = {}
+        for case in cases:
+            if (split := _without(case, factor)) is not None:
+                groups.setdefault(split[0], []).append((case, split[1]))
+        for (first, reference), *others in groups.values():
+            for case, level in others:
+                rows = {row.arm: row for row in effects if row.case == case}
+                found += [
+                    _unpaired_effect(run, row, rows[row.arm], factor, (level, reference))
+                    for row in effects
+                    if row.case == first and row.arm in rows
+                ]
+    emulated = emulated_cases(run.samples) if found else {}
+    return [
+        replace(
+            each, emulated=list(dict.fromkeys(emulated[each.reference_case] + emulated[each.case]))
+        )
+        for each in found
+    ]
+
+
+def _without(case: str, factor: str) -> tuple[str, Level] | None:
+    """A case's name without its level of `factor`, and that level; None if it names none."""
+    name, levels = parts_of(case)
+    level = levels.pop(factor, None)
+    return None if level is None else (name_of(name, levels), level)
+
+
+def _unpaired_effect(
+    run: RunData, without: Result, with_: Result, factor: str, levels: tuple[Level, Level]
+) -> RemedyEffect:
+    one, other = _speeds(run, without), _speeds(run, with_)
+    return _of_levels(
+        without,
+        with_,
+        factor,
+        levels,
+        at={},
+        price=_unpaired_ratio(one[:, 0], other[:, 0]),
+        gain=_unpaired_ratio(other[:, 1], one[:, 1]),
+        written=None,
+        pairs=min(len(one), len(other)),
+        paired=False,
+        speeds=Speeds(one, other, []),
+    )
+
+
+def _speeds(run: RunData, row: Result) -> Values:
+    """Median speeds without and with traffic of each allocation that has both."""
+    of_block = (
+        of_treatment(run.pairs, row.case, row.arm)
+        .group_by("block", maintain_order=True)
+        .agg(pl.col("off", "on").median())
+    )
+    foms = of_block.select("off", "on").to_numpy().astype(float)
+    return foms if row.better == "higher" else 1 / foms
+
+
+def _unpaired_ratio(x: Values, y: Values) -> Estimate | None:
+    if min(len(x), len(y)) < 2:
+        return None
+    found = ratio_of_nights(list(x), list(y))
+    return found.ratio if found else None

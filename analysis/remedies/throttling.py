@@ -9,8 +9,7 @@ studies.remedies` compares this with other estimators).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
-from typing import Any
+from dataclasses import dataclass, replace
 
 import numpy as np
 import polars as pl
@@ -66,10 +65,6 @@ class Throttling:
     #: rate from which on the application is faster with them at the same rate.
     crossover_b_s: Crossing | None = None
     same_rate_b_s: Crossing | None = None
-
-    def as_dict(self) -> dict[str, Any]:
-        """The sweep as JSON holds it."""
-        return asdict(self)
 
 
 @dataclass(frozen=True)

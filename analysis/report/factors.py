@@ -15,16 +15,17 @@ from markupsafe import Markup
 from analysis.effects.contrasts import Contrast
 from analysis.effects.estimate import Result
 from analysis.report.plots import (
-    LEVEL_COLOURS,
-    LEVEL_MARKERS,
     PIXELS_ABOVE,
     RASTER_ABOVE,
     drawing,
+    legend,
+    level_look,
     light,
     marker,
     themed_svg,
     variable,
 )
+from analysis.report.shell import View
 from nimc.base import units
 from nimc.base.errors import InputError
 from nimc.records.arms import ARMS, arm_of, parts_of
@@ -106,7 +107,7 @@ def draw(figure: Figure, lines: Sequence[Line], axis: Axis) -> Axes:
         _estimates(axes, line, drawn, shift, axis.numeric)
     _finish(axes, axis)
     if any(line.label for line in lines):
-        figure.legend(loc="outside upper left", ncols=3, frameon=False, fontsize=8)
+        legend(figure, 3)
     return axes
 
 
@@ -194,7 +195,6 @@ def _finish(axes: Axes, axis: Axis) -> None:
         axes.set_xlim(min(axis.ticks) - edge, max(axis.ticks) + edge)
     axes.set_xlabel(axis.label)
     axes.set_ylabel("slowdown (1 is no effect)")
-    axes.tick_params(length=0)
     axes.grid(axis="y")
 
 
@@ -219,25 +219,15 @@ class Layout(NamedTuple):
 
 
 @dataclass(frozen=True)
-class FactorFigure:
-    """One figure of a case."""
-
-    svg: Markup
-    #: Its levels of factors with separate figures: `buffer nic, load read`.
-    at: str
-    axis: str
-    #: Labels of the lines; empty if there is only one.
-    lines: list[str]
-
-
-@dataclass(frozen=True)
 class FactorsView:
     """The section of one case."""
 
     #: Columns of the table, and its rows: one per treatment with a baseline.
     factors: list[str]
     rows: list[Result]
-    figures: list[FactorFigure]
+    #: Each with `svg`, its levels `at` factors with separate figures (`buffer nic, load read`), the
+    #: factor on its `axis`, and the labels of its `lines`, empty if there is only one.
+    figures: list[View]
     #: Number of figures without the limit.
     combinations: int
     #: Prices and gains of the application's levels.
@@ -378,7 +368,7 @@ def _figure(
     varied: Mapping[str, Sequence[Level]],
     at: str,
     name: str,
-) -> FactorFigure:
+) -> View:
     axis = _axis(rows, layout.axis, varied)
     of_line: dict[str, list[Result]] = {}
     for row in rows:
@@ -390,14 +380,14 @@ def _figure(
     ]
     svg = Markup(factor_plot(lines, axis, name))
     labels = [line.label for line in lines if line.label]
-    return FactorFigure(svg, at, layout.axis.replace("_", " "), labels)
+    return View(svg=svg, at=at, axis=layout.axis.replace("_", " "), lines=labels)
 
 
 def _look(row: Result, index: int, factor: str | None) -> tuple[str, str]:
     """Colour and marker of a line: the arm's, or those of a level."""
     if factor is None or factor == ARM:
         return variable(row.arm), marker(row.arm)
-    return LEVEL_COLOURS[index % len(LEVEL_COLOURS)], LEVEL_MARKERS[index % len(LEVEL_MARKERS)]
+    return level_look(index)
 
 
 def _axis(rows: Sequence[Result], factor: str, varied: Mapping[str, Sequence[Level]]) -> Axis:

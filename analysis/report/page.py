@@ -304,7 +304,9 @@ def _case_view(run: RunData, name: str, anchor: str) -> CaseView:
         anchor=anchor,
         rows=rows,
         effects=effects,
-        notes=[note for note in notes_of(effects or rows) if note not in emulated],
+        notes=[
+            words.with_remedy(note) for note in notes_of(effects or rows) if note not in emulated
+        ],
         conditions=words.conditions(samples),
         emulated=emulated,
         control=words.control(rows, same_host=bool(samples["same_host"].any())),

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import polars as pl
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from analysis.effects.estimate import Result
 from analysis.samples.pairs import in_order
+from analysis.statistics.interval import Estimate
 from nimc.base.units import number, scale
 from nimc.records.arms import ARMS, arm_of, parts_of
 
@@ -70,6 +71,10 @@ _STYLE: dict[Any, Any] = {
     "figure.facecolor": "none",
     "grid.color": COLOURS["grid"][0],
     "grid.linewidth": 0.8,
+    "legend.fontsize": 8,
+    "legend.frameon": False,
+    "xtick.major.size": 0,
+    "ytick.major.size": 0,
     "xtick.color": COLOURS["grid"][0],
     "ytick.color": COLOURS["grid"][0],
     "xtick.labelcolor": COLOURS["ink"][0],
@@ -130,8 +135,7 @@ RASTER_ABOVE = 3000
 PIXELS_ABOVE = 20_000
 #: The treatment that figures do not name.
 PLAIN = "on"
-#: Above this many treatments, or if they have levels, each has a row instead of a column.
-_COLUMNS = 7
+_SLOWDOWN = "slowdown (1 is no effect)"
 
 
 def label(treatment: str) -> str:
@@ -147,8 +151,8 @@ def label(treatment: str) -> str:
 def samples_plot(samples: pl.DataFrame, unit: str, name: str) -> str:
     """All samples of one case: one strip per treatment, in order of time, with its median.
 
-    `samples` has the columns of `pairs.judged`. A run without a figure of merit is a cross below
-    the edge. Runs that do not count are drawn at the edge if they lie beyond it, so that
+    `samples` has the columns of `pairs.judged`. A run without a figure of merit is a cross at the
+    left edge. Runs that do not count are drawn at the edge if they lie beyond it, so that
     they do not squeeze those that do.
     """
     treatments = in_order(str(name) for name in samples["arm"].unique())
@@ -156,39 +160,22 @@ def samples_plot(samples: pl.DataFrame, unit: str, name: str) -> str:
     factor, scaled = scale(_float(values.median()), unit)
     edges = _edges(samples.filter(status="counts")["fom"].to_numpy() / factor)
     raster = samples.height > RASTER_ABOVE
-    rows = len(treatments) > _COLUMNS or any(parts_of(each)[1] for each in treatments)
-    with drawing(0.7 + 0.44 * len(treatments) if rows else 2.9) as figure:
+    with drawing(0.7 + 0.44 * len(treatments)) as figure:
         axes = figure.subplots()
         for strip, treatment in enumerate(treatments):
             own = samples.filter(pl.col("arm") == treatment)
             across = strip + np.linspace(-0.34, 0.34, own.height + 2)[1:-1]
             figures = np.clip(own["fom"].to_numpy() / factor, *edges)
-            _strip(axes, across, figures, own["status"], strip, treatment, raster, rows)
-        axis = f"{'rate' if scaled.endswith('/s') else 'time'} in {scaled}"
-        labels = [label(each) for each in treatments]
-        (_rows_of_strips if rows else _columns_of_strips)(axes, labels, axis)
-        medians = samples.filter(status="counts").group_by("arm").agg(pl.median("fom"))
-        said = dict(medians.iter_rows())
+            _strip(axes, across, figures, own["status"], strip, treatment, raster)
+        _rows(axes, [label(each) for each in treatments], len(treatments) - 0.45, -0.55)
+        axes.set_xlabel(f"{'rate' if scaled.endswith('/s') else 'time'} in {scaled}")
+        axes.margins(x=0.06)
+        counting = samples.filter(status="counts").group_by("arm").agg(pl.median("fom"))
+        medians = dict(counting.iter_rows())
         found = "; ".join(
-            f"{each} {number(said[each] / factor)}" for each in treatments if each in said
+            f"{each} {number(medians[each] / factor)}" for each in treatments if each in medians
         )
         return themed_svg(figure, name, f"Every sample in {scaled}, by treatment. Medians: {found}")
-
-
-def _columns_of_strips(axes: Axes, labels: Sequence[str], axis: str) -> None:
-    axes.set_xticks(range(len(labels)), labels)
-    axes.tick_params(length=0)
-    axes.tick_params(axis="x", labelsize=10 if len(labels) <= 4 else 8)
-    axes.set_xlim(-0.55, len(labels) - 0.45)
-    axes.set_ylabel(axis)
-    axes.grid(axis="y")
-    axes.margins(y=0.06)
-
-
-def _rows_of_strips(axes: Axes, labels: Sequence[str], axis: str) -> None:
-    _rows(axes, labels, len(labels) - 0.45, -0.55)
-    axes.set_xlabel(axis)
-    axes.margins(x=0.06)
 
 
 def _marker(treatment: str, points: int) -> str:
@@ -212,7 +199,6 @@ def _strip(
     strip: int,
     treatment: str,
     raster: bool,
-    rows: bool,
 ) -> None:
     """The points of one treatment, positions `across` the strip, figures of merit along it."""
     points: dict[str, Any] = {
@@ -228,20 +214,50 @@ def _strip(
     }
     for which, style in look.items():
         chosen = (status == which).to_numpy() & ~np.isnan(figures)
-        x, y = _turned(across[chosen], figures[chosen], rows)
-        axes.plot(x, y, gid=f"points-{strip}-{which}", **points, **style)
+        axes.plot(figures[chosen], across[chosen], gid=f"points-{strip}-{which}", **points, **style)
     without = across[np.isnan(figures)]
-    below = axes.get_yaxis_transform() if rows else axes.get_xaxis_transform()
-    points |= {"gid": f"points-{strip}-lost", "transform": below, "clip_on": False}
-    axes.plot(*_turned(without, 0 * without, rows), **points, **look["rejected"])
+    edge = axes.get_yaxis_transform()
+    points |= {"gid": f"points-{strip}-lost", "transform": edge, "clip_on": False}
+    axes.plot(0 * without, without, **points, **look["rejected"])
     counted = figures[(status == "counts").to_numpy()]
     if len(counted):
-        line = axes.vlines if rows else axes.hlines
-        line(np.median(counted), strip - 0.42, strip + 0.42, color=light("ink"))
+        axes.vlines(np.median(counted), strip - 0.42, strip + 0.42, color=light("ink"))
 
 
-def _turned(across: Any, along: Any, rows: bool) -> tuple[Any, Any]:
-    return (along, across) if rows else (across, along)
+# Figures with a row for each case, remedy or place, of intervals around 1.
+
+
+def rows_axes(figure: Figure, labels: Sequence[str], axis: str) -> Axes:
+    """Axes with a row for each of `labels`, the first on top, and a line at 1."""
+    axes: Axes = figure.subplots()
+    axes.axvline(1, color=light("muted"), lw=1)
+    _rows(axes, labels, len(labels) - 0.4, -0.6)
+    axes.spines["left"].set_visible(False)
+    axes.set_xlabel(axis)
+    return axes
+
+
+def interval(
+    axes: Axes, of: Estimate | None, y: float, name: str, shape: str = "|", gid: str | None = None
+) -> None:
+    """A bar in the colour of `name`, and the estimate on it; nothing without one."""
+    if of is None:
+        return
+    colour = light(name)
+    _bar(axes, of.low, of.high, y, colour, 3)
+    look: dict[str, Any] = {"ms": 6, "color": colour, "gid": gid}
+    if shape == "|":
+        look |= {"ms": 11, "mew": 2.5, "color": light("ink")}
+    axes.plot(of.value, y, marker=shape, zorder=3, **look)
+
+
+def said(found: Iterable[tuple[str, Estimate | None]]) -> str:
+    """Estimates with their intervals by name, for readers who do not see the figure."""
+    return "; ".join(
+        f"{name} {of.value:.3f} ({of.low:.3f} to {of.high:.3f})".replace("\n", " ")
+        for name, of in found
+        if of is not None
+    )
 
 
 def ratios_plot(pairs: pl.DataFrame, rows: Sequence[Result], name: str) -> str:
@@ -249,34 +265,31 @@ def ratios_plot(pairs: pl.DataFrame, rows: Sequence[Result], name: str) -> str:
     raster = pairs.height > RASTER_ABOVE
     one_floor = len({row.baseline for row in rows}) == 1
     with drawing(0.9 + (0.66 if one_floor else 0.5) * len(rows)) as figure:
-        axes = figure.subplots()
-        axes.axvline(1, color=light("muted"), lw=1)
-        if one_floor:
-            _repeatability(axes, rows[0])
+        axes = rows_axes(figure, [label(row.arm) for row in rows], _SLOWDOWN)
+        low, high = rows[0].noise_floor_low, rows[0].noise_floor_high
+        if one_floor and low is not None and high is not None:
+            axes.axvspan(low, high, color=light("band"), alpha=0.45)
         for line, row in enumerate(rows):
-            ratios = pairs.filter(pl.col("arm") == row.arm)["ratio"].to_numpy()
             if not one_floor:
-                _bar(axes, row.noise_floor_low, row.noise_floor_high, line, light("band"), 18)
+                _floor(axes, row, line)
+            ratios = pairs.filter(pl.col("arm") == row.arm)["ratio"].to_numpy()
             _pairs(axes, ratios, line, row.arm, raster)
-            _interval(axes, row, line - 0.27, light(row.arm))
-        _finish(axes, [label(row.arm) for row in rows])
-        return themed_svg(
-            figure, name, f"Slowdown of every pair. Estimates: {_said(rows, treatments=True)}"
-        )
+            interval(axes, row.effect, line - 0.27, row.arm)
+        estimates = said((row.arm, row.effect) for row in rows)
+        return themed_svg(figure, name, f"Slowdown of every pair. Estimates: {estimates}")
 
 
 def overview_plot(rows: Sequence[Result], name: str) -> str:
     """The effects of all cases, one row each, with repeatability and control."""
-    effects = [row for row in rows if row.role == "effect"]
+    effects = {_case_label(row): row for row in rows if row.role == "effect"}
     with drawing(0.7 + 0.42 * len(effects)) as figure:
-        axes = figure.subplots()
-        axes.axvline(1, color=light("muted"), lw=1)
-        for line, row in enumerate(effects):
-            _bar(axes, row.noise_floor_low, row.noise_floor_high, line, light("band"), 10)
+        axes = rows_axes(figure, list(effects), _SLOWDOWN)
+        for line, row in enumerate(effects.values()):
+            _floor(axes, row, line)
             _bar(axes, row.control_low, row.control_high, line + 0.22, light("spin"), 3)
-            _interval(axes, row, line, light(row.arm))
-        _finish(axes, [_case_label(row) for row in effects])
-        return themed_svg(figure, name, f"Slowdown of every case: {_said(effects)}")
+            interval(axes, row.effect, line, row.arm)
+        estimates = said((label, row.effect) for label, row in effects.items())
+        return themed_svg(figure, name, f"Slowdown of every case: {estimates}")
 
 
 def _case_label(row: Result) -> str:
@@ -300,47 +313,35 @@ def normalised_plot(rows: Sequence[Normalised], name: str) -> str:
     """
     raster = sum(len(row.ratios) for row in rows) > RASTER_ABOVE
     with drawing(0.7 + 0.5 * len(rows)) as figure:
-        axes = figure.subplots()
-        axes.axvline(1, color=light("muted"), lw=1)
+        axes = rows_axes(
+            figure, [row.label for row in rows], "run time relative to off (1 is no effect)"
+        )
         for line, row in enumerate(rows):
             if row.result is not None:
-                floor = row.result.noise_floor_low, row.result.noise_floor_high
-                _bar(axes, *floor, line, light("band"), 16)
+                _floor(axes, row.result, line)
                 _pairs(axes, row.ratios, line, row.result.arm, raster, f"pairs-{line}")
-                _interval(axes, row.result, line - 0.27, light(row.result.arm))
+                interval(axes, row.result.effect, line - 0.27, row.result.arm)
         published = [row.published for row in rows]
         look: dict[str, Any] = {"ms": 7, "mfc": "none", "mec": light("ink"), "mew": 1.4}
         axes.plot(published, range(len(rows)), "D", gid="published", **look)
-        _finish(axes, [row.label for row in rows])
-        axes.set_xlabel("run time relative to off (1 is no effect)")
-        for row, label in zip(rows, axes.get_yticklabels(), strict=True):
-            label.set_color(light("ink" if row.result else "muted"))
-        measured = _said([row.result for row in rows if row.result])
+        for row, text in zip(rows, axes.get_yticklabels(), strict=True):
+            text.set_color(light("ink" if row.result else "muted"))
+        measured = said((_case_label(row.result), row.result.effect) for row in rows if row.result)
         shown = "; ".join(f"{row.label.split(chr(10))[0]} {row.published:.3f}" for row in rows)
-        said = f"Run time relative to off. Measured: {measured or 'none'}. Published: {shown}"
-        return themed_svg(figure, name, said)
+        title = "Run time relative to off."
+        return themed_svg(
+            figure, name, f"{title} Measured: {measured or 'none'}. Published: {shown}"
+        )
 
 
-def _said(rows: Sequence[Result], *, treatments: bool = False) -> str:
-    """Slowdowns with their intervals, for readers who do not see the figure."""
-    return "; ".join(
-        f"{row.arm if treatments else _case_label(row)} {row.slowdown:.3f} "
-        f"({row.slowdown_low:.3f} to {row.slowdown_high:.3f})".replace("\n", " ")
-        for row in rows
-        if row.slowdown is not None
-    )
+def _floor(axes: Axes, row: Result, line: int) -> None:
+    """The repeatability of a row's baseline."""
+    band(axes, row.noise_floor_low, row.noise_floor_high, line)
 
 
-def _repeatability(axes: Axes, row: Result) -> None:
-    if row.noise_floor_low is not None and row.noise_floor_high is not None:
-        axes.axvspan(row.noise_floor_low, row.noise_floor_high, color=light("band"), alpha=0.45)
-
-
-def _interval(axes: Axes, row: Result, y: float, colour: str) -> None:
-    if row.slowdown is None:
-        return
-    _bar(axes, row.slowdown_low, row.slowdown_high, y, colour, 3)
-    axes.plot(row.slowdown, y, marker="|", ms=11, mew=2.5, color=light("ink"))
+def band(axes: Axes, low: float | None, high: float | None, line: int) -> None:
+    """A row's band, behind its interval."""
+    _bar(axes, low, high, line, light("band"), 12)
 
 
 def _pairs(
@@ -367,16 +368,9 @@ def _bar(
         axes.plot([low, high], [y, y], color=colour, lw=width, solid_capstyle="butt")
 
 
-def _finish(axes: Axes, labels: Sequence[str]) -> None:
-    _rows(axes, labels, len(labels) - 0.4, -0.6)
-    axes.spines["left"].set_visible(False)
-    axes.set_xlabel("slowdown (1 is no effect)")
-
-
 def _rows(axes: Axes, labels: Sequence[str], bottom: float, top: float) -> None:
     axes.set_yticks(range(len(labels)), labels)
     axes.set_ylim(bottom, top)
-    axes.tick_params(length=0)
     axes.tick_params(axis="y", labelsize=9 if any("\n" in each for each in labels) else 10)
     axes.grid(axis="x")
 
@@ -385,13 +379,38 @@ def _float(value: object) -> float | None:
     return value if isinstance(value, float) else None
 
 
-# Logarithmic axes whose ticks are plain numbers: figures do not set formulas (`_STYLE`).
+# Lines over levels, and axes.
 
 
-def logarithmic(axes: Axes) -> None:
-    """Makes the horizontal axis logarithmic; ticks between powers of ten have numbers if few."""
+def level_look(index: int) -> tuple[str, str]:
+    """Colour (a CSS variable) and marker of a level; further levels start again."""
+    return LEVEL_COLOURS[index % len(LEVEL_COLOURS)], LEVEL_MARKERS[index % len(LEVEL_MARKERS)]
+
+
+def level_line(
+    axes: Axes, index: int, text: str, points: Sequence[tuple[float, float, float, float]]
+) -> None:
+    """A line for the level `index`: place, value and both ends of each interval, NaN for none."""
+    name, shape = level_look(index)
+    places, values, low, high = zip(*points, strict=True) if points else ((), (), (), ())
+    axes.plot(places, values, color=light(name), marker=shape, ms=5, lw=1.4, label=text)
+    axes.vlines(places, low, high, color=light(name), lw=2.5, alpha=0.6)
+
+
+def legend(figure: Figure, columns: int) -> None:
+    """The legend above the axes."""
+    figure.legend(loc="outside upper left", ncols=columns)
+
+
+def logarithmic(axes: Axes, *which: Literal["x", "y"]) -> None:
+    """Makes axes logarithmic; ticks between powers of ten have numbers if few.
+
+    They are plain numbers: figures do not set formulas (`_STYLE`).
+    """
     from matplotlib.ticker import LogFormatter
 
-    axes.set_xscale("log")
-    axes.xaxis.set_major_formatter(LogFormatter())
-    axes.xaxis.set_minor_formatter(LogFormatter(labelOnlyBase=False, minor_thresholds=(1, 0.4)))
+    for name in which:
+        axes.set(**{f"{name}scale": "log"})
+        axis = getattr(axes, f"{name}axis")
+        axis.set_major_formatter(LogFormatter())
+        axis.set_minor_formatter(LogFormatter(labelOnlyBase=False, minor_thresholds=(1, 0.4)))

@@ -7,15 +7,16 @@ templates show, their titles in the contents, and their data files. Nothing else
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, fields
 from functools import cache
 from importlib import import_module
 from pkgutil import iter_modules
-from typing import Any, Literal, Protocol, TypeVar
+from typing import Any, Literal, TypeVar
 
 import polars as pl
 
 from analysis.report.data import RunData
+from analysis.statistics.interval import as_fields
 
 #: The package of the modules that declare sections, and of their templates.
 SUBJECTS = "analysis.subjects"
@@ -100,21 +101,27 @@ def _declared() -> list[Section]:
     return sorted(found, key=lambda each: each.place)
 
 
-class Row(Protocol):
-    """A row of a JSON file."""
-
-    def as_dict(self) -> dict[str, Any]:
-        """The row as JSON holds it."""
+def flat(row: Any) -> dict[str, Any]:
+    """The fields of a record; an estimate becomes `NAME`, `NAME_low` and `NAME_high`."""
+    found: dict[str, Any] = {}
+    for each in fields(row):
+        value = getattr(row, each.name)
+        estimated = each.type == "Estimate | None"
+        found |= as_fields(each.name, value) if estimated else {each.name: value}
+    return found
 
 
 def json_rows(
-    name: str, key: str, rows: Callable[[RunData], Sequence[Row]]
+    name: str,
+    key: str,
+    rows: Callable[[RunData], Sequence[Any]],
+    as_dict: Callable[[Any], dict[str, Any]] = asdict,
 ) -> Callable[[Sequence[RunData]], Files]:
     """A JSON file of the rows of all runs, each with `run` and the caveats `emulated`."""
 
     def files(runs: Sequence[RunData]) -> Files:
         found = [
-            {"run": run.header.run, "emulated": run.emulated(), **row.as_dict()}
+            {"run": run.header.run, "emulated": run.emulated(), **as_dict(row)}
             for run in runs
             for row in rows(run)
         ]

@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import cache
 from importlib.resources import files
+from types import SimpleNamespace
 from typing import Any
 
 import jinja2
 from markupsafe import Markup
 
 from analysis.report.plots import css_variables
+
+#: What a template shows, by name.
+View = SimpleNamespace
 
 
 def render_page(

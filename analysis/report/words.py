@@ -15,6 +15,7 @@ from analysis.effects.verdict import MEANING, Verdict
 from analysis.samples.columns import MOST
 from analysis.statistics.interval import FEWEST
 from nimc.base.units import SECONDS, effect, plural, quantity
+from nimc.records.notes import remedy_of
 
 #: Outcome of a run that does not count -> its meaning.
 OUTCOMES = {
@@ -26,6 +27,15 @@ OUTCOMES = {
     "no_fom": "The application's output has no figure of merit.",
     "kept": "Recorded as accepted, but no writer wrote.",
 }
+
+
+def with_remedy(note: str) -> str:
+    """A note, and what to do about it, if it is one of `nimc.records.notes`.
+
+    It may have the names of its rows before it.
+    """
+    remedy = remedy_of(note) or remedy_of(note.partition(": ")[2])
+    return f"{note}. {remedy[0].upper()}{remedy[1:]}." if remedy else note
 
 
 def breakable(treatment: str) -> Markup:

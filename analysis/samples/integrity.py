@@ -73,6 +73,10 @@ class Rows:
         file = bisect_right(self._firsts, row, hi=len(self._paths)) - 1
         return f"{self._paths[file]}:{row - self._firsts[file] + 1}"
 
+    def add(self, faults: Faults, row: int, name: str, value: str, allowed: str) -> None:
+        """Add the fault of a row: the value found of a field, and what is allowed."""
+        faults.add(f"{self.at(row)}: {name}: {value} found; allowed: {allowed}")
+
     def parts(self) -> list[tuple[Path, pl.DataFrame]]:
         """Each file with its rows."""
         firsts = zip(self._paths, self._firsts, strict=False)
@@ -90,9 +94,7 @@ class Rows:
         for rule, found in zip(rules, broken.collect().row(0), strict=True):
             for row in found[:LISTED]:
                 value = self.frame[rule.field][row]
-                faults.add(
-                    f"{self.at(row)}: {rule.field}: {value!r} found; allowed: {rule.required}"
-                )
+                self.add(faults, row, rule.field, repr(value), rule.required)
             if len(found) > LISTED:
                 faults.add("", len(found) - LISTED)
 
@@ -144,7 +146,7 @@ def judge_cases(
     for row, case, arm, *made in _kinds(rows.frame, _MADE):
         for name, required in _unlike_arm(arm, of_case[case], *made[:2]):
             value = dict(zip(_MADE, made, strict=True)).get(name, arm)
-            faults.add(f"{rows.at(row)}: {name}: {value!r} found; allowed: {required}")
+            rows.add(faults, row, name, repr(value), required)
         if not _is_levels(made[2]):
             raise InputError(
                 f"{rows.at(row)}: factors: {made[2]} found; allowed: an object of levels"
@@ -199,10 +201,8 @@ def _judge_alike(rows: Rows, frame: pl.DataFrame, fields: Sequence[str], faults:
         first = firsts.setdefault((case, arm), made)
         for name, before, value in zip(fields, first, made, strict=True):
             if value != before and None not in (value, before):
-                faults.add(
-                    f"{rows.at(row)}: {name}: {value!r} found; allowed: {before!r} as in other"
-                    f" runs of '{arm}'"
-                )
+                allowed = f"{before!r} as in other runs of '{arm}'"
+                rows.add(faults, row, name, repr(value), allowed)
 
 
 def _judge_hosts(rows: Rows, faults: Faults) -> None:
@@ -213,10 +213,7 @@ def _judge_hosts(rows: Rows, faults: Faults) -> None:
         ):
             strange = set(filter(None, (found or "").split("+"))) - set(allowed.split(","))
             if strange:
-                faults.add(
-                    f"{rows.at(row)}: {name}: {', '.join(sorted(strange))} found; allowed: one"
-                    f" of {allowed}"
-                )
+                rows.add(faults, row, name, ", ".join(sorted(strange)), f"one of {allowed}")
 
 
 def _judge_counts(
@@ -271,6 +268,7 @@ def _judge_counts(
 _LEAST = 1 / MOST
 #: Most runs of a pair, repetitions of a run, and pairs of a block.
 _MOST_RUNS = 1_000_000
+_RATES = ("writer_rate_b_s", "writer_rate_alone_b_s")
 #: A share that was stored and is computed again may differ by rounding.
 _ROUNDING = 1e-9
 #: How far the clocks of the nodes may be from that of the header's host, seconds.
@@ -351,17 +349,21 @@ def _of_writers(header: RunHeader) -> list[Rule]:
     return [
         Rule("writers", silent & (writers > 0), "0: the arm is silent"),
         Rule("writers", control & (writers == 0), "at least the control"),
-        Rule("writer_rate_b_s", control & (pl.col("writer_rate_b_s") > 0), "0 of a control"),
-        Rule("message_b", control & (pl.col("message_b") > 0), "0 of a control"),
+        *(
+            Rule(name, control & (pl.col(name) > 0), "0 of a control")
+            for name in ("writer_rate_b_s", "message_b")
+        ),
         Rule("timetable", ~scheduled & at_once.is_not_null(), "absent: the arm has none"),
         Rule("writers", continuous & (writers == 0), "at least 1 in an accepted run of the arm"),
         Rule("timetable", short & at_once.is_null(), "present: the arm follows one"),
         Rule("writers", short & (writers != at_once), "as many as the timetable has at a time"),
-        Rule("writer_message_b", writing & (pl.col("writer_message_b") == 0), "above 0"),
-        Rule("writer_rate_b_s", writing & (pl.col("writer_rate_b_s") == 0), "above 0"),
-        Rule("writer_rate_alone_b_s", writing & (pl.col("writer_rate_alone_b_s") == 0), "above 0"),
-        Rule("writer_bytes_b", continuous & (pl.col("writer_bytes_b") == 0), "above 0"),
-        Rule("writer_share", continuous & (pl.col("writer_share") == 0), "above 0"),
+        *(
+            Rule(name, where & (pl.col(name) == 0), "above 0")
+            for name, where in (
+                *((name, writing) for name in ("writer_message_b", *_RATES)),
+                *((name, continuous) for name in ("writer_bytes_b", "writer_share")),
+            )
+        ),
         Rule(
             "writer_share",
             continuous & (pl.col("writer_share") < share * (1 - _ROUNDING)),
@@ -483,10 +485,8 @@ def judge_drawn(rows: Rows, header: RunHeader, of_case: Treatments, faults: Faul
             order = pair_order(planned[case], header.seed, case, block, pair)
         if arm not in order[position : position + 1]:
             at = order.index(arm) if arm in order else "none"
-            faults.add(
-                f"{rows.at(row)}: position: {position} found; allowed: {at}: the order that"
-                " follows from the run's seed"
-            )
+            allowed = f"{at}: the order that follows from the run's seed"
+            rows.add(faults, row, "position", str(position), allowed)
 
 
 def overlapping_blocks(rows: Rows, faults: Faults) -> None:
@@ -509,9 +509,9 @@ def overlapping_blocks(rows: Rows, faults: Faults) -> None:
         .collect()
     )
     for row, case, block, start_s, node in spans.iter_rows():
-        faults.add(
-            f"{rows.at(row)}: block {block} of case '{case}': start_s: {start_s!r} found;"
-            f" allowed: after the end of the block before it on {node}"
+        name = f"block {block} of case '{case}': start_s"
+        rows.add(
+            faults, row, name, repr(start_s), f"after the end of the block before it on {node}"
         )
 
 
@@ -555,10 +555,7 @@ def judge_provenance(run: Path, rows: Rows, found: Provenance, faults: Faults) -
     used = rows.frame.lazy().with_row_index("row").group_by("provenance", maintain_order=True)
     for sha, row in used.agg(pl.col("row").first()).collect().iter_rows():
         if sha not in found.records:
-            faults.add(
-                f"{rows.at(row)}: provenance: {sha!r} found; allowed: a file of"
-                f" {run / 'provenance'}"
-            )
+            rows.add(faults, row, "provenance", repr(sha), f"a file of {run / 'provenance'}")
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,14 @@ import numpy as np
 
 from analysis.effects.estimate import Result, results
 from analysis.samples.columns import read_run
-from analysis.simulate.hits import Times, Windows, rank_slowdowns
-from analysis.simulate.progress import Application, SimulatedRun, simulate
+from analysis.simulate.progress import (
+    Application,
+    SimulatedRun,
+    Times,
+    Windows,
+    rank_slowdowns,
+    simulate,
+)
 from analysis.subjects.published import paper
 from nimc.base.errors import InputError
 from nimc.records.timetable import Origin, Policy, plan

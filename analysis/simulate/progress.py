@@ -4,12 +4,154 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cache
 from typing import Literal
 
 import numpy as np
+import numpy.typing as npt
 
-from analysis.simulate.hits import Times, Windows, delay_hit_ranks, shape, wait_for_neighbours
 from nimc.base.errors import InputError
+
+# Ranks on a grid, each of which waits for its neighbours.
+
+
+Times = npt.NDArray[np.float64]
+
+
+@cache
+def shape(ranks: int, dimensions: int) -> tuple[int, ...]:
+    """Lengths of the most cubic grid of `ranks` in 1 to 3 dimensions, longest first.
+
+    The last dimension varies fastest with the rank's number. Raises InputError otherwise.
+    """
+    if ranks < 1 or dimensions not in (1, 2, 3):
+        raise InputError(f"halo: a grid of {ranks} ranks in {dimensions} dimensions; allowed: 1-3")
+    if dimensions == 1:
+        return (ranks,)
+    # The smallest length is the largest divisor up to the root; then the same for the rest.
+    root = math.isqrt(ranks) if dimensions == 2 else round(ranks ** (1 / 3))
+    least = next(length for length in range(root, 0, -1) if ranks % length == 0)
+    return tuple(sorted((*shape(ranks // least, dimensions - 1), least), reverse=True))
+
+
+def wait_for_neighbours(
+    finish: Times, ready: Times, lengths: tuple[int, ...], periodic: bool
+) -> None:
+    """Set `ready` to the time when each rank and all its neighbours have finished.
+
+    Both arrays have one entry per rank. Neighbours share a face.
+    """
+    _wait_along_rows(finish, ready, lengths[-1], periodic)
+    before, after = finish.reshape(lengths), ready.reshape(lengths)
+    for axis, length in enumerate(lengths[:-1]):
+        low, high, first, last = (
+            (slice(None),) * axis + (part,)
+            for part in (slice(None, -1), slice(1, None), slice(None, 1), slice(-1, None))
+        )
+        np.maximum(after[low], before[high], out=after[low])
+        np.maximum(after[high], before[low], out=after[high])
+        if periodic and length > 2:
+            np.maximum(after[first], before[last], out=after[first])
+            np.maximum(after[last], before[first], out=after[last])
+
+
+def _wait_along_rows(finish: Times, ready: Times, length: int, periodic: bool) -> None:
+    """Wait for neighbours in the last dimension alone.
+
+    Rows are contiguous in memory, so one sweep over all of them is much faster than many short
+    ones; the ends of rows, which then mix, are corrected afterwards.
+    """
+    ready[0] = finish[0]
+    np.maximum(finish[1:], finish[:-1], out=ready[1:])
+    np.maximum(ready[:-1], finish[1:], out=ready[:-1])
+    before, after = finish.reshape(-1, length), ready.reshape(-1, length)
+    for end, inner, opposite in ((0, 1, -1), (-1, -2, 0)):
+        near = [end, *([inner] if length > 1 else []), *([opposite] if periodic else [])]
+        after[:, end] = before[:, near].max(axis=1)
+
+
+@dataclass(frozen=True)
+class Windows:
+    """Writes: the node and time of each, sorted by start and by end alike.
+
+    The application starts at time 0. No two writes hit a node at once.
+    """
+
+    node: npt.NDArray[np.int64]
+    start_s: Times
+    end_s: Times
+    #: End of the known writes; an application that runs longer is an error.
+    until_s: float
+
+
+def rank_slowdowns(ranks_per_node: int, mean: float, worst: float) -> Times:
+    """Slowdown of each rank of a node while it is hit: the first is the worst, the others equal.
+
+    `mean` is the mean of all its ranks, `worst` that of the worst. Raises InputError if this mean
+    needs a rank that speeds up or one slower than the worst.
+    """
+    rest = (mean * ranks_per_node - worst) / max(ranks_per_node - 1, 1)
+    fits = 1 - 1e-9 <= rest <= worst + 1e-9 if ranks_per_node > 1 else np.isclose(mean, worst)
+    if not (worst >= 1 and fits):
+        least, most = 1 + (worst - 1) / ranks_per_node, worst
+        raise InputError(
+            f"slowdown: a worst rank of {worst:g} among {ranks_per_node} must have a mean of "
+            f"{least:g} to {most:g}, not {mean:g}"
+        )
+    slowdowns = np.full(ranks_per_node, min(max(rest, 1.0), worst))
+    slowdowns[0] = worst
+    return slowdowns
+
+
+def delay_hit_ranks(
+    ready_s: Times, work_s: Times, finish_s: Times, windows: Windows, slowdowns: Times
+) -> None:
+    """Correct `finish_s` for the ranks whose node is hit while they do this step's work.
+
+    All three have one entry per rank, and `finish_s` is `ready_s + work_s` so far. A rank works at
+    speed 1, and at 1 / slowdown while its node is hit.
+    """
+    first_s = float(ready_s.min())
+    last_s = float(ready_s.max()) + float(work_s.max()) * float(slowdowns.max())
+    low = int(np.searchsorted(windows.end_s, first_s, side="right"))
+    high = int(np.searchsorted(windows.start_s, last_s, side="left"))
+    affected = np.flatnonzero(slowdowns > 1)
+    if low >= high or not affected.size:
+        return
+    start_s, end_s = windows.start_s[low:high], windows.end_s[low:high]
+    hit, row, turn = _turns(windows.node[low:high])
+    ranks = hit[:, None] * slowdowns.size + affected
+    slow = np.broadcast_to(slowdowns[affected], ranks.shape)
+    now_s, left_s = ready_s[ranks], work_s[ranks]
+    for number in range(int(turn.max()) + 1):
+        of_turn = turn == number
+        rows = row[of_turn]
+        now_s[rows], left_s[rows] = _through(
+            now_s[rows], left_s[rows], start_s[of_turn, None], end_s[of_turn, None], slow[rows]
+        )
+    finish_s[ranks] = now_s + left_s
+
+
+def _turns(
+    node: npt.NDArray[np.int64],
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """The nodes hit; for each write, its node's index and the number of earlier writes to it."""
+    hit, row, count = np.unique(node, return_inverse=True, return_counts=True)
+    order = np.argsort(row, kind="stable")
+    turn = np.empty_like(row)
+    turn[order] = np.arange(row.size) - np.repeat(np.cumsum(count) - count, count)
+    return hit, row, turn
+
+
+def _through(
+    now_s: Times, left_s: Times, start_s: Times, end_s: Times, slow: Times
+) -> tuple[Times, Times]:
+    """Time and work left after working up to and through one write, or until the work is done."""
+    before_s = np.clip(start_s - now_s, 0.0, left_s)
+    now_s, left_s = now_s + before_s, left_s - before_s
+    within_s = np.clip(end_s - now_s, 0.0, left_s * slow)
+    return now_s + within_s, left_s - within_s / slow
+
 
 # Noise: variation of a step's time that is not caused by writes.
 

@@ -17,8 +17,9 @@ from analysis.effects.caveats import emulated
 from analysis.effects.estimate import Result, by_level
 from analysis.effects.verdict import Verdict, within
 from analysis.report.data import RunData
-from analysis.report.plots import LEVEL_COLOURS, LEVEL_MARKERS, drawing, light, themed_svg
+from analysis.report.plots import drawing, legend, level_line, light, themed_svg
 from analysis.report.sections import RunSection, json_rows
+from analysis.report.shell import View
 from analysis.samples.columns import MOST
 from analysis.statistics.interval import Estimate
 from nimc.records.sample import Level
@@ -149,22 +150,13 @@ def _level(row: Result) -> Intensity:
 # On the page: a figure, and from which intensity the loss does not matter.
 
 
-@dataclass(frozen=True)
-class IntensityView:
-    """The section of one run."""
-
-    curves: list[IntensityCurve]
-    svg: Markup
-    emulated: list[str]
-
-
-def intensity_view(run: RunData, name: str) -> IntensityView | None:
+def intensity_view(run: RunData, name: str) -> View | None:
     """The curves of a run; None if it has none."""
     found = curves(run.results)
     if not found:
         return None
     own = run.samples.filter(pl.col("workload").cast(pl.String) == WORKLOAD)
-    return IntensityView(found, Markup(_plot(found, name)), emulated(own))
+    return View(curves=found, svg=Markup(_plot(found, name)), emulated=emulated(own))
 
 
 def _plot(found: Sequence[IntensityCurve], name: str) -> str:
@@ -173,25 +165,20 @@ def _plot(found: Sequence[IntensityCurve], name: str) -> str:
         axes = figure.subplots()
         axes.axhspan(-margin, margin, color=light("band"), alpha=0.45)
         for index, curve in enumerate(found):
-            known = [level for level in curve.levels if level.loss is not None]
-            at = [level.flops_per_b for level in known]
-            colour = light(LEVEL_COLOURS[index % len(LEVEL_COLOURS)])
-            marker = LEVEL_MARKERS[index % len(LEVEL_MARKERS)]
-            middle = [100 * level.loss.value for level in known if level.loss]
-            axes.plot(at, middle, color=colour, marker=marker, ms=5, lw=1.4, label=curve.label)
-            for x, level in zip(at, known, strict=True):
-                if level.loss:
-                    ends = [100 * level.loss.low, 100 * level.loss.high]
-                    axes.plot([x, x], ends, color=colour, lw=2.5, alpha=0.6)
+            points = [
+                (each.flops_per_b, 100 * loss.value, 100 * loss.low, 100 * loss.high)
+                for each in curve.levels
+                if (loss := each.loss)
+            ]
+            level_line(axes, index, curve.label, points)
         axes.set_xscale("log", base=2)
         axes.xaxis.set_major_formatter("{x:.3g}")
         axes.set_xlabel("flops per byte")
         axes.set_ylabel("loss, %")
-        axes.tick_params(length=0)
         axes.grid(axis="y")
-        figure.legend(loc="outside upper left", ncols=2, frameon=False, fontsize=8)
-        said = "; ".join(f"{curve.label}: {curve.finding}" for curve in found)
-        return themed_svg(figure, name, f"Loss against arithmetic intensity. {said}")
+        legend(figure, 2)
+        findings = "; ".join(f"{curve.label}: {curve.finding}" for curve in found)
+        return themed_svg(figure, name, f"Loss against arithmetic intensity. {findings}")
 
 
 SECTIONS = [
@@ -201,6 +188,8 @@ SECTIONS = [
         anchor="intensity",
         template="intensity.html",
         view=intensity_view,
-        files=json_rows("intensity.json", "curves", lambda run: curves(run.results)),
+        files=json_rows(
+            "intensity.json", "curves", lambda run: curves(run.results), IntensityCurve.as_dict
+        ),
     )
 ]

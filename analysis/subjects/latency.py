@@ -16,6 +16,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import groupby
+from math import nan
 from statistics import median
 from typing import Any, Literal
 
@@ -25,8 +26,9 @@ from markupsafe import Markup
 from analysis.effects.caveats import emulated
 from analysis.effects.estimate import Result
 from analysis.report.data import RunData
-from analysis.report.plots import LEVEL_COLOURS, LEVEL_MARKERS, drawing, light, themed_svg
+from analysis.report.plots import drawing, legend, level_line, themed_svg
 from analysis.report.sections import RunSection, json_rows
+from analysis.report.shell import View
 from analysis.samples.pairs import counted
 from analysis.statistics.interval import Estimate, median_interval
 from analysis.statistics.two_samples import ratio_between
@@ -36,6 +38,7 @@ from nimc.records.sample import Level
 
 WORKLOAD = "latency"
 THREADS, RATE = "load_threads", "rate"
+_NAMES = ("case", "arm", "role", "factors")
 LINE_B = 64
 #: No node has more cores.
 MOST_THREADS = 4096
@@ -102,30 +105,12 @@ class LatencyPoint:
         return asdict(self) | {"traffic_b_s": self.traffic_b_s}
 
 
-@dataclass(frozen=True)
-class _LatencyRuns:
-    """The runs of a point, one value each."""
-
-    latency_s: list[float]
-    load_b_s: list[float]
-    least_s: list[float]
-    writer_b_s: list[float]
-
-    def lines(self, threads: int) -> list[float]:
-        """Lines in flight of one loading core in each run."""
-        return [
-            rate_b_s * latency_s / LINE_B / threads
-            for rate_b_s, latency_s in zip(self.load_b_s, self.latency_s, strict=True)
-        ]
-
-
 def points(samples: pl.DataFrame, results: Sequence[Result]) -> list[LatencyPoint]:
     """The points of a run by case, writers and loading cores, from its judged samples."""
     slowdowns = {(row.case, row.arm): row.effect for row in results}
-    runs = _runs(samples)
     found = [
-        (_point(case, arm, role, factors, each, slowdowns.get((case, arm))), each)
-        for (case, arm, role, factors), each in runs.items()
+        (_point(runs, slowdowns.get((str(case), str(arm)))), runs["lines"].to_list())
+        for (case, arm, *_), runs in _runs(samples).group_by(_NAMES, maintain_order=True)
     ]
     slowest: dict[tuple[Role, Level], float] = {}
     for point, _ in found:
@@ -136,57 +121,51 @@ def points(samples: pl.DataFrame, results: Sequence[Result]) -> list[LatencyPoin
     return [point for _, case in by_case for point in _bounded(list(case))]
 
 
-def _runs(samples: pl.DataFrame) -> dict[tuple[str, str, Role, str], _LatencyRuns]:
-    """Case, treatment, role and levels -> its runs that count and have all figures.
+def _runs(samples: pl.DataFrame) -> pl.DataFrame:
+    """The runs that count and have all figures, without repeated baselines.
 
-    Repeated baselines are left out.
+    Columns: `_NAMES`, `threads`, `latency_s`, `least_s`, `load_b_s`, `writer_b_s`, `lines`: those
+    in flight of one loading core.
     """
     own = samples.lazy().filter(pl.col("workload") == WORKLOAD, pl.col("role") != "floor")
-    names = ("case", "arm", "role", "factors")
+    extra, levels = pl.col("fom_extra"), pl.col("factors").cast(pl.String)
+    threads = levels.str.json_path_match(f"$.{THREADS}").fill_null("0")
     runs = counted(own, "role", "factors", "fom", "fom_extra", "writer_rate_b_s").select(
-        pl.col(names).cast(pl.String), "fom", "fom_extra", pl.col("writer_rate_b_s").fill_null(0.0)
+        pl.col(_NAMES).cast(pl.String),
+        threads=threads.cast(pl.Int64, strict=False),
+        latency_s="fom",
+        least_s=extra.str.json_path_match("$.least_s").cast(pl.Float64, strict=False),
+        load_b_s=extra.str.json_path_match("$.load_b_s").cast(pl.Float64, strict=False),
+        writer_b_s=pl.col("writer_rate_b_s").fill_null(0.0),
     )
-    found: dict[tuple[str, str, Role, str], _LatencyRuns] = {}
-    for case, arm, role, factors, fom, extra, writer_b_s in runs.iter_rows():
-        values: Mapping[str, float] = json.loads(extra or "{}")
-        load_b_s, least_s = values.get("load_b_s", -1.0), values.get("least_s", 0.0)
-        threads = _threads(json.loads(factors or "{}"))
-        if threads is not None and least_s > 0 and (load_b_s > 0 or load_b_s == threads == 0):
-            key = (case, arm, role, factors or "{}")
-            of_key = found.setdefault(key, _LatencyRuns([], [], [], []))
-            of_key.latency_s.append(fom)
-            of_key.load_b_s.append(load_b_s)
-            of_key.least_s.append(least_s)
-            of_key.writer_b_s.append(writer_b_s)
-    return found
+    loads = pl.col("threads") > 0
+    return runs.filter(
+        pl.col("threads").is_between(0, MOST_THREADS),
+        pl.col("least_s") > 0,
+        pl.when(loads).then(pl.col("load_b_s") > 0).otherwise(pl.col("load_b_s") == 0),
+    ).with_columns(lines=pl.col("load_b_s") * pl.col("latency_s") / LINE_B / pl.col("threads"))
 
 
-def _threads(levels: Mapping[str, Level]) -> int | None:
-    """Number of loading cores; None if the level is no such number."""
-    threads = levels.get(THREADS, 0)
-    return threads if isinstance(threads, int) and 0 <= threads <= MOST_THREADS else None
-
-
-def _point(
-    case: str, arm: str, role: Role, factors: str, runs: _LatencyRuns, slowdown: Estimate | None
-) -> LatencyPoint:
-    levels: Mapping[str, Level] = json.loads(factors)
-    threads = _threads(levels) or 0
-    lines = runs.lines(threads) if threads else []
+def _point(runs: pl.DataFrame, slowdown: Estimate | None) -> LatencyPoint:
+    first = runs.row(0, named=True)
+    levels: Mapping[str, Level] = json.loads(first["factors"] or "{}")
+    loads = first["threads"] > 0
+    lines = runs["lines"].to_list() if loads else []
+    latency_s = runs["latency_s"].to_list()
     return LatencyPoint(
-        case=case,
-        arm=arm,
-        role=role,
-        load_threads=threads,
-        load_b_s=median(runs.load_b_s) if threads else None,
+        case=first["case"],
+        arm=first["arm"],
+        role=first["role"],
+        load_threads=first["threads"],
+        load_b_s=median(runs["load_b_s"]) if loads else None,
         lines=median_interval(lines),
         median_lines=median(lines) if lines else None,
-        rate=levels.get(RATE, "full") if role == "effect" else 0,
-        writer_b_s=median(runs.writer_b_s),
-        latency=median_interval(runs.latency_s),
-        median_s=median(runs.latency_s),
-        least_s=min(runs.least_s),
-        runs=len(runs.latency_s),
+        rate=levels.get(RATE, "full") if first["role"] == "effect" else 0,
+        writer_b_s=median(runs["writer_b_s"]),
+        latency=median_interval(latency_s),
+        median_s=median(latency_s),
+        least_s=min(runs["least_s"]),
+        runs=runs.height,
         slowdown=slowdown,
     )
 
@@ -200,28 +179,30 @@ def _position(
     return (point.case, order, arm, slowest[point.role, point.rate], point.load_threads)
 
 
-def _bounded(found: Sequence[tuple[LatencyPoint, _LatencyRuns]]) -> list[LatencyPoint]:
-    """The points of a case with their bounds, by the credits of its reference."""
+def _bounded(found: Sequence[tuple[LatencyPoint, list[float]]]) -> list[LatencyPoint]:
+    """The points of a case, each with the lines of its runs, with their bounds.
+
+    Credits are those of the reference.
+    """
     alone = [each for each in found if each[0].role == "baseline" and each[0].load_threads]
     if not alone:
         return [point for point, _ in found]
-    base, base_runs = min(alone, key=lambda each: each[0].load_threads)
-    base_lines = base_runs.lines(base.load_threads)
+    base, credits_ = min(alone, key=lambda each: each[0].load_threads)
     bounded = []
-    for point, runs in found:
+    for point, lines in found:
         if point is base:
             bounded.append(replace(point, reference=True))
         elif point.load_threads:
-            bounded.append(replace(point, bound=_bound(point, runs, base_lines)))
+            bounded.append(replace(point, bound=_bound(point, lines, credits_)))
         else:
             bounded.append(point)
     return bounded
 
 
-def _bound(point: LatencyPoint, runs: _LatencyRuns, credits_: Sequence[float]) -> LatencyBound:
+def _bound(point: LatencyPoint, lines: list[float], credits_: list[float]) -> LatencyBound:
     """The ratio of rate to bound is that of the lines in flight here to the credits."""
     modelled_b_s = point.load_threads * median(credits_) * LINE_B / point.median_s
-    ratio = ratio_between(runs.lines(point.load_threads), credits_)
+    ratio = ratio_between(lines, credits_)
     return LatencyBound(modelled_b_s, ratio, _against(ratio))
 
 
@@ -238,45 +219,27 @@ def _against(ratio: Estimate | None) -> Against:
 # On the page: a figure for each case, and what the latency leaves a core.
 
 
-@dataclass(frozen=True)
-class LatencyCase:
-    """One case."""
-
-    name: str
-    svg: Markup
-    points: list[LatencyPoint]
-    #: Where the credits are measured; None if no core loaded memory without writers.
-    reference: LatencyPoint | None
-
-
-@dataclass(frozen=True)
-class LatencyView:
-    """The section of one run."""
-
-    cases: list[LatencyCase]
-    emulated: list[str]
-    line_b: int = LINE_B
-    close: float = CLOSE
-
-
-def latency_view(run: RunData, name: str) -> LatencyView | None:
+def latency_view(run: RunData, name: str) -> View | None:
     """The latencies of a run; None if it has none."""
     found = points(run.samples, run.results)
     if not found:
         return None
     own = run.samples.filter(pl.col("workload").cast(pl.String) == WORKLOAD)
     cases = {point.case: [each for each in found if each.case == point.case] for point in found}
-    return LatencyView(
-        [
-            LatencyCase(
-                case,
-                Markup(_plot(own, f"{name}{i}")),
-                own,
-                next((point for point in own if point.reference), None),
+    return View(
+        cases=[
+            View(
+                name=case,
+                svg=Markup(_plot(of_case, f"{name}{i}")),
+                points=of_case,
+                # Where the credits are measured; None if no core loaded memory without writers.
+                reference=next((point for point in of_case if point.reference), None),
             )
-            for i, (case, own) in enumerate(cases.items())
+            for i, (case, of_case) in enumerate(cases.items())
         ],
-        emulated(own),
+        emulated=emulated(own),
+        line_b=LINE_B,
+        close=CLOSE,
     )
 
 
@@ -285,35 +248,25 @@ def _plot(found: Sequence[LatencyPoint], name: str) -> str:
     with drawing(3.6) as figure:
         axes = figure.subplots()
         for index, line in enumerate(dict.fromkeys(point.writers for point in found)):
-            own = [point for point in found if point.writers == line]
-            colour = light(LEVEL_COLOURS[index % len(LEVEL_COLOURS)])
-            at = [point.traffic_b_s / 1e9 for point in own]
-            marker = LEVEL_MARKERS[index % len(LEVEL_MARKERS)]
-            middle = [1e9 * point.median_s for point in own]
-            axes.plot(
-                at, middle, color=colour, marker=marker, ms=5, lw=1.4, label=line, clip_on=False
-            )
-            for x, point in zip(at, own, strict=True):
-                if point.latency:
-                    ends = [1e9 * point.latency.low, 1e9 * point.latency.high]
-                    axes.plot([x, x], ends, color=colour, lw=2.5, alpha=0.6)
+            level_line(axes, index, line, [_place(each) for each in found if each.writers == line])
         axes.set_xlabel("traffic of loading cores and writers, GB/s")
         axes.set_ylabel("latency, ns")
         axes.set_xlim(left=0)
         axes.set_ylim(bottom=0)
-        axes.tick_params(length=0)
         axes.grid(axis="y")
-        figure.legend(loc="outside upper left", ncols=3, frameon=False, fontsize=8)
-        return themed_svg(figure, name, f"Latency against traffic. {_said(found)}")
+        legend(figure, 3)
+        values = "; ".join(
+            f"{each.writers}, {plural(each.load_threads, 'core')}: {1e9 * each.median_s:.0f} ns"
+            f" at {each.traffic_b_s / 1e9:.2f} GB/s"
+            for each in found
+        )
+        return themed_svg(figure, name, f"Latency against traffic. {values}")
 
 
-def _said(found: Sequence[LatencyPoint]) -> str:
-    """The points, for readers who do not see the figure."""
-    return "; ".join(
-        f"{point.writers}, {plural(point.load_threads, 'core')}: {1e9 * point.median_s:.0f} ns"
-        f" at {point.traffic_b_s / 1e9:.2f} GB/s"
-        for point in found
-    )
+def _place(point: LatencyPoint) -> tuple[float, float, float, float]:
+    """Traffic in GB/s; latency in ns with both ends."""
+    low, high = (point.latency.low, point.latency.high) if point.latency else (nan, nan)
+    return point.traffic_b_s / 1e9, 1e9 * point.median_s, 1e9 * low, 1e9 * high
 
 
 SECTIONS = [
@@ -323,6 +276,11 @@ SECTIONS = [
         anchor="latency",
         template="latency.html",
         view=latency_view,
-        files=json_rows("latency.json", "points", lambda run: points(run.samples, run.results)),
+        files=json_rows(
+            "latency.json",
+            "points",
+            lambda run: points(run.samples, run.results),
+            LatencyPoint.as_dict,
+        ),
     )
 ]

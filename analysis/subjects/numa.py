@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from statistics import median
 from typing import Any, Literal, NamedTuple
 
@@ -21,11 +22,12 @@ from markupsafe import Markup
 from analysis.effects.caveats import emulated
 from analysis.effects.estimate import Result
 from analysis.report.data import RunData
-from analysis.report.plots import drawing, light, themed_svg
+from analysis.report.plots import drawing, interval, rows_axes, themed_svg
 from analysis.report.sections import RunSection
+from analysis.report.shell import View
 from analysis.report.words import binary
 from analysis.samples.pairs import counted, of_treatment
-from analysis.statistics.interval import Estimate, median_interval
+from analysis.statistics.interval import FEWEST, Estimate, median_interval
 from analysis.statistics.two_samples import ratio_between
 from nimc.records.sample import Level
 
@@ -193,20 +195,6 @@ def _kept(row: Result | None) -> Estimate | None:
 
 #: Whether a finding holds here; `inconclusive`: measured, but not decided.
 Finding = Literal["yes", "no", "inconclusive", "not measured"]
-#: Reason for a finding other than a plain yes or no.
-Why = Literal[
-    "other way round",
-    "within noise",
-    "too few runs",
-    "one NUMA node",
-    "only pinning differs",
-    "cells missing",
-    "no run counts",
-    "all pinned",
-    "none pinned",
-    "some pinned",
-    "pinning unknown",
-]
 
 
 @dataclass(frozen=True)
@@ -216,20 +204,12 @@ class Answer:
     #: What is compared, in words.
     what: str
     finding: Finding
-    #: None if the ratio is reason enough.
-    why: Why | None = None
+    #: Empty if the ratio is reason enough.
+    reason: str = ""
     ratio: Estimate | None = None
     #: Medians of both cells, bytes per second.
     first_b_s: float | None = None
     second_b_s: float | None = None
-    #: Least pinned memory of a target's process, bytes, if that is the question.
-    pinned_b: float | None = None
-
-    @property
-    def reason(self) -> str:
-        """Why, in words; empty if the ratio is reason enough."""
-        text = _WHY[self.why] if self.why else ""
-        return text if self.pinned_b is None else f"{text} {binary(self.pinned_b)}"
 
 
 @dataclass(frozen=True)
@@ -243,86 +223,44 @@ class Question:
 
 
 def questions(found: Sequence[Cell], numa_nodes: int) -> list[Question]:
-    """The published findings, answered from the cells of a machine with `numa_nodes` NUMA nodes."""
-    return [
+    """The questions of numa.json, answered from the cells of a machine with so many NUMA nodes.
+
+    The last one is answered without a comparison.
+    """
+    known = {cell.key: cell for cell in found}
+    loads = {key.load for key in known}
+    asked = json.loads(Path(__file__).with_name("numa.json").read_text())["questions"]
+    answered = [
         Question(
-            "Without workers, are RDMA writes faster than reads?",
-            "yes, into memory of another NUMA node; no figure given",
+            each["text"],
+            each["published"],
             [
-                _answer(
-                    f"write against read, buffer on {_place(buffer)}",
-                    found,
-                    Key("write", buffer, IDLE, ""),
-                    Key("read", buffer, IDLE, ""),
-                    numa_nodes,
-                )
-                for buffer in ("other", "nic")
+                _answer(of["what"], known, pair, numa_nodes, each.get("nodes_needed", 1))
+                for of in each["comparisons"]
+                for pair in [(Key(*of["first"]), Key(*of["second"]))]
+                if pair[0].load != "nt_write" or "nt_write" in loads
             ],
-        ),
-        Question(
-            "If workers write to the memory of another NUMA node, do RDMA reads from it slow down"
-            " less than RDMA writes to it?",
-            "yes, reads are up to 3.7 times as fast as writes",
-            [
-                _answer(
-                    f"read against write, workers {_place(workers, workers=True)}",
-                    found,
-                    Key("read", "other", "write", workers),
-                    Key("write", "other", "write", workers),
-                    numa_nodes,
-                )
-                for workers in WORKERS
-            ],
-        ),
-        Question(
-            "With the buffer on the interface's NUMA node, are RDMA writes faster if all workers"
-            " run on that node, compared with workers that run anywhere?",
-            "yes, 3.6 to 5 times as fast",
-            [
-                _answer(
-                    f"workers ({load}) on the interface's node against anywhere",
-                    found,
-                    Key("write", "nic", load, "nic"),
-                    Key("write", "nic", load, "free"),
-                    numa_nodes,
-                    nodes_needed=2,
-                )
-                for load in LOADS
-                if load != "nt_write" or any(cell.key.load == load for cell in found)
-            ],
-        ),
-        Question(
-            "Are the pages of the communication buffer locked, so that its NUMA node must be"
-            " chosen beforehand?",
-            "yes, RDMA-accessed pages cannot be moved",
-            [_locked(found)],
-        ),
+        )
+        for each in asked
     ]
-
-
-def _place(word: str, *, workers: bool = False) -> str:
-    if word == "free":
-        return "anywhere"
-    node = "the interface's NUMA node" if word == "nic" else "another NUMA node"
-    return f"on {node}" if workers else node
+    answered[-1].answers.append(_locked(found))
+    return answered
 
 
 def _answer(
     what: str,
-    found: Sequence[Cell],
-    first: Key,
-    second: Key,
+    known: Mapping[Key, Cell],
+    keys: tuple[Key, Key],
     numa_nodes: int,
-    nodes_needed: int = 1,
+    nodes_needed: int,
 ) -> Answer:
     """Whether the first cell's communications are faster than the second's."""
-    known = {cell.key: cell for cell in found}
-    other = any("other" in key for key in (first, second))
-    one, two = known.get(first), known.get(second)
+    other = any("other" in key for key in keys)
+    one, two = map(known.get, keys)
     if (other or nodes_needed > 1) and numa_nodes < 2 and not (one and two):
-        return Answer(what, "not measured", "one NUMA node")
+        return Answer(what, "not measured", "this machine has only one NUMA node")
     if one is None or two is None:
-        return Answer(what, "not measured", "cells missing")
+        return Answer(what, "not measured", "not part of this run")
     if not one.rates_b_s or not two.rates_b_s:
         return Answer(what, "not measured", "no run counts")
     ratio = ratio_between(one.rates_b_s, two.rates_b_s)
@@ -330,15 +268,18 @@ def _answer(
     return Answer(what, finding, reason, ratio, one.median_b_s, two.median_b_s)
 
 
-def _finding(ratio: Estimate | None, *, nodes_measured: bool) -> tuple[Finding, Why | None]:
+def _finding(ratio: Estimate | None, *, nodes_measured: bool) -> tuple[Finding, str]:
     """Whether a ratio is above 1; with too few NUMA nodes it answers another question."""
     if ratio is None:
-        return "inconclusive", "too few runs"
+        return "inconclusive", f"fewer than {FEWEST} runs per side"
     if not nodes_measured:
-        return "not measured", "only pinning differs"
+        only = "this machine has only one NUMA node: the cells differ in pinning only"
+        return "not measured", only
     if ratio.low > 1:
-        return "yes", None
-    return ("no", "other way round") if ratio.high < 1 else ("inconclusive", "within noise")
+        return "yes", ""
+    if ratio.high < 1:
+        return "no", "the opposite holds"
+    return "inconclusive", "the interval contains 1"
 
 
 def _locked(found: Sequence[Cell]) -> Answer:
@@ -346,50 +287,19 @@ def _locked(found: Sequence[Cell]) -> Answer:
     what = "pinned memory of the target's process (VmPin)"
     known = [(cell.pinned_b, cell.message_b) for cell in found if cell.pinned_b is not None]
     if not known:
-        return Answer(what, "not measured", "pinning unknown")
+        return Answer(what, "not measured", "not reported by the kernel")
     pinned = [pinned_b >= message_b for pinned_b, message_b in known]
     if all(pinned):
-        return Answer(what, "yes", "all pinned", pinned_b=min(known)[0])
+        return Answer(what, "yes", f"in all cells, at least {binary(min(known)[0])}")
     if any(pinned):
-        return Answer(what, "inconclusive", "some pinned")
-    return Answer(what, "no", "none pinned")
+        return Answer(what, "inconclusive", "pinned in some cells only")
+    return Answer(what, "no", "no buffer is pinned: these writes register no memory")
 
 
 # The cells on the page, with a figure and the published findings as questions.
 
 
-#: Reason for an answer -> text.
-_WHY: dict[Why, str] = {
-    "other way round": "the opposite holds",
-    "within noise": "the interval contains 1",
-    "too few runs": "fewer than 6 runs per side",
-    "one NUMA node": "this machine has only one NUMA node",
-    "only pinning differs": "this machine has only one NUMA node: the cells differ in pinning only",
-    "cells missing": "not part of this run",
-    "no run counts": "no run counts",
-    "all pinned": "in all cells, at least",
-    "none pinned": "no buffer is pinned: these writes register no memory",
-    "some pinned": "pinned in some cells only",
-    "pinning unknown": "not reported by the kernel",
-}
-
-
-@dataclass(frozen=True)
-class NumaView:
-    """The section of one run."""
-
-    cells: list[Cell]
-    questions: list[Question]
-    svg: Markup
-    numa_nodes: int
-    #: Whether all cells belong to one case, so that each pair has runs of all of them.
-    interleaved: bool
-    #: Placement of buffers and workers, and limits of the figures.
-    notes: list[str]
-    emulated: list[str]
-
-
-def numa_view(run: RunData, name: str) -> NumaView | None:
+def numa_view(run: RunData, name: str) -> View | None:
     """The cells of a run and their answers; None if it has none."""
     found = cells(run.samples, run.results, run.provenance)
     if not found:
@@ -400,12 +310,14 @@ def numa_view(run: RunData, name: str) -> NumaView | None:
     own = run.samples.filter(pl.col("case").cast(pl.String).is_in(cases))
     caveats = emulated(own)
     said = dict.fromkeys(note for row in run.results if row.case in cases for note in row.notes)
-    return NumaView(
+    return View(
         cells=found,
         questions=questions(found, nodes),
         svg=Markup(_plot(found, name)),
         numa_nodes=nodes,
+        # Each pair has runs of all cells.
         interleaved=len(cases) == 1,
+        # Placement of buffers and workers, and limits of the figures.
         notes=[
             *_places(facts, nodes),
             *_limits(found, own),
@@ -467,28 +379,13 @@ def _plot(found: Sequence[Cell], name: str) -> str:
     """One row per cell: remaining share of both rates, with intervals."""
     rows = [cell for cell in found if cell.key.load != IDLE]
     with drawing(0.9 + 0.34 * max(len(rows), 1)) as figure:
-        axes = figure.subplots()
-        axes.axvline(1, color=light("muted"), lw=1)
+        axes = rows_axes(figure, [label(c.key) for c in rows], "remaining share of the rate")
         for line, cell in enumerate(rows):
-            for side, colour, at in (
-                (cell.of_idle, "on", line - 0.18),
-                (cell.kept, "off", line + 0.1),
-                (cell.kept_control, "spin", line + 0.3),
-            ):
-                _bar(axes, side, at, light(colour))
-        axes.set_yticks(range(len(rows)), [label(cell.key) for cell in rows])
-        axes.set_ylim(len(rows) - 0.4, -0.6)
+            interval(axes, cell.of_idle, line - 0.18, "on", "o")
+            interval(axes, cell.kept, line + 0.1, "off", "o")
+            interval(axes, cell.kept_control, line + 0.3, "spin", "o")
         axes.set_xlim(left=0)
-        axes.set_xlabel("remaining share of the rate")
-        axes.tick_params(length=0)
-        axes.grid(axis="x")
         return themed_svg(figure, name, "Share that communications and workers keep in every cell")
-
-
-def _bar(axes: Any, estimate: Estimate | None, at: float, colour: str) -> None:
-    if estimate is not None:
-        axes.hlines(at, estimate.low, estimate.high, color=colour, lw=3)
-        axes.scatter([estimate.value], [at], s=18, color=colour, zorder=3)
 
 
 SECTIONS = [

@@ -16,8 +16,17 @@ from markupsafe import Markup
 from analysis.effects.caveats import emulations
 from analysis.effects.estimate import Result
 from analysis.report.data import RunData
-from analysis.report.plots import Normalised, drawing, light, marker, normalised_plot, themed_svg
+from analysis.report.plots import (
+    Normalised,
+    drawing,
+    legend,
+    light,
+    marker,
+    normalised_plot,
+    themed_svg,
+)
 from analysis.report.sections import CaseSection, RunSection
+from analysis.report.shell import View
 from analysis.samples.pairs import in_order
 from analysis.statistics.interval import FEWEST
 from analysis.statistics.means import mean
@@ -140,31 +149,7 @@ class PaperComparison:
     published: Published
 
 
-@dataclass(frozen=True)
-class CaseEstimates:
-    """The paper's estimators of the treatment of a case that writes as in the paper."""
-
-    row: Result
-    paper: PaperEstimates
-
-
-@dataclass(frozen=True)
-class PaperTables:
-    """Both tables and the figure."""
-
-    stream: PaperComparison
-    triad: list[Published]
-    applications: list[PaperComparison]
-    machine: str
-    svg: Markup
-    emulated: list[str]
-    #: Runs per side in the paper.
-    runs: int
-    #: Further limits of the comparison, by workload.
-    caveats: list[str]
-
-
-def case_estimates(run: RunData, case: str) -> CaseEstimates | None:
+def case_estimates(run: RunData, case: str) -> View | None:
     """None without such a treatment, or if too few runs count."""
     row = next((row for row in run.results if row.case == case and writes_as_the_paper(row)), None)
     if row is None:
@@ -174,10 +159,10 @@ def case_estimates(run: RunData, case: str) -> CaseEstimates | None:
     foms = counted.select("fom", arm=pl.col("arm").cast(pl.String)).collect()
     off, on = (foms.filter(arm=arm)["fom"].to_list() for arm in (row.baseline, row.arm))
     found = paper_estimates(off, on, row.better)
-    return None if found.of_best is None else CaseEstimates(row, found)
+    return None if found.of_best is None else View(row=row, paper=found)
 
 
-def paper_tables(run: RunData, name: str) -> PaperTables | None:
+def paper_tables(run: RunData, name: str) -> View | None:
     """The run's results for the paper's single-node workloads; None if it has none of them."""
     on_one_node = _on_one_node(run)
     rows = [
@@ -193,7 +178,7 @@ def paper_tables(run: RunData, name: str) -> PaperTables | None:
     }
     stream, *applications = compared.values()
     measured = [line for each in compared.values() for line in each.measured]
-    return PaperTables(
+    return View(
         stream=stream,
         triad=triad(),
         applications=applications,
@@ -286,27 +271,7 @@ WORKLOADS = ("lammps_scaling",)
 PUBLISHED_RANKS = 8192
 
 
-@dataclass(frozen=True)
-class ScalingRow:
-    """One treatment at one scale: the paired and the paper's estimates from the same runs."""
-
-    ranks: int
-    result: Result
-    paper: PaperEstimates
-
-
-@dataclass(frozen=True)
-class ScalingView:
-    """The figure and its table."""
-
-    svg: Markup
-    rows: list[ScalingRow]
-    #: Published slowdown at `published_ranks`, printed as 'up to'.
-    published: float
-    published_ranks: int
-
-
-def scaling_view(run: RunData, name: str) -> ScalingView | None:
+def scaling_view(run: RunData, name: str) -> View | None:
     """Figure and table of a run's scales; None for fewer than two."""
     every = (
         run.samples.lazy()
@@ -328,13 +293,16 @@ def scaling_view(run: RunData, name: str) -> ScalingView | None:
     if points["ranks"].n_unique() < 2:
         return None
     published = float(paper()["headlines"]["lammps_slowdown_8192_up_to"])
-    return ScalingView(
-        Markup(_plot(every, published, name)), _rows(run, points), published, PUBLISHED_RANKS
+    return View(
+        svg=Markup(_plot(every, published, name)),
+        rows=_rows(run, points),
+        published=published,
+        published_ranks=PUBLISHED_RANKS,
     )
 
 
-def _rows(run: RunData, points: pl.DataFrame) -> list[ScalingRow]:
-    """Rows by ranks, then treatments in the order of the results."""
+def _rows(run: RunData, points: pl.DataFrame) -> list[View]:
+    """Both estimates by ranks, then treatments in the order of the results."""
     rows = []
     for result in run.results:
         of_case = points.filter(pl.col("case") == result.case)
@@ -342,7 +310,8 @@ def _rows(run: RunData, points: pl.DataFrame) -> list[ScalingRow]:
             sides = (result.baseline, result.arm)
             off, on = (of_case.filter(arm=name)["fom"].to_list() for name in sides)
             estimates = paper_estimates(off, on, result.better)
-            rows.append(ScalingRow(int(of_case["ranks"][0]), result, estimates))
+            ranks = int(of_case["ranks"][0])
+            rows.append(View(ranks=ranks, result=result, paper=estimates))
     return sorted(rows, key=lambda row: row.ranks)
 
 
@@ -379,7 +348,7 @@ def _plot(every: pl.DataFrame, published: float, name: str) -> str:
             level = published * off["fom"][-1] / factor
             axes.axhline(level, color=light("muted"), ls=":", label=label)
         _finish(axes, ranks, unit)
-        figure.legend(loc="outside upper left", ncols=3, frameon=False, fontsize=8)
+        legend(figure, 3)
         return themed_svg(figure, name, "Run time against ranks, every run")
 
 

@@ -9,19 +9,18 @@ subtracted, both per second of the run.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
 from analysis.report.data import RunData
-from analysis.report.sections import RunSection, json_rows
+from analysis.report.sections import RunSection, flat, json_rows
 from analysis.samples.pairs import counted
 from analysis.statistics.aligned_ranks import shifts
-from analysis.statistics.interval import FEWEST
+from analysis.statistics.interval import CONFIDENCE, FEWEST, Estimate
 from nimc.records.counter_row import NODE, ORIGIN, PROCESSING
 
 #: A core copies about 10 GB/s, 0.1 s/GB, and an onload interface makes it copy, and more. Above
@@ -52,9 +51,7 @@ class Processing:
     #: Those of `PROCESSING` that the nodes have.
     counters: list[str]
     #: Time under traffic less time without, with its interval of 95 %; None below six pairs.
-    cpu_s_b: float | None
-    cpu_s_b_low: float | None
-    cpu_s_b_high: float | None
+    cpu_s_b: Estimate | None
     #: By the whole interval. None for origins, whose writers wait on a busy core.
     word: Word | None
     #: Why it is inconclusive, in one line; None if it is not.
@@ -63,10 +60,6 @@ class Processing:
     #: if either is unknown.
     claim: str | None
     agrees: bool | None
-
-    def as_dict(self) -> dict[str, Any]:
-        """The row as JSON holds it."""
-        return asdict(self)
 
 
 def of_run(run: RunData) -> list[Processing]:
@@ -125,10 +118,10 @@ def _estimate(
         (pl.col("spent_s") / pl.col("elapsed_s") - pl.col("spent_s_off") / pl.col("elapsed_s_off"))
         / (pl.col("writer_rate_b_s") / _GB)
     ).to_series()
-    low, value, high = _interval(values.to_numpy()) if len(values) >= FEWEST else (None,) * 3
+    found = _interval(values.to_numpy()) if len(values) >= FEWEST else None
     names = sorted(set.intersection(*map(set, spent["events"]))) if len(spent) else []
     shared = bool(pairs["same_host"].any())
-    word, reason = _word(low, high, names, shared=shared) if end == "target" else (None, None)
+    word, reason = _word(found, names, shared=shared) if end == "target" else (None, None)
     known = word if word != "inconclusive" else None
     return Processing(
         case=case,
@@ -138,9 +131,7 @@ def _estimate(
         transport="+".join(map(str, pairs["transport"].unique(maintain_order=True))),
         pairs=len(values),
         counters=names,
-        cpu_s_b=value,
-        cpu_s_b_low=low,
-        cpu_s_b_high=high,
+        cpu_s_b=found,
         word=word,
         reason=reason,
         claim=claim if end == "target" else None,
@@ -157,26 +148,25 @@ def _pairs(runs: pl.DataFrame, spent: pl.DataFrame, treatment: str, baseline: st
     return both.filter(pl.col("events") == pl.col("events_off"), pl.col("writer_rate_b_s") > 0)
 
 
-def _interval(values: NDArray[np.float64]) -> Iterator[float]:
-    """Low end, estimate and high end, seconds per byte, from seconds per GB of each pair."""
+def _interval(values: NDArray[np.float64]) -> Estimate:
+    """The centre of seconds per GB, one per pair, in seconds per byte."""
     paired = np.column_stack([values, np.zeros(len(values))])
-    return (float(each) / _GB for each in shifts(paired))
+    low, value, high = (float(each) / _GB for each in shifts(paired))
+    return Estimate(value, low, high, CONFIDENCE)
 
 
-def _word(
-    low: float | None, high: float | None, names: list[str], *, shared: bool
-) -> tuple[Word, str | None]:
+def _word(of: Estimate | None, names: list[str], *, shared: bool) -> tuple[Word, str | None]:
     """The word, and why it is inconclusive.
 
     Without one of the counters more time may have been spent: that leaves `onload` alone.
     """
     if shared:
         return "inconclusive", "origin and target share a host: no interface receives"
-    if low is None or high is None:
+    if of is None:
         return "inconclusive", f"fewer than {FEWEST} pairs"
-    if low > ONLOAD_S_B:
+    if of.low > ONLOAD_S_B:
         return "onload", None
-    if high >= OFFLOAD_S_B:
+    if of.high >= OFFLOAD_S_B:
         limits = f"{OFFLOAD_S_B * _GB:g} and {ONLOAD_S_B * _GB:g} s/GB"
         return "inconclusive", f"the interval is not below or above the limits {limits}"
     if missing := [name for name in PROCESSING if name not in names]:
@@ -191,6 +181,6 @@ SECTIONS = [
         anchor="receiving",
         template="processing.html",
         view=lambda run, _: of_run(run) or None,
-        files=json_rows("processing.json", "processing", of_run),
+        files=json_rows("processing.json", "processing", of_run, flat),
     )
 ]

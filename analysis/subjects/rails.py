@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -13,24 +13,26 @@ from markupsafe import Markup
 from analysis.effects.contrasts import Contrast
 from analysis.effects.estimate import Result
 from analysis.effects.verdict import within
-from analysis.remedies.reservation import emulated_cases
+from analysis.remedies.effect import emulated_cases
 from analysis.report.data import RunData
 from analysis.report.plots import (
-    LEVEL_COLOURS,
-    LEVEL_MARKERS,
+    band,
     drawing,
+    interval,
+    legend,
+    level_look,
     light,
     logarithmic,
+    rows_axes,
+    said,
     themed_svg,
 )
-from analysis.report.sections import Files, RunSection
+from analysis.report.sections import Files, RunSection, flat
+from analysis.report.shell import View
 from analysis.statistics.aligned_ranks import slowdown
-from analysis.statistics.interval import CONFIDENCE, Estimate, known, median_interval
+from analysis.statistics.interval import CONFIDENCE, Estimate, median_interval
 from nimc.base.units import quantity, scale
 from nimc.records.arms import parts_of
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 MPI, WRITERS = "mpi_rail", "writer_rail"
 _TOOL = "tool"
@@ -56,9 +58,7 @@ class PolicyEffect:
     fom: float | None
     fom_reference: float | None
     #: Speed of the application at the policy / at the reference; None below six pairs.
-    speed: float | None
-    speed_low: float | None
-    speed_high: float | None
+    speed: Estimate | None
     #: Repeatability of the baselines at both, as such a ratio.
     floor_low: float | None
     floor_high: float | None
@@ -117,9 +117,7 @@ def _policy(
         unit=each.unit,
         fom=medians.get((each.case, each.treatment)),
         fom_reference=medians.get((each.case, each.against)),
-        speed=speed.value if speed else None,
-        speed_low=speed.low if speed else None,
-        speed_high=speed.high if speed else None,
+        speed=speed,
         floor_low=floor.low if floor else None,
         floor_high=floor.high if floor else None,
         finding=decided(speed, floor, margin),
@@ -180,9 +178,8 @@ class CallsEffect:
     policy: str
     reference: str
     pairs: int
-    ratio: float | None
-    ratio_low: float | None
-    ratio_high: float | None
+    #: None below six pairs, or if there was no such call.
+    ratio: Estimate | None
     finding: Finding
 
 
@@ -309,9 +306,7 @@ def changes(quiet: pl.DataFrame, margin: float) -> list[CallsEffect]:
                         policy=policy,
                         reference=reference,
                         pairs=len(own.keys() & base.off.keys()),
-                        ratio=ratio.value if ratio else None,
-                        ratio_low=ratio.low if ratio else None,
-                        ratio_high=ratio.high if ratio else None,
+                        ratio=ratio,
                         finding=decided(ratio, floor, margin),
                     )
                 )
@@ -378,7 +373,7 @@ def rail_files(runs: Sequence[RunData]) -> Files:
     figures = [(run, rail_figures(run)) for run in runs]
     tables = {
         name: [
-            {"run": run.header.run, "emulated": "; ".join(run.emulated()), **asdict(row)}
+            {"run": run.header.run, "emulated": "; ".join(run.emulated()), **flat(row)}
             for run, found in figures
             for row in getattr(found, field)
         ]
@@ -396,7 +391,7 @@ _ROW_IN = 0.5
 _LINE_IN = 0.24
 
 
-def calls_plot(rows: Sequence[Calls], name: str, said: str) -> str:
+def calls_plot(rows: Sequence[Calls], name: str, label: str) -> str:
     """Figure 1: one row per case; share of time on the left, mean message on the right."""
     cases = list(dict.fromkeys(row.case for row in rows))
     with drawing(1.2 + _ROW_IN * len(cases)) as figure:
@@ -404,14 +399,14 @@ def calls_plot(rows: Sequence[Calls], name: str, said: str) -> str:
         for index, kind in enumerate(KINDS):
             own = [row for row in rows if row.kind == kind]
             places = [cases.index(row.case) + 0.4 * (index - 0.5) for row in own]
-            colour = light(LEVEL_COLOURS[index])
+            css, marker = level_look(index)
+            colour = light(css)
             share.barh(places, [100 * row.share for row in own], 0.36, color=colour, label=kind)
             for place, row in zip(places, own, strict=True):
                 if row.share_low is not None and row.share_high is not None:
                     ends = [100 * row.share_low, 100 * row.share_high]
                     share.plot(ends, [place, place], color=light("ink"), lw=1.4)
                 if row.message_b is not None:
-                    marker = LEVEL_MARKERS[index]
                     size.plot(row.message_b, place, marker, color=colour, ms=6)
                 if row.message_low_b is not None and row.message_high_b is not None:
                     ends = [row.message_low_b, row.message_high_b]
@@ -420,46 +415,40 @@ def calls_plot(rows: Sequence[Calls], name: str, said: str) -> str:
         share.set_ylim(len(cases) - 0.5, -0.5)
         share.set_xlabel("share of the time, %")
         size.set_xlabel("mean message, B")
-        logarithmic(size)
+        logarithmic(size, "x")
         for axes in (share, size):
-            axes.tick_params(length=0)
             axes.grid(axis="x")
-        figure.legend(loc="outside upper left", ncols=2, frameon=False, fontsize=8)
-        return themed_svg(figure, name, f"Time in MPI calls and mean size of a message. {said}")
+        legend(figure, 2)
+        values = "; ".join(
+            f"{row.case} {row.kind} {row.share:.1%} of the time"
+            + ("" if row.message_b is None else f", mean message {quantity(row.message_b, 'B', 3)}")
+            for row in rows
+        )
+        title = "Time in MPI calls and mean size of a message"
+        return themed_svg(figure, name, f"{title}: {values}.{label}")
 
 
-def policies_plot(rows: Sequence[PolicyEffect], name: str, said: str) -> str:
+def policies_plot(rows: Sequence[PolicyEffect], name: str, label: str) -> str:
     """Figure 2: one line per case and policy; speed relative to the first policy."""
     policies = list(dict.fromkeys(row.policy for row in rows))
+    named = [f"{row.case} {row.policy}" for row in rows]
     with drawing(1.0 + _LINE_IN * len(rows)) as figure:
-        axes = figure.subplots()
-        axes.axvline(1, color=light("muted"), lw=1)
+        axes = rows_axes(figure, named, f"speed / speed at {rows[0].reference}")
         for place, row in enumerate(rows):
-            if row.floor_low is not None and row.floor_high is not None:
-                axes.fill_between(
-                    [row.floor_low, row.floor_high],
-                    place - 0.42,
-                    place + 0.42,
-                    color=light("band"),
-                    alpha=0.45,
-                    lw=0,
-                )
-            if row.speed is None or row.speed_low is None or row.speed_high is None:
-                continue
-            colour = light(_colour(policies.index(row.policy)))
-            marker = LEVEL_MARKERS[policies.index(row.policy) % len(LEVEL_MARKERS)]
-            axes.plot([row.speed_low, row.speed_high], [place, place], color=colour, lw=3)
-            axes.plot(row.speed, place, marker, color=colour, ms=6, gid=f"policy-{place}")
-        axes.set_yticks(range(len(rows)), [f"{row.case} {row.policy}" for row in rows])
-        axes.set_ylim(len(rows) - 0.5, -0.5)
-        axes.set_xlabel(f"speed / speed at {rows[0].reference}")
-        axes.tick_params(length=0)
-        axes.grid(axis="x")
-        return themed_svg(figure, name, f"Speed under each rail policy. {said}")
+            band(axes, row.floor_low, row.floor_high, place)
+            css, marker = level_look(policies.index(row.policy))
+            interval(axes, row.speed, place, css, marker, f"policy-{place}")
+        values = said(zip(named, (row.speed for row in rows), strict=True))
+        return themed_svg(figure, name, f"Speed under each rail policy: {values}.{label}")
 
 
-def runs_plot(rows: Sequence[RunCalls], name: str, said: str) -> str:
-    """Figure 3: time in each kind of call against the run's number, one colour per policy."""
+def runs_plot(
+    rows: Sequence[RunCalls], changed: Sequence[CallsEffect], name: str, label: str
+) -> str:
+    """Figure 3: time in each kind of call against the run's number, one colour per policy.
+
+    `changed`: what each policy changes in these runs.
+    """
     policies = sorted(
         {row.policy for row in rows}, key=lambda policy: (policy != "default", policy)
     )
@@ -469,34 +458,27 @@ def runs_plot(rows: Sequence[RunCalls], name: str, said: str) -> str:
         for kind, axes in zip(KINDS, panels, strict=True):
             for index, policy in enumerate(policies):
                 own = [row for row in rows if (row.kind, row.policy) == (kind, policy)]
-                label = policy if kind == KINDS[0] else ""
-                _points(axes, own, divisor, index, label)
+                css, marker = level_look(index)
+                axes.plot(
+                    [row.number for row in own],
+                    [row.time_s / divisor for row in own],
+                    marker,
+                    color=light(css),
+                    ms=4,
+                    mew=0,
+                    alpha=0.7,
+                    label=policy if kind == KINDS[0] else "",
+                    gid=f"runs-{index}",
+                )
             axes.set_title(kind, loc="left", fontsize=10)
             axes.set_ylabel(f"time in {unit}")
             axes.set_ylim(bottom=0)
-            axes.tick_params(length=0)
             axes.grid(axis="y")
         panels[-1].set_xlabel("run, in order of time")
-        figure.legend(loc="outside upper left", ncols=4, frameon=False, fontsize=8)
-        return themed_svg(figure, name, f"Time in MPI calls in each run, by rail policy. {said}")
-
-
-def _points(axes: Axes, own: Sequence[RunCalls], divisor: float, index: int, label: str) -> None:
-    axes.plot(
-        [row.number for row in own],
-        [row.time_s / divisor for row in own],
-        LEVEL_MARKERS[index % len(LEVEL_MARKERS)],
-        color=light(_colour(index)),
-        ms=4,
-        mew=0,
-        alpha=0.7,
-        label=label,
-        gid=f"runs-{index}",
-    )
-
-
-def _colour(index: int) -> str:
-    return LEVEL_COLOURS[index % len(LEVEL_COLOURS)]
+        legend(figure, 4)
+        ratios = said((f"{row.kind} at {row.policy}", row.ratio) for row in changed)
+        title = "Time in MPI calls in each run, by rail policy; times relative to the first"
+        return themed_svg(figure, name, f"{title}: {ratios}.{label}")
 
 
 #: Most cases with a figure of single runs; rail_runs.csv has all.
@@ -504,31 +486,12 @@ MOST_CASES = 8
 _EMULATED = "Emulated RDMA, not RDMA hardware."
 
 
-@dataclass(frozen=True)
-class RailsView:
-    """The section of one run."""
-
-    calls_svg: Markup | None
-    calls: list[Calls]
-    #: What was compared, in words, and its figure.
-    policies_svgs: list[tuple[str, Markup]]
-    policies: list[tuple[str, PolicyEffect]]
-    #: Case, and the figure of its runs.
-    runs_svgs: list[tuple[str, Markup]]
-    changes: list[CallsEffect]
-    #: Cases with single runs, drawn or not.
-    cases: int
-    margin: float
-    emulated: list[str]
-
-
-def rails_view(run: RunData, name: str) -> RailsView | None:
+def rails_view(run: RunData, name: str) -> View | None:
     """The section of a run; None if it compared no rails and counted no MPI calls."""
     found = rail_figures(run)
     if not found.policies and not found.calls:
         return None
     texts = dict.fromkeys(text for each in emulated_cases(run.samples).values() for text in each)
-    margin = run.header.margin
     label = f" {_EMULATED}" if texts else ""
     groups: dict[str, list[PolicyEffect]] = {}
     for row in found.policies:
@@ -537,31 +500,29 @@ def rails_view(run: RunData, name: str) -> RailsView | None:
     # Without several policies it would be a figure of noise.
     for single in found.runs if found.changes else []:
         of_case.setdefault(single.case, []).append(single)
-    said = {
-        case: changes_text([row for row in found.changes if row.case == case], margin)
-        for case in of_case
-    }
-    return RailsView(
-        calls_svg=(
-            Markup(calls_plot(found.calls, f"{name}c", calls_text(found.calls) + label))
-            if found.calls
-            else None
-        ),
+    return View(
+        calls_svg=Markup(calls_plot(found.calls, f"{name}c", label)) if found.calls else None,
         calls=found.calls,
+        # What was compared, in words, and its figure.
         policies_svgs=[
-            (what, Markup(policies_plot(own, f"{name}p{i}", policies_text(own, margin) + label)))
+            (what, Markup(policies_plot(own, f"{name}p{i}", label)))
             for i, (what, own) in enumerate(groups.items())
         ],
         policies=[(compared(row), row) for row in found.policies],
         runs_svgs=[
-            (case, Markup(runs_plot(own, f"{name}r{i}", said[case] + label)))
+            (case, Markup(runs_plot(own, _of_case(found.changes, case), f"{name}r{i}", label)))
             for i, (case, own) in enumerate(list(of_case.items())[:MOST_CASES])
         ],
         changes=found.changes,
+        # Cases with single runs, drawn or not.
         cases=len(of_case),
-        margin=margin,
+        margin=run.header.margin,
         emulated=list(texts),
     )
+
+
+def _of_case(changed: Sequence[CallsEffect], case: str) -> list[CallsEffect]:
+    return [row for row in changed if row.case == case]
 
 
 def compared(row: PolicyEffect) -> str:
@@ -569,59 +530,6 @@ def compared(row: PolicyEffect) -> str:
     if row.factor == MPI:
         return f"rails of MPI, {'without writers' if row.arm == 'off' else f'under {row.arm}'}"
     return f"rails of the writers, under {row.arm}"
-
-
-def calls_text(rows: Sequence[Calls]) -> str:
-    """The kind of call that takes most time in each case, for readers who do not see the figure."""
-    texts = []
-    for case in dict.fromkeys(row.case for row in rows):
-        own = sorted((row for row in rows if row.case == case), key=lambda row: -row.share)
-        texts.append(f"{case}: {' and '.join(map(_of_kind, own))} of the time")
-    return "; ".join(texts) + "."
-
-
-def _of_kind(row: Calls) -> str:
-    ends = ""
-    if row.share_low is not None and row.share_high is not None:
-        ends = f" ({row.share_low:.1%} to {row.share_high:.1%})"
-    size = "" if row.message_b is None else f", mean message {quantity(row.message_b, 'B', 3)},"
-    return f"{row.kind} {row.share:.1%}{ends}{size}"
-
-
-def policies_text(rows: Iterable[PolicyEffect], margin: float) -> str:
-    """The finding on each policy."""
-    words = {"more": "faster", "less": "slower"}
-    return _sentence(
-        f"{row.case} {row.policy}: {_found(row.finding, words, margin)}"
-        + _figures(known(row.speed, row.speed_low, row.speed_high), "speed", row.reference)
-        for row in rows
-    )
-
-
-def changes_text(rows: Iterable[CallsEffect], margin: float) -> str:
-    """The finding on the time in each kind of call at each policy."""
-    words = {"more": "more time", "less": "less time"}
-    return _sentence(
-        f"{row.kind} at {row.policy}: {_found(row.finding, words, margin)}"
-        + _figures(known(row.ratio, row.ratio_low, row.ratio_high), "time", row.reference)
-        for row in rows
-    )
-
-
-def _found(finding: Finding, words: Mapping[str, str], margin: float) -> str:
-    if finding == "no difference":
-        return f"no difference: less than {100 * margin:.3g} %"
-    return words.get(finding, finding)
-
-
-def _figures(of: Estimate | None, what: str, reference: str) -> str:
-    if of is None:
-        return ""
-    return f", {of.value:.3f} ({of.low:.3f} to {of.high:.3f}) of the {what} at {reference}"
-
-
-def _sentence(texts: Iterable[str]) -> str:
-    return "; ".join(texts) + "."
 
 
 SECTIONS = [

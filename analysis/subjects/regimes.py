@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from enum import Enum
 from typing import Any, NamedTuple
 
@@ -24,10 +24,11 @@ from analysis.effects.estimate import Result
 from analysis.effects.verdict import Verdict
 from analysis.report.data import RunData
 from analysis.report.plots import drawing, light, themed_svg
-from analysis.report.sections import RunSection, json_rows
+from analysis.report.sections import RunSection, flat, json_rows
+from analysis.report.shell import View
 from analysis.samples.pairs import counted, of_treatment
 from analysis.statistics.aligned_ranks import slowdown
-from analysis.statistics.interval import Estimate, as_fields
+from analysis.statistics.interval import Estimate
 from nimc.base.units import plural
 
 #: The workload whose cores and kernel are known.
@@ -107,13 +108,6 @@ class RegimePoint:
     regime: Regime
     #: Why the regime is unknown; empty otherwise.
     reason: str
-
-    def as_dict(self) -> dict[str, Any]:
-        """The point as JSON holds it: intervals as `NAME`, `NAME_low`, `NAME_high`."""
-        found = asdict(self) | {"regime": str(self.regime)}
-        for name, loss in (("application", self.application), ("device", self.device)):
-            found |= as_fields(name, loss)
-        return found
 
 
 def regimes(marked: pl.DataFrame, results: Sequence[Result]) -> list[RegimePoint]:
@@ -236,20 +230,7 @@ _BY_BLOCK = (
 )
 
 
-@dataclass(frozen=True)
-class RegimesView:
-    """The section of one run."""
-
-    points: list[RegimePoint]
-    svg: Markup
-    #: Regimes in the map -> meaning and look.
-    legend: dict[Regime, tuple[str, Look]]
-    margin: float
-    notes: list[str]
-    emulated: list[str]
-
-
-def regimes_view(run: RunData, name: str) -> RegimesView | None:
+def regimes_view(run: RunData, name: str) -> View | None:
     """The regimes of a run; None without membench under writers."""
     points = regimes(run.samples, run.results)
     if not points:
@@ -258,7 +239,7 @@ def regimes_view(run: RunData, name: str) -> RegimesView | None:
     own = run.samples.filter(pl.col("case").cast(pl.String).is_in(cases))
     shown = [regime for regime in Regime if any(point.regime is regime for point in points)]
     by_block = any(point.device and not point.device_by_run for point in points)
-    return RegimesView(
+    return View(
         points=points,
         svg=Markup(_map(points, name)),
         legend={regime: (MEANING[regime], LOOKS[regime]) for regime in shown},
@@ -290,7 +271,6 @@ def _map(points: Sequence[RegimePoint], name: str) -> str:
         axes.set_xlim(-0.6, len(cores) - 0.4)
         axes.set_ylim(len(rows) - 0.4, -0.6)
         axes.set_xlabel("cores of the application")
-        axes.tick_params(length=0)
         axes.grid()
         said = "; ".join(f"{label(p)}, {plural(p.cores, 'core')}: {p.regime}" for p in points)
         return themed_svg(figure, name, f"Map of regimes. {said}")
@@ -303,6 +283,8 @@ SECTIONS = [
         anchor="regimes",
         template="regimes.html",
         view=regimes_view,
-        files=json_rows("regimes.json", "regimes", lambda run: regimes(run.samples, run.results)),
+        files=json_rows(
+            "regimes.json", "regimes", lambda run: regimes(run.samples, run.results), flat
+        ),
     )
 ]

@@ -10,13 +10,22 @@ import numpy as np
 from markupsafe import Markup
 
 from analysis.remedies.advice import RemedyAdvice, Standing, advise
-from analysis.remedies.effect import RemedyEffect, exponential
-from analysis.remedies.reservation import between_jobs, remedy_effects
-from analysis.remedies.sentences import advice_document, named, per_byte, sentences, where
+from analysis.remedies.effect import RemedyEffect, between_jobs, exponential, remedy_effects
+from analysis.remedies.sentences import advice_document, per_byte, sentences, where
 from analysis.remedies.throttling import RATE, RESERVED, Throttling, throttling
 from analysis.report.data import RunData
-from analysis.report.plots import LEVEL_COLOURS, LEVEL_MARKERS, drawing, light, themed_svg
+from analysis.report.plots import (
+    drawing,
+    interval,
+    legend,
+    level_look,
+    light,
+    rows_axes,
+    said,
+    themed_svg,
+)
 from analysis.report.sections import Files, MachineSection, RunSection
+from analysis.report.shell import View
 from analysis.samples.pairs import of_treatment
 from analysis.statistics.interval import Estimate
 from analysis.statistics.location import Crossing, location
@@ -27,8 +36,6 @@ from nimc.base.units import NONE, scale
 
 
 _ROW_IN = 0.52
-#: Field of `RemedyBars`, colour, marker, and place within the row.
-_LOOKS = (("on", "on", "^", -0.22), ("off_with", "off", "o", 0.0), ("on_with", "level2", "s", 0.22))
 
 
 @dataclass(frozen=True)
@@ -61,107 +68,54 @@ def sweep_plot(lines: Sequence[SweepLine], unit: str, name: str) -> str:
     with drawing(3.4) as figure:
         axes = figure.subplots()
         for index, line in enumerate(lines):
-            colour = light(LEVEL_COLOURS[index % len(LEVEL_COLOURS)])
-            marker = LEVEL_MARKERS[index % len(LEVEL_MARKERS)]
+            css, marker = level_look(index)
+            colour = light(css)
             rates = [rate / 1e9 for rate in line.rates_b_s]
             values = [fom / divisor for fom in line.foms]
-            look: dict[str, Any] = {
-                "ms": 3.4,
-                "mew": 0,
-                "color": colour,
-                "alpha": 0.5,
-                "gid": f"runs-{index}",
-            }
-            axes.plot(rates, values, ls="none", marker=marker, **look)
+            runs: dict[str, Any] = {"ms": 3.4, "mew": 0, "alpha": 0.5, "gid": f"runs-{index}"}
+            axes.plot(rates, values, marker, color=colour, **runs)
             if line.fitted is not None:
                 fitted = [value / divisor for value in line.fitted]
                 places = [rate / 1e9 for rate in line.line_b_s]
                 axes.plot(places, fitted, color=colour, lw=1.6, label=line.label)
             else:
-                axes.plot([], [], color=colour, marker=marker, ls="none", label=line.label)
+                axes.plot([], [], marker, color=colour, label=line.label)
             found = line.crossover_b_s
             if found and found.low is not None and found.high is not None:
                 axes.axvspan(found.low / 1e9, found.high / 1e9, color=light("band"), alpha=0.45)
         axes.set_xlabel("writers' rate in GB/s, as measured")
         axes.set_ylabel(scaled)
         axes.set_xlim(left=0)
-        axes.tick_params(length=0)
         axes.grid(axis="y")
-        figure.legend(loc="outside upper left", ncols=2, frameon=False, fontsize=8)
+        legend(figure, 2)
         return themed_svg(figure, name, "Figure of merit against the rate written")
 
 
 def bars_plot(rows: Sequence[RemedyBars], name: str) -> str:
     """One row per remedy: time on, time off with the remedy and time on with it, against off."""
     with drawing(0.9 + _ROW_IN * len(rows)) as figure:
-        axes = figure.subplots()
-        axes.axvline(1, color=light("muted"), lw=1)
+        axes = rows_axes(figure, [row.label for row in rows], "time / time off without the remedy")
         for place, row in enumerate(rows):
-            for field, colour, marker, aside in _LOOKS:
-                found: Estimate | None = getattr(row, field)
-                if found is None:
-                    continue
-                y = place + aside
-                axes.plot([found.low, found.high], [y, y], color=light(colour), lw=3)
-                axes.plot(found.value, y, marker, color=light(colour), ms=6, gid=f"{field}-{place}")
-        axes.set_yticks(range(len(rows)), [row.label for row in rows])
-        axes.set_ylim(len(rows) - 0.5, -0.5)
-        axes.set_xlabel("time / time off without the remedy")
-        axes.tick_params(length=0)
-        axes.grid(axis="x")
-        return themed_svg(figure, name, f"Times relative to off without the remedy. {_said(rows)}")
+            for of, _, colour, marker, aside in _looks(row):
+                interval(axes, of, place + aside, colour, marker)
+        times = said((f"{row.label} {words}", of) for row in rows for of, words, *_ in _looks(row))
+        return themed_svg(figure, name, f"Times relative to off without the remedy. {times}")
 
 
-def _said(rows: Sequence[RemedyBars]) -> str:
-    """The times with their intervals, for readers who do not see the figure."""
-    names = {"on": "with traffic", "off_with": "with the remedy", "on_with": "with both"}
-    return "; ".join(
-        f"{row.label} {words} {found.value:.3f} ({found.low:.3f} to {found.high:.3f})".replace(
-            "\n", " "
-        )
-        for row in rows
-        for field, words in names.items()
-        if (found := getattr(row, field)) is not None
-    )
+def _looks(row: RemedyBars) -> list[tuple[Estimate | None, str, str, str, float]]:
+    """Each time of a row, what it is, its colour, its marker, and its place within the row."""
+    return [
+        (row.on, "with traffic", "on", "^", -0.22),
+        (row.off_with, "with the remedy", "off", "o", 0.0),
+        (row.on_with, "with both", "level2", "s", 0.22),
+    ]
 
 
 #: Most rows of the figure of prices and gains; the table of the advice has all.
 MOST_ROWS = 16
 
 
-@dataclass(frozen=True)
-class SweepRow:
-    """One sweep in the table."""
-
-    sweep: Throttling
-    #: Its levels other than the first ones: `reserved cores 1`.
-    at: str
-    slope: tuple[str, str]
-    unit: str
-    line: str
-    crossover: str
-    same_rate: str
-
-
-@dataclass(frozen=True)
-class RemediesView:
-    """The section of one run."""
-
-    #: One figure per case and arm with a sweep of rates, with its case.
-    sweeps_svgs: list[tuple[str, Markup]]
-    sweeps: list[SweepRow]
-    #: None without a remedy that has a price.
-    bars_svg: Markup | None
-    bars: int
-    rows: int
-    #: Published slopes in DRAM and in the last-level cache, and the published crossover, MB/s.
-    dram: float
-    llc: float
-    crossover_mb_s: list[float]
-    emulated: list[str]
-
-
-def remedies_view(run: RunData, name: str) -> RemediesView | None:
+def remedies_view(run: RunData, name: str) -> View | None:
     """The section of a run; None if it has neither a sweep of rates nor a remedy with a price."""
     sweeps = throttling(run.results, run.pairs)
     priced = [each for each in [*remedy_effects(run), *between_jobs(run)] if each.price]
@@ -169,7 +123,7 @@ def remedies_view(run: RunData, name: str) -> RemediesView | None:
         return None
     published = paper()["figure_6b_regression"]
     bars = [_bars(each) for each in priced if each.paired][:MOST_ROWS]
-    return RemediesView(
+    return View(
         sweeps_svgs=[
             (case, Markup(sweep_plot(lines, own[0].unit, f"{name}s{index}")))
             for index, ((case, own), lines) in enumerate(_figures(run, sweeps))
@@ -234,16 +188,22 @@ def _at(sweep: Throttling) -> str:
     return ", ".join(f"{name.replace('_', ' ')} {level}" for name, level in sweep.at.items())
 
 
-def _row(sweep: Throttling) -> SweepRow:
+def _row(sweep: Throttling) -> View:
     value, low, high, unit = per_byte(sweep)
-    ends = f"{low} to {high}" if sweep.slope else ""
-    line = {True: "yes", False: "no: the loss is curved", None: NONE}[sweep.line_fits]
     crossings = (sweep.crossover_b_s, sweep.same_rate_b_s)
-    texts = [where(each, "B/s") if sweep.line_fits else "" for each in crossings]
+    crossover, same_rate = (where(each, "B/s") if sweep.line_fits else "" for each in crossings)
     at = _at(sweep)
     if sweep.reserved is not None:
         at += f"; compared with {sweep.reserved}"
-    return SweepRow(sweep, at, (value, ends), unit, line, *texts)
+    return View(
+        sweep=sweep,
+        at=at,
+        slope=(value, f"{low} to {high}" if sweep.slope else ""),
+        unit=unit,
+        line={True: "yes", False: "no: the loss is curved", None: NONE}[sweep.line_fits],
+        crossover=crossover,
+        same_rate=same_rate,
+    )
 
 
 def _bars(effect: RemedyEffect) -> RemedyBars:
@@ -269,60 +229,32 @@ def _bars(effect: RemedyEffect) -> RemedyBars:
 _STANDING_LOOKS = {Standing.BETTER: "good", Standing.WORSE: "bad"}
 
 
-@dataclass(frozen=True)
-class AdviceRow:
-    """One remedy under one traffic, for the template."""
-
-    row: RemedyAdvice
-    look: str
-    break_even: str
-    #: The pairs that would decide it, with their node-hours; empty if it is decided.
-    next: str
-    #: Whether the figures are of emulated writes.
-    emulated: bool
-
-
-@dataclass(frozen=True)
-class AdviceView:
-    """The section of one machine."""
-
-    sentences: list[str]
-    rows: list[AdviceRow]
-    #: Names of remedies, case and traffic that are recommended.
-    recommended: list[str]
-    #: Whether rows come from several runs.
-    several: bool
-
-
 def advice_files(runs: Sequence[RunData]) -> Files:
     """advice.json (`analysis.remedies.advice.Advice`), if a remedy was tried."""
     found = advise(runs)
     return {"advice.json": advice_document(found)} if found.remedies else {}
 
 
-def advice_view(runs: Sequence[RunData]) -> AdviceView | None:
+def advice_view(runs: Sequence[RunData]) -> View | None:
     """The section of a machine's runs; None if none tried a remedy."""
     found = advise(runs)
     if not found.remedies:
         return None
-    return AdviceView(
+    return View(
         sentences=sentences(found),
         rows=[_advice_row(each) for each in found.remedies],
-        recommended=[named(row.effect) for row in found.remedies if row.recommended],
         several=len({row.run for row in found.remedies}) > 1,
     )
 
 
-def _advice_row(row: RemedyAdvice) -> AdviceRow:
-    requested = row.next
-    following = (
-        f"{requested.pairs} more ({requested.node_hours:.2g} node-hours)" if requested else ""
-    )
-    return AdviceRow(
+def _advice_row(row: RemedyAdvice) -> View:
+    more = row.next
+    return View(
         row=row,
         look=_STANDING_LOOKS.get(row.standing, "plain"),
         break_even=where(row.break_even, "%") if row.effect.price else "",
-        next=following,
+        # The pairs that would decide it.
+        next=f"{more.pairs} more ({more.node_hours:.2g} node-hours)" if more else "",
         emulated=bool(row.effect.emulated),
     )
 

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from analysis.simulate.campaign import run
-from analysis.simulate.hits import rank_slowdowns
-from analysis.simulate.progress import Application
+from analysis.simulate.progress import Application, rank_slowdowns
 from analysis.statistics.pairs_needed import pairs_needed
 from nimc.campaign.cases import scheduled
 from nimc.campaign.load import short_writes

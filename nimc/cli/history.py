@@ -12,10 +12,9 @@ from pathlib import Path
 
 import click
 
-from analysis.history.alarm import POWER, WITHIN_NIGHTS, Alarm, SeriesWatch
-from analysis.history.alarms import survey
-from analysis.history.confirm import confirmation
+from analysis.history.alarms import Alarm, SeriesWatch, confirmation, survey
 from analysis.history.files import Naming
+from analysis.history.monitor import POWER, WITHIN_NIGHTS
 from analysis.history.retention import (
     Limits,
     Stored,
@@ -248,11 +247,11 @@ def _print_patch(machine: str, watches: Iterable[SeriesWatch]) -> None:
 
 def _alarms_document(alarms: Sequence[Alarm], watches: Sequence[SeriesWatch]) -> dict[str, object]:
     return {
-        "alarms": [each.as_dict() for each in alarms],
+        "alarms": [asdict(each) for each in alarms],
         "confirmations": [
-            confirmation(each).as_dict() for each in alarms if each.state == "suspected"
+            asdict(confirmation(each)) for each in alarms if each.state == "suspected"
         ],
-        "watched": [each.as_dict() for each in watches],
+        "watched": [asdict(each) for each in watches],
         "within_nights": WITHIN_NIGHTS,
         "power": POWER,
     }

@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from analysis.contention import from_run, kinds, model_file, sweep, tables
+from analysis.contention import from_run, kinds, parameters, sweep, tables
 from analysis.contention.evaluate import (
     Errors,
     by_placement,
@@ -294,7 +294,7 @@ def load_model(platform: str | None, model_path: Path | None) -> Model:
     if platform is not None and model_path is None:
         return load_published(platform)
     if model_path is not None and platform is None:
-        return model_file.load(model_path)
+        return parameters.load_model(model_path)
     raise InputError("give --platform NAME or --model FILE (one of them)")
 
 

@@ -12,8 +12,7 @@ import click
 
 from analysis.simulate import progress
 from analysis.simulate.campaign import compare_scales, explain, run
-from analysis.simulate.hits import rank_slowdowns
-from analysis.simulate.progress import Application
+from analysis.simulate.progress import Application, rank_slowdowns
 from analysis.subjects.writers import (
     PAPER_NODE_MTTI_S,
     PAPER_SHARE,

@@ -1,7 +1,7 @@
 """Confirms the alarms that a night's run raised: the same night runs their cases again.
 
 Each repeat is a run of the cases with allocations of its own, on the nodes of the run that raised
-the alarms. `analysis.history.confirm` says what the repeats show. A night that was killed meanwhile
+the alarms. `analysis.history.alarms` says what the repeats show. A night that was killed meanwhile
 and started again resumes its last repeat, and runs those that are missing.
 """
 
@@ -12,8 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from analysis.history.alarm import Alarm
-from analysis.history.confirm import REPEATS
+from analysis.history.alarms import REPEATS, Alarm
 from analysis.history.store import add_run
 from nimc.base.errors import InputError
 from nimc.campaign.plan import Plan

@@ -10,8 +10,7 @@ from datetime import date
 from itertools import chain
 from pathlib import Path
 
-from analysis.history.alarm import Alarm
-from analysis.history.alarms import alarms, save
+from analysis.history.alarms import Alarm, alarms, save
 from analysis.history.extract import nights_frame
 from analysis.history.store import add_run, load_nights, load_runs
 from analysis.history.tables import Outcome

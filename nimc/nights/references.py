@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 
 import yaml
 
-from analysis.history.alarm import SeriesWatch
+from analysis.history.alarms import SeriesWatch
 from nimc.records.arms import BASELINE
 
 _KEY = "references"

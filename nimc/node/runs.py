@@ -26,6 +26,7 @@ from nimc.node.readers import CountersError, Readers
 from nimc.node.short_writes import records as short_writes
 from nimc.node.short_writes.conductor_side import ScheduleControl
 from nimc.records.counter_row import NODE, ORIGIN, PROCESSING, CounterRow
+from nimc.records.notes import Note
 from nimc.records.plan import BlockPlan
 from nimc.records.sample import Level, NodeConditions, Sample, WriterRecord
 from nimc.records.treatment import Treatment, Writes
@@ -171,10 +172,7 @@ def unreserved(factors: Mapping[str, Level], conditions: Sequence[NodeConditions
     """
     full = [each.node for each in conditions if each.free_cpus == ""]
     if factors.get("reserved_cores") and full:
-        yield (
-            f"reserved_cores: the application's threads are not bound on {', '.join(full)}: fewer"
-            " run, but on any core"
-        )
+        yield Note.UNBOUND(nodes=", ".join(full))
 
 
 class Recorder:
@@ -252,8 +250,6 @@ _ROOM = 10.0
 #: Timeout for the rows that cover the end of the window, seconds: on an emulated processor a row
 #: of one second may come several seconds late.
 _LAST_ROWS_S = 10.0
-#: A note on samples of runs that are longer than the check's own.
-_LENGTHENED = "run lengthened: {} times {}, so that the writers' rows fit"
 
 
 class BlockRunner:
@@ -359,8 +355,8 @@ class BlockRunner:
         # In a thread, since a tool may take seconds to gather its files.
         counters = await asyncio.to_thread(self._counters, run, result)
         if self.doublings:
-            times = 2**self.doublings
-            result.notes = [*result.notes, _LENGTHENED.format(self._plan.lengthened_by, times)]
+            longer = Note.LENGTHENED(variable=self._plan.lengthened_by, times=2**self.doublings)
+            result.notes = [*result.notes, longer]
         if result.outcome == "kept":
             self.observer.accept(result.conditions)
         return self._recorder.measured(run, result, records, counters)
@@ -393,9 +389,7 @@ class BlockRunner:
         if not writes.scheduled:
             result.timetable = short_writes.nothing(self._plan.short)
             nodes = len(self._nodes.targets)
-            result.notes = [
-                f"{run.treatment.name}: 0 writers at a time on {nodes} nodes; ran without writers"
-            ]
+            result.notes = [Note.WITHOUT_WRITERS(treatment=run.treatment.name, nodes=nodes)]
             await self._lead_in()
             await self._application(run, result, [])
             return []

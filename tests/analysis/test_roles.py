@@ -1,6 +1,6 @@
 import pytest
 
-from analysis.counts.roles import COUNTS, ROLES, STUDY, STUDY_DIFFERS, counts, groups, lacking
+from analysis.counts.roles import COUNTS, ROLES, STUDY_DIFFERS, counts, groups, lacking
 from nimc.machine.processors import FAMILIES
 
 
@@ -72,10 +72,3 @@ def test_the_studys_stalled_cycles_are_another_event_on_each_processor():
     assert not {"Ice Lake-SP", "Zen 4", "Zen 5"} & set(told)
     # So PAPI's event is in no role of stalls.
     assert not [row for row in COUNTS if row.tool == "papi" and row.role == "memory stalls"]
-
-
-def test_the_study_has_six_events():
-    assert list(STUDY) == [
-        *("PAPI_L1_TCM", "PAPI_L2_TCH", "PAPI_L2_TCM", "PAPI_L3_TCH", "PAPI_L3_TCM"),
-        "PAPI_STL_ICY",
-    ]

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from analysis.contention import evaluate
-from analysis.contention.calibrate import calibrate, points_allowed, runs, without_comm_alone
+from analysis.contention.calibrate import calibrate, points_allowed, runs
 from analysis.contention.fit import fit
 from analysis.contention.parameters import Model
 from analysis.contention.predict import placements, predict
@@ -80,7 +80,7 @@ def _shortened(measured: Iterable[Point], cores: int) -> list[Point]:
     by_n = {p.n: p for p in measured}
 
     def measure(n: int, comm_alone: bool) -> Point:
-        return by_n[n] if comm_alone else without_comm_alone(by_n[n])
+        return by_n[n] if comm_alone else replace(by_n[n], comm_alone_b_s=None)
 
     return calibrate(measure, cores, points_allowed(cores))
 

@@ -13,8 +13,7 @@ import time
 from dataclasses import dataclass
 
 from analysis.simulate.campaign import run as simulate
-from analysis.simulate.hits import rank_slowdowns
-from analysis.simulate.progress import Application, parse_noise
+from analysis.simulate.progress import Application, parse_noise, rank_slowdowns
 from nimc.records.timetable import Origin, Timetable, plan
 from tests.bench import BenchRow, peak_memory_b
 

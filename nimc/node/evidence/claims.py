@@ -13,6 +13,7 @@ from nimc.node.evidence import silence
 from nimc.node.evidence.counters import Reading, difference
 from nimc.node.evidence.rates import expected
 from nimc.node.evidence.silence import Looked
+from nimc.records.notes import Note
 from nimc.records.plan import Demand
 from nimc.records.sample import MANY, Proof, WriterRecord
 
@@ -159,7 +160,4 @@ def unproven(records: Sequence[WriterRecord], looked: Mapping[int, Looked]) -> s
         return None
     reason = next((fault for fault in found.values() if fault), None)
     who = "the targets" if MANY in found else ", ".join(found)
-    return (
-        f"unproven: no device counted what arrived at {who}, and its memory was not looked at"
-        f"{f' ({reason})' if reason else ''}: only the writers report the writes"
-    )
+    return Note.UNPROVEN(targets=who, reason=f" ({reason})" if reason else "")

@@ -11,6 +11,7 @@ from statistics import fmean, median
 from nimc.machine import load
 from nimc.machine.load import HostLoad
 from nimc.node.evidence.counters import Passed, Reading, difference
+from nimc.records.notes import Note
 from nimc.records.plan import LIMITS, Demand
 from nimc.records.sample import NodeConditions
 
@@ -21,7 +22,7 @@ _LEAST_RUNS = 3
 def unjudged(limits: Demand) -> str | None:
     """A note on what is recorded but not judged; None if all is judged."""
     names = [name for name in LIMITS if getattr(limits, name) is None]
-    return f"recorded, but not judged by `verify`: {', '.join(names)}" if names else None
+    return Note.NOT_JUDGED(limits=", ".join(names)) if names else None
 
 
 def conditions(

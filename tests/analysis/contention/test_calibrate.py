@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -11,7 +13,6 @@ from analysis.contention.calibrate import (
     next_n,
     points_allowed,
     runs,
-    without_comm_alone,
 )
 from analysis.contention.fit import fit
 from analysis.contention.predict import predict
@@ -21,7 +22,7 @@ from studies.made_sweeps import sweep
 
 def bench_of(sweep_points):
     by_n = {p.n: p for p in sweep_points}
-    return lambda n, comm_alone: by_n[n] if comm_alone else without_comm_alone(by_n[n])
+    return lambda n, comm_alone: by_n[n] if comm_alone else replace(by_n[n], comm_alone_b_s=None)
 
 
 def test_ends_first():
@@ -45,7 +46,7 @@ def test_at_most_a_third_of_the_runs(cores):
 
 def test_runs_are_counted_by_what_was_measured():
     full = Point(1, 0, 0, 1.0, 1.0, 1.0, 1.0)
-    assert runs([full, without_comm_alone(full), Point(2, 0, 0)]) == 5
+    assert runs([full, replace(full, comm_alone_b_s=None), Point(2, 0, 0)]) == 5
 
 
 def test_a_straight_line_needs_few_points():

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from analysis.contention import evaluate
 from analysis.contention.fit import fit
-from analysis.contention.model_file import from_dict
+from analysis.contention.parameters import from_dict
 from analysis.contention.predict import placements, predict
 from analysis.contention.sweep import Point, Sweep
 from nimc.base.errors import InputError

@@ -7,7 +7,7 @@ import pytest
 
 from analysis.contention import evaluate as published
 from analysis.contention import improved
-from analysis.contention.evaluate import cross_validate, evaluate
+from analysis.contention.evaluate import errors, evaluate, without_cores
 from analysis.contention.fit import fit
 from analysis.contention.kinds import calibrated
 from analysis.contention.predict import predict
@@ -37,8 +37,8 @@ def rounded_machine(seed, noise=0.005):
 
 def test_wins_where_the_stated_limits_show():
     machine = rounded_machine(0)
-    old = cross_validate(fit, machine, folds=4)
-    new = cross_validate(improved.fit, machine, folds=4)
+    old = errors(without_cores(fit, machine, 4))
+    new = errors(without_cores(improved.fit, machine, 4))
     assert new.comm_all < old.comm_all
     assert new.comp_all < old.comp_all
 

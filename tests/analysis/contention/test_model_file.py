@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from analysis.contention import evaluate
-from analysis.contention.model_file import from_dict
-from analysis.contention.parameters import Band, Bands, Groups, Model, Shape
+from analysis.contention.parameters import Band, Bands, Groups, Model, Shape, from_dict
 from nimc.base.errors import InputError
 
 HENRI = evaluate.load_published("henri")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import asdict
 from datetime import timedelta
 from pathlib import Path
 
@@ -11,9 +12,16 @@ import numpy as np
 import polars as pl
 import pytest
 
-from analysis.history.alarm import Alarm, ChangedFact
-from analysis.history.alarms import alarms, save, survey
-from analysis.history.confirm import REPEATS, confirmation, confirmed
+from analysis.history.alarms import (
+    REPEATS,
+    Alarm,
+    ChangedFact,
+    alarms,
+    confirmation,
+    confirmed,
+    save,
+    survey,
+)
 from tests.analysis.history.nights_table import START, night_rows, nights_table, runs_table
 
 _NO_RUNS = runs_table({})
@@ -171,7 +179,7 @@ def suspected():
 
 
 def test_a_confirmation_asks_for_the_same_case_on_the_same_nodes(suspected) -> None:
-    assert confirmation(suspected).as_dict() == {
+    assert asdict(confirmation(suspected)) == {
         "machine": "hpc",
         "campaign": "nightly",
         "case": "stream",

@@ -6,7 +6,7 @@ from datetime import date, timedelta
 import numpy as np
 import pytest
 
-from analysis.pages.svg import Bar, Mark, NightsFigure, Place, bars_svg, nights_svg, places_svg
+from analysis.pages.svg import Bar, Mark, NightsFigure, bars_svg, nights_svg
 
 FIRST, LAST = date(2025, 1, 1), date(2025, 1, 10)
 DAYS = [FIRST + timedelta(each) for each in range(10)]
@@ -96,10 +96,3 @@ def test_bars_lie_where_their_values_are() -> None:
     assert ends[1][0] < one < ends[1][1] < ends[0][1]
     scale = (ends[0][1] - ends[0][0]) / 0.2
     assert one == pytest.approx(ends[0][0] - 0.4 * scale, abs=1.5)
-
-
-def test_a_machine_with_equal_rates_lies_on_the_line() -> None:
-    svg = places_svg([Place("a", 3.0, 3.0, False), Place("b", 30.0, 1.0, True)], "t", "x", "y")
-    x1, y1, x2, y2 = map(float, re.findall(r'class="axis" d="M(\S+) (\S+) (\S+) (\S+)"', svg)[0])
-    x, y = map(float, re.findall(r'<circle cx="(\S+)" cy="(\S+)"', svg)[0])
-    assert (x - x1) / (x2 - x1) == pytest.approx((y - y1) / (y2 - y1), abs=0.01)

@@ -9,7 +9,7 @@ from datetime import date, timedelta
 import polars as pl
 import pytest
 
-from analysis.history.alarm import Alarm, Change, SeriesWatch
+from analysis.history.alarms import Alarm, Change, SeriesWatch
 from analysis.history.tables import RUNS
 from analysis.pages import across
 from analysis.pages.across import MachineSlowdown

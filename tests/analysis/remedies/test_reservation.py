@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from analysis.remedies.advice import Standing, advise
-from analysis.remedies.effect import RemedyEffect, net
-from analysis.remedies.reservation import between_jobs, remedy_effects
+from analysis.remedies.effect import RemedyEffect, between_jobs, net, remedy_effects
 from analysis.report.data import load_run
 from nimc.records.sample import Better, Sample
 from tests.analysis.remedies.sweeps import sweep, swept

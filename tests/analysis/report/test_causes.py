@@ -45,29 +45,31 @@ def view(run: Path):
 def test_the_published_table_stands_beside_the_measured_one(tmp_path):
     found = view(made(tmp_path, CASES))
     assert found.columns == ("memory stalls", "L1 misses", "L2 misses", "L3 misses")
-    rows = {(row.treatment, row.of, row.published): row.cells for row in found.table.rows}
+    rows = {(row.treatment, row.of, row.published): row.links for row in found.table.rows}
     published = {
-        (treatment, of): [cell[0] for cell in cells]
-        for (treatment, of, is_published), cells in rows.items()
+        (treatment, of): [link and link.correlation.r for link in links]
+        for (treatment, of, is_published), links in rows.items()
         if is_published
     }
     # Table IV of the paper.
     assert published == {
-        ("off", "time"): ["-0.040", "0.941", "0.946", "0.930"],
-        ("off", "memory stalls"): ["", "0.086", "0.030", "0.068"],
-        ("on", "time"): ["0.912", "0.959", "0.978", "0.925"],
-        ("on", "memory stalls"): ["", "0.870", "0.973", "0.997"],
+        ("off", "time"): [-0.040, 0.941, 0.946, 0.930],
+        ("off", "memory stalls"): [None, 0.086, 0.030, 0.068],
+        ("on", "time"): [0.912, 0.959, 0.978, 0.925],
+        ("on", "memory stalls"): [None, 0.870, 0.973, 0.997],
     }
     # By hand: tanh(atanh(0.912) -+ 1.96 / sqrt(3)).
-    assert rows["on", "time", True][0][1:] == ("0.39 to 0.99", "", "6 points")
-    assert rows["on", "time", False][0][3] == "6 points"
-    assert rows["on", "memory stalls", False][0] == ("", "", "", "")
+    link = rows["on", "time", True][0]
+    assert (round(link.correlation.low, 2), round(link.correlation.high, 2)) == (0.39, 0.99)
+    assert (link.p, link.points) == (None, 6)
+    assert rows["on", "time", False][0].points == 6
+    assert rows["on", "memory stalls", False][0] is None
     assert len(found.table.rows) == 8
 
 
 def test_roles_that_the_paper_has_not_are_apart(tmp_path):
     others = view(made(tmp_path, CASES)).table.others
-    assert {(treatment, role) for treatment, role, _ in others} == {
+    assert {(link.treatment, link.to) for link in others} == {
         (treatment, role) for treatment in ("off", "on") for role in ("cycles", "instructions")
     }
 
@@ -75,8 +77,7 @@ def test_roles_that_the_paper_has_not_are_apart(tmp_path):
 def test_every_case_has_its_own_table_and_panel(tmp_path):
     found = view(made(tmp_path, CASES))
     assert [table.name for table in found.cases] == [case.name for case in CASES]
-    points = {row.cells[1][3] for table in found.cases for row in table.rows}
-    assert points == {"8 points"}
+    assert {row.links[1].points for table in found.cases for row in table.rows} == {8}
     for case in CASES:
         assert f">{case.name}</text>" in found.svg
 
@@ -84,12 +85,12 @@ def test_every_case_has_its_own_table_and_panel(tmp_path):
 def test_the_worst_rank_stands_beside_the_median_one(tmp_path):
     found = view(made(tmp_path, worst=3, worst_factor=2.0))
     (row,) = (row for row in found.changes if row.role == "L2 misses")
-    assert row.worst.endswith("(rank 3)")
-    assert float(row.worst.split()[0]) == pytest.approx(2.2, rel=0.1)
-    assert float(row.median) == pytest.approx(1.1, rel=0.1)
-    assert row.p == "p < 0.001"
+    assert row.worst.rank == 3
+    assert row.worst.growth == pytest.approx(2.2, rel=0.1)
+    assert row.worst.median_growth == pytest.approx(1.1, rel=0.1)
+    assert row.worst_p < 0.001
     # 4 ranks of 2e7 per second for 177 s.
-    assert float(row.off) == pytest.approx(4 * 2e7 * 177, rel=0.05)
+    assert row.off == pytest.approx(4 * 2e7 * 177, rel=0.05)
 
 
 def test_what_a_processor_lacks_is_printed(tmp_path):
@@ -148,14 +149,14 @@ def test_a_tool_that_changes_the_figure_by_more_than_the_margin_is_told(tmp_path
     (row,) = found.prices
     assert (row.tool, row.beyond) == ("p", beyond)
     # The made runs have no noise but the pairs', which cancels.
-    assert row.ratio[0] == f"{price:.3f}"
+    assert row.ratio.value == pytest.approx(price)
     (report,) = make_reports([tmp_path / "run"])
     assert ("changed by the tool" in report.page.read_text()) == beyond
 
 
 def test_a_tool_without_runs_without_it_has_no_price(tmp_path):
     (row,) = view(made(tmp_path)).prices
-    assert (row.case, row.tool, row.ratio, row.beyond) == ("lammps", TOOL, ("-", ""), None)
+    assert (row.case, row.tool, row.ratio, row.beyond) == ("lammps", TOOL, None, None)
     (report,) = make_reports([tmp_path / "run"])
     assert "price not measured" in report.page.read_text()
 

@@ -12,7 +12,8 @@ import pytest
 
 from analysis.report.data import RunData, load_run
 from analysis.report.page import render
-from analysis.subjects.paper_tables import PaperTables, paper_tables
+from analysis.report.shell import View
+from analysis.subjects.paper_tables import paper_tables
 from nimc.records.sample import Sample
 from tests.analysis.synthetic import Case, samples, write_run
 
@@ -44,7 +45,7 @@ def load(tmp_path: Path, *found: list[Sample]) -> RunData:
     return load_run(write_run(tmp_path / "run", list(chain(*found))), force=True)
 
 
-def view_of(tmp_path: Path, *found: list[Sample]) -> PaperTables:
+def view_of(tmp_path: Path, *found: list[Sample]) -> View:
     view = paper_tables(load(tmp_path, *found), "s")
     assert view is not None
     return view

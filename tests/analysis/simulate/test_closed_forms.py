@@ -5,8 +5,14 @@ import math
 import numpy as np
 import pytest
 
-from analysis.simulate.hits import Windows, rank_slowdowns
-from analysis.simulate.progress import Application, Noise, finishing_times, simulate
+from analysis.simulate.progress import (
+    Application,
+    Noise,
+    Windows,
+    finishing_times,
+    rank_slowdowns,
+    simulate,
+)
 
 NEVER = Windows(np.empty(0, np.int64), np.empty(0), np.empty(0), math.inf)
 

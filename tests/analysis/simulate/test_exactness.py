@@ -8,8 +8,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from analysis.simulate.hits import Windows, rank_slowdowns, shape
-from analysis.simulate.progress import Application, Noise, finishing_times, parse_noise, simulate
+from analysis.simulate.progress import (
+    Application,
+    Noise,
+    Windows,
+    finishing_times,
+    parse_noise,
+    rank_slowdowns,
+    shape,
+    simulate,
+)
 from nimc.base.errors import InputError
 
 

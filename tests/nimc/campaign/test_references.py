@@ -8,7 +8,7 @@ from pathlib import Path
 
 import yaml
 
-from analysis.history.alarm import SeriesWatch
+from analysis.history.alarms import SeriesWatch
 from nimc.nights.references import patch, proposed
 
 WATCH = SeriesWatch(

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from analysis.history.alarm import Alarm
+from analysis.history.alarms import Alarm
 from nimc.campaign.plan import plan
 from nimc.campaign.prepare import Request, prepare
 from nimc.cli.run import run_command as nimc_run

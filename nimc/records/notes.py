@@ -1,0 +1,135 @@
+"""Notes: what a reader needs to know of a figure, and what to do about it. All are listed here.
+
+Samples and results hold a note as its text, so that runs of earlier versions stay readable.
+`remedy_of` finds what to do about it again. Sites and checks add notes of their own.
+"""
+
+from __future__ import annotations
+
+import re
+from enum import Enum
+from functools import cache
+
+
+class Note(Enum):
+    """A kind of note: its text with the {names} of its values, and the remedy."""
+
+    SHARED_MEMORY = (
+        "writers went through shared memory on one host: emulation, not RDMA hardware",
+        "the size of the effect is that of the emulation; measure on a machine with RDMA hardware",
+    )
+    SOFT_ROCE = (
+        "writers went over soft-RoCE: emulation by the CPU, not RDMA hardware",
+        "the size of the effect is that of the emulation; measure on a machine with RDMA hardware",
+    )
+    TCP = (
+        "writers went over TCP: the target's CPU took part, this is not RDMA",
+        "the size of the effect is that of the emulation; measure on a machine with RDMA hardware",
+    )
+    SAME_HOST = (
+        "origin and target share a host: the writers take its processors and memory",
+        "take origins on other hosts",
+    )
+    SHARED_CORES = (
+        "application and origin share {cores} of the cores",
+        "leave cores to the origin in the machine's file, or take origins on other hosts",
+    )
+    LAID_OUT = (
+        "laid out on {cores} cores, but has only {had}",
+        "set `layout_cores` to the cores that the application has",
+    )
+    UNBOUND = (
+        "reserved_cores: the application's threads are not bound on {nodes}: fewer run, but on any"
+        " core",
+        "let the launcher bind the application's threads",
+    )
+    UNPAIRED = (
+        "unpaired: Slurm left {cores} cores a node to the system (--core-spec); runs without that"
+        " were another job's",
+        "measure at least two allocations of each level",
+    )
+    STREAM_IN_CACHE = (
+        "STREAM in the last-level cache: {arrays} arrays of {array_mib:.0f} MiB, {llc_mib:.0f} MiB"
+        " of cache",
+        "read it as a figure of the cache, not of memory",
+    )
+    STREAM_SMALL = (
+        "STREAM arrays of {array_mib:.0f} MiB are smaller than its rule requires (4 x"
+        " {llc_mib:.0f} MiB of last-level cache)",
+        "it may run in cache, without memory contention: give it more memory (`memory_share`)",
+    )
+    HPCCG_SMALL = (
+        "HPCCG takes {share:.0%} of memory (the memory_share of {machine}), not {wanted:.0%}",
+        "compare it with runs of the same size only",
+    )
+    NOT_VERIFIED = (
+        "answers are not proven right: {check} accepts no output",
+        "give the check a sanity function that reads its output",
+    )
+    LENGTHENED = (
+        "run lengthened: {variable} times {times}, so that the writers' rows fit",
+        "compare times with runs of the same length; set the variable in the campaign",
+    )
+    WITHOUT_WRITERS = (
+        "{treatment}: 0 writers at a time on {nodes} nodes; ran without writers",
+        "measure on more nodes, or with longer writes",
+    )
+    UNPROVEN = (
+        "unproven: no device counted what arrived at {targets}, and its memory was not looked"
+        " at{reason}: only the writers report the writes",
+        "take an injector whose buffer is looked at, or a device that counts",
+    )
+    NOT_JUDGED = (
+        "recorded, but not judged by `verify`: {limits}",
+        "set these limits to reject disturbed runs",
+    )
+    NEXT_ALLOCATION = (
+        "the interval does not cover the next allocation ({blocks} measured, {needed} needed)",
+        "measure more allocations; a second interval then covers the next one",
+    )
+    HALF_WIDTH = (
+        "half-width of the interval is {half_width:.1%} of the slowdown after {pairs} pairs{most};"
+        " {precision:.1%} was requested",
+        "measure more pairs",
+    )
+    FIRST_ATTEMPTS = (
+        "warning: with the first attempt of every run, accepted or rejected, the slowdown is"
+        " {first:.4g} instead of {slowdown:.4g}, which differs by more than half the interval's"
+        " width",
+        "rejected and repeated runs decide the figure: look at the reasons",
+    )
+    MANY_REJECTED = (
+        "warning: {share:.0%} of the runs of the treatment and its baselines were rejected, more"
+        " than {most:.0%}",
+        "the accepted runs may not be typical: look at the reasons",
+    )
+    PROVENANCE = (
+        "provenance differs between blocks: {names}",
+        "the pairs are valid but mix configurations; `nimc run --fresh` starts again",
+    )
+    REFERENCE = (
+        "slower than its reference: {off:.4g} {unit} without writers; {reference:.4g} {unit} within"
+        " {tolerance:.0%} was expected",
+        "look for what changed on the nodes, or correct `references` in the machine's file",
+    )
+
+    def __init__(self, text: str, remedy: str) -> None:
+        self.text = text
+        self.remedy = remedy
+
+    def __call__(self, **values: object) -> str:
+        """The note with its values."""
+        return self.text.format(**values)
+
+
+def remedy_of(text: str) -> str | None:
+    """What to do about a note; None for one of a site or a check, or of an earlier version."""
+    found = (note.remedy for note, pattern in _patterns().items() if pattern.fullmatch(text))
+    return next(found, None)
+
+
+@cache
+def _patterns() -> dict[Note, re.Pattern[str]]:
+    """Note -> its texts, with any values."""
+    parts = {note: re.split(r"{.*?}", note.text) for note in Note}
+    return {note: re.compile(".*".join(map(re.escape, each))) for note, each in parts.items()}
