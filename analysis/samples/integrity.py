@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
@@ -476,11 +477,15 @@ def judge_drawn(rows: Rows, header: RunHeader, of_case: Treatments, faults: Faul
         for case, names in of_case.items()
         if case in baselines
     }
-    last, order = None, list[str]()
+    # Of schema 2, every block began an order of its own (`nimc.records.order`).
+    continued = header.schema > 2
+    last, order, made = None, list[str](), Counter[str]()
     for row, case, block, pair, arm, position, _ in found.iter_rows():
         if (case, block, pair) != last:
             last = case, block, pair
-            order = pair_order(planned[case], header.seed, case, block, pair)
+            number, begun = (made[case], 0) if continued else (pair, block)
+            made[case] += 1
+            order = pair_order(planned[case], header.seed, case, number, begun)
         if arm not in order[position : position + 1]:
             at = order.index(arm) if arm in order else "none"
             faults.add(

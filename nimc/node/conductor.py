@@ -49,12 +49,13 @@ class Store:
 
     def __init__(self, nimc_dir: Path, case: str, samples: Path | None = None) -> None:
         """`samples` names another file for the samples."""
-        self._samples = samples or nimc_dir / "samples" / f"{case}.jsonl"
+        self._cases = nimc_dir / "samples"
+        self._case = self._cases / f"{case}.jsonl"
+        self._samples = samples or self._case
         self._counters = nimc_dir / "counters" / f"{case}.jsonl"
         self._provenance = nimc_dir / "provenance"
         self._samples.parent.mkdir(parents=True, exist_ok=True)
         self._provenance.mkdir(parents=True, exist_ok=True)
-        self._cases = nimc_dir / "samples"
         _cut_torn_line(self._samples)
         _cut_torn_line(self._counters)
 
@@ -62,6 +63,11 @@ class Store:
         """When the last run of any case ended whose first node this was, Unix time; 0 if none."""
         ends_s = (_last_end_s(path, node) for path in self._cases.glob("*.jsonl"))
         return max(ends_s, default=0.0)
+
+    def pairs_made(self) -> int:
+        """Pairs of the case with a run of any outcome: those of earlier blocks, as one begins."""
+        lines = self._case.read_bytes().splitlines() if self._case.exists() else []
+        return len(set(filter(None, map(_pair_of, lines))))
 
     def append(self, sample: Sample) -> None:
         """Append one sample. It is on disk when this returns; if this raises, nothing was added."""
@@ -107,6 +113,15 @@ def _last_end_s(path: Path, node: str) -> float:
                 if one["nodes"][0] == node:
                     return float(one["start_s"] + one["elapsed_s"])
     return 0.0
+
+
+def _pair_of(line: bytes) -> tuple[int, int] | None:
+    """Block and pair of a sample; None of a warm-up, and of a line that is no sample."""
+    with suppress(ValueError, TypeError, LookupError):
+        one = json.loads(line)
+        if one["pair"] >= 0:
+            return int(one["block"]), int(one["pair"])
+    return None
 
 
 def _cut_torn_line(path: Path) -> None:
@@ -323,9 +338,10 @@ def _require_possible(plan: BlockPlan, runner: BlockRunner, run_s: float, doubli
 
 
 async def _run_block(plan: BlockPlan, runner: BlockRunner, store: Store, logs: Path) -> None:
+    made = store.pairs_made()
     await _warm_up(plan, runner, store, logs)
     for pair in range(plan.pairs):
-        for position, treatment in enumerate(plan.order(pair)):
+        for position, treatment in enumerate(plan.order(made + pair)):
             await _repeat(plan, runner, store, Run(treatment, pair, position, 0))
 
 

@@ -140,8 +140,8 @@ class BlockPlan:
         return next(each for each in self.treatments if each.role == "baseline")
 
     def order(self, pair: int) -> list[Treatment]:
-        """The treatments of a pair in the order of their runs; see `nimc.records.order`."""
+        """The treatments of a pair, numbered in its case, in the order of their runs."""
         named = {each.name: each for each in self.treatments}
         baselines = {each.name: each.baseline for each in self.treatments}
-        names = pair_order(baselines, self.seed, self.case, self.block, pair)
+        names = pair_order(baselines, self.seed, self.case, pair)
         return [named[name] for name in names]

@@ -37,7 +37,7 @@ def night(
     rows, before = [], "off"
     for pair in range(pairs):
         level = rng.normal(0, 0.05)
-        for position, arm in enumerate(pair_order(ARMS, seed, "c", 0, pair)):
+        for position, arm in enumerate(pair_order(ARMS, seed, "c", pair)):
             time = level + rng.normal(0, noise) + (log(1.4) if arm == "on" else 0.0)
             time += (log(first) if position == 0 else 0.0) + (log(after) if before == "on" else 0.0)
             rows.append((pair, position, arm, exp(-time if better == "higher" else time)))
@@ -122,7 +122,7 @@ def _bias(order: Callable[[int, int], Sequence[str]]) -> tuple[float, float]:
 
 
 def test_a_first_run_effect_stays_out_of_the_slowdown() -> None:
-    bias, coverage = _bias(lambda seed, pair: pair_order(ARMS, seed, "stream", 0, pair))
+    bias, coverage = _bias(lambda seed, pair: pair_order(ARMS, seed, "stream", pair))
     assert abs(bias) < 0.002
     assert coverage >= 0.94
 

@@ -303,6 +303,24 @@ def test_more_pairs_than_the_campaign_allows(run: Path) -> None:
     ]
 
 
+def two_blocks(records: list[Json]) -> None:
+    """The last two pairs of six become those of another block."""
+    for record in records:
+        if record["pair"] >= 4:
+            record.update(block=1, pair=record["pair"] - 4)
+            names = [str(record[name]) for name in ("case", "block", "pair", "arm", "attempt")]
+            record["key"] = "/".join(names)
+
+
+def test_a_block_continues_the_order_of_the_one_before(run: Path) -> None:
+    edit_samples(run, "stream", two_blocks)
+    assert load_run(run).integrity.count == 0
+    # Of schema 2, the second block began an order of its own: that of its first pair differs.
+    edit_header(run, lambda head: head.update(schema=2))
+    assert "stream.jsonl:" in refused(run)
+    assert "the order that follows from the run's seed" in refused(run)
+
+
 def test_a_copied_folder_is_only_noted(run: Path, tmp_path: Path) -> None:
     found = load_run(run.rename(tmp_path / "copy"))
     assert found.integrity.count == 0

@@ -77,6 +77,16 @@ def test_a_pair_of_all_arms(block):
     assert run.state()["state"] == "done"
 
 
+def test_a_block_continues_the_order_of_the_one_before(block):
+    """Of two treatments, two pairs have both orders, wherever a block begins."""
+    first = block(arms=["off", "aa"], command=["cat", str(MELT)])
+    assert first.finish() == 0, first.err
+    again = block(arms=["off", "aa"], command=["cat", str(MELT)], block=1)
+    assert again.finish() == 0, again.err
+    orders = [[each["arm"] for each in again.samples() if each["block"] == at] for at in (0, 1)]
+    assert sorted(orders) == [["aa", "off"], ["off", "aa"]]
+
+
 def longer(plan, name):
     """The treatments of a plan, whose runs sleep for 2, 4, ... s instead of one second."""
     starts = [Start(["sh", "-c", f"sleep {2**n}; cat '{MELT}'"]) for n in range(7)]
