@@ -27,6 +27,9 @@ class Demand:
 
     #: Least share of its rate alone that every writer must reach through the whole window.
     min_share: float = 0.5
+    #: Largest share of it that a writer may reach on average: more shows that the rate alone was
+    #: disturbed, since an application takes bandwidth and gives none.
+    max_share: float = 1.25
     #: Largest share by which the bytes that a target's device counted may differ from the claim.
     counter_share: float = 0.2
     #: A report later than this many of its intervals means that the writer stalled.
