@@ -256,9 +256,13 @@ def _judge_counts(
         (case, arm): (kept, others) for case, arm, kept, others in accepted.collect().iter_rows()
     }
     for case, names in requested.cases.items():
+        # At the cap of the others, no pairs are added for a control that lacks some.
+        others = [arm for arm in names if arm_of(arm).role != "control"]
+        fewest = min((rest.get((case, arm), (0, 0))[0] for arm in others), default=0)
         for arm in names if case in of_case else ():
-            kept, others = rest.get((case, arm), (0, 0))
-            if kept < header.pairs_floor and others < header.pairs_cap:
+            kept, rejected = rest.get((case, arm), (0, 0))
+            enough = arm not in others and fewest >= header.pairs_cap
+            if kept < header.pairs_floor and rejected < header.pairs_cap and not enough:
                 faults.add(
                     f"{path}/{case}.jsonl: has {kept} accepted runs of '{arm}', must have at least"
                     f" {header.pairs_floor} in a finished run"

@@ -54,7 +54,17 @@ class CaseState:
     @property
     def pairs(self) -> int:
         """Complete pairs of the treatment with the fewest; each may lack others."""
-        return min(sum(map(len, blocks)) for blocks in self.log_times.values())
+        return min(self._pairs.values())
+
+    @property
+    def pairs_without_control(self) -> int:
+        """The same of all treatments but controls, if there are others."""
+        others = [n for name, n in self._pairs.items() if arm_of(name).role != "control"]
+        return min(others, default=self.pairs)
+
+    @property
+    def _pairs(self) -> dict[str, int]:
+        return {name: sum(map(len, blocks)) for name, blocks in self.log_times.items()}
 
     def missing(self, requested: Pairs, rejected_before: int = 0) -> int:
         """Pairs of the next block; 0 if the case is precise enough, or too many were rejected.
@@ -65,8 +75,10 @@ class CaseState:
         """
         if self.rejected - rejected_before >= requested.most:
             return 0
+        # For a control that lacks pairs, the other treatments are not measured beyond the cap.
+        left = max(0, requested.most - self.pairs_without_control)
         precise = self.pairs >= requested.floor and self._precise(requested)
-        return next_block(self.pairs, requested, precise=precise)
+        return min(next_block(self.pairs, requested, precise=precise), left)
 
     def _precise(self, requested: Pairs) -> bool:
         """Whether all effects (all treatments, if there are none) have narrow intervals."""
@@ -307,7 +319,7 @@ class CampaignRunner:
                 reason = f"block {before.next_block} added no pair: {why}"
             if reason:
                 return Failure(entry.name, reason)
-        if not now.pairs:
+        if not now.pairs_without_control:
             why = f"no pair was accepted: {now.last_reason}; 'nimc run' again makes as many more"
             return Failure(entry.name, why)
         return None

@@ -303,6 +303,33 @@ def test_more_pairs_than_the_campaign_allows(run: Path) -> None:
     ]
 
 
+def without_its_last_run(arm: str) -> Callable[[list[Json]], list[Json]]:
+    """The arm's last run was rejected three times, as often as it may be."""
+
+    def edit(records: list[Json]) -> list[Json]:
+        found, later_s = [], 0.0
+        for record in records:
+            if (record["pair"], record["arm"]) != (5, arm):
+                found.append({**record, "start_s": record["start_s"] + later_s})
+                continue
+            for attempt in range(3):
+                changes = {"outcome": "rejected", "reason": "x", "attempt": attempt}
+                changes["start_s"] = record["start_s"] + attempt * (record["elapsed_s"] + 1)
+                found.append({**record, **changes, "key": f"{record['key'][:-1]}{attempt}"})
+            later_s = 2 * (record["elapsed_s"] + 1)
+        return found
+
+    return edit
+
+
+def test_a_control_may_lack_pairs_if_the_others_have_as_many_as_are_allowed(run: Path) -> None:
+    edit_header(run, lambda head: head.update(finished_s=head["finished_s"] + 1e4))
+    edit_samples(run, "lammps", without_its_last_run("spin"))
+    assert load_run(run).integrity.faults == []
+    edit_header(run, lambda head: head.update(pairs_cap=7))
+    assert "has 5 accepted runs of 'spin', must have at least 6 in a finished run" in refused(run)
+
+
 def two_blocks(records: list[Json]) -> None:
     """The last two pairs of six become those of another block."""
     for record in records:

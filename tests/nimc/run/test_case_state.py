@@ -109,5 +109,15 @@ def test_a_case_goes_on_while_its_interval_is_wide(
     assert now.missing(ASKED) == missing
 
 
+@pytest.mark.parametrize(("on", "spin", "missing"), [(6, 4, 2), (19, 4, 1), (20, 4, 0), (4, 9, 2)])
+def test_a_control_gets_no_pairs_beyond_the_cap_of_the_others(
+    on: int, spin: int, missing: int
+) -> None:
+    now = CaseState({"on": [narrow(on)], "spin": [narrow(spin)]}, next_block=1)
+    assert now.missing(ASKED) == missing
+    exact = Pairs(floor=6)  # and at most 6: ten and nine pairs came of this
+    assert CaseState({"on": [narrow(6)], "spin": [narrow(2)]}, next_block=1).missing(exact) == 0
+
+
 def test_where_no_arm_writes_every_arm_must_be_narrow() -> None:
     assert CaseState({"aa": [wide(6)]}, next_block=1).missing(ASKED) == 5
