@@ -11,9 +11,6 @@ from numpy.typing import NDArray
 from analysis.statistics.blocks import FEWEST_BLOCKS
 from analysis.statistics.interval import Estimate
 
-#: Share of rejected runs above which a note says so.
-_MANY_REJECTED = 0.1
-
 #: Transport of a writer -> caveat.
 _EMULATIONS = {
     "shared memory": "writers went through shared memory on one host: emulation, not RDMA hardware",
@@ -56,26 +53,5 @@ def caveats(
         notes.append(
             f"half-width of the interval is {effect.half_width:.1%} of the slowdown after {pairs} "
             f"pairs{most}; {precision:.1%} was requested"
-        )
-    return notes
-
-
-def selection(
-    effect: Estimate | None, first_attempts: Estimate | None, rejected_share: float
-) -> list[str]:
-    """Warnings where the choice of runs may have made the figure."""
-    notes = []
-    if effect and first_attempts:
-        half = (effect.high - effect.low) / 2
-        if abs(first_attempts.value - effect.value) > half:
-            notes.append(
-                "warning: with the first attempt of every run, accepted or rejected, the slowdown"
-                f" is {first_attempts.value:.4g} instead of {effect.value:.4g}, which differs by"
-                " more than half the interval's width"
-            )
-    if rejected_share > _MANY_REJECTED:
-        notes.append(
-            f"warning: {rejected_share:.0%} of the runs of the treatment and its baselines were"
-            f" rejected, more than {_MANY_REJECTED:.0%}"
         )
     return notes

@@ -15,7 +15,8 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from analysis.effects.caveats import caveats, emulations, selection
+from analysis.effects import selection
+from analysis.effects.caveats import caveats, emulations
 from analysis.effects.verdict import Verdict, judge
 from analysis.samples.pairs import (
     first_attempts,
@@ -23,6 +24,7 @@ from analysis.samples.pairs import (
     judged,
     log_times,
     log_times_between,
+    log_times_of,
     pair_table,
 )
 from analysis.statistics.aligned_ranks import slowdown
@@ -36,6 +38,7 @@ from nimc.records.sample import Better, Level
 #: Fields of a result with `_low` and `_high`; some have a value between them.
 _WITH_INTERVAL = (
     *("slowdown", "noise_floor", "control", "over_control", "next", "sign", "first_attempts"),
+    "over_control_first",
 )
 #: Columns of the samples that a result needs besides its pairs.
 _USED = [
@@ -121,6 +124,10 @@ class Result:
     first_attempts: float | None = None
     first_attempts_low: float | None = None
     first_attempts_high: float | None = None
+    #: `over_control` with the first attempts.
+    over_control_first: float | None = None
+    over_control_first_low: float | None = None
+    over_control_first_high: float | None = None
 
     def __post_init__(self) -> None:
         for name in _WITH_INTERVAL:
@@ -207,6 +214,9 @@ def _row(
     lost = of_case.filter(either, status="rejected")
     first_blocks = log_times(first.filter(pl.col("arm") == this.arm))
     first_effect = _estimate(first_blocks) if first.height else effect
+    over_first = over_control
+    if over_control and control and first.height:
+        over_first = _estimate(log_times_of(first, this.arm, control.arm))
     verdict = _OWN_VERDICT.get(this.role) or judge(
         effect,
         floor.effect if floor else None,
@@ -238,7 +248,14 @@ def _row(
         rejections=_rejections(lost),
         notes=[
             *caveats(own, this.blocks, effect, requested.precision, requested.pairs_cap),
-            *selection(effect, first_effect, _rejected_share(of_case, this, floor)),
+            *selection.warnings(
+                this.arm,
+                {
+                    f"slowdown of {this.arm}": (effect, first_effect),
+                    f"time of {this.arm} over the control's": (over_control, over_first),
+                },
+                _rejected_share(of_case, this, floor, control),
+            ),
         ],
         direction=None if directions.is_empty() else str(directions[0]),
         role=this.role,
@@ -250,6 +267,7 @@ def _row(
         **_bounds("next", next_allocation(this.blocks)),
         **_figures("sign", median_interval(pairs["ratio"].to_list())),
         **_figures("first_attempts", first_effect),
+        **_figures("over_control_first", over_first),
     )
 
 
@@ -267,9 +285,9 @@ def _bounds(name: str, ends: tuple[float, float] | None) -> dict[str, Any]:
     return {f"{name}_low": low, f"{name}_high": high}
 
 
-def _rejected_share(of_case: pl.DataFrame, this: _Treated, floor: _Treated | None) -> float:
-    """Share of the runs of the treatment and its baselines that were rejected."""
-    arms = [this.baseline, this.arm, *([floor.arm] if floor else [])]
+def _rejected_share(of_case: pl.DataFrame, this: _Treated, *others: _Treated | None) -> float:
+    """Share of the runs of the treatment, its baseline and the others that were rejected."""
+    arms = [this.baseline, this.arm, *(each.arm for each in others if each)]
     runs = pl.any_horizontal(pl.col("arm") == arm for arm in arms) & ~pl.col("warmup")
     rejected = runs & (pl.col("status") == "rejected")
     share = of_case.select(rejected.sum() / runs.sum()).item()

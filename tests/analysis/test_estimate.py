@@ -110,6 +110,7 @@ def test_keys_are_those_promised() -> None:
         *("next_low", "next_high"),
         *("sign", "sign_low", "sign_high"),
         *("first_attempts", "first_attempts_low", "first_attempts_high"),
+        *("over_control_first", "over_control_first_low", "over_control_first_high"),
     ]
 
 
