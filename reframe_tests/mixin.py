@@ -286,6 +286,7 @@ class NimcMixin(LayoutMixin):
             interface=site.interface,
             demand=Demand(
                 min_share=self.min_share or site.proof.min_share,
+                max_share=site.proof.max_share,
                 counter_share=site.proof.counter_share,
                 rail_share=site.proof.rail_share,
                 late_rows=site.proof.late_rows,

@@ -12,7 +12,9 @@ Their tests permute. If there is no effect, then what is left of the times
   other.
 
 The interval holds all slopes that neither test rejects, and the p-value is the larger of both. An
-effect is found if its p-value, after Holm (1979) for the two of a case, is at most 5 %.
+effect is found if its p-value, after Holm (1979) for the two of a case, is at most 5 %. That none
+is found is said only if the whole interval lies within the campaign's margin; else it is not
+decided.
 """
 
 from __future__ import annotations
@@ -61,6 +63,13 @@ class OrderEffect:
     #: Two-sided, adjusted for both effects of the case.
     p: float
     found: bool
+    #: The whole interval lies within the campaign's margin.
+    within_margin: bool
+
+    @property
+    def verdict(self) -> str:
+        """What may be said of it."""
+        return "found" if self.found else "none found" if self.within_margin else "not decided"
 
     @property
     def sentence(self) -> str:
@@ -83,14 +92,15 @@ class _Slope(NamedTuple):
     p: float
 
 
-def order_effects(marked: pl.DataFrame) -> list[OrderEffect]:
+def order_effects(marked: pl.DataFrame, margin: float) -> list[OrderEffect]:
     """The effects of each case, from `analysis.samples.pairs.judged` samples in order of time.
 
+    `margin` is the share below which an effect is none.
     None of a case with fewer than six complete pairs, or whose two effects cannot be separated.
     """
     found: list[OrderEffect] = []
     for (case,), samples in marked.select(_COLUMNS).group_by("case", maintain_order=True):
-        found += _of_case(str(case), samples)
+        found += _of_case(str(case), samples, margin)
     return found
 
 
@@ -105,7 +115,7 @@ def with_notes(rows: Sequence[Result], effects: Sequence[OrderEffect]) -> list[R
     ]
 
 
-def _of_case(case: str, samples: pl.DataFrame) -> list[OrderEffect]:
+def _of_case(case: str, samples: pl.DataFrame, margin: float) -> list[OrderEffect]:
     times, first, after = _complete_pairs(samples)
     if len(times) < FEWEST:
         return []
@@ -127,6 +137,7 @@ def _of_case(case: str, samples: pl.DataFrame) -> list[OrderEffect]:
             ratio_high=math.exp(slope.high),
             p=p,
             found=p <= 1 - CONFIDENCE,
+            within_margin=max(-slope.low, slope.high) <= math.log1p(margin),
         )
         for (kind, slope), p in zip(known.items(), adjusted, strict=True)
     ]

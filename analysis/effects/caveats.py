@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import polars as pl
@@ -12,7 +12,7 @@ from analysis.statistics.blocks import FEWEST_BLOCKS
 from analysis.statistics.interval import Estimate
 from nimc.records.notes import Note
 
-#: Share of rejected runs above which a note says so.
+#: Share of rejected runs above which a warning says so.
 _MANY_REJECTED = 0.1
 
 #: Transport of a writer -> caveat.
@@ -57,15 +57,17 @@ def caveats(
 
 
 def selection(
-    effect: Estimate | None, first_attempts: Estimate | None, rejected_share: float
+    arm: str, figures: Mapping[str, tuple[Estimate | None, Estimate | None]], rejected_share: float
 ) -> list[str]:
-    """Warnings where the choice of runs may have made the figure."""
+    """Warnings where the choice of runs may have made a figure: repeated runs could select it.
+
+    `figures` gives what each figure is called, the figure, and the same with first attempts;
+    `rejected_share` is of the runs that the figures compare.
+    """
     notes = []
-    if effect and first_attempts:
-        half = (effect.high - effect.low) / 2
-        if abs(first_attempts.value - effect.value) > half:
-            first, slowdown = first_attempts.value, effect.value
-            notes.append(Note.FIRST_ATTEMPTS(first=first, slowdown=slowdown))
+    for name, (used, first) in figures.items():
+        if used and first and abs(first.value - used.value) > (used.high - used.low) / 2:
+            notes.append(Note.FIRST_ATTEMPTS(name=name, first=first.value, used=used.value))
     if rejected_share > _MANY_REJECTED:
-        notes.append(Note.MANY_REJECTED(share=rejected_share, most=_MANY_REJECTED))
+        notes.append(Note.MANY_REJECTED(share=rejected_share, arm=arm, most=_MANY_REJECTED))
     return notes

@@ -23,6 +23,7 @@ from analysis.samples.pairs import (
     judged,
     log_times,
     log_times_between,
+    log_times_of,
     pair_table,
 )
 from analysis.statistics import e_values
@@ -39,6 +40,7 @@ from nimc.records.sample import Better, Level
 _WITH_INTERVAL = (
     *("slowdown", "noise_floor", "control", "over_control", "next", "sign", "first_attempts"),
     *("mean", "mean_family", "hit", "slowest_tenth"),
+    "over_control_first",
 )
 #: Columns of the samples that a result needs besides its pairs.
 _USED = [
@@ -176,6 +178,10 @@ class Result:
     evidence: Evidence | None = None
     #: Effects over which the verdict holds.
     family: int = 1
+    #: `over_control` with the first attempts.
+    over_control_first: float | None = None
+    over_control_first_low: float | None = None
+    over_control_first_high: float | None = None
 
     def __post_init__(self) -> None:
         for name in _WITH_INTERVAL:
@@ -328,6 +334,9 @@ def _row(case: _Case, this: _Treated, requested: StoppingRule, seen: Shown | Non
     mean_effect = e_values.mean_ratio(this.log_times)
     hit = hits(this.log_times, requested.margin)
     emulated = bool(emulations([str(name) for name in own["transport"].unique()]))
+    over_first = over_control
+    if over_control and control and case.first.height:
+        over_first = _estimate(log_times_of(case.first, this.arm, control.arm))
     verdict = _OWN_VERDICT.get(this.role) or judge(
         effect,
         mean_effect,
@@ -360,7 +369,14 @@ def _row(case: _Case, this: _Treated, requested: StoppingRule, seen: Shown | Non
         rejections=_rejections(lost),
         notes=[
             *caveats(own, this.blocks, effect, requested.precision, requested.pairs_cap),
-            *selection(effect, first_effect, _rejected_share(case.samples, this, floor)),
+            *selection(
+                this.arm,
+                {
+                    f"slowdown of {this.arm}": (effect, first_effect),
+                    f"time of {this.arm} over the control's": (over_control, over_first),
+                },
+                _rejected_share(case.samples, this, floor, control),
+            ),
         ],
         direction=None if directions.is_empty() else str(directions[0]),
         role=this.role,
@@ -379,6 +395,7 @@ def _row(case: _Case, this: _Treated, requested: StoppingRule, seen: Shown | Non
         **_figures("hit", hit.treated if hit else None),
         hit_baseline=hit.baseline if hit else None,
         **_figures("slowest_tenth", slowest_tenth(this.log_times)),
+        **_figures("over_control_first", over_first),
     )
 
 
@@ -396,9 +413,9 @@ def _bounds(name: str, ends: tuple[float, float] | None) -> dict[str, Any]:
     return {f"{name}_low": low, f"{name}_high": high}
 
 
-def _rejected_share(of_case: pl.DataFrame, this: _Treated, floor: _Treated | None) -> float:
-    """Share of the runs of the treatment and its baselines that were rejected."""
-    arms = [this.baseline, this.arm, *([floor.arm] if floor else [])]
+def _rejected_share(of_case: pl.DataFrame, this: _Treated, *others: _Treated | None) -> float:
+    """Share of the runs of the treatment, its baseline and the others that were rejected."""
+    arms = [this.baseline, this.arm, *(each.arm for each in others if each)]
     runs = pl.any_horizontal(pl.col("arm") == arm for arm in arms) & ~pl.col("warmup")
     rejected = runs & (pl.col("status") == "rejected")
     share = of_case.select(rejected.sum() / runs.sum()).item()

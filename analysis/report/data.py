@@ -121,7 +121,7 @@ def load_run(path: Path, *, force: bool = False) -> RunData:
     samples = judged(read.frame)
     pairs = pair_table(samples)
     rows = compare_with_references(results_of(samples, pairs, StoppingRule.of(header)), header)
-    order = order_effects(samples)
+    order = order_effects(samples, header.margin)
     return RunData(
         path=path,
         header=header,

@@ -138,7 +138,7 @@ _LISTED = 200
 _SHOWN = [
     *("key", "arm", "status", "outcome", "reason", "start_s", "fom", "fom_unit", "seed"),
     *("nodes", "origin_nodes", "provenance", "writers", "injector", "transport", "message_b"),
-    *("direction", "writer_share", "same_host", "foreign_cpus", "steal_share"),
+    *("direction", "writer_share", "cpu_share", "same_host", "foreign_cpus", "steal_share"),
 ]
 _DASH = "\u2013"
 
@@ -309,7 +309,11 @@ def _case_view(run: RunData, name: str, anchor: str) -> CaseView:
         ],
         conditions=words.conditions(samples),
         emulated=emulated,
-        control=words.control(rows, same_host=bool(samples["same_host"].any())),
+        control=words.control(
+            rows,
+            same_host=bool(samples["same_host"].any()),
+            cpu_shares=counted["cpu_share"].drop_nulls().to_list(),
+        ),
         samples_svgs=[
             Markup(samples_plot(samples.filter(pl.col("fom_unit") == unit), unit, f"{anchor}s{i}"))
             for i, unit in enumerate(dict.fromkeys(row.unit for row in rows))

@@ -105,8 +105,11 @@ def _of_mean(row: Result) -> str:
     )
 
 
-def control(rows: Sequence[Result], *, same_host: bool) -> str:
-    """The control that the effects of one case were compared with, or why there is none."""
+def control(rows: Sequence[Result], *, same_host: bool, cpu_shares: Sequence[float]) -> str:
+    """The control that the effects of one case were compared with, or why there is none.
+
+    `cpu_shares` are the shares of a core that it used in its runs.
+    """
     controls = [row for row in rows if row.role == "control"]
     if not controls:
         if same_host:
@@ -116,13 +119,14 @@ def control(rows: Sequence[Result], *, same_host: bool) -> str:
         f"{row.arm}, a busy process instead of the writers, in {plural(row.pairs, 'pair')}"
         for row in controls
     )
+    used = f", using {min(cpu_shares):.0%} to {max(cpu_shares):.0%} of a core" if cpu_shares else ""
     against = "; ".join(
         f"{row.arm} took {ratio} times as long as the control ({ends.replace('-', ' to ')})"
         for row in rows
         if row.over_control is not None
         for ratio, ends in [effect(row.over_control, row.over_control_low, row.over_control_high)]
     )
-    return f"Control: {shown}. In the same pairs: {against or 'too few to compare'}."
+    return f"Control: {shown}{used}. In the same pairs: {against or 'too few to compare'}."
 
 
 def conditions(samples: pl.DataFrame) -> str:

@@ -23,6 +23,7 @@ workloads); and the list of writers and their timetable become
 | target_on_node_share | least share of a target's buffer on that node; null if unverified |
 | target_pinned_b | least memory pinned by a writer's target; null if unknown |
 | observed_share, unobserved_s | least share of the window seen in a writer's rows; longest gap |
+| cpu_share | least share of a core that a control used; null for writers |
 | proof | what proves the writes, joined with `+`; empty without writers and in old samples |
 | foreign_cpus, steal_share, frequency_hz | conditions of the worst node; null if unknown |
 | same_host | whether origin and target of a writer are the same host |
@@ -298,6 +299,7 @@ def _of_writers(writers: pl.DataFrame) -> pl.DataFrame:
         same_host=col("within").any(),
         observed_share=col("observed_share").min(),
         unobserved_s=col("unobserved_s").max(),
+        cpu_share=col("cpu_share").min(),
         incomplete=col("incomplete").any(),
     )
     return found.with_columns(col(*_WRITER_NAMES, "direction", "own_binding").cast(_NAME))

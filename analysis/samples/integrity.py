@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
@@ -252,9 +253,13 @@ def _judge_counts(
         (case, arm): (kept, others) for case, arm, kept, others in accepted.collect().iter_rows()
     }
     for case, names in requested.cases.items():
+        # At the cap of the others, no pairs are added for a control that lacks some.
+        others = [arm for arm in names if arm_of(arm).role != "control"]
+        fewest = min((rest.get((case, arm), (0, 0))[0] for arm in others), default=0)
         for arm in names if case in of_case else ():
-            kept, others = rest.get((case, arm), (0, 0))
-            if kept < header.pairs_floor and others < header.pairs_cap:
+            kept, rejected = rest.get((case, arm), (0, 0))
+            enough = arm not in others and fewest >= header.pairs_cap
+            if kept < header.pairs_floor and rejected < header.pairs_cap and not enough:
                 faults.add(
                     f"{path}/{case}.jsonl: has {kept} accepted runs of '{arm}', must have at least"
                     f" {header.pairs_floor} in a finished run"
@@ -478,11 +483,15 @@ def judge_drawn(rows: Rows, header: RunHeader, of_case: Treatments, faults: Faul
         for case, names in of_case.items()
         if case in baselines
     }
-    last, order = None, list[str]()
+    # Of schema 2, every block began an order of its own (`nimc.records.order`).
+    continued = header.schema > 2
+    last, order, made = None, list[str](), Counter[str]()
     for row, case, block, pair, arm, position, _ in found.iter_rows():
         if (case, block, pair) != last:
             last = case, block, pair
-            order = pair_order(planned[case], header.seed, case, block, pair)
+            number, begun = (made[case], 0) if continued else (pair, block)
+            made[case] += 1
+            order = pair_order(planned[case], header.seed, case, number, begun)
         if arm not in order[position : position + 1]:
             at = order.index(arm) if arm in order else "none"
             allowed = f"{at}: the order that follows from the run's seed"

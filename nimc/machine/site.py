@@ -83,7 +83,8 @@ class Proof(Record):
     #: Least share of its rate alone that a writer must reach through the whole window, unless a
     #: campaign or a check says otherwise: small if the application takes the writers' processors.
     min_share: Annotated[float, Field(gt=0, le=1)] = Demand.min_share
-
+    #: Largest share of its rate alone that a writer may reach: more shows that this was disturbed.
+    max_share: Annotated[float, Field(gt=1)] = Demand.max_share
     #: Largest share by which the bytes that a target's device counted may differ from the claim.
     counter_share: Annotated[float, Field(gt=0)] = Demand.counter_share
     #: A report later than this many of its intervals means that the writer stalled.

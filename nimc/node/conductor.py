@@ -17,7 +17,7 @@ import secrets
 import signal
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -49,12 +49,13 @@ class Store:
 
     def __init__(self, nimc_dir: Path, case: str, samples: Path | None = None) -> None:
         """`samples` names another file for the samples."""
-        self._samples = samples or nimc_dir / "samples" / f"{case}.jsonl"
+        self._cases = nimc_dir / "samples"
+        self._case = self._cases / f"{case}.jsonl"
+        self._samples = samples or self._case
         self._counters = nimc_dir / "counters" / f"{case}.jsonl"
         self._provenance = nimc_dir / "provenance"
         self._samples.parent.mkdir(parents=True, exist_ok=True)
         self._provenance.mkdir(parents=True, exist_ok=True)
-        self._cases = nimc_dir / "samples"
         _cut_torn_line(self._samples)
         _cut_torn_line(self._counters)
 
@@ -62,6 +63,11 @@ class Store:
         """When the last run of any case ended whose first node this was, Unix time; 0 if none."""
         ends_s = (_last_end_s(path, node) for path in self._cases.glob("*.jsonl"))
         return max(ends_s, default=0.0)
+
+    def pairs_made(self) -> int:
+        """Pairs of the case with a run of any outcome: those of earlier blocks, as one begins."""
+        lines = self._case.read_bytes().splitlines() if self._case.exists() else []
+        return len(set(filter(None, map(_pair_of, lines))))
 
     def append(self, sample: Sample) -> None:
         """Append one sample. It is on disk when this returns; if this raises, nothing was added."""
@@ -109,6 +115,15 @@ def _last_end_s(path: Path, node: str) -> float:
     return 0.0
 
 
+def _pair_of(line: bytes) -> tuple[int, int] | None:
+    """Block and pair of a sample; None of a warm-up, and of a line that is no sample."""
+    with suppress(ValueError, TypeError, LookupError):
+        one = json.loads(line)
+        if one["pair"] >= 0:
+            return int(one["block"]), int(one["pair"])
+    return None
+
+
 def _cut_torn_line(path: Path) -> None:
     """Remove a last line that a crash left incomplete."""
     if path.exists():
@@ -136,6 +151,10 @@ _HOPELESS = {
     "application_hung",
     "no_fom",
 }
+
+
+#: Measures the rate alone of one kind of writes.
+_MeasureAlone = Callable[[Writes], Awaitable[None]]
 
 
 class BlockError(Exception):
@@ -174,10 +193,14 @@ async def conduct(plan: BlockPlan, logs: Path, readers: Readers) -> None:
             }
         )
         runner = BlockRunner(plan, nodes, hub, logs, provenance, readers)
+
+        async def measure_alone(writes: Writes) -> None:
+            await _measure_alone(plan, writes, nodes, hub, runner, logs)
+
         for treatment in plan.treatments:
             if treatment.writes:
-                await _measure_alone(plan, treatment.writes, nodes, hub, runner, logs)
-        await _run_block(plan, runner, store, logs)
+                await measure_alone(treatment.writes)
+        await _run_block(plan, runner, store, logs, measure_alone)
     except AgentGoneError as error:
         raise type(error)(f"{error}{await _killed(agents)}") from None
     finally:
@@ -257,8 +280,8 @@ async def _measure_alone(
     if writes in runner.alone or writes.scheduled is not None:
         return
     injector = INJECTORS[writes.injector]
-    if injector.row_s is None:  # a control's rate is its share of a core
-        runner.alone[writes] = [1.0] * allocation.writers_at_once(plan, nodes)
+    if injector.row_s is None:  # no share of a core is required of a control
+        runner.alone[writes] = [0.0] * allocation.writers_at_once(plan, nodes)
         return
     if writes.throttled:
         await _measure_alone(plan, writes.at_full_rate(), nodes, hub, runner, logs)
@@ -295,12 +318,16 @@ async def _measure_alone(
     runner.row_s = max(runner.row_s, *intervals_s)
 
 
-async def _warm_up(plan: BlockPlan, runner: BlockRunner, store: Store, logs: Path) -> None:
+async def _warm_up(
+    plan: BlockPlan, runner: BlockRunner, store: Store, logs: Path, measure: _MeasureAlone
+) -> None:
     """Warm up, and once more at each new length, until the writers' rows fit into a run."""
     runner.doublings = length.kept(logs.parent)
     left, pair = plan.warmups, -1
     while left:
-        done = await _repeat(plan, runner, store, Run(plan.baseline, pair, 0, 0, warmup=True))
+        done = await _repeat(
+            plan, runner, store, Run(plan.baseline, pair, 0, 0, warmup=True), measure
+        )
         left, pair = left - 1, pair - 1
         more = length.doublings(done.elapsed_s, length.least_run_s(runner.row_s))
         if not left and more:
@@ -322,15 +349,23 @@ def _require_possible(plan: BlockPlan, runner: BlockRunner, run_s: float, doubli
         raise BlockError("run_too_short", f"a run takes {run_s:.2g} s, and {least}; {advice}")
 
 
-async def _run_block(plan: BlockPlan, runner: BlockRunner, store: Store, logs: Path) -> None:
-    await _warm_up(plan, runner, store, logs)
+async def _run_block(
+    plan: BlockPlan, runner: BlockRunner, store: Store, logs: Path, measure: _MeasureAlone
+) -> None:
+    made = store.pairs_made()
+    await _warm_up(plan, runner, store, logs, measure)
     for pair in range(plan.pairs):
-        for position, treatment in enumerate(plan.order(pair)):
-            await _repeat(plan, runner, store, Run(treatment, pair, position, 0))
+        for position, treatment in enumerate(plan.order(made + pair)):
+            await _repeat(plan, runner, store, Run(treatment, pair, position, 0), measure)
 
 
-async def _repeat(plan: BlockPlan, runner: BlockRunner, store: Store, run: Run) -> Sample:
-    """Repeat the run until it is accepted, or until no retries are left; returns the last one."""
+async def _repeat(
+    plan: BlockPlan, runner: BlockRunner, store: Store, run: Run, measure: _MeasureAlone
+) -> Sample:
+    """Repeat the run until it is accepted, or until no retries are left; returns the last one.
+
+    A rate alone that a run shows to have been disturbed is measured anew.
+    """
     for attempt in range(plan.demand.retries + 1):
         measured = await runner.measure(run.again(attempt))
         sample = measured.sample
@@ -338,6 +373,10 @@ async def _repeat(plan: BlockPlan, runner: BlockRunner, store: Store, run: Run) 
         store.append_counters(measured.counters)
         store.append(sample)
         print(_line(sample), flush=True)
+        while runner.disturbed_alone:
+            writes = runner.disturbed_alone.pop()
+            del runner.alone[writes]
+            await measure(writes)
         if sample.outcome == "kept":
             return sample
     if sample.outcome in _HOPELESS:

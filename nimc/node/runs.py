@@ -285,8 +285,10 @@ class BlockRunner:
         self._kinds: dict[Writes, int] = {}
         #: Whether the run's writers were started for it.
         self._restarted = False
-        #: Rate alone of each writer, bytes per second (for a control: share of a core).
+        #: Rate alone of each writer, bytes per second (of a control 0: none is required).
         self.alone: dict[Writes, list[float]] = {}
+        #: Whose rate alone was disturbed when it was measured, as their later rates show.
+        self.disturbed_alone: set[Writes] = set()
         #: Target -> bytes that its device counted during that measurement.
         self.counted_alone: dict[Writes, dict[str, Count]] = {}
         #: Time from one row to the next of the slowest writer; 0 if none reports rows.
@@ -524,10 +526,13 @@ class BlockRunner:
                 state.row_s,
                 demand.late_rows,
                 state.passed,
+                demand.max_share,
             )
             if seen.reason:
                 who = "writer" if injector.writes else "control"
                 result.fail("rejected", f"{who} {state.number} {seen.reason}")
+            if seen.beyond_alone:
+                self.disturbed_alone.add(writes)
             before_b_s = rate_before(state.rows, result.window_s[0])
             records.append(writer_record(injector, state.writer, alone, seen, before_b_s))
         return records

@@ -93,14 +93,13 @@ class Note(Enum):
         "measure more pairs",
     )
     FIRST_ATTEMPTS = (
-        "warning: with the first attempt of every run, accepted or rejected, the slowdown is"
-        " {first:.4g} instead of {slowdown:.4g}, which differs by more than half the interval's"
-        " width",
+        "warning: with the first attempt of every run, accepted or rejected, the {name} is"
+        " {first:.4g} instead of {used:.4g}, which differs by more than half the interval's width",
         "rejected and repeated runs decide the figure: look at the reasons",
     )
     MANY_REJECTED = (
-        "warning: {share:.0%} of the runs of the treatment and its baselines were rejected, more"
-        " than {most:.0%}",
+        "warning: {share:.0%} of the runs of {arm} and of what it is compared with were rejected,"
+        " more than {most:.0%}",
         "the accepted runs may not be typical: look at the reasons",
     )
     PROVENANCE = (

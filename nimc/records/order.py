@@ -6,7 +6,8 @@ Both the conductor, which runs it, and the check of stored runs compute it from 
 |---|---|
 | treatments of the case, in the plan's order | `RunHeader.asked.cases[case]` |
 | baseline of each treatment | `Sample.baseline`; None for a baseline |
-| seed, case, block, pair | `Sample` |
+| seed, case | `Sample` |
+| number of the pair in the case | how many (block, pair) have samples before it |
 
 Treatments that share a baseline are adjacent in time: they are a group. The k treatments of a group
 follow a Williams design (Williams 1949): over its rows, one row a pair, each treatment is at each
@@ -15,9 +16,14 @@ odd k two squares of k rows, each balanced in positions, and both together in ne
 of the groups is balanced the same way.
 
 The design number `pair // rows` of a group is drawn from `random.Random(TEXT)`, where TEXT is
-`SEED/CASE/BLOCK/NAME/NUMBER` and NAME is the group's baseline (empty for the order of the groups):
+`SEED/CASE/BEGUN/NAME/NUMBER` and NAME is the group's baseline (empty for the order of the groups):
 first which treatment each number stands for, then the order of the squares, then the order of the
-rows of each. A design that a block leaves unfinished is not continued in the next block.
+rows of each.
+
+Pairs are numbered through the blocks of a case, so that a block goes on with the design that the
+one before left unfinished, whether that was planned, stopped or resumed. Every pair with a run
+counts, whatever became of it. BEGUN is the block with which the design began: 0. In runs of schema
+2 (`nimc.records.run`) every block began its own.
 
 Standard library only, because the conductor imports it.
 """
@@ -40,16 +46,17 @@ def run_seed(digest: str, run: str) -> int:
 
 
 def pair_order(
-    baselines: Mapping[str, str | None], seed: int, case: str, block: int, pair: int
+    baselines: Mapping[str, str | None], seed: int, case: str, pair: int, begun: int = 0
 ) -> list[str]:
     """The names of the treatments of a pair, in the order of their runs.
 
-    `baselines` gives each treatment's baseline, in the plan's order.
+    `baselines` gives each treatment's baseline, in the plan's order; `pair` is the number of the
+    pair in its case, from block `begun` on.
     """
     groups: dict[str, list[str]] = {}
     for name, baseline in baselines.items():
         groups.setdefault(baseline or name, []).append(name)
-    text = f"{seed}/{case}/{block}"
+    text = f"{seed}/{case}/{begun}"
     order = _row(list(groups), pair, f"{text}/")
     return [name for group in order for name in _row(groups[group], pair, f"{text}/{group}")]
 

@@ -27,6 +27,9 @@ class Demand:
 
     #: Least share of its rate alone that every writer must reach through the whole window.
     min_share: float = 0.5
+    #: Largest share of it that a writer may reach on average: more shows that the rate alone was
+    #: disturbed, since an application takes bandwidth and gives none.
+    max_share: float = 1.25
     #: Largest share by which the bytes that a target's device counted may differ from the claim.
     counter_share: float = 0.2
     #: A report later than this many of its intervals means that the writer stalled.
@@ -140,8 +143,8 @@ class BlockPlan:
         return next(each for each in self.treatments if each.role == "baseline")
 
     def order(self, pair: int) -> list[Treatment]:
-        """The treatments of a pair in the order of their runs; see `nimc.records.order`."""
+        """The treatments of a pair, numbered in its case, in the order of their runs."""
         named = {each.name: each for each in self.treatments}
         baselines = {each.name: each.baseline for each in self.treatments}
-        names = pair_order(baselines, self.seed, self.case, self.block, pair)
+        names = pair_order(baselines, self.seed, self.case, pair)
         return [named[name] for name in names]

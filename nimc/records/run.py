@@ -78,8 +78,10 @@ class NumaFacts(BaseModel):
     places: dict[str, _Node | None]
 
 
-#: 2 added `margin`, `seed` and `asked`.
-SCHEMA_VERSION = 2
+#: 2 added `margin`, `seed` and `asked`; since 3, a block continues the order of the one before
+#: (`nimc.records.order`). Runs of schema 2 are still read.
+SCHEMA_VERSION = 3
+_SCHEMAS = range(2, SCHEMA_VERSION + 1)
 
 #: Smallest relative effect of interest, unless a campaign states another.
 MARGIN = 0.02
@@ -156,10 +158,10 @@ def load_header(run: Path) -> RunHeader:
         raise InputError(f"{path}: {error.strerror}") from error
     record = parsed(text, str(path))
     schema = record.get("schema") if isinstance(record, dict) else SCHEMA_VERSION
-    if schema != SCHEMA_VERSION:
+    if schema not in _SCHEMAS:
         raise InputError(
-            f"{path}: schema: {str(schema)[:20]} found; allowed: {SCHEMA_VERSION}; "
-            "for another, use the nimc that wrote it"
+            f"{path}: schema: {str(schema)[:20]} found; allowed: {_SCHEMAS[0]} to "
+            f"{SCHEMA_VERSION}; for another, use the nimc that wrote it"
         )
     header: RunHeader = validated(_HEADER, record, path)
     validated(_FACTS, header.facts, path, "facts")

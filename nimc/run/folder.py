@@ -25,7 +25,13 @@ from nimc.machine import host, program
 from nimc.machine.site import Machine
 from nimc.machine.slurm import cancel as cancel_jobs
 from nimc.records.order import run_seed
-from nimc.records.run import Requirements, RunHeader, load_header, save_header
+from nimc.records.run import (
+    SCHEMA_VERSION,
+    Requirements,
+    RunHeader,
+    load_header,
+    save_header,
+)
 from nimc.records.run_folder import distrust_run
 from nimc.run.session import users_of
 
@@ -88,9 +94,13 @@ def open_run(
 
 
 def find_unfinished(results: Path, digest: str) -> Path | None:
-    """The latest run of that digest, unless it is finished: `--fresh` gives up those before it."""
+    """The latest run of that digest, unless it is finished: `--fresh` gives up those before it.
+
+    A run of an older schema is not resumed: its blocks are ordered in another way.
+    """
     path, header = find_latest(results, digest) or (None, None)
-    return None if header and header.finished_s else path
+    done = header and (header.finished_s or header.schema != SCHEMA_VERSION)
+    return None if done else path
 
 
 def find_latest(results: Path, digest: str) -> tuple[Path, RunHeader] | None:

@@ -22,6 +22,7 @@ from nimc.campaign.plan import Site, block_s, command, next_block
 from nimc.campaign.schema import Campaign, Entry, Pairs
 from nimc.machine import slurm
 from nimc.node.conductor import UNREAD
+from nimc.records.arms import arm_of
 from nimc.run.folder import require_folder
 from nimc.run.progress import Display, NewSamples, RunCounter, clock_s, run_line
 from nimc.run.session import run_session
@@ -57,6 +58,12 @@ class CaseState:
         """Complete pairs of the treatment with the fewest."""
         return min(self.pairs_of.values())
 
+    @property
+    def pairs_without_control(self) -> int:
+        """The same of all treatments but controls, if there are others."""
+        others = [n for name, n in self.pairs_of.items() if arm_of(name).role != "control"]
+        return min(others, default=self.pairs)
+
     def missing(self, requested: Pairs, rejected_before: int = 0) -> int:
         """Pairs of the next block; 0 if the case is done, or too many were rejected.
 
@@ -66,7 +73,9 @@ class CaseState:
         """
         if self.rejected - rejected_before >= requested.most:
             return 0
-        return next_block(self.pairs, requested, done=self.done)
+        # For a control that lacks pairs, the other treatments are not measured beyond the cap.
+        left = max(0, requested.most - self.pairs_without_control)
+        return min(next_block(self.pairs, requested, done=self.done), left)
 
 
 def case_state(run: Path, case: str, treated: Sequence[str], rule: StoppingRule) -> CaseState:
@@ -299,7 +308,7 @@ class CampaignRunner:
                 reason = f"block {before.next_block} added no pair: {why}"
             if reason:
                 return Failure(entry.name, reason)
-        if not now.pairs:
+        if not now.pairs_without_control:
             why = f"no pair was accepted: {now.last_reason}; 'nimc run' again makes as many more"
             return Failure(entry.name, why)
         return None

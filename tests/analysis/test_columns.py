@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -68,6 +69,15 @@ def test_writers_are_summed_and_the_worst_one_is_kept(tmp_path: Path) -> None:
     assert row["writer_share"] == 0.5  # 10 of 20
     assert row["message_b"] == 65536
     assert row["same_host"] is True
+
+
+def test_the_share_of_a_core_is_that_of_the_control_with_the_least(tmp_path: Path) -> None:
+    sample = samples(STREAM, pairs=1)[1]
+    own = WriterRecord("spin", "a", "a", "none", 0, None, 0.0, 0.0, 0.0, 0.0, cpu_share=0.4)
+    less = replace(own, cpu_share=0.25)
+    both = [replace(sample, writers=[own, less]), replace(sample, key="k", writers=[])]
+    text = "".join(json.dumps(each.as_dict()) + "\n" for each in both)
+    assert read_samples([_lines(tmp_path, text)]).frame["cpu_share"].to_list() == [0.25, None]
 
 
 @pytest.mark.parametrize(

@@ -116,6 +116,7 @@ def test_keys_are_those_promised() -> None:
         *("hit", "hit_low", "hit_high", "hit_baseline"),
         *("slowest_tenth", "slowest_tenth_low", "slowest_tenth_high"),
         *("evidence", "family"),
+        *("over_control_first", "over_control_first_low", "over_control_first_high"),
     ]
 
 

@@ -103,15 +103,42 @@ def test_first_attempts_are_estimated_beside_and_a_difference_is_told(tmp_path: 
     assert on.first_attempts == pytest.approx(1.5)
     # 8 of 16 runs of on, 8 of off and 8 of aa.
     assert on.notes[-2:] == [
-        "warning: with the first attempt of every run, accepted or rejected, the slowdown is 1.5"
-        " instead of 1.2, which differs by more than half the interval's width",
-        "warning: 25% of the runs of the treatment and its baselines were rejected, more than 10%",
+        "warning: with the first attempt of every run, accepted or rejected, the slowdown of"
+        " on is 1.5 instead of 1.2, which differs by more than half the interval's width",
+        "warning: 25% of the runs of on and of what it is compared with were rejected, more"
+        " than 10%",
     ]
     assert rows["aa"].first_attempts == rows["aa"].slowdown
     assert not any("warning" in note for note in rows["aa"].notes)
     rows = _by_arm(tmp_path / "b", samples(case, pairs=8))
     assert rows["on"].first_attempts == rows["on"].slowdown
     assert not any("warning" in note for note in rows["on"].notes)
+
+
+def test_first_attempts_of_the_control_are_compared_as_well(tmp_path: Path) -> None:
+    """The control's slow first attempts of 1.3 were rejected and repeated: 1.0 was left."""
+    case = Case("x", "s", "lower", 10.0, {"on": 1.2, "aa": 1.0, "spin": 1.0}, 0.0, 0.3)
+    found = []
+    for s in samples(case, pairs=8):
+        if s.arm == "spin" and s.fom:
+            found.append(reject(replace(s, fom=s.fom * 1.3), "rejected", "disturbed"))
+            s = replace(s, key=s.key + "1", attempt=1)
+        found.append(s)
+    on = _by_arm(tmp_path / "a", found)["on"]
+    assert (on.slowdown, on.first_attempts) == (pytest.approx(1.2), pytest.approx(1.2))
+    assert on.over_control == pytest.approx(1.2)
+    assert on.over_control_first == pytest.approx(1.2 / 1.3)
+    # 8 of 16 runs of spin, and 8 each of on, off and aa.
+    assert on.notes[-2:] == [
+        "warning: with the first attempt of every run, accepted or rejected, the time of on over"
+        " the control's is 0.9231 instead of 1.2, which differs by more than half the interval's"
+        " width",
+        "warning: 20% of the runs of on and of what it is compared with were rejected, more"
+        " than 10%",
+    ]
+    on = _by_arm(tmp_path / "b", samples(case, pairs=8))["on"]
+    assert on.over_control_first == on.over_control
+    assert not any("warning" in note for note in on.notes)
 
 
 def test_from_three_allocations_on_the_next_one_is_covered(tmp_path: Path) -> None:

@@ -17,8 +17,8 @@ def group(k: int) -> dict[str, str | None]:
     return {name: None if name == "off" else "off" for name in ARMS[:k]}
 
 
-def orders(k: int, pairs: int, seed: int = 7, case: str = "c", block: int = 0) -> list[list[str]]:
-    return [pair_order(group(k), seed, case, block, pair) for pair in range(pairs)]
+def orders(k: int, pairs: int, seed: int = 7, case: str = "c", begun: int = 0) -> list[list[str]]:
+    return [pair_order(group(k), seed, case, pair, begun) for pair in range(pairs)]
 
 
 def test_designs_by_hand() -> None:
@@ -58,10 +58,21 @@ def test_five_treatments_are_at_each_place_once_in_five_pairs() -> None:
             assert {order[at] for order in found[first : first + 5]} == set(ARMS[:5])
 
 
+@pytest.mark.parametrize("k", [2, 3, 4, 5])
+def test_whatever_number_of_pairs_no_treatment_leads_by_more_than_one(k: int) -> None:
+    """As blocks continue the order, so does a case that ends or is resumed after any pair."""
+    places: Counter[tuple[str, int]] = Counter((name, at) for name in ARMS[:k] for at in range(k))
+    for order in orders(k, 25):
+        places.update((name, at) for at, name in enumerate(order))
+        for at in range(k):
+            counts = [places[name, at] for name in ARMS[:k]]
+            assert max(counts) - min(counts) <= 1
+
+
 def test_groups_are_adjacent_and_balanced_too() -> None:
     """Three baselines, of two, three and one treatment."""
     baselines = {"a": None, "b": None, "a1": "a", "b1": "b", "b2": "b", "c": None}
-    found = [pair_order(baselines, 3, "c", 0, pair) for pair in range(6)]
+    found = [pair_order(baselines, 3, "c", pair) for pair in range(6)]
     assert all(sorted(order) == sorted(baselines) for order in found)
     groups = ["".join(dict.fromkeys(name[0] for name in order)) for order in found]
     assert sorted(groups) == ["abc", "acb", "bac", "bca", "cab", "cba"]  # adjacent, all orders
@@ -72,13 +83,13 @@ def test_groups_are_adjacent_and_balanced_too() -> None:
 def test_a_new_order_for_another_seed_case_or_block_and_for_each_design() -> None:
     first = orders(4, 40)
     assert first == orders(4, 40)
-    for other in (orders(4, 40, seed=8), orders(4, 40, case="d"), orders(4, 40, block=1)):
+    for other in (orders(4, 40, seed=8), orders(4, 40, case="d"), orders(4, 40, begun=1)):
         assert other != first
     designs = {str(first[at : at + 4]) for at in range(0, 40, 4)}
     assert len(designs) >= 8  # of 4! labels times 4! rows, 10 are drawn
     # Two groups of two: their orders do not go together.
     two = {"a": None, "b": None, "a1": "a", "b1": "b"}
-    kinds = {tuple(pair_order(two, 1, "c", 0, pair)) for pair in range(60)}
+    kinds = {tuple(pair_order(two, 1, "c", pair)) for pair in range(60)}
     assert len(kinds) == 8
 
 

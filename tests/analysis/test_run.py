@@ -28,8 +28,8 @@ def test_folder_without_a_run_is_named(tmp_path: Path) -> None:
         ("{", "EOF while parsing"),
         ("[1]", "file: "),
         (json.dumps({**header().as_dict(), "pairs_cap": "many"}), "pairs_cap: "),
-        (json.dumps({**header().as_dict(), "schema": 3}), "schema: 3 found; allowed: 2"),
-        (json.dumps({**header().as_dict(), "schema": 1}), "schema: 1 found; allowed: 2"),
+        (json.dumps({**header().as_dict(), "schema": 4}), "schema: 4 found; allowed: 2 to 3"),
+        (json.dumps({**header().as_dict(), "schema": 1}), "schema: 1 found; allowed: 2 to 3"),
     ],
 )
 def test_bad_header_is_named_by_file_and_field(tmp_path: Path, text: str, words: str) -> None:

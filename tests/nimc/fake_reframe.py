@@ -65,10 +65,9 @@ def measure(settings: dict[str, str]) -> None:
     share = 0.5 if is_lossy(settings) else 1.0
     baselines = {each.name: each.baseline for each in treatments}
     tries = int(settings["retries"]) + 1
+    before = store.pairs_made()
     for pair in range(int(settings["pairs"])):
-        order = pair_order(
-            baselines, int(settings["seed"]), settings["case"], int(settings["block"]), pair
-        )
+        order = pair_order(baselines, int(settings["seed"]), settings["case"], before + pair)
         for position, name in enumerate(order):
             if "slow" in FAULTS:
                 time.sleep(0.05)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -80,6 +81,8 @@ class Judgement:
     observed_share: float
     unobserved_s: float
     reason: str | None
+    #: It wrote more than `max_share` of its rate alone, which was disturbed when it was measured.
+    beyond_alone: bool = False
 
 
 class Expected(NamedTuple):
@@ -88,10 +91,13 @@ class Expected(NamedTuple):
     rate_b_s: float
     name: str
     verb: str = "wrote"
+    #: The rate alone, if the writer is judged by it.
+    alone_b_s: float | None = None
 
 
-#: A control reports shares of a core in place of rates.
-OF_CONTROL = Expected(1.0, "a core", "computed")
+#: A control reports shares of a core in place of rates. It must run all the time, but no share is
+#: required: the application takes as much of its core from it as from writers.
+OF_CONTROL = Expected(0.0, "a core", "computed")
 
 
 def expected(alone_b_s: float, asked_b_s: float | None) -> Expected:
@@ -100,8 +106,8 @@ def expected(alone_b_s: float, asked_b_s: float | None) -> Expected:
     The rate alone of a throttled writer is a measurement with the limiter's own scatter.
     """
     if asked_b_s is None or alone_b_s < asked_b_s:
-        return Expected(alone_b_s, "its rate alone")
-    return Expected(asked_b_s, "the requested rate")
+        return Expected(alone_b_s, "its rate alone", alone_b_s=alone_b_s)
+    return Expected(asked_b_s, "the requested rate", alone_b_s=alone_b_s)
 
 
 def rate_alone(rows: list[Seen]) -> float:
@@ -135,12 +141,14 @@ def judge(
     row_s: float,
     late_rows: float,
     tallies: Sequence[Tally] = (),
+    max_share: float = math.inf,
 ) -> Judgement:
     """Check rows against the application's window [start_s, end_s].
 
-    Rows must come before, during and after the window, none later than `late_rows` intervals after
-    the previous one, and each must show at least `min_share` of the expected rate. `tallies` are
-    readings of the origin's device.
+    Rows must come before, during and after the window. Those of a writer must come no later than
+    `late_rows` intervals after the previous one, and each must show at least `min_share` of the
+    expected rate. Their mean must be at most `max_share` of the rate alone. `tallies` are readings
+    of the origin's device.
     """
     inside = [row for row in rows if row.end_s > start_s and row.start_s < end_s]
     if not inside or end_s <= start_s:
@@ -152,23 +160,54 @@ def judge(
     outside_b_s = required.rate_b_s if before_b_s is None else before_b_s
     bytes_b = sum(bytes_within(row, start_s, end_s, tallies, outside_b_s) for row in inside)
     rate_b_s = bytes_b / sum(spans)
-    slowest = min(inside, key=lambda row: row.rate_b_s)
-    rate_min_b_s = min(slowest.rate_b_s, rate_b_s)
-    reason = _gap(rows, start_s, end_s, late_rows * row_s)
-    if (reason is None and rate_min_b_s < min_share * required.rate_b_s) or rate_min_b_s <= 0:
-        at_s = max(slowest.start_s - start_s, 0.0)
-        share = rate_min_b_s / required.rate_b_s if required.rate_b_s else 0.0
-        reason = (
-            f"{required.verb} at {share:.0%} of {required.name} from second {at_s:.1f} of the"
-            f" window; at least {min_share:.0%} is required"
-        )
+    # A control's row is of all the time since the one before: a late one hides nothing.
+    late_s = late_rows * row_s if required.rate_b_s else math.inf
+    too_slow = _too_slow(inside, rate_b_s, start_s, required, min_share)
+    too_fast = _too_fast(inside, rate_b_s, required, max_share)
     return Judgement(
         rate_b_s=rate_b_s,
-        rate_min_b_s=rate_min_b_s,
+        rate_min_b_s=min(rate_b_s, *(row.rate_b_s for row in inside)),
         bytes_b=bytes_b,
         observed_share=min(sum(spans) / (end_s - start_s), 1.0),
         unobserved_s=_longest_gap_s(inside, start_s, end_s),
-        reason=reason,
+        reason=_gap(rows, start_s, end_s, late_s) or too_slow or too_fast,
+        beyond_alone=too_fast is not None,
+    )
+
+
+def _too_slow(
+    inside: list[Seen], rate_b_s: float, start_s: float, required: Expected, min_share: float
+) -> str | None:
+    slowest = min(inside, key=lambda row: row.rate_b_s)
+    least_b_s = min(slowest.rate_b_s, rate_b_s)
+    where = f"from second {max(slowest.start_s - start_s, 0.0):.1f} of the window"
+    if not required.rate_b_s:
+        return None if slowest.rate_b_s > 0 else f"{required.verb} nothing {where}"
+    if 0 < least_b_s >= min_share * required.rate_b_s:
+        return None
+    return (
+        f"{required.verb} at {least_b_s / required.rate_b_s:.0%} of {required.name} {where}; at"
+        f" least {min_share:.0%} is required"
+    )
+
+
+def _too_fast(
+    inside: list[Seen], rate_b_s: float, required: Expected, max_share: float
+) -> str | None:
+    """Why its rate alone must have been disturbed; None if it need not.
+
+    In a window that is short compared with a row, the rate is uncertain; that of whole rows counts
+    as well.
+    """
+    if not required.alone_b_s:
+        return None
+    rows_b_s = sum(row.bytes_b for row in inside) / sum(row.end_s - row.start_s for row in inside)
+    share = min(rate_b_s, rows_b_s) / required.alone_b_s
+    if share <= max_share:
+        return None
+    return (
+        f"{required.verb} at {share:.0%} of its rate alone; at most {max_share:.0%} is allowed: the"
+        " rate alone was disturbed"
     )
 
 

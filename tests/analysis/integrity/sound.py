@@ -36,7 +36,7 @@ def made(case: Case) -> list[Sample]:
     baselines = {name: None if name == "off" else "off" for name in ARMS}
     order = [drawn[-1, "off"]]
     for pair in range(PAIRS):
-        names = pair_order(baselines, HEADER.seed, case.name, 0, pair)
+        names = pair_order(baselines, HEADER.seed, case.name, pair)
         order += [
             replace(drawn[pair, name], position=position) for position, name in enumerate(names)
         ]

@@ -303,6 +303,51 @@ def test_more_pairs_than_the_campaign_allows(run: Path) -> None:
     ]
 
 
+def without_its_last_run(arm: str) -> Callable[[list[Json]], list[Json]]:
+    """The arm's last run was rejected three times, as often as it may be."""
+
+    def edit(records: list[Json]) -> list[Json]:
+        found, later_s = [], 0.0
+        for record in records:
+            if (record["pair"], record["arm"]) != (5, arm):
+                found.append({**record, "start_s": record["start_s"] + later_s})
+                continue
+            for attempt in range(3):
+                changes = {"outcome": "rejected", "reason": "x", "attempt": attempt}
+                changes["start_s"] = record["start_s"] + attempt * (record["elapsed_s"] + 1)
+                found.append({**record, **changes, "key": f"{record['key'][:-1]}{attempt}"})
+            later_s = 2 * (record["elapsed_s"] + 1)
+        return found
+
+    return edit
+
+
+def test_a_control_may_lack_pairs_if_the_others_have_as_many_as_are_allowed(run: Path) -> None:
+    edit_header(run, lambda head: head.update(finished_s=head["finished_s"] + 1e4))
+    edit_samples(run, "lammps", without_its_last_run("spin"))
+    assert load_run(run).integrity.faults == []
+    edit_header(run, lambda head: head.update(pairs_cap=7))
+    assert "has 5 accepted runs of 'spin', must have at least 6 in a finished run" in refused(run)
+
+
+def two_blocks(records: list[Json]) -> None:
+    """The last two pairs of six become those of another block."""
+    for record in records:
+        if record["pair"] >= 4:
+            record.update(block=1, pair=record["pair"] - 4)
+            names = [str(record[name]) for name in ("case", "block", "pair", "arm", "attempt")]
+            record["key"] = "/".join(names)
+
+
+def test_a_block_continues_the_order_of_the_one_before(run: Path) -> None:
+    edit_samples(run, "stream", two_blocks)
+    assert load_run(run).integrity.count == 0
+    # Of schema 2, the second block began an order of its own: that of its first pair differs.
+    edit_header(run, lambda head: head.update(schema=2))
+    assert "stream.jsonl:" in refused(run)
+    assert "the order that follows from the run's seed" in refused(run)
+
+
 def test_a_copied_folder_is_only_noted(run: Path, tmp_path: Path) -> None:
     found = load_run(run.rename(tmp_path / "copy"))
     assert found.integrity.count == 0

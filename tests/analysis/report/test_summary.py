@@ -75,13 +75,13 @@ def test_the_control_is_named_with_what_it_shows(run: RunData) -> None:
     (effect,) = (row for row in rows if row.role == "effect")
     own = replace(effect, over_control=1.05, over_control_low=1.01, over_control_high=1.09)
     others = [row for row in rows if row.role != "effect"]
-    said = control([own, *others], same_host=True)
+    said = control([own, *others], same_host=True, cpu_shares=[0.41, 0.27, 0.59])
     assert said.startswith("Control: spin, ")
-    assert " in 6 pairs." in said
+    assert " in 6 pairs, using 27% to 59% of a core." in said
     assert "on took 1.050 times as long as the control (1.010 to 1.090)." in said
 
 
 def test_a_control_that_was_not_run_is_said_with_why(run: RunData) -> None:
     rows = [row for row in run.results if row.role == "effect"]
-    assert "although origin and target share a host" in control(rows, same_host=True)
-    assert "writers on other hosts" in control(rows, same_host=False)
+    assert "although origin and target share a host" in control(rows, same_host=True, cpu_shares=[])
+    assert "writers on other hosts" in control(rows, same_host=False, cpu_shares=[])

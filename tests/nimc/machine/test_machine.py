@@ -185,9 +185,10 @@ def test_only_numa_nodes_of_the_machine_are_taken(tmp_path):
 
 
 def test_what_docs_say_of_proof_holds_for_a_machine_and_for_a_block():
-    """`docs/add-a-machine.md`: 0.2, 2, 0.5s, 1s, 0.2s, 0.1 and 0.02."""
+    """`docs/add-a-machine.md`: 0.5, 1.25, 0.2, 2, 0.5s, 1s, 0.2s, 0.1 and 0.02."""
     proof, short = site.Proof(), ShortWrites()
     assert (proof.min_share, Demand().min_share) == (0.5, 0.5)
+    assert (proof.max_share, Demand().max_share) == (1.25, 1.25)
     assert (proof.counter_share, proof.late_rows, proof.silent_s) == (0.2, 2, 0.5)
     assert (proof.write_tolerance_s, proof.write_share) == (0.2, 0.1)
     assert (proof.pause_s, Demand().pause_s) == (1, 1)
@@ -195,7 +196,7 @@ def test_what_docs_say_of_proof_holds_for_a_machine_and_for_a_block():
     assert (Demand().counter_share, Demand().late_rows, Demand().silent_s) == (0.2, 2, 0.5)
     assert (short.tolerance_s, short.allowed_share) == (0.2, 0.1)
     (row,) = (line for line in DOC.read_text().splitlines() if line.startswith("| `proof` |"))
-    assert row.endswith("| 0.5, 0.2, 2, 0.5s, 1s, 0.2s, 0.1, 0.02 |")
+    assert row.endswith("| 0.5, 1.25, 0.2, 2, 0.5s, 1s, 0.2s, 0.1, 0.02 |")
 
 
 def test_the_commit_tells_whether_the_checkout_was_changed(tmp_path):

@@ -57,6 +57,21 @@ def test_the_last_end_on_a_node_is_that_of_any_case(tmp_path):
     assert store.last_end_s("n3") == 92.0
 
 
+def test_pairs_that_were_made_are_of_all_blocks_and_outcomes(tmp_path):
+    store = Store(tmp_path, "stream")
+    assert store.pairs_made() == 0
+    store.append(dataclasses.replace(SAMPLE, pair=-1, warmup=True))
+    for block, pair, arm in ((0, 0, "off"), (0, 0, "on"), (0, 1, "on"), (3, 0, "off")):
+        store.append(dataclasses.replace(SAMPLE, block=block, pair=pair, arm=arm))
+    store.append(dataclasses.replace(SAMPLE, block=3, pair=1, outcome="rejected", reason="x"))
+    (tmp_path / "samples" / "lammps.jsonl").write_text("{}\n")
+    with (tmp_path / "samples" / "stream.jsonl").open("ab") as file:
+        file.write(b"\0" * 40 + b"\n{}\n[]\n")  # after a power failure
+    assert store.pairs_made() == 4
+    # Samples that the check has yet to read are not of the case before it has read them.
+    assert Store(tmp_path, "stream", tmp_path / "unread.jsonl").pairs_made() == 4
+
+
 def test_the_last_end_passes_damaged_lines_and_other_nodes(tmp_path):
     store = Store(tmp_path, "stream")
     store.append(SAMPLE)

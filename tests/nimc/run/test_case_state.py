@@ -106,3 +106,13 @@ def test_a_case_is_done_when_its_effects_are_decided(tmp_path: Path) -> None:
     assert case_state(tmp_path, "stream", TREATED, RULE).done
     many = StoppingRule(pairs_cap=8, family=100)
     assert not case_state(tmp_path, "stream", TREATED, many).done
+
+
+@pytest.mark.parametrize(("on", "spin", "missing"), [(6, 4, 2), (19, 4, 1), (20, 4, 0), (4, 9, 2)])
+def test_a_control_gets_no_pairs_beyond_the_cap_of_the_others(
+    on: int, spin: int, missing: int
+) -> None:
+    now = CaseState({"on": on, "spin": spin}, next_block=1)
+    assert now.missing(ASKED) == missing
+    exact = Pairs(floor=6)  # and at most 6: ten and nine pairs came of this
+    assert CaseState({"on": 6, "spin": 2}, next_block=1).missing(exact) == 0

@@ -5,6 +5,7 @@ from itertools import pairwise
 import pytest
 
 from nimc.node.evidence.rates import (
+    OF_CONTROL,
     Expected,
     Seen,
     Tally,
@@ -190,6 +191,54 @@ def test_a_throttled_writer_that_falls_below_its_share_of_the_request_is_refused
     assert judge(seen, 10.0, 13.0, expected(130.0, 100.0), 0.5, 1.0, 3.0).reason is None
     refused = judge(rows(90, 45, 90, start_s=10.0), 10.0, 13.0, expected(130.0, 100.0), 0.5, 1.0, 3)
     assert refused.reason.startswith("wrote at 45% of the requested rate from second 1.0")
+
+
+def test_a_writer_far_above_its_rate_alone_shows_that_this_was_disturbed():
+    def judged(rate: float, alone_b_s: float = 100.0, asked_b_s: float | None = None):
+        seen = rows(rate, rate, rate, start_s=10.0)
+        return judge(
+            seen, 10.0, 13.0, expected(alone_b_s, asked_b_s), 0.5, 1.0, 3.0, max_share=1.25
+        )
+
+    assert judged(155).beyond_alone
+    assert judged(155).reason == (
+        "wrote at 155% of its rate alone; at most 125% is allowed: the rate alone was disturbed"
+    )
+    assert (judged(124).beyond_alone, judged(124).reason) == (False, None)
+    # One row above it is scatter: the mean of the window counts.
+    seen = rows(60, 190, 80, start_s=10.0)
+    uneven = judge(seen, 10.0, 13.0, expected(100.0, None), 0.5, 1.0, 3.0, max_share=1.25)
+    assert (uneven.beyond_alone, uneven.reason) == (False, None)
+    # A fifth of a row of 114, less 0.8 s at the 90 of the rows before: 210 is mostly the scatter of
+    # both, but the row has 114.
+    seen = [*rows(5, 90, start_s=8.5), Seen(10.5, 11.5, 114), Seen(11.5, 12.5, 90)]
+    short = judge(seen, 10.9, 11.1, expected(100.0, None), 0.5, 1.0, 3.0, max_share=1.25)
+    assert short.rate_b_s == pytest.approx((114 - 0.8 * 90) / 0.2)
+    assert (short.beyond_alone, short.reason) == (False, None)
+    # A limiter overshoots the request of 100, but not what it reached alone.
+    assert judged(140, alone_b_s=130.0, asked_b_s=100.0).reason is None
+    # More was requested than it seemed to reach.
+    assert judged(200, alone_b_s=100.0, asked_b_s=400.0).beyond_alone
+
+
+def test_a_control_is_accepted_if_it_ran_all_the_time_however_little():
+    def judged(seen: list[Seen]):
+        return judge(seen, 10.0, 13.0, OF_CONTROL, 0.5, 1.0, 2.0)
+
+    starved = judged(rows(0.02, 0.03, 0.1, start_s=10.0))
+    assert starved.reason is None
+    assert starved.rate_b_s == pytest.approx(0.05)  # of a core, by hand
+    # A report that the busy host delays is of all the time since the one before.
+    assert judged([Seen(9, 10, 1.0), Seen(10, 13.5, 0.2)]).reason is None
+    # It had all of its core until the application started, half a second into a row of half.
+    short = judge(
+        [*rows(1.0, 1.0, start_s=8.5), Seen(10.5, 11.5, 0.5)], 11.0, 11.4, OF_CONTROL, 1, 1, 2
+    )
+    assert short.reason is None
+    stopped = judged(rows(0.5, 0.5, 0.0, start_s=10.0))
+    assert stopped.reason == "computed nothing from second 2.0 of the window"
+    assert judged(rows(1.0, 1.0, start_s=10.0)).reason.startswith("stopped 1.00 s before")
+    assert judged(rows(1.0, 1.0, 1.0, start_s=10.5)).reason == "started 0.50 s late"
 
 
 def test_what_lies_between_rows_is_unobserved_and_not_written():
