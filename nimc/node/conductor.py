@@ -32,7 +32,7 @@ from nimc.machine.program import program_facts
 from nimc.node import allocation, length, wire
 from nimc.node.agent import node_name
 from nimc.node.allocation import Allocation, AllocationError
-from nimc.node.evidence.rates import rate_alone
+from nimc.node.evidence.rates import COUNTED_S, rate_alone
 from nimc.node.hub import AgentGoneError, Hub, HubError
 from nimc.node.injectors import INJECTORS
 from nimc.node.readers import Readers
@@ -278,12 +278,15 @@ async def _measure_alone(
     stopping_s = time.monotonic()
     held = runner.holds(writes)
     await runner.silence(writes, states)
-    # Between two runs, the first one's writers report a last row and stop; then the second's start,
-    # or go on, and report all the rows that they must. The ramp has one row; of held writers, the
-    # first row does not count.
-    rows_s = (plan.demand.ready_rows + held) * injector.row_s
-    start_s = 0.0 if held else ramp_s
-    runner.lead_in.expect(writes, start_s + rows_s + time.monotonic() - stopping_s)
+    # Between two runs, the first one's writers stop; then the second's start, or go on, and report
+    # what they must. A start has one row; of held writers the first one does not count.
+    needed_s = ramp_s + (plan.demand.ready_rows - 1) * injector.row_s
+    if held:
+        counted = plan.demand.ready_rows == 1 and all(
+            state.counted_s and state.tallies for state in states
+        )
+        needed_s = COUNTED_S if counted else (1 + plan.demand.ready_rows) * injector.row_s
+    runner.lead_in.expect(writes, needed_s + time.monotonic() - stopping_s)
     for state in states:
         who = f"writer {state.number} ({writes.injector}, {state.writer.origin})"
         if state.ended:

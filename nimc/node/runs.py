@@ -420,23 +420,24 @@ class BlockRunner:
 
     async def _writers_at_speed(self, writes: Writes, result: RunResult) -> list[WriterState]:
         demand, alone = self._plan.demand, self.alone[writes]
+        # What was counted since a held writer went on stands for one row, but not for several.
+        counted = demand.ready_rows == 1 or not INJECTORS[writes.injector].writes
         states = await self.start_writers(writes)
 
+        def is_ready(state: WriterState, alone_b_s: float) -> bool:
+            rows = state.seen if counted else state.rows
+            needed_b_s = expected(alone_b_s, state.writer.rate_b_s).rate_b_s
+            return len(rows) >= demand.ready_rows and at_speed(rows, needed_b_s, demand.min_share)
+
         def ready() -> bool:
-            return any(state.ended for state in states) or all(
-                len(state.rows) >= demand.ready_rows
-                and at_speed(
-                    state.rows, expected(rate, state.writer.rate_b_s).rate_b_s, demand.min_share
-                )
-                for state, rate in zip(states, alone, strict=True)
-            )
+            return any(state.ended for state in states) or all(map(is_ready, states, alone))
 
         in_time = await self._hub.wait_for(ready, demand.ready_timeout_s)
         for state in states:
             if state.ended:
                 result.fail("injector_never_ready", f"writer {state.number}: {state.ended}")
         if not in_time:
-            silent = not all(state.rows for state in states)
+            silent = not all(state.seen for state in states)
             result.fail(
                 "injector_never_ready" if silent else "rejected",
                 f"not at speed within {demand.ready_timeout_s:.0f} s",
@@ -507,13 +508,13 @@ class BlockRunner:
 
         def covered() -> bool:
             return all(
-                state.ended or (state.rows and state.rows[-1].end_s >= end_s) for state in states
+                state.ended or (state.seen and state.seen[-1].end_s >= end_s) for state in states
             )
 
         if result.outcome in ("kept", "rejected"):
             await self._hub.wait_for(covered, _LAST_ROWS_S)
             for state in states:
-                if state.ended and state.rows[-1].end_s < end_s:
+                if state.ended and state.seen[-1].end_s < end_s:
                     result.fail("injector_died", f"writer {state.number}: {state.ended}")
 
     def _judge(
@@ -522,19 +523,20 @@ class BlockRunner:
         """What each writer did in the window; the run is rejected if one did not keep its rate."""
         demand, injector, records = self._plan.demand, INJECTORS[writes.injector], []
         for state, alone in zip(states, self.alone[writes], strict=True):
+            rows = state.seen
             seen = judge(
-                state.rows,
+                rows,
                 *result.window_s,
                 expected(alone, state.writer.rate_b_s) if injector.writes else OF_CONTROL,
                 demand.min_share,
                 state.row_s,
                 demand.late_rows,
-                state.passed,
+                state.tallies,
             )
             if seen.reason:
                 who = "writer" if injector.writes else "control"
                 result.fail("rejected", f"{who} {state.number} {seen.reason}")
-            before_b_s = rate_before(state.rows, result.window_s[0])
+            before_b_s = rate_before(rows, result.window_s[0])
             records.append(writer_record(injector, state.writer, alone, seen, before_b_s))
         return records
 
