@@ -104,6 +104,14 @@ class Run:
         return replace(self, attempt=attempt)
 
 
+class BlockError(Exception):
+    """The block cannot continue. The message is one line."""
+
+    def __init__(self, outcome: str, reason: str) -> None:
+        super().__init__(reason)
+        self.outcome = outcome
+
+
 @dataclass(frozen=True)
 class MeasuredRun:
     """A sample, and the rows (JSON) that were counted in its run."""

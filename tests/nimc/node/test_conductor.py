@@ -501,6 +501,18 @@ def test_writers_that_are_not_held_start_for_their_run(block):
 
 @needs_ucx
 @pytest.mark.slow
+def test_the_next_block_on_the_same_nodes_takes_over_the_rate_alone(block):
+    for number in range(2):
+        run = block(arms=["off", "on"], command=SLEEPS, block=number)
+        assert run.finish() == 0, run.err
+    on = [each for each in run.samples() if each["arm"] == "on"]
+    assert [(each["block"], each["outcome"]) for each in on] == [(0, "kept"), (1, "kept")]
+    first, second = (each["writers"][0]["rate_alone_b_s"] for each in on)
+    assert first == second > 0
+
+
+@needs_ucx
+@pytest.mark.slow
 def test_a_held_writer_that_runs_rejects_the_run(block):
     run = block(arms=["off", "on"], command=SLEEPS, demand=demand(retries=1))
     run.wait_until(lambda: (run.run_dir / "logs/melt/0/0-off-0.out").exists(), 60)
