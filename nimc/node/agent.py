@@ -140,7 +140,6 @@ class _End:
     pacer: Pacer | None
     #: Counts what an origin writes; None for a passive side.
     meter: Meter | None = None
-    rate_b_s: float = 0.0
     tasks: list[asyncio.Task[None]] = field(default_factory=list)
     pacing: asyncio.Task[None] | None = None
     #: Whether it is suspended between runs, and since when it is not any more.
@@ -158,10 +157,6 @@ class _End:
     def index(self) -> int:
         """Index of the writer."""
         return self.writer.index
-
-    def fastest_b_s(self) -> float:
-        """The highest rate that is known of it, bytes per second; 0 if none."""
-        return self.writer.full_b_s or self.rate_b_s
 
     async def hold(self) -> None:
         """Suspend it until `resume`."""
@@ -323,7 +318,7 @@ class Agent:
                 self._report_count(end)
 
         pids = (target, end.process.pid)
-        return Meter(end.writer, end.injector, pids, end.fastest_b_s, noted)
+        return Meter(end.writer, end.injector, pids, noted)
 
     def _report_count(self, end: _End) -> None:
         if end.meter and (tallies := end.meter.taken()):
@@ -338,9 +333,9 @@ class Agent:
         end.last_row_s = ended_s
         if end.held or (over_s is not None and ended_s - over_s < end.resumed_s):
             return  # the interval has a part in which it was held
-        end.rate_b_s, end.reported = row.rate_b_s, True
+        end.reported = True
         if end.meter:
-            end.meter.start()
+            end.meter.start(row.rate_b_s)
             self._report_count(end)
         self._send(messages.RateReport(end.index, ended_s, row.rate_b_s, over_s))
         if end.pacer:

@@ -19,9 +19,10 @@ from nimc.node.injectors.base import PASSES, Injector, Writer
 
 #: Time between two looks at a writer, seconds: what is counted in it is of use as a rate.
 LOOK_S = COUNTED_S
-#: Messages that take at least so long, seconds, are counted by marks, which are read twice for each
-#: of them. Of others marks show that some arrived, not how many.
-_COUNTABLE_S = 0.02
+#: Messages that take at least so long, seconds, are counted by marks, which are read so many times
+#: for each of them. Of others marks show that some arrived, not how many.
+_COUNTABLE_S = 0.03
+_READINGS = 3
 
 
 class _Device:
@@ -61,14 +62,14 @@ class _Memory:
         self._total_b = 0.0
         #: Whether the total is good for rates; and how often to read the marks, seconds.
         self.counts = message_s >= _COUNTABLE_S
-        self.every_s = min(message_s / 2, LOOK_S) if self.counts else LOOK_S
+        self.every_s = min(message_s / _READINGS, LOOK_S) if self.counts else LOOK_S
 
     def total_b(self) -> float:
-        """What has arrived since the beginning, bytes; a message a call at most.
-
-        Raises LookError.
-        """
-        self._total_b += self._marks.look() * self._message_b
+        """What has arrived since the beginning, bytes, while it `counts`. Raises LookError."""
+        share = self._marks.look()
+        self._total_b += share * self._message_b
+        if share == 1:  # or more: the reading came late
+            self.counts = False
         return self._total_b
 
     def close(self) -> None:
@@ -108,17 +109,14 @@ class Meter:
         writer: Writer,
         injector: Injector,
         pids: tuple[int | None, int],
-        fastest_b_s: Callable[[], float],
         noted: Callable[[], None],
     ) -> None:
-        """`pids`: of target, if that is here, and origin; `noted` is called after each look.
-
-        `fastest_b_s` is the highest rate that is known of the writer, bytes per second; 0 if none.
-        """
+        """`pids`: of target, if that is here, and origin; `noted` is called after each look."""
         self._writer = writer
         self._injector = injector
         self._pids = pids
-        self._fastest_b_s = fastest_b_s
+        #: The highest rate that is known of it, bytes per second; 0 if none.
+        self._fastest_b_s = writer.full_b_s or 0.0
         self._noted = noted
         self._tallies: list[Tally] = []
         self._looks: list[Look] = []
@@ -127,8 +125,9 @@ class Meter:
         self._fault: str | None = None
         self._task: asyncio.Task[None] | None = None
 
-    def start(self) -> None:
-        """Count from now on, unless it does."""
+    def start(self, rate_b_s: float = 0.0) -> None:
+        """Count from now on, unless it does; `rate_b_s` is what the writer has just reported."""
+        self._fastest_b_s = max(self._fastest_b_s, rate_b_s)
         if self._task is None:
             self._tallies, self._fault = [], None
             self._task = asyncio.create_task(self._run())
@@ -166,8 +165,7 @@ class Meter:
         if self._injector.direction == "read":
             raise LookError("reads leave no mark")
         assert target is not None, "over shared memory both ends are here"
-        rate_b_s = self._fastest_b_s()
-        message_s = writer.message_b / rate_b_s if rate_b_s else 0.0
+        message_s = writer.message_b / self._fastest_b_s if self._fastest_b_s else 0.0
         return _Memory((target, origin), writer.message_b, message_s)
 
     async def _look(self, source: _Source) -> None:

@@ -501,6 +501,24 @@ def test_writers_that_are_not_held_start_for_their_run(block):
 
 @needs_ucx
 @pytest.mark.slow
+def test_writers_that_do_not_fit_into_memory_start_for_their_run_which_its_sample_says(
+    block, tmp_path
+):
+    # A node none of whose memory is for held writers.
+    patch = "from nimc.node import allocation\nallocation._HELD_SHARE = 0.0\n"
+    (tmp_path / "sitecustomize.py").write_text(patch)
+    run = block(arms=["off", "on"], command=SLEEPS, python_path=str(tmp_path))
+    found = origins_while(run, ["off", "on"])
+    assert run.finish() == 0, run.err
+    assert found["off"] == {}
+    said = {
+        each["arm"]: any("exceed a quarter" in n for n in each["notes"]) for each in run.samples()
+    }
+    assert said == {"off": False, "on": True}
+
+
+@needs_ucx
+@pytest.mark.slow
 def test_the_next_block_on_the_same_nodes_takes_over_the_rate_alone(block):
     for number in range(2):
         run = block(arms=["off", "on"], command=SLEEPS, block=number)

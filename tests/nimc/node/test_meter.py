@@ -17,7 +17,7 @@ from nimc.node import messages
 from nimc.node.agent import Agent, _End
 from nimc.node.injectors import INJECTORS
 from nimc.node.injectors.base import Row, Writer
-from nimc.node.meter import Meter
+from nimc.node.meter import Meter, _Memory
 
 WRITER = Writer(0, "n1", "n2", "127.0.0.1", 20000, 65536, device="lo")
 SENT_B = 1 << 20
@@ -36,7 +36,6 @@ def counted(writer=WRITER, injector="perftest", pid=None, beside=lambda: None):
             writer,
             INJECTORS[injector],
             (None, pid or os.getpid()),
-            lambda: 0.0,
             lambda: looks.put_nowait(None),
         )
         meter.start()
@@ -94,9 +93,7 @@ def test_a_control_is_counted_by_its_processor_time():
 )
 def test_what_cannot_be_counted_is_told(writer, injector, fault):
     async def look():
-        meter = Meter(
-            writer, INJECTORS[injector], (os.getpid(), os.getpid()), lambda: 0.0, lambda: None
-        )
+        meter = Meter(writer, INJECTORS[injector], (os.getpid(), os.getpid()), lambda: None)
         meter.start()
         await asyncio.sleep(0)
         await asyncio.sleep(0)
@@ -106,6 +103,25 @@ def test_what_cannot_be_counted_is_told(writer, injector, fault):
     tallies, seen = asyncio.run(look())
     assert tallies == []
     assert (seen.looks, seen.fault) == (0, fault)
+
+
+@pytest.mark.parametrize(
+    ("message_s", "shares", "total_b", "counts"),
+    [
+        (0.3, [0.5, 0.25, 0.75], 1.5 * 65536, True),
+        (0.3, [0.5, 1.0], 1.5 * 65536, False),  # a message or more: read too late
+        (0.02, [0.5], 0.5 * 65536, False),  # too short for marks to be read in time
+    ],
+)
+def test_marks_count_messages_of_which_none_is_missed(
+    monkeypatch, message_s, shares, total_b, counts
+):
+    looks = iter(shares)
+    marks = SimpleNamespace(look=lambda: next(looks))
+    monkeypatch.setattr("nimc.node.meter.Marks", lambda *_: marks)
+    memory = _Memory((1, 2), 65536, message_s)
+    assert [memory.total_b() for _ in shares][-1] == total_b
+    assert memory.counts == counts
 
 
 class Reports:
