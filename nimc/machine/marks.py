@@ -87,9 +87,12 @@ class Marks:
         More than a whole message counts as one. Raises LookError.
         """
         try:
-            return max(self._renew_gone(buffer) for buffer in self._buffers) / _PARTS
+            gone = [self._renew_gone(buffer) for buffer in self._buffers]
         except OSError as error:
             raise LookError(f"the target's memory: {error.strerror or error}") from None
+        if max(gone):  # the other one is never written
+            self._buffers = [self._buffers[gone.index(max(gone))]]
+        return max(gone) / _PARTS
 
     def _renew_gone(self, buffer: dict[int, bytes]) -> int:
         """Renew the marks of a buffer that are gone; returns their number."""
