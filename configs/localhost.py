@@ -45,6 +45,7 @@ site_configuration = {
             "target_systems": ["*"],
         },
     ],
-    "general": [{"resolve_module_conflicts": False, "remote_detect": False}],
+    # The end of a block is noticed at most a second late; by default, a tenth of its length.
+    "general": [{"resolve_module_conflicts": False, "remote_detect": False, "poll_rate_min": 1.0}],
     "logging": LOGGING,
 }

@@ -22,8 +22,8 @@ RUN = "$RUN"
 #: Time of a block without its runs: ReFrame's start, the build, the writers' rate alone; seconds.
 _BLOCK_S = 8.0
 #: Time of a run without the application, seconds: the lead-in, which is the time that held writers
-#: take to report, pause and go on, for every run of a block that has any; else the conductor's own.
-_LEAD_IN_S = 2.2
+#: take to be held and to go on, for every run of a block that has any; else the conductor's own.
+_LEAD_IN_S = 0.7
 _RUN_S = 0.2
 #: What each rate and message beyond the first adds to a block: its writers' rate alone; seconds.
 _ALONE_S = 4.0

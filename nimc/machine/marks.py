@@ -1,8 +1,8 @@
-"""An independent look at the target's buffer: a mark is written into it, and found overwritten.
+"""An independent look at the target's buffer: marks are written into it, and found overwritten.
 
-Only over shared memory, where both ends map the buffer. The agent writes 8 random bytes near its
-end through /proc/PID/mem of the target's process, which it started. A mark that is gone at the next
-look proves that at least one whole message has arrived since. The programs do not check the data.
+Only over shared memory, where both ends map the buffer. The agent writes 8 random bytes at the end
+of each part of it through /proc/PID/mem of the target's process, which it started. A mark that is
+gone at the next look proves that its part has arrived since. The programs do not check the data.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ from contextlib import suppress
 from pathlib import Path
 
 _MARK_B = 8
+#: Parts of a buffer, each with a mark.
+_PARTS = 32
 #: Smaller messages are not looked for: UCX shares control memory of up to some 40 KiB, in which a
 #: mark would do harm.
 _LEAST_B = 65536
@@ -56,6 +58,11 @@ def _mappings(text: str) -> Iterable[tuple[tuple[str, str], int, int]]:
             yield (found[3], found[4]), start, end - start
 
 
+def _places(start: int, message_b: int) -> list[int]:
+    """Addresses of the marks of a buffer."""
+    return [start + message_b * part // _PARTS - _MARK_B for part in range(1, _PARTS + 1)]
+
+
 class Marks:
     """Marks in the buffers of one running writer."""
 
@@ -66,23 +73,33 @@ class Marks:
             there, here = (Path(f"/proc/{pid}/maps").read_text() for pid in (target, origin))
             starts = shared_buffers(there, here, message_b, os.sysconf("SC_PAGESIZE"))
             self._memory = os.open(f"/proc/{target}/mem", os.O_RDWR | os.O_CLOEXEC)
-            self._places = [start + message_b - _MARK_B for start in starts]
-            self._marks = [self._renew(place) for place in self._places]
+            self._buffers = [
+                {place: self._renew(place) for place in _places(start, message_b)}
+                for start in starts
+            ]
         except OSError as error:
             self.close()
             raise LookError(f"the target's memory: {error.strerror or error}") from None
 
-    def look(self) -> bool:
-        """Whether a mark was overwritten since the last look; renews it. Raises LookError."""
+    def look(self) -> float:
+        """Share of the message that was written since the last look; renews its marks.
+
+        More than a whole message counts as one. Raises LookError.
+        """
         try:
-            seen = [os.pread(self._memory, _MARK_B, place) for place in self._places]
-            gone = [now != mark for now, mark in zip(seen, self._marks, strict=True)]
-            for index, place in enumerate(self._places):
-                if gone[index]:
-                    self._marks[index] = self._renew(place)
+            gone = [self._renew_gone(buffer) for buffer in self._buffers]
         except OSError as error:
             raise LookError(f"the target's memory: {error.strerror or error}") from None
-        return any(gone)
+        if max(gone):  # the other one is never written
+            self._buffers = [self._buffers[gone.index(max(gone))]]
+        return max(gone) / _PARTS
+
+    def _renew_gone(self, buffer: dict[int, bytes]) -> int:
+        """Renew the marks of a buffer that are gone; returns their number."""
+        gone = [at for at, mark in buffer.items() if os.pread(self._memory, _MARK_B, at) != mark]
+        for at in gone:
+            buffer[at] = self._renew(at)
+        return len(gone)
 
     def close(self) -> None:
         """Look no more."""

@@ -22,11 +22,11 @@ from nimc.machine.node_counters import NodeReader
 from nimc.node import messages, shared_memory, wire
 from nimc.node.evidence import counters
 from nimc.node.evidence.binding import EndRole, Placed
-from nimc.node.evidence.rates import Tally
 from nimc.node.injectors import INJECTORS
 from nimc.node.injectors.base import PASSES, Fault, Injector, LineParser, Row, Writer
+from nimc.node.meter import Meter
 from nimc.node.short_writes.origin_side import ScheduleWriter, stand_by
-from nimc.node.watch import LOOK_S, Watch, looks_at
+from nimc.node.watch import Watch
 
 # Throttles a writer below its full rate: its process runs in bursts with pauses in between.
 #
@@ -111,15 +111,13 @@ class Pacer:
             processes.resume(self._process)
 
 
-#: How often the CPU time of a control is read, seconds.
-USAGE_S = 0.5
 #: How often the byte counter of the origin's device is read if a writer prints no rows, seconds.
 COUNT_S = 1.0
 #: How often to check whether a passive side listens, seconds.
 LISTEN_S = 0.02
-#: A writer that may be held after a row only is held within this time, seconds, or at the latest
-#: after so many rows: perftest measures the clock in the last 0.2 s before it prints a row.
-_SOON_S = 0.5
+#: A writer that may be held after a row only is held within this time after it printed one,
+#: seconds, or at the latest after so many rows: perftest sleeps for 1 s, then measures the clock.
+_SOON_S = 0.75
 _ROWS_TO_HOLD = 3
 #: How often to look whether a suspended process has stopped, seconds.
 _STOP_S = 0.002
@@ -140,9 +138,8 @@ class _End:
     injector: Injector
     #: None if the program limits its own rate.
     pacer: Pacer | None
-    rate_b_s: float = 0.0
-    #: What its origin's device has passed since the last report.
-    passed: list[Tally] = field(default_factory=list)
+    #: Counts what an origin writes; None for a passive side.
+    meter: Meter | None = None
     tasks: list[asyncio.Task[None]] = field(default_factory=list)
     pacing: asyncio.Task[None] | None = None
     #: Whether it is suspended between runs, and since when it is not any more.
@@ -150,35 +147,22 @@ class _End:
     resumed_s: float = 0.0
     #: Whether it is a passive side that stays suspended while its origin writes.
     frozen: bool = False
-    #: When its last row ended, reported or not.
+    #: When its last row ended, reported or not, and when it came.
     last_row_s: float | None = None
+    came_s: float = 0.0
+    #: Whether it has reported a row since it was resumed or started.
+    reported: bool = False
 
     @property
     def index(self) -> int:
         """Index of the writer."""
         return self.writer.index
 
-    @property
-    def device(self) -> str | None:
-        """The device that its bytes pass here, if it is an origin and they pass one."""
-        local = self.injector.transport(self.writer) == "shared memory"
-        return None if self.role == "target" or local else self.writer.device
-
-    def tally(self) -> None:
-        """Note what the device has passed; nothing if it has no counter."""
-        if self.held:
-            return
-        now = counters.read(self.device, PASSES[self.injector.direction][0])
-        if now and not now.stuck:
-            self.passed.append(Tally(clock.now_s(), now.bytes_b))
-
-    def rate(self) -> float:
-        """The latest rate that it reported, bytes per second."""
-        return self.rate_b_s
-
     async def hold(self) -> None:
         """Suspend it until `resume`."""
         self.held = True
+        if self.meter:
+            await self.meter.stop()
         if self.pacing:
             self.pacing.cancel()  # first, since it resumes the process at its end
             await asyncio.gather(self.pacing, return_exceptions=True)
@@ -186,9 +170,11 @@ class _End:
 
     def resume(self) -> None:
         """Let it continue."""
-        self.held, self.resumed_s, self.passed = False, clock.now_s(), []
+        self.held, self.reported, self.resumed_s = False, False, clock.now_s()
         if not self.frozen:
             processes.resume(self.process)
+        if self.meter:
+            self.meter.start()
         if self.pacer:
             self.pacing = asyncio.create_task(self.pacer.run())
             self.tasks.append(self.pacing)
@@ -200,7 +186,7 @@ class _End:
             return
         until_s = clock.now_s() + _ROWS_TO_HOLD * (self.injector.row_s or 0.0)
         while clock.now_s() < until_s and self.process.returncode is None:
-            if clock.now_s() - (self.last_row_s or 0.0) <= _SOON_S:
+            if clock.now_s() - self.came_s <= _SOON_S:
                 return
             await asyncio.sleep(LISTEN_S)
 
@@ -313,28 +299,45 @@ class Agent:
         if pacer:
             end.pacing = asyncio.create_task(pacer.run())
             end.tasks.append(end.pacing)
-        if end.device:
-            end.tasks.append(asyncio.create_task(self._tally(end)))
         if role == "target":
             end.tasks.append(asyncio.create_task(self._listen(end, writer.port)))
-        elif injector.row_source(writer) == "cpu":
-            end.tasks.append(asyncio.create_task(self._usage(end)))
-        elif injector.row_source(writer) == "counter":
+        else:
+            end.meter = self._meter(end)
+        if not injector.writes and end.meter:
+            end.meter.start()
+        elif role == "origin" and injector.row_source(writer) == "counter":
             end.tasks.append(asyncio.create_task(self._count(end, PASSES[injector.direction][0])))
         self._ends.append(end)
 
+    def _meter(self, end: _End) -> Meter:
+        """The meter of an origin; its passive side, if that is here, has been started before."""
+        target = next((it.process.pid for it in self._ends if it.index == end.index), None)
+
+        def noted() -> None:
+            if not end.reported:  # until then there is nothing else to go by
+                self._report_count(end)
+
+        pids = (target, end.process.pid)
+        return Meter(end.writer, end.injector, pids, noted)
+
+    def _report_count(self, end: _End) -> None:
+        if end.meter and (tallies := end.meter.taken()):
+            self._send(messages.Counted(end.index, tallies))
+
     def _report_rate(self, end: _End, row: Row) -> None:
-        ended_s = clock.now_s() - row.after_s
+        end.came_s = clock.now_s()
+        ended_s = end.came_s - row.after_s
         over_s = row.over_s
         if over_s is None and end.last_row_s is not None:
             over_s = ended_s - end.last_row_s
         end.last_row_s = ended_s
         if end.held or (over_s is not None and ended_s - over_s < end.resumed_s):
             return  # the interval has a part in which it was held
-        end.rate_b_s = row.rate_b_s
-        end.tally()
-        passed, end.passed = end.passed, []
-        self._send(messages.RateReport(end.index, ended_s, row.rate_b_s, over_s, passed))
+        end.reported = True
+        if end.meter:
+            end.meter.start(row.rate_b_s)
+            self._report_count(end)
+        self._send(messages.RateReport(end.index, ended_s, row.rate_b_s, over_s))
         if end.pacer:
             end.pacer.correct(row.rate_b_s)
 
@@ -388,26 +391,11 @@ class Agent:
                     return
             await asyncio.sleep(LISTEN_S)
 
-    async def _usage(self, end: _End) -> None:
-        """Rows of a control: the share of a core that it used, instead of a rate."""
-        then_s, used_s = clock.now_s(), processes.cpu_s(end.process.pid)
-        while end.process.returncode is None:
-            await asyncio.sleep(USAGE_S)
-            now_s, now_used_s = clock.now_s(), processes.cpu_s(end.process.pid)
-            self._report_rate(end, Row((now_used_s - used_s) / (now_s - then_s)))
-            then_s, used_s = now_s, now_used_s
-
     def _tally_all(self) -> None:
         """As close to the run's beginning and end as possible."""
         for end in self._ends:
-            end.tally()
-
-    @staticmethod
-    async def _tally(end: _End) -> None:
-        """Note what the origin's device has passed, so that rows can be divided."""
-        while end.process.returncode is None:
-            end.tally()
-            await asyncio.sleep(LOOK_S)
+            if end.meter:
+                end.meter.tally()
 
     async def _count(self, end: _End, passed: counters.Passed) -> None:
         """Rows of a writer that prints none: the bytes that passed its origin's device."""
@@ -431,15 +419,10 @@ class Agent:
         for end in held:
             processes.suspend(end.process)  # another process may have continued it
         await _until_stopped(held)
-        targets = {end.index: end.process.pid for end in self._ends if end.role == "target"}
-        writers = [
-            looks_at(end.writer, end.injector, targets.get(end.index), end.process.pid, end.rate)
-            for end in self._ends
-            if end.role == "origin" and end.injector.writes and not end.held
-        ]
+        meters = [end.meter for end in self._ends if end.meter and not end.held]
         roots = [os.getpid(), *order.roots]
         self._watched = Watch(
-            *(node_name(), order.devices, order.cpus, roots, order.exempt, writers),
+            *(node_name(), order.devices, order.cpus, roots, order.exempt, meters),
             self._node_reader,
             [end.process.pid for end in self._ends],
             [(end.index, end.process.pid) for end in held],
@@ -450,6 +433,8 @@ class Agent:
     async def _end_watch(self) -> None:
         assert self._watched, "begun before"
         self._tally_all()
+        for end in self._ends:
+            self._report_count(end)
         watch, self._watched = self._watched, None
         self._send(await watch.end())
 
@@ -491,6 +476,7 @@ class Agent:
     async def _stop_ends(self, ends: list[_End]) -> None:
         """Stop these ends, origins first so that targets see them go."""
         self._ends = [end for end in self._ends if end not in ends]
+        await asyncio.gather(*(end.meter.stop() for end in ends if end.meter))
         pacing = [end.pacing for end in ends if end.pacing]
         for task in pacing:
             task.cancel()  # first, so that it suspends nothing that is being stopped

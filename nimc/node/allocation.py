@@ -99,6 +99,8 @@ def writers_at_once(plan: BlockPlan, allocation: Allocation) -> int:
 #: end is assumed to have room for: one was seen with ucx_perftest (`origin_buffers_b`).
 _HELD_SHARE = 0.25
 _BUFFERS = 2
+#: What to say of writers that do not fit.
+UNFIT = "with held writers, their buffers exceed a quarter of a node's memory"
 
 
 def fit(

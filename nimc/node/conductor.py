@@ -16,8 +16,6 @@ import os
 import secrets
 import signal
 import sys
-import time
-from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -32,14 +30,12 @@ from nimc.machine.program import program_facts
 from nimc.node import allocation, length, wire
 from nimc.node.agent import node_name
 from nimc.node.allocation import Allocation, AllocationError
-from nimc.node.evidence.rates import rate_alone
+from nimc.node.alone import AloneRates
 from nimc.node.hub import AgentGoneError, Hub, HubError
-from nimc.node.injectors import INJECTORS
 from nimc.node.readers import Readers
-from nimc.node.runs import BlockRunner, Run
+from nimc.node.runs import BlockError, BlockRunner, Run
 from nimc.records.plan import BlockPlan
 from nimc.records.sample import Sample
-from nimc.records.treatment import Writes
 
 # The conductor's storage: samples are appended, flushed to disk, never rewritten.
 
@@ -134,8 +130,6 @@ def _cut_torn_line(path: Path) -> None:
 
 #: How long agents may take to connect, seconds; srun takes long in a large job.
 _AGENTS_TIMEOUT_S = 120.0
-#: Number of rows, after the first, from which a writer's rate alone is computed.
-_ALONE_ROWS = 3
 _NO_MODULE = (
     "'module' is not a command in the job's shell: set BASH_ENV, or use_login_shell in configs/"
 )
@@ -151,18 +145,6 @@ _HOPELESS = {
     "application_hung",
     "no_fom",
 }
-
-
-#: Measures the rate alone of one kind of writes.
-_MeasureAlone = Callable[[Writes], Awaitable[None]]
-
-
-class BlockError(Exception):
-    """The block cannot continue. The message is one line."""
-
-    def __init__(self, outcome: str, reason: str) -> None:
-        super().__init__(reason)
-        self.outcome = outcome
 
 
 async def conduct(plan: BlockPlan, logs: Path, readers: Readers) -> None:
@@ -193,14 +175,11 @@ async def conduct(plan: BlockPlan, logs: Path, readers: Readers) -> None:
             }
         )
         runner = BlockRunner(plan, nodes, hub, logs, provenance, readers)
-
-        async def measure_alone(writes: Writes) -> None:
-            await _measure_alone(plan, writes, nodes, hub, runner, logs)
-
+        rates = AloneRates(plan, nodes, hub, runner, logs)
         for treatment in plan.treatments:
             if treatment.writes:
-                await measure_alone(treatment.writes)
-        await _run_block(plan, runner, store, logs, measure_alone)
+                await rates.learn(treatment.writes)
+        await _run_block(plan, runner, store, logs, rates)
     except AgentGoneError as error:
         raise type(error)(f"{error}{await _killed(agents)}") from None
     finally:
@@ -264,69 +243,15 @@ async def _gather(
             task.cancel()
 
 
-async def _measure_alone(
-    plan: BlockPlan, writes: Writes, nodes: Allocation, hub: Hub, runner: BlockRunner, logs: Path
-) -> None:
-    """Measure the rate that each writer reaches without an application, at full rate first."""
-    if schedule := runner.schedules.get(writes):
-        if fault := await schedule.rehearse(runner.next_turn(), logs):
-            raise BlockError(
-                "injector_never_ready", f"{writes.scheduled} writers at a time: {fault}"
-            )
-        assert plan.short
-        # Between two runs, the first one's last write ends; then the second one's begin.
-        runner.lead_in.expect(writes, plan.short.length_s + schedule.start_up_s)
-        return
-    if writes in runner.alone or writes.scheduled is not None:
-        return
-    injector = INJECTORS[writes.injector]
-    if injector.row_s is None:  # no share of a core is required of a control
-        runner.alone[writes] = [0.0] * allocation.writers_at_once(plan, nodes)
-        return
-    if writes.throttled:
-        await _measure_alone(plan, writes.at_full_rate(), nodes, hub, runner, logs)
-    started_s = time.monotonic()
-    states = await runner.start_writers(writes)
-
-    def rows(more_than: int) -> Callable[[], bool]:
-        return lambda: all(len(state.rows) > more_than or state.ended for state in states)
-
-    timeout_s = plan.demand.ready_timeout_s + _ALONE_ROWS * injector.row_s
-    # The first row ramps up: it counts neither for the rate alone nor for the device count.
-    complete = await hub.wait_for(rows(0), timeout_s)
-    ramp_s = time.monotonic() - started_s
-    await runner.observer.begin([])
-    complete = complete and await hub.wait_for(rows(_ALONE_ROWS), timeout_s)
-    runner.counted_alone[writes] = runner.counted(writes, await runner.observer.end())
-    stopping_s = time.monotonic()
-    held = runner.holds(writes)
-    await runner.silence(writes, states)
-    # Between two runs, the first one's writers report a last row and stop; then the second's start,
-    # or go on, and report all the rows that they must. The ramp has one row; of held writers, the
-    # first row does not count.
-    rows_s = (plan.demand.ready_rows + held) * injector.row_s
-    start_s = 0.0 if held else ramp_s
-    runner.lead_in.expect(writes, start_s + rows_s + time.monotonic() - stopping_s)
-    for state in states:
-        who = f"writer {state.number} ({writes.injector}, {state.writer.origin})"
-        if state.ended:
-            raise BlockError("injector_never_ready", f"{who}: {state.ended}")
-        if not complete:
-            raise BlockError("injector_never_ready", f"{who} reported no rate in {timeout_s:.0f} s")
-    runner.alone[writes] = [rate_alone(state.rows) for state in states]
-    intervals_s = [length.interval_s(state.rows, injector.row_s) for state in states]
-    runner.row_s = max(runner.row_s, *intervals_s)
-
-
 async def _warm_up(
-    plan: BlockPlan, runner: BlockRunner, store: Store, logs: Path, measure: _MeasureAlone
+    plan: BlockPlan, runner: BlockRunner, store: Store, logs: Path, rates: AloneRates
 ) -> None:
     """Warm up, and once more at each new length, until the writers' rows fit into a run."""
     runner.doublings = length.kept(logs.parent)
     left, pair = plan.warmups, -1
     while left:
         done = await _repeat(
-            plan, runner, store, Run(plan.baseline, pair, 0, 0, warmup=True), measure
+            plan, runner, store, Run(plan.baseline, pair, 0, 0, warmup=True), rates
         )
         left, pair = left - 1, pair - 1
         more = length.doublings(done.elapsed_s, length.least_run_s(runner.row_s))
@@ -350,17 +275,17 @@ def _require_possible(plan: BlockPlan, runner: BlockRunner, run_s: float, doubli
 
 
 async def _run_block(
-    plan: BlockPlan, runner: BlockRunner, store: Store, logs: Path, measure: _MeasureAlone
+    plan: BlockPlan, runner: BlockRunner, store: Store, logs: Path, rates: AloneRates
 ) -> None:
     made = store.pairs_made()
-    await _warm_up(plan, runner, store, logs, measure)
+    await _warm_up(plan, runner, store, logs, rates)
     for pair in range(plan.pairs):
         for position, treatment in enumerate(plan.order(made + pair)):
-            await _repeat(plan, runner, store, Run(treatment, pair, position, 0), measure)
+            await _repeat(plan, runner, store, Run(treatment, pair, position, 0), rates)
 
 
 async def _repeat(
-    plan: BlockPlan, runner: BlockRunner, store: Store, run: Run, measure: _MeasureAlone
+    plan: BlockPlan, runner: BlockRunner, store: Store, run: Run, rates: AloneRates
 ) -> Sample:
     """Repeat the run until it is accepted, or until no retries are left; returns the last one.
 
@@ -374,9 +299,7 @@ async def _repeat(
         store.append(sample)
         print(_line(sample), flush=True)
         while runner.disturbed_alone:
-            writes = runner.disturbed_alone.pop()
-            del runner.alone[writes]
-            await measure(writes)
+            await rates.learn_anew(runner.disturbed_alone.pop())
         if sample.outcome == "kept":
             return sample
     if sample.outcome in _HOPELESS:

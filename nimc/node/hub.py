@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -14,9 +15,9 @@ from nimc.base import clock
 from nimc.base.clock import Exchange, Offset, measure
 from nimc.base.errors import MachineError
 from nimc.node import messages, wire
-from nimc.node.agent import USAGE_S
+from nimc.node.agent import period_s
 from nimc.node.evidence.binding import EndRole, Placed
-from nimc.node.evidence.rates import Seen, Tally
+from nimc.node.evidence.rates import COUNTED_S, Seen, Tally, filled
 from nimc.node.injectors.base import Injector, Writer
 from nimc.node.messages import Observed, Written
 from nimc.node.short_writes.origin_side import Part
@@ -105,6 +106,10 @@ class Admission:
 FIRST_SIDE = 1_000_000
 #: Round trips for one measurement of a clock offset.
 _PINGS = 8
+#: Longest time that a control's processor time is counted over, seconds.
+_CONTROL_S = 2 * COUNTED_S
+#: How many bursts of a paced writer make a rate.
+_PERIODS = 4
 #: How long an agent may take to read the processes of its node, seconds.
 _WATCH_S = 30.0
 
@@ -137,10 +142,19 @@ class WriterState:
     freezes: bool = False
     listening: bool = False
     rows: list[Seen] = field(default_factory=list)
-    #: Readings of its origin's device.
-    passed: list[Tally] = field(default_factory=list)
+    #: What was counted at its origin; of all writers that share its device.
+    tallies: list[Tally] = field(default_factory=list)
+    #: Shortest time over which that is its rate, seconds; None if it shares the device.
+    counted_s: float | None = None
     #: Why it ended, once either end has.
     ended: str | None = None
+
+    @property
+    def seen(self) -> list[Seen]:
+        """Its rows, and what was counted before and after them."""
+        if self.counted_s is None:
+            return self.rows
+        return filled(self.rows, self.tallies, self.counted_s)
 
 
 @dataclass
@@ -273,10 +287,11 @@ class Hub:
         self, injector: Injector, writers: list[Writer], logs: Path, timeout_s: float
     ) -> list[WriterState]:
         """Start writers: passive sides first, then, once they listen, the origins."""
-        row_s = injector.row_s or USAGE_S
+        row_s = injector.row_s or _CONTROL_S
+        counted_s = _counted_s(injector, writers)
         states = [
-            WriterState(writer, row_s, number, injector.freezes_target(writer))
-            for number, writer in enumerate(writers)
+            WriterState(writer, row_s, number, injector.freezes_target(writer), counted_s=each_s)
+            for number, (writer, each_s) in enumerate(zip(writers, counted_s, strict=True))
         ]
         self._states |= {state.writer.index: state for state in states}
         self._start("target", injector, writers, logs)
@@ -315,7 +330,7 @@ class Hub:
     def resume(self, states: Sequence[WriterState]) -> None:
         """Let held writers continue; what they reported before is forgotten."""
         for state in states:
-            state.rows, state.passed = [], []
+            state.rows, state.tallies = [], []
         for node, of_node in _by_node(states).items():
             self._links[node].send(messages.ResumeWriters(of_node))
 
@@ -376,7 +391,9 @@ class Hub:
                 link.observed = report
             case messages.Written():
                 link.written = report
-            case messages.Listening() | messages.RateReport() | messages.Ended():
+            case (
+                messages.Listening() | messages.RateReport() | messages.Counted() | messages.Ended()
+            ):
                 if (state := self._states.get(report.writer)) is not None:
                     self._writer_reported(state, link, report)
 
@@ -384,7 +401,7 @@ class Hub:
         self,
         state: WriterState,
         link: _Link,
-        report: messages.Listening | messages.RateReport | messages.Ended,
+        report: messages.Listening | messages.RateReport | messages.Counted | messages.Ended,
     ) -> None:
         match report:
             case messages.Listening():
@@ -396,8 +413,9 @@ class Hub:
                     target.send(messages.FreezeTarget(state.writer.index))
                 end_s = report.time_s - link.offset_s
                 state.rows.append(self._seen(state, end_s, report))
-                state.passed += [
-                    Tally(at_s - link.offset_s, bytes_b) for at_s, bytes_b in report.passed
+            case messages.Counted():
+                state.tallies += [
+                    Tally(at_s - link.offset_s, bytes_b) for at_s, bytes_b in report.tallies
                 ]
             case messages.Ended():
                 state.ended = state.ended or f"{report.role} side ended: {report.why}"
@@ -428,6 +446,25 @@ def _by_node(states: Sequence[WriterState]) -> dict[str, list[int]]:
         for node in dict.fromkeys((state.writer.target, state.writer.origin)):
             found.setdefault(node, []).append(state.writer.index)
     return found
+
+
+def _counted_s(injector: Injector, writers: Sequence[Writer]) -> list[float | None]:
+    """Shortest time over which each writer's count is its rate, seconds; None if it has none."""
+    sharing = Counter((writer.origin, writer.device) for writer in writers)
+    return [
+        max(COUNTED_S, _PERIODS * _paced_s(injector, writer))
+        if sharing[writer.origin, writer.device] == 1
+        or injector.transport(writer) == "shared memory"
+        else None
+        for writer in writers
+    ]
+
+
+def _paced_s(injector: Injector, writer: Writer) -> float:
+    """Length of a burst and its pause if the agent paces the writer, seconds; else 0."""
+    if injector.paced_by == "program" or writer.rate_b_s is None:
+        return 0.0
+    return period_s(writer.message_b, writer.full_b_s)
 
 
 def _log(logs: Path, writer: Writer, role: EndRole) -> str:

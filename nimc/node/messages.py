@@ -154,9 +154,14 @@ class RateReport:
     rate_b_s: float
     #: Length of the interval, seconds; None: since the previous one.
     over_s: float | None
-    #: What the origin's device has passed, bytes, at times since the last report (Unix time by the
-    #: agent's clock); empty if it has no counter.
-    passed: list[Tally] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Counted:
+    """What was counted of a writer since the last such report (Unix time by the agent's clock)."""
+
+    writer: int
+    tallies: list[Tally]
 
 
 @dataclass(frozen=True)
@@ -205,7 +210,9 @@ Order = (
     StartEnd | FreezeTarget | StopWriters | HoldWriters | ResumeWriters | StandBy | Perform
     | Finish | StopSchedule | BeginWatch | EndWatch | Ping
 )  # fmt: skip
-Report = Hello | Pong | Listening | RateReport | Ended | WritersStopped | Observed | Written
+Report = (
+    Hello | Pong | Listening | RateReport | Counted | Ended | WritersStopped | Observed | Written
+)  # fmt: skip
 
 
 def encode(message: Order | Report) -> list[Any]:

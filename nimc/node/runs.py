@@ -105,6 +105,14 @@ class Run:
         return replace(self, attempt=attempt)
 
 
+class BlockError(Exception):
+    """The block cannot continue. The message is one line."""
+
+    def __init__(self, outcome: str, reason: str) -> None:
+        super().__init__(reason)
+        self.outcome = outcome
+
+
 @dataclass(frozen=True)
 class MeasuredRun:
     """A sample, and the rows (JSON) that were counted in its run."""
@@ -332,13 +340,16 @@ class BlockRunner:
     def holds(self, writes: Writes) -> bool:
         """Whether the writers of one kind of writes are held between runs."""
         planned = [each.writes for each in self._plan.treatments]
-        injector = INJECTORS[writes.injector]
-        return (
-            writes.held
-            and injector.holds != "never"
-            and writes in planned
-            and allocation.fit(self._plan, [*self._held, writes], self._nodes, self._hub.facts)
-        )
+        return writes.held and writes in planned and self._why_not_held(writes) is None
+
+    def _why_not_held(self, writes: Writes) -> str | None:
+        """Why writers that were to be held cannot be, in a few words; None if they can."""
+        if INJECTORS[writes.injector].holds == "never":
+            return f"{writes.injector} cannot be held between runs"
+        kinds = [*self._held, writes]
+        if not allocation.fit(self._plan, kinds, self._nodes, self._hub.facts):
+            return allocation.UNFIT
+        return None
 
     async def measure(self, run: Run) -> MeasuredRun:
         """One run, until its application has ended and its writers are held or stopped."""
@@ -416,23 +427,26 @@ class BlockRunner:
 
     async def _writers_at_speed(self, writes: Writes, result: RunResult) -> list[WriterState]:
         demand, alone = self._plan.demand, self.alone[writes]
+        # What was counted since a held writer went on stands for one row, but not for several.
+        counted = demand.ready_rows == 1 or not INJECTORS[writes.injector].writes
         states = await self.start_writers(writes)
+        if self._restarted and writes.held and (why := self._why_not_held(writes)):
+            result.notes = [*result.notes, f"writers were started for this run: {why}"]
+
+        def is_ready(state: WriterState, alone_b_s: float) -> bool:
+            rows = state.seen if counted else state.rows
+            needed_b_s = expected(alone_b_s, state.writer.rate_b_s).rate_b_s
+            return len(rows) >= demand.ready_rows and at_speed(rows, needed_b_s, demand.min_share)
 
         def ready() -> bool:
-            return any(state.ended for state in states) or all(
-                len(state.rows) >= demand.ready_rows
-                and at_speed(
-                    state.rows, expected(rate, state.writer.rate_b_s).rate_b_s, demand.min_share
-                )
-                for state, rate in zip(states, alone, strict=True)
-            )
+            return any(state.ended for state in states) or all(map(is_ready, states, alone))
 
         in_time = await self._hub.wait_for(ready, demand.ready_timeout_s)
         for state in states:
             if state.ended:
                 result.fail("injector_never_ready", f"writer {state.number}: {state.ended}")
         if not in_time:
-            silent = not all(state.rows for state in states)
+            silent = not all(state.seen for state in states)
             result.fail(
                 "injector_never_ready" if silent else "rejected",
                 f"not at speed within {demand.ready_timeout_s:.0f} s",
@@ -503,13 +517,13 @@ class BlockRunner:
 
         def covered() -> bool:
             return all(
-                state.ended or (state.rows and state.rows[-1].end_s >= end_s) for state in states
+                state.ended or (state.seen and state.seen[-1].end_s >= end_s) for state in states
             )
 
         if result.outcome in ("kept", "rejected"):
             await self._hub.wait_for(covered, _LAST_ROWS_S)
             for state in states:
-                if state.ended and state.rows[-1].end_s < end_s:
+                if state.ended and state.seen[-1].end_s < end_s:
                     result.fail("injector_died", f"writer {state.number}: {state.ended}")
 
     def _judge(
@@ -518,14 +532,15 @@ class BlockRunner:
         """What each writer did in the window; the run is rejected if one did not keep its rate."""
         demand, injector, records = self._plan.demand, INJECTORS[writes.injector], []
         for state, alone in zip(states, self.alone[writes], strict=True):
+            rows = state.seen
             seen = judge(
-                state.rows,
+                rows,
                 *result.window_s,
                 expected(alone, state.writer.rate_b_s) if injector.writes else OF_CONTROL,
                 demand.min_share,
                 state.row_s,
                 demand.late_rows,
-                state.passed,
+                state.tallies,
                 demand.max_share,
             )
             if seen.reason:
@@ -533,7 +548,7 @@ class BlockRunner:
                 result.fail("rejected", f"{who} {state.number} {seen.reason}")
             if seen.beyond_alone:
                 self.disturbed_alone.add(writes)
-            before_b_s = rate_before(state.rows, result.window_s[0])
+            before_b_s = rate_before(rows, result.window_s[0])
             records.append(writer_record(injector, state.writer, alone, seen, before_b_s))
         return records
 

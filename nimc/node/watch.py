@@ -1,7 +1,6 @@
 """What an agent watches on its node from just before a run until just after it.
 
-Load, frequency and counters of the host, byte counters of devices, and each writer: at its origin
-the bytes that the device has passed on, on a shared host marks in the target's memory.
+Load, frequency and counters of the host, byte counters of devices, and the meters of its writers.
 """
 
 from __future__ import annotations
@@ -9,72 +8,26 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 
 from nimc.base import processes
 from nimc.machine import load, node_counters
 from nimc.machine.free_cpus import busy_cpus, left_free
 from nimc.machine.load import HostLoad
-from nimc.machine.marks import LookError, Marks
 from nimc.machine.node_counters import NodeCounter, NodeReader
-from nimc.node.evidence import counters, disturbance, rails, silence
-from nimc.node.evidence.counters import Passed, Reading
-from nimc.node.evidence.silence import Look, Looked
-from nimc.node.injectors.base import PASSES, Injector, Writer
+from nimc.node.evidence import counters, disturbance, rails
+from nimc.node.evidence.counters import Reading
 from nimc.node.messages import Observed
+from nimc.node.meter import Meter
 from nimc.records.counter_row import WRITERS
 
-#: Time between two looks at a writer, and between two readings of load and frequency, seconds. What
-#: a foreign process used since the last reading is not known if an adopting process waits for it.
-LOOK_S = 0.25
+#: Time until the first reading of load and frequency, and between two of them, seconds. What a
+#: foreign process used since the last reading is not known if an adopting process waits for it.
+_FIRST_S = 0.25
 _LOAD_S = 1.0
 #: Largest share of a hardware thread that reading the load may take.
 _LOAD_SHARE = 0.005
-
-
-@dataclass(frozen=True)
-class Watched:
-    """A writer to look at, and how."""
-
-    writer: int
-    #: Device whose counter its origin reads, and the direction; None to look at memory.
-    device: str | None
-    passed: Passed
-    #: PIDs of target and origin, if both are here.
-    ends: tuple[int, int] | None
-    message_b: int
-    #: The latest rate that it reported, bytes per second; zero if none.
-    rate_b_s: Callable[[], float]
-    #: Why nothing proves its writes, if there is nothing to look at.
-    fault: str | None = None
-
-
-def looks_at(
-    writer: Writer,
-    injector: Injector,
-    target: int | None,
-    origin: int,
-    rate_b_s: Callable[[], float],
-) -> Watched:
-    """How to look at a writer whose origin is here; `target` is None if that is not."""
-    device, ends, fault = writer.device, None, None
-    if injector.transport(writer) == "shared memory":
-        if injector.direction == "read":
-            fault = "reads leave no mark"
-        elif target is not None:
-            ends = (target, origin)
-    if not device and not ends:
-        fault = fault or "the machine's file names no device"
-    return Watched(
-        writer=writer.index,
-        device=device,
-        passed=PASSES[injector.direction][0],
-        ends=ends,
-        message_b=writer.message_b,
-        rate_b_s=rate_b_s,
-        fault=fault,
-    )
 
 
 class Watch:
@@ -87,7 +40,7 @@ class Watch:
         cpus: Sequence[int],
         roots: Sequence[int],
         exempt: Sequence[int],
-        writers: Sequence[Watched],
+        meters: Sequence[Meter],
         node_reader: NodeReader,
         ends: Sequence[int] = (),
         held: Sequence[tuple[int, int]] = (),
@@ -104,11 +57,10 @@ class Watch:
         self._frequencies_hz: list[float] = []
         #: Foreign program -> processor time, seconds; and the first and the last reading.
         self._foreign_s: dict[str, float] = {}
-        self._looks: dict[int, list[Look]] = {each.writer: [] for each in writers}
-        self._faults = {each.writer: each.fault for each in writers}
-        self._writers = writers
+        self._meters = meters
+        for meter in meters:
+            meter.begin()
         self._tasks = [asyncio.create_task(self._read_load())]
-        self._tasks += [asyncio.create_task(self._look(each)) for each in writers]
         self._loads = [load.read(self._block, roots, exempt)]
         self._node_reader = node_reader
         self._ends = ends
@@ -133,7 +85,7 @@ class Watch:
         if conditions.frequency_hz:
             gained["frequency"] = NodeCounter(conditions.frequency_hz, "Hz", "gauge")
         conditions = replace(conditions, free_cpus=left_free(self._busy))
-        looked = [self._looked(each) for each in self._writers]
+        looked = [meter.looked() for meter in self._meters]
         return Observed(*after, conditions, busiest, looked, gained, self._ran())
 
     def _ran(self) -> list[int]:
@@ -161,7 +113,7 @@ class Watch:
         return {**self._node_reader.read(), WRITERS: NodeCounter(used_s, "s")}
 
     async def _read_load(self) -> None:
-        await asyncio.sleep(LOOK_S)
+        await asyncio.sleep(_FIRST_S)
         cost_s = 0.0
         while True:
             if (found := load.frequency_hz(self._cpus)) is not None:
@@ -184,53 +136,3 @@ class Watch:
         """The application's processes are the block's that were not there at the beginning."""
         new = [pid for pid, started in now.own.items() if self._loads[0].own.get(pid) != started]
         self._busy = busy_cpus(new, now.at_s - self._loads[0].at_s) or self._busy
-
-    async def _look(self, watched: Watched) -> None:
-        if watched.fault:
-            return
-        try:
-            if watched.ends:
-                await self._look_at_memory(watched, watched.ends)
-            else:
-                await self._look_at_device(watched)
-        except LookError as error:
-            self._faults[watched.writer] = str(error)
-
-    async def _look_at_device(self, watched: Watched) -> None:
-        then = counters.read(watched.device, watched.passed)
-        while then is not None:
-            await asyncio.sleep(LOOK_S)
-            now = counters.read(watched.device, watched.passed)
-            gone_b = counters.difference(then, now) if now else None
-            if now is None or gone_b is None:
-                raise LookError(f"device {watched.device}: its counter stopped")
-            self._looks[watched.writer].append(Look(then.at_s, now.at_s, gone_b))
-            then = now
-        raise LookError(f"device {watched.device}: no byte counter")
-
-    async def _look_at_memory(self, watched: Watched, ends: tuple[int, int]) -> None:
-        marks, then_s = Marks(*ends, watched.message_b), time.monotonic()
-        try:
-            while True:
-                # One message at least must fit between two looks.
-                rate_b_s = watched.rate_b_s()
-                message_s = watched.message_b / rate_b_s if rate_b_s else 0.0
-                await asyncio.sleep(max(LOOK_S, 2 * message_s))
-                now_s, seen = time.monotonic(), marks.look()
-                self._looks[watched.writer].append(Look(then_s, now_s, float(seen)))
-                then_s = now_s
-        finally:
-            marks.close()
-
-    def _looked(self, watched: Watched) -> Looked:
-        looks = self._looks[watched.writer]
-        memory = watched.ends is not None
-        return Looked(
-            writer=watched.writer,
-            at="the target's memory" if memory else f"sent by {watched.device}",
-            looks=len(looks),
-            seen=sum(look.amount > 0 for look in looks),
-            silent_s=silence.longest_silence_s(looks),
-            memory=memory,
-            fault=self._faults[watched.writer],
-        )

@@ -20,7 +20,7 @@ from nimc.records.sample import MANY, Proof, WriterRecord
 #: A writer's marks prove its writes if at least this share of the looks found them overwritten. A
 #: look or two may come before the next message of a writer that the application slows down.
 _PROVEN = 0.9
-#: A pause is no silence if it is shorter than this many messages at the lowest accepted rate.
+#: A pause is no silence if it is shorter than this many messages.
 _MESSAGES = 3
 #: Node -> reading of its device; None if it has no counter (writes over shared memory).
 Readings = Mapping[str, Reading | None]
@@ -120,10 +120,8 @@ def refuted(
     """
     for index, record in enumerate(records):
         if record.message_b and index in looked:
-            # A device shows parts of a message, memory only all of it.
-            share = demand.min_share if looked[index].memory else 1.0
-            slowest_b_s = share * expected(record.rate_alone_b_s, record.asked_b_s).rate_b_s
-            message_s = record.message_b / slowest_b_s if slowest_b_s else 0.0
+            usual_b_s = expected(record.rate_alone_b_s, record.asked_b_s).rate_b_s
+            message_s = record.message_b / usual_b_s if usual_b_s else 0.0
             allowed_s = max(demand.silent_s, _MESSAGES * message_s)
             if fault := silence.fault(looked[index], allowed_s):
                 return f"writer {index} {fault}"

@@ -30,21 +30,74 @@ class Seen:
 
 
 class Tally(NamedTuple):
-    """What the origin's device had passed at a time, since some beginning, bytes."""
+    """What had been counted by a time since some beginning, bytes (`nimc.node.meter`).
+
+    Of a control, which writes nothing, the processor time that it has used, seconds.
+    """
 
     at_s: float
     bytes_b: float
 
 
+#: Shortest time over which counted bytes are taken for a rate, seconds.
+COUNTED_S = 0.25
+
+
+#: Shortest time over which counted bytes are taken for a rate, seconds.
+COUNTED_S = 0.25
+
+
 def passed_at(tallies: Sequence[Tally], at_s: float) -> float | None:
     """What had passed at a time between two readings, linearly; None before or after them all."""
-    index = bisect_left(tallies, at_s, key=lambda tally: tally.at_s)
+    index = _index(tallies, at_s)
     if index == len(tallies) or (index == 0 and tallies[0].at_s > at_s):
         return None
     after, before = tallies[index], tallies[max(index - 1, 0)]
     length_s = after.at_s - before.at_s
     share = (at_s - before.at_s) / length_s if length_s else 0.0
     return before.bytes_b + share * (after.bytes_b - before.bytes_b)
+
+
+def _index(tallies: Sequence[Tally], at_s: float) -> int:
+    """Index of the first tally at that time or later."""
+    return bisect_left(tallies, at_s, key=lambda tally: tally.at_s)
+
+
+def filled(
+    rows: Sequence[Seen], tallies: Sequence[Tally], least_s: float = COUNTED_S
+) -> list[Seen]:
+    """The rows, and in the same form what was counted before the first and after the last of them.
+
+    `tallies` are of this writer alone; each rate is over at least `least_s`.
+    """
+    if not tallies or tallies[-1].at_s - tallies[0].at_s < least_s:
+        return list(rows)
+    ended_s = tallies[-1].at_s
+    before = _counted(tallies, tallies[0].at_s, rows[0].start_s if rows else ended_s, least_s)
+    after = _counted(tallies, rows[-1].end_s, ended_s, least_s) if rows else []
+    return [*before, *rows, *after]
+
+
+def _counted(tallies: Sequence[Tally], from_s: float, to_s: float, least_s: float) -> list[Seen]:
+    """What was counted from one time to another, cut at the tallies."""
+    if to_s <= from_s:
+        return []
+    cuts_s = [from_s]
+    for at_s, _ in tallies[_index(tallies, from_s) : _index(tallies, to_s)]:
+        if min(at_s - cuts_s[-1], to_s - at_s) >= least_s:
+            cuts_s.append(at_s)
+    pieces = pairwise([*cuts_s, to_s])
+    return [_piece(tallies, start_s, end_s, least_s) for start_s, end_s in pieces]
+
+
+def _piece(tallies: Sequence[Tally], start_s: float, end_s: float, least_s: float) -> Seen:
+    """A row of what was counted; the rate of a short one is that of a longer time around it."""
+    begin_s = max(min(start_s, end_s - least_s), tallies[0].at_s)
+    until_s = min(max(end_s, begin_s + least_s), tallies[-1].at_s)
+    before_b, after_b = passed_at(tallies, begin_s), passed_at(tallies, until_s)
+    assert before_b is not None, "it lies between two tallies"
+    assert after_b is not None, "and so does this"
+    return Seen(start_s, end_s, (after_b - before_b) / (until_s - begin_s))
 
 
 def bytes_within(

@@ -113,7 +113,7 @@ def test_slurm_drives_a_shared_host_where_its_configuration_says_so(tmp_path: Pa
 
 
 def test_a_block_that_outlasts_its_job_is_reported(tmp_path: Path) -> None:
-    # 8 s, and 13 runs of 1 h and 2.2 s each: above 4 h.
+    # 8 s, and 13 runs of 1 h and 0.7 s each: above 4 h.
     (tmp_path / "long.yaml").write_text(
         "name: long\nworkloads: [{check: stream, expect: 1h}, {check: lammps, expect: 1s}]\n"
         "arms: [off, on]\npairs: {floor: 6}\nrun_timeout: 2h\n"
@@ -121,7 +121,7 @@ def test_a_block_that_outlasts_its_job_is_reported(tmp_path: Path) -> None:
     words = [str(tmp_path / "long.yaml"), "--machine", "example_slurm"]
     (line,) = json.loads(CliRunner().invoke(plan_command, [*words, "--json"]).stdout)["warnings"]
     assert line == (
-        "stream: 6 pairs in one job take 13 h 01 min, but time_limit in"
+        "stream: 6 pairs in one job take 13 h 00 min, but time_limit in"
         " configs/example_slurm.py is 4 h 00 min: reduce pairs.block, or raise the limit"
     )
     assert line in " ".join(CliRunner().invoke(plan_command, words).stdout.split())

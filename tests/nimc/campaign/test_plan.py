@@ -67,22 +67,22 @@ def test_a_case_goes_on_until_its_floor_and_never_beyond_its_cap(
 
 def test_expected_length_is_worked_out_from_its_parts() -> None:
     asked = campaign(floor=6)
-    # 8 s a block; the warm-up, and per pair off, on and aa, of 10 s each, with 2.2 s before each.
+    # 8 s a block; the warm-up, and per pair off, on and aa, of 10 s each, with 0.7 s before each.
     entry = asked.workloads[0]
     crossed = treatments(asked.arms, entry)
-    assert block_s(crossed, entry, 6) == pytest.approx(8 + 12.2 + 6 * 3 * 12.2)
+    assert block_s(crossed, entry, 6) == pytest.approx(8 + 10.7 + 6 * 3 * 10.7)
     # Without writers, 0.2 s before each.
     assert block_s(treatments(["off", "aa"], entry), entry, 6) == pytest.approx(8 + 13 * 10.2)
     # Three warm-ups: two more.
     more = entry.but({"set": {"warmups": 3}})
-    assert block_s(crossed, more, 6) - block_s(crossed, entry, 6) == pytest.approx(2 * 12.2)
+    assert block_s(crossed, more, 6) - block_s(crossed, entry, 6) == pytest.approx(2 * 10.7)
 
 
 def test_what_the_writers_reach_alone_is_measured_for_each_rate() -> None:
     entry = campaign(floor=6).workloads[0].but({"factors": {"rate": [0, "25%", "full"]}})
     crossed = treatments(["off", "on", "spin"], entry)
-    # off, two rates and the control, 12.2 s each; 4 s for the second rate.
-    expected = 8 + 4 + 12.2 + 6 * 4 * 12.2
+    # off, two rates and the control, 10.7 s each; 4 s for the second rate.
+    expected = 8 + 4 + 10.7 + 6 * 4 * 10.7
     assert block_s(crossed, entry, 6) == pytest.approx(expected)
 
 
@@ -107,16 +107,16 @@ def test_the_plan_says_which_runs_are_made_longer(tmp_path: Path) -> None:
     assert f"{short} end the block, since the check cannot be lengthened: hpccg" in text
     assert "expected to be lengthened: stream, from 1 to 4 s" in text
     stream, hpccg = prepare(path, "localhost").plan().cases
-    # 8 s a block; a warm-up and 6 pairs of two runs, of 4 s for STREAM, with 2.2 s before each.
-    assert stream.duration_least_s == pytest.approx(8 + 13 * 6.2)
-    assert hpccg.duration_least_s == pytest.approx(8 + 13 * 5.2)
+    # 8 s a block; a warm-up and 6 pairs of two runs, of 4 s for STREAM, with 0.7 s before each.
+    assert stream.duration_least_s == pytest.approx(8 + 13 * 4.7)
+    assert hpccg.duration_least_s == pytest.approx(8 + 13 * 3.7)
 
 
 def test_runs_without_continuous_writers_may_be_short(tmp_path: Path) -> None:
     path = tmp_path / "c.yaml"
     path.write_text(SHORT.format(hpccg="1s").replace("[off, on]", "[off, spin, aa]"))
     stream, _ = prepare(path, "localhost").plan().cases
-    assert stream.duration_least_s == pytest.approx(8 + 19 * 3.2)
+    assert stream.duration_least_s == pytest.approx(8 + 19 * 1.7)
 
 
 def test_a_check_that_cannot_be_lengthened_is_refused_with_the_reason(tmp_path: Path) -> None:

@@ -62,7 +62,7 @@ sys.stdin.read()
 """
 
 
-def test_a_mark_is_gone_once_the_buffer_was_written(tmp_path):
+def test_marks_show_which_part_of_the_buffer_was_written(tmp_path):
     message_b = 1 << 17
     paths = [tmp_path / "target", tmp_path / "origin"]
     for path in paths:
@@ -75,16 +75,21 @@ def test_a_mark_is_gone_once_the_buffer_was_written(tmp_path):
         for end in ends:
             assert end.stdout.readline() == b"mapped\n"
         looks = marks.Marks(ends[0].pid, ends[1].pid, message_b)
-        assert not looks.look()
+        assert looks.look() == 0
         with paths[0].open("r+b") as file, mmap.mmap(file.fileno(), 0) as buffer:
-            assert any(buffer[message_b - 8 : message_b])  # the mark is there
-            buffer[: message_b - 8] = b"x" * (message_b - 8)
-            assert not looks.look()  # not all of the message has arrived
+            assert any(buffer[message_b - 8 : message_b])  # the last mark is there
+            buffer[: message_b // 4] = b"x" * (message_b // 4)
+            assert looks.look() == 0.25  # a quarter of the message has arrived
+            buffer[message_b // 4 : message_b // 2] = b"x" * (message_b // 4)
+            assert looks.look() == 0.25
+            assert looks.look() == 0
             buffer[:message_b] = b"x" * message_b
-            assert looks.look()
-            assert buffer[: message_b - 8] == b"x" * (message_b - 8)  # nothing else was touched
+            assert looks.look() == 1
+            # Nothing was touched but the eight bytes at the end of each of 32 parts of 4 KiB.
+            parts = [bytes(buffer[at : at + 4096]) for at in range(0, message_b, 4096)]
+            assert all(part[:-8] == b"x" * 4088 for part in parts)
             assert bytes(buffer[message_b:]) == bytes(4096)
-        assert not looks.look()
+        assert looks.look() == 0
         looks.close()
     finally:
         for end in ends:

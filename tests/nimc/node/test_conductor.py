@@ -528,6 +528,36 @@ def test_writers_that_are_not_held_start_for_their_run(block):
 
 @needs_ucx
 @pytest.mark.slow
+def test_writers_that_do_not_fit_into_memory_start_for_their_run_which_its_sample_says(
+    block, tmp_path
+):
+    # A node none of whose memory is for held writers.
+    patch = "from nimc.node import allocation\nallocation._HELD_SHARE = 0.0\n"
+    (tmp_path / "sitecustomize.py").write_text(patch)
+    run = block(arms=["off", "on"], command=SLEEPS, python_path=str(tmp_path))
+    found = origins_while(run, ["off", "on"])
+    assert run.finish() == 0, run.err
+    assert found["off"] == {}
+    said = {
+        each["arm"]: any("exceed a quarter" in n for n in each["notes"]) for each in run.samples()
+    }
+    assert said == {"off": False, "on": True}
+
+
+@needs_ucx
+@pytest.mark.slow
+def test_the_next_block_on_the_same_nodes_takes_over_the_rate_alone(block):
+    for number in range(2):
+        run = block(arms=["off", "on"], command=SLEEPS, block=number)
+        assert run.finish() == 0, run.err
+    on = [each for each in run.samples() if each["arm"] == "on"]
+    assert [(each["block"], each["outcome"]) for each in on] == [(0, "kept"), (1, "kept")]
+    first, second = (each["writers"][0]["rate_alone_b_s"] for each in on)
+    assert first == second > 0
+
+
+@needs_ucx
+@pytest.mark.slow
 def test_a_held_writer_that_runs_rejects_the_run(block):
     run = block(arms=["off", "on"], command=SLEEPS, demand=demand(retries=1))
     run.wait_until(lambda: (run.run_dir / "logs/melt/0/0-off-0.out").exists(), 60)

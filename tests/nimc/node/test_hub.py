@@ -98,8 +98,11 @@ def test_rows_of_an_agent_whose_clock_is_ahead_are_at_our_time(tmp_path):
         if order.role == "target":
             return [messages.Listening(order.writer.index)]
         now_s = time.time() + 100.0
-        passed = [Tally(now_s - 0.5, 7.0), Tally(now_s, 9.0)]
-        return [messages.RateReport(order.writer.index, now_s, 5.0, None, passed)]
+        counted = [Tally(now_s - 0.5, 7.0), Tally(now_s, 9.0)]
+        return [
+            messages.Counted(order.writer.index, counted),
+            messages.RateReport(order.writer.index, now_s, 5.0, None),
+        ]
 
     async def talk(hub):
         before_s = time.time()
@@ -110,8 +113,8 @@ def test_rows_of_an_agent_whose_clock_is_ahead_are_at_our_time(tmp_path):
         return before_s, time.time(), state, hub.clock_offsets_s["n7"], clocks["n7"]
 
     before_s, after_s, state, offset_s, clock = with_agents(["n7"], answer, talk, ahead_s=100.0)
-    (row,), (earlier, tally) = state.rows, state.passed
-    # What the device had passed is in our time as well.
+    (row,), (earlier, tally) = state.rows, state.tallies
+    # What was counted is in our time as well.
     assert tally == (row.end_s, 9.0)
     assert tally.at_s - earlier.at_s == pytest.approx(0.5, abs=0.01)
     # The way between two processes of one host takes less than 5 s.

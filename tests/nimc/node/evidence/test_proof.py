@@ -54,16 +54,10 @@ def test_silence_of_a_writer_refutes_it():
     assert found == "writer 0 wrote nothing for 0.8 s (the target's memory); allowed: 0.5 s"
 
 
-def test_a_pause_between_two_long_messages_is_no_silence():
-    """At 50 B/s, the lowest accepted rate, a message of 100 B takes 2 s: three of them take 6."""
-    long = record(1000, message_b=100)
-    assert refuted([long], {0: marks(9, silent_s=5.9)}, DEMAND, alone=True) is None
-    assert refuted([long], {0: marks(9, silent_s=6.1)}, DEMAND, alone=True) is not None
-
-
-def test_a_device_shows_parts_of_a_message():
+@pytest.mark.parametrize("memory", [True, False])
+def test_a_pause_of_three_long_messages_is_no_silence(memory):
     """A message of 20 B takes 0.2 s alone: three of them 0.6 s, whatever share is accepted."""
-    sent = Looked(0, "sent by rxe0", 20, 18, 0.65, memory=False)
+    sent = replace(marks(18, silent_s=0.65), memory=memory)
     assert refuted([record(1000, message_b=20)], {0: sent}, DEMAND, alone=True) is not None
     sent = replace(sent, silent_s=0.55)
     assert refuted([record(1000, message_b=20)], {0: sent}, DEMAND, alone=True) is None

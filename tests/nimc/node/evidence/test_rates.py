@@ -12,6 +12,7 @@ from nimc.node.evidence.rates import (
     at_speed,
     bytes_within,
     expected,
+    filled,
     judge,
     passed_at,
     rate_alone,
@@ -116,6 +117,61 @@ def test_what_had_passed_lies_between_two_readings():
     at_s = [0.9, 1.0, 1.25, 2.0, 3.0, 4.0, 4.1]
     assert [passed_at(tallies, each) for each in at_s] == [None, 100, 150, 300, 300, 300, None]
     assert passed_at([], 1.0) is None
+
+
+def counted(*rates, start_s=0.0, every_s=0.25):
+    """Tallies of a writer that held each rate for a quarter of a second."""
+    found, total = [Tally(start_s, 1e9)], 1e9
+    for number, rate in enumerate(rates, 1):
+        total += rate * every_s
+        found.append(Tally(start_s + number * every_s, total))
+    return found
+
+
+def test_what_was_counted_stands_before_and_after_the_rows():
+    tallies = counted(*[80] * 3, *[90] * 8, *[40] * 2)  # until 3.25
+    seen = [Seen(0.6, 1.6, 91), Seen(1.6, 2.6, 89)]
+    found = filled(seen, tallies)
+    assert found[2:4] == seen
+    assert [(each.start_s, each.end_s) for each in found] == [
+        *[(0, 0.25), (0.25, 0.6), (0.6, 1.6), (1.6, 2.6)],
+        *[(2.6, 3.0), (3.0, 3.25)],
+    ]
+    # By hand: 0.25 s at 80 and 0.1 s too; 0.15 s of 90, then 0.25 s of 40.
+    assert [each.rate_b_s for each in found] == pytest.approx(
+        [80, 80, 91, 89, (0.15 * 90 + 0.25 * 40) / 0.4, 40]
+    )
+
+
+def test_without_rows_there_is_what_was_counted():
+    found = filled([], counted(0, 100, 100))
+    assert [each.rate_b_s for each in found] == pytest.approx([0, 100, 100])
+    assert filled([], counted(100, every_s=0.2)) == []  # too short for a rate
+    assert filled(rows(5, 6), []) == rows(5, 6)
+
+
+def test_the_rate_of_a_short_time_is_that_of_a_longer_one_around_it():
+    """A few milliseconds after a row, a message or none may have been counted."""
+    tallies = [*counted(100, 100, 100, 100), Tally(1.01, 1e9 + 100)]
+    (row, last) = filled([Seen(0, 1, 99)], tallies)
+    assert (last.start_s, last.end_s) == (1, 1.01)
+    # Nothing in the last 0.01 s, 0.24 s at 100 before.
+    assert last.rate_b_s == pytest.approx(96)
+    assert row.rate_b_s == 99
+
+
+def test_a_longer_least_time_takes_several_tallies_together():
+    found = filled([], counted(100, 0, 100, 0, 100), 0.5)
+    assert [each.end_s for each in found] == [0.5, 1.25]
+    assert [each.rate_b_s for each in found] == pytest.approx([50, 200 / 3])
+
+
+def test_a_writer_that_stops_after_its_last_row_is_refused():
+    seen = [Seen(0, 1, 100), Seen(1, 2, 100)]
+    writes, stops = counted(*[100] * 11), counted(*[100] * 9, 0, 0)
+    assert judge(filled(seen, writes), 0.5, 2.7, ALONE, 0.5, 1.0, 2.0).reason is None
+    why = judge(filled(seen, stops), 0.5, 2.7, ALONE, 0.5, 1.0, 2.0).reason
+    assert why.startswith("wrote at 0% of its rate alone from second 1.8")
 
 
 def test_a_row_within_the_window_counts_as_reported_whatever_the_device_passed():

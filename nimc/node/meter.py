@@ -1,0 +1,207 @@
+"""What one writer writes, counted at its origin by other means than its own rows, while it writes.
+
+By the bytes that the origin's device has passed on, or, on a shared host, by marks in the target's
+memory.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+
+from nimc.base import clock, processes
+from nimc.machine.marks import LookError, Marks
+from nimc.node.evidence import counters, silence
+from nimc.node.evidence.rates import COUNTED_S, Tally
+from nimc.node.evidence.silence import Look, Looked
+from nimc.node.injectors.base import PASSES, Injector, Writer
+
+#: Time between two looks at a writer, seconds: what is counted in it is of use as a rate.
+LOOK_S = COUNTED_S
+#: Messages that take at least so long, seconds, are counted by marks, which are read so many times
+#: for each of them. Of others marks show that some arrived, not how many.
+_COUNTABLE_S = 0.03
+_READINGS = 3
+
+
+class _Device:
+    """The byte counter of an origin's device."""
+
+    def __init__(self, device: str | None, passed: counters.Passed) -> None:
+        if device is None:
+            raise LookError("the machine's file names no device")
+        self.at = f"sent by {device}"
+        self.counts, self.every_s = True, LOOK_S
+        self._device, self._passed = device, passed
+        first = counters.read(device, passed)
+        if first is None:
+            raise LookError(f"device {device}: no byte counter")
+        self._last = first
+
+    def total_b(self) -> float:
+        """What it has passed since some beginning, bytes. Raises LookError if that is not known."""
+        now = counters.read(self._device, self._passed)
+        if now is None or counters.difference(self._last, now) is None:
+            raise LookError(f"device {self._device}: its counter stopped")
+        self._last = now
+        return now.bytes_b
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+class _Memory:
+    """Marks in the target's memory."""
+
+    at = "the target's memory"
+
+    def __init__(self, ends: tuple[int, int], message_b: int, message_s: float) -> None:
+        self._marks = Marks(*ends, message_b)
+        self._message_b = message_b
+        self._total_b = 0.0
+        #: Whether the total is good for rates; and how often to read the marks, seconds.
+        self.counts = message_s >= _COUNTABLE_S
+        self.every_s = min(message_s / _READINGS, LOOK_S) if self.counts else LOOK_S
+
+    def total_b(self) -> float:
+        """What has arrived since the beginning, bytes, while it `counts`. Raises LookError."""
+        share = self._marks.look()
+        self._total_b += share * self._message_b
+        if share == 1:  # or more: the reading came late
+            self.counts = False
+        return self._total_b
+
+    def close(self) -> None:
+        """Leave the memory alone."""
+        self._marks.close()
+
+
+class _Processor:
+    """The processor time of a control, seconds in place of bytes."""
+
+    at = "a processor"
+    counts = True
+    every_s = LOOK_S
+
+    def __init__(self, pid: int) -> None:
+        self._pid = pid
+
+    def total_b(self) -> float:
+        """What the process has used. Raises LookError if it has ended."""
+        used_s = processes.ran_s(self._pid)
+        if used_s is None:
+            raise LookError("the process has ended")
+        return used_s
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+_Source = _Device | _Memory | _Processor
+
+
+class Meter:
+    """Counts one writer's bytes from `start` to `stop`, several times a second."""
+
+    def __init__(
+        self,
+        writer: Writer,
+        injector: Injector,
+        pids: tuple[int | None, int],
+        noted: Callable[[], None],
+    ) -> None:
+        """`pids`: of target, if that is here, and origin; `noted` is called after each look."""
+        self._writer = writer
+        self._injector = injector
+        self._pids = pids
+        #: The highest rate that is known of it, bytes per second; 0 if none.
+        self._fastest_b_s = writer.full_b_s or 0.0
+        self._noted = noted
+        self._tallies: list[Tally] = []
+        self._looks: list[Look] = []
+        self._source: _Source | None = None
+        #: Why nothing is counted; None while it is.
+        self._fault: str | None = None
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self, rate_b_s: float = 0.0) -> None:
+        """Count from now on, unless it does; `rate_b_s` is what the writer has just reported."""
+        self._fastest_b_s = max(self._fastest_b_s, rate_b_s)
+        if self._task is None:
+            self._tallies, self._fault = [], None
+            self._task = asyncio.create_task(self._run())
+
+    async def stop(self) -> None:
+        """Count no more."""
+        task, self._task = self._task, None
+        if task:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+    def tally(self) -> None:
+        """Count now, beside the looks."""
+        if self._task and self._source and self._source.counts and not self._fault:
+            with suppress(LookError):  # the next look tells
+                self._tallies.append(_now(self._source))
+
+    async def _run(self) -> None:
+        try:
+            source = self._source = self._open()
+            try:
+                await self._look(source)
+            finally:
+                source.close()
+        except LookError as error:
+            self._fault = str(error)
+
+    def _open(self) -> _Source:
+        """What this writer can be counted by. Raises LookError if there is nothing."""
+        writer, (target, origin) = self._writer, self._pids
+        if not self._injector.writes:
+            return _Processor(origin)
+        if self._injector.transport(writer) != "shared memory":
+            return _Device(writer.device, PASSES[self._injector.direction][0])
+        if self._injector.direction == "read":
+            raise LookError("reads leave no mark")
+        assert target is not None, "over shared memory both ends are here"
+        message_s = writer.message_b / self._fastest_b_s if self._fastest_b_s else 0.0
+        return _Memory((target, origin), writer.message_b, message_s)
+
+    async def _look(self, source: _Source) -> None:
+        then = _now(source)
+        while True:
+            if source.counts:
+                self._tallies.append(then)
+                self._noted()
+            now = then
+            while (left_s := then.at_s + LOOK_S - now.at_s) > 0:
+                await asyncio.sleep(min(left_s, source.every_s))
+                now = _now(source)
+            self._looks.append(Look(then.at_s, now.at_s, now.bytes_b - then.bytes_b))
+            then = now
+
+    def taken(self) -> list[Tally]:
+        """What was counted, and when, since the last call, if it is good for rates."""
+        taken, self._tallies = self._tallies, []
+        return taken
+
+    def begin(self) -> None:
+        """Forget the looks so far."""
+        self._looks = []
+
+    def looked(self) -> Looked:
+        """All looks since `begin`."""
+        return Looked(
+            writer=self._writer.index,
+            at=self._source.at if self._source else "",
+            looks=len(self._looks),
+            seen=sum(look.amount > 0 for look in self._looks),
+            silent_s=silence.longest_silence_s(self._looks),
+            memory=isinstance(self._source, _Memory),
+            fault=self._fault,
+        )
+
+
+def _now(source: _Source) -> Tally:
+    return Tally(clock.now_s(), source.total_b())

@@ -1,0 +1,86 @@
+"""Where the seconds of a block go: campaign `quick` on this host, both workloads.
+
+python -m tests.bench.block RUN...     the same of runs that were made
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from nimc.base.checkout import ROOT
+from nimc.base.tables import aligned
+from tests.bench import BenchRow
+
+_COMMAND = "python -m tests.bench block"
+#: Share of a block's time in which the application should run.
+_AIM = 0.6
+
+
+def run() -> list[BenchRow]:
+    """The parts of each block, and the application's share of them all."""
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:
+        main = "from nimc.cli.main import main; main()"
+        words = ["run", "quick", "--machine", "localhost", "--results", folder]
+        subprocess.run([sys.executable, "-c", main, *words], cwd=ROOT, check=True)
+        found = parts((Path(folder) / "latest").resolve())
+    rows = [
+        BenchRow(f"{block}: {name}", seconds, "s", "", None, _COMMAND)
+        for block, each in found.items()
+        for name, seconds in each.items()
+    ]
+    whole_s = sum(sum(each.values()) for each in found.values())
+    share = sum(each["applications"] for each in found.values()) / whole_s
+    name = "application's share of the blocks' time"
+    return [*rows, BenchRow(name, share, "", f"at least {_AIM}", share >= _AIM, _COMMAND)]
+
+
+def parts(run: Path) -> dict[str, dict[str, float]]:
+    """Case and block of a finished run -> part -> its seconds, in order of time."""
+    return {
+        f"{logs.parent.name} {logs.name}": _parts(run, logs)
+        for logs in sorted((run / "logs").glob("*/[0-9]*"))
+    }
+
+
+def _parts(run: Path, logs: Path) -> dict[str, float]:
+    session = _read(logs / "reframe.json")["session_info"]
+    block = _read(logs / "block.json")
+    samples = [
+        json.loads(line)
+        for line in (run / "samples" / f"{logs.parent.name}.jsonl").read_text().splitlines()
+    ]
+    runs = [(s["start_s"], s["elapsed_s"]) for s in samples if s["block"] == int(logs.name)]
+    begin_s, (last_s, last_length_s) = runs[0][0], runs[-1]
+    application_s, end_s = sum(length_s for _, length_s in runs), last_s + last_length_s
+    return {
+        "ReFrame, before the conductor": block["started_s"] - session["time_start_unix"],
+        "agents, start of writers, rates alone": begin_s - block["started_s"],
+        "applications": application_s,
+        "between applications": end_s - begin_s - application_s,
+        "after the last application": block["finished_s"] - end_s,
+        "ReFrame, after the conductor": session["time_end_unix"] - block["finished_s"],
+    }
+
+
+def _read(path: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(path.read_text())
+    return found
+
+
+def main() -> None:
+    """Print a table of each run."""
+    for run in map(Path, sys.argv[1:]):
+        found = parts(run)
+        names = list(next(iter(found.values())))
+        cells = [[name, *(f"{each[name]:.1f}" for each in found.values())] for name in names]
+        whole = [f"{sum(each.values()):.1f}" for each in found.values()]
+        print(aligned([run.name, *found], [*cells, ["whole", *whole]]), end="\n\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,161 @@
+"""What a meter counts: of this host's loopback, and of a process in a control's place."""
+
+import asyncio
+import os
+import socket
+import subprocess
+import sys
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from nimc.base import clock
+from nimc.node import messages
+from nimc.node.agent import Agent, _End
+from nimc.node.injectors import INJECTORS
+from nimc.node.injectors.base import Row, Writer
+from nimc.node.meter import Meter, _Memory
+
+WRITER = Writer(0, "n1", "n2", "127.0.0.1", 20000, 65536, device="lo")
+SENT_B = 1 << 20
+
+on_loopback = pytest.mark.skipif(
+    " lo:" not in Path("/proc/net/dev").read_text(), reason="no loopback interface"
+)
+
+
+def counted(writer=WRITER, injector="perftest", pid=None, beside=lambda: None):
+    """What a meter counts in three looks, and what it has seen in them."""
+
+    async def count():
+        looks = asyncio.Queue()
+        meter = Meter(
+            writer,
+            INJECTORS[injector],
+            (None, pid or os.getpid()),
+            lambda: looks.put_nowait(None),
+        )
+        meter.start()
+        for _ in range(3):
+            if meter.looked().fault is None:
+                await asyncio.wait_for(looks.get(), 1.0)
+            beside()
+        seen = meter.looked()
+        await meter.stop()
+        return meter.taken(), seen
+
+    return asyncio.run(asyncio.wait_for(count(), 30))
+
+
+def send_over_loopback():
+    here, there = socket.socket(type=socket.SOCK_DGRAM), socket.socket(type=socket.SOCK_DGRAM)
+    with here, there:
+        there.bind(("127.0.0.1", 0))
+        for _ in range(SENT_B // (1 << 15)):
+            here.sendto(bytes(1 << 15), there.getsockname())
+
+
+@on_loopback
+def test_a_device_is_counted_four_times_a_second():
+    tallies, seen = counted(beside=send_over_loopback)
+    assert (seen.at, seen.memory, seen.fault) == ("sent by lo", False, None)
+    assert (seen.looks, seen.seen) == (2, 2)
+    first, second, third = tallies
+    assert second.at_s - first.at_s == pytest.approx(0.25, abs=0.2)
+    for earlier, later in [(first, second), (second, third)]:
+        assert SENT_B <= later.bytes_b - earlier.bytes_b < 100 * SENT_B
+
+
+def test_a_control_is_counted_by_its_processor_time():
+    busy = subprocess.Popen([sys.executable, "-S", "-c", "while True: pass"])
+    try:
+        tallies, _ = counted(injector="spin", pid=busy.pid)
+    finally:
+        busy.kill()
+        busy.wait()
+    shares = [
+        (later.bytes_b - earlier.bytes_b) / (later.at_s - earlier.at_s)
+        for earlier, later in pairwise(tallies)
+    ]
+    assert all(0.0 < share < 1.1 for share in shares)
+
+
+@pytest.mark.parametrize(
+    ("writer", "injector", "fault"),
+    [
+        (replace(WRITER, device=None), "perftest", "the machine's file names no device"),
+        (replace(WRITER, device="none0"), "perftest", "device none0: no byte counter"),
+        (replace(WRITER, target="n1"), "ucx_read", "reads leave no mark"),
+    ],
+)
+def test_what_cannot_be_counted_is_told(writer, injector, fault):
+    async def look():
+        meter = Meter(writer, INJECTORS[injector], (os.getpid(), os.getpid()), lambda: None)
+        meter.start()
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        meter.tally()
+        return meter.taken(), meter.looked()
+
+    tallies, seen = asyncio.run(look())
+    assert tallies == []
+    assert (seen.looks, seen.fault) == (0, fault)
+
+
+@pytest.mark.parametrize(
+    ("message_s", "shares", "total_b", "counts"),
+    [
+        (0.3, [0.5, 0.25, 0.75], 1.5 * 65536, True),
+        (0.3, [0.5, 1.0], 1.5 * 65536, False),  # a message or more: read too late
+        (0.02, [0.5], 0.5 * 65536, False),  # too short for marks to be read in time
+    ],
+)
+def test_marks_count_messages_of_which_none_is_missed(
+    monkeypatch, message_s, shares, total_b, counts
+):
+    looks = iter(shares)
+    marks = SimpleNamespace(look=lambda: next(looks))
+    monkeypatch.setattr("nimc.node.meter.Marks", lambda *_: marks)
+    memory = _Memory((1, 2), 65536, message_s)
+    assert [memory.total_b() for _ in shares][-1] == total_b
+    assert memory.counts == counts
+
+
+class Reports:
+    """In place of the wire."""
+
+    def __init__(self):
+        self.sent = []
+
+    def send(self, data):
+        self.sent.append(messages.report(data))
+
+
+@on_loopback
+def test_a_count_is_reported_with_a_row_and_before_the_first_row_after_a_pause():
+    process = SimpleNamespace(pid=0, returncode=1)  # no signal reaches it
+
+    async def some():
+        wire = Reports()
+        agent = Agent(wire)
+        end = _End(WRITER, "origin", process, INJECTORS["perftest"], None)
+        end.meter = agent._meter(end)
+        agent._report_rate(end, Row(5.0, 1.0, 0.2))  # the first one: now it is counted
+        await asyncio.sleep(0)
+        agent._report_rate(end, Row(6.0, 1.0, 0.2))
+        await end.hold()
+        agent._report_rate(end, Row(7.0, 1.0, 0.2))  # has a part in which it was held
+        end.resume()
+        while len(wire.sent) < 4:
+            await asyncio.sleep(0.01)
+        await end.meter.stop()
+        return wire.sent
+
+    first, count, second, after = asyncio.run(asyncio.wait_for(some(), 30))
+    assert (first.rate_b_s, second.rate_b_s) == (5.0, 6.0)
+    assert second.time_s == pytest.approx(clock.now_s() - 0.2, abs=5.0)
+    assert isinstance(count, messages.Counted)
+    assert isinstance(after, messages.Counted)
