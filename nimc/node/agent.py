@@ -276,7 +276,7 @@ class Agent:
             self._send(messages.Listening(writer.index))
             return
         cpus = writer.target_cpus if role == "target" else writer.origin_cpus
-        log = open(order.log, "ab")  # noqa: SIM115 (closed by _watch)
+        log = open(order.log, "ab", buffering=0)  # noqa: SIM115 (closed by _watch)
         try:
             process = await processes.spawn(
                 command,
