@@ -106,8 +106,8 @@ class Admission:
 FIRST_SIDE = 1_000_000
 #: Round trips for one measurement of a clock offset.
 _PINGS = 8
-#: Longest time that a control's processor time is counted over, seconds.
-_CONTROL_S = 2 * COUNTED_S
+#: Time over which a control's share of a core is counted, seconds.
+_CONTROL_S = 0.5
 #: How many bursts of a paced writer make a rate.
 _PERIODS = 4
 #: How long an agent may take to read the processes of its node, seconds.
@@ -450,6 +450,8 @@ def _by_node(states: Sequence[WriterState]) -> dict[str, list[int]]:
 
 def _counted_s(injector: Injector, writers: Sequence[Writer]) -> list[float | None]:
     """Shortest time over which each writer's count is its rate, seconds; None if it has none."""
+    if not injector.writes:
+        return [_CONTROL_S] * len(writers)
     sharing = Counter((writer.origin, writer.device) for writer in writers)
     return [
         max(COUNTED_S, _PERIODS * _paced_s(injector, writer))
