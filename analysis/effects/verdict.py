@@ -74,8 +74,8 @@ MEANING: dict[Verdict, str] = {
     Verdict.CONTENTION: "The typical run is slower than off: the whole interval lies above 1, and"
     " the estimate above the whole interval of off against off; the mean is higher, too; where"
     " there is a control, slower than that as well.",
-    Verdict.SOMETIMES: "The mean is higher, although the typical run is not shown to be slower:"
-    " some runs are hit.",
+    Verdict.SOMETIMES: "The mean is higher, and the typical run is slower by less than half as"
+    " much: some runs are hit.",
     Verdict.SPEED_UP: "Faster than off: the whole intervals of the typical run and of the mean lie"
     " below 1, and the estimate below the whole interval of off against off.",
     Verdict.NO_EFFECT: "Both the typical run and the mean lie within the campaign's margin.",
@@ -203,7 +203,7 @@ def judge(
         if controlled and not seen.above_control:
             return Verdict.NOT_ABOVE_CONTROL
         return Verdict.EMULATED if emulated else Verdict.CONTENTION
-    if seen.mean_slower and effect.low <= 1:
+    if seen.mean_slower and effect.value - 1 < (mean.value - 1) / 2:
         return Verdict.SOMETIMES
     if seen.faster and effect.high < 1 and effect.value < repeated.low and mean.high < 1:
         return Verdict.SPEED_UP

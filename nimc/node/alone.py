@@ -9,9 +9,9 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
-
-from pydantic import TypeAdapter, ValidationError
+from typing import TYPE_CHECKING
 
 from nimc.base.errors import MachineError
 from nimc.base.files import replace_text
@@ -24,6 +24,9 @@ from nimc.node.injectors import INJECTORS
 from nimc.node.runs import BlockError, BlockRunner
 from nimc.records.plan import BlockPlan
 from nimc.records.treatment import Writes
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
 
 #: Number of rows, after the first, from which a writer's rate alone is computed.
 _ROWS = 3
@@ -48,13 +51,18 @@ class Alone:
     needed_s: float
 
 
-_Found = TypeAdapter(list[Alone])
+@cache
+def _adapter() -> TypeAdapter[list[Alone]]:
+    """Reads and writes the file; pydantic is imported only where there is one."""
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(list[Alone])
 
 
 def keep(logs: Path, found: Alone) -> None:
     """Add to a block's logs what it measured, for the case's next blocks."""
     all_found = [*_read(logs / _FILE), found]
-    replace_text(logs / _FILE, _Found.dump_json(all_found, indent=1).decode())
+    replace_text(logs / _FILE, _adapter().dump_json(all_found, indent=1).decode())
 
 
 def kept(case_logs: Path, nodes: Allocation) -> list[Alone]:
@@ -75,8 +83,8 @@ def _read(path: Path) -> list[Alone]:
     if not path.exists():
         return []
     try:
-        return _Found.validate_json(path.read_bytes())
-    except (OSError, ValidationError):
+        return _adapter().validate_json(path.read_bytes())
+    except (OSError, ValueError):
         raise MachineError(f"{path}: not what a block wrote; remove the file") from None
 
 

@@ -34,13 +34,15 @@ def repeated(tmp_path, alone_b_s, anew_b_s, retries=2):
     """Attempts with their outcomes, and how often the rate alone was measured."""
     runner, measured = Runner({WRITES: [alone_b_s]}), []
 
-    async def measure(writes):
-        assert writes not in runner.alone
-        runner.alone[writes] = [anew_b_s]
-        measured.append(writes)
+    class Rates:
+        """Stands in for `AloneRates`."""
+
+        async def learn_anew(self, writes):
+            runner.alone[writes] = [anew_b_s]
+            measured.append(writes)
 
     plan = replace(PLAN, demand=Demand(retries=retries))
-    last = asyncio.run(_repeat(plan, runner, Store(tmp_path, "stream"), Run(ON, 0, 0, 0), measure))
+    last = asyncio.run(_repeat(plan, runner, Store(tmp_path, "stream"), Run(ON, 0, 0, 0), Rates()))
     return (last.attempt, last.outcome), measured
 
 
