@@ -90,12 +90,19 @@ class Side:
 
 
 def pair_up(reference: Sequence[RunData], this: Sequence[RunData]) -> tuple[Side, Side]:
-    """The two sides. Raises InputError if a side is empty or mixed, or a run is given twice."""
+    """The two sides, runs in order of time.
+
+    Raises InputError if a side is empty or mixed, or a run is given twice.
+    """
     names = [run.header.run for run in (*reference, *this)]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         raise InputError(f"{twice[0]}: each run must be given once; a copy is not another night")
-    return Side(tuple(reference)), Side(tuple(this))
+    one, other = (
+        Side(tuple(sorted(runs, key=lambda run: run.header.started_s)))
+        for runs in (reference, this)
+    )
+    return one, other
 
 
 def of_night(run: RunData) -> dict[Quantity, Estimate | None]:

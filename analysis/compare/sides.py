@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+import math
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, NamedTuple
 
@@ -24,18 +25,20 @@ from analysis.samples.integrity import Integrity
 from analysis.statistics.holm import holm
 from analysis.statistics.interval import Estimate
 from analysis.statistics.nights import (
+    NightCorrelation,
     NightsDifference,
+    correlation_of_nights,
     mean_of_nights,
     ratio_of_nights,
     ratio_of_two,
 )
-from nimc.base.units import signed
+from nimc.base.units import plural, signed
 
 # The comparison of every quantity that both sides measured, and its verdict.
 
 
 Change = Literal[
-    "worse", "better", "no change shown", "one night a side", "dose differs", "too few pairs"
+    "worse", "better", "no change shown", "too few nights", "dose differs", "too few pairs"
 ]
 #: Verdict -> its meaning.
 CHANGES: dict[Change, str] = {
@@ -43,13 +46,24 @@ CHANGES: dict[Change, str] = {
     "better": "Better than the reference nights, by more than nights differ; judged over all rows.",
     "no change shown": "No change exceeds the spread between nights; the interval shows "
     "what is not ruled out.",
-    "one night a side": "Two nights differ. Whether that is a change cannot be said: the interval "
-    "is that within the nights, and does not cover how nights differ.",
+    "too few nights": "Whether nights are odd or something changed cannot be said. Between two "
+    "nights the interval is that within them, and does not cover how nights differ.",
     "dose differs": "The sides were written to differently: their effects are not comparable.",
     "too few pairs": "One side has no night with at least six pairs.",
 }
 #: Adjusted p value up to which a change is named.
 LEVEL = 0.05
+#: Fewest nights of each side for that.
+_FEWEST_NIGHTS = 2
+
+
+def nights_needed(rows: int) -> int:
+    """Fewest nights of both sides together with which a change can be named, of so many rows.
+
+    Nights may fall on one of two levels. All of one side fall on one and all of the other side on
+    the other with a chance of 2 / 2^nights a row, however far the levels are apart.
+    """
+    return math.ceil(1 + math.log2(max(rows, 1) / LEVEL))
 
 
 @dataclass(frozen=True)
@@ -79,6 +93,8 @@ class Comparison:
     ratio: float | None
     ratio_low: float | None
     ratio_high: float | None
+    #: Interval / interval if nights were independent; None with one night a side.
+    widened: float | None
     #: Two-sided p value, and adjusted over all rows that are judged; None if not judged.
     p: float | None
     p_adjusted: float | None
@@ -93,7 +109,7 @@ class Comparison:
     @property
     def text(self) -> str:
         """The verdict in words; for two nights, by how much they differ."""
-        if self.verdict != "one night a side" or self.ratio is None:
+        if self.verdict != "too few nights" or self.ratio is None or self.widened is not None:
             return self.verdict
         return f"two nights differ by {signed((self.ratio - 1) * 100, 1)} %"
 
@@ -102,17 +118,41 @@ class Comparison:
         return asdict(self)
 
 
-def compare(old: Nights, new: Nights, other_dose: Collection[tuple[str, str]]) -> list[Comparison]:
+def correlation(old: Nights, new: Nights) -> NightCorrelation:
+    """How much neighbouring nights correlate, from all quantities of both sides."""
+    return correlation_of_nights(
+        [
+            ([e.value for e in old[each]], [e.value for e in new[each]])
+            for each in new
+            if each in old
+        ]
+    )
+
+
+def compare(
+    old: Nights,
+    new: Nights,
+    other_dose: Collection[tuple[str, str]],
+    correlated: NightCorrelation,
+) -> list[Comparison]:
     """Every quantity of both sides, `new` against `old`, the reference.
 
     `other_dose`: cases and treatments whose doses differ. Their rows are not judged, but for the
     baseline, which has no writes.
     """
-    found = {each: _find(each, old[each], new[each]) for each in new if each in old}
+    r = correlated.at_most
+    found = {each: _find(each, old[each], new[each], r) for each in new if each in old}
+    alike = {
+        each: of
+        for each, of in found.items()
+        if min(len(of.old), len(of.new)) >= _FEWEST_NIGHTS
+        and (each.metric == "off" or each[:2] not in other_dose)
+    }
+    needed = nights_needed(len(alike))
     judged = {
         each: of.difference.p
-        for each, of in found.items()
-        if of.difference and (each.metric == "off" or each[:2] not in other_dose)
+        for each, of in alike.items()
+        if of.difference and len(of.old) + len(of.new) >= needed
     }
     adjusted = dict(zip(judged, holm(list(judged.values())), strict=True))
     return [_row(each, of, adjusted, each[:2] in other_dose) for each, of in found.items()]
@@ -123,18 +163,21 @@ class _Found(NamedTuple):
 
     old: Sequence[Estimate]
     new: Sequence[Estimate]
+    #: Of neighbouring nights.
+    correlation: float
     #: None with one night a side.
     difference: NightsDifference | None
     #: None if a side has no night.
     ratio: Estimate | None
 
 
-def _find(quantity: Quantity, old: Sequence[Estimate], new: Sequence[Estimate]) -> _Found:
+def _find(quantity: Quantity, old: Sequence[Estimate], new: Sequence[Estimate], r: float) -> _Found:
     above, below = (old, new) if quantity.is_rate else (new, old)
-    difference = ratio_of_nights([each.value for each in above], [each.value for each in below])
-    if difference:
-        return _Found(old, new, difference, difference.ratio)
-    return _Found(old, new, None, ratio_of_two(above[0], below[0]) if above and below else None)
+    difference = ratio_of_nights(
+        [each.value for each in above], [each.value for each in below], correlation=r
+    )
+    ratio = ratio_of_two(above[0], below[0]) if above and below else None
+    return _Found(old, new, r, difference, difference.ratio if difference else ratio)
 
 
 def _row(
@@ -147,11 +190,12 @@ def _row(
         arm=quantity.arm,
         metric=quantity.metric,
         unit=quantity.unit,
-        reference=_shown(found.old),
-        this=_shown(found.new),
+        reference=_shown(found.old, found.correlation),
+        this=_shown(found.new, found.correlation),
         ratio=ratio.value if ratio else None,
         ratio_low=ratio.low if ratio else None,
         ratio_high=ratio.high if ratio else None,
+        widened=found.difference.widened if found.difference else None,
         p=judged.p if judged else None,
         p_adjusted=p_adjusted,
         least_named=judged.least(LEVEL / len(adjusted)) if judged else None,
@@ -167,17 +211,17 @@ def _verdict(
     if other_dose and quantity.metric != "off":
         return "dose differs"
     if adjusted is None:
-        return "one night a side"
+        return "too few nights"
     if adjusted > LEVEL:
         return "no change shown"
     return "worse" if ratio.value > 1 else "better"
 
 
-def _shown(nights: Sequence[Estimate]) -> Shown | None:
+def _shown(nights: Sequence[Estimate], correlation: float) -> Shown | None:
     if not nights:
         return None
     values = [night.value for night in nights]
-    estimate = mean_of_nights(values) or nights[0]
+    estimate = mean_of_nights(values, correlation) or nights[0]
     return Shown(estimate.value, estimate.low, estimate.high, values)
 
 
@@ -190,6 +234,8 @@ class Compared:
     #: Facts of the nodes that change what a run measures, whether or not they differ.
     nodes: list[Difference]
     doses: list[DoseDifference]
+    #: Of neighbouring nights.
+    correlation: NightCorrelation
     rows: list[Comparison]
     #: All other facts that differ.
     others: list[Difference]
@@ -221,13 +267,24 @@ class Compared:
         return list(dict.fromkeys([*self.reference.emulations(), *self.this.emulations()]))
 
     @property
+    def too_few_nights(self) -> str:
+        """How many nights it takes to name a change; empty if there are enough for a row."""
+        few = sum(row.verdict == "too few nights" for row in self.rows)
+        if not few or any(row.p_adjusted is not None for row in self.rows):
+            return ""
+        return (
+            f"Too few nights to name a change: for {plural(few, 'row')} it takes"
+            f" {nights_needed(few)} of both sides together, {_FEWEST_NIGHTS} at least of each."
+        )
+
+    @property
     def summary(self) -> str:
-        """What the number of nights allows, in one sentence."""
+        """What the nights allow, and how much neighbours correlate."""
         if not self.rows:
             return "No case in common."
         nights = len(self.reference.runs), len(self.this.runs)
-        if nights == (1, 1):
-            return CHANGES["one night a side"]
+        if self.too_few_nights:
+            return " ".join([self.too_few_nights, *self._correlated()])
         rows = [row for row in self.rows if row.p_adjusted is not None]
         named = [row for row in rows if row.verdict in ("worse", "better")]
         text = f"{len(named)} of {len(rows)} rows changed by more than nights differ"
@@ -236,11 +293,22 @@ class Compared:
                 f"; with {nights[0]} against {nights[1]} nights a row had to change by"
                 f" {_percent(least[0])} to {_percent(least[-1])} to be named"
             )
-        if min(nights) == 1:
-            text += (
-                "; the side of one night is judged as that night alone, by the other side's spread"
-            )
-        return f"{text}."
+        return " ".join([f"{text}.", *self._correlated()])
+
+    def _correlated(self) -> Iterator[str]:
+        """How much nights correlate, and what that does to intervals; nothing without these."""
+        widened = sorted(row.widened for row in self.rows if row.widened is not None)
+        if not widened:
+            return
+        found = self.correlation
+        text = "Neighbouring nights"
+        if found.estimate is not None:
+            text += f" correlate by {found.estimate:.2f}, and"
+        text += f" may correlate by {found.at_most:.2f}"
+        text += ", the most that is considered" if found.is_worst else ""
+        factors = dict.fromkeys(f"{each:.1f}" for each in (widened[0], widened[-1]))
+        wide = f"{' to '.join(factors)} times as wide"
+        yield f"{text}: intervals are {wide} as of independent nights."
 
     def document(self) -> dict[str, Any]:
         """The comparison as `nimc compare --json` prints it."""
@@ -249,6 +317,7 @@ class Compared:
             "this": _side(self.this),
             "nodes": [asdict(fact) for fact in self.nodes],
             "doses": [asdict(dose) for dose in self.doses],
+            "night_correlation": asdict(self.correlation),
             "comparisons": [row.as_dict() for row in self.rows],
             "differences": [asdict(fact) for fact in self.others],
             "emulations": self.emulations,
@@ -261,13 +330,14 @@ def compare_sides(reference: Sequence[RunData], this: Sequence[RunData]) -> Comp
     """Compares the runs of two sides. Raises InputError if they are not two sides of nights."""
     sides = pair_up(reference, this)
     doses = dose_differences(*sides)
+    old, new = (side.nights() for side in sides)
+    correlated = correlation(old, new)
     return Compared(
         *sides,
         nodes=node_facts(*sides),
         doses=doses,
-        rows=compare(
-            sides[0].nights(), sides[1].nights(), {(dose.case, dose.arm) for dose in doses}
-        ),
+        correlation=correlated,
+        rows=compare(old, new, {(dose.case, dose.arm) for dose in doses}, correlated),
         others=other_differences(*sides),
     )
 

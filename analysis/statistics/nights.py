@@ -5,6 +5,12 @@ not cover how nights differ. Several nights a side do: the difference of the sid
 logarithms is judged by the spread between nights. Student's t pools the spreads of both sides and
 is exact if they are equal; Welch's keeps them apart and holds if they are not, with about equally
 many nights. The more cautious of the two is used, and Student's alone if one side is one night.
+
+Neighbouring nights may be alike: a side's mean then scatters more, and its nights scatter less. The
+nights of a side are taken as an autoregressive process of first order, whose scatter is known for
+any correlation of neighbours (Prais and Winsten 1954). The correlation is estimated from all rows
+of a comparison, and the largest one that the nights do not reject is used, as a nuisance parameter
+(Berger and Boos 1994, Journal of the American Statistical Association 89, 1012-1016).
 """
 
 from __future__ import annotations
@@ -12,11 +18,43 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
+from itertools import pairwise
 from statistics import fmean
 
+import numpy as np
+from numpy.typing import NDArray
 from scipy import special
 
 from analysis.statistics.interval import CONFIDENCE, Estimate
+
+#: Share of comparisons whose nights correlate by more than `NightCorrelation.at_most`. All the
+#: same, unchanged nights name a change in at most 5 % of comparisons (`python -m studies.nights`).
+_MISSED = 0.05
+#: Correlations that are tried; nights are taken to correlate by no more than the last.
+_TRIED = tuple(step / 20 for step in range(20))
+
+#: Standard error of a logarithm, and its degrees of freedom.
+_Error = tuple[float, float]
+
+
+@dataclass(frozen=True)
+class NightCorrelation:
+    """How much neighbouring nights of a side correlate."""
+
+    #: None if nights are too few, or do not differ.
+    estimate: float | None
+    #: The largest correlation that is not rejected.
+    at_most: float
+
+    @property
+    def is_worst(self) -> bool:
+        """Whether the nights reject no correlation."""
+        return self.at_most == _TRIED[-1]
+
+
+#: Of observations that do not follow one another in time.
+INDEPENDENT = NightCorrelation(0.0, 0.0)
 
 
 @dataclass(frozen=True)
@@ -26,39 +64,68 @@ class NightsDifference:
     ratio: Estimate
     #: Two-sided p value of "the sides do not differ".
     p: float
-    #: Standard errors of the logarithm and their degrees of freedom: Student's, and Welch's.
-    errors: tuple[tuple[float, float], ...]
+    #: By Student and by Welch; for independent nights, and for those of the largest correlation.
+    errors: tuple[_Error, ...]
+    #: Interval / interval of independent nights.
+    widened: float
 
     def least(self, level: float) -> float:
         """Least relative change with a p value of at most `level`, given this spread."""
         return math.expm1(_half_width(self.errors, level))
 
 
-def mean_of_nights(values: Sequence[float], confidence: float = CONFIDENCE) -> Estimate | None:
+def correlation_of_nights(
+    rows: Sequence[tuple[Sequence[float], Sequence[float]]],
+) -> NightCorrelation:
+    """Of the positive values of both sides, one pair of sides a row, nights in order of time.
+
+    Rows that lack a night are left out. All rows are taken to correlate alike.
+    """
+    most = max(((len(x), len(y)) for x, y in rows), default=(0, 0), key=sum)
+    full = [(x, y) for x, y in rows if (len(x), len(y)) == most]
+    found = np.array([[*_centred(x), *_centred(y)] for x, y in full]).reshape(len(full), sum(most))
+    found = found[found.any(axis=1)]
+    if max(most) < 3 or not len(found):
+        return NightCorrelation(None, _TRIED[-1])
+    found /= np.linalg.norm(found, axis=1, keepdims=True)
+    neighbours = float(np.einsum("ri,ij,rj->r", found, _neighbours(*most), found).mean())
+    expected, deviation = np.array([_of_neighbours(*most, r) for r in _TRIED]).T
+    error = deviation / math.sqrt(_independent_rows(found, sum(most) - 2))
+    possible = neighbours - expected > special.ndtri(_MISSED) * error
+    return NightCorrelation(
+        float(np.interp(neighbours, expected, _TRIED)),
+        max((r for r, each in zip(_TRIED, possible, strict=True) if each), default=0.0),
+    )
+
+
+def mean_of_nights(values: Sequence[float], correlation: float = 0.0) -> Estimate | None:
     """Geometric mean of one positive value per night with Student's interval; None below two."""
     if len(values) < 2:
         return None
-    mean, square = _logs(values)
     n = len(values)
-    return _estimate(mean, [(math.sqrt(square / (n - 1) / n), n - 1.0)], confidence)
+    errors = [
+        (math.sqrt(_squares(values, r) / (n - 1) * _of_mean(n, r)), n - 1.0)
+        for r in {0.0, correlation}
+    ]
+    return _estimate(_mean_log(values), errors)
 
 
 def ratio_of_nights(
-    x: Sequence[float], y: Sequence[float], confidence: float = CONFIDENCE
+    x: Sequence[float], y: Sequence[float], correlation: float = 0.0
 ) -> NightsDifference | None:
-    """Ratio of the nights `x` to the nights `y`, positive values; None below three in total."""
-    m, n = len(x), len(y)
-    if min(m, n) < 1 or m + n < 3:
+    """Ratio of the nights `x` to the nights `y`, positive values; None below three in total.
+
+    `correlation`: that of neighbouring nights, which are in order of time.
+    """
+    if min(len(x), len(y)) < 1 or len(x) + len(y) < 3:
         return None
-    means, squares = zip(_logs(x), _logs(y), strict=True)
-    errors = [(math.sqrt(sum(squares) / (m + n - 2) * (1 / m + 1 / n)), m + n - 2.0)]
-    if min(m, n) > 1 and all(squares):
-        parts = [square / (k - 1) / k for square, k in zip(squares, (m, n), strict=True)]
-        freedom = sum(parts) ** 2 / (parts[0] ** 2 / (m - 1) + parts[1] ** 2 / (n - 1))
-        errors.append((math.sqrt(sum(parts)), freedom))
-    change = means[0] - means[1]
+    independent = _errors(x, y, 0.0)
+    errors = [*independent, *(_errors(x, y, correlation) if correlation else [])]
+    change = _mean_log(x) - _mean_log(y)
     p = max(_p(change, error, freedom) for error, freedom in errors)
-    return NightsDifference(_estimate(change, errors, confidence), p, tuple(errors))
+    least = _half_width(independent, 1 - CONFIDENCE)
+    widened = _half_width(errors, 1 - CONFIDENCE) / least if least else 1.0
+    return NightsDifference(_estimate(change, errors), p, tuple(errors), widened)
 
 
 def ratio_of_two(x: Estimate, y: Estimate) -> Estimate:
@@ -77,19 +144,52 @@ def ratio_of_two(x: Estimate, y: Estimate) -> Estimate:
     )
 
 
-def _logs(values: Sequence[float]) -> tuple[float, float]:
-    """Mean of the logarithms, and the sum of their squared distances from it."""
-    logs = [math.log(value) for value in values]
-    mean = fmean(logs)
-    return mean, sum((log - mean) ** 2 for log in logs)
+def _centred(values: Sequence[float]) -> list[float]:
+    """Logarithms less their mean."""
+    mean = _mean_log(values) if values else 0.0
+    return [math.log(value) - mean for value in values]
 
 
-def _estimate(log: float, errors: Sequence[tuple[float, float]], confidence: float) -> Estimate:
-    half = _half_width(errors, 1 - confidence)
-    return Estimate(math.exp(log), math.exp(log - half), math.exp(log + half), confidence)
+def _mean_log(values: Sequence[float]) -> float:
+    return fmean(math.log(value) for value in values)
 
 
-def _half_width(errors: Sequence[tuple[float, float]], level: float) -> float:
+def _squares(values: Sequence[float], r: float) -> float:
+    """Sum of n - 1 squares of one night's deviation, of logarithms whose neighbours correlate by r.
+
+    Each night less r times the one before is independent of all others.
+    """
+    logs = _centred(values)
+    rest = math.sqrt(1 - r * r)
+    steps = np.array([rest * logs[0], *(b - r * a for a, b in pairwise(logs))])
+    level = np.array([rest, *[1 - r] * (len(logs) - 1)])
+    steps -= level * (level @ steps) / (level @ level)
+    return float(steps @ steps) / (1 - r * r)
+
+
+def _of_mean(n: int, r: float) -> float:
+    """Variance of the mean of n nights / variance of one."""
+    return (1 + 2 * sum((1 - k / n) * r**k for k in range(1, n))) / n
+
+
+def _errors(x: Sequence[float], y: Sequence[float], r: float) -> list[_Error]:
+    """Student's, and Welch's if both sides have several nights."""
+    m, n = len(x), len(y)
+    squares = _squares(x, r), _squares(y, r)
+    of_mean = _of_mean(m, r), _of_mean(n, r)
+    errors = [(math.sqrt(sum(squares) / (m + n - 2) * sum(of_mean)), m + n - 2.0)]
+    if min(m, n) > 1 and all(squares):
+        a, b = squares[0] / (m - 1) * of_mean[0], squares[1] / (n - 1) * of_mean[1]
+        errors.append((math.sqrt(a + b), (a + b) ** 2 / (a**2 / (m - 1) + b**2 / (n - 1))))
+    return errors
+
+
+def _estimate(log: float, errors: Sequence[_Error]) -> Estimate:
+    half = _half_width(errors, 1 - CONFIDENCE)
+    return Estimate(math.exp(log), math.exp(log - half), math.exp(log + half), CONFIDENCE)
+
+
+def _half_width(errors: Sequence[_Error], level: float) -> float:
     return max(-error * float(special.stdtrit(freedom, level / 2)) for error, freedom in errors)
 
 
@@ -97,3 +197,51 @@ def _p(change: float, error: float, freedom: float) -> float:
     if error == 0:
         return 1.0 if change == 0 else 0.0
     return float(2 * special.stdtr(freedom, -abs(change) / error))
+
+
+# Products of neighbouring nights, relative to their squares, as quadratic forms of both sides'
+# nights. What is expected of them follows from the covariances of the nights alone.
+
+_Matrix = NDArray[np.float64]
+
+
+def _distances(m: int, n: int) -> tuple[_Matrix, NDArray[np.bool_]]:
+    """Nights between two nights, and whether both are on one side; shape (m + n, m + n)."""
+    night = np.arange(m + n)
+    side = night < m
+    return np.abs(np.subtract.outer(night, night)).astype(float), np.equal.outer(side, side)
+
+
+@cache
+def _neighbours(m: int, n: int) -> _Matrix:
+    distance, together = _distances(m, n)
+    return np.asarray(np.where(together & (distance == 1), 0.5, 0.0))
+
+
+@cache
+def _of_neighbours(m: int, n: int, r: float) -> tuple[float, float]:
+    """Expected ratio of one row, and its standard deviation, if neighbours correlate by `r`.
+
+    To second order in the deviations of products and squares: within 0.02 from three nights a side.
+    """
+    distance, together = _distances(m, n)
+    covariance = np.where(together, r**distance, 0.0)
+    centred = np.eye(m + n) - together / together.sum(axis=0)
+    products = centred @ _neighbours(m, n) @ centred
+    squares = float(np.trace(centred @ covariance))
+    first = float(np.trace(products @ covariance)) / squares
+    form = (products - first * centred) @ covariance
+    deviation = math.sqrt(max(2 * float(np.trace(form @ form)), 0.0)) / squares
+    return first - 2 * float(np.trace(form @ centred @ covariance)) / squares**2, deviation
+
+
+def _independent_rows(found: _Matrix, freedom: int) -> float:
+    """So many independent rows would give as sharp a mean: rows of one case share its nights.
+
+    `found`: rows of centred nights, each of length 1. Their squared correlations, less what chance
+    adds, are the correlations of their products of neighbours.
+    """
+    rows = len(found)
+    chance = 1 / freedom
+    together = float(((found @ found.T) ** 2 - chance).sum()) / (1 - chance) if freedom > 1 else 0.0
+    return rows**2 / min(max(together, rows), rows**2)

@@ -71,7 +71,9 @@ _RUN = RunPath()
     help="A night of the reference; once for each. Without it, the first of two RUNs.",
 )
 @output_option("Folder for a page, compare.html, and its data, compare.json.", folder=True)
-@click.option("--fail", is_flag=True, help="Exit with 1 if a figure is worse; not for two nights.")
+@click.option(
+    "--fail", is_flag=True, help="Exit with 1 if a figure is worse; not with too few nights."
+)
 @form_options
 @force_option
 def compare_command(
@@ -84,18 +86,15 @@ def compare_command(
 ) -> int:
     """Compare nights with reference nights: slowdowns and times, and what differs between them.
 
-    A ratio above 1 is worse. A run is a night. With several nights a side, a change is named if it
-    exceeds how nights differ, judged over all rows; five a side are a good start. With one night a
-    side, the interval is that within the nights, and no change is named.
+    A ratio above 1 is worse. A run is a night. With several nights on both sides, a change is named
+    if it exceeds how nights differ, judged over all rows and as far as neighbouring nights may
+    correlate; seven a side are a good start. With one night on a side, no change is named.
     """
     references, runs = _sides(references, runs)
-    if fail and len(references) == len(runs) == 1:
-        raise InputError(
-            "--fail: two nights cannot tell a change from how nights differ; give more nights, the"
-            " reference's with --reference"
-        )
     sides = ([load_run(path, force=force) for path in side] for side in (references, runs))
     compared = compare_sides(*sides)
+    if fail and compared.too_few_nights:
+        raise InputError(f"--fail: {compared.too_few_nights} Give the reference's with --reference")
     page = write_page(output, compared) if output else None
     lines = [*_comparison(compared), *([f"page: {page}"] if page else [])]
     show("compare", compared.document(), form, "\n".join(lines))

@@ -1,4 +1,4 @@
-"""Nights for tests: runs as a campaign leaves them, and estimates drawn without any run."""
+"""Nights for tests: runs as a campaign leaves them."""
 
 from __future__ import annotations
 
@@ -10,9 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from analysis.compare.side import Nights, Quantity
 from analysis.report.data import RunData, load_run
-from analysis.statistics.interval import Estimate
 from tests.analysis.synthetic import STREAM, Case, header, samples, write_run
 
 
@@ -54,25 +52,3 @@ def nights(
         )
         for index in range(count)
     ]
-
-
-def drawn(
-    rng: np.random.Generator, count: int, spread: float, change: float = 0.0, cases: int = 7
-) -> Nights:
-    """`count` nights of `cases` cases; the slowdown of the first is larger by the share `change`.
-
-    Baseline and slowdown vary from night to night by `spread` (of the logarithm); the time under
-    writes is their product.
-    """
-    found: dict[Quantity, list[Estimate]] = {}
-    for case in range(cases):
-        off, slowdown = rng.normal(0, spread, (2, count))
-        slowdown = slowdown + (np.log1p(change) if case == 0 else 0)
-        name = f"case{case}"
-        for quantity, logs in (
-            (Quantity(name, "off", "off", "s", "lower"), off),
-            (Quantity(name, "on", "slowdown", "s", "lower"), slowdown),
-            (Quantity(name, "on", "on", "s", "lower"), off + slowdown),
-        ):
-            found[quantity] = [Estimate(v, v, v, 0.95) for v in np.exp(logs).tolist()]
-    return found

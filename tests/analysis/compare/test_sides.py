@@ -186,4 +186,6 @@ def test_the_document_is_json_and_complete(tmp_path: Path) -> None:
     for row in document["comparisons"]:
         assert len(row["reference"]["nights"]) == 3
         assert row["ratio_low"] <= row["ratio"] <= row["ratio_high"]
-    assert "one night" in compared.summary
+    assert compared.too_few_nights
+    assert compared.summary.startswith(compared.too_few_nights)
+    assert document["night_correlation"]["at_most"] == 0.95

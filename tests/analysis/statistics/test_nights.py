@@ -7,7 +7,12 @@ import pytest
 from scipy import stats
 
 from analysis.statistics.interval import Estimate, median_interval
-from analysis.statistics.nights import mean_of_nights, ratio_of_nights, ratio_of_two
+from analysis.statistics.nights import (
+    correlation_of_nights,
+    mean_of_nights,
+    ratio_of_nights,
+    ratio_of_two,
+)
 
 
 def test_two_sides_as_worked_out_by_hand() -> None:
@@ -56,7 +61,73 @@ def test_nights_without_any_spread() -> None:
     same, other = ratio_of_nights([2.0] * 3, [2.0] * 3), ratio_of_nights([3.0] * 3, [2.0] * 3)
     assert same is not None
     assert other is not None
-    assert (same.p, other.p, other.ratio.low) == (1.0, 0.0, pytest.approx(1.5))
+    assert (same.p, same.widened, other.p) == (1.0, 1.0, 0.0)
+    assert other.ratio.low == pytest.approx(1.5)
+
+
+def _correlated(rng: np.random.Generator, r: float, rows: int, nights: int) -> np.ndarray:
+    """Values of nights whose neighbours correlate by `r`, by the factors of their covariances."""
+    factors = np.linalg.cholesky(r ** np.abs(np.subtract.outer(range(nights), range(nights))))
+    return np.asarray(np.exp(0.01 * rng.standard_normal((rows, nights)) @ factors.T))
+
+
+@pytest.mark.parametrize("r", [0.0, 0.3, 0.9])
+def test_the_error_of_correlated_nights_follows_from_their_covariances(r: float) -> None:
+    """Generalised least squares with the whole matrix."""
+    values = _correlated(np.random.default_rng(5), r, 1, 7)[0]
+    covariance = r ** np.abs(np.subtract.outer(range(7), range(7))).astype(float)
+    inverse, one, logs = np.linalg.inv(covariance), np.ones(7), np.log(values)
+    rest = logs - (one @ inverse @ logs) / (one @ inverse @ one)
+    independent = logs.std(ddof=1) / math.sqrt(7)
+    error = max(math.sqrt(rest @ inverse @ rest / 6 * covariance.mean()), independent)
+    found = mean_of_nights(values.tolist(), r)
+    assert found is not None
+    assert math.log(found.high / found.value) == pytest.approx(2.446912 * error, rel=1e-5)
+
+
+@pytest.mark.parametrize("r", [0.0, 0.6, 0.9])
+@pytest.mark.parametrize("nights", [(4, 4), (12, 3)])
+def test_unchanged_nights_of_known_correlation_keep_their_level(
+    r: float, nights: tuple[int, int]
+) -> None:
+    rng = np.random.default_rng(8)
+    sides = [_correlated(rng, r, 1000, each) for each in nights]
+    found = [ratio_of_nights(x.tolist(), y.tolist(), r) for x, y in zip(*sides, strict=True)]
+    # Three standard errors of 1,000 trials above 5 %.
+    assert sum(each is not None and each.p <= 0.05 for each in found) <= 70
+
+
+@pytest.mark.parametrize("r", [0.0, 0.3, 0.6, 0.9])
+def test_the_correlation_of_many_nights_is_found(r: float) -> None:
+    rng = np.random.default_rng(9)
+    sides = [_correlated(rng, r, 20, 60).tolist() for _ in range(2)]
+    found = correlation_of_nights(list(zip(*sides, strict=True)))
+    assert found.estimate == pytest.approx(r, abs=0.07)
+    assert r <= found.at_most <= r + 0.15
+
+
+@pytest.mark.parametrize("copies", [1, 10])
+def test_the_largest_correlation_is_rarely_missed_however_alike_rows_are(copies: int) -> None:
+    """Ten copies of a row say no more than one."""
+    rng, missed = np.random.default_rng(10), 0
+    for _ in range(500):
+        sides = [_correlated(rng, 0.6, 1, 10).tolist() * copies for _ in range(2)]
+        missed += correlation_of_nights(list(zip(*sides, strict=True))).at_most < 0.6
+    # Three standard errors of 500 trials above 5 %.
+    assert missed <= 39
+
+
+def test_few_nights_reject_no_correlation() -> None:
+    for sides in ([([1.0, 1.1], [1.2, 1.1])], [([1.0, 1.0, 1.0], [2.0, 2.0])], []):
+        found = correlation_of_nights(sides)
+        assert (found.estimate, found.at_most, found.is_worst) == (None, 0.95, True)
+
+
+def test_rows_that_lack_a_night_do_not_count() -> None:
+    rng = np.random.default_rng(11)
+    full = [(x, x[::-1]) for x in _correlated(rng, 0.6, 5, 9).tolist()]
+    short = [(x[1:], x) for x, _ in full]
+    assert correlation_of_nights([*full, *short]) == correlation_of_nights(full)
 
 
 def test_the_mean_of_nights_is_the_geometric_one() -> None:
