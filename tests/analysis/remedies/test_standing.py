@@ -12,7 +12,7 @@ from analysis.remedies.effect import Speeds, break_even, net
 from analysis.statistics.interval import Estimate
 from tests.analysis.remedies.machines import CORE, MACHINES, PLACE, MadeMachine, Remedy, effects
 
-SEEDS = 200
+SEEDS = 100
 
 
 def advice(made: MadeMachine, pairs: int = 12, seed: int = 1) -> list[RemedyAdvice]:
