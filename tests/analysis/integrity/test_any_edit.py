@@ -67,7 +67,7 @@ def test_an_edit_is_told_or_harmless(sound: tuple[Path, dict[str, str], Any], da
 
 
 @pytest.mark.slow
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(st.data())
 def test_more_edits_are_told_or_harmless(
     sound: tuple[Path, dict[str, str], Any], data: Any
