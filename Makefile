@@ -16,6 +16,8 @@ campaign: $(READY)
 # `make test` needs neither root, cluster nor browser, and runs JOBS processes. `make test-all` adds what
 # takes long, and what needs Slurm or Spack, one by one.
 JOBS ?= 2
+# Images of containers often set it; each of some hundred processes would then compile all it imports.
+export PYTHONDONTWRITEBYTECODE =
 PARALLEL = -n $(JOBS) --dist loadfile
 test: $(DEV)
 	$(BIN)/python -m pytest -m "not (slow or long or browser or minicluster or spack)" $(PARALLEL) $(PYTEST_ARGS)
