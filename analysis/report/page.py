@@ -106,11 +106,14 @@ def _loss(row: Result) -> str:
         100 * ((ratio or 1.0) - 1)
         for ratio in (row.mean_family_low, row.mean, row.mean_family_high)
     )
-    kind = "emulated writes" if row.verdict is Verdict.EMULATED else "writes"
+    least = f"{low:.1f}" if low >= 0 else f"{-low:.1f} fewer"
+    most = f"{high:.1f}" if low >= 0 else f"{high:.1f} more"
+    known = "" if low >= 0 else f"; {plural(row.pairs, 'pair')} do not show the mean more closely"
+    kind = "emulated writes" if row.emulated else "writes"
     if row.direction == "read":
         kind = kind.replace("writes", "reads")
     rate = quantity(row.writer_rate_b_s, "B/s", 3)
-    return f"{value:.1f} more ({low:.1f} to {high:.1f}) in {_named(row)} under {kind} at {rate}"
+    return f"{value:.1f} more ({least} to {most}{known}) in {_named(row)} under {kind} at {rate}"
 
 
 def _next(effects: Sequence[Result]) -> str:

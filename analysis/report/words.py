@@ -100,8 +100,8 @@ def _of_mean(row: Result) -> str:
         slowest = f"; the slowest tenth took {value} times as long ({ends.replace('-', ' to ')})"
     return (
         f" In the mean it took {_change(row.mean)} ({_change(row.mean_low)} to"
-        f" {_change(row.mean_high)}); {hit or 'none'} of {plural(row.pairs, 'run')} hit, so up to"
-        f" {row.hit_high or 0:.0%} may be{slowest}."
+        f" {_change(row.mean_high)}). {hit or 'None'} of {plural(row.pairs, 'run')} took unusually"
+        f" long; of all runs at most {row.hit_high or 0:.0%} do{slowest}."
     )
 
 
