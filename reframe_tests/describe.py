@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from nimc.base.checkout import ROOT
+from nimc.base.files import replace_text
 from reframe_tests.workload import load, names
 
 PAGE = ROOT / "docs/workloads.md"
@@ -23,4 +24,4 @@ def page(text: str) -> str:
 
 
 if __name__ == "__main__":
-    PAGE.write_text(page(PAGE.read_text()))
+    replace_text(PAGE, page(PAGE.read_text()))

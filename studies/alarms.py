@@ -20,6 +20,7 @@ from scipy import special
 
 from analysis.history.monitor import WITHIN_NIGHTS, Followed, advance
 from analysis.history.series import Series
+from studies import head, row
 
 # Made nights: histories without a change, with known noise. Needs NumPy only.
 
@@ -176,22 +177,17 @@ def study(histories: int) -> list[StudiedMachine]:
 def table(found: Sequence[StudiedMachine]) -> Iterator[str]:
     """The lines of the table, as Markdown."""
     names = [f"nights to find {shift:g} spreads (within {WITHIN_NIGHTS})" for shift in SHIFTS]
-    yield _row(["nights", "histories", "false alarms a machine and year", *names])
-    yield _row(["---"] * (3 + len(names)))
+    yield from head(["nights", "histories", "false alarms a machine and year", *names])[1:]
     for seen in found:
         rate, low, high = seen.rate
         nights = [_mean(each) for each in seen.nights.values()]
         rates = f"{rate:.2f} ({low:.2f}-{high:.2f})"
-        yield _row([seen.noise.name, str(seen.histories), rates, *nights])
+        yield row([seen.noise.name, str(seen.histories), rates, *nights])
 
 
 def _mean(nights: Sequence[int]) -> str:
     soon = np.mean(np.array(nights) <= WITHIN_NIGHTS)
     return f"{np.mean(nights):.2f} ({soon:.0%})"
-
-
-def _row(texts: Sequence[str]) -> str:
-    return f"| {' | '.join(texts)} |"
 
 
 if __name__ == "__main__":

@@ -23,6 +23,7 @@ from analysis.compare.sides import LEVEL, compare, correlation
 from analysis.statistics.holm import holm
 from analysis.statistics.interval import Estimate
 from analysis.statistics.nights import ratio_of_nights
+from studies import head, row
 
 COMPARISONS = 1000
 CASES = (7, 1)
@@ -143,26 +144,18 @@ def tables(count: int) -> Iterator[str]:
         for cases, sides in product(CASES, SIDES)
     ]
     rows = list(zip(columns, product(CASES, SIDES), strict=True))
-    yield from _head(["unchanged nights: named, %", *(noise.name for noise in NOISES)])
+    yield from head(["unchanged nights: named, %", *(noise.name for noise in NOISES)])
     for column, (cases, sides) in rows:
         found = [named(noise, sides, cases, count) for noise in NOISES]
-        yield _row([column, *map(_percent, found)])
-    yield from _head(["change found, %", *(f"{change:.0%}" for change in CHANGES)])
+        yield row([column, *map(_percent, found)])
+    yield from head(["change found, %", *(f"{change:.0%}" for change in CHANGES)])
     for column, (cases, sides) in rows:
         found = [named(NOISES[0], sides, cases, count, change) for change in CHANGES]
-        yield _row([column, *map(_percent, found)])
+        yield row([column, *map(_percent, found)])
 
 
 def _percent(shares: tuple[float, float]) -> str:
     return ", ".join(f"{share * 100:.1f}" for share in shares)
-
-
-def _head(names: list[str]) -> list[str]:
-    return ["", _row(names), _row(["---"] * len(names))]
-
-
-def _row(texts: list[str]) -> str:
-    return f"| {' | '.join(texts)} |"
 
 
 if __name__ == "__main__":

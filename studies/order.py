@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from analysis.statistics.aligned_ranks import shifts
 from nimc.records.order import pair_order
+from studies import head, row
 
 RUNS = 2000
 #: Pairs of each block: planned ones, those after rejected pairs, and those of a resumed run.
@@ -74,8 +75,9 @@ def cell(arms: list[str], blocks: list[int], count: int, *, continued: bool) -> 
 
 def table(count: int) -> Iterator[str]:
     """The lines of the table, as Markdown; each cell is that of `begun anew`, and `continued`."""
-    yield "| arms | blocks | first runs apart, at most | mean error | error of one run |"
-    yield "| --- | --- | --- | --- | --- |"
+    yield from head(
+        ["arms", "blocks", "first runs apart, at most", "mean error", "error of one run"]
+    )
     for arms in ARMS:
         for blocks in BLOCKS:
             both = [cell(arms, blocks, count, continued=each) for each in (False, True)]
@@ -83,7 +85,7 @@ def table(count: int) -> Iterator[str]:
             bias = ", ".join(f"{each.bias:+.3%}" for each in both)
             error = ", ".join(f"{each.error:.2%}" for each in both)
             pairs = "+".join(map(str, blocks))
-            yield f"| {len(arms)} | {pairs} | {apart} | {bias} | {error} |"
+            yield row([str(len(arms)), pairs, apart, bias, error])
 
 
 if __name__ == "__main__":

@@ -21,6 +21,7 @@ from analysis.remedies.throttling import slopes
 from analysis.statistics.aligned_ranks import shifts
 from analysis.statistics.interval import CONFIDENCE
 from analysis.statistics.location import Values, centres
+from studies import head, row
 from studies.noises import NOISES, RunNoise
 
 SWEEPS = 1000
@@ -91,14 +92,13 @@ def coverage(noise: RunNoise, pairs: int, count: int) -> dict[str, float]:
 
 def table(count: int) -> Iterator[str]:
     """Rows of the table: each cell has the coverages of all methods."""
-    yield f"| {', '.join(METHODS)} | {' | '.join(f'{pairs} pairs' for pairs in PAIRS)} |"
-    yield "| --- |" + " --- |" * len(PAIRS)
+    yield from head([", ".join(METHODS), *(f"{pairs} pairs" for pairs in PAIRS)])[1:]
     for noise in NOISES:
         cells = []
         for pairs in PAIRS:
             found = coverage(noise, pairs, count)
             cells.append(", ".join(f"{share:.3f}" for share in found.values()))
-        yield f"| {noise.name} | {' | '.join(cells)} |"
+        yield row([noise.name, *cells])
 
 
 if __name__ == "__main__":

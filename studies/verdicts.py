@@ -23,6 +23,7 @@ from analysis.statistics.aligned_ranks import shifts
 from analysis.statistics.blocks import next_allocation
 from analysis.statistics.e_values import over_family
 from analysis.statistics.interval import CONFIDENCE, FEWEST, Estimate
+from studies import head, row
 from studies.noises import NOISES, RunNoise, nights
 
 NIGHTS = 2000
@@ -235,56 +236,48 @@ def _drawn(noise: RunNoise, count: int, pairs: int, scale: float, effect: float)
 
 def tables(count: int) -> Iterator[str]:
     """The lines of all tables, as Markdown."""
-    head = [f"{pairs} pairs" for pairs in PAIRS]
-    yield from _head(["1 % noise; covered: typical, mean", *head, "stopped"])
+    columns = [f"{pairs} pairs" for pairs in PAIRS]
+    yield from head(["1 % noise; covered: typical, mean", *columns, "stopped"])
     kept = {}
     for noise in NOISES:
         found = [fixed(_drawn(noise, count, pairs, 0.01, 1.0), 1.0) for pairs in PAIRS]
         kept[noise] = [*found, stopped(_drawn(noise, count, MOST_PAIRS, 0.01, 1.0), 1.0)]
         covered = [f"{each.covers:.3f}, {each.covers_mean:.3f}" for each in kept[noise]]
-        yield _row([noise.name, *covered])
-    yield from _head(["1 % noise; an effect of nothing is named", *head, "stopped"])
+        yield row([noise.name, *covered])
+    yield from head(["1 % noise; an effect of nothing is named", *columns, "stopped"])
     for noise in NOISES:
-        yield _row([noise.name, *(f"{each.wrong():.4f}" for each in kept[noise])])
+        yield row([noise.name, *(f"{each.wrong():.4f}" for each in kept[noise])])
     titles = [f"{scale:.0%} noise, {effect}" for scale, effect in EFFECTS]
-    yield from _head(["slower, pairs used, nine of ten use at most; covered", *titles])
+    yield from head(["slower, pairs used, nine of ten use at most; covered", *titles])
     for noise in NOISES:
         cells = []
         for scale, effect in EFFECTS:
             each = stopped(_drawn(noise, count, MOST_PAIRS, scale, effect), effect)
             share = each.verdicts.get(Verdict.CONTENTION, 0.0)
             cells.append(f"{share:.3f}, {each.pairs:.1f}, {each.pairs_most:.0f}; {each.covers:.3f}")
-        yield _row([noise.name, *cells])
+        yield row([noise.name, *cells])
     yield from _tails(count)
-    yield from _head(["100 effects of nothing", "campaigns that ever name any"])
+    yield from head(["100 effects of nothing", "campaigns that ever name any"])
     for noise in NOISES:
-        yield _row([noise.name, f"{false_campaigns(noise, count // 10):.3f}"])
-    yield from _head(["spread of allocations", *(f"{blocks} allocations" for blocks in BLOCKS)])
+        yield row([noise.name, f"{false_campaigns(noise, count // 10):.3f}"])
+    yield from head(["spread of allocations", *(f"{blocks} allocations" for blocks in BLOCKS)])
     for spread in SPREADS:
         shares = [covers_next(spread, blocks, count) for blocks in BLOCKS]
-        yield _row([f"{spread:.1%}", *(f"{share:.3f}" for share in shares)])
+        yield row([f"{spread:.1%}", *(f"{share:.3f}" for share in shares)])
 
 
 def _tails(count: int) -> Iterator[str]:
     of = (Verdict.NO_EFFECT, Verdict.TYPICAL, Verdict.SOMETIMES, Verdict.CONTENTION)
     columns = ["20 pairs", "40 pairs", "160 pairs"]
     title = "no effect, none on the typical run, sometimes slower, slower; mean covered"
-    yield from _head(["runs hit; mean loss", *(f"{column}: {title}" for column in columns)])
+    yield from head(["runs hit; mean loss", *(f"{column}: {title}" for column in columns)])
     for share, by in TAILS:
         cells = []
         for pairs in (20, 40, 160):
             found = fixed(hit(share, by, count, pairs), 1.0, 1 + share * by)
             shares = ", ".join(f"{found.verdicts.get(each, 0.0):.3f}" for each in of)
             cells.append(f"{shares}; {found.covers_mean:.3f}")
-        yield _row([f"{share:.0%} by {by:.0%}; {share * by:.1%}", *cells])
-
-
-def _head(names: Sequence[str]) -> list[str]:
-    return ["", _row(names), _row(["---"] * len(names))]
-
-
-def _row(texts: Sequence[str]) -> str:
-    return f"| {' | '.join(texts)} |"
+        yield row([f"{share:.0%} by {by:.0%}; {share * by:.1%}", *cells])
 
 
 if __name__ == "__main__":

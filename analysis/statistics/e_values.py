@@ -51,7 +51,7 @@ _MONEY_OF_SHARES = np.array([0.8, 0.08, 0.06, 0.06])
 _HALVINGS, _WIDEST = 40, 5.0
 #: Least cost of the worst pair.
 _LEAST_COST = 0.01
-#: Logarithm of the largest e-value that is told, which JSON can hold.
+#: Largest logarithm of an e-value; JSON has no infinity.
 _MOST_LOG = 690.0
 
 

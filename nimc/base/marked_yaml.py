@@ -10,16 +10,18 @@ from __future__ import annotations
 
 import re
 import stat
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import Any, NoReturn, get_args
+from typing import Annotated, Any, NoReturn, get_args
 
 import yaml
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
+from nimc.base import units
 from nimc.base.errors import InputError, fault_of, show
 from nimc.base.text import one_line
 
@@ -224,3 +226,26 @@ def _model_in(annotation: Any) -> type[BaseModel] | None:
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return annotation
     return next(filter(None, map(_model_in, get_args(annotation))), None)
+
+
+# Records in files that users write: how strictly they are read, and fields with units.
+
+
+class Record(BaseModel):
+    """A mapping without unknown keys; nothing in it is converted or changed."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
+
+
+def quantity(read: Callable[[str, str], float], text: object) -> float:
+    """What `read`, of `nimc.base.units`, makes of a field. Raises ValueError."""
+    try:
+        return read(str(text), "value")
+    except InputError as error:
+        raise ValueError(str(error).removeprefix("value: ")) from None
+
+
+#: Quantities with their units, above zero.
+Duration = Annotated[float, BeforeValidator(partial(quantity, units.duration_s)), Field(gt=0)]
+Size = Annotated[int, BeforeValidator(partial(quantity, units.size_b)), Field(gt=0)]
+Rate = Annotated[float, BeforeValidator(partial(quantity, units.rate_b_s)), Field(gt=0)]

@@ -12,7 +12,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, PrivateAttr
 
-from nimc.base import fields, units
+from nimc.base import units
+from nimc.base.marked_yaml import Duration, Record, quantity
 from nimc.node.injectors import INJECTORS
 from nimc.records.arms import ARMS, BASELINE
 from nimc.records.plan import Demand
@@ -40,7 +41,7 @@ def _text_of(read: Callable[[str, str], float], *words: str) -> Callable[[Any], 
     """A check that a text is one of `words` or a quantity; the text is not changed."""
 
     def check(text: Any) -> str:
-        if text not in words and not fields.quantity(read, text) > 0:
+        if text not in words and not quantity(read, text) > 0:
             raise ValueError(f"{text!r} is not above zero")
         return str(text)
 
@@ -86,7 +87,7 @@ _NAME_RULE = "a name of letters, digits and ._@+- (80 at most, a letter or digit
 _DURATION_RULE = "a length of time with its unit, such as 30s, 10min or 1h"
 
 
-class SweepRequest(fields.Record):
+class SweepRequest(Record):
     """Cases of the contention model: numbers of computing cores, on placements of data."""
 
     cores: Literal["all", "doubled", "few"] = Field(
@@ -100,7 +101,7 @@ class SweepRequest(fields.Record):
     )
 
 
-class Entry(fields.Record):
+class Entry(Record):
     """One case: a workload with its settings."""
 
     check: str = Field(description="the name of a workload")
@@ -118,7 +119,7 @@ class Entry(fields.Record):
     exclude: Cells = Field(default=[], description=CELLS_RULE)
     only: Cells = Field(default=[], description=CELLS_RULE)
     #: Expected length of one run, seconds. Used only for the plan's estimate.
-    expect: fields.Duration = Field(default=60.0, description=_DURATION_RULE)
+    expect: Duration = Field(default=60.0, description=_DURATION_RULE)
     _between: dict[str, Level] = PrivateAttr(default_factory=dict)
 
     @property
@@ -159,7 +160,7 @@ class Entry(fields.Record):
         return self.model_copy(update=changes)
 
 
-class Pairs(fields.Record):
+class Pairs(Record):
     """How many pairs a case gets, over all its blocks."""
 
     floor: int = Field(
@@ -189,7 +190,7 @@ class Pairs(fields.Record):
         return self.block or self.floor
 
 
-class InjectorChoice(fields.Record):
+class InjectorChoice(Record):
     """The injector of the arm `on`, its message and rate."""
 
     name: Annotated[str, AfterValidator(_injector)] = Field(
@@ -203,7 +204,7 @@ class InjectorChoice(fields.Record):
     )
 
 
-class Verify(fields.Record):
+class Verify(Record):
     """What a run must fulfil to be accepted: writes, and silence around it."""
 
     #: None: the machine's (`proof.min_share`).
@@ -242,18 +243,18 @@ class Verify(fields.Record):
     )
 
 
-class Simulated(fields.Record):
+class Simulated(Record):
     """Input of the simulation in a plan. Measurements do not depend on it."""
 
     #: Measured slowdown of the slowest rank of a node that is written to.
     worst: float = Field(ge=1, description="a number from 1")
     #: Length of a time step of the application.
-    step: fields.Duration = Field(description=_DURATION_RULE)
+    step: Duration = Field(description=_DURATION_RULE)
     #: Standard deviation of the logarithm of an A/A pair's ratio.
     spread: float = Field(gt=0, lt=1, description="a number between 0 and 1, such as 0.01")
 
 
-class Campaign(fields.Record):
+class Campaign(Record):
     """A campaign file."""
 
     name: Name = Field(description=_NAME_RULE)
@@ -281,7 +282,7 @@ class Campaign(fields.Record):
     #: None: `nimc plan` simulates nothing.
     simulate: Simulated | None = Field(default=None, description="a mapping")
     #: Longest time that one run of an application may take, seconds.
-    run_timeout: fields.Duration = Field(default=Demand.run_timeout_s, description=_DURATION_RULE)
+    run_timeout: Duration = Field(default=Demand.run_timeout_s, description=_DURATION_RULE)
     seed: int = Field(default=1, ge=0, lt=2**63, description="a whole number from 0")
 
     @property

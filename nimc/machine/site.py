@@ -15,8 +15,8 @@ from pydantic import AfterValidator, Field, ValidationError, ValidationInfo, fie
 from nimc.base import marked_yaml, units
 from nimc.base.checkout import ROOT
 from nimc.base.errors import InputError, show
-from nimc.base.fields import Duration, Rate, Record, Size
 from nimc.base.files import require_own
+from nimc.base.marked_yaml import Duration, Rate, Record, Size
 from nimc.machine import devices, host
 from nimc.records.plan import Demand, OriginPolicy, ShortWrites
 

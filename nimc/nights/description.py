@@ -16,8 +16,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, ValidationError
 from nimc.base import marked_yaml, units
 from nimc.base.checkout import ROOT
 from nimc.base.errors import InputError, show
-from nimc.base.fields import Duration, Record, Size
-from nimc.base.marked_yaml import Marked
+from nimc.base.marked_yaml import Duration, Marked, Record, Size
 
 # The hours in which a nightly may measure, and the calendar of its nights.
 #

@@ -20,9 +20,9 @@ The design number `pair // rows` of a group is drawn from `random.Random(TEXT)`,
 first which treatment each number stands for, then the order of the squares, then the order of the
 rows of each.
 
-Pairs are numbered through the blocks of a case, so that a block goes on with the design that the
-one before left unfinished, whether that was planned, stopped or resumed. Every pair with a run
-counts, whatever became of it. BEGUN is the block with which the design began: 0. In runs of schema
+Pairs are numbered across all blocks of a case: a block continues the design where the one before
+stopped, whether that block was planned, stopped or resumed. Every pair with a run counts, whatever
+its outcome. BEGUN is the block with which the design began: 0. In runs of schema
 2 (`nimc.records.run`) every block began its own.
 
 Standard library only, because the conductor imports it.

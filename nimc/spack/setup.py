@@ -15,8 +15,8 @@ from pydantic import Field, TypeAdapter, ValidationError
 
 from nimc.base.checkout import ROOT
 from nimc.base.errors import InputError, MachineError, first_fault
-from nimc.base.fields import Record
 from nimc.base.files import replace_text
+from nimc.base.marked_yaml import Record
 from nimc.spack.tool import SpackLayout, clone, locked, require_clingo, spack
 
 # `spack_envs/pins.yaml`: the versions of Spack and of its recipes.
