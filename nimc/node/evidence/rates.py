@@ -43,10 +43,6 @@ class Tally(NamedTuple):
 COUNTED_S = 0.25
 
 
-#: Shortest time over which counted bytes are taken for a rate, seconds.
-COUNTED_S = 0.25
-
-
 def passed_at(tallies: Sequence[Tally], at_s: float) -> float | None:
     """What had passed at a time between two readings, linearly; None before or after them all."""
     index = _index(tallies, at_s)
