@@ -367,7 +367,8 @@ def test_a_control_is_accepted_whatever_the_application_leaves_to_it(block):
     (sample,) = (each for each in run.samples() if each["arm"] == "spin")
     assert (sample["outcome"], sample["reason"]) == ("kept", None)
     (control,) = sample["writers"]
-    assert 0.02 < control["cpu_share"] < 0.5  # by hand: a fifth of the processor
+    # By hand: a fifth of the processor, or half of it if the kernel shares it out by session.
+    assert 0.02 < control["cpu_share"] < 0.7
 
 
 def test_a_control_that_is_stopped_is_rejected(block):
