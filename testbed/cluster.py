@@ -29,8 +29,9 @@ _WRITERS: dict[Fabric, tuple[str, str]] = {"veth": ("ucx", "eth0"), "rxe": ("per
 #: An emulated processor is too slow for arrays of the size that STREAM's rule requires.
 _MEMORY_SHARE: dict[Fabric, float] = {"veth": 0.5, "rxe": 0.03}
 
-#: All nodes share this host's processors, so that an application slows the writers as well.
-_SHARED_PROOF = {"min_share": 0.1}
+#: All nodes share this host's processors, so that an application slows the writers as well, and
+#: rates alone differ: 1.5 to 3.4 GB/s were seen over veth on one idle host.
+_SHARED_PROOF = {"min_share": 0.1, "max_share": 4}
 #: On emulated processors, rows of one second are printed several seconds late, and resent packets
 #: are counted twice; the processor receives every byte, so that the conductor may have to wait for
 #: seconds. Setting up a connection takes seconds and varies by a second or two. A write
