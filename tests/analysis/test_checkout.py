@@ -1,14 +1,20 @@
-"""The commit of a checkout, also of one that belongs to another user."""
+"""The commit of a checkout, also of one that belongs to another user.
+
+No module of the current folder is imported by what nimc starts.
+"""
 
 from __future__ import annotations
 
 import os
 import subprocess
 from pathlib import Path
-
 import pytest
-
 from nimc.base.checkout import commit
+import ast
+import sys
+import tempfile
+from collections.abc import Iterator
+from nimc.base.checkout import ROOT, python_code, python_main, python_path
 
 
 def git(folder: Path, *words: str) -> str:
@@ -47,3 +53,86 @@ def test_another_users_checkout_is_known_and_runs_nothing(repository: Path) -> N
         os.chown(path, 65534, 65534)
     assert commit(repository) == head
     assert not (repository / "ran").exists()
+
+
+FLOORS = ["configs", "studies", "nimc", "reframe_tests", "testbed", "analysis"]
+#: Without `import`, nothing of the current folder can run.
+BUSY = "while True: pass"
+#: What a planted module does.
+MODULE = "open('IMPORTED', 'a').write('{} ')\nraise ImportError\n"
+
+
+@pytest.fixture
+def planted() -> Iterator[Path]:
+    """A folder of mode 1777 in which another user has put modules of every usual name."""
+    names = [*sys.stdlib_module_names, *FLOORS, "reframe", "yaml", "click", "pydantic", "polars"]
+    names += ["usercustomize", "sitecustomize"]
+    with tempfile.TemporaryDirectory(dir="/tmp") as made:
+        folder = Path(made)
+        folder.chmod(0o1777)
+        # Not by Python: it may be in a home that others cannot read.
+        script = 'for name; do printf "%s" "$MODULE" | sed "s/{}/$name/" > "$name.py"; done'
+        command = ["sh", "-c", script, "sh", *sorted(set(names))]
+        if os.geteuid() == 0:
+            command = ["setpriv", "--reuid=65534", "--clear-groups", *command]
+        subprocess.run(command, cwd=folder, env={**os.environ, "MODULE": MODULE}, check=True)
+        yield folder
+
+
+def in_folder(
+    folder: Path, command: list[str], **environment: str
+) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, **environment}
+    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
+
+
+def test_the_planted_modules_would_run(planted: Path) -> None:
+    assert in_folder(planted, [sys.executable, "-c", "import json"]).returncode == 1
+    assert (planted / "IMPORTED").read_text().split()[-1] == "json"
+
+
+def test_code_and_modules_are_started_without_the_current_folder(planted: Path) -> None:
+    code = "import json, shlex, runpy, nimc.node; print(sys.argv[1:])"
+    done = in_folder(planted, python_code(code, "a b", "c"))
+    assert done.stdout == "['a b', 'c']\n"
+    agent = in_folder(planted, python_main("nimc.node.agent"))
+    assert "KeyError: 'NIMC" in agent.stderr  # its first act is to read its variable
+    assert not (planted / "IMPORTED").exists()
+
+
+def test_empty_entries_of_pythonpath_are_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONPATH", ":/a::/b:")
+    assert python_path() == "/a:/b"
+    assert python_path(Path("/c")) == "/c:/a:/b"
+    monkeypatch.delenv("PYTHONPATH")
+    assert python_path(Path("/c")) == "/c"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["doctor", "--machine", "localhost"],
+        ["plan", str(ROOT / "campaigns/quick.yaml"), "--machine", "localhost"],
+    ],
+)
+def test_nimc_in_a_folder_with_somebody_elses_modules(planted: Path, words: list[str]) -> None:
+    """The cache of the checks is empty, so that `plan` reads them, in a process of its own."""
+    cache = planted / "cache"
+    done = in_folder(planted, python_main("nimc.cli.main", *words), XDG_CACHE_HOME=str(cache))
+    assert not (planted / "IMPORTED").exists(), (planted / "IMPORTED").read_text()
+    assert "localhost" in done.stdout
+    assert done.returncode in ((0, 3) if words[0] == "doctor" else (0,)), done.stderr
+
+
+@pytest.mark.parametrize("floor", FLOORS)
+def test_nothing_starts_python_in_another_way(floor: str) -> None:
+    started = [
+        f"{path.relative_to(ROOT)}:{node.lineno}"
+        for path in sorted((ROOT / floor).rglob("*.py"))
+        if path != ROOT / "nimc/base/checkout.py"
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.List | ast.Tuple) and "sys.executable" in ast.unparse(node)
+        if "'-c'" in ast.unparse(node) or "'-m'" in ast.unparse(node)
+        if BUSY not in ast.unparse(node)
+    ]
+    assert not started

@@ -4,17 +4,18 @@ import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
-
 import polars as pl
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-
 from analysis.samples import columns
 from analysis.samples.columns import read_run, read_samples
 from nimc.base.errors import InputError
 from nimc.records.sample import Sample, WriterRecord
 from tests.analysis.synthetic import LAMMPS, STREAM, samples, write_run
+import io
+from analysis.samples.columns import with_shared_nulls
+from analysis.samples.pairs import Kind, kinds
 
 
 def _lines(tmp_path: Path, *lines: str | bytes) -> Path:
@@ -198,3 +199,61 @@ def test_figures_that_are_no_numbers_are_refused(tmp_path, extra):
     path = _lines(tmp_path, _record(fom_extra=json.loads(extra)))
     with pytest.raises(InputError, match=r"jsonl:1: fom_extra: .*an object of numbers"):
         read_samples([path])
+
+
+MIB = 1 << 20
+
+
+def _resident_b() -> int:
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * 4096
+
+
+def test_values_and_types_stay() -> None:
+    frame = pl.DataFrame(
+        {
+            "some": [None, 1.5, None],
+            "number": pl.Series([None] * 3, dtype=pl.Float64),
+            "word": pl.Series([None] * 3, dtype=pl.Categorical),
+            "list": pl.Series([None] * 3, dtype=pl.List(pl.String)),
+        }
+    )
+    lean = with_shared_nulls(frame)
+    assert lean.schema == frame.schema
+    assert lean.rows() == frame.rows() == [(None,) * 4, (1.5, *(None,) * 3), (None,) * 4]
+    assert with_shared_nulls(frame.clear()).schema == frame.schema
+
+
+def test_memory_does_not_grow_with_the_frames() -> None:
+    lines = b"{}\n" * (MIB // 8)
+    types = dict.fromkeys("abcd", pl.Float64())
+    before_b = _resident_b()
+    kept = []
+    for _ in range(40):  # 4 columns of 1 MiB in each, of which nothing is left
+        kept.append(with_shared_nulls(pl.read_ndjson(io.BytesIO(lines), schema=types)))
+    assert pl.concat(kept)["d"].null_count() == 40 * MIB // 8
+    assert _resident_b() - before_b < 100 * MIB
+
+
+def test_reasons_that_differ_in_numbers_alone_are_one_kind() -> None:
+    lost = [
+        ("rejected", "writer 0 was at 22.5% of its rate; 50% asked"),
+        ("injector_died", "status 9"),
+        ("rejected", "writer 0 was at 7% of its rate; 50% asked"),
+    ]
+    assert kinds(lost) == [
+        Kind("rejected", "writer 0 was at ...% of its rate; 50% asked", 2),
+        Kind("injector_died", "status 9", 1),
+    ]
+
+
+def test_one_reason_stays_as_it_is() -> None:
+    assert kinds([("no_fom", "no 'Loop time' in 812 lines")] * 3) == [
+        Kind("no_fom", "no 'Loop time' in 812 lines", 3)
+    ]
+
+
+def test_different_outcomes_and_words_stay_apart() -> None:
+    lost = [("rejected", "a 1"), ("rejected", "b 1"), ("no_fom", "a 1")]
+    assert len(kinds(lost)) == 3
+    assert kinds([]) == []

@@ -1,7 +1,9 @@
-import pytest
+from __future__ import annotations
 
+import pytest
 from nimc.base.errors import InputError
 from nimc.base.units import count, duration_s, rate_b_s, size_b
+from nimc.base.units import effect, interval, number, plural, quantity, scale, signed, spread
 
 
 @pytest.mark.parametrize(
@@ -55,3 +57,61 @@ def test_counts() -> None:
 def test_what_is_refused_names_its_field(read, text: str) -> None:
     with pytest.raises(InputError, match=r"^--this: "):
         read(text, "--this")
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(14.204, "14.20"), (372.04, "372.0"), (0.0031704, "0.003170"), (12345.6, "12346"), (0, "0")],
+)
+def test_four_digits_without_exponent(value: float, text: str) -> None:
+    assert number(value) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "text"),
+    [
+        (14.2e9, "B/s", "14.20 GB/s"),
+        (999.96e6, "B/s", "1.000 GB/s"),
+        (9.99996e9, "B/s", "10.00 GB/s"),
+        (999.0, "B/s", "999.0 B/s"),
+        (65536, "B", "65.54 kB"),  # a thousand, not KiB
+        (2.5e6, "1/s", "2.500 M/s"),
+        (8.4, "s", "8.400 s"),
+        (1e-4, "s", "0.0001000 s"),
+        (1.76e-6, "s", "1760 ns"),
+        (8e-8, "s", "80.00 ns"),
+        (0.0, "s", "0 s"),
+        (5e18, "B/s", "5000 PB/s"),
+        (None, "s", "-"),
+    ],
+)
+def test_prefixes_are_powers_of_a_thousand(value: float | None, unit: str, text: str) -> None:
+    assert quantity(value, unit) == text
+
+
+def test_scale_of_nothing_is_the_unit_itself() -> None:
+    assert scale(None, "B/s") == (1.0, "B/s")
+
+
+def test_an_effect_without_interval_is_never_printed() -> None:
+    assert effect(1.3512, 1.3212, 1.3821) == ("1.351", "1.321-1.382")
+    assert effect(None, None, None) == ("-", "-")
+    with pytest.raises(ValueError, match="without its interval"):
+        effect(1.35, None, None)
+    with pytest.raises(ValueError, match="interval with one bound only"):
+        interval(1.0, None)
+
+
+def test_a_spread_has_the_digits_of_its_mean() -> None:
+    assert spread(14.204e9, 0.6149e9, "B/s") == ("14.20 GB/s", "\u00b1 0.61")
+    assert spread(372.04, 5.26, "s") == ("372.0 s", "\u00b1 5.3")
+    assert spread(14.204, 0.6149) == ("14.20", "\u00b1 0.61")
+
+
+def test_a_change_has_a_sign_unless_it_rounds_to_nothing() -> None:
+    assert [signed(value) for value in (-24.8, 0.26, -0.26, 7)] == ["\u221225", "0", "0", "+7"]
+    assert signed(-0.25, 1) == "\u22120.2"
+
+
+def test_counts_agree_with_their_noun() -> None:
+    assert (plural(1, "pair"), plural(1200, "pair")) == ("1 pair", "1,200 pairs")

@@ -6,15 +6,16 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-
 import click
 import pytest
 from click.shell_completion import BashComplete
-
 from nimc.base.errors import InputError
 from nimc.cli import main
 from tests.analysis.synthetic import STREAM, samples, write_run
 from tests.nimc.conftest import ROOT
+from nimc.base.checkout import ROOT
+from nimc.cli.options import CampaignPath
+
 
 NIMC = [sys.executable, "-c", "from nimc.cli.main import main; main()"]
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT)}
@@ -239,3 +240,23 @@ def test_options_are_spelt_in_one_way() -> None:
     assert short == {
         "-j": {"--jobs"}, "-o": {"--output"}, "-q": {"--quiet"}, "-v": {"--verbose"},
     }  # fmt: skip
+
+
+def path_of(given: str) -> Path:
+    return CampaignPath().convert(given, None, None)
+
+
+def test_a_name_is_a_campaign_of_the_checkout():
+    assert path_of("quick") == ROOT / "campaigns" / "quick.yaml"
+
+
+@pytest.mark.parametrize("given", ["quick.yaml", "./quick", "mine/quick", "/dev/stdin"])
+def test_a_path_stays_a_path(given):
+    assert path_of(given) == Path(given)
+
+
+def test_a_wrong_name_is_answered_with_the_nearest():
+    with pytest.raises(
+        InputError, match=r"^unknown campaign 'quik', did you mean 'quick'\?; .*numa"
+    ):
+        path_of("quik")

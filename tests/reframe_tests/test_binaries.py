@@ -1,4 +1,7 @@
-"""Programs from Spack and from PATH; without one a check is skipped, and says why."""
+"""Programs from Spack and from PATH; without one a check is skipped, and says why.
+
+Layouts of ranks, against factors found by hand.
+"""
 
 import json
 import os
@@ -6,13 +9,12 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-
 import pytest
-
 from nimc.base.checkout import ROOT
 from nimc.spack.setup import setup
 from nimc.spack.tool import layout
 from tests.undisturbed import SETTINGS
+from reframe_tests.binaries import largest_cube, near_cube, near_square
 
 
 @pytest.mark.skipif(
@@ -177,3 +179,29 @@ def test_a_program_that_the_site_names_and_is_not_there_is_reported(tmp_path):
     done = run_cns(tmp_path, "/nowhere/cns")
     assert "site/minicluster.yaml: programs: /nowhere/cns is no program on this host" in done.stdout
     assert "1 skipped" in done.stdout
+
+
+@pytest.mark.parametrize(("count", "edge"), [(1, 1), (7, 1), (8, 2), (26, 2), (27, 3), (64, 4)])
+def test_largest_cube(count, edge):
+    assert largest_cube(count) == edge
+
+
+@pytest.mark.parametrize(
+    ("count", "nodes", "edge"), [(512, 8, 8), (16, 8, 2), (100, 2, 4), (27, 2, 2), (7, 4, 1)]
+)
+def test_a_cube_has_as_many_ranks_on_each_node(count, nodes, edge):
+    assert largest_cube(count, nodes) == edge
+
+
+@pytest.mark.parametrize(
+    ("count", "factors"), [(1, (1, 1)), (7, (1, 7)), (12, (3, 4)), (16, (4, 4)), (18, (3, 6))]
+)
+def test_near_square(count, factors):
+    assert near_square(count) == factors
+
+
+@pytest.mark.parametrize(
+    ("count", "factors"), [(1, (1, 1, 1)), (8, (2, 2, 2)), (12, (2, 2, 3)), (13, (1, 1, 13))]
+)
+def test_near_cube(count, factors):
+    assert near_cube(count) == factors

@@ -1,12 +1,21 @@
-"""What conductor and agents import on compute nodes."""
+"""What conductor and agents import on compute nodes.
+
+The job of a check whose application is one process, as Slurm gets it: nodes of both roles.
+
+The page of workloads is what their records say.
+"""
 
 import os
 import subprocess
 import sys
-
 import pytest
-
 from nimc.base.checkout import ROOT
+from pathlib import Path
+import tempfile
+import yaml
+from reframe_tests.describe import PAGE, page
+from reframe_tests.workload import load, names
+
 
 READERS = """
 import sys
@@ -53,3 +62,91 @@ def test_packages_that_modules_put_into_pythonpath_do_not_replace_our_own(tmp_pa
         (tmp_path / f"{name}.py").write_text("raise ImportError('for another Python')\n")
     done = readers("stream", "here", path=tmp_path)
     assert done.stdout.split() == ["B/s", "higher", "stream.py"], done.stderr
+
+
+@pytest.mark.parametrize("machine", ["localhost", "example_slurm"])
+def test_reframe_leaves_no_file_in_the_temporary_folder(machine: str, tmp_path: Path) -> None:
+    """Its own default logs to a new file there before it reads the configuration."""
+    config = [f"--config-file={ROOT}/configs/{machine}.py", f"--system={machine}"]
+    done = subprocess.run(
+        [Path(sys.executable).parent / "reframe", *config, "-c", ROOT / "reframe_tests/stream.py"]
+        + ["--list", f"--prefix={tmp_path}/prefix"],
+        env={**os.environ, "TMPDIR": str(tmp_path), "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+    )
+    assert "- stream" in done.stdout, done.stderr
+    assert not list(tmp_path.glob("rfm-*"))
+
+
+REFRAME = str(Path(sys.executable).parent / "reframe")
+
+
+@pytest.fixture
+def short_folder():
+    """Paths of a minicluster's state are short, since sockets are made in it."""
+    with tempfile.TemporaryDirectory(prefix="nimc-") as folder:
+        yield Path(folder)
+
+
+@pytest.mark.parametrize(
+    ("origins", "lines"),
+    [
+        # One target and, of the same allocation, two origins, with a task on each.
+        (
+            {"policy": "same_job", "nodes": 2},
+            {"--nodes=3", "--ntasks=3", "--ntasks-per-node=1", "--no-requeue"},
+        ),
+        # Origins as nodes of their own: what the first component asks for does not hold for them.
+        (
+            {"policy": "hetjob", "nodes": 2, "partition": "origin"},
+            {
+                "--ntasks=1",
+                "--nodes=1",
+                "--no-requeue",
+                "hetjob",
+                "--nodes=2 --ntasks=2 --ntasks-per-node=1 --no-requeue --exclusive"
+                " --partition=origin",
+            },
+        ),
+    ],
+    ids=["same_job", "hetjob"],
+)
+def test_nodes_and_tasks(tmp_path, short_folder, origins, lines):
+    (short_folder / "machine.yaml").write_text(yaml.safe_dump({"origins": origins}))
+    done = subprocess.run(
+        [
+            *(REFRAME, "-C", f"{ROOT}/configs/minicluster.py"),
+            *("--prefix", str(tmp_path), "-n", "^stream_quick$", "--dry-run"),
+            *("-c", f"{ROOT}/reframe_tests/stream.py"),
+        ],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "NIMC_MINICLUSTER": str(short_folder)},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    (script,) = tmp_path.glob("stage/*/*/*/stream_quick/rfm_job.sh")
+    asked = {
+        line.removeprefix("#SBATCH ")
+        for line in script.read_text().splitlines()
+        if line.startswith("#SBATCH")
+    }
+    assert lines <= asked
+    # Sites have jobs submitted with --export=NONE, which steps inherit through this variable.
+    assert "export SLURM_EXPORT_ENV=ALL\n" in script.read_text()
+
+
+def test_page_is_fresh():
+    assert PAGE.read_text() == page(PAGE.read_text()), "stale: python -m reframe_tests.describe"
+
+
+def test_rows_are_made_from_the_records():
+    assert len(names()) == 15
+    lines = PAGE.read_text().splitlines()
+    bare = "\n".join(line for line in lines if not line.startswith(("| `", "- **")))
+    made = page(f"{bare}\n")
+    for name in names():
+        row = load(name)
+        assert f"| `{name}`: {row.title} | {row.fom} | {row.unit} | {row.better} |" in made
+        assert f"- **{name}**: {row.sanity}." in made

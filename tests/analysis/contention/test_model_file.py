@@ -1,15 +1,29 @@
-"""Files of models: what is written is read again, older ones as well, and nothing else."""
+"""Files of models: what is written is read again, older ones as well, and nothing else.
+
+The improved model's rates, by hand.
+"""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
-
 import pytest
-
 from analysis.contention import evaluate
 from analysis.contention.parameters import Band, Bands, Groups, Model, Shape, from_dict
 from nimc.base.errors import InputError
+import dataclasses
+import numpy as np
+from analysis.contention.parameters import (
+    Groups,
+    Shape,
+    demand,
+    improved_alone,
+    improved_share,
+    improved_together,
+    in_groups,
+    soft_minimum,
+)
+
 
 HENRI = evaluate.load_published("henri")
 BANDS = Bands("numbers of cores", Band(0.02, 0.01, 16), None, Band(0.0, 0.0, 1))
@@ -93,3 +107,77 @@ def test_mistakes(change, text):
     with pytest.raises(InputError, match=r"^m\.json: ") as error:
         from_dict(written(IMPROVED) | change, Path("m.json"))
     assert text in str(error.value)
+
+
+SHARP = Shape(softness=0.0, loss_from=2.0, loss_to=6.0, group_b_s=10e9, group_loss_b_s=1e9)
+TWO = Groups(size=4, count=2, order="compact")
+#: Four GB/s a core, on 15 GB/s.
+P = dataclasses.replace(
+    evaluate.load_published("billy").local,
+    b_comp_seq_b_s=4e9,
+    t_par_max_b_s=15e9,
+    t_seq_max_b_s=15e9,
+    n_par_max=8,
+    n_seq_max=8,
+)
+
+
+def test_soft_minimum():
+    # k = 2: (3^-2 + 4^-2)^(-1/2) = 12 / 5
+    a, b = np.array([3.0, 3.0, 0.0]), np.array([4.0, np.inf, 2.0])
+    assert soft_minimum(a, b, 0.5) == pytest.approx([2.4, 3.0, 0.0])
+    assert soft_minimum(a, b, 0.0) == pytest.approx([3.0, 3.0, 0.0])
+
+
+def test_cores_fill_groups():
+    n = np.arange(1, 7)
+    compact = Groups(size=2, count=3, order="compact")
+    assert in_groups(compact, n).tolist() == [
+        [1, 0, 0],
+        [2, 0, 0],
+        [2, 1, 0],
+        [2, 2, 0],
+        [2, 2, 1],
+        [2, 2, 2],
+    ]
+    spread = dataclasses.replace(compact, order="spread")
+    assert in_groups(spread, n).tolist() == [
+        [1, 0, 0],
+        [1, 1, 0],
+        [1, 1, 1],
+        [2, 1, 1],
+        [2, 2, 1],
+        [2, 2, 2],
+    ]
+
+
+def test_demand_of_groups():
+    # A group has 10, 9, 8, 7 GB/s with 1 to 4 cores of 4 GB/s: 4, 8, 8, 7. Then the other begins.
+    n = np.arange(1, 9)
+    rates = [4, 8, 8, 7, 11, 15, 15, 14]
+    assert demand(P, SHARP, TWO, n) == pytest.approx(np.array(rates) * 1e9)
+    # Each in turn: 1+0, 1+1, 2+1, 2+2, 3+2, 3+3, 4+3, 4+4.
+    spread = dataclasses.replace(TWO, order="spread")
+    rates = [4, 8, 12, 16, 16, 16, 15, 14]
+    assert demand(P, SHARP, spread, n) == pytest.approx(np.array(rates) * 1e9)
+    # In step: n times the rate of a core of the fullest group, 4, 4, 8/3, 7/4.
+    paced = dataclasses.replace(TWO, in_step=True)
+    rates = [4, 8, 8, 7, 8.75, 10.5, 12.25, 14]
+    assert demand(P, SHARP, paced, n) == pytest.approx(np.array(rates) * 1e9)
+    assert demand(P, SHARP, None, n) == pytest.approx(n * 4e9)
+
+
+def test_the_shared_capacity_limits_the_groups_together():
+    n = np.array([6, 8])
+    spread = dataclasses.replace(TWO, order="spread")
+    assert improved_alone(P, SHARP, spread, n) == pytest.approx([15e9, 14e9])
+    taken = np.array([3e9, 3e9])
+    assert improved_together(P, SHARP, spread, n, taken) == pytest.approx([12e9, 12e9])
+
+
+def test_share():
+    # From 2 to 6 cores, down to 0.4: at 3 a quarter of the way.
+    assert improved_share(SHARP, 0.4, np.array([1, 2, 3, 6, 9])) == pytest.approx(
+        [1, 1, 0.85, 0.4, 0.4]
+    )
+    assert improved_share(SHARP, None, np.array([9])) == pytest.approx([1])

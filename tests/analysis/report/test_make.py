@@ -1,15 +1,22 @@
+"""A new section of the report is a module with its template; no other file is touched."""
+
 from __future__ import annotations
 
 import json
 from pathlib import Path
-
 import polars as pl
 import pytest
-
 from analysis.report.data import load_run
 from analysis.report.make import make_reports
 from nimc.base.errors import InputError
 from tests.analysis.synthetic import LAMMPS, STREAM, header, samples, write_run
+from analysis.report.data import UnfinishedBlock, unfinished_blocks
+import os
+import re
+import shutil
+import subprocess
+import sys
+from tests.analysis.synthetic import STREAM, samples, write_run
 
 
 def test_one_run_is_reported_in_its_own_folder(tmp_path: Path) -> None:
@@ -63,3 +70,62 @@ def test_a_broken_provenance_file_is_named(tmp_path: Path, text: str) -> None:
     (run / "provenance" / "abc.json").write_text(text)
     with pytest.raises(InputError, match=r"abc\.json"):
         make_reports([run])
+
+
+def test_blocks_that_ended_early_are_listed_with_who_failed(tmp_path):
+    for block, outcome, reason in (("0", "node_failed", "Slurm: NODE_FAIL"), ("1", "done", None)):
+        folder = tmp_path / "logs" / "stream" / block
+        folder.mkdir(parents=True)
+        (folder / "job.json").write_text(json.dumps({"outcome": outcome, "reason": reason}))
+    for block, damaged in (("2", "{"), ("3", "{}"), ("4", "[1]"), ("5", "null")):
+        folder = tmp_path / "logs" / "stream" / block
+        folder.mkdir()
+        (folder / "job.json").write_text(damaged)
+    assert unfinished_blocks(tmp_path) == [
+        UnfinishedBlock("stream", "0", "node_failed", "Slurm: NODE_FAIL")
+    ]
+
+
+ROOT = Path(__file__).parents[3]
+MODULE = '''"""Numbers of runs, as a section."""
+
+from analysis.report.sections import RunSection
+
+SECTIONS = [
+    RunSection(
+        place=45,
+        title="Numbers of runs",
+        anchor="numbers",
+        template="numbers.html",
+        view=lambda run, name: run.samples.height or None,
+        files=lambda runs: {"numbers.json": {"runs": [run.samples.height for run in runs]}},
+    )
+]
+'''
+TEMPLATE = '<h3 id="{{ section.id }}">{{ view }} runs of {{ run.data.header.run }}</h3>\n'
+
+
+def test_a_section_is_a_module_and_a_template(tmp_path: Path) -> None:
+    checkout = tmp_path / "checkout"
+    for package in ("analysis", "nimc"):
+        shutil.copytree(ROOT / package, checkout / package)
+    (checkout / "analysis/subjects/numbers.py").write_text(MODULE)
+    (checkout / "analysis/subjects/numbers.html").write_text(TEMPLATE)
+    run = write_run(tmp_path / "run", samples(STREAM, pairs=6))
+    subprocess.run(
+        [
+            *(sys.executable, "-c"),
+            "import sys; from pathlib import Path; from analysis.report.make import make_reports;"
+            " make_reports([Path(sys.argv[1])])",
+            str(run),
+        ],
+        env={**os.environ, "PYTHONPATH": str(checkout)},
+        cwd=tmp_path,
+        check=True,
+    )
+    page = (run / "report/report.html").read_text()
+    assert '<li><a href="#r0numbers">Numbers of runs</a></li>' in page
+    # A warm-up, and six pairs of four runs.
+    assert re.search(r'<h3 id="r0numbers">25 runs of [^<]+</h3>', page)
+    assert json.loads((run / "report/numbers.json").read_text()) == {"schema": 1, "runs": [25]}
+    assert page.index("All 25 runs") > page.index('id="r0numbers"')

@@ -1,3 +1,5 @@
+"""What readers who do not see the page, or do not use a pointer, need of its HTML."""
+
 from __future__ import annotations
 
 import re
@@ -5,15 +7,32 @@ from collections import Counter
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
-
 import pytest
-
 from analysis.report import page, plots
 from analysis.report.data import RunData, load_run
 from analysis.report.plots import COLOURS
 from nimc.records.arms import ARMS
 from nimc.records.sample import Sample
 from tests.analysis.synthetic import LAMMPS, STREAM, header, reject, samples, write_run
+from analysis.report import page
+from analysis.report.data import load_run
+from tests.analysis.remedies.sweeps import sweep, swept
+from tests.analysis.synthetic import LAMMPS, STREAM, reject, samples, write_run
+from analysis.effects.estimate import Result
+from analysis.effects.verdict import Verdict
+from analysis.report.page import NEXT, summary
+from analysis.report.words import control
+from matplotlib.figure import Figure
+from analysis.report.plots import (
+    COLOURS,
+    LEVEL_COLOURS,
+    LEVEL_MARKERS,
+    light,
+    marker,
+    themed_svg,
+    variable,
+)
+
 
 _VOID = {"meta", "link", "br", "img", "hr", "wbr"}
 
@@ -229,3 +248,177 @@ def test_writers_are_listed_with_their_size_and_worst_share(run: RunData, text: 
     assert isinstance(worst, float)
     line = f"on: 1 writer, ucx over shared memory, 64 KiB per write; never below {worst:.0%} of"
     assert line in text
+
+
+@pytest.fixture(scope="module", params=["two workloads", "remedies"])
+def html(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> str:
+    if request.param == "remedies":
+        found = swept(sweep(), pairs=8)
+    else:
+        found = samples(STREAM, pairs=8) + samples(LAMMPS, pairs=6)
+    found[3] = reject(found[3], "rejected", "slow")
+    run = write_run(tmp_path_factory.mktemp("page") / "run", found)
+    return page.render([load_run(run)])
+
+
+def test_every_table_has_a_caption_and_every_header_a_scope(html: str) -> None:
+    tables = re.findall(r"<table.*?</table>", html, re.DOTALL)
+    assert len(tables) > 8
+    for table in tables:
+        assert re.match(r'<table class="cards">\s*<caption>[^<]{5,}</caption>', table)
+    headers = re.findall(r"<th\b[^>]*>", html)
+    assert [header for header in headers if "scope=" not in header] == []
+
+
+def test_every_figure_says_what_it_shows_with_its_figures(html: str) -> None:
+    labels = re.findall(r'<svg role="img" aria-label="([^"]*)"', html)
+    # Two a case, the overview and figure 3 of the paper; of remedies, sweeps and prices too.
+    assert len(labels) >= 6
+    without = [label for label in labels if not re.search(r"\d\.\d\d", label)]
+    # The table below has their values.
+    in_tables = ("Slowdown against ", "Figure of merit against the rate written")
+    assert [label for label in without if not label.startswith(in_tables)] == []
+    assert any("with both 0." in label or "with both 1." in label for label in labels) == (
+        'id="advice"' in html
+    )
+
+
+def test_the_contents_lead_to_every_section(html: str) -> None:
+    (contents,) = re.findall(r"<nav.*?</nav>", html, re.DOTALL)
+    links = re.findall(r'href="#([^"]+)"', contents)
+    sections = re.findall(r'<section (?:class="panel" )?id="([^"]+)"', html)
+    assert links == sections
+    assert html.index("Next: ") < html.index("<nav")
+
+
+def test_the_first_link_skips_to_the_content(html: str) -> None:
+    assert re.search(r"<body>\s*<a class=\"skip\" href=\"#main\">", html)
+    assert html.count('id="main"') == 1
+
+
+@pytest.fixture(scope="module")
+def summed(tmp_path_factory: pytest.TempPathFactory) -> RunData:
+    found = samples(STREAM, pairs=6) + samples(LAMMPS, pairs=6)
+    found[3] = reject(found[3], "rejected", "slow")
+    return load_run(write_run(tmp_path_factory.mktemp("sum") / "summed", found, header()))
+
+
+def _effect(summed: RunData, **changes: object) -> Result:
+    row = next(row for row in summed.results if (row.case, row.arm) == ("stream", "on"))
+    return replace(row, **changes)  # type: ignore[arg-type]
+
+
+def _said(summed: RunData, *rows: Result) -> list[str]:
+    return summary(summed.header, summed.samples, rows)
+
+
+def test_what_was_measured_is_counted(summed: RunData) -> None:
+    """A warm-up and six pairs of four treatments, of each case: twice 25 runs."""
+    (measured, _, _) = summary(summed.header, summed.samples, summed.results)
+    assert (
+        "on 1 node of synthetic machine, 50 runs of which 1 rejected, from 2026-05-28" in measured
+    )
+
+
+def test_a_loss_is_in_node_hours_with_its_interval(summed: RunData) -> None:
+    slower = {"verdict": Verdict.CONTENTION, "writer_rate_b_s": 2.5e9}
+    ends = {"mean_low": 1.22, "mean_high": 1.28, "mean_family_low": 1.2, "mean_family_high": 1.3}
+    row = _effect(summed, mean=1.25, **ends, **slower)
+    lost = _said(summed, row)[1]
+    assert lost.startswith("Lost: work of 100 node-hours takes 25.0 more (20.0 to 30.0) in stream ")
+    assert lost.endswith(" 2.50 GB/s.")
+
+
+def test_a_mean_that_few_pairs_do_not_show_is_said_to_be_open(summed: RunData) -> None:
+    ends = {"mean_low": 0.9, "mean_high": 1.2, "mean_family_low": 0.845, "mean_family_high": 1.307}
+    row = _effect(summed, mean=1.054, verdict=Verdict.EMULATED, **ends)
+    lost = _said(summed, row)[1]
+    assert "takes 5.4 more (15.5 fewer to 30.7 more; 5 pairs do not show" in lost
+
+
+@pytest.mark.parametrize("verdict", [v for v in NEXT if "slower" not in v and "memory" not in v])
+def test_no_other_verdict_carries_a_loss(summed: RunData, verdict: Verdict) -> None:
+    row = _effect(summed, verdict=verdict, margin=0.03)
+    lost = _said(summed, row)[1]
+    ruled_out = "; 3 % or more is ruled out for stream" if verdict == "no effect" else ""
+    assert lost == f"Lost: no interval shows a loss of node-hours{ruled_out}."
+
+
+def test_what_the_figures_need_comes_before_what_they_show(summed: RunData) -> None:
+    slower = _effect(summed, verdict=Verdict.CONTENTION)
+    unstable = _effect(summed, case="lammps", verdict=Verdict.BASELINE_UNSTABLE)
+    assert _said(summed, slower, unstable)[2].endswith("measure again (lammps: baseline unstable).")
+
+
+def test_every_verdict_of_an_effect_has_a_next_step() -> None:
+    assert set(Verdict) - set(NEXT) == {Verdict.NOISE_FLOOR, Verdict.CONTROL}
+
+
+def test_a_run_without_samples_says_so(tmp_path: Path) -> None:
+    empty = load_run(write_run(tmp_path / "summed", []))
+    (only,) = summary(empty.header, empty.samples, [])
+    assert only.startswith("Nothing was measured")
+
+
+def test_the_control_is_named_with_what_it_shows(summed: RunData) -> None:
+    rows = [row for row in summed.results if row.case == "lammps"]
+    (effect,) = (row for row in rows if row.role == "effect")
+    own = replace(effect, over_control=1.05, over_control_low=1.01, over_control_high=1.09)
+    others = [row for row in rows if row.role != "effect"]
+    said = control([own, *others], same_host=True, cpu_shares=[0.41, 0.27, 0.59])
+    assert said.startswith("Control: spin, ")
+    assert " in 6 pairs, using 27% to 59% of a core." in said
+    assert "on took 1.050 times as long as the control (1.010 to 1.090)." in said
+
+
+def test_a_control_that_was_not_run_is_said_with_why(summed: RunData) -> None:
+    rows = [row for row in summed.results if row.role == "effect"]
+    assert "although origin and target share a host" in control(rows, same_host=True, cpu_shares=[])
+    assert "writers on other hosts" in control(rows, same_host=False, cpu_shares=[])
+
+
+TREATMENTS = ["off", "on", "constant", "daly", "spin", "aa", "an arm of one's own"]
+
+
+def test_arms_differ_in_colour_and_shape_and_none_is_a_rejected_run() -> None:
+    assert len({light(name) for name in TREATMENTS}) == len(TREATMENTS)
+    assert len({marker(name) for name in TREATMENTS}) == len(TREATMENTS)
+    assert not {"x", "X"} & {marker(name) for name in TREATMENTS}
+
+
+def test_full_is_on_by_another_name() -> None:
+    assert (light("full"), marker("full")) == (light("on"), marker("on"))
+
+
+@pytest.mark.parametrize(
+    ("treatment", "css"),
+    [
+        ("on@rate=25%,reserved_cores=1", "on"),
+        ("off@load=nt_write", "off"),
+        ("mine@rate=25%", "other"),
+        ("ink", "ink"),
+    ],
+)
+def test_treatments_have_the_variable_of_their_arm(treatment: str, css: str) -> None:
+    """What stands in a name, such as `@ = , %`, is no part of a CSS variable."""
+    assert variable(treatment) == css
+
+
+def test_light_colours_differ_since_each_is_replaced_by_its_variable() -> None:
+    # `full` is `on` by another name, and shares its colour.
+    arms = [arm.colours[0] for name, arm in ARMS.items() if name != "full"]
+    colours = [*arms, *(light for light, _ in COLOURS.values())]
+    assert len(set(colours)) == len(colours)
+
+
+def test_levels_differ_in_colour_and_shape() -> None:
+    assert len(LEVEL_COLOURS) == len(LEVEL_MARKERS) == len(set(LEVEL_MARKERS)) == 6
+
+
+def test_labels_keep_what_looks_like_an_id() -> None:
+    figure = Figure()
+    figure.subplots().set_xlabel("grid=fine, a < b")
+    svg = themed_svg(figure, "f", 'a "title" & more')
+    assert "grid=fine, a &lt; b" in svg
+    assert 'aria-label="a &#34;title&#34; &amp; more"' in svg
+    assert 'id="f-figure_1"' in svg

@@ -6,11 +6,12 @@ import json
 import subprocess
 import sys
 from pathlib import Path
-
 import pytest
-
 from nimc.campaign.checks import CheckVariables
 from nimc.campaign.settings import ReframePlace, ReframeSettings, needed, places_of, without_place
+from nimc.base.errors import InputError
+from nimc.campaign.settings import matching
+
 
 #: Asks ReFrame whether an environment is valid for a check.
 _REFRAME = """
@@ -122,3 +123,30 @@ def test_the_example_machines_second_partition_compiles() -> None:
     for part, own in of_partition.items():
         assert own, part
         assert not {"stream", "membench", "numa"} & set(without_place(checks, own)), part
+
+
+NAMES = {
+    "cluster": [r"login\d+\.example", r"login\d+$"],
+    "localhost": [".*"],
+    "other": ["front", "login1$"],
+    "third": [".*"],
+}
+
+
+@pytest.mark.parametrize(
+    ("host", "machine"),
+    [
+        ("login7.example.org", "cluster"),
+        ("login12", "cluster"),
+        ("login12a", "localhost"),
+        ("frontend", "other"),
+        ("my-login1", "localhost"),
+    ],
+)
+def test_the_machine_that_names_the_host(host, machine):
+    assert matching(NAMES, host) == machine
+
+
+def test_two_machines_that_name_the_host_must_be_told_apart():
+    with pytest.raises(InputError, match=r"'login1'; allowed: cluster, other$"):
+        matching(NAMES, "login1")

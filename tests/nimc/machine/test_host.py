@@ -1,13 +1,19 @@
+"""Interrupts of made devices: a real NIC has one for each queue.
+
+Values that operators tune, on hosts made of files.
+"""
+
 import json
 import os
 import shutil
 import subprocess
-
 import pytest
-
 from nimc.machine import host
 from nimc.machine.host import Cache, Interface, NumaNode
 from tests.nimc.node.sysfs import big_host, write
+from nimc.machine.host import interrupts_of_devices
+from tests.nimc.node.sysfs import write
+
 
 MIB, GIB = 2**20, 2**30
 
@@ -162,3 +168,133 @@ def test_no_control_group_is_no_limit(tmp_path):
     assert host.memory_limit_b(tmp_path) is None
     unlimited = {"proc/self/cgroup": "3:cpu:/", "sys/fs/cgroup/cpu/cpu.cfs_quota_us": "-1"}
     assert host.cpu_quota(write(tmp_path, unlimited)) is None
+
+
+FILES = {
+    "sys/class/infiniband/mlx5_0/device/msi_irqs/90": "msix",
+    "sys/class/infiniband/mlx5_0/device/msi_irqs/91": "msix",
+    "sys/class/infiniband/mlx5_0/device/msi_irqs/92": "msix",
+    "sys/class/net/eth0/device/msi_irqs/40": "msi",
+    "sys/class/net/veth0/address": "02:00:00:00:00:01",
+    "proc/irq/90/smp_affinity_list": "0-63",
+    "proc/irq/90/effective_affinity_list": "63",
+    "proc/irq/91/smp_affinity_list": "63",
+    "proc/irq/91/effective_affinity_list": "63",
+    # An older kernel's.
+    "proc/irq/92/smp_affinity_list": "0-31",
+    # Of eth0's nothing is known.
+}
+
+
+def test_each_device_with_the_cpus_of_its_interrupts(tmp_path):
+    assert interrupts_of_devices(write(tmp_path, FILES)) == {"mlx5_0": {"0-31": 1, "63": 2}}
+
+
+def test_a_host_without_devices_has_none(tmp_path):
+    assert interrupts_of_devices(tmp_path) == {}
+
+
+#: As the kernel and the firmware of a server with an Intel processor present them.
+SERVER = {
+    "proc/cpuinfo": "processor\t: 0\nmicrocode\t: 0x2007006\n\nmicrocode\t: 0x2007006",
+    "sys/class/dmi/id/bios_vendor": "American Megatrends Inc.",
+    "sys/class/dmi/id/bios_version": "3.4",
+    "sys/class/dmi/id/bios_date": "10/30/2020",
+    "sys/kernel/mm/transparent_hugepage/enabled": "always [madvise] never",
+    "sys/class/iommu/dmar0/intel-iommu/version": "1:0",
+    "sys/class/iommu/dmar1/intel-iommu/version": "1:0",
+    "sys/kernel/iommu_groups/0/type": "identity",
+    "sys/kernel/iommu_groups/1/type": "identity",
+    "proc/cmdline": "BOOT_IMAGE=/vmlinuz ro intel_iommu=on iommu=pt quiet",
+}
+
+
+def test_firmware_and_settings_of_a_server(tmp_path):
+    here = host.detect(write(big_host(tmp_path), SERVER))
+    assert here.microcode == "0x2007006"
+    assert here.bios == "American Megatrends Inc. 3.4 10/30/2020"
+    assert here.transparent_huge_pages == "madvise"
+    assert here.iommu == "identity (intel_iommu=on iommu=pt)"
+    assert [device.firmware for device in here.rdma] == ["20.31.1014", "0.0.0"]
+
+
+def test_processors_of_two_revisions_are_both_named(tmp_path):
+    text = "microcode\t: 0x2\n\nmicrocode\t: 0x1\n\nmicrocode\t: 0x2"
+    assert host.microcode(write(tmp_path, {"proc/cpuinfo": text})) == "0x1, 0x2"
+
+
+@pytest.mark.parametrize(
+    ("files", "found"),
+    [
+        ({"sys/kernel/iommu_groups/0/type": "DMA"}, "DMA"),
+        ({"sys/kernel/iommu_groups/0/type": "DMA", "sys/kernel/iommu_groups/7/type": "identity"},
+         "DMA, identity"),
+        ({}, "on"),  # kernels before 5.11 have groups without a type
+    ],
+)  # fmt: skip
+def test_kinds_of_the_iommu_s_domains(tmp_path, files, found):
+    unit = {"sys/class/iommu/dmar0/name": "dmar0"}
+    assert host.iommu(write(tmp_path, {**unit, **files})) == found
+
+
+def test_a_host_without_an_iommu_says_so_and_one_without_sysfs_is_unknown(tmp_path):
+    assert host.iommu(tmp_path) is None
+    (tmp_path / "sys/class/iommu").mkdir(parents=True)
+    assert host.iommu(tmp_path) == "none"
+    write(tmp_path, {"proc/cmdline": "quiet amd_iommu=off"})
+    assert host.iommu(tmp_path) == "none (amd_iommu=off)"
+
+
+def test_what_cannot_be_read_is_unknown(tmp_path):
+    bare = host.detect(tmp_path)
+    assert (bare.bios, bare.microcode, bare.transparent_huge_pages) == (None, None, None)
+
+
+CPUINFO = "vendor_id\t: {}\ncpu family\t: 6\nmodel\t\t: {}\nstepping\t: 4"
+SKYLAKE = {"proc/cpuinfo": CPUINFO.format("GenuineIntel", 85)}
+
+
+def registers(root, cpu, values):
+    """/dev/cpu/N/msr: a register's number is its offset, eight bytes each."""
+    path = root / f"dev/cpu/{cpu}/msr"
+    path.parent.mkdir(parents=True)
+    with path.open("wb") as file:
+        for number, value in values.items():
+            file.seek(number)
+            file.write(value.to_bytes(8, "little"))
+    return root
+
+
+def test_the_ways_of_ddio_and_the_prefetchers(tmp_path):
+    root = registers(write(tmp_path, SKYLAKE), 0, {0xC8B: 0x600, 0x1A4: 0})
+    assert (host.ddio(root), host.prefetchers(root)) == ("600", "all on")
+
+
+def test_sockets_that_differ_are_both_shown(tmp_path):
+    root = registers(write(tmp_path, SKYLAKE), 0, {0xC8B: 0x600, 0x1A4: 0})
+    registers(root, 12, {0xC8B: 0x7E0, 0x1A4: 0b1001})
+    assert host.ddio(root) == "600, 7e0"
+    assert host.prefetchers(root) == "all on | off: L2, L1 stride"
+
+
+@pytest.mark.parametrize(
+    ("vendor", "model", "ddio", "prefetchers"),
+    [("GenuineIntel", 106, None, "all on"), ("AuthenticAMD", 85, None, None)],
+)
+def test_registers_of_other_processors_mean_something_else(
+    tmp_path, vendor, model, ddio, prefetchers
+):
+    files = {"proc/cpuinfo": CPUINFO.format(vendor, model)}
+    root = registers(write(tmp_path, files), 0, {0xC8B: 0x600, 0x1A4: 0})
+    assert (host.ddio(root), host.prefetchers(root)) == (ddio, prefetchers)
+
+
+def test_schemata_without_the_kernel_s_padding(tmp_path):
+    text = "    MB:0=100;1= 90\n    L3:0=7ff;1=0f0"
+    root = write(tmp_path, {"sys/fs/resctrl/schemata": text})
+    assert host.resctrl(root) == "L3:0=7ff;1=0f0 MB:0=100;1=90"
+
+
+def test_registers_that_cannot_be_read_are_unknown(tmp_path):
+    here = host.detect(big_host(tmp_path))
+    assert (here.ddio, here.prefetchers, here.resctrl) == (None, None, None)

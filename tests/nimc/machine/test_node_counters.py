@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from nimc.machine.node_counters import NodeCounter, NodeReader, change, parse_ethtool, read
-from tests.nimc.machine.test_kernel_threads import KERNEL, stat
+from tests.nimc.machine.test_load import KERNEL, stat
 from tests.nimc.node.sysfs import write
 
 PORT = "sys/class/infiniband/mlx5_0/ports/1"

@@ -7,7 +7,7 @@ from nimc.node.conductor import Store, _repeat
 from nimc.node.runs import MeasuredRun, Run
 from nimc.records.plan import Demand
 from nimc.records.treatment import Start, Treatment, Writes
-from tests.nimc.node.test_plan import PLAN
+from tests.nimc.node.test_timetable import PLAN
 from tests.nimc.node.test_store import SAMPLE
 
 WRITES = Writes("ucx", 1 << 20)

@@ -1,4 +1,9 @@
-"""One session as a child process: how it ends."""
+"""One session as a child process: how it ends.
+
+Children that are to stop.
+
+Signals after the last block, and while a report is made.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +13,18 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-
 import pytest
-
 from nimc.base import processes
 from nimc.base.interrupts import Interrupts, Stopped
 from nimc.run import session
+from nimc.run.session import stop
+from contextlib import suppress
+from click.testing import CliRunner
+from nimc.base.interrupts import Stopped, exit_when_stopped, stopped_at_once
+from nimc.cli.main import cli
+from nimc.run.runner import CampaignRunner, Failure
+from tests.nimc.conftest import Nimc
+
 
 #: Says that it ignores SIGTERM, and stays for longer than any test waits.
 _DEAF = (
@@ -60,3 +71,69 @@ def test_what_a_session_left_is_killed_if_it_stays() -> None:
         child.stdout.readline()
         processes.end_descendants(0.1)
     assert child.returncode == -signal.SIGKILL
+
+
+#: Prints once it can be signalled.
+OBEYS = "import time; print(flush=True); time.sleep(600)"
+IGNORES = f"import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); {OBEYS}"
+
+
+def start(program: str) -> subprocess.Popen[bytes]:
+    child = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE)
+    assert child.stdout is not None
+    with child.stdout:
+        assert child.stdout.readline() == b"\n"
+    return child
+
+
+def test_children_are_asked_to_end_and_killed_if_they_do_not() -> None:
+    ended = subprocess.Popen(["true"])
+    ended.wait()
+    children = [ended, start(IGNORES), start(OBEYS)]
+    stop(children[2:])
+    stop(children, within_s=0.2)
+    assert [each.returncode for each in children] == [0, -signal.SIGKILL, -signal.SIGTERM]
+
+
+def _drop_the_first_and_wait() -> None:
+    with suppress(Stopped):
+        os.kill(os.getpid(), signal.SIGHUP)
+    until_s = time.monotonic() + 60
+    while time.monotonic() < until_s:
+        time.sleep(0.01)
+
+
+def test_a_signal_whose_exception_was_dropped_is_raised_again() -> None:
+    handlers = [signal.getsignal(each) for each in (signal.SIGHUP, signal.SIGALRM)]
+    with pytest.raises(Stopped, match="SIGHUP"), stopped_at_once():
+        _drop_the_first_and_wait()
+    assert signal.getitimer(signal.ITIMER_REAL) == (0, 0)
+    assert [signal.getsignal(each) for each in (signal.SIGHUP, signal.SIGALRM)] == handlers
+
+
+def test_a_signal_whose_exception_was_dropped_is_raised_at_the_end_at_the_latest() -> None:
+    with pytest.raises(Stopped, match="SIGHUP"), stopped_at_once(), suppress(Stopped):
+        os.kill(os.getpid(), signal.SIGHUP)
+
+
+@pytest.mark.parametrize(("name", "status"), [("SIGHUP", 129), ("SIGINT", 130), ("SIGTERM", 143)])
+def test_a_command_that_is_stopped_exits_as_the_signal_would(name: str, status: int) -> None:
+    with pytest.raises(SystemExit) as end, exit_when_stopped():
+        raise Stopped(signal.Signals[name])
+    assert end.value.code == status
+
+
+def test_a_signal_after_the_last_block_is_obeyed(
+    nimc: Nimc, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def run_all(_: CampaignRunner) -> list[Failure]:
+        os.kill(os.getpid(), signal.SIGTERM)
+        return []
+
+    monkeypatch.setattr(CampaignRunner, "run_all", run_all)
+    monkeypatch.chdir(nimc.folder)
+    words = ["run", "small.yaml", "--machine", "localhost", "--results", "results"]
+    ended = CliRunner().invoke(cli, words, standalone_mode=False)
+    assert ended.return_value == 143
+    assert "nimc: stopped by SIGTERM; all samples are saved; to resume: nimc" in ended.output
+    assert nimc.header()["finished_s"] is None

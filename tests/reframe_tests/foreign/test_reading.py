@@ -1,4 +1,7 @@
-"""What each run's output says, by the check's own functions; figures were written by hand."""
+"""What each run's output says, by the check's own functions; figures were written by hand.
+
+Units and directions of figures, as checks write them.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +9,8 @@ import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
-
 import pytest
 from reframe.core.exceptions import ReframeError
-
 from nimc.node.conductor import UNREAD
 from reframe_tests import foreign
 from tests.nimc.node.test_store import SAMPLE
@@ -24,6 +25,8 @@ from tests.reframe_tests.foreign.checks import (
     victim,
     with_path,
 )
+from reframe_tests.foreign import direction, si, suffixed
+
 
 #: A run whose figure of merit the check has yet to read.
 UNREAD_SAMPLE = replace(
@@ -159,3 +162,52 @@ def test_reframes_own_stages_leave_the_functions_of_the_check_alone(reframe, cls
     check.performance()
     assert check.perf_variables == {}
     assert check.__rfm_xfail_sanity__() == (False, "")
+
+
+@pytest.mark.parametrize(
+    ("reference", "asked", "unit", "better"),
+    [
+        ((10, -0.1, None, "s"), "", "s", "higher"),
+        ((10, None, 0.1, "x/s"), "", "x/s", "lower"),
+        ((10, -0.1, 0.1, "s"), "", "s", "lower"),
+        ((0, None, None, "x/s"), "", "x/s", "higher"),
+        ((10, None, 0.1, "x"), "higher", "x", "higher"),
+        (None, "lower", "x", "lower"),
+    ],
+)
+def test_direction_is_as_asked_then_by_reference_then_by_unit(reference, asked, unit, better):
+    assert direction(reference, asked, unit)[0] == better
+
+
+def test_nothing_says_the_direction_of_an_unknown_unit():
+    with pytest.raises(ValueError, match=r"^$"):
+        direction((10, -0.1, 0.1, None), "", "furlongs")
+
+
+@pytest.mark.parametrize(
+    ("unit", "factor", "si_unit"),
+    [
+        ("us", 1e-6, "s"),
+        ("seconds", 1, "s"),
+        ("usec", 1e-6, "s"),
+        ("MB/s", 1e6, "B/s"),
+        ("MBytes/sec", 1e6, "B/s"),
+        ("GiB/s", 2**30, "B/s"),
+        ("Gbit/s", 1e9 / 8, "B/s"),
+        ("byte", 1, "B"),
+        ("Gflops/seconds", 1e9, "flop/s"),
+        ("GFLOPS/s", 1e9, "flop/s"),
+        ("GFLOPS", 1, "GFLOPS"),
+        ("timesteps/s", 1, "timesteps/s"),
+        ("ns/day", 1, "ns/day"),
+        ("Flops/byte", 1, "Flops/B"),
+    ],
+)
+def test_units_as_checks_write_them(unit, factor, si_unit):
+    assert si(unit) == (factor, si_unit)
+
+
+def test_names_end_in_their_unit_once():
+    assert suffixed("copy", "B/s") == "copy_b_s"
+    assert suffixed("time_s", "s") == "time_s"
+    assert suffixed("perf", "timesteps/s") == "perf"

@@ -1,12 +1,20 @@
-"""Claims and counts worked out by hand: one writer of 1000 B, or two of 1000 B and 500 B."""
+"""Claims and counts worked out by hand: one writer of 1000 B, or two of 1000 B and 500 B.
+
+What proves and what refutes the writes of a writer of 100 B/s alone.
+
+Looks worked out by hand, four a second.
+"""
 
 from dataclasses import replace
-
 import pytest
-
 from nimc.node.evidence.claims import Count, attach, disagreement, passed, with_total
 from nimc.node.evidence.counters import Reading
 from nimc.records.sample import MANY, WriterRecord
+from nimc.node.evidence.claims import Count, attach, refuted, unproven, with_proof
+from nimc.node.evidence.silence import Looked
+from nimc.records.plan import Demand
+from nimc.records.sample import MANY
+from nimc.node.evidence.silence import Look, Looked, fault, longest_silence_s
 
 
 def record(claim_b: float, target: str = "n1", message_b: int = 64) -> WriterRecord:
@@ -107,3 +115,117 @@ def test_what_no_row_covers_may_have_been_written_or_not():
         False, True, True, True, False,
     ]  # fmt: skip
     assert "the writers claim 0.0 to 0.0 MB" in str(fault(2401))
+
+
+DEMAND = Demand(min_share=0.5, silent_s=0.5)
+
+
+def marks(seen: int, of: int = 20, silent_s: float = 0.0) -> Looked:
+    return Looked(0, "the target's memory", of, seen, silent_s, memory=True)
+
+
+@pytest.mark.parametrize(("seen", "proof"), [(20, "memory"), (18, "memory"), (17, "unproven")])
+def test_marks_prove_if_nearly_all_were_overwritten(seen, proof):
+    (found,) = with_proof([record(1000)], {0: marks(seen)})
+    assert (found.proof, found.overwritten_share) == (proof, seen / 20)
+
+
+def test_a_device_that_counted_is_proof_and_its_looks_are_not_marks():
+    counted = attach([record(1000)], {"n1": Count("net:eth0", 1040, 1.0)})
+    (found,) = with_proof(counted, {0: Looked(0, "sent by eth0", 20, 20, 0.0, memory=False)})
+    assert (found.proof, found.overwritten_share) == ("device", None)
+    assert unproven([found], {}) is None
+
+
+def test_a_control_has_no_proof():
+    (found,) = with_proof([record(0, message_b=0)], {})
+    assert found.proof is None
+    assert unproven([found], {}) is None
+
+
+def test_what_nothing_shows_is_reported_with_the_reason():
+    fault = "the target's memory: Operation not permitted"
+    looked = {1: replace(marks(0, of=0), writer=1, fault=fault)}
+    counted = attach([record(1000)], {"n1": Count("net:eth0", 1040, 1.0)})
+    found = with_proof([*counted, record(1, "n2"), record(1, "n3")], looked)
+    note = str(unproven(found, looked))
+    assert note.startswith("unproven: no device counted what arrived at n2, n3, and ")
+    assert f"({fault})" in note
+    assert "at the targets," in str(unproven(with_proof([record(1000, MANY)], {}), {}))
+
+
+def test_silence_of_a_writer_refutes_it():
+    short = record(1000, message_b=4)
+    assert refuted([short], {0: marks(20, silent_s=0.5)}, DEMAND, alone=True) is None
+    found = refuted([short], {0: marks(18, silent_s=0.75)}, DEMAND, alone=True)
+    assert found == "writer 0 wrote nothing for 0.8 s (the target's memory); allowed: 0.5 s"
+
+
+@pytest.mark.parametrize("memory", [True, False])
+def test_a_pause_of_three_long_messages_is_no_silence(memory):
+    """A message of 20 B takes 0.2 s alone: three of them 0.6 s, whatever share is accepted."""
+    sent = replace(marks(18, silent_s=0.65), memory=memory)
+    assert refuted([record(1000, message_b=20)], {0: sent}, DEMAND, alone=True) is not None
+    sent = replace(sent, silent_s=0.55)
+    assert refuted([record(1000, message_b=20)], {0: sent}, DEMAND, alone=True) is None
+
+
+def test_a_device_that_counted_less_than_claimed_refutes_too():
+    counted = attach([record(1000)], {"n1": Count("net:eth0", 300, 1.0)})
+    assert "n1 counted 0.0 MB" in str(refuted(counted, {}, DEMAND, alone=True))
+
+
+def looks(*amounts: float, every_s: float = 0.25) -> list[Look]:
+    return [Look(i * every_s, (i + 1) * every_s, amount) for i, amount in enumerate(amounts)]
+
+
+def looked(silent_s: float = 0.0, *, seen: int = 20, memory: bool = True) -> Looked:
+    return Looked(0, "the target's memory", 20, seen, silent_s, memory)
+
+
+@pytest.mark.parametrize(
+    ("amounts", "silent_s"),
+    [
+        ([], 0.0),
+        ([7, 9, 8, 7], 0.0),
+        ([0, 0, 0, 0], 1.0),
+        ([9, 0, 9, 0, 0, 9], 0.5),
+        ([9, 9, 0, 0, 0], 0.75),
+        # Mean 600 a look: 29 is less than a twentieth of it, 31 is more.
+        ([1000, 29, 29, 1000, 942], 0.5),
+        ([1000, 31, 31, 1000, 938], 0.0),
+    ],
+)
+def test_the_longest_time_without_anything(amounts, silent_s):
+    mean = sum(amounts) / len(amounts) if amounts else 0
+    assert mean in (0, 600) or max(amounts) <= 9
+    assert longest_silence_s(looks(*amounts)) == pytest.approx(silent_s)
+
+
+def test_a_writer_that_soft_roce_showed_stopped_for_a_second_and_a_half():
+    """MB/s at its interface every quarter of a second, as read in a virtual machine.
+
+    What it had posted was still sent for 0.4 s after it was stopped.
+    """
+    rates = [15.52, 10.32, 14.06, 17.77, 3.29, 0.0, 0.0, 0.0, 14.70, 13.80]
+    lengths = [0.31, 0.27, 0.32, 0.40, 0.26, 0.26, 0.26, 0.26, 0.38, 0.28]
+    seen, at_s = [], 0.0
+    for rate, length_s in zip(rates, lengths, strict=True):
+        seen.append(Look(at_s, at_s + length_s, rate * length_s))
+        at_s += length_s
+    silent_s = longest_silence_s(seen)
+    assert silent_s == pytest.approx(0.78)
+    assert fault(looked(silent_s), 0.5) is not None
+
+
+def test_silence_beyond_what_is_allowed_is_told():
+    assert fault(looked(0.5), 0.5) is None
+    assert fault(looked(0.8), 0.5) == (
+        "wrote nothing for 0.8 s (the target's memory); allowed: 0.5 s"
+    )
+
+
+@pytest.mark.parametrize(("seen", "fine"), [(20, True), (3, True), (1, False), (0, False)])
+def test_marks_that_nothing_overwrites_refute_the_writer(seen, fine):
+    assert (fault(looked(seen=seen), 9.0) is None) == fine
+    assert fault(looked(seen=seen, memory=False), 9.0) is None

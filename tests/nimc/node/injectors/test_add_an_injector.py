@@ -11,7 +11,7 @@ import pytest
 from nimc.base.checkout import ROOT
 from tests.literal_docs import copy_of_checkout, follow
 from tests.nimc.node.conftest import APPLICATION
-from tests.nimc.node.test_plan import PLAN
+from tests.nimc.node.test_timetable import PLAN
 from tests.nimc.node.treatments import treatments
 from tests.undisturbed import UNJUDGED
 
