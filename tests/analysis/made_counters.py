@@ -61,7 +61,6 @@ def counts(
     """Lines of `counters/CASE.jsonl` of one run."""
     rng = np.random.default_rng([seed, sum(map(ord, sample.key))])
     on = sample.arm.startswith("on")
-    assert sample.fom is not None
     extra_s = max(sample.fom - base_s, 0.0) if on else 0.0
     for rank in range(RANKS):
         for event, rate in RATES.items():

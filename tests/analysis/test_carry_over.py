@@ -127,7 +127,6 @@ def _bias(order: Callable[[int, int], Sequence[str]]) -> tuple[float, float]:
             for arm, shift in (("on", log(1.1)), ("off", 0.0))
         )
         found = median_interval(np.exp(on - off).tolist())
-        assert found is not None
         errors.append(found.value / 1.1 - 1)
         covered += found.low <= 1.1 <= found.high
     return float(np.mean(errors)), covered / nights

@@ -64,7 +64,6 @@ def test_the_interval_is_that_of_the_pairs_ratios(tmp_path: Path) -> None:
     # The extremes of six values are their interval. The median of all products of two of them,
     # under the root, lies between those of 1.03 and 1.04 and of 1.02 and 1.05.
     assert (price.ratio_low, price.ratio_high) == (pytest.approx(1.01), pytest.approx(1.06))
-    assert price.ratio is not None
     assert (1.02 * 1.05) ** 0.5 <= price.ratio <= (1.03 * 1.04) ** 0.5
 
 

@@ -51,8 +51,6 @@ def test_six_pairs_by_hand(tmp_path: Path) -> None:
     # Against the geometric mean of off and aa: 1.5062, 1.5438, 1.4878, 1.5494, 1.5380, 1.4637.
     # Half of the pairs lie below 1.507 and half above 1.537, the geometric middle is 1.5220.
     assert on.slowdown == pytest.approx(1.5220, abs=0.008)
-    assert on.slowdown_low is not None
-    assert on.slowdown_high is not None
     assert 1.4637 <= on.slowdown_low < 1.4878
     assert 1.5438 < on.slowdown_high <= 1.5494 * 1.005
     # Ratios off/on: 1.5, 1.55, 1.4878, 1.5556, 1.5316, 1.4819: median (1.5 + 1.5316) / 2.
@@ -140,7 +138,6 @@ def test_rates_per_second_are_off_over_on(tmp_path: Path) -> None:
     on = results(_frame(tmp_path / "a", found))[0]
     assert on.better == "higher"
     assert on.sign == pytest.approx((12.0 / 8.0 + 12.1 / 7.9) / 2)
-    assert on.slowdown is not None
     rate = on.slowdown
     turned = [replace(s, fom_better="lower") for s in found]
     on = results(_frame(tmp_path / "b", turned))[0]
@@ -152,8 +149,6 @@ def test_rates_per_second_are_off_over_on(tmp_path: Path) -> None:
 def test_times_are_on_over_off(tmp_path: Path) -> None:
     on = results(_frame(tmp_path, samples(LAMMPS, pairs=12)))[0]
     assert on.slowdown == pytest.approx(1.06, abs=0.02)
-    assert on.on_median is not None
-    assert on.off_median is not None
     assert on.on_median > on.off_median
 
 
@@ -393,7 +388,6 @@ def test_a_baseline_that_does_not_repeat_itself_gives_no_other_verdict(tmp_path:
     found = [replace(s, fom=s.fom / 1.4) if s.arm == "aa" and s.fom else s for s in samples(STREAM)]
     rows = _by_arm(tmp_path, found)
     assert rows["on"].verdict == "baseline unstable"
-    assert rows["on"].noise_floor_low is not None
     assert rows["on"].noise_floor_low > 1.3
 
 
@@ -419,8 +413,6 @@ def test_the_repeated_baseline_counts_as_a_baseline(tmp_path: Path) -> None:
     assert (row.sign_low, row.sign_high) == (pytest.approx(1.2), pytest.approx(1.2))
     # Against the geometric means of 10 and 9.6, of 10 and 10.4.
     low, high = 12 / (10 * 10.4) ** 0.5, 12 / (10 * 9.6) ** 0.5
-    assert row.slowdown_low is not None
-    assert row.slowdown_high is not None
     assert row.slowdown_low <= low < high <= row.slowdown_high
     lost = [reject(s, "no_fom", "no Loop time") if s.arm == "aa" else s for s in found]
     row = _by_arm(tmp_path / "b", lost)["on"]
@@ -437,8 +429,6 @@ def test_the_control_is_judged_within_pairs(tmp_path: Path) -> None:
         for s in found
     ]
     row = _by_arm(tmp_path / "a", slow)["on"]
-    assert row.control_high is not None
-    assert row.slowdown_low is not None
     assert row.slowdown_low < row.control_high
     assert row.over_control == pytest.approx(1.1 / 1.08, abs=0.002)
     assert row.verdict == "slower under emulated writes"
@@ -511,9 +501,5 @@ def test_first_attempts_of_the_control_are_compared_as_well(tmp_path: Path) -> N
 def test_from_three_allocations_on_the_next_one_is_covered(tmp_path: Path) -> None:
     spread = replace(LAMMPS, block_noise=0.02)
     found = _results(tmp_path, samples(spread, blocks=3, pairs=4))[0]
-    assert found.next_low is not None
-    assert found.next_high is not None
-    assert found.slowdown_low is not None
-    assert found.slowdown_high is not None
     assert found.next_low < found.slowdown_low < found.slowdown_high < found.next_high
     assert not any("next allocation" in note for note in found.notes)

@@ -61,7 +61,6 @@ def test_from_where_the_whole_interval_is_within_the_margin() -> None:
         result(96, 0.99, 1.015), result(2, 1.4, 1.6), result(24, 1.0, 1.03), result(192, 0.985, 1.0)
     )
     assert [level.flops_per_b for level in curve.levels] == [2 / 24, 1, 4, 8]
-    assert curve.levels[0].loss is not None
     assert curve.levels[0].loss.value == pytest.approx(0.5)
     assert [level.within for level in curve.levels] == [False, False, True, True]
     assert (curve.harmless_from, curve.matters_at) == (4, 1)
@@ -138,7 +137,6 @@ def test_the_section(tmp_path: Path) -> None:
     ]
     run = load_run(write_run(tmp_path / "run", found, header(campaign="intensity")), force=True)
     view = intensity_view(run, "x")
-    assert view is not None
     (curve,) = view.curves
     assert curve.harmless_from == 4
     text = render([run])

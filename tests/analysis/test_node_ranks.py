@@ -49,7 +49,6 @@ def test_p_values_are_those_of_t_tests_adjusted_over_all_nodes() -> None:
 def test_differences_within_the_margin_are_not_named() -> None:
     rows = ranked([node("n0", 101.5), *(node(f"n{n}", 100.0) for n in range(1, 8))], margin=0.02)
     assert rows[0].ratio == pytest.approx(1.015, rel=1e-4)
-    assert rows[0].p_adjusted is not None
     assert rows[0].p_adjusted < 0.05
     assert rows[0].text == ""
 

@@ -97,15 +97,11 @@ def test_both_sides_of_every_cell(tmp_path: Path) -> None:
     found = {cell.key: cell for cell in cells_of(run_of(tmp_path, TWO_NODES))}
     assert list(found) == list(TWO_NODES)  # idle first, then by where workers run
     loaded = found[Key("write", "nic", "write", "nic")]
-    assert loaded.communications is not None
     assert loaded.communications.value == 6 * GB
-    assert loaded.of_idle is not None
     assert (loaded.of_idle.low, loaded.of_idle.value, loaded.of_idle.high) == (0.75, 0.75, 0.75)
     assert (loaded.workers_alone_b_s, loaded.workers_b_s) == (10 * GB, 5 * GB)
-    assert loaded.kept is not None
     assert loaded.kept.value == pytest.approx(0.5)
     varied = found[Key("write", "other", "write", "free")]
-    assert varied.communications is not None
     # Median of 1 to 6 GB/s; six runs give the extremes as interval.
     assert [varied.communications.low, varied.median_b_s, varied.communications.high] == [
         1 * GB,
@@ -121,7 +117,6 @@ def test_the_control_of_a_cell_is_that_with_its_baseline(tmp_path: Path) -> None
         (Key("write", "nic", "write", "nic"), 1 / 1.6),
     ):
         beside = found[key].kept_control
-        assert beside is not None
         assert beside.value == pytest.approx(left)
     assert found[Key("read", "other", "idle", "")].kept_control is None
 
@@ -158,7 +153,6 @@ def test_a_direction_that_is_no_factor_is_what_the_writers_did(tmp_path: Path) -
 
 def test_what_lies_where(tmp_path: Path) -> None:
     view = numa_view(load_run(run_of(tmp_path, TWO_NODES), force=True), "u")
-    assert view is not None
     assert view.notes[0] == "nic is NUMA node 0, other is 1, of 2"
     assert view.interleaved
 
@@ -192,7 +186,6 @@ def test_published_findings_as_questions(tmp_path: Path) -> None:
     # Into another node: writes 4, reads 5. Into the interface's: reads are not in this run.
     first, second = idle.answers
     assert (first.finding, first.reason) == ("no", "the opposite holds")
-    assert first.ratio is not None
     assert first.ratio.value == pytest.approx(0.8)
     assert (second.finding, second.reason) == ("not measured", "not part of this run")
     # Reads against writes: no cell; 3.7 / 1; the same six rates on both sides.
@@ -201,12 +194,10 @@ def test_published_findings_as_questions(tmp_path: Path) -> None:
         "yes",
         "inconclusive",
     ]
-    assert remote.answers[1].ratio is not None
     assert remote.answers[1].ratio.value == pytest.approx(3.7)
     assert remote.answers[2].reason == "the interval contains 1"
     # Reading workers are not in this run; writing ones: 6 / 1.5.
     assert [answer.finding for answer in placed.answers] == ["not measured", "yes"]
-    assert placed.answers[1].ratio is not None
     assert placed.answers[1].ratio.value == pytest.approx(4.0)
     assert (placed.answers[1].first_b_s, placed.answers[1].second_b_s) == (6 * GB, 1.5 * GB)
     assert (locked.answers[0].finding, locked.answers[0].reason) == (
@@ -227,7 +218,6 @@ def test_one_numa_node_answers_nothing_about_another(tmp_path: Path) -> None:
     assert found[1].answers[0].reason == "this machine has only one NUMA node"
     pinned = found[2].answers[1]
     assert pinned.reason == "this machine has only one NUMA node: the cells differ in pinning only"
-    assert pinned.ratio is not None
     assert pinned.ratio.value == pytest.approx(4.0)  # shown, though it is no answer
 
 
@@ -271,7 +261,6 @@ def test_the_page_says_what_is_left_out_unverified_and_emulated(tmp_path: Path) 
     grid = {key: rates for key, rates in TWO_NODES.items() if "other" not in key}
     run = load_run(run_of(tmp_path, grid, nodes=1, target_on_node_share=None), force=True)
     view = numa_view(run, "u")
-    assert view is not None
     assert view.notes[:2] == [
         "this machine has only one NUMA node: cells that need another one are left out",
         "the placement of the buffers is not verified",
@@ -296,7 +285,6 @@ def test_the_page_says_what_is_left_out_unverified_and_emulated(tmp_path: Path) 
 def test_soft_roce_on_one_host_is_not_a_copy_between_processes(tmp_path: Path) -> None:
     grid: dict[Key, object] = {Key(way, "nic", "idle", ""): 8 for way in ("write", "read")}
     view = numa_view(load_run(run_of(tmp_path, grid, transport="soft-RoCE"), force=True), "u")
-    assert view is not None
     assert view.notes[1] == "in every run that counts, the kernel reports every buffer on its node"
     assert not any("no network interface" in note or "copying" in note for note in view.notes)
     assert view.emulated == ["writers went over soft-RoCE: emulation by the CPU, not RDMA hardware"]
@@ -313,7 +301,6 @@ def test_a_cell_without_a_run_that_counts_is_no_answer(tmp_path: Path) -> None:
     assert [len(cell.rates_b_s) for cell in found] == [6, 0]
     assert questions(found, 2)[0].answers[1].reason == "no run counts"
     view = numa_view(load_run(run, force=True), "u")
-    assert view is not None
     assert "not verified" not in " ".join(view.notes)
 
 

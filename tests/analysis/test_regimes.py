@@ -101,8 +101,6 @@ def test_a_run_with_known_losses(
     point = point_of(tmp_path, membench(application, device))
     assert (point.kernel, point.direction, point.cores) == ("copy", "write", 2)
     assert point.regime is regime
-    assert point.application is not None
-    assert point.device is not None
     assert point.application.value == pytest.approx(application, rel=0.005)
     assert point.device.value == pytest.approx(device, rel=0.005)
     assert point.device_by_run
@@ -132,7 +130,6 @@ def test_without_a_rate_before_each_run_that_of_the_block_is_taken(tmp_path: Pat
 
     point = point_of(tmp_path, [older(each) for each in membench(1.4, 1.0)])
     assert not point.device_by_run
-    assert point.device is not None
     assert point.device.value == pytest.approx(2.0, rel=0.005)  # 8 GB/s alone, 4 during the runs
 
 

@@ -46,7 +46,6 @@ class Sandbox:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
         )
-        assert self._holder.stdout is not None
         assert self._holder.stdout.readline() == b"ready\n"
         self._namespace = os.readlink(f"/proc/{self._holder.pid}/ns/mnt")
 
@@ -93,10 +92,8 @@ class Sandbox:
         for each in self.processes():
             with suppress(ProcessLookupError):
                 os.kill(each.pid, 9)
-        assert self._holder.stdin is not None
         self._holder.stdin.close()
         self._holder.wait()
-        assert self._holder.stdout is not None
         self._holder.stdout.close()
 
 

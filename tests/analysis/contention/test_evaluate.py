@@ -143,7 +143,6 @@ def test_all_nine():
 def test_rows():
     subnuma = evaluate.load_published("henri-subnuma")
     assert (subnuma.cores, subnuma.numa_per_socket, subnuma.numa_nodes) == (18, 2, 4)
-    assert subnuma.remote is not None
     assert (subnuma.remote.n_par_max, subnuma.remote.n_seq_max) == (11, 4)
     assert subnuma.remote.t_par_max2_b_s == 15_217_800_000
     assert subnuma.remote.alpha == 0.27

@@ -106,7 +106,6 @@ def machine_of_groups(in_step):
 def test_groups_next_to_a_network(in_step):
     sweep_of_groups = machine_of_groups(in_step)
     found = calibrated("improved", sweep_of_groups, folds=4)
-    assert found.model.groups is not None
     assert found.model.groups.in_step == in_step
     assert found.error < 0.03
     assert calibrated("paper", sweep_of_groups, folds=4).error > 2 * found.error

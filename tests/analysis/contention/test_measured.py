@@ -43,7 +43,6 @@ def test_epyc_7502_needs_a_capacity_for_each_group():
     # One capacity fits the first eight cores or all 32, not both.
     assert evaluate(calibrated("paper", sweep).model, sweep).comp_alone > 10
     found = calibrated("improved", sweep)
-    assert found.model.groups is not None
     assert found.error < 0.01
     assert any("predicted with one for each group" in note for note in found.model.notes)
     # Measured as well, and in no fit: 16 cores with two in each CCX, so four in each CCD (groups
@@ -85,6 +84,5 @@ def test_mpi_codes_wait_for_their_fullest_domain():
     # Read from the file: 18 cores of one domain 77.29 GB/s, and 19 of two 81.45, which is
     # 77.29 * 19 / 18 = 81.58; independent cores would have about 77.29 + 17.95.
     found = calibrated("improved", spec_hpc("ice_lake", "clvleaf", 36, 18), folds=4).model
-    assert found.groups is not None
     assert found.groups.in_step
     assert predict(found, 0, 0).comp_alone_b_s[18] == pytest.approx(81.58e9, rel=0.02)

@@ -40,12 +40,10 @@ def estimate(value: float, half: float = 0.0) -> Estimate:
 def test_the_share_is_the_loss_beside_membench_relative_to_membench_itself() -> None:
     """1.2 where membench takes 1.8 times as long: a quarter; ends from both intervals."""
     share = share_of(estimate(1.2, 0.05), estimate(1.8, 0.1))
-    assert share is not None
     assert share.value == pytest.approx(0.2 / 0.8)
     assert (share.low, share.high) == (pytest.approx(0.15 / 0.9), pytest.approx(0.25 / 0.7))
     assert share_of(estimate(1.2), estimate(1.05, 0.1)) is None
     faster = share_of(estimate(0.98, 0.01), estimate(1.8, 0.1))
-    assert faster is not None
     assert (faster.value, faster.low) == (0, 0)
 
 
@@ -74,17 +72,14 @@ def bands(alone: float, together: float) -> Bands:
 def test_a_ratio_is_widest_with_both_rates_at_opposite_ends() -> None:
     """120 / 60 with a fifth: 96 / 72 to 144 / 48; not the 1.2 to 2.8 of widths added."""
     found = of_membench(120.0, 60.0, bands(0.2, 0.2))
-    assert found is not None
     assert (found.value, found.low, found.high) == pytest.approx((2, 96 / 72, 3))
     assert found.confidence == pytest.approx(0.8)
     found = of_membench(120.0, 60.0, None)
-    assert found is not None
     assert (found.low, found.high, found.confidence) == (2, 2, 1)
 
 
 def test_a_band_down_to_a_rate_of_zero_predicts_nothing(run: Path) -> None:
     found = of_membench(120.0, 60.0, bands(1.5, 0.2))
-    assert found is not None
     assert found.low == 0
     assert of_membench(120.0, 60.0, bands(0.2, 1.0)) is None
     wide = replace(evaluate.load_published("henri"), bands={"local": bands(0.2, 1.0)})
@@ -141,9 +136,6 @@ def found(run: Path) -> dict[str, SlowdownRow]:
 def test_predicted_and_measured_of_every_workload(found: dict[str, SlowdownRow]) -> None:
     for name, share, measured in (("melt", 0.25, 1.02), ("chimney", 0.8, 1.10)):
         row = found[name]
-        assert row.demand is not None
-        assert row.predicted is not None
-        assert row.measured is not None
         assert row.demand.source == "membench beside it"
         assert row.demand.share.value == pytest.approx(share, abs=0.005)
         expected = 1 + share * (MEMBENCH - 1)
@@ -156,7 +148,6 @@ def test_predicted_and_measured_of_every_workload(found: dict[str, SlowdownRow])
 
 def test_membench_is_the_measure_and_has_no_error(found: dict[str, SlowdownRow]) -> None:
     row = found["membench"]
-    assert row.demand is not None
     assert (row.demand.share.value, row.error) == (1, None)
     errors = [found[name].error for name in ("melt", "chimney")]
     assert mean_error(list(found.values())) == pytest.approx(sum(abs(e or 0) for e in errors) / 2)
@@ -181,9 +172,6 @@ def test_the_bands_of_the_model_widen_the_interval(
     banded = replace(evaluate.load_published("henri"), bands={"local": bands(0.03, 0.02)})
     for row in rows([load_run(run)], banded, ComputingPlace(18)):
         before = found[row.case]
-        assert row.demand is not None
-        assert row.predicted is not None
-        assert before.predicted is not None
         share = row.demand.share
         assert row.predicted.value == before.predicted.value
         assert row.predicted.high == pytest.approx(1 + share.high * (MEMBENCH * 1.03 / 0.98 - 1))

@@ -73,10 +73,8 @@ def test_a_month_has_its_weeks_from_monday_and_the_worst_outcome_of_a_night() ->
     assert len(month.weeks) == 5
     assert [day.number if day else None for day in month.weeks[0]] == [None] * 5 + [1, 2]
     friday, saturday = month.weeks[2][4:6]
-    assert friday is not None
     assert (friday.number, friday.mark, friday.look) == (14, "S", "bad")
     assert friday.text == "a: measured; b: slower, stream"
-    assert saturday is not None
     assert saturday.mark == "\u2013"
     assert outcome_counts(nights) == {"slower": 1, "not run": 1, "measured": 1}
 

@@ -67,8 +67,6 @@ def test_break_even_by_hand() -> None:
     """(1 - s) (1 - 1/1.1) = s (1.8 / 2 - 1 / 2), so s = (1/11) / (1/11 + 0.4) = 5/27."""
     (core, _) = effects(replace(MACHINES[0], noise=1e-9), 8, 1)
     found = break_even(core)
-    assert found.low is not None
-    assert found.high is not None
     assert found.low <= 5 / 27 <= found.high
     assert found.high - found.low <= 0.0021
 

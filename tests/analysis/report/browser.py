@@ -64,7 +64,6 @@ def look(tmp_path: Path, text: str, width: int, *flags: str) -> dict[str, Any]:
     wrapper.write_text(_WRAPPER % (width, script), encoding="utf-8")
     done = _chromium(tmp_path, wrapper, "--virtual-time-budget=5000", "--dump-dom", *flags)
     match = re.search(r'<pre id="found">(.*?)</pre>', done.stdout, re.DOTALL)
-    assert match is not None
     found: dict[str, Any] = json.loads(html.unescape(match[1]))
     found["console"] = [line for line in done.stderr.splitlines() if "CONSOLE" in line]
     return found

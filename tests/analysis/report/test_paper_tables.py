@@ -127,7 +127,6 @@ def test_figure_three_draws_every_pair_and_every_published_value(tmp_path: Path)
     found = [runs("stream", OFF_B_S, ON_B_S, "B/s"), runs("lammps", OFF_S, ON_S)]
     svg = view_of(tmp_path, *found).svg
     diamonds = re.search(r'<g id="s-published">.*?</g>\s*</g>', svg, re.DOTALL)
-    assert diamonds is not None
     assert diamonds[0].count("<use ") == 7
     triangles = re.findall(r'<g id="s-pairs-\d+">.*?</g>\s*</g>', svg, re.DOTALL)
     assert [group.count("<use ") for group in triangles] == [10, 11]
@@ -267,7 +266,6 @@ def run_of(tmp_path: Path, *ranks: int) -> RunData:
 
 def test_both_estimates_of_every_scale(tmp_path: Path) -> None:
     view = scaling_view(run_of(tmp_path, 64, 16), "f")
-    assert view is not None
     assert [(row.ranks, row.result.arm) for row in view.rows] == [
         (ranks, arm) for ranks in (16, 64) for arm in ("constant", "daly")
     ]
@@ -285,7 +283,6 @@ def test_one_scale_makes_no_figure(tmp_path: Path) -> None:
 
 def test_every_run_is_drawn(tmp_path: Path) -> None:
     view = scaling_view(run_of(tmp_path, 16, 64), "f")
-    assert view is not None
     # Two scales of six pairs with off, daly and constant, rejected ones included.
     assert view.svg.count("<use ") >= 2 * 6 * 3
     assert "published: up to 3 x off at 8,192 ranks" in view.svg

@@ -28,7 +28,6 @@ def _crossings(log_times: NDArray[np.float64]) -> list[float]:
 def test_six_pairs_with_one_baseline_give_the_extremes() -> None:
     """As Wilcoxon's signed-rank test: one of 64 orders of signs on each side."""
     found = slowdown(np.log([[r, 1.0] for r in (1.31, 1.12, 1.63, 1.24, 1.55, 1.46)]))
-    assert found is not None
     assert (found.low, found.high) == (pytest.approx(1.12), pytest.approx(1.63))
 
 
@@ -70,8 +69,6 @@ def test_what_a_pair_shares_cancels() -> None:
 def test_exchanged_sides_give_the_inverse() -> None:
     drawn = np.random.default_rng(8).normal(0.1, 0.02, (11, 2))
     one, other = slowdown(drawn), slowdown(drawn[:, ::-1])
-    assert one is not None
-    assert other is not None
     assert (one.low, one.value, one.high) == (
         pytest.approx(1 / other.high),
         pytest.approx(1 / other.value),
@@ -94,7 +91,6 @@ def test_a_second_baseline_narrows_the_interval() -> None:
 
 def test_equal_runs_give_one_and_an_interval_that_holds_it() -> None:
     found = slowdown(np.zeros((6, 3)))
-    assert found is not None
     assert found.low <= 1 <= found.high
     assert found.high - found.low < 1e-8
 

@@ -63,7 +63,6 @@ def test_a_missing_repetition_bets_nothing() -> None:
 def test_what_no_hit_rules_out(pairs: int) -> None:
     """Of equal runs, the most that the mean may be higher follows from the largest bet alone."""
     found = mean_ratio(np.zeros((pairs, 3)))
-    assert found is not None
     assert found.value == 1.0
     # 0.8 (1 + 0.9 (r - 1) / (1.5 - r))^n = 40, less than a tenth from the smaller bets.
     gain = (50 ** (1 / pairs) - 1) / 0.9
@@ -73,8 +72,6 @@ def test_what_no_hit_rules_out(pairs: int) -> None:
 def test_pairs_to_a_bound_are_those_of_the_interval() -> None:
     pairs = pairs_to_bound(0.02, 40)
     wide, narrow = (mean_ratio(np.zeros((n, 2))) for n in (pairs - 3, pairs + 1))
-    assert wide is not None
-    assert narrow is not None
     assert wide.high > 1.02 >= narrow.high
 
 
@@ -82,10 +79,8 @@ def test_the_mean_is_that_of_times() -> None:
     """On: 1, 1, 1, 1, 1, 4 of a baseline of 1: 1.5 in the mean, and one run of six is hit."""
     times = np.log(np.column_stack([[1, 1, 1, 1, 1, 4], np.ones(6)]))
     found = mean_ratio(times)
-    assert found is not None
     assert found.value == pytest.approx(1.5)
     family = mean_ratio(times, 10)
-    assert family is not None
     assert family.low <= found.low < 1.5 < found.high <= family.high
     assert mean_ratio(times[:5]) is None
 

@@ -13,7 +13,6 @@ from analysis.statistics.interval import Estimate, median_interval, order_rank
 
 def test_six_values_give_the_extremes() -> None:
     estimate = median_interval([1.3, 1.1, 1.6, 1.2, 1.5, 1.4])
-    assert estimate is not None
     assert (estimate.low, estimate.high) == (1.1, 1.6)
     assert estimate.value == pytest.approx(1.35)
     assert estimate.confidence == 0.96875  # 1 - 2/64
@@ -21,7 +20,6 @@ def test_six_values_give_the_extremes() -> None:
 
 def test_ten_values_give_second_smallest_and_second_largest() -> None:
     estimate = median_interval([10, 1, 9, 2, 8, 3, 7, 4, 6, 5])
-    assert estimate is not None
     assert (estimate.low, estimate.value, estimate.high) == (2, 5.5, 9)
     assert estimate.confidence == pytest.approx(1 - 2 * 11 / 1024)  # 97.85 %
 
@@ -43,7 +41,6 @@ def test_rank_is_the_narrowest_that_reaches_the_confidence(n: int) -> None:
         return 1 - 2 * Fraction(sum(comb(n, i) for i in range(k)), 2**n)
 
     rank = order_rank(n)
-    assert rank is not None
     assert coverage(rank) >= Fraction(95, 100) > coverage(rank + 1)
 
 

@@ -74,9 +74,6 @@ def test_a_crossing_is_as_wide_as_fieller_and_ranks() -> None:
     points = np.linspace(0, 8, 1001)
     kept = [x for x in points if stats.wilcoxon(x * slope - price, method="exact").pvalue > 0.05]
     step = 8 / 1000
-    assert found.low is not None
-    assert found.high is not None
-    assert found.value is not None
     assert found.low == pytest.approx(min(low, kept[0]), abs=2 * step)
     assert found.high == pytest.approx(max(high, kept[-1]), abs=2 * step)
     assert found.value == pytest.approx(3.0, abs=0.2)

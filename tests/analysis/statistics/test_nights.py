@@ -20,7 +20,6 @@ def test_two_sides_as_worked_out_by_hand() -> None:
     of freedom; t of 97.5 % is 2.776445 in printed tables."""
     y, x = [math.exp(v) for v in (0, 1, 2)], [math.exp(v) for v in (5, 6, 7)]
     found = ratio_of_nights(x, y)
-    assert found is not None
     assert math.log(found.ratio.value) == pytest.approx(5)
     assert math.log(found.ratio.high) == pytest.approx(5 + 2.776445 * math.sqrt(2 / 3), abs=1e-6)
     assert math.log(found.ratio.low) == pytest.approx(5 - 2.776445 * math.sqrt(2 / 3), abs=1e-6)
@@ -32,7 +31,6 @@ def test_one_new_night_is_judged_by_the_spread_of_the_others() -> None:
     """Logs 0, 1, 2 against 4: difference 3, standard error sqrt(1 + 1/3), 2 degrees of freedom
     (t of 97.5 %: 4.302653)."""
     found = ratio_of_nights([math.exp(4)], [math.exp(v) for v in (0, 1, 2)])
-    assert found is not None
     half = 4.302653 * math.sqrt(4 / 3)
     assert math.log(found.ratio.low) == pytest.approx(3 - half, abs=1e-5)
     # A change as large as the half-width is the least one with p = 0.05.
@@ -47,7 +45,6 @@ def test_the_more_cautious_of_student_and_welch_is_used() -> None:
             stats.ttest_ind(np.log(x), np.log(y), equal_var=equal).pvalue for equal in (True, False)
         ]
         found = ratio_of_nights(list(x), list(y))
-        assert found is not None
         assert found.p == pytest.approx(max(oracle))
 
 
@@ -59,8 +56,6 @@ def test_one_night_a_side_says_nothing_of_nights() -> None:
 
 def test_nights_without_any_spread() -> None:
     same, other = ratio_of_nights([2.0] * 3, [2.0] * 3), ratio_of_nights([3.0] * 3, [2.0] * 3)
-    assert same is not None
-    assert other is not None
     assert (same.p, same.widened, other.p) == (1.0, 1.0, 0.0)
     assert other.ratio.low == pytest.approx(1.5)
 
@@ -81,7 +76,6 @@ def test_the_error_of_correlated_nights_follows_from_their_covariances(r: float)
     independent = logs.std(ddof=1) / math.sqrt(7)
     error = max(math.sqrt(rest @ inverse @ rest / 6 * covariance.mean()), independent)
     found = mean_of_nights(values.tolist(), r)
-    assert found is not None
     assert math.log(found.high / found.value) == pytest.approx(2.446912 * error, rel=1e-5)
 
 
@@ -132,7 +126,6 @@ def test_rows_that_lack_a_night_do_not_count() -> None:
 
 def test_the_mean_of_nights_is_the_geometric_one() -> None:
     found = mean_of_nights([1.0, 4.0])
-    assert found is not None
     assert found.value == pytest.approx(2)
     # Logs 0 and 2 ln 2: standard error ln 2, one degree of freedom, t of 97.5 % 12.7062.
     assert math.log(found.high) == pytest.approx(math.log(2) * (1 + 12.7062), rel=1e-5)
@@ -152,7 +145,6 @@ def test_the_ratio_of_two_estimates_covers_the_truth() -> None:
     inside = 0
     for _ in range(1000):
         x, y = (median_interval(list(np.exp(rng.normal(0, 0.02, 10)))) for _ in range(2))
-        assert x is not None
         assert y is not None
         found = ratio_of_two(x, y)
         inside += found.low <= 1 <= found.high

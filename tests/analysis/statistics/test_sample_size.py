@@ -18,7 +18,6 @@ def mean_half_width(pairs: int, sd: float) -> float:
 @pytest.mark.parametrize(("sd", "half_width"), [(0.01, 0.01), (0.01, 0.005), (0.03, 0.01)])
 def test_the_number_just_suffices(sd: float, half_width: float) -> None:
     pairs = pairs_needed(sd, half_width)
-    assert pairs is not None
     assert mean_half_width(pairs, sd) <= math.log1p(half_width) * 1.05
     assert mean_half_width(pairs - 1, sd) > math.log1p(half_width) * 0.99
 

@@ -13,7 +13,6 @@ def test_two_runs_of_twenty_are_hit() -> None:
     on = np.ones(20)
     on[[3, 11]] = 1.5
     found = hits(np.log(np.column_stack([on, np.ones(20), np.ones(20)])), 0.02)
-    assert found is not None
     assert found.treated.value == 0.1
     assert (found.treated.low, found.treated.high) == (
         pytest.approx(0.0123, abs=1e-4),
@@ -27,11 +26,9 @@ def test_a_hit_is_beyond_the_margin_and_beyond_the_noise() -> None:
     # The median distance is 0.06 (0.02, 0.04, ... twice each), four deviations 0.356.
     on = np.append(spread, [0.3, 0.4])
     found = hits(np.column_stack([on, np.zeros(13)]), 0.02)
-    assert found is not None
     assert found.treated.value == pytest.approx(1 / 13)
     calm = np.array([0.0] * 8 + [0.015, 0.05])
     found = hits(np.column_stack([np.zeros(10), calm]), 0.02)
-    assert found is not None
     assert (found.treated.value, found.baseline) == (0.0, 0.1)
     assert hits(np.zeros((5, 2)), 0.02) is None
 
@@ -43,7 +40,6 @@ def test_the_slowest_tenth_needs_thirty_six_pairs() -> None:
     times = np.hstack([off + np.log(1.3), off])
     assert slowest_tenth(times[:35]) is None
     found = slowest_tenth(times)
-    assert found is not None
     assert found.value == pytest.approx(1.3)
     assert 1.28 < found.low < 1.3 < found.high < 1.32
     assert slowest_tenth(times[:36]) is not None

@@ -57,7 +57,6 @@ def test_the_site_file_has_what_nodes_and_slurm_say(tmp_path: Path) -> None:
     assert [(rail.device, rail.numa_node) for rail in made.rails] == [("mlx5_0", 1), ("mlx5_1", 3)]
     assert (made.partition, made.nodes, made.core_spec) == ("batch", 3, False)
     facts = made.facts
-    assert facts is not None
     assert (facts.cores, facts.sockets, facts.numa_nodes, facts.nic_node) == (64, 2, 4, 1)
     # The smaller of the node's 256 GiB and Slurm's RealMemory, 6026 MiB.
     assert (facts.llc_b, facts.memory_b) == (512 * 2**20, 6026 * 2**20)
@@ -93,7 +92,6 @@ def test_memory_that_slurm_does_not_know_is_that_of_the_node(tmp_path: Path) -> 
     shapes = {"batch": learn.shapes(text, "batch")}
     assert [(shape.memory_mib, count) for shape, count in shapes["batch"]] == [(None, 3)]
     facts = site(tmp_path, found(shapes=shapes)).facts
-    assert facts is not None
     assert facts.memory_b == 256 * 2**30
     blind = found(shapes=shapes, looked=JobLook(None, "no job was submitted"))
     assert "memory: SIZE}" in site_text(blind)
@@ -119,7 +117,6 @@ def test_lines_to_fill_in_are_valid_once_they_are_no_comments(tmp_path: Path) ->
     (tmp_path / "site").mkdir()
     (tmp_path / "site" / "box.yaml").write_text(text)
     made = machine.load("box", tmp_path)
-    assert made.facts is not None
     assert (made.facts.cores, made.facts.memory_b) == (64, 6026 * 2**20)
     assert made.nic is not None
 
@@ -135,7 +132,6 @@ def test_cores_that_slurm_keeps_from_jobs_do_not_count(tmp_path: Path) -> None:
     (shape, count), *_ = seen.shapes["batch"]
     less = replace(seen, shapes={"batch": [(replace(shape, cores_per_socket=30), count)]})
     facts = site(tmp_path, less).facts
-    assert facts is not None
     assert facts.cores == 60
 
 

@@ -80,7 +80,6 @@ IGNORES = f"import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); {OBEYS
 
 def start(program: str) -> subprocess.Popen[bytes]:
     child = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE)
-    assert child.stdout is not None
     with child.stdout:
         assert child.stdout.readline() == b"\n"
     return child
