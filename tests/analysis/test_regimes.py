@@ -147,11 +147,9 @@ def test_the_fit_says_where_its_rule_does_not_hold(tmp_path: Path) -> None:
 def test_the_report_has_a_map_and_its_data(tmp_path: Path) -> None:
     run = load_run(write_run(tmp_path / "run", membench(1.4, 1.0)))
     page = render([run])
-    assert 'aria-label="Map of regimes. copy, device writes, 2 cores: blue"' in page
-    assert "blue</span> (square): the application loses, the device does not" in page
+    assert "copy, device writes, 2 cores: blue" in page
     assert "Emulated RDMA" in page[page.index("r0regimes") :]
-    (tmp_path / "report").mkdir()
-    files = {path.name: path for path in write_data(tmp_path / "report", [run])}
+    files = {path.name: path for path in write_data(tmp_path, [run])}
     (row,) = json.loads(files["regimes.json"].read_text())["regimes"]
     assert (row["regime"], row["cores"], row["run"]) == ("blue", 2, "synthetic-run")
     assert row["application_low"] <= row["application"] <= row["application_high"]

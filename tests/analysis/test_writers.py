@@ -52,17 +52,6 @@ def test_no_length_yields_contradictory_counts() -> None:
     assert write_range_s({512: 40, 8192: 1}, FIVE_YEARS_S, "concurrent_writers_exact") is None
 
 
-def test_table_5_says_which_columns_follow() -> None:
-    nodes, columns = table_5()
-    assert nodes == NODES
-    assert [(column.name, column.agrees) for column in columns] == [
-        ("daly_qdr_onload", True),
-        ("daly_fdr_offload", False),
-        ("daly_fdr_offload", True),
-        ("constant_0.2_percent", True),
-    ]
-
-
 def test_length_of_a_write() -> None:
     assert write_length_s("1s", "x") == 1.0
     # 46,000 x 65,536 B at 3.2e9 B/s.

@@ -59,31 +59,16 @@ def test_all_of_a_model_is_read_again():
         ({"schema": 1}, "allowed: a mapping with schema 2"),
         ({"numa_nodes": 257}, "numa_nodes: 257 found; allowed: less than or equal to 256"),
         ({"kind": "better"}, "kind: 'better' found; allowed: 'paper' or 'improved'"),
-        (
-            {"shapes": {"middle": None}},
-            "shapes.middle.[key]: 'middle' found; allowed: match pattern",
-        ),
-        (
-            {"unidentified": {"local": "unknown"}},
-            "unidentified.local: 'unknown' found; allowed: a mapping",
-        ),
+        ({"shapes": {"middle": None}}, "shapes.middle.[key]: 'middle' found; allowed: match"),
+        ({"unidentified": {"local": "unknown"}}, "unidentified.local: 'unknown' found; allowed: a"),
         ({"unidentified": 5}, "unidentified: 5 found; allowed: a mapping"),
         ({"bands": [1]}, "bands: a list found; allowed: a mapping"),
         ({"reach": [["local", 1]]}, "reach: a list found; allowed: a mapping"),
         ({"notes": "emulated"}, "notes: 'emulated' found; allowed: a list"),
         ({"shapes": {"local": 3}}, "shapes.local: 3 found; allowed: a mapping"),
-        (
-            {"shapes": {"local": {"softness": 2}}},
-            "shapes.local.softness: 2 found; allowed: less than or equal to 1",
-        ),
-        (
-            {"comm_alone_b_s": {"a": 1}},
-            "comm_alone_b_s.a.[key]: 'a' found; allowed: a whole number",
-        ),
-        (
-            {"comm_alone_b_s": {"0": -1}},
-            "comm_alone_b_s.0: -1 found; allowed: greater than or equal to 0",
-        ),
+        ({"shapes": {"local": {"softness": 2}}}, "shapes.local.softness: 2 found; allowed: less"),
+        ({"comm_alone_b_s": {"a": 1}}, "comm_alone_b_s.a.[key]: 'a' found; allowed: a whole"),
+        ({"comm_alone_b_s": {"0": -1}}, "comm_alone_b_s.0: -1 found; allowed: greater than or"),
         (
             {"groups": {"order": "random", "size": 1, "count": 18}},
             "groups.order: 'random' found; allowed: 'compact' or 'spread'",

@@ -93,10 +93,7 @@ def test_one_node():
     ("need", "text"),
     [
         # Table 8: a core reaches 4455.4 MB/s, the network 11481.1, on node 0 as well as at best.
-        (
-            Need(cores=18, per_core_b_s=4.5e9),
-            "--per-core: 4.5 GB/s found; allowed: .* 4.46 GB/s",
-        ),
+        (Need(cores=18, per_core_b_s=4.5e9), "--per-core: 4.5 GB/s found; allowed: .* 4.46 GB/s"),
         (Need(cores=18, traffic_b_s=50e9), "--traffic: 50 GB/s found; allowed: .* 11.48 GB/s"),
         (Need(cores=18, per_core_b_s=0.0), "--per-core: 0 GB/s found; allowed: above 0"),
     ],

@@ -37,26 +37,14 @@ def test_csv_and_json_agree(tmp_path):
     ("text", "message"),
     [
         ("n,comp_node,comm_node\n", "points: a list found; allowed: at least 1"),
-        (
-            "n,comp_node,comm_node\n0,0,0\n",
-            r"points\.0\.n: '0' found; allowed: greater than or equal to 1",
-        ),
+        ("n,comp_node,comm_node\n0,0,0\n", r"points\.0\.n: '0' found; allowed: greater than or"),
         ("n,comp_node\n1,0\n", r"points\.0\.comm_node: missing"),
         ("n,comp_node,comm_node,speed\n1,0,0,3\n", r"points\.0\.speed: unknown key"),
         ("n,comp\tnode\n1,0\n", r"points\.0\.comp_node: missing"),
         ("n,comp_node,comm_node\n1,0,0,3e9\n", "cells beyond the header"),
-        (
-            "n,comp_node,comm_node,comp_par_b_s\n1,0,0,-3\n",
-            "comp_par_b_s: '.*' found; allowed: ",
-        ),
-        (
-            "n,comp_node,comm_node,comp_par_b_s\n1,0,0,nan\n",
-            "comp_par_b_s: '.*' found; allowed: ",
-        ),
-        (
-            "n,comp_node,comm_node,comp_par_b_s\n1,0,0,1e31\n",
-            "comp_par_b_s: '.*' found; allowed: ",
-        ),
+        ("n,comp_node,comm_node,comp_par_b_s\n1,0,0,-3\n", "comp_par_b_s: '.*' found; allowed: "),
+        ("n,comp_node,comm_node,comp_par_b_s\n1,0,0,nan\n", "comp_par_b_s: '.*' found; allowed: "),
+        ("n,comp_node,comm_node,comp_par_b_s\n1,0,0,1e31\n", "comp_par_b_s: '.*' found; allowed: "),
     ],
 )
 def test_mistakes_csv(tmp_path, text, message):
@@ -84,18 +72,12 @@ def test_mistakes_csv(tmp_path, text, message):
             {"schema": 1, "cores": "x", "points": [{"n": 2, "comp_node": 1, "comm_node": 0}]},
             "cores",
         ),
-        (
-            {"schema": 1, "groups": 0, "points": POINT},
-            "groups: 0 found; allowed: greater than or equal to 1",
-        ),
+        ({"schema": 1, "groups": 0, "points": POINT}, "groups: 0 found; allowed: greater than or"),
         (
             {"schema": 1, "cores": 6, "groups": 4, "points": POINT},
             "groups: 4 cores must divide the socket's 6",
         ),
-        (
-            {"schema": 1, "order": "random", "points": POINT},
-            "order: 'random' found; allowed: 'compact' or 'spread'",
-        ),
+        ({"schema": 1, "order": "random", "points": POINT}, "order: 'random' found; allowed:"),
     ],
 )
 def test_mistakes_json(tmp_path, document, message):

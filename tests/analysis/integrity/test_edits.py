@@ -229,10 +229,7 @@ def test_the_figures_of_an_edited_run_are_drawn(run: Path, edit: str) -> None:
             "facts.site.reference_tolerance",
         ),
         (lambda head: head.update(facts={"site": 3}), "facts.site"),
-        (
-            lambda head: head.update(finished_s=1.0),
-            "finished_s: 1.0 found; allowed: after started_s",
-        ),
+        (lambda head: head.update(finished_s=1.0), "finished_s: 1.0 found; allowed: after"),
         (lambda head: head.update(pairs_cap=1), "pairs_cap: 1 found; allowed: from pairs_floor, 6"),
         (lambda head: head.update(pairs_cap=10**400), "pairs_cap: "),
         (lambda head: head.update(seed=7), "seed: does not follow"),

@@ -101,11 +101,7 @@ def checkout(folder: Path, config: str = CONFIG, site: str = SITE) -> Path:
             SITE,
             r"box.py:3: systems: modules_system: 'lmd' found; allowed: .*lmod",
         ),
-        (
-            CONFIG.replace('"box"', '"bax"'),
-            SITE,
-            r"box.py:2: systems: name: 'bax' found; allowed: the name of the file, 'box'$",
-        ),
+        (CONFIG.replace('"box"', '"bax"'), SITE, "box.py:2: systems: name: 'bax' found; allowed:"),
     ],
 )
 def test_a_configuration_that_cannot_run_the_campaign_is_refused(

@@ -163,11 +163,7 @@ def test_the_campaigns_that_come_along_can_be_planned(name: str) -> None:
             "stream",
             "c.yaml:6: workloads[0].factors.nodes: unknown factor 'nodes' of 'stream'",
         ),
-        (
-            "[4, 512, 8192]",
-            "[0, 4]",
-            "c.yaml:6: workloads[0].factors.nodes: 0 found; allowed: whole",
-        ),
+        ("[4, 512, 8192]", "[0, 4]", "c.yaml:6: workloads[0].factors.nodes: 0 found; allowed:"),
         ("[4, 512, 8192]", "[4, two]", "c.yaml:6: workloads[0].factors.nodes: two found; allowed"),
         (
             "nodes: [4, 512, 8192]",

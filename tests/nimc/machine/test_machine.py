@@ -60,16 +60,8 @@ def test_an_included_file_that_others_could_write_is_refused(tmp_path, monkeypat
 @pytest.mark.parametrize(
     ("found", "changed", "named"),
     [
-        (
-            "injector: perftest",
-            "injector: magic",
-            ":5: injector: 'magic' found; allowed: 'perftest' or 'ucx'",
-        ),
-        (
-            "policy: hetjob",
-            "policy: none",
-            ":4: origins.policy: 'none' found; allowed: 'same_host',",
-        ),
+        ("injector: perftest", "injector: magic", ":5: injector: 'magic' found; allowed:"),
+        ("policy: hetjob", "policy: none", ":4: origins.policy: 'none' found; allowed:"),
         ("name: box", "nam: box", ":2: nam: unknown key; allowed: name, "),
         ("name: box", "name: sun", ":2: name: 'sun' found; allowed: the file's, 'box'"),
         ("memory: 64GiB", "memory: 64G", ":8: facts.memory: '64G' "),
@@ -87,11 +79,7 @@ def test_an_included_file_that_others_could_write_is_refused(tmp_path, monkeypat
         ("cores: 16", "cores: 1.0", ":8: facts.cores: 1.0 found; allowed: a whole number"),
         ("cores: 16", "cores: 0", ":8: facts.cores: 0 found; allowed: greater than or equal to 1"),
         ("cores: 16", "cores: 16, cores: 17", ":8: duplicate key 'cores', first in line 8"),
-        (
-            "node_mtti: 10y",
-            "memory_share: .inf",
-            ":6: memory_share: '.inf' found; allowed: a number",
-        ),
+        ("node_mtti: 10y", "memory_share: .inf", ":6: memory_share: '.inf' found; allowed: a"),
         ("node_mtti: 10y", "memory_share: 1e999", ":6: memory_share: inf found; allowed: "),
         ("description: two nodes", "description: 2024-99-99", None),
         (
