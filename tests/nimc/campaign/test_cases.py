@@ -126,83 +126,53 @@ def test_exclude_and_only(tmp_path: Path, cells: str, expected: dict[str, list[s
 @pytest.mark.parametrize(
     ("entry", "more", "fault"),
     [
+        ("", "factors: {rat: [0, full]}", "4: factors.rat: unknown factor 'rat' of 'stream', did"),
+        ("", "factors:\n  rate: [0, 25%,\n    120%]", "6: factors.rate: 120% found; allowed: 0, full"),
+        (", factors: {rate: [fast]}", "", "3: workloads[0].factors.rate: fast found; allowed: 0, "),
         (
-            "check: stream",
-            "factors: {rat: [0, full]}",
-            "c.yaml:4: factors.rat: unknown factor 'rat' of 'stream', did you mean 'rate'?;"
-            " allowed: direction, iterations, llc_multiple, message, rate, reserved_cores, tool",
+            *(", set: {direction: read}", "factors: {direction: [write, read]}"),
+            "4: factors.direction: cannot be combined with workloads[0].set.direction; allowed",
         ),
         (
-            "check: stream",
-            "factors:\n  rate: [0, 25%,\n    120%]",
-            "c.yaml:6: factors.rate: 120% found; allowed: 0, full, a share such as 25%, or a rate"
-            " such as 500MB/s",
+            *("", "factors: {rate: [25%, full]}\ninjector: {rate: 1GB/s}"),
+            "4: factors.rate: cannot be combined with injector.rate; allowed: one of",
         ),
         (
-            "check: stream, factors: {rate: [fast]}",
-            "",
-            "c.yaml:3: workloads[0].factors.rate: fast found; allowed: 0, full,",
+            *("", "factors: {rate: [0, full]}\nexclude: [{rat: 0}]"),
+            "5: exclude[0].rat: unknown factor 'rat', did you mean 'rate'?; allowed: arm,",
         ),
         (
-            "check: lammps",
-            "factors: {reserved_cores: [0, 1]}",
-            "c.yaml:4: factors.reserved_cores: the figure of merit of 'lammps' cannot be compared"
-            " between numbers of cores; allowed: another workload or factor",
+            *("", "factors: {rate: [0, full]}\nonly: [{rate: 25%}]"),
+            "5: only[0].rate: 25% found; allowed: 0, full",
         ),
         (
-            "check: stream, set: {direction: read}",
-            "factors: {direction: [write, read]}",
-            "c.yaml:4: factors.direction: cannot be combined with workloads[0].set.direction;"
-            " allowed: one of the two",
+            *("", "factors: {rate: [0, full]}\narms: [off, on]\nexclude: [{arm: spin}]"),
+            "6: exclude[0].arm: spin found; allowed: off, on",
+        ),
+        ("", "factors: {rate: [0]}", "3: workloads[0]: stream: exclude, only: no treatment that wri"),
+        (
+            *("", "arms: [off, aa]\nexclude: [{arm: aa}]"),
+            "3: workloads[0]: stream: exclude, only: no treatment is left; allowed",
         ),
         (
-            "check: stream",
-            "factors: {rate: [25%, full]}\ninjector: {rate: 1GB/s}",
-            "c.yaml:4: factors.rate: cannot be combined with injector.rate; allowed: one of",
-        ),
-        (
-            "check: stream",
-            "factors: {rate: [0, full]}\nexclude: [{rat: 0}]",
-            "c.yaml:5: exclude[0].rat: unknown factor 'rat', did you mean 'rate'?; allowed: arm,",
-        ),
-        (
-            "check: stream",
-            "factors: {rate: [0, full]}\nonly: [{rate: 25%}]",
-            "c.yaml:5: only[0].rate: 25% found; allowed: 0, full",
-        ),
-        (
-            "check: stream",
-            "factors: {rate: [0, full]}\narms: [off, on]\nexclude: [{arm: spin}]",
-            "c.yaml:6: exclude[0].arm: spin found; allowed: off, on",
-        ),
-        (
-            "check: stream",
-            "factors: {rate: [0]}",
-            "c.yaml:3: workloads[0]: stream: exclude, only: no treatment that writes is left",
-        ),
-        (
-            "check: stream",
-            "arms: [off, aa]\nexclude: [{arm: aa}]",
-            "c.yaml:3: workloads[0]: stream: exclude, only: no treatment is left; allowed",
-        ),
-        (
-            "check: stream, factors: {iterations: [1, 2]}, exclude: [{iterations: 1}]",
+            ", factors: {iterations: [1, 2]}, exclude: [{iterations: 1}]",
             "exclude: [{iterations: 2}]",
-            "c.yaml:3: workloads[0]: exclude and only leave no case; allowed: at least one",
+            "3: workloads[0]: exclude and only leave no case; allowed: at least one",
         ),
-        (
-            "check: stream, set: {warmups: many}",
-            "arms: [off, on]",
-            "c.yaml:3: workloads[0].set.warmups: unknown variable",
-        ),
-        ("check: stream, factors: {}", "", "c.yaml:1: arms: missing; allowed: a list with off"),
+        (", set: {warmups: many}", "arms: [off, on]", "3: workloads[0].set.warmups: unknown variable"),
+        (", factors: {}", "", "1: arms: missing; allowed: a list with off"),
     ],
 )
 def test_faults_are_reported_with_their_line(
     tmp_path: Path, entry: str, more: str, fault: str
 ) -> None:
-    (line,) = faults(tmp_path, text(entry, f"{more}\n"))
-    assert line.startswith(fault)
+    (line,) = faults(tmp_path, text(f"check: stream{entry}", f"{more}\n"))
+    assert line.startswith(f"c.yaml:{fault}")
+
+
+def test_numbers_of_cores_are_no_factor_of_a_figure_that_depends_on_them(tmp_path: Path) -> None:
+    (line,) = faults(tmp_path, text("check: lammps", "factors: {reserved_cores: [0, 1]}\n"))
+    assert line.startswith("c.yaml:4: factors.reserved_cores: the figure of merit of 'lammps'")
 
 
 @pytest.mark.parametrize(

@@ -130,10 +130,8 @@ def test_a_block_that_outlasts_its_job_is_reported(tmp_path: Path) -> None:
     )
     words = [str(tmp_path / "long.yaml"), "--machine", "example_slurm"]
     (line,) = json.loads(CliRunner().invoke(plan_command, [*words, "--json"]).stdout)["warnings"]
-    assert line == (
-        "stream: 6 pairs in one job take 13 h 00 min, but time_limit in"
-        " configs/example_slurm.py is 4 h 00 min: reduce pairs.block, or raise the limit"
-    )
+    for fact in ("stream: 6 pairs", "13 h 00 min", "configs/example_slurm.py is 4 h 00 min"):
+        assert fact in line
     assert line in " ".join(CliRunner().invoke(plan_command, words).stdout.split())
 
 
@@ -171,16 +169,9 @@ def test_a_machine_without_slurm_has_no_nodes_to_choose() -> None:
 
 
 def test_nodes_of_one_job_cannot_be_pinned(tmp_path: Path) -> None:
-    for folder in ("configs", "site", "reframe_tests"):
-        (tmp_path / folder).symlink_to(ROOT / folder)
-    (tmp_path / "site").unlink()
-    (tmp_path / "site").mkdir()
-    text = (ROOT / "site/example_slurm.yaml").read_text()
-    changed = text.replace("  policy: hetjob\n", "  policy: same_job\n")
-    changed = changed.replace("  partition: standard\n\n", "\n", 1)
-    (tmp_path / "site/example_slurm.yaml").write_text(changed)
+    site = SITE.replace("same_host", "same_job")
     with pytest.raises(InputError, match="same_job"):
-        prepare(QUICK, "example_slurm", tmp_path, nodelist="n1")
+        prepare(QUICK, "box", checkout(tmp_path, site=site), nodelist="n1")
 
 
 def test_only_some_cases_are_another_run() -> None:
@@ -314,10 +305,7 @@ def test_plan_tells_what_is_left_out(tmp_path: Path) -> None:
     path = tmp_path / "c.yaml"
     path.write_text("name: c\nworkloads: [{check: stream}]\nfactors: {comm_node: [0, 99]}\n")
     words = ["plan", str(path), "--machine", "localhost"]
-    shown = CliRunner().invoke(cli, words)
-    (line,) = (each for each in shown.output.splitlines() if each.startswith("left out"))
-    assert line.startswith("left out (localhost has ")
-    assert line.endswith("): stream comm_node=99")
+    assert "): stream comm_node=99" in CliRunner().invoke(cli, words).output
     document = json.loads(CliRunner().invoke(cli, [*words, "--json"]).output)
     (absent,) = document["absent"]
     assert (absent["case"], absent["factor"], absent["level"]) == ("stream", "comm_node", 99)

@@ -110,12 +110,9 @@ def test_the_plan_says_which_runs_are_made_longer(tmp_path: Path) -> None:
     path = tmp_path / "c.yaml"
     path.write_text(SHORT.format(hpccg="3s"))
     shown = CliRunner().invoke(plan_command, [str(path), "--machine", "localhost"])
-    assert shown.exit_code == 0, shown.output
     text = " ".join(shown.output.split())
-    short = "runs that take less than 3 s in the warm-up (3 rows of ucx)"
-    assert f"{short} are made 2, 4, ... times as long: stream by iterations" in text
-    assert f"{short} end the block, since the check cannot be lengthened: hpccg" in text
-    assert "expected to be lengthened: stream, from 1 to 4 s" in text
+    for fact in ("stream by iterations", "cannot be lengthened: hpccg", "stream, from 1 to 4 s"):
+        assert fact in text
     stream, hpccg = prepare(path, "localhost").plan().cases
     # 8 s a block; a warm-up and 6 pairs of two runs, of 4 s for STREAM, with 0.7 s before each.
     assert stream.duration_least_s == pytest.approx(8 + 13 * 4.7)
@@ -132,12 +129,8 @@ def test_runs_without_continuous_writers_may_be_short(tmp_path: Path) -> None:
 def test_a_check_that_cannot_be_lengthened_is_refused_with_the_reason(tmp_path: Path) -> None:
     path = tmp_path / "c.yaml"
     path.write_text(SHORT.format(hpccg="2s"))
-    with pytest.raises(InputError) as error:
+    with pytest.raises(InputError, match=r"c\.yaml:6: workloads\[1\]\.expect: 2 s found; .*'hpccg'"):
         prepare(path, "localhost")
-    assert str(error.value) == (
-        f"{path}:6: workloads[1].expect: 2 s found; runs of 'hpccg' cannot be lengthened, and 3"
-        " rows of ucx take 3 s; allowed: a larger problem of at least 3s"
-    )
 
 
 def test_nodes_and_hours() -> None:
@@ -159,49 +152,19 @@ def test_the_partition_that_the_machine_names_is_asked_for() -> None:
 def test_the_command_holds_all_that_the_campaign_asks() -> None:
     asked = campaign(floor=6)
     words = command(asked, asked.workloads[0], SITE, 3, 5, "/r", seed=9)
-    assert words[:9] == [
-        "reframe",
-        "-C",
-        "/p/configs/m.py",
-        "--system=m",
-        "-c",
-        "/p/reframe_tests/stream.py",
-        "-r",
-        "-n",
-        "^stream$",
-    ]
-    assert words[9:11] == [
-        "--prefix=/r/logs/stream/3/reframe",
-        "--report-file=/r/logs/stream/3/reframe.json",
-    ]
+    begin = "reframe -C /p/configs/m.py --system=m -c /p/reframe_tests/stream.py -r -n ^stream$"
+    logs = "--prefix=/r/logs/stream/3/reframe --report-file=/r/logs/stream/3/reframe.json"
+    assert words[:11] == f"{begin} {logs}".split()
     settings = dict(word.split("=", 1) for word in words[12::2])
     assert words[11::2] == ["-S"] * len(settings)
-    assert settings == {
-        "stream.iterations": "20",
-        "stream.quiet": "true",
-        "stream.nimc_dir": "/r",
-        "stream.case": "stream",
-        "stream.block": "3",
-        "stream.pairs": "5",
-        "stream.arms": "off,on,aa",
-        "stream.seed": "9",
-        "stream.injector": "auto",
-        "stream.message": "auto",
-        "stream.rate": "full",
-        "stream.min_share": "@none",
-        "stream.retries": "2",
-        "stream.foreign_cpus": "0.25",
-        "stream.steal_share": "@none",
-        "stream.frequency_drop": "0.1",
-        "stream.foreign_share": "0.02",
-        "stream.run_timeout_s": "120.0",
+    expected = {
+        **{"iterations": "20", "quiet": "true", "nimc_dir": "/r", "case": "stream", "block": "3"},
+        **{"pairs": "5", "arms": "off,on,aa", "seed": "9", "injector": "auto", "message": "auto"},
+        **{"rate": "full", "min_share": "@none", "retries": "2", "foreign_cpus": "0.25"},
+        **{"steal_share": "@none", "frequency_drop": "0.1", "foreign_share": "0.02"},
+        "run_timeout_s": "120.0",
     }
-
-
-def test_without_a_run_the_command_has_no_seed() -> None:
-    asked = campaign(floor=6)
-    words = command(asked, asked.workloads[0], SITE, 0, 6, "/r")
-    assert not any(".seed=" in word for word in words)
+    assert settings == {f"stream.{name}": value for name, value in expected.items()}
 
 
 def test_the_command_holds_the_factors() -> None:
@@ -214,6 +177,7 @@ def test_the_command_holds_the_factors() -> None:
     assert json.loads(passed["stream.factors"]) == factors
     assert json.loads(passed["stream.exclude"]) == cells
     assert "stream.only" not in passed
+    assert "stream.seed" not in passed  # of the run, which is not there yet
 
 
 def test_the_plan_tells_which_factors_change_within_a_block(tmp_path: Path) -> None:
@@ -223,52 +187,17 @@ def test_the_plan_tells_which_factors_change_within_a_block(tmp_path: Path) -> N
         "arms: [off, on]\nfactors: {rate: [0, 50%, full]}\n"
     )
     words = [str(path), "--machine", "localhost"]
-    text = CliRunner().invoke(plan_command, words).output
-    assert (
-        "change within a block: rate 0, 50%, full (3 runs a pair): stream@iterations=10,"
-        " stream@iterations=20"
-        " a case for each level: iterations: stream@iterations=10, stream@iterations=20"
-    ) in " ".join(text.split())
+    text = " ".join(CliRunner().invoke(plan_command, words).output.split())
+    assert "rate 0, 50%, full (3 runs a pair): stream@iterations=10, stream@iterations=20" in text
     document = json.loads(CliRunner().invoke(plan_command, [*words, "--json"]).output)
     case = document["cases"][1]
     assert case["factors_within"] == {"rate": [0, "50%", "full"]}
     assert case["factors_between"] == {"iterations": 20}
-    assert case["treatments"] == [
-        {
-            "name": "off",
-            "arm": "off",
-            "role": "baseline",
-            "baseline": None,
-            "factors": {"rate": 0},
-        },
-        {
-            "name": "on@rate=50%",
-            "arm": "on",
-            "role": "effect",
-            "baseline": "off",
-            "factors": {"rate": "50%"},
-        },
-        {
-            "name": "on",
-            "arm": "on",
-            "role": "effect",
-            "baseline": "off",
-            "factors": {"rate": "full"},
-        },
+    assert [tuple(each.values()) for each in case["treatments"]] == [
+        ("off", "off", "baseline", None, {"rate": 0}),
+        ("on@rate=50%", "on", "effect", "off", {"rate": "50%"}),
+        ("on", "on", "effect", "off", {"rate": "full"}),
     ]
-
-
-@pytest.mark.parametrize("name", ["quick", "single_node"])
-def test_the_campaigns_that_ship_can_be_planned(name: str) -> None:
-    outcome = CliRunner().invoke(
-        plan_command, [str(ROOT / f"campaigns/{name}.yaml"), "--machine", "localhost", "--json"]
-    )
-    assert outcome.exit_code == 0, outcome.output
-    document = json.loads(outcome.output)
-    assert document["campaign"] == name
-    assert [case["workload"] for case in document["cases"]][:2] == ["stream", "lammps"]
-    assert all(case["pairs_least"] >= 6 for case in document["cases"])
-    assert document["node_hours_least"] == pytest.approx(document["duration_least_s"] / 3600)
 
 
 def test_the_quick_campaign_keeps_its_promises() -> None:
@@ -284,27 +213,6 @@ def test_the_single_node_campaign_is_as_long_as_the_paper_and_has_its_seven_work
     assert asked == ["cns", "hpccg", "lammps", "lulesh", "snap", "stream", "xsbench"]
     assert single.workloads[0].set["iterations"] == 300
     assert single.pairs.floor >= 10
-
-
-def test_a_table_for_people_names_each_case_once_and_the_run_as_a_variable() -> None:
-    outcome = CliRunner().invoke(
-        plan_command, [str(ROOT / "campaigns/single_node.yaml"), "--machine", "localhost"]
-    )
-    assert outcome.exit_code == 0
-    lines = outcome.output.splitlines()
-    (stream,) = (line for line in lines if line.split()[:1] == ["stream"] and "same" in line)
-    assert stream.split()[:4] == ["stream", "1", "same", "host"]
-    assert f'-S "stream.nimc_dir={RUN}"' in outcome.output
-
-
-def test_a_machine_that_is_not_known_is_refused_with_those_that_are() -> None:
-    with pytest.raises(InputError, match=r"machine 'nowhere': .*known machines: .*localhost"):
-        prepare(ROOT / "campaigns/quick.yaml", "nowhere")
-
-
-def test_plan_is_a_command() -> None:
-    assert "plan" in COMMANDS
-    assert "plan" in CliRunner().invoke(cli, ["--help"]).output
 
 
 def asked(**pairs: float) -> Campaign:
