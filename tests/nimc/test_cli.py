@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 import subprocess
 import sys
 from pathlib import Path
@@ -12,7 +13,7 @@ from click.shell_completion import BashComplete
 from nimc.base.errors import InputError
 from nimc.cli import main
 from tests.analysis.synthetic import STREAM, samples, write_run
-from tests.nimc.conftest import ROOT
+from tests.nimc.conftest import Command
 from nimc.base.checkout import ROOT
 from nimc.cli.options import CampaignPath
 
@@ -21,73 +22,56 @@ NIMC = [sys.executable, "-c", "from nimc.cli.main import main; main()"]
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT)}
 
 
-def ends(error: BaseException, monkeypatch: pytest.MonkeyPatch, *options: str) -> int | str | None:
-    """Exit status of a command that raises `error`."""
+@pytest.fixture
+def ending(
+    monkeypatch: pytest.MonkeyPatch, command: Command
+) -> Callable[[BaseException, int], str]:
+    """What a command that raises this prints as its error; its exit status must be the number."""
 
-    @click.command()
-    def command() -> None:
-        raise error
+    def end(error: BaseException, code: int, *options: str) -> str:
+        @click.command()
+        def raising() -> None:
+            raise error
 
-    monkeypatch.setattr(main._Commands, "get_command", lambda *_: command)
-    monkeypatch.setattr(sys, "argv", ["nimc", *options, "writers"])
-    with pytest.raises(SystemExit) as stop:
-        main.main()
-    return stop.value.code
+        monkeypatch.setattr(main._Commands, "get_command", lambda *_: raising)
+        command(*options, "writers", code=code)
+        return command.err
 
-
-def test_what_nobody_foresaw_is_a_failure_of_the_tool_in_one_line(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert ends(ZeroDivisionError("x\ny"), monkeypatch) == 3
-    said = capsys.readouterr().err
-    assert said == (
-        "nimc: failed unexpectedly: ZeroDivisionError: x y ('nimc --debug ...' shows where)\n"
-    )
+    return end
 
 
-def test_a_long_value_is_cut(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert ends(InputError(f"c.csv: n: not {'9' * 5000}; allowed: 1"), monkeypatch) == 2
-    said = capsys.readouterr().err
-    assert said.startswith("nimc: c.csv: n: not 99")
-    assert said.endswith("99; allowed: 1\n")
-    assert len(said) == len("nimc: ") + 1000 + len(" ... ") + 1
+def test_what_nobody_foresaw_is_a_failure_of_the_tool_in_one_line(ending) -> None:
+    line = ending(ZeroDivisionError("x\ny"), 3)
+    assert line.startswith("nimc: failed unexpectedly: ZeroDivisionError: x y ")
+    assert line.count("\n") == 1
 
 
-def test_debug_shows_where_it_failed(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert ends(ZeroDivisionError("x"), monkeypatch, "--debug") == 3
-    said = capsys.readouterr().err
-    assert said.startswith("Traceback")
-    assert "in command" in said
+def test_a_long_value_is_cut(ending) -> None:
+    line = ending(InputError(f"c.csv: n: not {'9' * 5000}; allowed: 1"), 2)
+    assert line.startswith("nimc: c.csv: n: not 99")
+    assert line.endswith("99; allowed: 1\n")
+    assert len(line) == len("nimc: ") + 1000 + len(" ... ") + 1
 
 
-def test_words_of_the_command_line_are_shown_without_control_characters(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(sys, "argv", ["nimc", "writers", "a\x1b[2J", "b\udccc"])
-    with pytest.raises(SystemExit) as stop:
-        main.main()
-    assert stop.value.code == 2
-    said = capsys.readouterr().err
-    assert "unexpected extra arguments" in said
-    assert all(line.isprintable() for line in said.split("\n"))
+def test_debug_shows_where_it_failed(ending) -> None:
+    text = ending(ZeroDivisionError("x"), 3, "--debug")
+    assert text.startswith("Traceback")
+    assert "in raising" in text
 
 
-def test_a_file_is_named(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert ends(PermissionError(13, "Permission denied", b"/a/\xff"), monkeypatch) == 3
-    assert capsys.readouterr().err == "nimc: /a/\\udcff: Permission denied\n"
+def test_a_file_is_named(ending) -> None:
+    line = ending(PermissionError(13, "Permission denied", b"/a/\xff"), 3)
+    assert line == "nimc: /a/\\udcff: Permission denied\n"
 
 
-def test_ctrl_c_is_130_and_a_line(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert ends(KeyboardInterrupt(), monkeypatch) == 130
-    assert capsys.readouterr().err.lstrip() == "nimc: stopped by SIGINT\n"
+def test_ctrl_c_is_130_and_a_line(ending) -> None:
+    assert ending(KeyboardInterrupt(), 130).lstrip() == "nimc: stopped by SIGINT\n"
+
+
+def test_words_of_the_command_line_are_shown_without_control_characters(command: Command) -> None:
+    command("writers", "a\x1b[2J", "b\udccc", code=2)
+    assert "unexpected extra arguments" in command.err
+    assert all(line.isprintable() for line in command.err.split("\n"))
 
 
 @pytest.mark.parametrize("options", [["writers"], ["--help"], ["plan", "quick", "--machine", "x"]])
@@ -161,17 +145,11 @@ def test_a_user_without_a_home_can_look_at_a_machine(arguments: list[str]) -> No
         ["plan", "a\udcffb", "--machine", "localhost"],
     ],
 )
-def test_absurd_input_is_one_line_and_code_two(
-    arguments: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(sys, "argv", ["nimc", *arguments])
-    with pytest.raises(SystemExit) as stop:
-        main.main()
-    said = capsys.readouterr().err
-    assert stop.value.code == 2
-    assert said.startswith("nimc: ")
-    assert said.count("\n") == 1
-    assert "unexpectedly" not in said
+def test_absurd_input_is_one_line_and_code_two(arguments: list[str], command: Command) -> None:
+    command(*arguments, code=2)
+    assert command.err.startswith("nimc: ")
+    assert command.err.count("\n") == 1
+    assert "unexpectedly" not in command.err
 
 
 @pytest.mark.parametrize(
@@ -183,20 +161,12 @@ def test_absurd_input_is_one_line_and_code_two(
     ],
 )
 def test_measurements_that_no_parser_takes_are_named(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    name: str,
-    text: str,
+    tmp_path: Path, command: Command, name: str, text: str
 ) -> None:
     (tmp_path / name).write_text(text)
-    monkeypatch.setattr(sys, "argv", ["nimc", "model", "fit", str(tmp_path / name)])
-    with pytest.raises(SystemExit) as stop:
-        main.main()
-    said = capsys.readouterr().err
-    assert stop.value.code == 2
-    assert said.startswith(f"nimc: {tmp_path / name}: ")
-    assert said.count("\n") == 1
+    command("model", "fit", tmp_path / name, code=2)
+    assert command.err.startswith(f"nimc: {tmp_path / name}: ")
+    assert command.err.count("\n") == 1
 
 
 @pytest.mark.parametrize(

@@ -17,13 +17,6 @@ def _run(folder: Path, effect: float = 1.35, seed: int = 1) -> Path:
     return write_run(folder, found, header(run=folder.name))
 
 
-def test_report_prints_the_table_and_where_the_page_is(tmp_path: Path, command: Command) -> None:
-    run = _run(tmp_path / "monday")
-    out = command("report", run)
-    assert "memory" in out
-    assert f"report: {run}/report/report.html" in out.replace("\n", "")
-
-
 def test_report_as_json_is_one_document(tmp_path: Path, command: Command) -> None:
     run = _run(tmp_path / "monday")
     command("report", run, "--json", "--output", tmp_path / "out")
@@ -47,11 +40,9 @@ def _nights(folder: Path, effect: float, seed: int) -> list[Path]:
 def test_two_nights_differ_and_never_more(tmp_path: Path, command: Command) -> None:
     old, new = _run(tmp_path / "monday"), _run(tmp_path / "tuesday", effect=1.7, seed=2)
     out = command("compare", old, new)
-    assert "tuesday against monday" in out
     assert re.search(r"slowdown .* two nights differ by \+2\d\.\d %", out)  # 1.7 / 1.35 is 1.26
-    assert "emulation, not RDMA hardware" in out
+    assert "emulation" in out
     assert "worse" not in out
-    assert "regression" not in out
     command("compare", old, new, "--fail", code=2)
     assert "--fail: Too few nights" in command.err
 
@@ -71,16 +62,6 @@ def test_several_nights_fail_only_if_asked_and_worse(tmp_path: Path, command: Co
     compare(new, old, "--fail")
     assert "nights correlate by" in " ".join(out.split())
     compare(old, new[:1], "--fail", code=2)  # one new night
-
-
-def test_a_comparison_fits_eighty_columns(tmp_path: Path, command: Command) -> None:
-    old, new = _nights(tmp_path, 1.35, 1), _nights(tmp_path, 1.7, 11)
-    words = [word for path in old for word in ("--reference", path)]
-    command("compare", *words, *new)
-    lines = command.out.splitlines()
-    assert max(map(len, lines)) <= 80
-    (row,) = [line for line in lines if line.startswith("stream") and "slowdown" in line]
-    assert row.split()[-1] == "worse"  # on one line
 
 
 def test_compare_as_json_and_as_a_page(tmp_path: Path, command: Command) -> None:
@@ -152,18 +133,11 @@ def test_three_sentences_and_a_table_in_eighty_columns(run: Path, command: Comma
     out = command("advise", run, "--nodes", 100, "--traffic-share", 0.5)
     assert max(map(len, out.splitlines())) <= 80
     words = " ".join(out.split())
-    assert "synthetic machine With traffic 50 % of the time (assumed), on" in words
-    assert "node-hours a month if 100 nodes (assumed) run it" in words
-    assert "Recommended: reserved_cores=1 for lammps under on" in words
+    for fact in ("traffic 50 % of the time", "month if 100 nodes", "reserved_cores=1 for lammps"):
+        assert fact in words
     (row,) = [line for line in out.splitlines() if line.startswith("lammps")]
     assert row.split()[-1] == "better"
-
-
-def test_without_options_no_month_is_named(run: Path, command: Command) -> None:
-    command("advise", run)
-    words = " ".join(command.out.split())
-    assert "With traffic all the time, as in the runs" in words
-    assert "month" not in words
+    assert "month" not in command("advise", run)
 
 
 def test_a_sweep_prints_its_loss_per_byte_and_crossover(tmp_path: Path, command: Command) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from nimc.cli.main import main
+from tests.nimc.conftest import Command
 
 
 @pytest.fixture(autouse=True)
@@ -27,7 +27,7 @@ def _end() -> Iterator[None]:
     signal.signal(signal.SIGALRM, before)
 
 
-@pytest.mark.parametrize("command", ["report", "compare"])
+@pytest.mark.parametrize("subcommand", ["report", "compare"])
 @pytest.mark.parametrize(
     ("run", "expected"),
     [
@@ -39,13 +39,9 @@ def _end() -> Iterator[None]:
     ],
 )
 def test_one_line_and_code_two(
-    tmp_path: Path,
-    command: str,
-    run: str,
-    expected: str,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Command,
+    subcommand: str, run: str, expected: str,
+) -> None:  # fmt: skip
     (tmp_path / "loop").symlink_to("loop")
     (tmp_path / "piped/samples").mkdir(parents=True)
     (tmp_path / "piped/run.json").write_text("{}")
@@ -53,7 +49,5 @@ def test_one_line_and_code_two(
     (tmp_path / "headless").mkdir()
     os.mkfifo(tmp_path / "headless/run.json")
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "argv", ["nimc", command, run, run])
-    with pytest.raises(SystemExit) as stop:
-        main()
-    assert (stop.value.code, capsys.readouterr().err) == (2, f"nimc: {expected}\n")
+    command(subcommand, run, run, code=2)
+    assert command.err == f"nimc: {expected}\n"

@@ -82,10 +82,6 @@ def test_runs_in_eighty_columns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         assert float(row["off_median"]) == of["off_median"]
 
 
-def test_nights_in_eighty_columns(tmp_path: Path) -> None:
-    assert widest(said("nightly", "status", nightly(tmp_path).marked.path)) <= 80
-
-
 def test_ranked_nodes_in_eighty_columns() -> None:
     row = RankedNode(
         *("stream-in-memory", "node-with-a-long-name-0001", 40, 1.5e11, "B/s"),

@@ -90,11 +90,6 @@ def test_one_workload_of_two_is_enough_and_none_is_not():
     assert doctor.obstacle([ok("workload manager"), lost]) == "a workload"
 
 
-def test_an_unknown_machine_is_refused_with_the_known_ones(root):
-    with pytest.raises(InputError, match=r"machine 'bx': .*; known machines: box$"):
-        doctor.examine("bx", root)
-
-
 def test_a_machine_of_this_checkout(root):
     diagnosis = doctor.examine("box", root)
     assert state_of(diagnosis, "configs/box.py") == "ok"
@@ -141,46 +136,34 @@ SOME = doctor.Diagnosis(
 
 
 def test_what_works_is_named_and_what_does_not_has_a_line():
-    assert text(SOME, verbose=False).splitlines() == [
+    lines = text(SOME, verbose=False).splitlines()
+    assert max(map(len, lines)) <= 80
+    words = " ".join(" ".join(lines).split())
+    for fact in (
         "works: python, tool papi:stalls",
-        "",
-        "RDMA devices           limited  none -> get it",
-        "tool likwid:*          limited  no likwid-perfctr -> get it",
-        "tool papi:caches,      limited  no such event -> get it",
-        "papi:hits",
-        "tool mpip, tau         limited  no mpicc -> get it",
-        "",
-        "What runs where:",
-        "",
+        "RDMA devices limited none -> get it",
+        "tool likwid:* limited no likwid-perfctr -> get it",
+        "tool papi:caches, limited no such event -> get it papi:hits",
         "p+e: lammps, stream",
         "q+e: nothing; unknown: lammps",
-        "",
         "amg, cns on p+e: no program amg, cns",
-        "amg on q+e: no feature wheels or spack",
         "cns on q+e: no feature wheels or modules",
-        "lammps on q+e: no module system on this host",
         "stream on q+e: no compiler: 'cc' is empty",
-        "",
         "box is ready",
-    ]
+    ):
+        assert fact in words
+    everything = text(SOME, verbose=True).splitlines()
+    assert "python                 ok       3.11" in everything
+    assert "lammps    yes  unknown" in everything
 
 
-def test_verbose_shows_all_of_it():
-    lines = text(SOME, verbose=True).splitlines()
-    assert "python                 ok       3.11" in lines
-    assert "tool likwid:A,         limited  no likwid-perfctr -> get it" in lines
-    assert "lammps    yes  unknown" in lines
-
-
-def test_the_command_shows_all_only_if_it_is_asked(capsys):
+def test_the_command_shows_all_only_if_it_is_asked(capsys, monkeypatch):
+    monkeypatch.setattr(doctor, "examine", lambda *_: SOME)
     shown = []
     for options in ([], ["-v"]):
-        with suppress(SystemExit):  # a host on which something is missing
-            doctor_command(["--machine", "localhost", *options], standalone_mode=False)
-        shown.append(capsys.readouterr().out.splitlines())
-    assert shown[0][0].startswith("works: python, ")
-    assert shown[1][0].startswith("python  ")
-    assert len(shown[0]) < len(shown[1])
+        doctor_command(["--machine", "localhost", *options], standalone_mode=False)
+        shown.append(capsys.readouterr().out)
+    assert shown == [f"{text(SOME, verbose=verbose)}\n" for verbose in (False, True)]
 
 
 def test_a_wrong_site_file_and_config_are_findings(root):
@@ -397,22 +380,21 @@ def papi(tmp_path, monkeypatch):
     return answers
 
 
-def test_presets_that_count_nothing_are_not_fine(papi):
-    # 23 of 108 presets are listed there, and the first of them is refused.
-    papi((CAPTURES / "tot_cyc_refused.txt").read_text())
-    found = doctor.papi()
-    assert found.state == "limited"
-    assert found.detail == (
-        "23 preset events listed, and PAPI_TOT_CYC counts nothing: Event does not exist"
-    )
-    assert found.remedy
-
-
-def test_presets_that_count_are_fine(papi):
-    text = (CAPTURES / "task_clock_counted.txt").read_text()
+@pytest.mark.parametrize(
+    ("capture", "state", "detail"),
+    [
+        # 23 of 108 presets are listed there, and the first of them is refused.
+        ("tot_cyc_refused", "limited", "PAPI_TOT_CYC counts nothing: Event does not exist"),
+        ("task_clock_counted", "ok", "23 preset events; PAPI_TOT_CYC counts"),
+    ],
+)
+def test_presets_are_fine_if_they_count(papi, capture, state, detail):
+    text = (CAPTURES / f"{capture}.txt").read_text()
     papi(text.replace("perf::TASK-CLOCK", "PAPI_TOT_CYC"))
     found = doctor.papi()
-    assert (found.state, found.detail) == ("ok", "23 preset events; PAPI_TOT_CYC counts")
+    assert found.state == state
+    assert found.detail.endswith(detail)
+    assert bool(found.remedy) == (state == "limited")
 
 
 @pytest.mark.parametrize(
@@ -437,19 +419,11 @@ class Stub:
 
 
 def test_each_tool_says_in_one_line_what_it_lacks(monkeypatch):
-    lacking = "counts none of a, b on this host (measure elsewhere)"
-    monkeypatch.setattr(
-        doctor,
-        "TOOLS",
-        {"p": Stub(None), "p:x": Stub(lacking), "p:y": Stub(lacking), "q": Stub("no q")},
-    )
+    lacking = Stub("counts none of a, b on this host (measure elsewhere)")
+    made = {"p": Stub(None), "p:x": lacking, "p:y": lacking, "q": Stub("no q")}
+    monkeypatch.setattr(doctor, "TOOLS", made)
     assert [(f.what, f.state, f.detail, f.remedy) for f in doctor.tools()] == [
         ("tool p", "ok", "ready", ""),
-        (
-            "tool p:x, p:y",
-            "limited",
-            "counts none of a, b on this host",
-            "measure elsewhere",
-        ),
+        ("tool p:x, p:y", "limited", "counts none of a, b on this host", "measure elsewhere"),
         ("tool q", "limited", "no q", ""),
     ]

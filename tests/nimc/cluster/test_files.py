@@ -121,12 +121,6 @@ def test_lines_to_fill_in_are_valid_once_they_are_no_comments(tmp_path: Path) ->
     assert made.nic is not None
 
 
-def test_without_a_job_the_file_is_valid_too(tmp_path: Path) -> None:
-    seen = found(looked=JobLook(None, "no job was submitted"), hetjob_asked=False)
-    assert site(tmp_path, seen).device is None
-    assert "not known whether Slurm takes such a job" in site_text(seen)
-
-
 def test_cores_that_slurm_keeps_from_jobs_do_not_count(tmp_path: Path) -> None:
     seen = found()
     (shape, count), *_ = seen.shapes["batch"]

@@ -191,22 +191,6 @@ def test_a_whole_matrix(tmp_path: Path, path: str, monkeypatch: pytest.MonkeyPat
     ]
 
 
-def test_the_table_says_each_reason_once_in_eighty_columns() -> None:
-    places = [(f"partition{i}", "environment") for i in range(6)]
-    cells = [
-        MatrixCell(name, *place, runs="no", reason="no module compiler/2026.1-with-a-long-name")
-        for name in ("amg", "lammps_scaling")
-        for place in places
-    ]
-    text = matrix_table(Matrix(cells))
-    lines = text.splitlines()
-    assert max(map(len, lines)) <= 80
-    words = next(text for text in text.split("\nlammps_scaling ")[1:]).split("amg, ")[0].split()
-    assert words == ["no"] * 6
-    assert text.count("amg, lammps_scaling on partition") == 6
-    assert matrix_table(Matrix()) == "workload"
-
-
 def test_a_node_of_several_partitions_is_listed_once() -> None:
     assert nodes_in("node1 idle\nnode2 mixed\nnode2 mixed\n") == [
         SlurmNode("node1", "idle"),

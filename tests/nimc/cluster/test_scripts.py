@@ -204,10 +204,6 @@ def test_a_part_alone_is_what_the_whole_page_and_the_document_hold():
         assert text in page
 
 
-def test_the_trap_of_mba_is_said():
-    assert "It slows the application's cores, not the NIC" in output("show", "mba")
-
-
 def test_the_unit_runs_the_epilog_before_slurm_starts():
     unit = output("show", "cat", "--part", "unit").splitlines()
     assert "ExecStart=/etc/slurm/epilog.d/nimc-cat" in unit

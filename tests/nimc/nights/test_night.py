@@ -275,15 +275,6 @@ def test_a_summary_is_written_whatever_happens(
     assert exit_of_case == {"not run": 0, "machine failed": 3}[outcome]
 
 
-def test_an_invalid_campaign_is_a_night_not_run(box: Box) -> None:
-    box.nimc.write(CAMPAIGN.replace("floor: 6", "floor: 5"))
-    status, err = box.run()
-    assert status == 2
-    assert "pairs.floor" in err
-    assert box.night().outcome == "not run"
-    assert "pairs.floor" in box.night().reason
-
-
 def test_sigterm_ends_the_night_with_its_summary(box: Box, wait_until: Wait) -> None:
     box.nimc.write(LONG)
     box.describe(budget="10")
