@@ -84,6 +84,10 @@ class Nimc:
         """Folders of all runs, without the link `latest`."""
         return [path for path in self.results.iterdir() if not path.is_symlink()]
 
+    def has_samples(self) -> bool:
+        """Whether any run has begun to measure."""
+        return any(self.results.glob("*/samples/*"))
+
     def header(self) -> dict[str, Any]:
         header: dict[str, Any] = json.loads((self.the_run() / "run.json").read_text())
         return header
