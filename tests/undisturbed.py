@@ -6,5 +6,4 @@ from nimc.records.plan import LIMITS
 UNJUDGED: dict[str, float | None] = {**dict.fromkeys(LIMITS), "max_share": 1e9}
 #: The same as variables of a check (`reframe -S CHECK.NAME=VALUE`), and as a campaign's key.
 VARIABLES = dict.fromkeys(LIMITS, "@none")
-SETTINGS = [f"{name}={value}" for name, value in VARIABLES.items()]
 VERIFY = ", ".join(f"{name}: null" for name in LIMITS)

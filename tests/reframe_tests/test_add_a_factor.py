@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from nimc.base.checkout import ROOT
+from tests.reframe_tests.command import plan_of, provenance_of, reframe, samples_of, succeeded
 from tests.literal_docs import copy_of_checkout, follow
 from tests.undisturbed import VARIABLES
 
@@ -118,13 +119,8 @@ def test_the_application_gets_it_and_the_other_factors(checkout: Path) -> None:
         "nimc_dir": checkout / "run",
         **VARIABLES,
     }
-    reframe = Path(sys.executable).parent / "reframe"
-    words = [reframe, "-C", "configs/localhost.py", "--prefix", checkout / "rfm"]
-    words += ["-c", "reframe_tests/shows.py", "-r"]
-    for name, value in settings.items():
-        words += ["-S", f"shows.{name}={value}"]
-    run(checkout, *words)
-    samples = map(json.loads, (checkout / "run/samples/shows.jsonl").read_text().splitlines())
+    succeeded(reframe(checkout, "localhost", "shows", "-r", settings=settings, root=checkout))
+    samples = samples_of(checkout / "run", "shows")
     found = {each["arm"]: (each["factors"], each["fom"]) for each in samples}
     usual = 1 + os.nice(0)
     for arm in ("off", "aa"):

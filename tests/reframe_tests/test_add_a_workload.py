@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from nimc.base.checkout import ROOT
+from tests.reframe_tests.command import plan_of, provenance_of, reframe, samples_of, succeeded
 from tests.literal_docs import copy_of_checkout, follow
 from tests.undisturbed import VARIABLES
 
@@ -29,21 +30,10 @@ def checkout(tmp_path_factory):
 
 @pytest.mark.parametrize("check", ["sort", "sort_compiled"])
 def test_a_workload_is_one_file_and_runs(checkout, tmp_path, check):
-    command = [str(Path(sys.executable).parent / "reframe"), "-C", "configs/localhost.py"]
-    command += ["--prefix", str(tmp_path / "rfm"), "-c", f"reframe_tests/{check}.py", "-r"]
     settings = {"arms": "off,aa", "pairs": 1, "warmups": 0, "numbers": 1000, **VARIABLES}
-    for name, value in {**settings, "nimc_dir": tmp_path / "run"}.items():
-        command += ["-S", f"{check}.{name}={value}"]
-    done = subprocess.run(
-        command,
-        cwd=checkout,
-        env={**os.environ, "PYTHONPATH": str(checkout)},
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    lines = (tmp_path / f"run/samples/{check}.jsonl").read_text().splitlines()
-    samples = [json.loads(line) for line in lines]
+    settings["nimc_dir"] = tmp_path / "run"
+    succeeded(reframe(tmp_path, "localhost", check, "-r", settings=settings, root=checkout))
+    samples = samples_of(tmp_path / "run", check)
     assert sorted(sample["arm"] for sample in samples) == ["aa", "off"]
     for sample in samples:
         assert sample["fom_extra"] == {"numbers": 1000.0}

@@ -11,9 +11,10 @@ import sys
 from pathlib import Path
 import pytest
 from nimc.base.checkout import ROOT
+from tests.reframe_tests.command import plan_of, provenance_of, reframe, samples_of, succeeded
 from nimc.spack.setup import setup
 from nimc.spack.tool import layout
-from tests.undisturbed import SETTINGS
+from tests.undisturbed import VARIABLES
 from reframe_tests.binaries import largest_cube, near_cube, near_square
 
 
@@ -23,36 +24,22 @@ from reframe_tests.binaries import largest_cube, near_cube, near_square
 @pytest.mark.parametrize(
     ("machine", "reasons"),
     [
-        (
-            "localhost",
-            [
-                "test_HPCCG is not on PATH; 'nimc spack' builds it",
-                "Spack is not set up for localhost: nimc spack setup",
-            ],
-        ),
+        ("localhost", ["test_HPCCG is not on PATH", "Spack is not set up for localhost"]),
         # On Slurm as well, before a job is submitted.
-        ("minicluster", ["test_HPCCG is not on PATH; 'nimc spack' builds it"]),
+        ("minicluster", ["test_HPCCG is not on PATH"]),
     ],
 )
-def test_skipped_with_the_reason_of_each_environment(tmp_path, machine, reasons):
-    environment = {
-        **{name: value for name, value in os.environ.items() if name != "SPACK_ROOT"},
-        "PATH": "/usr/bin:/bin",
-        "NIMC_SPACK_DIR": str(tmp_path / "none"),
-        "PYTHONPATH": str(ROOT),
-    }
-    reframe = [str(Path(sys.executable).parent / "reframe"), "-C", f"{ROOT}/configs/{machine}.py"]
-    check = ["-c", f"{ROOT}/reframe_tests/hpccg.py", "-n", "^hpccg_quick$"]
-    done = subprocess.run(
-        [*reframe, *check, "--prefix", str(tmp_path), "-r"],
-        env=environment,
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-    )
+def test_skipped_with_the_reason_of_each_environment(tmp_path, monkeypatch, machine, reasons):
+    monkeypatch.delenv("SPACK_ROOT", raising=False)
+    variables = {"PATH": "/usr/bin:/bin", "NIMC_SPACK_DIR": str(tmp_path / "none")}
+    done = reframe(tmp_path, machine, "hpccg", "-r", name="hpccg_quick", **variables)
     for reason in reasons:
         assert reason in done.stdout
     assert f"{len(reasons)} skipped" in done.stdout
+
+
+#: One run of one pair without writers.
+ONE = {"arms": "off", "pairs": 1, "warmups": 0, **VARIABLES}
 
 
 def test_a_run_takes_each_case_from_one_environment_alone(tmp_path):
@@ -61,33 +48,20 @@ def test_a_run_takes_each_case_from_one_environment_alone(tmp_path):
     program.write_text("#!/bin/sh\necho this is no HPCCG\n")
     program.chmod(0o755)
     settings = (ROOT / "configs/localhost.py").read_text()
-    (tmp_path / "two.py").write_text(
+    config = tmp_path / "two.py"
+    config.write_text(
         settings.replace('"launcher": "mpiexec"', '"launcher": "local"')
         .replace('"environs": ["wheels", "spack"]', '"environs": ["wheels", "modules"]')
         .replace('"name": "spack"', '"name": "modules"')
         .replace('"features": ["spack"]', '"features": ["modules"]')
     )
-    reframe = [str(Path(sys.executable).parent / "reframe"), "-C", f"{tmp_path}/two.py"]
-    check = ["-c", f"{ROOT}/reframe_tests/hpccg.py", "-n", "^hpccg_quick$"]
-    settings = ("arms=off", "pairs=1", "warmups=0", "retries=0", f"nimc_dir={tmp_path}/run")
-    for setting in (*settings, *SETTINGS):
-        check += ["-S", f"hpccg_quick.{setting}"]
-    environment = {
-        **os.environ,
-        "PATH": f"{program.parent}:{os.environ['PATH']}",
-        "PYTHONPATH": str(ROOT),
-    }
-    done = subprocess.run(
-        [*reframe, *check, "--prefix", str(tmp_path), "-r"],
-        env=environment,
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-    )
+    given = {**ONE, "retries": 0, "nimc_dir": tmp_path / "run"}
+    path = f"{program.parent}:{os.environ['PATH']}"
+    done = reframe(tmp_path, config, "hpccg", "-r", name="hpccg_quick", settings=given, PATH=path)
     assert "default+wheels runs it; each case runs on one partition and environment" in done.stdout
     assert "1 failure(s)" in done.stdout
     assert "1 skipped" in done.stdout
-    assert len((tmp_path / "run/samples/hpccg_quick.jsonl").read_text().splitlines()) == 1
+    assert len(samples_of(tmp_path / "run", "hpccg_quick")) == 1
 
 
 #: Spack in ten lines: it chooses one version, and installs what prints a captured run of HPCCG.
@@ -115,24 +89,14 @@ def test_a_check_builds_its_program_and_says_how_it_was_made(tmp_path, monkeypat
     monkeypatch.setenv("NIMC_SPACK_DIR", str(tmp_path / "state"))
     (tmp_path / "repo.yaml").write_text("repo: {}\n")
     setup(layout("localhost", None), tmp_path, None, None, print)
-    reframe = [str(Path(sys.executable).parent / "reframe"), "-C", f"{ROOT}/configs/localhost.py"]
-    check = ["-c", f"{ROOT}/reframe_tests/hpccg.py", "-n", "^hpccg_quick$", "-p", "spack"]
-    settings = ("arms=off", "pairs=1", "warmups=0", f"nimc_dir={tmp_path}/run", "layout_cores=1")
-    for setting in (*settings, *SETTINGS):
-        check += ["-S", f"hpccg_quick.{setting}"]
-    done = subprocess.run(
-        [*reframe, *check, "--prefix", str(tmp_path), "-r"],
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
+    given = {**ONE, "layout_cores": 1, "nimc_dir": tmp_path / "run"}
+    words = ("-p", "spack", "-r")
+    succeeded(
+        reframe(tmp_path, "localhost", "hpccg", *words, name="hpccg_quick", settings=given)
     )
-    assert done.returncode == 0, done.stdout + done.stderr
-    (line,) = (tmp_path / "run/samples/hpccg_quick.jsonl").read_text().splitlines()
-    sample = json.loads(line)
+    (sample,) = samples_of(tmp_path / "run", "hpccg_quick")
     assert sample["outcome"] == "kept", sample["reason"]
-    (record,) = (tmp_path / "run/provenance").glob("*.json")
-    spack = json.loads(record.read_text())["spack"]
+    spack = provenance_of(tmp_path / "run")["spack"]
     assert (spack["hash"], spack["spec"]) == ("aaa", "hpccg@1.0")
 
 
@@ -148,31 +112,20 @@ def run_cns(tmp_path, program):
         .replace('"launcher": "mpiexec"', '"launcher": "local"')
         .replace('"environs": ["wheels", "spack"]', '"environs": ["spack"]')
     )
-    reframe = [str(Path(sys.executable).parent / "reframe"), "-C", f"{tmp_path}/own.py"]
-    check = ["-c", f"{ROOT}/reframe_tests/cns.py", "-n", "^cns_quick$"]
-    settings = ("arms=off", "pairs=1", "warmups=0", f"nimc_dir={tmp_path}/run", "layout_cores=1")
-    for setting in (*settings, *SETTINGS):
-        check += ["-S", f"cns_quick.{setting}"]
+    given = {**ONE, "layout_cores": 1, "nimc_dir": tmp_path / "run"}
     variables = {"NIMC_MINICLUSTER": str(tmp_path), "NIMC_SPACK_DIR": str(tmp_path / "none")}
-    return subprocess.run(
-        [*reframe, *check, "--prefix", str(tmp_path), "-r"],
-        env={**os.environ, **variables, "PYTHONPATH": str(ROOT)},
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-    )
+    own = tmp_path / "own.py"
+    return reframe(tmp_path, own, "cns", "-r", name="cns_quick", settings=given, **variables)
 
 
 def test_the_program_that_the_site_names_is_run_though_spack_is_not_set_up(tmp_path):
     program = tmp_path / "main.Linux.gfortran.mpi.exe"
     program.write_text(f"#!/bin/sh\ncat {ROOT}/tests/captures/cns/n1.txt\n")
     program.chmod(0o755)
-    done = run_cns(tmp_path, program)
-    assert done.returncode == 0, done.stdout + done.stderr
-    (line,) = (tmp_path / "run/samples/cns_quick.jsonl").read_text().splitlines()
-    assert json.loads(line)["outcome"] == "kept"
-    (record,) = (tmp_path / "run/provenance").glob("*.json")
-    assert json.loads(record.read_text())["program"]["path"] == str(program)
+    succeeded(run_cns(tmp_path, program))
+    (sample,) = samples_of(tmp_path / "run", "cns_quick")
+    assert sample["outcome"] == "kept"
+    assert provenance_of(tmp_path / "run")["program"]["path"] == str(program)
 
 
 def test_a_program_that_the_site_names_and_is_not_there_is_reported(tmp_path):

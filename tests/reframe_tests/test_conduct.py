@@ -10,6 +10,7 @@ import subprocess
 import sys
 import pytest
 from nimc.base.checkout import ROOT
+from tests.reframe_tests.command import plan_of, provenance_of, reframe, samples_of, succeeded
 from pathlib import Path
 import tempfile
 import yaml
@@ -65,21 +66,12 @@ def test_packages_that_modules_put_into_pythonpath_do_not_replace_our_own(tmp_pa
 
 
 @pytest.mark.parametrize("machine", ["localhost", "example_slurm"])
-def test_reframe_leaves_no_file_in_the_temporary_folder(machine: str, tmp_path: Path) -> None:
+def test_reframe_leaves_no_file_in_the_temporary_folder(machine, tmp_path):
     """Its own default logs to a new file there before it reads the configuration."""
-    config = [f"--config-file={ROOT}/configs/{machine}.py", f"--system={machine}"]
-    done = subprocess.run(
-        [Path(sys.executable).parent / "reframe", *config, "-c", ROOT / "reframe_tests/stream.py"]
-        + ["--list", f"--prefix={tmp_path}/prefix"],
-        env={**os.environ, "TMPDIR": str(tmp_path), "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-    )
+    words = (f"--system={machine}", "--list")
+    done = reframe(tmp_path, machine, "stream", *words, TMPDIR=str(tmp_path))
     assert "- stream" in done.stdout, done.stderr
     assert not list(tmp_path.glob("rfm-*"))
-
-
-REFRAME = str(Path(sys.executable).parent / "reframe")
 
 
 @pytest.fixture
@@ -101,10 +93,7 @@ def short_folder():
         (
             {"policy": "hetjob", "nodes": 2, "partition": "origin"},
             {
-                "--ntasks=1",
-                "--nodes=1",
-                "--no-requeue",
-                "hetjob",
+                *("--ntasks=1", "--nodes=1", "--no-requeue", "hetjob"),
                 "--nodes=2 --ntasks=2 --ntasks-per-node=1 --no-requeue --exclusive"
                 " --partition=origin",
             },
@@ -114,27 +103,13 @@ def short_folder():
 )
 def test_nodes_and_tasks(tmp_path, short_folder, origins, lines):
     (short_folder / "machine.yaml").write_text(yaml.safe_dump({"origins": origins}))
-    done = subprocess.run(
-        [
-            *(REFRAME, "-C", f"{ROOT}/configs/minicluster.py"),
-            *("--prefix", str(tmp_path), "-n", "^stream_quick$", "--dry-run"),
-            *("-c", f"{ROOT}/reframe_tests/stream.py"),
-        ],
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "NIMC_MINICLUSTER": str(short_folder)},
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
+    words, cluster = ("--dry-run",), {"NIMC_MINICLUSTER": str(short_folder)}
+    succeeded(reframe(tmp_path, "minicluster", "stream", *words, name="stream_quick", **cluster))
     (script,) = tmp_path.glob("stage/*/*/*/stream_quick/rfm_job.sh")
-    asked = {
-        line.removeprefix("#SBATCH ")
-        for line in script.read_text().splitlines()
-        if line.startswith("#SBATCH")
-    }
-    assert lines <= asked
+    text = script.read_text()
+    assert lines <= {line.removeprefix("#SBATCH ") for line in text.splitlines() if "#S" in line}
     # Sites have jobs submitted with --export=NONE, which steps inherit through this variable.
-    assert "export SLURM_EXPORT_ENV=ALL\n" in script.read_text()
+    assert "export SLURM_EXPORT_ENV=ALL\n" in text
 
 
 def test_page_is_fresh():

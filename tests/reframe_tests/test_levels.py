@@ -11,28 +11,18 @@ import pytest
 
 from nimc.base.checkout import ROOT
 from reframe_tests.crossing import cross
+from tests.reframe_tests.command import plan_of, provenance_of, reframe, samples_of, succeeded
 
 MACHINE = "example_slurm"
 
 
-def treatments(tmp_path, name, factors, *settings, case=""):
+def treatments(tmp_path, name, factors, **settings):
     """Name -> treatment of one check's dry run."""
     check = name.removesuffix("_quick")
-    command = [str(Path(sys.executable).parent / "reframe"), "-C", f"{ROOT}/configs/{MACHINE}.py"]
-    command += ["--system", MACHINE, "--prefix", str(tmp_path), "-p", "wheels", "--dry-run"]
-    command += ["-c", f"{ROOT}/reframe_tests/{check}.py", "-n", f"^{name}$"]
-    for setting in ("arms=off,on", f"factors={factors}", f"case={case}", *settings):
-        command += ["-S", f"{name}.{setting}"]
-    done = subprocess.run(
-        command,
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    (path,) = tmp_path.glob(f"stage/*/*/*/{name}/plan.json")
-    return {each["name"]: each for each in json.loads(path.read_text())["treatments"]}
+    words = ("--system", MACHINE, "-p", "wheels", "--dry-run")
+    given = {"arms": "off,on", "factors": factors, **settings}
+    succeeded(reframe(tmp_path, MACHINE, check, *words, name=name, settings=given))
+    return {each["name"]: each for each in plan_of(tmp_path, name)["treatments"]}
 
 
 def words(treatment):
@@ -44,24 +34,22 @@ def words(treatment):
     ("check", "settings", "ranks", "size"),
     [
         # 64 cores are a box of 4 x 4 x 4; 63 ranks share it.
-        ("lammps", (), (64, 63), "-var x 4 -var y 4 -var z 4"),
+        ("lammps", {}, (64, 63), "-var x 4 -var y 4 -var z 4"),
         # Two nodes of 60 ranks, or 59: 120 = 4 x 5 x 6.
         (
-            "lammps_scaling",
-            ("nodes=2", "spare_cores=4"),
-            (120, 118),
-            "-var x 4 -var y 5 -var z 6",
+            *("lammps_scaling", {"nodes": 2, "spare_cores": 4}),
+            *((120, 118), "-var x 4 -var y 5 -var z 6"),
         ),
         # 100 elements a core along each edge, and the cube root of 64 is 4.
-        ("minife", (), (64, 63), "-nx 400"),
-        ("cns", (), (64, 63), "cns inputs"),
+        ("minife", {}, (64, 63), "-nx 400"),
+        ("cns", {}, (64, 63), "cns inputs"),
         # Half of 256 GiB holds 24 grids of 5.7 GB.
-        ("xsbench", (), (64, 63), "-s small"),
-        ("xsbench", ("threads=3",), (21, 21), "-s large -t 3"),
+        ("xsbench", {}, (64, 63), "-s small"),
+        ("xsbench", {"threads": 3}, (21, 21), "-s large -t 3"),
     ],
 )
 def test_work_stays_the_same_where_a_core_is_reserved(tmp_path, check, settings, ranks, size):
-    found = treatments(tmp_path, check, "{reserved_cores: [0, 1]}", *settings)
+    found = treatments(tmp_path, check, "{reserved_cores: [0, 1]}", **settings)
     both = found["off"], found["off@reserved_cores=1"]
     assert tuple(each["start"]["ranks"] for each in both) == ranks
     assert all(size in " ".join(words(each)) for each in both)
@@ -121,15 +109,15 @@ def test_a_limiter_is_one_of_the_writers(tmp_path):
 
 
 def test_cores_left_to_the_system_are_taken_from_the_job_and_its_runs_are_unpaired(tmp_path):
-    found = treatments(tmp_path, "lammps", "{}", "core_spec=2", case="lammps@core_spec=2")
+    found = treatments(tmp_path, "lammps", "{}", core_spec=2, case="lammps@core_spec=2")
     assert found["off"]["start"]["ranks"] == 62
     # The box is that of all 64 cores, so that times can be compared.
     assert "-var x 4 -var y 4 -var z 4" in " ".join(words(found["off"]))
     (script,) = tmp_path.glob("stage/*/*/*/lammps/*.sh")
     text = script.read_text()
     assert text.index("#SBATCH --core-spec=2") < text.index("#SBATCH hetjob")
-    (plan,) = tmp_path.glob("stage/*/*/*/lammps/plan.json")
-    assert any(note.startswith("unpaired: ") for note in json.loads(plan.read_text())["notes"])
+    notes = plan_of(tmp_path, "lammps")["notes"]
+    assert any(note.startswith("unpaired: ") for note in notes)
 
 
 def test_stream_and_membench_leave_the_reserved_core_alone(tmp_path):
@@ -149,9 +137,8 @@ def test_membench_spreads_its_cores_from_run_to_run(tmp_path):
 
 
 def test_latency_has_a_load_of_its_own_cores_from_run_to_run(tmp_path):
-    found = treatments(
-        tmp_path, "latency", "{load_threads: [0, 31], load_kernel: [read, mix]}", "node=1"
-    )
+    factors = "{load_threads: [0, 31], load_kernel: [read, mix]}"
+    found = treatments(tmp_path, "latency", factors, node=1)
     alone = "./membench latency -d 3.0 --pages transparent -m 1"
     assert " ".join(words(found["off"])) == alone
     loaded = found["off@load_threads=31,load_kernel=mix"]

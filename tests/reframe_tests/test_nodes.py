@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from nimc.base.checkout import ROOT
+from tests.reframe_tests.command import plan_of, provenance_of, reframe, samples_of, succeeded
 
-BIN = Path(sys.executable).parent
 #: Check, settings -> ranks, threads, and words of the program's options.
 LAID_OUT = {
     ("umt", "core"): (512, 1, []),
@@ -27,20 +26,10 @@ LAID_OUT = {
 @pytest.mark.parametrize(("check", "per"), LAID_OUT)
 def test_ranks_and_threads_on_eight_nodes(tmp_path, check, per):
     ranks, threads, options = LAID_OUT[check, per]
-    line = [str(BIN / "reframe"), "-C", f"{ROOT}/configs/example_slurm.py"]
-    line += ["--system=example_slurm", "--prefix", str(tmp_path), "--dry-run", "-n", f"^{check}$"]
-    line += ["-c", f"{ROOT}/reframe_tests/{check}.py", "-S", f"{check}.nodes=8"]
-    line += ["-S", f"{check}.rank_per={per}", "-S", f"{check}.factors={{mpi_rail: [nic1]}}"]
-    done = subprocess.run(
-        line,
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-    )
-    paths = list(tmp_path.glob("stage/*/*/*/*/plan.json"))
-    assert paths, done.stdout
-    plan = json.loads(paths[0].read_text())
+    settings = {"nodes": 8, "rank_per": per, "factors": "{mpi_rail: [nic1]}"}
+    words = ("--system=example_slurm", "--dry-run")
+    reframe(tmp_path, "example_slurm", check, *words, settings=settings)
+    plan = plan_of(tmp_path, "*")
     assert plan["rails"] == ["mlx5_0", "mlx5_1"]
     for treatment in plan["treatments"]:
         start = treatment["start"]

@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 
 from nimc.base.checkout import ROOT
-from tests.undisturbed import SETTINGS
+from tests.undisturbed import VARIABLES
+from tests.reframe_tests.command import plan_of, provenance_of, reframe, samples_of, succeeded
 
 LMOD = Path("/usr/share/lmod/lmod")
 ENVIRONMENT_MODULES = Path("/usr/share/modules")
@@ -43,32 +44,23 @@ def test_another_program_of_that_name_is_not_measured(
     file.parent.mkdir(parents=True)
     file.write_text(f"#%Module1.0\nprepend-path PATH {program.parent}\n")
     settings = (ROOT / "configs/localhost.py").read_text()
-    (tmp_path / "modules.py").write_text(
+    config = tmp_path / "modules.py"
+    config.write_text(
         settings.replace('"launcher": "mpiexec"', '"launcher": "local"')
         .replace('"nomod"', f'"{system}"')
         .replace('"environs": ["wheels", "spack"]', '"environs": ["spack"]')
         .replace('"features": ["spack"]', f'"features": ["modules"], "modules": ["{module}"]')
     )
-    reframe = [str(Path(sys.executable).parent / "reframe"), "-C", f"{tmp_path}/modules.py"]
-    check = ["-c", f"{ROOT}/reframe_tests/hpccg.py", "-n", "^hpccg_quick$"]
-    given = ("arms=off", "pairs=1", "warmups=0", "layout_cores=1", f"nimc_dir={tmp_path}/run")
-    for each in (*given, *SETTINGS):
-        check += ["-S", f"hpccg_quick.{each}"]
-    done = subprocess.run(
-        [*reframe, *check, "--prefix", str(tmp_path), "-r"],
-        env={
-            **os.environ,
-            "PATH": f"{program.parent}:{os.environ['PATH']}",
-            "PYTHONPATH": str(ROOT),
-            **needed,
-            "BASH_ENV": str(start),
-            "MODULEPATH": str(tmp_path / "modulefiles"),
-            "LOADEDMODULES": "",
-        },
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=False,
+    given = {"arms": "off", "pairs": 1, "warmups": 0, "layout_cores": 1, **VARIABLES}
+    done = reframe(
+        *(tmp_path, config, "hpccg", "-r"),
+        name="hpccg_quick",
+        settings={**given, "nimc_dir": tmp_path / "run"},
+        PATH=f"{program.parent}:{os.environ['PATH']}",
+        BASH_ENV=str(start),
+        MODULEPATH=str(tmp_path / "modulefiles"),
+        LOADEDMODULES="",
+        **needed,
     )
     samples = tmp_path / "run/samples/hpccg_quick.jsonl"
     text = samples.read_text() if samples.exists() else ""
@@ -76,7 +68,6 @@ def test_another_program_of_that_name_is_not_measured(
     if not runs:
         assert "module hpccg/9.9 is not loaded on " in done.stdout
         return
-    (record,) = (tmp_path / "run/provenance").glob("*.json")
-    found = json.loads(record.read_text())
+    found = provenance_of(tmp_path / "run")
     assert found["modules"] == ["hpccg/1.0"]
     assert found["program"]["path"] == str(program)

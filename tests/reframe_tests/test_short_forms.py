@@ -9,24 +9,19 @@ from pathlib import Path
 
 import pytest
 
+from tests.reframe_tests.command import plan_of, provenance_of, reframe, samples_of, succeeded
+
 ROOT = Path(__file__).parents[2]
 
 
-def reframe(*words):
-    done = subprocess.run(
-        [Path(sys.executable).parent / "reframe", "-C", ROOT / "configs/localhost.py", *words],
-        cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
+def quick(folder, file, name, *words, **settings):
+    """A short form of the check of a file."""
+    return succeeded(reframe(folder, "localhost", file, *words, name=name, settings=settings))
 
 
-def test_quick_is_two_checks_and_short_is_every_short_form():
-    checks = ["-c", "reframe_tests", "-R", "-l"]
-    listed = {tag: re.findall(r"^- (\w+)", reframe(*checks, "-t", tag), re.MULTILINE)
+def test_quick_is_two_checks_and_short_is_every_short_form(tmp_path):
+    checks = ("-c", ROOT / "reframe_tests", "-R", "-l")
+    listed = {tag: re.findall(r"^- (\w+)", quick(tmp_path, "stream", ".*", *checks, "-t", tag), re.M)
               for tag in ("quick", "short")}  # fmt: skip
     assert sorted(listed["quick"]) == ["lammps_quick", "stream_quick"]
     texts = [path.read_text() for path in (ROOT / "reframe_tests").glob("*.py")]
@@ -35,9 +30,9 @@ def test_quick_is_two_checks_and_short_is_every_short_form():
 
 
 def test_checks_plan_longer_runs(tmp_path):
-    names = "^(stream|lammps|membench|hpccg)_quick$"
-    reframe("-c", "reframe_tests", "-R", "-n", names, "-p", "wheels", "--dry-run",
-            "--prefix", tmp_path)  # fmt: skip
+    names = "(stream|lammps|membench|hpccg)_quick"
+    words = ("-c", ROOT / "reframe_tests", "-R", "-p", "wheels", "--dry-run")
+    quick(tmp_path, "stream", names, *words)
     plans = {path.parent.name: json.loads(path.read_text())
              for path in tmp_path.glob("stage/*/*/*/*/plan.json")}  # fmt: skip
     of = {name: plan["treatments"][0] for name, plan in plans.items()}
@@ -59,10 +54,8 @@ def test_checks_plan_longer_runs(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("settings", "min_share"), [((), 0.2), (("-S", "stream_quick.min_share=0.7"), 0.7)]
+    ("settings", "min_share"), [({}, 0.2), ({"min_share": 0.7}, 0.7)]
 )
 def test_the_machines_share_holds_unless_the_check_has_its_own(tmp_path, settings, min_share):
-    name = ["-c", "reframe_tests/stream.py", "-n", "^stream_quick$", "-p", "wheels"]
-    reframe(*name, "--dry-run", "--prefix", tmp_path, *settings)
-    (path,) = tmp_path.glob("stage/*/*/*/stream_quick/plan.json")
-    assert json.loads(path.read_text())["demand"]["min_share"] == min_share
+    quick(tmp_path, "stream", "stream_quick", "-p", "wheels", "--dry-run", **settings)
+    assert plan_of(tmp_path, "stream_quick")["demand"]["min_share"] == min_share

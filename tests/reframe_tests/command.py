@@ -1,0 +1,70 @@
+"""ReFrame as a user starts it, and what a run or a dry run of a check leaves."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from nimc.base.checkout import ROOT
+
+
+def reframe(
+    folder: Path,
+    config: str | Path,
+    check: str,
+    *words: object,
+    name: str = "",
+    settings: Mapping[str, object] | None = None,
+    root: Path = ROOT,
+    **variables: str,
+) -> subprocess.CompletedProcess[str]:
+    """Call it in `folder`, which gets its stage and output, for a check (`name`) of the file `check`.
+
+    `config` is a machine of the checkout `root`, or a file of settings; `settings` are variables of
+    the check, `variables` those of the environment.
+    """
+    name = name or check
+    file = config if isinstance(config, Path) else f"{root}/configs/{config}.py"
+    command = [Path(sys.executable).parent / "reframe", "-C", file, "--prefix", folder]
+    command += ["-c", f"{root}/reframe_tests/{check}.py", "-n", f"^{name}$", *words]
+    for key, value in (settings or {}).items():
+        command += ["-S", f"{name}.{key}={value}"]
+    environment = {**os.environ, "PYTHONPATH": str(root), **variables}
+    return subprocess.run(
+        list(map(str, command)),
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+
+
+def succeeded(done: subprocess.CompletedProcess[str]) -> str:
+    """What it printed."""
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def plan_of(folder: Path, name: str) -> dict[str, Any]:
+    """The plan of a check's block, of a dry run."""
+    (path,) = folder.glob(f"stage/*/*/*/{name}/plan.json")
+    plan: dict[str, Any] = json.loads(path.read_text())
+    return plan
+
+
+def samples_of(run: Path, case: str) -> list[dict[str, Any]]:
+    lines = (run / "samples" / f"{case}.jsonl").read_text().splitlines()
+    return [json.loads(line) for line in lines]
+
+
+def provenance_of(run: Path) -> dict[str, Any]:
+    """The only record of a run."""
+    (path,) = (run / "provenance").glob("*.json")
+    record: dict[str, Any] = json.loads(path.read_text())
+    return record
