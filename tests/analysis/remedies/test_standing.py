@@ -45,7 +45,6 @@ def test_the_truth_without_noise(made: MadeMachine) -> None:
         share, slow = made.share, made.slowdown
         speed = (1 - share) + share / slow
         speed_with = (1 - share) / truth.price + share * truth.gain / slow
-        assert row.net
         assert row.net.value == pytest.approx(speed_with / speed, rel=1e-4)
         if truth.written < 1:
             assert row.standing is Standing.SLOWER_WRITES
@@ -57,9 +56,7 @@ def test_the_truth_without_noise(made: MadeMachine) -> None:
 def test_at_the_ends_the_net_is_price_and_gain() -> None:
     (core, _) = effects(replace(MACHINES[0], noise=1e-9), 8, 1)
     seldom, always = net(core, 0.0), net(core, 1.0)
-    assert seldom
     assert seldom.ratio.value == pytest.approx(1 / 1.1)
-    assert always
     assert always.ratio.value == pytest.approx(1.8)
 
 
@@ -88,7 +85,6 @@ def test_holm_leaves_more_remedies_undecided() -> None:
     assert advice(made, pairs=6)[0].recommended
     rows = advice(MACHINES[0], pairs=6)
     assert [row.standing for row in rows] == [Standing.OPEN, Standing.OPEN]
-    assert rows[0].net
     assert rows[0].net.low > 1
     assert rows[0].p_adjusted == pytest.approx(2 * 2 / 64)
 
@@ -141,7 +137,6 @@ def test_jobs_of_their_own_are_compared_by_allocation() -> None:
     other = np.array([[0.9, 0.8], [0.9, 0.81], [0.9, 0.79]])
     apart = replace(core, paired=False, speeds=Speeds(one, other, []))
     found = net(apart, 1.0)
-    assert found
     gain = np.exp(np.log(other[:, 1]).mean() - np.log(one[:, 1]).mean())
     assert found.ratio.value == pytest.approx(gain)
     assert found.ratio.low > 1

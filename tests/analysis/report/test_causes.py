@@ -278,7 +278,6 @@ def test_sums_over_ranks_and_what_limits_them(tmp_path):
     run = load_run(counted(plain_run(tmp_path)))
     case = str(run.results[0].case)
     view = counters_view(run, case)
-    assert view
     assert view.treatments[:2] == ["off", "on"]
     told = {row.event: (row.values[:2], row.states) for row in view.rows}
     assert told == {

@@ -61,7 +61,6 @@ def test_the_sweep_has_a_figure_with_every_run_and_its_slope(run: RunData, text:
     assert slopes[-1][0].startswith("published")
     assert "400 to 500 MB/s" in slopes[-1][3]
     view = remedies_view(run, "m")
-    assert view
     ((case, svg),) = view.sweeps_svgs
     assert case == "stream"
     # Two sweeps of four rates, and their baselines.

@@ -76,7 +76,6 @@ def test_repeats_run_on_the_node_of_the_alarm(cluster: Cluster, tmp_path: Path) 
     runs = real_runs()
     assert [ran_on(each) for each in runs] == [{second}] * 6
     found = nights.summary(NIGHTS[4])
-    assert found
     assert (found.outcome, found.run) == ("slower", str(runs[0]))
     alarms = [read(file) for file in (nights.results / "store" / "alarms").glob("*.json")]
     fom = next(each for each in alarms if (each["arm"], each["quantity"]) == ("off", "fom"))

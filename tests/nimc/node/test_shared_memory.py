@@ -31,7 +31,6 @@ def agent(within: Path) -> subprocess.Popen[str]:
         stdout=subprocess.PIPE,
         text=True,
     )
-    assert started.stdout
     assert started.stdout.readline() == "ready\n"
     return started
 

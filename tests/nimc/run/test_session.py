@@ -67,7 +67,6 @@ def test_what_a_session_left_may_remove_its_files(tmp_path: Path) -> None:
 
 def test_what_a_session_left_is_killed_if_it_stays() -> None:
     with subprocess.Popen([sys.executable, "-c", _DEAF], stdout=subprocess.PIPE) as child:
-        assert child.stdout
         child.stdout.readline()
         processes.end_descendants(0.1)
     assert child.returncode == -signal.SIGKILL
