@@ -8,7 +8,7 @@ stalls on memory, and rank `worst` has `worst_factor` times the growth of the ot
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -71,20 +71,25 @@ def counts(
                 value += RATES["cycles"] * extra_s * stall_share
             elif event != "instructions" and on:
                 value *= 1.1 * (worst_factor if rank == worst else 1.0)
-            yield {
-                "key": sample.key,
-                "tool": TOOL,
-                "rank": rank,
-                "event": event,
-                "value": float(value * np.exp(rng.normal(0, noise))),
-                "unit": "count",
-                "state": "counted",
-                "running_share": 1.0,
-            }
+            drawn = float(value * np.exp(rng.normal(0, noise)))
+            yield counter_row(sample.key, event, drawn, tool=TOOL, rank=rank)
+
+
+def counter_row(key: str, event: str, value: float | None, **more: object) -> dict[str, object]:
+    """A line of `counters/CASE.jsonl`: of rank 0 and a count of perf_stat's, if `more` is silent."""
+    row = {"key": key, "tool": "perf_stat", "rank": 0, "event": event, "value": value}
+    return {**row, "unit": "count", "state": "counted", "running_share": 1.0, **more}
+
+
+def write_rows(run: Path, case: str, rows: Iterable[Mapping[str, object]]) -> Path:
+    """`counters/CASE.jsonl` of a run; returns its path."""
+    path = run / "counters" / f"{case}.jsonl"
+    path.parent.mkdir(exist_ok=True)
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
 
 
 def write_counts(run: Path, case: Case, samples: Sequence[Sample], **truth) -> None:
-    """`counters/CASE.jsonl` of a run."""
-    (run / "counters").mkdir(exist_ok=True)
-    lines = [json.dumps(row) for each in samples for row in counts(each, case.base, **truth)]
-    (run / "counters" / f"{case.name}.jsonl").write_text("\n".join(lines) + "\n")
+    """The made counts of a case."""
+    rows = (row for each in samples for row in counts(each, case.base, **truth))
+    write_rows(run, case.name, rows)

@@ -15,6 +15,8 @@ from pathlib import Path
 
 import numpy as np
 
+from analysis.effects.estimate import Result
+from analysis.effects.verdict import Verdict
 from nimc.records.arms import BASELINE, arm_of
 from nimc.records.run import Requirements, RunHeader, save_header
 from nimc.records.sample import Better, Level, Outcome, Sample, TimetableRecord, WriterRecord
@@ -224,22 +226,58 @@ def header(**changes: object) -> RunHeader:
     return RunHeader(**{**fields, **changes})  # type: ignore[arg-type]
 
 
-def write_run(run: Path, found: list[Sample], head: RunHeader | None = None) -> Path:
+def result(**changes: object) -> Result:
+    """A row of STREAM under writers with few pairs, and so without any interval."""
+    names = ("slowdown", "noise_floor", "control")
+    nothing = [f"{name}{end}" for name in names for end in ("_low", "_high")]
+    fields: dict[str, object] = {
+        **{"case": "stream", "workload": "stream", "arm": "on", "role": "effect"},
+        **{"baseline": "off", "pairs": 6, "rejected": 0, "off_median": 1.0, "on_median": 1.0},
+        **{"unit": "s", "better": "lower", "verdict": Verdict.INCONCLUSIVE},
+        **dict.fromkeys([*nothing, "slowdown", "writer_rate_alone_b_s", "writer_rate_b_s"]),
+        **{"rejections": [], "notes": []},
+    }
+    return Result(**{**fields, **changes})  # type: ignore[arg-type]
+
+
+def sample(**changes: object) -> Sample:
+    """An accepted run of STREAM; its arm gives role and baseline."""
+    role = arm_of(str(changes.get("arm", "off"))).role
+    fields: dict[str, object] = {
+        **{"case": "stream", "workload": "stream", "arm": "off", "block": 0, "pair": 0},
+        **{"position": 0, "attempt": 0, "warmup": False, "outcome": "kept", "reason": None},
+        **{"start_s": 0.0, "elapsed_s": 1.0, "fom": 1.0, "fom_unit": "s", "fom_better": "lower"},
+        **{"nodes": [HOST], "origin_nodes": [HOST], "provenance": PROVENANCE, "seed": 1},
+        **{"role": role, "baseline": None if role == "baseline" else BASELINE, **changes},
+    }
+    key = "{case}/{block}/{pair}/{arm}/{attempt}".format(**fields)
+    return Sample(**{"key": key, **fields})  # type: ignore[arg-type]
+
+
+def write_run(
+    run: Path, found: list[Sample], head: RunHeader | None = None, record: object = None
+) -> Path:
     """Writes samples and header as a campaign would; returns the run's folder.
+
+    With `record`, that is the provenance of all samples.
 
     The header is that of a campaign which asked for these samples, and ran while they were made.
     """
     head = head or header()
     later_s = head.started_s - STARTED_S
+    text = RECORD if record is None else json.dumps(record)
+    sha = hashlib.sha256(text.encode()).hexdigest()
+    if record is not None:
+        found = [replace(sample, provenance=sha) for sample in found]
     moved = [replace(sample, start_s=sample.start_s + later_s) for sample in found]
     (run / "samples").mkdir(parents=True)
     save_header(run, asked_for(head, moved))
     for sample in moved:
         with (run / "samples" / f"{sample.case}.jsonl").open("a", encoding="utf-8") as file:
             file.write(json.dumps(sample.as_dict()) + "\n")
-    if any(sample.provenance == PROVENANCE for sample in found):
+    if any(sample.provenance == sha for sample in found):
         (run / "provenance").mkdir()
-        (run / "provenance" / f"{PROVENANCE}.json").write_text(RECORD)
+        (run / "provenance" / f"{sha}.json").write_text(text)
     return run
 
 

@@ -11,7 +11,8 @@ from analysis.counts.causes import STALLS, TIME, Causes, causes
 from analysis.counts.counters import read_counters
 from analysis.samples.columns import read_run
 from analysis.samples.pairs import judged
-from tests.analysis.made_counters import CASES, RANKS, RATES, TOOL, with_tool, write_counts
+from tests.analysis.made_counters import CASES, RANKS, RATES, TOOL, counter_row, with_tool, write_counts, write_rows
+from tests.analysis.made_counters import STALLS as STALLED
 from tests.analysis.synthetic import STREAM, remedies, samples, write_run
 
 LAMMPS = CASES[2]
@@ -22,6 +23,10 @@ def made(folder: Path, cases=(LAMMPS,), *, pairs: int = 8, seed: int = 1, **trut
     run = write_run(folder / f"run{seed}", [each for own in runs.values() for each in own])
     for case in cases:
         write_counts(run, case, runs[case.name], seed=seed, **truth)
+    return causes_of(run)
+
+
+def causes_of(run: Path) -> Causes:
     frame = judged(read_run(run).frame)
     return causes(read_counters(run, frame), frame)
 
@@ -144,20 +149,14 @@ def test_runs_of_two_tools_and_runs_without_are_never_mixed(tmp_path):
     case = replace(remedies(times=times), name="melt", noise=0.005)
     runs = samples(case, pairs=8)
     run = write_run(tmp_path / "run", runs)
-    (run / "counters").mkdir()
-    lines = []
+    cheap = {"cycles": 1e9}
+    counted = {"cheap": ("perf_stat", cheap), "dear": (TOOL, cheap | {STALLED: 1e8}), "": ("", {})}
+    rows = []
     for each in runs:
-        tool = each.arm.partition("tool=")[2]
-        if not tool:
-            continue
-        roles = {"cycles": 1e9} | ({"cycle_activity.stalls_l3_miss": 1e8} if tool == "dear" else {})
-        row = {"key": each.key, "tool": {"cheap": "perf_stat", "dear": TOOL}[tool], "rank": 0}
-        row |= {"unit": "count", "state": "counted", "running_share": 1.0}
-        lines += [row | {"event": e, "value": v * each.fom} for e, v in roles.items()]
-    text = "".join(json.dumps(line) + "\n" for line in lines)
-    (run / "counters" / "melt.jsonl").write_text(text)
-    frame = judged(read_run(run).frame)
-    found = causes(read_counters(run, frame), frame)
+        tool, events = counted[each.arm.partition("tool=")[2]]
+        rows += [counter_row(each.key, e, v * each.fom, tool=tool) for e, v in events.items()]
+    write_rows(run, "melt", rows)
+    found = causes_of(run)
     changes = {(each.tool, each.role): each for each in found.changes}
     assert set(changes) == {("perf_stat", "cycles"), (TOOL, "cycles"), (TOOL, "memory stalls")}
     # on / off of the same tool is 2; across tools it would be 6, 2/3 or a median between.
@@ -175,8 +174,7 @@ def test_more_cycles_in_the_same_time_are_no_loss(tmp_path):
     runs = with_tool(samples(faster, pairs=8))
     run = write_run(tmp_path / "run", runs)
     write_counts(run, replace(faster, base=faster.base / 2), runs)
-    frame = judged(read_run(run).frame)
-    found = causes(read_counters(run, frame), frame)
+    found = causes_of(run)
     assert change_of(found, "cycles").ratio.low > 1.5
     assert found.losses == []
 
@@ -184,23 +182,14 @@ def test_more_cycles_in_the_same_time_are_no_loss(tmp_path):
 def test_a_share_is_averaged_over_ranks(tmp_path):
     runs = with_tool(samples(LAMMPS, pairs=6))
     run = write_run(tmp_path / "run", runs)
-    (run / "counters").mkdir()
-    row = {"tool": "perf_stat:topdown", "event": "tma_memory_bound", "unit": "1"}
-    row |= {"state": "counted", "running_share": 1.0}
-    lines = [
-        row
-        | {
-            "key": each.key,
-            "rank": rank,
-            "value": (0.2, 0.4)[rank] * (2 if each.arm == "on" else 1),
-        }
-        for each in runs
-        for rank in (0, 1)
+    of = {"tool": "perf_stat:topdown", "unit": "1"}
+    rows = [
+        counter_row(each.key, "tma_memory_bound", factor * share, rank=rank, **of)
+        for each, factor in ((each, 2 if each.arm == "on" else 1) for each in runs)
+        for rank, share in enumerate((0.2, 0.4))
     ]
-    text = "".join(json.dumps(line) + "\n" for line in lines)
-    (run / "counters" / "lammps.jsonl").write_text(text)
-    frame = judged(read_run(run).frame)
-    change = change_of(causes(read_counters(run, frame), frame), "memory bound")
+    write_rows(run, "lammps", rows)
+    change = change_of(causes_of(run), "memory bound")
     assert (change.off, change.on) == (pytest.approx(0.3), pytest.approx(0.6))
     assert change.ratio.value == pytest.approx(2)
 
@@ -211,8 +200,7 @@ def test_five_pairs_have_no_ratio(tmp_path):
 
 def test_a_run_without_counters_has_nothing_to_say(tmp_path):
     run = write_run(tmp_path / "run", samples(LAMMPS, pairs=6))
-    frame = judged(read_run(run).frame)
-    found = causes(read_counters(run, frame), frame)
+    found = causes_of(run)
     assert found == Causes([], [], [], {})
 
 
@@ -226,8 +214,7 @@ def test_counts_that_took_turns_are_named_and_not_used(tmp_path):
     frame.with_columns(
         state=pl.when(shared).then(pl.lit("multiplexed")).otherwise("state")
     ).write_ndjson(file)
-    samples_frame = judged(read_run(run).frame)
-    found = causes(read_counters(run, samples_frame), samples_frame)
+    found = causes_of(run)
     assert found.without == {"multiplexed": ["L1 misses"]}
     assert not [each for each in found.changes if each.role == "L1 misses"]
     assert not [each for each in found.links if each.to == "L1 misses"]

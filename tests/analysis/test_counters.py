@@ -4,6 +4,7 @@ import polars as pl
 import pytest
 from analysis.counts.counters import medians, read_counters
 from nimc.base.errors import InputError
+from tests.analysis.made_counters import counter_row, write_rows
 from analysis.counts.counters import read_counters, role_values, without_tool
 
 
@@ -27,15 +28,12 @@ def samples(*keys: str, **status: str) -> pl.DataFrame:
 
 
 def count(key: str, value: float | None, rank: int = 0, event: str = "cycles", **more) -> dict:
-    row = {"key": key, "tool": "perf_stat", "rank": rank, "event": event, "value": value}
-    state = {"unit": "count", "state": "counted", "running_share": 1.0}
-    return row | state | more
+    return counter_row(key, event, value, rank=rank, **more)
 
 
 def written(folder: Path, *rows: dict, case: str = "stream", end: str = "") -> Path:
-    path = folder / "counters" / f"{case}.jsonl"
-    path.parent.mkdir(exist_ok=True)
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows) + end)
+    with write_rows(folder, case, rows).open("a") as file:
+        file.write(end)
     return folder
 
 

@@ -15,40 +15,21 @@ from analysis.report.data import load_run
 from analysis.report.make import write_data
 from analysis.report.page import render
 from analysis.subjects.intensity import curves, intensity_view
-from tests.analysis.synthetic import Case, header, samples, write_run
+from tests.analysis.synthetic import Case, header, result, samples, write_run
 
 #: Flops per element -> slowdown; 24 bytes are an element.
 SLOWER = {2: 1.5, 24: 1.2, 96: 1.0, 192: 1.0}
 
 
-def result(flops: int, low: float | None, high: float | None, **changes: object) -> Result:
+def at(flops: int, low: float | None, high: float | None, **changes: object) -> Result:
     middle = None if low is None or high is None else (low + high) / 2
-    fields = dict.fromkeys(("noise_floor_low", "noise_floor_high", "control_low", "control_high"))
-    row = Result(
-        case="intensity",
-        workload="intensity",
-        arm=f"on@flops_per_element={flops}",
-        pairs=6,
-        rejected=0,
-        off_median=10e9,
-        on_median=8e9,
-        unit="B/s",
-        slowdown=middle,
-        slowdown_low=low,
-        slowdown_high=high,
-        **fields,
-        writer_rate_alone_b_s=None,
-        writer_rate_b_s=None,
-        verdict=Verdict.INCONCLUSIVE,
-        rejections=[],
-        notes=[],
-        role="effect",
-        baseline=f"off@flops_per_element={flops}",
-        factors={"flops_per_element": flops, "rate": "full"},
-        better="higher",
-        margin=0.02,
-    )
-    return replace(row, **changes)
+    fields = {
+        **{"case": "intensity", "workload": "intensity", "arm": f"on@flops_per_element={flops}"},
+        **{"slowdown": middle, "slowdown_low": low, "slowdown_high": high, "margin": 0.02},
+        **{"baseline": f"off@flops_per_element={flops}", "better": "higher", "unit": "B/s"},
+        "factors": {"flops_per_element": flops, "rate": "full"},
+    }
+    return result(**{**fields, **changes})
 
 
 def only(*rows: Result):
@@ -58,7 +39,7 @@ def only(*rows: Result):
 
 def test_from_where_the_whole_interval_is_within_the_margin() -> None:
     curve = only(
-        result(96, 0.99, 1.015), result(2, 1.4, 1.6), result(24, 1.0, 1.03), result(192, 0.985, 1.0)
+        at(96, 0.99, 1.015), at(2, 1.4, 1.6), at(24, 1.0, 1.03), at(192, 0.985, 1.0)
     )
     assert [level.flops_per_b for level in curve.levels] == [2 / 24, 1, 4, 8]
     assert curve.levels[0].loss.value == pytest.approx(0.5)
@@ -69,19 +50,19 @@ def test_from_where_the_whole_interval_is_within_the_margin() -> None:
 
 
 def test_one_within_below_one_that_is_not_does_not_count() -> None:
-    curve = only(result(2, 1.0, 1.01), result(24, 1.1, 1.2), result(48, 1.0, 1.02))
+    curve = only(at(2, 1.0, 1.01), at(24, 1.1, 1.2), at(48, 1.0, 1.02))
     assert curve.harmless_from == 2
 
 
 def test_the_highest_intensity_decides() -> None:
-    curve = only(result(2, 1.0, 1.01), result(24, 1.0, 1.021))
+    curve = only(at(2, 1.0, 1.01), at(24, 1.0, 1.021))
     assert curve.harmless_from is None
     assert curve.finding == "the loss is not shown to be within 2 % at 1 flops per byte"
 
 
 def test_a_speed_up_beyond_the_margin_and_too_few_pairs_are_not_within() -> None:
-    assert only(result(2, 1.0, 1.0), result(24, 0.97, 1.0)).harmless_from is None
-    assert only(result(2, 1.0, 1.0), result(24, None, None)).harmless_from is None
+    assert only(at(2, 1.0, 1.0), at(24, 0.97, 1.0)).harmless_from is None
+    assert only(at(2, 1.0, 1.0), at(24, None, None)).harmless_from is None
 
 
 @pytest.mark.parametrize(
@@ -90,28 +71,28 @@ def test_a_speed_up_beyond_the_margin_and_too_few_pairs_are_not_within() -> None
 )
 def test_nothing_is_harmless_that_was_not_compared(verdict: Verdict) -> None:
     """Without writes, or on a baseline that does not repeat itself, no loss shows nothing."""
-    curve = only(result(2, 1.0, 1.01), result(24, 1.0, 1.01, verdict=verdict))
+    curve = only(at(2, 1.0, 1.01), at(24, 1.0, 1.01, verdict=verdict))
     assert (curve.levels[1].within, curve.levels[1].reason) == (False, str(verdict))
     assert curve.harmless_from is None
 
 
 @pytest.mark.parametrize("level", ["many", "4", 0, -2, 10**400])
 def test_a_level_that_is_no_number_above_zero_is_left_out(level: object) -> None:
-    odd = result(4, 1.0, 1.0, factors={"flops_per_element": level, "rate": "full"})
-    curve = only(result(2, 1.0, 1.0), odd, result(24, 1.0, 1.0))
+    odd = at(4, 1.0, 1.0, factors={"flops_per_element": level, "rate": "full"})
+    curve = only(at(2, 1.0, 1.0), odd, at(24, 1.0, 1.0))
     assert [each.flops_per_b for each in curve.levels] == [2 / 24, 1]
 
 
 def test_no_loss_anywhere() -> None:
-    curve = only(result(2, 0.99, 1.01), result(24, 1.0, 1.0))
+    curve = only(at(2, 0.99, 1.01), at(24, 1.0, 1.0))
     assert (curve.harmless_from, curve.matters_at) == (2 / 24, None)
     assert "from the lowest intensity on, 0.0833 flops/B" in curve.finding
 
 
 def test_levels_of_other_factors_and_other_workloads_are_apart() -> None:
-    slow = [result(flops, 1.0, 1.0, factors={"flops_per_element": flops, "rate": "25%"})
+    slow = [at(flops, 1.0, 1.0, factors={"flops_per_element": flops, "rate": "25%"})
             for flops in (2, 4)]  # fmt: skip
-    full = [result(flops, 1.0, 1.0) for flops in (2, 4)]
+    full = [at(flops, 1.0, 1.0) for flops in (2, 4)]
     assert [curve.at["rate"] for curve in curves([*full, *slow])] == ["full", "25%"]
     assert curves([replace(row, workload="stream") for row in full]) == []
     assert curves(full[:1]) == []

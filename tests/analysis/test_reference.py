@@ -6,49 +6,12 @@ import pytest
 import reframe.utility.sanity as sn
 from reframe.core.exceptions import SanityError
 
-from analysis.effects.estimate import Result
 from analysis.effects.reference import bounds, compare_with_references
-from nimc.records.run import Requirements, RunHeader
+from tests.analysis.synthetic import header, result
 
-HEADER = RunHeader(
-    run="r",
-    campaign="c",
-    machine="m",
-    started_s=0.0,
-    finished_s=None,
-    digest="",
-    campaign_text="",
-    pairs_floor=6,
-    pairs_cap=6,
-    precision=None,
-    asked=Requirements({}, min_share=0.5, retries=2),
-    facts={"site": {"references": {"stream": 2e10, "melt": 2.0}, "reference_tolerance": 0.1}},
-)
-ROW = Result(
-    case="stream",
-    workload="stream",
-    arm="on",
-    pairs=6,
-    rejected=0,
-    off_median=2e10,
-    on_median=1e10,
-    unit="B/s",
-    slowdown=2.0,
-    slowdown_low=1.9,
-    slowdown_high=2.1,
-    noise_floor_low=None,
-    noise_floor_high=None,
-    control_low=None,
-    control_high=None,
-    writer_rate_alone_b_s=None,
-    writer_rate_b_s=None,
-    verdict="memory contention",
-    rejections=[],
-    notes=["a caveat"],
-    role="effect",
-    baseline="off",
-    better="higher",
-)
+REFERENCES = {"references": {"stream": 2e10, "melt": 2.0}, "reference_tolerance": 0.1}
+HEADER = header(facts={"site": REFERENCES})
+ROW = result(off_median=2e10, unit="B/s", better="higher", notes=["a caveat"])
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from nimc.base.errors import InputError
 from nimc.cli import model
 from nimc.cli.model import model_command
 from studies.made_sweeps import sweep
-from tests.analysis.contention.test_from_run import sample, write
+from tests.analysis.contention.test_from_run import made_sample, write
 from tests.analysis.contention.test_slowdown import slowdown_run
 
 
@@ -185,7 +185,7 @@ def test_a_run_with_integrity_faults_is_refused(tmp_path):
 
 def test_facts_that_are_given_overrule_a_run_as_well(tmp_path, monkeypatch):
     monkeypatch.setattr(model, "require_sound", lambda _: None)  # its samples have no provenance
-    samples = [sample(arm, 0, 5e9, 1, node=2) for arm in ("off", "on")]
+    samples = [made_sample(arm, 0, 5e9, 1, node=2) for arm in ("off", "on")]
     run_folder = write(tmp_path, samples, numa_nodes=4, sockets=2)
     words = (run_folder, "--comm-node", 2)
     error = run("fit", *words).exception  # node 2 is the other socket's: nothing on node 0

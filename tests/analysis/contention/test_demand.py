@@ -15,6 +15,7 @@ from analysis.report.data import load_run
 from nimc.records.counter_row import CounterRow
 from nimc.records.sample import Sample
 from reframe_tests.tools import TOOLS
+from tests.analysis.made_counters import write_rows
 from tests.analysis.synthetic import Case, samples, write_run
 from tests.fuzz.target import CAPTURES
 
@@ -85,7 +86,6 @@ def found(
     """The demand of runs in which the tool counted `rows` each, and twice as much in `on`."""
     made = runs(tool, pairs)
     run = write_run(folder / "run", made)
-    (run / "counters").mkdir()
     lines = [
         {"key": each.key, "tool": tool, **asdict(row)}
         | ({"value": 2 * row.value} if each.arm.startswith("on") and row.value else {})
@@ -93,8 +93,7 @@ def found(
         if f"tool={tool}" in each.arm
         for row in rows
     ]
-    text = "".join(json.dumps(line) + "\n" for line in lines)
-    (run / "counters" / "melt.jsonl").write_text(text)
+    write_rows(run, "melt", lines)
     return demands(load_run(run), alone_b_s)["melt"]
 
 

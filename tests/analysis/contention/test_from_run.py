@@ -11,62 +11,30 @@ from analysis.contention.fit import fit
 from analysis.contention.from_run import load
 from analysis.contention.tables import fit_table
 from nimc.base.errors import InputError
-from nimc.records.arms import arm_of
-from nimc.records.run import Requirements, RunHeader, save_header
-from nimc.records.sample import Sample, WriterRecord
+from nimc.records.run import save_header
+from nimc.records.sample import WriterRecord
+from tests.analysis.synthetic import header, sample
 
 
-def header(numa_nodes=1, sockets=1):
+def made_header(numa_nodes=1, sockets=1):
     host = {"numa_nodes": [{"number": i} for i in range(numa_nodes)], "sockets": sockets}
-    return RunHeader(
-        run="r",
-        campaign="contention_model",
-        machine="m",
-        started_s=0.0,
-        finished_s=None,
-        digest="d",
-        campaign_text="",
-        pairs_floor=6,
-        pairs_cap=6,
-        precision=None,
-        asked=Requirements({}, min_share=0.5, retries=2),
-        facts={"host": host},
-    )
+    return header(machine="m", campaign="contention_model", facts={"host": host})
 
 
-def sample(arm, pair, fom, cores, node=None, outcome="kept", warmup=False, workload="membench"):
+def made_sample(arm, pair, fom, cores, node=None, outcome="kept", warmup=False, workload="membench"):
     extra = {"cores": float(cores)} | ({} if node is None else {"node": float(node)})
     writer = WriterRecord("ucx", "a", "a", "shared memory", 64, None, 4e9, fom / 10, fom / 10, 1.0)
-    return Sample(
+    return sample(
         key=f"{cores}/{node}/{pair}/{arm}/{outcome}/{warmup}/{workload}",
-        case=f"c{cores}",
-        workload=workload,
-        arm=arm,
-        block=0,
-        pair=pair,
-        position=0,
-        attempt=0,
-        warmup=warmup,
-        outcome=outcome,
-        reason=None if outcome == "kept" else "why",
-        start_s=0.0,
-        elapsed_s=1.0,
-        fom=fom,
-        fom_unit="B/s",
-        fom_better="higher",
-        nodes=["a"],
-        origin_nodes=["a"],
-        provenance="p",
-        seed=1,
-        role=arm_of(arm).role,
-        baseline=None if arm == "off" else "off",
-        fom_extra=extra,
-        writers=[writer] if arm == "on" else [],
+        **{"case": f"c{cores}", "workload": workload, "arm": arm, "pair": pair, "warmup": warmup},
+        **{"outcome": outcome, "reason": None if outcome == "kept" else "why", "provenance": "p"},
+        **{"fom": fom, "fom_unit": "B/s", "fom_better": "higher", "fom_extra": extra},
+        **{"nodes": ["a"], "origin_nodes": ["a"], "writers": [writer] if arm == "on" else []},
     )
 
 
 def write(folder, samples, **facts):
-    save_header(folder, header(**facts))
+    save_header(folder, made_header(**facts))
     (folder / "samples").mkdir()
     lines = [json.dumps(s.as_dict()) + "\n" for s in samples]
     (folder / "samples" / "c.jsonl").write_text("".join(lines))
@@ -75,14 +43,14 @@ def write(folder, samples, **facts):
 
 def test_arms_become_measurements(tmp_path):
     # Medians of what counts: off 5, 6, 7 and on 3, 4, 5 GB/s, whose writers wrote a tenth of that.
-    samples = [sample("off", i, (5 + i) * 1e9, 1) for i in range(3)]
-    samples += [sample("on", i, (3 + i) * 1e9, 1) for i in range(3)]
+    samples = [made_sample("off", i, (5 + i) * 1e9, 1) for i in range(3)]
+    samples += [made_sample("on", i, (3 + i) * 1e9, 1) for i in range(3)]
     samples += [
-        sample("off", 9, 99e9, 1, warmup=True),
-        sample("on", 9, 99e9, 1, outcome="rejected"),
+        made_sample("off", 9, 99e9, 1, warmup=True),
+        made_sample("on", 9, 99e9, 1, outcome="rejected"),
     ]
-    samples += [sample("spin", 0, 1e9, 1), sample("off", 0, 50e9, 1, workload="stream")]
-    samples += [sample("off", 0, 10e9, 2), sample("on", 0, 8e9, 2)]
+    samples += [made_sample("spin", 0, 1e9, 1), made_sample("off", 0, 50e9, 1, workload="stream")]
+    samples += [made_sample("off", 0, 10e9, 2), made_sample("on", 0, 8e9, 2)]
     sweep = load(write(tmp_path, samples), None)
     assert (sweep.name, sweep.cores, sweep.numa_nodes, sweep.numa_per_socket) == ("m", 2, 1, 1)
     one, two = sweep.at(0, 0)
@@ -92,7 +60,7 @@ def test_arms_become_measurements(tmp_path):
 
 
 def test_placement_must_be_known(tmp_path):
-    samples = [sample(arm, 0, 5e9, 1, node=2) for arm in ("off", "on")]
+    samples = [made_sample(arm, 0, 5e9, 1, node=2) for arm in ("off", "on")]
     run = write(tmp_path, samples, numa_nodes=4, sockets=2)
     with pytest.raises(InputError, match="4 NUMA nodes: name the one of the writers' buffers"):
         load(run, None)
@@ -106,7 +74,7 @@ def test_the_writers_tell_where_their_buffers_lay(tmp_path):
     samples = []
     for comm_node in (0, 1):
         for arm in ("off", "on"):
-            one = sample(arm, 0, (5 + comm_node) * 1e9, 1, node=1)
+            one = made_sample(arm, 0, (5 + comm_node) * 1e9, 1, node=1)
             writers = [replace(writer, buffer_node=comm_node) for writer in one.writers]
             key = f"{comm_node}/{arm}"
             samples.append(replace(one, key=key, case=f"m{comm_node}", writers=writers))
@@ -117,12 +85,12 @@ def test_the_writers_tell_where_their_buffers_lay(tmp_path):
 
 def test_one_baseline_serves_both_nodes_of_a_factor_and_full_rate_alone_is_read(tmp_path):
     """One case: buffers on two nodes at full rate and at a quarter, beside one `off`."""
-    off = replace(sample("off", 0, 9e9, 1, node=0), role="baseline", factors={"rate": 0})
+    off = replace(made_sample("off", 0, 9e9, 1, node=0), role="baseline", factors={"rate": 0})
     samples = [off]
     for comm_node, fom in ((0, 5e9), (1, 6e9)):
         for rate, share in (("full", 1.0), ("25%", 1.5)):
             name = f"on@comm_node={comm_node},rate={rate}"
-            one = sample("on", 0, fom * share, 1, node=0)
+            one = made_sample("on", 0, fom * share, 1, node=0)
             writers = [replace(writer, buffer_node=comm_node) for writer in one.writers]
             factors = {"comm_node": comm_node, "rate": rate}
             of = {"role": "effect", "baseline": "off", "factors": factors}
@@ -136,7 +104,7 @@ def test_one_baseline_serves_both_nodes_of_a_factor_and_full_rate_alone_is_read(
 
 def test_the_rate_of_communications_is_taken_at_the_receiver(tmp_path):
     """6 GB in 2 s counted beside the application, 5 GB/s before it, whatever the writers claim."""
-    samples = [sample(arm, 0, 5e9, 1) for arm in ("off", "on")]
+    samples = [made_sample(arm, 0, 5e9, 1) for arm in ("off", "on")]
     seen = {"counted_b": 6e9, "counted_s": 2.0, "counted_alone_b_s": 5e9}
     writers = [replace(writer, **seen) for writer in samples[1].writers]
     sweep = load(write(tmp_path, [samples[0], replace(samples[1], writers=writers)]), None)
@@ -146,9 +114,9 @@ def test_the_rate_of_communications_is_taken_at_the_receiver(tmp_path):
 
 
 def test_notes_name_the_source_of_the_rates_and_the_direction(tmp_path):
-    on = sample("on", 0, 5e9, 1)
+    on = made_sample("on", 0, 5e9, 1)
     reads = replace(on, writers=[replace(writer, direction="read") for writer in on.writers])
-    notes = load(write(tmp_path, [sample("off", 0, 5e9, 1), reads]), None).notes
+    notes = load(write(tmp_path, [made_sample("off", 0, 5e9, 1), reads]), None).notes
     assert (
         "rates of communications are as reported by the origin: no device counted them all" in notes
     )
@@ -158,7 +126,7 @@ def test_notes_name_the_source_of_the_rates_and_the_direction(tmp_path):
 def test_the_targets_own_facts_and_what_is_emulated(tmp_path):
     """The host of `nimc` may differ from the target, whose agent recorded its own facts."""
     samples = [
-        replace(sample(arm, 0, 5e9, 1, node=0), notes=["NUMA nodes are emulated"])
+        replace(made_sample(arm, 0, 5e9, 1, node=0), notes=["NUMA nodes are emulated"])
         for arm in ("off", "on")
     ]
     run = write(tmp_path, samples, numa_nodes=1)
@@ -180,32 +148,32 @@ def test_stores_through_the_caches_are_noted(tmp_path):
     # As on a processor for which membench has no stores past them.
     cached = [
         replace(one, fom_extra=one.fom_extra | {"streaming": 0.0})
-        for one in (sample("off", 0, 5e9, 1), sample("on", 0, 5e9, 1))
+        for one in (made_sample("off", 0, 5e9, 1), made_sample("on", 0, 5e9, 1))
     ]
     assert any("through the caches" in n for n in load(write(tmp_path, cached), None).notes)
 
 
 def test_two_kinds_of_load_are_no_sweep(tmp_path):
-    triad = [replace(sample(arm, 0, 9e9, 1), case="triad", key=arm) for arm in ("off", "on")]
-    samples = [sample(arm, 0, 5e9, 1) for arm in ("off", "on")] + triad
+    triad = [replace(made_sample(arm, 0, 9e9, 1), case="triad", key=arm) for arm in ("off", "on")]
+    samples = [made_sample(arm, 0, 5e9, 1) for arm in ("off", "on")] + triad
     with pytest.raises(InputError, match="c1, triad: each measured 1 cores, data on node 0"):
         load(write(tmp_path, samples), None)
 
 
 def test_unbound_arrays_have_no_place(tmp_path):
-    run = write(tmp_path, [sample("off", 0, 5e9, 1)], numa_nodes=2, sockets=2)
+    run = write(tmp_path, [made_sample("off", 0, 5e9, 1)], numa_nodes=2, sockets=2)
     with pytest.raises(InputError, match="ran without a NUMA node"):
         load(run, 0)
 
 
 def test_no_samples(tmp_path):
     with pytest.raises(InputError, match="no sample of membench that counts"):
-        load(write(tmp_path, [sample("off", 0, 5e9, 1, outcome="no_fom")]), None)
+        load(write(tmp_path, [made_sample("off", 0, 5e9, 1, outcome="no_fom")]), None)
 
 
 def of_kernel(kernel, arm, fom, name):
     """A run of a case that varies the kernel; `read` is its first level."""
-    one = sample(arm, 0, fom, 1, node=0)
+    one = made_sample(arm, 0, fom, 1, node=0)
     levels = {} if kernel == "read" else {"kernel": kernel}
     text = ",".join(f"{factor}={level}" for factor, level in levels.items())
     full = f"{arm}@{text}" if text else arm
@@ -229,13 +197,13 @@ def test_of_several_kernels_one_is_read(tmp_path):
 
 @pytest.mark.parametrize("record", ["[]", '{"nodes": []}', '{"nodes": {"a": {"sockets": "x"}}}'])
 def test_a_record_of_the_target_that_is_none_says_nothing(tmp_path, record):
-    run = write(tmp_path, [sample(arm, 0, 5e9, 1) for arm in ("off", "on")])
+    run = write(tmp_path, [made_sample(arm, 0, 5e9, 1) for arm in ("off", "on")])
     (run / "provenance").mkdir(exist_ok=True)
     (run / "provenance" / "p.json").write_text(record)
     assert load(run, None).numa_nodes == 1
 
 
 def test_an_effect_without_writes_is_no_communication(tmp_path):
-    idle = replace(sample("on", 0, 5e9, 1), writers=[])
-    (point,) = load(write(tmp_path, [sample("off", 0, 5e9, 1), idle]), None).points
+    idle = replace(made_sample("on", 0, 5e9, 1), writers=[])
+    (point,) = load(write(tmp_path, [made_sample("off", 0, 5e9, 1), idle]), None).points
     assert (point.comp_par_b_s, point.comm_par_b_s) == (None, None)

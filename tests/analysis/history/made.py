@@ -8,6 +8,7 @@ from pathlib import Path
 
 from nimc.records.run import save_header
 from nimc.records.sample import Sample
+from tests.analysis.made_counters import counter_row, write_rows
 from tests.analysis.synthetic import STARTED_S, Case, asked_for, header, reject, samples, write_run
 
 #: Times under `off`, seconds: median 12.5, from 10 to 40. Under `on` each is twice as long.
@@ -77,15 +78,14 @@ def grow(run: Path, *, day: int = 0) -> Path:
 
 def add_cycles(run: Path) -> None:
     """Counts of two ranks in each `off` that counts."""
-    (run / "counters").mkdir()
-    with (run / "counters/melt.jsonl").open("w") as file:
-        for sample in made_samples():
-            if sample.arm == "off" and sample.pair >= 0 and sample.outcome == "kept":
-                for rank in (0, 1):
-                    value = CYCLES[sample.pair] * (10 if rank else 1)
-                    record = {
-                        "key": sample.key, "tool": "perf_stat:memory", "rank": rank,
-                        "event": "cycles", "value": value, "unit": "count", "state": "counted",
-                        "running_share": 1.0,
-                    }  # fmt: skip
-                    file.write(json.dumps(record) + "\n")
+    rows = (
+        counter_row(
+            *(sample.key, "cycles", CYCLES[sample.pair] * (10 if rank else 1)),
+            tool="perf_stat:memory",
+            rank=rank,
+        )
+        for sample in made_samples()
+        if sample.arm == "off" and sample.pair >= 0 and sample.outcome == "kept"
+        for rank in (0, 1)
+    )
+    write_rows(run, "melt", rows)

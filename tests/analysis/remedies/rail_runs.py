@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from nimc.records.sample import Better, Level, Sample
+from tests.analysis.made_counters import write_rows
 from tests.analysis.synthetic import Case, samples, write_run
 
 RANKS = 2
@@ -82,11 +83,9 @@ def made(folder: Path, one: Case, *, pairs: int = 10, seed: int = 1) -> Path:
     """A run with the counts of mpiP in every run that it wrapped."""
     found = samples(one, pairs=pairs, seed=seed)
     run = write_run(folder / f"run-{seed}", found)
-    (run / "counters").mkdir()
     rng = np.random.default_rng(seed)
     lines = [line for each in found if each.factors["tool"] == TOOL for line in counts(each, rng)]
-    text = "".join(json.dumps(line) + "\n" for line in lines)
-    (run / "counters" / f"{one.name}.jsonl").write_text(text)
+    write_rows(run, one.name, lines)
     return run
 
 

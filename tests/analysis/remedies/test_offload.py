@@ -1,6 +1,7 @@
 """Processor time per byte of made runs: truth in seconds per GB, over a background per second."""
 
 import json
+from itertools import chain
 import re
 from dataclasses import replace
 
@@ -14,6 +15,7 @@ from analysis.report.page import render
 from analysis.samples.columns import read_run
 from analysis.samples.pairs import judged
 from analysis.subjects.processing import of_run, processing
+from tests.analysis.made_counters import write_rows
 from tests.analysis.synthetic import Case, samples, write_run
 
 #: Without traffic nodes spend this share of a core on interrupts, and on kernel threads.
@@ -42,11 +44,8 @@ def made_run(folder, target_s_gb, origin_s_gb=0.0, *, pairs=10, without=(), orig
     )
     runs = [replace(each, nodes=["synthetic-0", "t1"]) for each in samples(case, pairs=pairs)]
     run, rng = write_run(folder / "run", runs), np.random.default_rng(3)
-    (run / "counters").mkdir()
-    with (run / "counters/melt.jsonl").open("w") as file:
-        for each in runs:
-            for row in rows(each, target_s_gb, origin_s_gb, without, rng):
-                file.write(json.dumps(row) + "\n")
+    counted = (rows(each, target_s_gb, origin_s_gb, without, rng) for each in runs)
+    write_rows(run, "melt", chain.from_iterable(counted))
     return run
 
 

@@ -14,7 +14,7 @@ from analysis.report.data import RunData, load_run
 from analysis.report.factors import FactorsView, Layout, factors_view, lay_out, level_text
 from analysis.report.page import render
 from nimc.records.sample import Level, Sample
-from tests.analysis.synthetic import STREAM, Case, samples, write_run
+from tests.analysis.synthetic import STREAM, Case, result, samples, write_run
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
@@ -264,16 +264,11 @@ def test_one_level_of_everything_makes_no_section(tmp_path: Path) -> None:
 MEASURED = Axis("writers' rate", None, numeric=True)
 
 
-def result(slowdown: float, floor: tuple[float, float] = (0.99, 1.01)) -> Result:
+def of(slowdown: float, floor: tuple[float, float] = (0.99, 1.01)) -> Result:
     """An interval a tenth below and two above."""
-    return Result(
-        *("stream", "stream", "on", 6, 0, 1.0, 1.0, "s"),
-        *(slowdown, slowdown - 0.1, slowdown + 0.2, *floor),
-        *(None, None, None, None, "inconclusive", [], []),
-        role="effect",
-        baseline="off",
-        better="lower",
-    )
+    ends = {"slowdown_low": slowdown - 0.1, "slowdown_high": slowdown + 0.2}
+    low, high = floor
+    return result(slowdown=slowdown, **ends, noise_floor_low=low, noise_floor_high=high)
 
 
 def drawn(axes: Axes, prefix: str) -> list[Line2D]:
@@ -288,8 +283,8 @@ def bars(axes: Axes) -> list[tuple[list[float], list[float]]]:
 
 def test_pairs_have_their_own_places_and_intervals_theirs() -> None:
     points = [
-        Plotted(result(1.2), 2.0, [1.9, 2.1], [1.1, 1.3]),
-        Plotted(result(1.5), 4.0, [3.8, 4.2], [1.4, 1.6]),
+        Plotted(of(1.2), 2.0, [1.9, 2.1], [1.1, 1.3]),
+        Plotted(of(1.5), 4.0, [3.8, 4.2], [1.4, 1.6]),
     ]
     axes = draw(Figure(), [Line("", "on", "^", points)], MEASURED)
     one, two = drawn(axes, "pairs-0-")
@@ -305,7 +300,7 @@ def test_pairs_have_their_own_places_and_intervals_theirs() -> None:
 
 
 def test_a_pair_far_off_is_within_the_limits() -> None:
-    points = [Plotted(result(1.2), 2.0, [2.0, 2.0], [1.1, 9.0])]
+    points = [Plotted(of(1.2), 2.0, [2.0, 2.0], [1.1, 9.0])]
     axes = draw(Figure(), [Line("", "on", "^", points)], MEASURED)
     assert axes.get_ylim()[1] > 9
 
@@ -313,7 +308,7 @@ def test_a_pair_far_off_is_within_the_limits() -> None:
 def test_lines_stand_beside_one_another_at_the_same_level() -> None:
     axis = Axis("tool", {0.0: "none", 1.0: "perf_stat"}, numeric=False)
     lines = [
-        Line(label, colour, "o", [Plotted(result(1.2), 0.0, None, [1.1, 1.3])])
+        Line(label, colour, "o", [Plotted(of(1.2), 0.0, None, [1.1, 1.3])])
         for label, colour in (("rate 50%", "level0"), ("rate full", "level1"))
     ]
     axes = draw(Figure(), lines, axis)
@@ -329,7 +324,7 @@ def test_one_noise_floor_is_a_band_over_the_width_and_several_are_one_each() -> 
     axis = Axis("reserved cores", {0.0: "0", 1.0: "1"}, numeric=True)
 
     def bands(*floors: tuple[float, float]) -> tuple[int, int]:
-        points = [Plotted(result(1.2, floor), float(x), None, []) for x, floor in enumerate(floors)]
+        points = [Plotted(of(1.2, floor), float(x), None, []) for x, floor in enumerate(floors)]
         axes = draw(Figure(), [Line("", "on", "^", points)], axis)
         return len(axes.patches), len(axes.collections)
 
@@ -338,13 +333,7 @@ def test_one_noise_floor_is_a_band_over_the_width_and_several_are_one_each() -> 
 
 
 def test_a_treatment_without_an_estimate_shows_its_pairs_alone() -> None:
-    short = Result(
-        *("stream", "stream", "on", 2, 0, 1.0, 1.0, "s", None, None, None, None, None),
-        *(None, None, None, None, "too few pairs", [], []),
-        role="effect",
-        baseline="off",
-        better="lower",
-    )
+    short = result(pairs=2)
     axes = draw(
         Figure(), [Line("", "on", "^", [Plotted(short, 1.0, [1.0, 1.0], [1.2, 1.3])])], MEASURED
     )

@@ -26,7 +26,7 @@ from nimc.records.run import save_header
 from nimc.run import runner
 from nimc.run.progress import display
 from nimc.run.runner import CampaignRunner
-from tests.analysis.contention.test_from_run import header, sample
+from tests.analysis.contention.test_from_run import made_header, made_sample
 
 #: Two sockets of 14 cores and one NUMA node each, as the published occigen has them.
 SITE = {
@@ -140,7 +140,7 @@ def _session(truth: Any, argv: Sequence[str], run: Path, *_: object) -> int:
     lines = []
     for pair in range(int(asked["pairs"])):
         for arm, fom in foms.items():
-            record = sample(arm, pair, float(fom), n, comp).as_dict()
+            record = made_sample(arm, pair, float(fom), n, comp).as_dict()
             record |= {"case": asked["case"], "block": int(asked["block"])}
             record["key"] = f"{asked['case']}/{asked['block']}/{pair}/{arm}/0"
             for writer in record["writers"]:
@@ -172,7 +172,7 @@ def _measure(run: Path, truth: Any, monkeypatch: pytest.MonkeyPatch) -> list[str
 @pytest.mark.slow
 def test_few_cores_tell_as_much_as_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     truth = evaluate.load_published("occigen")
-    save_header(tmp_path, header(numa_nodes=2, sockets=2))
+    save_header(tmp_path, made_header(numa_nodes=2, sockets=2))
     (tmp_path / "samples").mkdir()
     asked = _measure(tmp_path, truth, monkeypatch)
     for node in (0, 1):
@@ -193,7 +193,7 @@ def test_a_killed_case_is_completed_before_another_is_chosen(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     truth = evaluate.load_published("occigen")
-    save_header(tmp_path, header(numa_nodes=2, sockets=2))
+    save_header(tmp_path, made_header(numa_nodes=2, sockets=2))
     (tmp_path / "samples").mkdir()
     words = ("-S", "m.cores=1", "-S", "m.node=0", "-S", "m.comm_node=0", "-S", "m.pairs=2")
     case = ("-S", "m.case=s@n1-c0-m0", "-S", "m.block=0")

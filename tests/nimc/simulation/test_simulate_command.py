@@ -9,7 +9,7 @@ from nimc.base.errors import InputError
 from nimc.cli.main import cli
 from tests.nimc.documented import assert_documented
 from pathlib import Path
-from nimc.records.arms import arm_of
+from tests.analysis.synthetic import sample
 from nimc.records.sample import Sample, TimetableRecord, WriterRecord
 
 
@@ -123,36 +123,15 @@ def test_paper_labels_what_is_published_and_what_is_modelled(
 OFF_S = 5.0
 
 
-def sample(nodes: int, pair: int, arm: str, fom: float) -> Sample:
-    names = [f"n{i}" for i in range(nodes)]
-    written = arm != "off"
+def scaled(nodes: int, pair: int, arm: str, fom: float) -> Sample:
     writer = WriterRecord("ucx", "o", "*", "tcp", 65536, None, 1e9, 1e9, 1e9, 5e9)
-    return Sample(
-        key=f"lammps@{nodes}/0/{pair}/{arm}/0",
-        case=f"lammps@{nodes}",
-        workload="lammps_scaling",
-        arm=arm,
-        block=0,
-        pair=pair,
-        position=0,
-        attempt=0,
-        warmup=False,
-        outcome="kept",
-        reason=None,
-        start_s=1e9 + 100 * nodes + pair,
-        elapsed_s=fom,
-        fom=fom,
-        fom_unit="s",
-        fom_better="lower",
-        nodes=names,
-        origin_nodes=["o"],
-        provenance="0" * 64,
-        seed=1,
-        role=arm_of(arm).role,
-        baseline="off" if written else None,
+    written = {"writers": [writer], "timetable": TimetableRecord(1, 1.0, 0.2, 0.1)}
+    return sample(
+        **{"case": f"lammps@{nodes}", "workload": "lammps_scaling", "arm": arm, "pair": pair},
+        **{"start_s": 1e9 + 100 * nodes + pair, "elapsed_s": fom, "fom": fom},
+        **{"nodes": [f"n{i}" for i in range(nodes)], "origin_nodes": ["o"]},
         fom_extra={"ranks": float(nodes), "steps": 100.0},
-        writers=[writer] if written else [],
-        timetable=TimetableRecord(1, 1.0, 0.2, 0.1) if written else None,
+        **(written if arm != "off" else {}),
     )
 
 
@@ -161,7 +140,7 @@ def make_run(folder: Path, slowdowns: dict[int, list[float]]) -> Path:
     (folder / "samples").mkdir(parents=True)
     for nodes, ratios in slowdowns.items():
         lines = [
-            json.dumps(sample(nodes, pair, arm, fom).as_dict())
+            json.dumps(scaled(nodes, pair, arm, fom).as_dict())
             for pair, ratio in enumerate(ratios)
             for arm, fom in (("off", OFF_S), ("daly", OFF_S * ratio))
         ]
