@@ -1,7 +1,5 @@
 """Signals that a shell or `nohup` made this process ignore would be ignored by what tests start."""
 
-from __future__ import annotations
-
 import signal
 
 signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -11,8 +11,6 @@ block, and is checked. Fragments are fenced as `text`: the formatter would unind
 Commands to be run one after the other are fenced as `sh`.
 """
 
-from __future__ import annotations
-
 import re
 import shutil
 from dataclasses import dataclass

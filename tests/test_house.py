@@ -1,7 +1,5 @@
 """The structure that CONTRIBUTING.md promises: which folder may import which."""
 
-from __future__ import annotations
-
 import ast
 import collections
 from collections.abc import Iterable

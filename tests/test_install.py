@@ -1,7 +1,5 @@
 """How the checkout is installed: set-up's lock files, and no wheel."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

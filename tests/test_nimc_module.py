@@ -1,7 +1,5 @@
 """`import nimc`, and the notebook that shows it."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

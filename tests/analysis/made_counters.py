@@ -5,8 +5,6 @@ Cascade Lake. Under `on`, cycles grow with the run's time, `stall_share` of the 
 stalls on memory, and rank `worst` has `worst_factor` times the growth of the other ranks' misses.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace

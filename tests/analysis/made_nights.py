@@ -4,8 +4,6 @@ Nights drift, have outliers, gaps and autocorrelation (`studies.alarms`); one ma
 `LOSS` of STREAM from night `SHIFTED` on. Nothing was measured.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from dataclasses import replace

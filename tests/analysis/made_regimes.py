@@ -4,8 +4,6 @@ Nothing here was measured. `python -m tests.analysis.made_regimes` prints the ta
 docs/evidence.md.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -4,8 +4,6 @@ A figure of merit is base * allocation * pair * effect * noise, each factor log-
 so that the true slowdown of a treatment is its `effect`; the pair's own factor cancels.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import zlib

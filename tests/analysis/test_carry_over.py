@@ -1,7 +1,5 @@
 """Effects of the order of runs: made into data, found again, and kept out of the slowdown."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable, Sequence
 from math import exp, log

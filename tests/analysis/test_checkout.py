@@ -3,8 +3,6 @@
 No module of the current folder is imported by what nimc starts.
 """
 
-from __future__ import annotations
-
 import os
 import subprocess
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Prices and gains of remedies, on ratios chosen so that every figure follows by hand."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

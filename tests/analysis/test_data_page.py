@@ -1,7 +1,5 @@
 """docs/data.md has every field that is stored, says whether it may be null, and has no other."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from contextlib import suppress

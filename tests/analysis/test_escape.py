@@ -1,7 +1,5 @@
 """Names, units and reasons that somebody else wrote, at every place that shows them."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree

@@ -1,7 +1,5 @@
 """What pairs say together: unstable baselines, controls, repeated runs, first attempts, blocks."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 import numpy as np

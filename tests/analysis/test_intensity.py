@@ -1,7 +1,5 @@
 """Loss against intensity on chosen losses."""
 
-from __future__ import annotations
-
 import json
 import re
 from dataclasses import replace

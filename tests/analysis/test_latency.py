@@ -1,7 +1,5 @@
 """Latency against traffic on chosen figures: every bound follows by hand."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

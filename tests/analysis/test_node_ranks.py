@@ -1,7 +1,5 @@
 """Ranking of nodes."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scipy import stats

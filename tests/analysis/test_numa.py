@@ -1,7 +1,5 @@
 """Cells and answers of RDMA and NUMA, on rates chosen so that every figure follows by hand."""
 
-from __future__ import annotations
-
 import json
 import re
 from dataclasses import replace

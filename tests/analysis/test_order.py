@@ -1,7 +1,5 @@
 """The order of treatments: by hand for few of them, and what makes a Williams design for more."""
 
-from __future__ import annotations
-
 from collections import Counter
 from itertools import pairwise, permutations
 

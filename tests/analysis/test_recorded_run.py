@@ -4,8 +4,6 @@
 the writers and ReFrame printed is left out, and paths are replaced.
 """
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Regimes: the rule by hand, whole runs with known losses, and 200 made curves of each kind."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

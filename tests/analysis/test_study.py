@@ -1,7 +1,5 @@
 """A small version of the simulations in docs/evidence.md. Margins: binomial, with fixed seeds."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

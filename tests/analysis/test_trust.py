@@ -3,8 +3,6 @@
 What is written replaces a file in its folder, and nothing else, whatever stands there.
 """
 
-from __future__ import annotations
-
 import os
 import pwd
 import stat

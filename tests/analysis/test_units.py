@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pytest
 from nimc.base.errors import InputError
 from nimc.base.units import count, duration_s, rate_b_s, size_b

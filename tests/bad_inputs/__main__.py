@@ -3,8 +3,6 @@
 All but one in fifty run in this process, which is faster (docs/reliability.md).
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import io

@@ -4,8 +4,6 @@ A text is damaged by `tests.fuzz.mutate`. Commands that would build, book or sta
 not among them; `run` gets a ReFrame that ends at once.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

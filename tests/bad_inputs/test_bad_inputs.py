@@ -1,7 +1,5 @@
 """A few bad inputs, the same ones every time, and what counts as a wrong answer."""
 
-from __future__ import annotations
-
 import random
 from pathlib import Path
 

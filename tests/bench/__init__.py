@@ -1,7 +1,5 @@
 """Benchmarks: `make bench` runs every module here that has `run() -> list[BenchRow]`."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Runs all benchmarks, or those named on the command line, and prints their figures."""
 
-from __future__ import annotations
-
 import importlib
 import pkgutil
 import sys

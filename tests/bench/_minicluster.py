@@ -1,7 +1,5 @@
 """Minicluster and jobs of a conductor alone, for benchmarks that need Slurm."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

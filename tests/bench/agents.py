@@ -3,8 +3,6 @@
 Two targets, one origin, an application that only sleeps. Needs root and Slurm.
 """
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -3,8 +3,6 @@
 python -m tests.bench.block RUN...     the same of runs that were made
 """
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

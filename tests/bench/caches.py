@@ -6,8 +6,6 @@ Sizes are those of the kernel (sysfs). Each is measured in every round, in rando
 least of the fastest iterations counts: what else runs can only make a load slower.
 """
 
-from __future__ import annotations
-
 import json
 import random
 import shutil

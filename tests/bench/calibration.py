@@ -3,8 +3,6 @@
 python -m tests.bench.calibration      one line for each published set
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 

@@ -1,7 +1,5 @@
 """What the conductor costs: STREAM under it against STREAM by hand, and its own time a run."""
 
-from __future__ import annotations
-
 import json
 import os
 import statistics

@@ -3,8 +3,6 @@
 python -m tests.bench.growth plan 4000
 """
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -4,8 +4,6 @@ python -m tests.bench.membench             the ratios
 python -m tests.bench.membench --json      with every rate behind them
 """
 
-from __future__ import annotations
-
 import json
 import random
 import re

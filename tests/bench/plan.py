@@ -1,7 +1,5 @@
 """How long planning takes: 10,000 cases, from the file to the commands."""
 
-from __future__ import annotations
-
 import tempfile
 import time
 from pathlib import Path

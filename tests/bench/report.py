@@ -3,8 +3,6 @@
 python -m tests.bench.report 1000000
 """
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

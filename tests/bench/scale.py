@@ -4,8 +4,6 @@ python -m tests.bench.scale timetable
 python -m tests.bench.scale simulate 1000000 none
 """
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -3,8 +3,6 @@
 Both on a minicluster, with an application that sleeps. Needs root and Slurm.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import statistics

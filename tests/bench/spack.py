@@ -1,7 +1,5 @@
 """Time of `nimc spack`: concretizing, building from scratch and from a cache, and a no-op."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -6,8 +6,6 @@ The store is made of one synthetic run of about 5,000 samples, which is entered 
 machine again and again.
 """
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,8 +1,6 @@
 """Disturb small campaigns at random moments, and check that nothing is lost, left or wrongly
 counted (docs/reliability.md). Needs root."""
 
-from __future__ import annotations
-
 import argparse
 import os
 import random

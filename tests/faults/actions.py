@@ -1,7 +1,5 @@
 """What is done to a campaign. Each action returns once it is over and undone."""
 
-from __future__ import annotations
-
 import random
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """What must hold after a fault. Pure functions of what was observed; each yields its violations."""
 
-from __future__ import annotations
-
 import json
 import signal
 from collections import Counter

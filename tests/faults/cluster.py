@@ -1,7 +1,5 @@
 """Trials on a minicluster, which stays up for many of them."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """Which process of a campaign is which, by its command line."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterable
 from contextlib import suppress

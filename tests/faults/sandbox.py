@@ -4,8 +4,6 @@ Processes are known by the namespace, which nothing that they start can leave. /
 /run/user are empty in it, so each file that is there afterwards was left.
 """
 
-from __future__ import annotations
-
 import os
 import subprocess
 from contextlib import suppress

@@ -1,7 +1,5 @@
 """The faults: what is done to whom, where, and what must hold afterwards."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Literal
 

@@ -1,7 +1,5 @@
 """The checks find what they are there for, in observations made by hand."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from typing import Any

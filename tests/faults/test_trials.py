@@ -1,7 +1,5 @@
 """A few seeded faults, so that the harness keeps working; `python -m tests.faults` makes more."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

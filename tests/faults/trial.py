@@ -1,7 +1,5 @@
 """One trial: a campaign, one fault at a random moment, and what is found afterwards."""
 
-from __future__ import annotations
-
 import fcntl
 import json
 import random

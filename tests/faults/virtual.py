@@ -4,8 +4,6 @@ A shell in each machine runs scripts that appear in a shared folder, so that it 
 Slurm and over no network: also while either is disturbed.
 """
 
-from __future__ import annotations
-
 import os
 import shlex
 import signal

@@ -6,8 +6,6 @@ made from them are tried next. Inputs that crash a parser are printed, and the e
 membench's command line comes first (`tests.fuzz.options`).
 """
 
-from __future__ import annotations
-
 import argparse
 import hashlib
 import random

@@ -1,7 +1,5 @@
 """Inputs that crashed a parser once, found by `make fuzz`, each as short as it can be."""
 
-from __future__ import annotations
-
 import re
 
 from tests.fuzz.target import captures

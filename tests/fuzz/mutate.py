@@ -1,7 +1,5 @@
 """Strategies of Hypothesis: captured texts with faults in them, and arbitrary bytes."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Sequence
 

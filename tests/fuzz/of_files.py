@@ -1,7 +1,5 @@
 """What users write and runs leave: YAML, samples, counts, headers, provenance, sweeps, models."""
 
-from __future__ import annotations
-
 import dataclasses
 import io
 import json

@@ -1,7 +1,5 @@
 """What the kernel says: /proc and sysfs of a small host made of files. Nothing may be raised."""
 
-from __future__ import annotations
-
 import dataclasses
 import io
 import struct

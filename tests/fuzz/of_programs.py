@@ -1,7 +1,5 @@
 """What programs print: workloads, writers, tools that count."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from nimc.machine import node_counters

@@ -1,7 +1,5 @@
 """What Slurm and ReFrame say, and what goes over the wire between conductor and agents."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import Callable

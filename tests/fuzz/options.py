@@ -1,7 +1,5 @@
 """membench's command line, fuzzed by a C program that is built here (`options_fuzz.c`)."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Every parser of text that comes from outside, by name."""
 
-from __future__ import annotations
-
 from tests.fuzz import of_files, of_kernel, of_programs, of_slurm
 
 _LISTS = (of_programs, of_kernel, of_slurm, of_files)

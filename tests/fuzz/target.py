@@ -1,7 +1,5 @@
 """A parser as the fuzzer sees it: bytes in; a result, or an error that it documents, out."""
 
-from __future__ import annotations
-
 import math
 import signal
 import threading

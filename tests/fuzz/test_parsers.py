@@ -1,7 +1,5 @@
 """Any input of any parser gives a result or a documented error of one line, in bounded time."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """A campaign that runs against a stand-in for ReFrame, as a process of its own."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

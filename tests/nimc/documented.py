@@ -1,7 +1,5 @@
 """The table of docs/json.md, which documents must agree with."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

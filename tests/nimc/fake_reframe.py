@@ -7,8 +7,6 @@ leaves a process behind, `deaf` ignores SIGTERM, `none` runs nothing, `wide` var
 runs at half the rate, `loss=N` halves all figures while the results folder has at most N runs.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """Every way in which a command may end: one line at most, and the documented exit code."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable
 import subprocess

@@ -1,7 +1,5 @@
 """Every JSON document has its schema, and the keys that docs/json.md lists."""
 
-from __future__ import annotations
-
 import ast
 import json
 from collections.abc import Iterator

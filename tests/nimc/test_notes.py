@@ -1,7 +1,5 @@
 """Every note has a remedy, in the docs and on the page."""
 
-from __future__ import annotations
-
 import json
 import re
 from string import Formatter

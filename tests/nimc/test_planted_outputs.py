@@ -1,7 +1,5 @@
 """Links that another user planted where nimc writes lead it nowhere, whoever calls it."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import tempfile

@@ -1,7 +1,5 @@
 """An argument RUN that leads nowhere, or to what would be read without end."""
 
-from __future__ import annotations
-
 import os
 import signal
 import sys

@@ -3,8 +3,6 @@
 `nimc alarms` on a store of made nights.
 """
 
-from __future__ import annotations
-
 import fcntl
 import json
 import os

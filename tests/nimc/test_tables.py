@@ -1,7 +1,5 @@
 """Every table fits 80 columns, and every command that prints one can print it as CSV."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

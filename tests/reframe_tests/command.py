@@ -1,7 +1,5 @@
 """ReFrame as a user starts it, and what a run or a dry run of a check leaves."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

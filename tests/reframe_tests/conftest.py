@@ -1,7 +1,5 @@
 """membench, built once for the tests of a session."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 from pathlib import Path

@@ -1,7 +1,5 @@
 """docs/add-a-factor.md, followed literally, gives a factor that campaigns and checks know."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,7 +1,5 @@
 """The scaling check for real: LAMMPS on two nodes of a minicluster, one writer on a third."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

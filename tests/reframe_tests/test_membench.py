@@ -1,7 +1,5 @@
 """The program membench: right results on every instruction set, memory where it was asked for."""
 
-from __future__ import annotations
-
 import json
 import os
 import platform

@@ -1,7 +1,5 @@
 """membench for 64-bit ARM, compiled here and run by an emulator."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import subprocess

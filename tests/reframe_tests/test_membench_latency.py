@@ -1,7 +1,5 @@
 """membench latency: a chain through every line, beside a load, in pages that it really has."""
 
-from __future__ import annotations
-
 import ctypes
 import itertools
 import json

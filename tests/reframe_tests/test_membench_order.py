@@ -3,8 +3,6 @@
 membench's window in which all cores are busy, by hand.
 """
 
-from __future__ import annotations
-
 import ctypes
 import shutil
 import subprocess

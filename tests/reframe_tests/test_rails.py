@@ -5,8 +5,6 @@ MPI between two network namespaces with two links: each policy's bytes pass the 
 Emulated: MPICH over UCX and tcp. Rails are the links themselves.
 """
 
-from __future__ import annotations
-
 import subprocess
 from pathlib import Path
 import pytest

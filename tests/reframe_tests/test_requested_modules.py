@@ -3,8 +3,6 @@
 Debian has Lmod or environment-modules, not both: the tests of the other are skipped.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """Nights for tests: runs as a campaign leaves them."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Mapping

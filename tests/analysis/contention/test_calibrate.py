@@ -1,7 +1,5 @@
 """The shortened calibration: which points it takes, and what a fit of them is worth."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

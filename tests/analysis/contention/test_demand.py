@@ -1,7 +1,5 @@
 """Demand by counters: bytes per second worked out by hand from what the tools printed."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Sequence

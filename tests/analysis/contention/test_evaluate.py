@@ -3,8 +3,6 @@
 The shipped tables, spot-checked against the paper (Tables 1, 2, 5, 9 and 11).
 """
 
-from __future__ import annotations
-
 import dataclasses
 import pytest
 from analysis.contention import evaluate as published

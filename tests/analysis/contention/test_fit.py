@@ -3,8 +3,6 @@
 One wrong measurement, anywhere, does not decide the fit of any published machine.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import json
 from pathlib import Path

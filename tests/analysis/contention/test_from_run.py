@@ -1,7 +1,5 @@
 """A sweep from samples: which run is which measurement."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 

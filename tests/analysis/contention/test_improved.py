@@ -3,8 +3,6 @@
 Error bands, by hand, and how often they hold what they are made to hold.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from analysis.contention import evaluate as published

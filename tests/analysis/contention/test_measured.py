@@ -5,8 +5,6 @@ SPEChpc 2021, the cores of SNC domains (two of 18, three of 13) filled one after
 authors call the first four codes bound by memory, and `weather` in parts.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import json
 

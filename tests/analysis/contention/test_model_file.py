@@ -3,8 +3,6 @@
 The improved model's rates, by hand.
 """
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 import pytest

@@ -1,7 +1,5 @@
 """The page of a model: self-contained, in both colour schemes, with what was measured."""
 
-from __future__ import annotations
-
 import dataclasses
 import re
 import xml.etree.ElementTree as ET

@@ -9,8 +9,6 @@ It shares no code with `equations` and `predict`: equation 5's last number of co
 anew at each point, and placements are chosen as algorithms 3 and 4 of the paper do.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import numpy as np
 import pytest

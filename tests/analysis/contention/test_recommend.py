@@ -1,7 +1,5 @@
 """Recommendations, against arithmetic on Table 8 (henri) of the paper, MB/s."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import pytest

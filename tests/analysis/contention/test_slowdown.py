@@ -1,7 +1,5 @@
 """Demand and predicted slowdown: figures that follow by hand from chosen ratios."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Sweep files."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

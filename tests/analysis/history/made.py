@@ -1,7 +1,5 @@
 """Tiny runs whose medians are known by hand, and stores of them. Nothing here was measured."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Tables of made nights for tests."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from datetime import date, datetime, timedelta, timezone
 

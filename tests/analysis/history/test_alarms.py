@@ -3,8 +3,6 @@
 What changed at the same time, and the worst node.
 """
 
-from __future__ import annotations
-
 import json
 import math
 from dataclasses import asdict

@@ -6,8 +6,6 @@ The expected night is that of ruptures 1.1.10 (in an environment of its own) on 
 Dynp with the costs l2 and l1, for one change.
 """
 
-from __future__ import annotations
-
 import math
 import numpy as np
 import pytest

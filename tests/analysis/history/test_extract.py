@@ -1,7 +1,5 @@
 """What a night measured: medians by hand."""
 
-from __future__ import annotations
-
 import datetime
 import json
 from pathlib import Path

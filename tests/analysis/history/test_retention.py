@@ -1,7 +1,5 @@
 """Which runs go: by hand."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

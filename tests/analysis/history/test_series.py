@@ -1,7 +1,5 @@
 """Series from tables of nights."""
 
-from __future__ import annotations
-
 import math
 from datetime import date, timedelta
 

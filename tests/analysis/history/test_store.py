@@ -1,7 +1,5 @@
 """Writers that are killed or work at once, and files that cannot be used."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -10,8 +10,6 @@ the worse that was not reported before, within a week, is an alarm. One quantity
 given to it, and false alarms are counted for all three.
 """
 
-from __future__ import annotations
-
 import sys
 
 import numpy as np

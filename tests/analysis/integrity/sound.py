@@ -1,7 +1,5 @@
 """A sound synthetic run: what a conductor would have written. Nothing in it was measured."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from dataclasses import replace

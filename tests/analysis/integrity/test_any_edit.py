@@ -1,7 +1,5 @@
 """Any edit of one field is refused, or changes nothing, or is of a field that nothing checks."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

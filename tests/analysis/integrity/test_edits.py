@@ -1,7 +1,5 @@
 """Edits of a sound run, each of which was once taken for a measurement or ended in a traceback."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import shutil

@@ -1,7 +1,5 @@
 """The pages in a real browser: wide and narrow, dark, printed, and seen by axe-core."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

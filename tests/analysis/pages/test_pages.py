@@ -1,7 +1,5 @@
 """The written pages: their links, tables and figures, and the data next to them."""
 
-from __future__ import annotations
-
 import json
 import re
 from dataclasses import replace

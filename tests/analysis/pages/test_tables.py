@@ -1,7 +1,5 @@
 """What the pages' tables say, worked out by hand."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from datetime import date, timedelta

@@ -1,7 +1,5 @@
 """Six made machines and the truth about their remedies. Nothing here was measured."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

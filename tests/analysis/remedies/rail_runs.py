@@ -1,7 +1,5 @@
 """Made runs of a multirail campaign, with known truth. Nothing here was measured."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from pathlib import Path

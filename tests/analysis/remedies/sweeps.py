@@ -5,8 +5,6 @@ and 0.1 bytes are lost with it. So a throttled loss equals the core's price at 4
 as fast at the same rate at 6 GB/s. Writers reach nine tenths of what is asked of them.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -3,8 +3,6 @@
 Pairs that would decide, and their node-hours, by hand.
 """
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Figures 1 to 3 of the multirail study, on made runs whose truth is known."""
 
-from __future__ import annotations
-
 import csv
 import json
 import re

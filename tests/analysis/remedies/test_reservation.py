@@ -1,7 +1,5 @@
 """Price, gain and net of remedies from runs whose ratios follow by hand."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Which remedy is named on six made machines, and how often a wrong one is."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Loss per byte written and its crossover with a reserved core, on sweeps whose truth is known."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """A page in a real browser: its layout, its printed sheets, and what axe-core finds in it."""
 
-from __future__ import annotations
-
 import html
 import json
 import os

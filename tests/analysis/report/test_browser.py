@@ -1,7 +1,5 @@
 """The page in a real browser: nothing loaded, no errors, nothing wider than the window."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

@@ -3,8 +3,6 @@
 What the figure of effects by factor draws, and where.
 """
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 from itertools import pairwise

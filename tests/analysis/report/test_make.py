@@ -1,7 +1,5 @@
 """A new section of the report is a module with its template; no other file is touched."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 import polars as pl

@@ -1,7 +1,5 @@
 """What readers who do not see the page, or do not use a pointer, need of its HTML."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from dataclasses import replace

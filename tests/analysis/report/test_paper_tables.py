@@ -3,8 +3,6 @@
 Run time against ranks: what is drawn, and both estimates beside.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from dataclasses import replace

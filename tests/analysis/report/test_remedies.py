@@ -1,7 +1,5 @@
 """The sections of advice and of remedies: where they are shown, and that figures carry the runs."""
 
-from __future__ import annotations
-
 import json
 import re
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """E-values: fair bets by enumeration, and bounds worked out by hand."""
 
-from __future__ import annotations
-
 from itertools import combinations, product
 from math import exp, log
 

@@ -1,7 +1,5 @@
 """Centres and crossings against computations of their own: Walsh means, Fieller, scipy."""
 
-from __future__ import annotations
-
 import math
 from itertools import combinations_with_replacement
 

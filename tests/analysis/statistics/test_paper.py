@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pytest
 
 from analysis.subjects.paper_tables import paper_estimates

@@ -1,7 +1,5 @@
 """Shares of runs hit, and the slowest tenth."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

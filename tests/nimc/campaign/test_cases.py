@@ -1,7 +1,5 @@
 """From entries and factors to cases, and what is refused on the way."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """What ReFrame tells of the checks, and how its answer is kept."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

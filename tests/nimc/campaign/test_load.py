@@ -1,7 +1,5 @@
 """Campaign files: what is refused, where, and what the user reads."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -5,8 +5,6 @@ Runs that are pinned to nodes, and runs of some cases.
 Cases and levels that a machine cannot have.
 """
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 import pytest

@@ -3,8 +3,6 @@
 Pairs needed for slowdowns that the contention model predicts.
 """
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """References proposed as a patch of a machine's file."""
 
-from __future__ import annotations
-
 import subprocess
 from dataclasses import replace
 from pathlib import Path

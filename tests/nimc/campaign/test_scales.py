@@ -3,8 +3,6 @@
 The campaigns of the project give the cases that they gave before there were factors.
 """
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 import pytest

@@ -1,7 +1,5 @@
 """Sweeps of the contention model: their cases, and which of them are measured."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from itertools import pairwise

@@ -1,7 +1,5 @@
 """A cluster's answers, made by hand."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -5,8 +5,6 @@ What Slurm and modules print is read; the captured outputs are of Slurm 22.05 an
 `nimc init` as it is called.
 """
 
-from __future__ import annotations
-
 import re
 import runpy
 import socket

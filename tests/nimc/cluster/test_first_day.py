@@ -1,7 +1,5 @@
 """docs/first-day.md, followed literally on a cluster that nobody prepared."""
 
-from __future__ import annotations
-
 import json
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """What a job brings back becomes findings; one node sees another's lock."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

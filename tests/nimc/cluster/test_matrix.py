@@ -3,8 +3,6 @@
 Nodes from sinfo. The lines are those of Slurm 22.05 for `sinfo -N -h -o '%N %T'`.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 from pathlib import Path

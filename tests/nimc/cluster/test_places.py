@@ -1,7 +1,5 @@
 """Which environments accept a check, by ReFrame's own rules."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

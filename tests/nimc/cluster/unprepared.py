@@ -4,8 +4,6 @@ Two partitions, of which one takes no heterogeneous jobs; an interface of anothe
 its own on each node; Lmod, or else environment-modules, with Debian's gcc and Open MPI as modules.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

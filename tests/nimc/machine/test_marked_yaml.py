@@ -1,7 +1,5 @@
 """The YAML that campaign files are written in."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

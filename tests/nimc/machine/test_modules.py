@@ -1,7 +1,5 @@
 """Loaded modules against requested ones."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

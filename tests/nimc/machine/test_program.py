@@ -3,8 +3,6 @@
 Versions as programs tell them, in answers seen of each.
 """
 
-from __future__ import annotations
-
 import io
 import os
 import shutil

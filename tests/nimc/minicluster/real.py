@@ -1,7 +1,5 @@
 """A minicluster under test, driven as a user drives it: by commands."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """What another user of the host can do to whoever runs a minicluster: each attack is tried."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import signal

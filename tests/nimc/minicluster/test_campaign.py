@@ -1,7 +1,5 @@
 """A whole campaign on a real Slurm, whose ReFrame is killed on the way."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

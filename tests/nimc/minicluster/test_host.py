@@ -1,7 +1,5 @@
 """What is read from /proc and said to `ip`, and how processes of a namespace are found."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

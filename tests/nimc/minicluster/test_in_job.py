@@ -1,7 +1,5 @@
 """`nimc doctor --in-job` where origins are in a heterogeneous job."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 from collections.abc import Iterator

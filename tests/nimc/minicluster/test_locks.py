@@ -1,7 +1,5 @@
 """Locks that no stranger can hold, and whose wait is reported."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A campaign on a real Slurm of which a part is away for a while, or for good."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

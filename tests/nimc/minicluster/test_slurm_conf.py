@@ -1,7 +1,5 @@
 """Slurm's files as rendered, read back the way Slurm reads them: lines of KEY=VALUE."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from testbed.containers import Kind

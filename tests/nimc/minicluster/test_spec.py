@@ -1,7 +1,5 @@
 """What may be asked, and what follows from it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """state.json, the folder it lives in, and the list of needs."""
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path

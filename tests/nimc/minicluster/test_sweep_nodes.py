@@ -1,7 +1,5 @@
 """`nimc sweep-nodes` on a real Slurm, stopped on the way."""
 
-from __future__ import annotations
-
 import json
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """The real thing over veth: started, used, broken, stopped, and nothing left behind."""
 
-from __future__ import annotations
-
 import os
 import re
 import signal

@@ -1,7 +1,5 @@
 """Kernel, initramfs and command lines of virtual machines; and the real thing over soft-RoCE."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import lzma

@@ -1,7 +1,5 @@
 """A nightly of the small campaign, whose ReFrame is a stand-in."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

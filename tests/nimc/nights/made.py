@@ -1,7 +1,5 @@
 """A description and a summary made by hand."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import date
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Made nights: a recorded run again on earlier days, with made noise. They were not measured."""
 
-from __future__ import annotations
-
 import json
 import math
 import shutil

@@ -5,8 +5,6 @@ The history is made from one run of the stand-in (`made_history`).
 A night that is killed while it confirms an alarm, and started again within its window.
 """
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A night that a real cron starts, in namespaces of its own: no service of this host is touched."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -6,8 +6,6 @@ loss is found by the site's reference, which is what the first night measured. A
 history needs made nights before the real ones.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import signal

@@ -1,7 +1,5 @@
 """`nimc nightly init` as a process: what it captures, refuses and installs."""
 
-from __future__ import annotations
-
 import os
 import shlex
 import shutil

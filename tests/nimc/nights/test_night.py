@@ -1,7 +1,5 @@
 """`nimc nightly run` from outside: each way in which a night ends, and what it leaves."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -3,8 +3,6 @@
 Maintenance that a night would run into; lines as Slurm 22.05 prints them.
 """
 
-from __future__ import annotations
-
 import pytest
 from nimc.nights.measure import EndedRun
 from nimc.nights.summary import NightAlarm, NightFailure, NightFigure, judge_night

@@ -4,8 +4,6 @@ The history is made, ten times as fast as this cluster, on its first node. The n
 second node, since the first one is drained, and the repeats while both are free.
 """
 
-from __future__ import annotations
-
 import json
 import shutil
 import subprocess

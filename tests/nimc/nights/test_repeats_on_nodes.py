@@ -1,7 +1,5 @@
 """Repeats under Slurm: the same allocations as the night's own, on the nodes of the alarm."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """What `init --scrontab --install` does to the scrontab of a real Slurm."""
 
-from __future__ import annotations
-
 from datetime import datetime, timedelta
 from pathlib import Path
 

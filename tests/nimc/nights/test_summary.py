@@ -5,8 +5,6 @@ Who holds a machine's lock.
 Nights that ran and nights that did not, from the calendar alone.
 """
 
-from __future__ import annotations
-
 import json
 from datetime import date
 from pathlib import Path

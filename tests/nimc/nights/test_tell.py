@@ -3,8 +3,6 @@
 JUnit and Prometheus text, against what their documents say.
 """
 
-from __future__ import annotations
-
 import email
 import json
 import os

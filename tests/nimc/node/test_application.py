@@ -1,7 +1,5 @@
 """What is quoted of an application that failed."""
 
-from __future__ import annotations
-
 import pytest
 
 from nimc.node.application import quoted

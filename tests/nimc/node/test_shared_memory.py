@@ -1,7 +1,5 @@
 """What killed writers leave in shared memory."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

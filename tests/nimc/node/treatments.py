@@ -1,7 +1,5 @@
 """Treatments of the standard arms for tests that need no check."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

@@ -3,8 +3,6 @@
 Why a block failed, in one line.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 import pytest

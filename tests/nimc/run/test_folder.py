@@ -3,8 +3,6 @@
 Which sessions add to one run.
 """
 
-from __future__ import annotations
-
 import errno
 import fcntl
 import os

@@ -3,8 +3,6 @@
 A Slurm that falls silent, played by files: a command succeeds while its file exists.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 from pathlib import Path

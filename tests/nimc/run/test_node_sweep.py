@@ -1,7 +1,5 @@
 """The sweep over nodes, with a stand-in for `nimc run`."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

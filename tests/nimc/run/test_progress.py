@@ -1,7 +1,5 @@
 """Counting runs, and the time left."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -5,8 +5,6 @@ Signals to `nimc run`, its death, two at once: what is left running, and what is
 A campaign that is complete, and stopped while its report is made.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import random

@@ -5,8 +5,6 @@ Children that are to stop.
 Signals after the last block, and while a report is made.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

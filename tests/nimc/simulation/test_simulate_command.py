@@ -1,7 +1,5 @@
 """A run at several scales beside its simulation, on samples made by hand."""
 
-from __future__ import annotations
-
 import json
 import pytest
 from analysis.simulate import campaign

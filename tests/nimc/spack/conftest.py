@@ -1,7 +1,5 @@
 """An empty Spack that is a script, and a machine that is set up with it."""
 
-from __future__ import annotations
-
 import pytest
 
 from nimc.spack import setup

@@ -1,7 +1,5 @@
 """A script of some lines in the place of the real Spack."""
 
-from __future__ import annotations
-
 FAKE = """#!/bin/sh
 # Notes each call; behaves as Spack does, as far as nimc asks.
 here=$(cd "$(dirname "$0")/.." && pwd)

@@ -5,8 +5,6 @@ What decides that an environment is built again: its digest, and the lock of a s
 What a lock says of the MPI's network, in the form of Spack 1.1.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from dataclasses import replace

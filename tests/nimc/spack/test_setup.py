@@ -6,8 +6,6 @@ What only Spack itself can say (that an environment concretizes, how it compiles
 run) is in `tests/nimc/spack/test_spack_real.py`, marked `spack`.
 """
 
-from __future__ import annotations
-
 import os
 import pwd
 import sys

@@ -4,8 +4,6 @@ Needs SPACK_ROOT or spack on PATH. NIMC_TEST_MACHINE_FILE names the machine's ex
 NIMC_TEST_PACKAGES recipes that are already here, NIMC_TEST_MIRROR a mirror of sources.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

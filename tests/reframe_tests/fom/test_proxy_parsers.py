@@ -4,8 +4,6 @@ Every capture names its command in its first line and the exit status in its las
 runs are captures with one thing changed, as a wrong answer or an edited log would have it.
 """
 
-from __future__ import annotations
-
 import re
 from math import sqrt
 from pathlib import Path

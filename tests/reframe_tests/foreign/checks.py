@@ -1,7 +1,5 @@
 """Checks as others write them, each under the mixin."""
 
-from __future__ import annotations
-
 import reframe as rfm
 import reframe.utility.sanity as sn
 from reframe.core.builtins import (

@@ -1,7 +1,5 @@
 """Sets a check up as ReFrame does for a run."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Where a check of others runs: docs/your-own-check.md, and what is said if that is nowhere."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

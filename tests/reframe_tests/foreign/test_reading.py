@@ -3,8 +3,6 @@
 Units and directions of figures, as checks write them.
 """
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

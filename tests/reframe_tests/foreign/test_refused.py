@@ -1,7 +1,5 @@
 """What cannot be measured is refused by name, and what the mixin takes from a check."""
 
-from __future__ import annotations
-
 import importlib.util
 import json
 import os

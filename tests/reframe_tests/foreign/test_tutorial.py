@@ -1,7 +1,5 @@
 """The STREAM of ReFrame's own tutorial under the mixin, run for real."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """A block of the probe on a minicluster, to break something in, and one more after it."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

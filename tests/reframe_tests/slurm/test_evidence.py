@@ -1,7 +1,5 @@
 """Real `ib_write_bw` over soft-RoCE: foreign writes and a stopped writer are seen."""
 
-from __future__ import annotations
-
 import json
 import sys
 from collections.abc import Iterator

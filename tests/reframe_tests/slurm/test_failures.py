@@ -4,8 +4,6 @@ Every test breaks something while a block runs, and then demands: the outcome th
 samples kept, no process left on any node, and a second block that completes.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import time

@@ -1,7 +1,5 @@
 """Who writes to whom on a real Slurm: incast, one to many, and an allocation that is split."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

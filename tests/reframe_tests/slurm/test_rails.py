@@ -1,7 +1,5 @@
 """Two soft-RoCE devices per node: each policy's bytes pass the devices it names, and no other."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

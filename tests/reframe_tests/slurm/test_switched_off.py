@@ -1,7 +1,5 @@
 """An origin's virtual machine is switched off in the middle of a block with real writers."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

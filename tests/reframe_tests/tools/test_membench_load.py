@@ -1,7 +1,5 @@
 """membench beside an application: real runs of the starter, with a stand-in for membench."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys
