@@ -1,6 +1,9 @@
 """Benchmarks: `make bench` runs every module here that has `run() -> list[BenchRow]`."""
 
+import json
 import re
+import subprocess
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,3 +30,16 @@ def peak_memory_b() -> float:
     found = re.search(r"VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text())
     assert found
     return float(found[1]) * 1024
+
+
+def below(name: str, value: float, unit: str, most: float, command: str) -> BenchRow:
+    """A figure that must be below a limit."""
+    return BenchRow(name, value, unit, f"under {most:g} {unit}".rstrip(), value < most, command)
+
+
+def in_own_process(module: str, *words: object) -> list[float]:
+    """The figures that a module here prints as JSON, called as a program."""
+    command = [sys.executable, "-m", f"tests.bench.{module}", *map(str, words)]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    found: list[float] = json.loads(done.stdout)
+    return found

@@ -4,7 +4,6 @@ python -m tests.bench.growth plan 4000
 """
 
 import json
-import subprocess
 import sys
 import tempfile
 import time
@@ -13,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from analysis.history.store import load_nights
-from tests.bench import BenchRow, peak_memory_b, plan, report, scale, store
+from tests.bench import BenchRow, below, in_own_process, peak_memory_b, plan, report, scale, store
 
 #: Times the growth of the size; 1 is linear. The larger size is four times the smaller one, so
 #: what grows with its square has 4.
@@ -78,14 +77,14 @@ def _rows(name: str, piece: _Piece) -> list[BenchRow]:
     times = piece.sizes[1] / piece.sizes[0]
     command = "python -m tests.bench growth"
     sizes = f"{name}, {piece.sizes[0]:,} to {piece.sizes[1]:,} {piece.unit}"
+    grown = {
+        "processor time": large[0] / small[0] / times,
+        "memory": large[1] / max(small[1], _LEAST_B) / times,
+    }
     return [
-        _row(f"processor time a unit: {sizes}", large[0] / small[0] / times, command),
-        _row(f"memory a unit: {sizes}", large[1] / max(small[1], _LEAST_B) / times, command),
+        below(f"{what} a unit (linear is 1): {sizes}", growth, "x", _MOST, command)
+        for what, growth in grown.items()
     ]
-
-
-def _row(name: str, growth: float, command: str) -> BenchRow:
-    return BenchRow(name, growth, "x", f"under {_MOST:g} (linear is 1)", growth < _MOST, command)
 
 
 def _costs(name: str, sizes: tuple[int, int]) -> list[tuple[float, float]]:
@@ -99,9 +98,7 @@ def _costs(name: str, sizes: tuple[int, int]) -> list[tuple[float, float]]:
 
 def _cost(name: str, size: int) -> tuple[float, float]:
     """Seconds of processor time and bytes of memory, start-up left out."""
-    command = [sys.executable, "-m", "tests.bench.growth", name, str(size)]
-    done = subprocess.run(command, check=True, capture_output=True, text=True)
-    cpu_s, memory_b = json.loads(done.stdout)
+    cpu_s, memory_b = in_own_process("growth", name, size)
     return cpu_s, memory_b
 
 

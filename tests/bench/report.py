@@ -4,7 +4,6 @@ python -m tests.bench.report 1000000
 """
 
 import json
-import subprocess
 import sys
 import tempfile
 import time
@@ -12,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from tests.analysis.synthetic import LAMMPS, STREAM, header, samples, write_run
-from tests.bench import BenchRow, peak_memory_b
+from tests.bench import BenchRow, below, in_own_process, peak_memory_b
 
 _SIZES = (10_000, 100_000, 1_000_000)
 _MOST_S, _MOST_B = 10.0, 1 << 30
@@ -28,46 +27,24 @@ def run() -> list[BenchRow]:
     command = "python -m tests.bench.report"
     rows = []
     for size, (took_s, peak_b) in found.items():
-        last = size == _SIZES[-1]
-        rows += [
-            BenchRow(
-                f"ingest and report, {size:,} samples",
-                took_s,
-                "s",
-                f"under {_MOST_S:.0f} s" if last else "",
-                took_s < _MOST_S if last else None,
-                f"{command} {size}",
-            ),
-            BenchRow(
-                f"peak memory, {size:,} samples",
-                peak_b / 2**20,
-                "MiB",
-                "under 1024 MiB" if last else "",
-                peak_b < _MOST_B if last else None,
-                f"{command} {size}",
-            ),
-        ]
+        of_size = f"{command} {size}"
+        time, memory = (f"{what}, {size:,} samples" for what in ("ingest and report", "peak memory"))
+        if size == _SIZES[-1]:
+            rows.append(below(time, took_s, "s", _MOST_S, of_size))
+            rows.append(below(memory, peak_b / 2**20, "MiB", _MOST_B / 2**20, of_size))
+        else:
+            rows.append(BenchRow(time, took_s, "s", "", None, of_size))
+            rows.append(BenchRow(memory, peak_b / 2**20, "MiB", "", None, of_size))
     growth = largest[0] / before[0] / (_SIZES[-1] / _SIZES[-2])
-    return [
-        *rows,
-        BenchRow(
-            "time a sample, 1,000,000 against 100,000",
-            growth,
-            "",
-            f"under {_LINEAR:.0f} (linear is 1)",
-            growth < _LINEAR,
-            f"{command}",
-        ),
-    ]
+    name = "time a sample, 1,000,000 against 100,000 (linear is 1)"
+    return [*rows, below(name, growth, "", _LINEAR, command)]
 
 
 def _in_own_process(size: int) -> tuple[float, float]:
     """Seconds and peak bytes of a report of `size` samples."""
     with tempfile.TemporaryDirectory() as folder:
         write(Path(folder) / "run", size)
-        command = [sys.executable, "-m", "tests.bench.report", str(size), folder]
-        out = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-    took_s, peak_b = json.loads(out)
+        took_s, peak_b = in_own_process("report", size, folder)
     return took_s, peak_b
 
 

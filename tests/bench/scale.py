@@ -5,7 +5,6 @@ python -m tests.bench.scale simulate 1000000 none
 """
 
 import json
-import subprocess
 import sys
 import time
 from dataclasses import dataclass
@@ -13,7 +12,7 @@ from dataclasses import dataclass
 from analysis.simulate.campaign import run as simulate
 from analysis.simulate.progress import Application, parse_noise, rank_slowdowns
 from nimc.records.timetable import Origin, Timetable, plan
-from tests.bench import BenchRow, peak_memory_b
+from tests.bench import BenchRow, below, in_own_process, peak_memory_b
 
 _RANKS = (1_000, 10_000, 100_000, 1_000_000)
 _STEPS = 1_000
@@ -47,17 +46,16 @@ class _Cost:
 
 def _cost(*arguments: str) -> _Cost:
     """Do one piece in a new process."""
-    command = ["-m", "tests.bench.scale", *arguments]
-    done = subprocess.run([sys.executable, *command], check=True, capture_output=True, text=True)
-    return _Cost(**json.loads(done.stdout), command=" ".join(["python", *command]))
+    command = " ".join(["python -m tests.bench.scale", *arguments])
+    return _Cost(*in_own_process("scale", *arguments), command)
 
 
 def run() -> list[BenchRow]:
     """Time and memory of one timetable; time, memory and growth of the simulation."""
     table = _cost("timetable")
     rows = [
-        _row("timetable, 8,192 targets, 47 writers, 1 h", table.wall_s, "s", 1.0, table.command),
-        _row("its memory", table.memory_b / 1e6, "MB", 200.0, table.command),
+        below("timetable, 8,192 targets, 47 writers, 1 h", table.wall_s, "s", 1.0, table.command),
+        below("its memory", table.memory_b / 1e6, "MB", 200.0, table.command),
     ]
     costs = [_cost("simulate", str(ranks), "none") for ranks in _RANKS]
     for ranks, cost in zip(_RANKS, costs, strict=True):
@@ -68,15 +66,11 @@ def run() -> list[BenchRow]:
     last, noisy = costs[-1], _cost("simulate", str(_RANKS[-1]), _NOISE)
     return [
         *rows,
-        _row("growth of time over growth of ranks", growth, "x", 1.0, last.command),
-        _row("simulate 1,000,000 ranks x 1,000 steps", last.wall_s, "s", 60.0, last.command),
-        _row("its memory", last.memory_b / 2**30, "GiB", 2.0, last.command),
-        _row(f"the same with noise {_NOISE}", noisy.wall_s, "s", 60.0, noisy.command),
+        below("growth of time over growth of ranks", growth, "x", 1.0, last.command),
+        below("simulate 1,000,000 ranks x 1,000 steps", last.wall_s, "s", 60.0, last.command),
+        below("its memory", last.memory_b / 2**30, "GiB", 2.0, last.command),
+        below(f"the same with noise {_NOISE}", noisy.wall_s, "s", 60.0, noisy.command),
     ]
-
-
-def _row(name: str, value: float, unit: str, most: float, command: str) -> BenchRow:
-    return BenchRow(name, value, unit, f"under {most:g} {unit}", value < most, command)
 
 
 def main() -> None:
@@ -90,7 +84,7 @@ def main() -> None:
     wall_s = time.perf_counter() - start_s
     cpu_s = time.process_time() - start_cpu_s
     memory_b = peak_memory_b()
-    print(json.dumps({"wall_s": wall_s, "cpu_s": cpu_s, "memory_b": memory_b}))
+    print(json.dumps([wall_s, cpu_s, memory_b]))
 
 
 if __name__ == "__main__":
