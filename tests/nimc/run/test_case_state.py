@@ -120,66 +120,6 @@ def test_a_control_gets_no_pairs_beyond_the_cap_of_the_others(
     assert CaseState({"on": 6, "spin": 2}, next_block=1).missing(exact) == 0
 
 
-def test_a_session_that_did_its_work(tmp_path: Path) -> None:
-    assert why_failed(0, tmp_path) is None
-    (tmp_path / "block.json").write_text(json.dumps({"state": "done", "reason": None}))
-    assert why_failed(0, tmp_path) is None
-
-
-def test_the_conductor_speaks_first(tmp_path: Path) -> None:
-    block = {"state": "injector_died", "reason": "writer 0:\nsignal 9"}
-    (tmp_path / "block.json").write_text(json.dumps(block))
-    (tmp_path / "reframe.json").write_text(report("sanity", "sanity error: x"))
-    # ReFrame ignores exit statuses: a block that is not done has failed even where it reports 0.
-    for status in (0, 1):
-        assert why_failed(status, tmp_path) == "injector_died: writer 0: signal 9"
-
-
-def test_what_slurm_says_of_the_job_goes_before_the_conductor(tmp_path: Path) -> None:
-    block = {"state": "cancelled", "reason": "stopped by a signal, or the owner process ended"}
-    (tmp_path / "block.json").write_text(json.dumps(block))
-    job = {"outcome": "time_limit", "reason": "Slurm: job state TIMEOUT"}
-    (tmp_path / "job.json").write_text(json.dumps(job))
-    assert why_failed(1, tmp_path) == "time_limit: Slurm: job state TIMEOUT"
-
-
-@pytest.mark.parametrize(
-    ("phase", "reason"),
-    [
-        ("performance", "failed to meet reference"),
-        ("sanity", "sanity error: no pair of 'on' counts: writer 0 was at 3% of its rate alone"),
-    ],
-)
-def test_a_result_is_no_failure_of_the_block(tmp_path: Path, phase: str, reason: str) -> None:
-    (tmp_path / "block.json").write_text(json.dumps({"state": "done", "reason": None}))
-    (tmp_path / "reframe.json").write_text(report(phase, reason))
-    assert why_failed(1, tmp_path) is None
-
-
-def test_else_reframes_report(tmp_path: Path) -> None:
-    (tmp_path / "reframe.json").write_text(report("compile", "build job failed\nwith status 1"))
-    assert why_failed(1, tmp_path) == (
-        "ReFrame failed in 'compile': build job failed with status 1"
-    )
-
-
-def test_else_its_last_error(tmp_path: Path) -> None:
-    log = tmp_path / "reframe.log"
-    log.write_text("start\nERROR: could not load 'x'\nbye\n\n")
-    assert why_failed(1, tmp_path) == (
-        f"ReFrame ended with status 1: ERROR: could not load 'x' ({log})"
-    )
-    log.write_text("start\nbye\n\n")
-    assert why_failed(-9, tmp_path) == f"ReFrame was killed by SIGKILL: bye ({log})"
-
-
-def test_else_that_it_said_nothing(tmp_path: Path) -> None:
-    (tmp_path / "reframe.json").write_text("{ half")
-    assert why_failed(2, tmp_path) == (
-        f"ReFrame ended with status 2: it printed nothing to {tmp_path}/reframe.log"
-    )
-
-
 def test_long_reasons_are_cut(tmp_path: Path) -> None:
     (tmp_path / "block.json").write_text(json.dumps({"state": "no_fom", "reason": "x" * 5000}))
     reason = why_failed(1, tmp_path)
@@ -187,34 +127,63 @@ def test_long_reasons_are_cut(tmp_path: Path) -> None:
     assert reason.endswith("...")
 
 
-def report(phase: str, reason: str) -> str:
-    """As ReFrame 4.10 writes it, what does not matter left out."""
-    good = {"result": "pass", "fail_phase": None, "fail_reason": None}
-    bad = {"result": "fail", "fail_phase": phase, "fail_reason": reason}
-    return json.dumps({"runs": [{"testcases": [good, bad]}]})
+def failed(phase: str, reason: str) -> dict[str, str]:
+    """As ReFrame 4.10 reports a test case, what does not matter left out."""
+    return {"result": "fail", "fail_phase": phase, "fail_reason": reason}
 
 
-def test_a_check_that_was_skipped_everywhere_is_not_a_success(tmp_path: Path) -> None:
-    # As ReFrame 4.10.4 prints and reports it, colours included.
-    (tmp_path / "reframe.log").write_text(
-        "[ \x1b[33m    SKIP\x1b[0m ] (1/2) hpccg /ae019b7e @localhost:default+wheels"
-        " [test_HPCCG is not on PATH]\n"
-        "[ \x1b[33m    SKIP\x1b[0m ] (2/2) hpccg /ae019b7e @localhost:default+spack"
-        " [nimc: no Spack is set up]\n"
-    )
-    skip, ran = {"result": "skip"}, {"result": "pass"}
-    report = tmp_path / "reframe.json"
-    report.write_text(json.dumps({"runs": [{"testcases": [skip, skip]}]}))
-    said = "skipped: test_HPCCG is not on PATH; nimc: no Spack is set up"
-    assert why_failed(0, tmp_path) == said
-    report.write_text(json.dumps({"runs": [{"testcases": [skip, ran]}]}))
-    assert why_failed(0, tmp_path) is None
+PASS, SKIP = {"result": "pass"}, {"result": "skip", "fail_phase": None, "fail_reason": None}
+DONE = {"state": "done", "reason": None}
+DIED = {"state": "injector_died", "reason": "writer 0:\nsignal 9"}
+STOPPED = {"state": "cancelled", "reason": "stopped by a signal, or the owner process ended"}
+TIMEOUT = json.dumps({"outcome": "time_limit", "reason": "Slurm: job state TIMEOUT"})
+UNMET = failed("performance", "failed to meet reference")
+NO_PAIR = failed("sanity", "sanity error: no pair of 'on' counts: writer 0 was at 3% of its rate")
+#: As ReFrame 4.10.4 prints it, colours included.
+SKIPPED = """\
+[ \x1b[33m    SKIP\x1b[0m ] (1/2) hpccg /ae @localhost:default+wheels [test_HPCCG is not on PATH]
+[ \x1b[33m    SKIP\x1b[0m ] (2/2) hpccg /ae @localhost:default+spack [nimc: no Spack is set up]
+"""
 
 
-def test_where_else_the_check_was_skipped_is_no_failure_either(tmp_path: Path) -> None:
-    (tmp_path / "block.json").write_text(json.dumps({"state": "done", "reason": None}))
-    both = json.loads(report("performance", "failed to meet reference"))
-    skipped = {"result": "skip", "fail_phase": None, "fail_reason": None}
-    both["runs"][0]["testcases"].append(skipped)
-    (tmp_path / "reframe.json").write_text(json.dumps(both))
-    assert why_failed(1, tmp_path) is None
+@pytest.mark.parametrize(
+    ("status", "block", "cases", "files", "expected"),
+    [
+        (0, None, [], {}, None),
+        (0, DONE, [], {}, None),
+        # The conductor is asked first, whatever the status: ReFrame ignores that of programs.
+        (0, DIED, [failed("sanity", "x")], {}, "injector_died: writer 0: signal 9"),
+        (1, DIED, [failed("sanity", "x")], {}, "injector_died: writer 0: signal 9"),
+        # But what Slurm says of its job goes before.
+        (1, STOPPED, [], {"job.json": TIMEOUT}, "time_limit: Slurm: job state TIMEOUT"),
+        # A result is no failure of the block, wherever else the check was skipped.
+        (1, DONE, [UNMET], {}, None),
+        (1, DONE, [NO_PAIR], {}, None),
+        (1, DONE, [UNMET, SKIP], {}, None),
+        # Without the conductor's word ReFrame's report, else its last error or line, else nothing.
+        (1, None, [PASS, failed("compile", "no\ncc")], {}, "ReFrame failed in 'compile': no cc"),
+        (1, None, [], {"reframe.log": "a\nERROR: no x\nbye\n\n"}, "with status 1: ERROR: no x (LOG)"),
+        (-9, None, [], {"reframe.log": "a\nbye\n\n"}, "ReFrame was killed by SIGKILL: bye (LOG)"),
+        (2, None, [], {"reframe.json": "{ half"}, "with status 2: it printed nothing to LOG"),
+        (
+            *(0, None, [SKIP, SKIP], {"reframe.log": SKIPPED}),
+            "skipped: test_HPCCG is not on PATH; nimc: no Spack is set up",
+        ),
+        (0, None, [SKIP, PASS], {"reframe.log": SKIPPED}, None),
+    ],
+)
+def test_why_a_block_failed(
+    tmp_path: Path, status: int, block: dict[str, str] | None, cases: list[dict[str, str]],
+    files: dict[str, str], expected: str | None,
+) -> None:  # fmt: skip
+    if block:
+        (tmp_path / "block.json").write_text(json.dumps(block))
+    if cases:
+        (tmp_path / "reframe.json").write_text(json.dumps({"runs": [{"testcases": cases}]}))
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    found = why_failed(status, tmp_path)
+    if expected is None:
+        assert found is None
+    else:
+        assert found.endswith(expected.replace("LOG", str(tmp_path / "reframe.log")))
