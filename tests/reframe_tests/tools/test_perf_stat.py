@@ -77,38 +77,29 @@ def test_a_user_who_may_not_see_the_kernel_has_no_count_of_what_happens_there():
     assert found[0, "cycles:u"].state == "not supported"
 
 
-def test_a_count_that_perf_scaled_up_says_so(tmp_path):
-    folder = written(tmp_path, line("cycles", "2000.000000", running="61.50"))
-    row = rows(folder, 1)[0, "cycles"]
-    assert (row.value, row.state) == (2000, "multiplexed")
-    assert row.running_share == pytest.approx(0.615)
+METRIC = ', "metric-value" : "3.700000", "metric-unit" : "GHz", "metric-threshold" : "bad"'
 
 
-@pytest.mark.parametrize("running", ["0.00", "100.00"])
-def test_what_was_not_counted_is_distinguished_from_what_is_not_supported(tmp_path, running):
-    # perf prints either share beside it, by version.
-    row = rows(written(tmp_path, line("cycles", "<not counted>", running)), 1)[0, "cycles"]
-    assert (row.value, row.state, row.running_share) == (None, "not counted", None)
-
-
-def test_an_event_that_never_ran_was_not_counted(tmp_path):
-    row = rows(written(tmp_path, line("cycles", "0.000000", "0.00")), 1)[0, "cycles"]
-    assert (row.value, row.state) == (None, "not counted")
-
-
-def test_a_count_of_zero_is_a_count(tmp_path):
-    row = rows(written(tmp_path, line("cycles", "0.000000")), 1)[0, "cycles"]
-    assert (row.value, row.state) == (0, "counted")
-
-
-def test_kernel_level_counts_of_kernel_events_stand(tmp_path):
-    row = rows(written(tmp_path, line("context-switches:uk", "5.0")), 1)[0, "context-switches:uk"]
-    assert row.value == 5
-
-
-@pytest.mark.parametrize("name", ["cpu_atom/context-switches/u", "context-switches:u"])
-def test_both_notations_of_the_user_level_are_known(tmp_path, name):
-    assert rows(written(tmp_path, line(name, "0.0")), 1)[0, name].state == "not counted"
+@pytest.mark.parametrize(
+    ("event", "value", "running", "rest", "count", "state", "share"),
+    [
+        ("cycles", "2000.000000", "61.50", "", 2000, "multiplexed", pytest.approx(0.615)),
+        # perf prints either share beside it, by version.
+        ("cycles", "<not counted>", "0.00", "", None, "not counted", None),
+        ("cycles", "<not counted>", "100.00", "", None, "not counted", None),
+        ("cycles", "0.000000", "0.00", "", None, "not counted", None),  # it never ran
+        ("cycles", "0.000000", "100.00", "", 0, "counted", 1),
+        ("cycles", "3112.000000", "100.00", ", ", 3112, "counted", 1),  # perf 6.12, Cortex A57
+        ("cycles", "9.0", "100.00", METRIC, 9, "counted", 1),
+        ("context-switches:uk", "5.0", "100.00", "", 5, "counted", 1),
+        # Both notations of the user level, which has none of the kernel's events.
+        ("context-switches:u", "0.0", "100.00", "", None, "not counted", None),
+        ("cpu_atom/context-switches/u", "0.0", "100.00", "", None, "not counted", None),
+    ],
+)
+def test_what_a_line_says(tmp_path, event, value, running, rest, count, state, share):
+    row = rows(written(tmp_path, line(event, value, running, rest=rest)), 1)[0, event]
+    assert (row.value, row.state, row.running_share) == (count, state, share)
 
 
 def test_the_two_kinds_of_cores_of_a_hybrid_processor_are_two_events(tmp_path):
@@ -132,17 +123,6 @@ def test_the_two_kinds_of_cores_of_a_hybrid_processor_are_two_events(tmp_path):
 )
 def test_a_metric_is_no_count(tmp_path, metric):
     assert set(rows(written(tmp_path, metric), 1)) == {(0, event) for event in EVENTS}
-
-
-def test_a_comma_behind_the_last_field_is_read(tmp_path):
-    # perf 6.12 on a Cortex A57.
-    found = rows(written(tmp_path, line("cycles", "3112.000000", rest=", ")), 1)
-    assert found[0, "cycles"].value == 3112
-
-
-def test_metrics_as_text_are_no_matter(tmp_path):
-    rest = ', "metric-value" : "3.700000", "metric-unit" : "GHz", "metric-threshold" : "bad"'
-    assert rows(written(tmp_path, line("cycles", "9.0", rest=rest)), 1)[0, "cycles"].value == 9
 
 
 def test_a_missing_rank_is_named(tmp_path):
@@ -204,41 +184,20 @@ def fake_perf(folder: Path, monkeypatch: pytest.MonkeyPatch, script: str) -> Non
     monkeypatch.setenv("PATH", f"{folder}:/usr/bin:/bin")
 
 
-def test_a_host_without_perf_says_which_package_has_it(monkeypatch, tmp_path):
+@pytest.mark.parametrize(
+    ("script", "paranoid", "why"),
+    [
+        (None, 2, "perf is not installed"),
+        ("echo Error: >&2; exit 255", 4, "sysctl kernel.perf_event_paranoid=2"),
+        ("echo; echo perf not found for kernel 6.9 >&2; exit 2", 2, "found for kernel 6.9"),
+        ("echo Error: unknown switch >&2; exit 129", 2, "no JSON output"),
+        ("exit 0", 2, None),
+    ],
+)
+def test_what_is_missing(monkeypatch, tmp_path, script, paranoid, why):
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert TOOL.missing() == "perf is not installed (Debian: linux-perf, RHEL: perf)"
-
-
-def test_a_kernel_that_forbids_it_names_the_sysctl(monkeypatch, tmp_path):
-    fake_perf(tmp_path, monkeypatch, "echo Error: >&2; exit 255")
-    paranoid = tmp_path / "paranoid"
-    paranoid.write_text("4\n")
-    monkeypatch.setattr(perf_stat, "_PARANOID", paranoid)
-    why = TOOL.missing()
-    assert "kernel.perf_event_paranoid is 4" in why
-    assert why.endswith("sysctl kernel.perf_event_paranoid=2")
-
-
-def test_any_other_failure_is_reported_in_perfs_words(monkeypatch, tmp_path):
-    fake_perf(tmp_path, monkeypatch, "echo; echo perf not found for kernel 6.9 >&2; exit 2")
-    paranoid = tmp_path / "paranoid"
-    paranoid.write_text("2\n")
-    monkeypatch.setattr(perf_stat, "_PARANOID", paranoid)
-    assert TOOL.missing() == "perf stat fails with exit status 2: perf not found for kernel 6.9"
-
-
-def test_a_perf_without_json_is_too_old(monkeypatch, tmp_path):
-    fake_perf(tmp_path, monkeypatch, 'echo "Error: unknown switch" >&2; exit 129')
-    assert "no JSON output" in TOOL.missing()
-
-
-def test_a_perf_that_works_is_there(monkeypatch, tmp_path):
-    fake_perf(tmp_path, monkeypatch, "exit 0")
-    assert TOOL.missing() is None
-
-
-def test_captures_are_what_perf_wrote():
-    # Guards the figures above against a capture that somebody edits.
-    text = (CAPTURES / "hardware" / "rank-0.json").read_text().splitlines()
-    first = json.loads(next(line for line in text if line.startswith("{")))
-    assert first["counter-value"] == "291.540863"
+    if script:
+        fake_perf(tmp_path, monkeypatch, script)
+    (tmp_path / "paranoid").write_text(f"{paranoid}\n")
+    monkeypatch.setattr(perf_stat, "_PARANOID", tmp_path / "paranoid")
+    assert why in TOOL.missing() if why else TOOL.missing() is None
