@@ -74,7 +74,7 @@ def counts(
 
 
 def counter_row(key: str, event: str, value: float | None, **more: object) -> dict[str, object]:
-    """A line of `counters/CASE.jsonl`: of rank 0 and a count of perf_stat's, if `more` is silent."""
+    """A line of `counters/CASE.jsonl`; unless `more` differs, a count of rank 0 by perf_stat."""
     row = {"key": key, "tool": "perf_stat", "rank": 0, "event": event, "value": value}
     return {**row, "unit": "count", "state": "counted", "running_share": 1.0, **more}
 

@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from math import exp, log
 from pathlib import Path
 
@@ -12,7 +13,6 @@ from scipy import stats
 
 from analysis.effects.carry_over import OrderEffect, order_effects
 from analysis.report.data import load_run
-from analysis.report.make import write_data
 from analysis.report.page import render
 from analysis.statistics.interval import median_interval
 from nimc.records.order import pair_order

@@ -1,4 +1,3 @@
-import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,7 +10,16 @@ from analysis.counts.causes import STALLS, TIME, Causes, causes
 from analysis.counts.counters import read_counters
 from analysis.samples.columns import read_run
 from analysis.samples.pairs import judged
-from tests.analysis.made_counters import CASES, RANKS, RATES, TOOL, counter_row, with_tool, write_counts, write_rows
+from tests.analysis.made_counters import (
+    CASES,
+    RANKS,
+    RATES,
+    TOOL,
+    counter_row,
+    with_tool,
+    write_counts,
+    write_rows,
+)
 from tests.analysis.made_counters import STALLS as STALLED
 from tests.analysis.synthetic import STREAM, remedies, samples, write_run
 

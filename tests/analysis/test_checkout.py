@@ -3,16 +3,17 @@
 No module of the current folder is imported by what nimc starts.
 """
 
+import ast
 import os
 import subprocess
-from pathlib import Path
-import pytest
-from nimc.base.checkout import commit
-import ast
 import sys
 import tempfile
 from collections.abc import Iterator
-from nimc.base.checkout import ROOT, python_code, python_main, python_path
+from pathlib import Path
+
+import pytest
+
+from nimc.base.checkout import ROOT, commit, python_code, python_main, python_path
 
 
 def git(folder: Path, *words: str) -> str:

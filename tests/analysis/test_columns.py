@@ -1,19 +1,20 @@
+import io
 import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+
 import polars as pl
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+
 from analysis.samples import columns
-from analysis.samples.columns import read_run, read_samples
+from analysis.samples.columns import read_run, read_samples, with_shared_nulls
+from analysis.samples.pairs import Kind, kinds
 from nimc.base.errors import InputError
 from nimc.records.sample import Sample, WriterRecord
 from tests.analysis.synthetic import LAMMPS, STREAM, samples, write_run
-import io
-from analysis.samples.columns import with_shared_nulls
-from analysis.samples.pairs import Kind, kinds
 
 
 def _lines(tmp_path: Path, *lines: str | bytes) -> Path:

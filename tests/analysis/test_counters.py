@@ -1,12 +1,11 @@
-import json
 from pathlib import Path
+
 import polars as pl
 import pytest
-from analysis.counts.counters import medians, read_counters
+
+from analysis.counts.counters import medians, read_counters, role_values, without_tool
 from nimc.base.errors import InputError
 from tests.analysis.made_counters import counter_row, write_rows
-from analysis.counts.counters import read_counters, role_values, without_tool
-
 
 ON = '{"rate":"25%"}'
 

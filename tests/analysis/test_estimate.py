@@ -2,9 +2,11 @@
 
 from dataclasses import replace
 from pathlib import Path
+
 import numpy as np
 import polars as pl
 import pytest
+
 from analysis.effects.estimate import Result, StoppingRule, results
 from analysis.samples.columns import read_run
 from analysis.samples.pairs import in_order, log_times, pair_table, pairless
@@ -12,10 +14,6 @@ from nimc.base.errors import InputError
 from nimc.records.run import Requirements
 from nimc.records.sample import Sample, TimetableRecord
 from tests.analysis.synthetic import LAMMPS, STREAM, Case, header, reject, samples, write_run
-from analysis.effects.estimate import Result, results
-from nimc.records.sample import Sample
-from tests.analysis.synthetic import LAMMPS, STREAM, Case, reject, samples, write_run
-
 
 #: Columns of the six pairs below, by hand: off, on, spin, aa.
 RATES = [
@@ -165,7 +163,9 @@ def test_notes_name_emulation_allocations_and_width(tmp_path: Path) -> None:
     frame = _frame(tmp_path, samples(STREAM, blocks=2, pairs=4))
     on = results(frame, StoppingRule(pairs_floor=6, pairs_cap=8, precision=1e-6))[0]
     assert on.verdict == "slower under emulated writes"  # precision bars only 'no effect'
-    for note, words in zip(on.notes, ("synthetic", "emulation", "2 measured", "8 pairs"), strict=True):
+    for note, words in zip(
+        on.notes, ("synthetic", "emulation", "2 measured", "8 pairs"), strict=True
+    ):
         assert words in note
 
 

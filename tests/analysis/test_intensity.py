@@ -36,9 +36,7 @@ def only(*rows: Result):
 
 
 def test_from_where_the_whole_interval_is_within_the_margin() -> None:
-    curve = only(
-        at(96, 0.99, 1.015), at(2, 1.4, 1.6), at(24, 1.0, 1.03), at(192, 0.985, 1.0)
-    )
+    curve = only(at(96, 0.99, 1.015), at(2, 1.4, 1.6), at(24, 1.0, 1.03), at(192, 0.985, 1.0))
     assert [level.flops_per_b for level in curve.levels] == [2 / 24, 1, 4, 8]
     assert curve.levels[0].loss.value == pytest.approx(0.5)
     assert [level.within for level in curve.levels] == [False, False, True, True]

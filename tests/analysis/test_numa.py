@@ -15,7 +15,6 @@ from analysis.subjects.numa import (
     Question,
     cells,
     key_of,
-    label,
     numa_view,
     questions,
 )

@@ -8,18 +8,19 @@ import pwd
 import stat
 from pathlib import Path
 from typing import get_args
+
 import pytest
+
 from analysis.history.retention import inventory
 from analysis.history.store import add_run, read_entries
 from nimc.base import files
 from nimc.base.errors import InputError
-from nimc.base.files import distrust, require_own
+from nimc.base.files import distrust, make_folder, named_output, replace, replace_text, require_own
 from nimc.cli import main
 from nimc.machine.site import trusted_groups
 from nimc.records.run_folder import distrust_run
 from nimc.run.folder import own_runs
 from tests.analysis.history.made import made_run
-from nimc.base.files import make_folder, named_output, replace, replace_text
 
 
 def test_ones_own_folder_and_file(tmp_path: Path) -> None:

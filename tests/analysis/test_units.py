@@ -1,7 +1,20 @@
 import pytest
+
 from nimc.base.errors import InputError
-from nimc.base.units import count, duration_s, rate_b_s, size_b
-from nimc.base.units import effect, interval, number, plural, quantity, scale, signed, spread
+from nimc.base.units import (
+    count,
+    duration_s,
+    effect,
+    interval,
+    number,
+    plural,
+    quantity,
+    rate_b_s,
+    scale,
+    signed,
+    size_b,
+    spread,
+)
 
 
 @pytest.mark.parametrize(

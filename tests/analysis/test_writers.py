@@ -1,17 +1,17 @@
+import math
+
 import pytest
+from scipy.optimize import brentq
+
 from analysis.subjects.writers import (
     concurrent_writers,
     constant_writers,
-    table_5,
+    optimum_interval_s,
     write_length_s,
     write_range_s,
 )
 from nimc.base.errors import InputError
 from nimc.base.units import duration_s
-import math
-from scipy.optimize import brentq
-from analysis.subjects.writers import optimum_interval_s
-
 
 FIVE_YEARS_S = duration_s("5y", "")
 NODES = [64, 512, 1024, 2048, 4096, 8192]

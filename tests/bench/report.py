@@ -28,7 +28,9 @@ def run() -> list[BenchRow]:
     rows = []
     for size, (took_s, peak_b) in found.items():
         of_size = f"{command} {size}"
-        time, memory = (f"{what}, {size:,} samples" for what in ("ingest and report", "peak memory"))
+        time, memory = (
+            f"{what}, {size:,} samples" for what in ("ingest and report", "peak memory")
+        )
         if size == _SIZES[-1]:
             rows.append(below(time, took_s, "s", _MOST_S, of_size))
             rows.append(below(memory, peak_b / 2**20, "MiB", _MOST_B / 2**20, of_size))

@@ -1,20 +1,21 @@
 """Every way in which a command may end: one line at most, and the documented exit code."""
 
 import os
-from collections.abc import Callable
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+
 import click
 import pytest
 from click.shell_completion import BashComplete
+
+from nimc.base.checkout import ROOT
 from nimc.base.errors import InputError
 from nimc.cli import main
+from nimc.cli.options import CampaignPath
 from tests.analysis.synthetic import STREAM, samples, write_run
 from tests.nimc.conftest import Command
-from nimc.base.checkout import ROOT
-from nimc.cli.options import CampaignPath
-
 
 NIMC = [sys.executable, "-c", "from nimc.cli.main import main; main()"]
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT)}

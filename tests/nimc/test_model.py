@@ -13,7 +13,6 @@ from studies.made_sweeps import sweep
 from tests.analysis.contention.test_from_run import made_sample, write
 from tests.analysis.contention.test_slowdown import slowdown_run
 
-
 HENRI = evaluate.load_published("henri").as_dict()
 
 
@@ -65,7 +64,10 @@ def test_predict_mistakes(words, text):
         ({"reach": 3}, "model.json"),
         ({"local": {}}, "local.n_par_max: missing"),
         ({"local": HENRI["local"] | {"alpha": "x"}}, "local.alpha: 'x' found; allowed: a number"),
-        ({"remote": HENRI["remote"] | {"n_seq_max": 3.5}}, "n_seq_max: 3.5 found; allowed: a whole"),
+        (
+            {"remote": HENRI["remote"] | {"n_seq_max": 3.5}},
+            "n_seq_max: 3.5 found; allowed:",
+        ),
         ({"local": HENRI["local"] | {"n_par_max": 10**19}}, "local.n_par_max: 1000"),
         ({"local": HENRI["local"] | {"delta_r_b_s": float("inf")}}, "model.json: "),
     ],

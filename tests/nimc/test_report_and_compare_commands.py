@@ -2,11 +2,13 @@ import json
 import re
 from dataclasses import replace
 from pathlib import Path
+
 import pytest
-from tests.analysis.synthetic import STREAM, header, samples, write_run
-from tests.nimc.conftest import Command
+
 from tests.analysis.remedies.sweeps import sweep, swept
 from tests.analysis.remedies.test_advice import CORE
+from tests.analysis.synthetic import STREAM, header, samples, write_run
+from tests.nimc.conftest import Command
 
 
 def _run(folder: Path, effect: float = 1.35, seed: int = 1) -> Path:

@@ -6,18 +6,19 @@
 import fcntl
 import json
 import os
-from pathlib import Path
-import pytest
-from analysis.history.store import load_nights, load_runs, scan_samples
-from tests.analysis.history.made import grow, made_run
-from tests.nimc.conftest import Command
 import shlex
+from pathlib import Path
+
 import numpy as np
 import polars as pl
+import pytest
 from click.testing import CliRunner
-from nimc.cli import history
-from tests.analysis.history.nights_table import night_rows, nights_table, runs_table
 
+from analysis.history.store import load_nights, load_runs, scan_samples
+from nimc.cli import history
+from tests.analysis.history.made import grow, made_run
+from tests.analysis.history.nights_table import night_rows, nights_table, runs_table
+from tests.nimc.conftest import Command
 
 _DAYS = ("monday", "tuesday", "wednesday")
 

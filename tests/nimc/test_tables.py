@@ -19,7 +19,6 @@ from nimc.cli import run
 from nimc.cli.document import TABLES, csv_text
 from nimc.cli.main import COMMANDS, cli
 from tests.analysis.history.made import made_run
-from tests.nimc.nights.made import nightly
 
 
 def said(*words: object) -> str:

@@ -21,7 +21,7 @@ def reframe(
     root: Path = ROOT,
     **variables: str,
 ) -> subprocess.CompletedProcess[str]:
-    """Call it in `folder`, which gets its stage and output, for a check (`name`) of the file `check`.
+    """Call it in `folder`, for its stage and output, for the check `name` of the file `check`.
 
     `config` is a machine of the checkout `root`, or a file of settings; `settings` are variables of
     the check, `variables` those of the environment.

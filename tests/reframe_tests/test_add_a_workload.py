@@ -1,17 +1,12 @@
 """docs/add-a-workload.md, followed literally, gives a check that runs."""
 
-import json
-import os
 import re
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 
 from nimc.base.checkout import ROOT
-from tests.reframe_tests.command import plan_of, provenance_of, reframe, samples_of, succeeded
 from tests.literal_docs import copy_of_checkout, follow
+from tests.reframe_tests.command import reframe, samples_of, succeeded
 from tests.undisturbed import VARIABLES
 
 PAGE = ROOT / "docs" / "add-a-workload.md"

@@ -3,19 +3,17 @@
 Layouts of ranks, against factors found by hand.
 """
 
-import json
 import os
 import shutil
-import subprocess
-import sys
-from pathlib import Path
+
 import pytest
+
 from nimc.base.checkout import ROOT
-from tests.reframe_tests.command import plan_of, provenance_of, reframe, samples_of, succeeded
 from nimc.spack.setup import setup
 from nimc.spack.tool import layout
-from tests.undisturbed import VARIABLES
 from reframe_tests.binaries import largest_cube, near_cube, near_square
+from tests.reframe_tests.command import provenance_of, reframe, samples_of, succeeded
+from tests.undisturbed import VARIABLES
 
 
 @pytest.mark.skipif(
@@ -91,9 +89,7 @@ def test_a_check_builds_its_program_and_says_how_it_was_made(tmp_path, monkeypat
     setup(layout("localhost", None), tmp_path, None, None, print)
     given = {**ONE, "layout_cores": 1, "nimc_dir": tmp_path / "run"}
     words = ("-p", "spack", "-r")
-    succeeded(
-        reframe(tmp_path, "localhost", "hpccg", *words, name="hpccg_quick", settings=given)
-    )
+    succeeded(reframe(tmp_path, "localhost", "hpccg", *words, name="hpccg_quick", settings=given))
     (sample,) = samples_of(tmp_path / "run", "hpccg_quick")
     assert sample["outcome"] == "kept", sample["reason"]
     spack = provenance_of(tmp_path / "run")["spack"]

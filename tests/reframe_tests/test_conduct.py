@@ -8,15 +8,16 @@ The page of workloads is what their records say.
 import os
 import subprocess
 import sys
-import pytest
-from nimc.base.checkout import ROOT
-from tests.reframe_tests.command import plan_of, provenance_of, reframe, samples_of, succeeded
-from pathlib import Path
 import tempfile
+from pathlib import Path
+
+import pytest
 import yaml
+
+from nimc.base.checkout import ROOT
 from reframe_tests.describe import PAGE, page
 from reframe_tests.workload import load, names
-
+from tests.reframe_tests.command import reframe, succeeded
 
 READERS = """
 import sys

@@ -1,16 +1,12 @@
 """Ranks reach the launch line of the application, however the layout is asked for."""
 
-import json
 import os
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 
-from nimc.base.checkout import ROOT, commit
+from nimc.base.checkout import commit
 from nimc.machine.host import detect
-from tests.reframe_tests.command import plan_of, provenance_of, reframe, samples_of, succeeded
+from tests.reframe_tests.command import plan_of, reframe, succeeded
 
 #: Check -> ranks of its launch line when laid out on 6 cores, with 3 threads a rank of XSBench.
 RANKS = {"hpccg": 6, "xsbench": 2}

@@ -1,17 +1,10 @@
 """What checks do at each level of a factor, on the model cluster: nodes of 64 cores, 8 NUMA nodes,
 the network interface on node 3, so that `other` is node 7."""
 
-import json
-import os
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
 
-from nimc.base.checkout import ROOT
 from reframe_tests.crossing import cross
-from tests.reframe_tests.command import plan_of, provenance_of, reframe, samples_of, succeeded
+from tests.reframe_tests.command import plan_of, reframe, succeeded
 
 MACHINE = "example_slurm"
 

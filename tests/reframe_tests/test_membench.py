@@ -6,14 +6,13 @@ import platform
 import re
 import shutil
 import subprocess
-import sys
 import time
 from pathlib import Path
 
 import pytest
 
 from nimc.machine.host import cpu_list
-from tests.reframe_tests.command import plan_of, provenance_of, reframe, samples_of, succeeded
+from tests.reframe_tests.command import reframe
 
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "reframe_tests" / "src" / "membench"

@@ -6,9 +6,10 @@ membench's window in which all cores are busy, by hand.
 import ctypes
 import shutil
 import subprocess
-import pytest
-from tests.reframe_tests.conftest import MEMBENCH
 
+import pytest
+
+from tests.reframe_tests.conftest import MEMBENCH
 
 pytestmark = pytest.mark.skipif(shutil.which("cc") is None, reason="needs cc")
 

@@ -1,14 +1,8 @@
 """Ranks of checks on several nodes, from their launch lines for `example_slurm`'s 64 cores."""
 
-import json
-import os
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
 
-from tests.reframe_tests.command import plan_of, provenance_of, reframe, samples_of, succeeded
+from tests.reframe_tests.command import plan_of, reframe
 
 #: Check, settings -> ranks, threads, and words of the program's options.
 LAID_OUT = {

@@ -5,22 +5,24 @@ MPI between two network namespaces with two links: each policy's bytes pass the 
 Emulated: MPICH over UCX and tcp. Rails are the links themselves.
 """
 
-import subprocess
-from pathlib import Path
-import pytest
-from nimc.base.errors import InputError
-from nimc.machine.site import Machine
-from reframe_tests import factors, rails
-from tests.nimc.node.sysfs import write
 import asyncio
 import os
 import shutil
+import subprocess
 import sys
 from collections.abc import Iterator
-from nimc.node.evidence import counters, rails
-from nimc.records.treatment import Start, Treatment
-from reframe_tests import rails as policies
+from pathlib import Path
 
+import pytest
+
+from nimc.base.errors import InputError
+from nimc.machine.site import Machine
+from nimc.node.evidence import counters
+from nimc.node.evidence import rails as evidence
+from nimc.records.treatment import Start, Treatment
+from reframe_tests import factors, rails
+from reframe_tests import rails as policies
+from tests.nimc.node.sysfs import write
 
 SCRIPT = Path(rails.__file__).parent / "src/local_rail/local_rail.sh"
 
@@ -225,7 +227,7 @@ def within(name: str, *command: str) -> list[str]:
     return ["ip", "netns", "exec", name, *command]
 
 
-def read(name: str) -> list[rails.Both]:
+def read(name: str) -> list[evidence.Both]:
     text = subprocess.check_output(within(name, sys.executable, "-c", _READ), text=True)
     return [
         (counters.Reading(f"{link} in", int(received)), counters.Reading(f"{link} out", int(sent)))
@@ -252,7 +254,7 @@ def test_each_policy_s_messages_pass_the_links_it_names(
     for policy, other in (("nic0", "nic1"), ("nic1", "nic0"), ("local", None)):
         before = read(ends[0])
         exchange(program, ends, policy)
-        passed = rails.passed(LINKS, before, read(ends[0]))
+        passed = evidence.passed(LINKS, before, read(ends[0]))
         print(policy, passed)
         assert sum(each.received_b + each.sent_b for each in passed) > 2 * 24 * 2**20
         assert judged(passed, policy) is None
@@ -264,5 +266,5 @@ def test_each_policy_s_messages_pass_the_links_it_names(
 def judged(passed: list, policy: str) -> str | None:
     """The evidence for an application of two ranks on two nodes, of which one was counted."""
     one = Treatment("off", Start([], ranks=2, devices=policies.named(TWO, policy)))
-    nodes = [rails.NodeConditions("n1", 1.0, devices=passed)]
-    return rails.misrouted(nodes, rails.named(one, LINKS, 2, 1), LINKS, 0.02)
+    nodes = [evidence.NodeConditions("n1", 1.0, devices=passed)]
+    return evidence.misrouted(nodes, evidence.named(one, LINKS, 2, 1), LINKS, 0.02)

@@ -3,17 +3,14 @@
 Debian has Lmod or environment-modules, not both: the tests of the other are skipped.
 """
 
-import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from nimc.base.checkout import ROOT
+from tests.reframe_tests.command import provenance_of, reframe
 from tests.undisturbed import VARIABLES
-from tests.reframe_tests.command import plan_of, provenance_of, reframe, samples_of, succeeded
 
 LMOD = Path("/usr/share/lmod/lmod")
 ENVIRONMENT_MODULES = Path("/usr/share/modules")

@@ -1,15 +1,12 @@
 """README's ReFrame line: what its tags choose, and what the machine's file requires of writers."""
 
 import json
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from tests.reframe_tests.command import plan_of, provenance_of, reframe, samples_of, succeeded
+from tests.reframe_tests.command import plan_of, reframe, succeeded
 
 ROOT = Path(__file__).parents[2]
 
@@ -21,8 +18,8 @@ def quick(folder, file, name, *words, **settings):
 
 def test_quick_is_two_checks_and_short_is_every_short_form(tmp_path):
     checks = ("-c", ROOT / "reframe_tests", "-R", "-l")
-    listed = {tag: re.findall(r"^- (\w+)", quick(tmp_path, "stream", ".*", *checks, "-t", tag), re.M)
-              for tag in ("quick", "short")}  # fmt: skip
+    shown = {tag: quick(tmp_path, "stream", ".*", *checks, "-t", tag) for tag in ("quick", "short")}
+    listed = {tag: re.findall(r"^- (\w+)", text, re.MULTILINE) for tag, text in shown.items()}
     assert sorted(listed["quick"]) == ["lammps_quick", "stream_quick"]
     texts = [path.read_text() for path in (ROOT / "reframe_tests").glob("*.py")]
     forms = re.findall(r"^short_form\((\w+)", "\n".join(texts), re.MULTILINE)
@@ -53,9 +50,7 @@ def test_checks_plan_longer_runs(tmp_path):
     assert plans["lammps_quick"]["notes"] == plans["hpccg_quick"]["notes"]
 
 
-@pytest.mark.parametrize(
-    ("settings", "min_share"), [({}, 0.2), ({"min_share": 0.7}, 0.7)]
-)
+@pytest.mark.parametrize(("settings", "min_share"), [({}, 0.2), ({"min_share": 0.7}, 0.7)])
 def test_the_machines_share_holds_unless_the_check_has_its_own(tmp_path, settings, min_share):
     quick(tmp_path, "stream", "stream_quick", "-p", "wheels", "--dry-run", **settings)
     assert plan_of(tmp_path, "stream_quick")["demand"]["min_share"] == min_share

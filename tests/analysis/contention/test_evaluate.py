@@ -4,13 +4,14 @@ The shipped tables, spot-checked against the paper (Tables 1, 2, 5, 9 and 11).
 """
 
 import dataclasses
+
 import pytest
+
 from analysis.contention import evaluate as published
 from analysis.contention.evaluate import by_placement, errors, evaluate, without_cores
 from analysis.contention.fit import fit
-from studies.made_sweeps import sweep
-from analysis.contention import evaluate
 from nimc.base.errors import InputError
+from studies.made_sweeps import sweep
 
 
 def scaled(point, comp, comm):
@@ -124,7 +125,7 @@ def test_cross_validation_sees_what_the_fit_has_not():
 
 
 def test_all_nine():
-    assert sorted(evaluate.published_names()) == [
+    assert sorted(published.published_names()) == [
         "billy",
         "bora",
         "dahu",
@@ -135,24 +136,24 @@ def test_all_nine():
         "occigen",
         "pyxis",
     ]
-    assert all(evaluate.load_published(name).published for name in evaluate.published_names())
+    assert all(published.load_published(name).published for name in published.published_names())
 
 
 def test_rows():
-    subnuma = evaluate.load_published("henri-subnuma")
+    subnuma = published.load_published("henri-subnuma")
     assert (subnuma.cores, subnuma.numa_per_socket, subnuma.numa_nodes) == (18, 2, 4)
     assert (subnuma.remote.n_par_max, subnuma.remote.n_seq_max) == (11, 4)
     assert subnuma.remote.t_par_max2_b_s == 15_217_800_000
     assert subnuma.remote.alpha == 0.27
-    assert evaluate.load_published("dahu").local.delta_r_b_s == 656_800_000
-    assert evaluate.load_published("pyxis").local.b_comm_seq_b_s == 4_958_600_000
+    assert published.load_published("dahu").local.delta_r_b_s == 656_800_000
+    assert published.load_published("pyxis").local.b_comm_seq_b_s == 4_958_600_000
 
 
 def test_errors():
-    assert evaluate.errors_percent("pyxis")["comm_nonsamples"] == 13.32
-    assert evaluate.errors_percent("billy")["comp_samples"] is None
+    assert published.errors_percent("pyxis")["comm_nonsamples"] == 13.32
+    assert published.errors_percent("billy")["comp_samples"] is None
 
 
 def test_unknown_name():
     with pytest.raises(InputError, match="--platform: nowhere found; allowed: billy"):
-        evaluate.load_published("nowhere")
+        published.load_published("nowhere")

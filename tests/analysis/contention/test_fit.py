@@ -5,23 +5,22 @@ One wrong measurement, anywhere, does not decide the fit of any published machin
 
 import dataclasses
 import json
+from collections.abc import Iterator
 from pathlib import Path
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from analysis.contention import evaluate
 from analysis.contention.fit import fit
-from analysis.contention.parameters import from_dict
+from analysis.contention.parameters import Model, from_dict
 from analysis.contention.predict import placements, predict
-from analysis.contention.sweep import Point, Sweep
+from analysis.contention.sweep import Point, Sweep, load
 from nimc.base.errors import InputError
 from studies.made_sweeps import sweep
-from collections.abc import Iterator
-from analysis.contention.parameters import Model
-from analysis.contention.sweep import Sweep, load
 from tests.reference import REFERENCE, needs_reference
-
 
 MB = 1e6
 

@@ -19,7 +19,9 @@ def made_header(numa_nodes=1, sockets=1):
     return header(machine="m", campaign="contention_model", facts={"host": host})
 
 
-def made_sample(arm, pair, fom, cores, node=None, outcome="kept", warmup=False, workload="membench"):
+def made_sample(
+    arm, pair, fom, cores, node=None, outcome="kept", warmup=False, workload="membench"
+):
     extra = {"cores": float(cores)} | ({} if node is None else {"node": float(node)})
     writer = WriterRecord("ucx", "a", "a", "shared memory", 64, None, 4e9, fom / 10, fom / 10, 1.0)
     return sample(

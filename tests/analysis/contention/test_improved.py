@@ -3,30 +3,30 @@
 Error bands, by hand, and how often they hold what they are made to hold.
 """
 
+import dataclasses
+
 import numpy as np
 import pytest
+
 from analysis.contention import evaluate as published
 from analysis.contention import improved
-from analysis.contention.evaluate import errors, evaluate, without_cores
-from analysis.contention.fit import fit
-from analysis.contention.kinds import calibrated
-from analysis.contention.predict import predict
-from analysis.contention.sweep import Point, Sweep
-from studies.made_sweeps import sweep
-import dataclasses
-from analysis.contention import evaluate, fit, improved
 from analysis.contention.evaluate import (
     CORES,
     PLACEMENTS,
     Deviation,
     bands,
     errors,
+    evaluate,
     misfits,
     without_cores,
     without_placements,
 )
+from analysis.contention.fit import fit
+from analysis.contention.kinds import calibrated
 from analysis.contention.predict import placements, predict
+from analysis.contention.sweep import Point, Sweep
 from analysis.contention.tables import bands_line
+from studies.made_sweeps import sweep
 
 
 def rounded_machine(seed, noise=0.005):
@@ -153,7 +153,7 @@ def test_a_rate_measured_as_zero_is_off_by_all_of_its_prediction():
     dead = dataclasses.replace(TWO_NODES, points=points)
 
     def fitter(_):
-        model = fit.fit(dataclasses.replace(TWO_NODES, points=[p for p in points if p.n != 3]))
+        model = fit(dataclasses.replace(TWO_NODES, points=[p for p in points if p.n != 3]))
         return dataclasses.replace(model, bands={})
 
     found = without_cores(fitter, dead, 5)
@@ -170,12 +170,12 @@ def test_bands_of_few_measurements_say_so():
 
 
 def test_a_placement_held_out_is_in_no_fit():
-    exact = sweep(evaluate.load_published("henri"), 0, 0.0)
+    exact = sweep(published.load_published("henri"), 0, 0.0)
     seen = []
 
     def fitter(part):
         seen.append(part.placements())
-        return fit.fit(part)
+        return fit(part)
 
     found = without_placements(fitter, exact)
     assert seen == [[(0, 0), (1, 0), (1, 1)], [(0, 0), (0, 1), (1, 1)]]
@@ -185,7 +185,7 @@ def test_a_placement_held_out_is_in_no_fit():
 def test_equations_that_do_not_describe_a_machine():
     # Computations lose 40 % from the first core on and communications nothing, far from any
     # capacity: no equation here says so.
-    exact = sweep(evaluate.load_published("henri"), 0, 0.0, [(0, 0)])
+    exact = sweep(published.load_published("henri"), 0, 0.0, [(0, 0)])
     points = [
         dataclasses.replace(p, comp_par_b_s=0.6 * p.comp_alone_b_s, comm_par_b_s=p.comm_alone_b_s)
         for p in exact.points[:9]
@@ -204,7 +204,7 @@ def test_equations_that_do_not_describe_a_machine():
 @pytest.mark.parametrize("name", ["henri", "dahu", "occigen"])
 def test_bands_hold_what_was_not_measured(name):
     """A new sweep with the same noise, all placements: nine in ten within the bands, or nearly."""
-    truth = evaluate.load_published(name)
+    truth = published.load_published(name)
     inside = []
     model = calibrated("paper", sweep(truth, 0, 0.02)).model
     again = sweep(truth, 100, 0.02)
@@ -222,10 +222,10 @@ def test_bands_hold_what_was_not_measured(name):
 @pytest.mark.slow
 def test_the_improved_model_has_bands_of_every_placement():
     found = calibrated(
-        "improved", sweep(evaluate.load_published("henri-subnuma"), 0, 0.02), 4
+        "improved", sweep(published.load_published("henri-subnuma"), 0, 0.02), 4
     ).model
     assert found.kind == "improved"
     assert set(found.bands) == {"local", "remote", "others"}
     assert found.bands["others"].held_out == PLACEMENTS
     assert found.bands["others"].comm_par.points == 14 * 18
-    assert improved.fit(sweep(evaluate.load_published("henri"), 0, 0.02)).bands == {}
+    assert improved.fit(sweep(published.load_published("henri"), 0, 0.02)).bands == {}

@@ -3,25 +3,29 @@
 The improved model's rates, by hand.
 """
 
+import dataclasses
 import json
 from pathlib import Path
-import pytest
-from analysis.contention import evaluate
-from analysis.contention.parameters import Band, Bands, Groups, Model, Shape, from_dict
-from nimc.base.errors import InputError
-import dataclasses
+
 import numpy as np
+import pytest
+
+from analysis.contention import evaluate
 from analysis.contention.parameters import (
+    Band,
+    Bands,
     Groups,
+    Model,
     Shape,
     demand,
+    from_dict,
     improved_alone,
     improved_share,
     improved_together,
     in_groups,
     soft_minimum,
 )
-
+from nimc.base.errors import InputError
 
 HENRI = evaluate.load_published("henri")
 BANDS = Bands("numbers of cores", Band(0.02, 0.01, 16), None, Band(0.0, 0.0, 1))

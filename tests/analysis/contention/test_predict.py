@@ -10,13 +10,14 @@ anew at each point, and placements are chosen as algorithms 3 and 4 of the paper
 """
 
 import dataclasses
+
 import numpy as np
 import pytest
+
 from analysis.contention import evaluate
 from analysis.contention.parameters import Parameters, shared
 from analysis.contention.predict import placements, predict
 from nimc.base.errors import InputError
-
 
 # henri, node 0 and 0: aC = 0.915 * 11481.1 = 10505.2065, one core between the maxima, so that
 # the share drops at once.

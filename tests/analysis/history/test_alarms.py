@@ -8,23 +8,25 @@ import math
 from dataclasses import asdict
 from datetime import timedelta
 from pathlib import Path
+
 import numpy as np
 import polars as pl
 import pytest
+
 from analysis.history.alarms import (
     REPEATS,
     Alarm,
     ChangedFact,
     alarms,
+    changed_facts,
     confirmation,
     confirmed,
+    facts_of,
     save,
     survey,
+    worst_node,
 )
 from tests.analysis.history.nights_table import START, night_rows, nights_table, runs_table
-from analysis.history.alarms import changed_facts, facts_of, worst_node
-from tests.analysis.history.nights_table import runs_table
-
 
 _NO_RUNS = runs_table({})
 

@@ -7,8 +7,10 @@ Dynp with the costs l2 and l1, for one change.
 """
 
 import math
+
 import numpy as np
 import pytest
+
 from analysis.history import monitor
 from analysis.history.monitor import energies, latest_change
 

@@ -1,6 +1,5 @@
 """Made runs of a multirail campaign, with known truth. Nothing here was measured."""
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 

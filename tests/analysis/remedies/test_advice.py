@@ -6,20 +6,18 @@ Pairs that would decide, and their node-hours, by hand.
 import json
 from dataclasses import replace
 from pathlib import Path
-from analysis.remedies.advice import Advice, Assumed, Standing, advise
+
+import numpy as np
+import pytest
+
+from analysis.remedies.advice import Advice, Assumed, Standing, advise, next_pairs, pair_node_hours
 from analysis.remedies.sentences import advice_document, sentences, where
 from analysis.report.data import load_run
-from analysis.statistics.location import Crossing
+from analysis.statistics.interval import Estimate
+from analysis.statistics.location import Crossing, p_value
 from nimc.base.checkout import ROOT
 from tests.analysis.remedies.sweeps import sweep, swept
 from tests.analysis.synthetic import LAMMPS, Case, samples, write_run
-import numpy as np
-import pytest
-from analysis.remedies.advice import next_pairs, pair_node_hours
-from analysis.statistics.interval import Estimate
-from analysis.statistics.location import p_value
-from tests.analysis.synthetic import LAMMPS, samples, write_run
-
 
 #: A core that costs 5 % and takes the loss from 1.5 to 1.1 times: a net of 1.364 all the time.
 CORE = Case(

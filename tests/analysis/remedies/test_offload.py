@@ -1,9 +1,9 @@
 """Processor time per byte of made runs: truth in seconds per GB, over a background per second."""
 
 import json
-from itertools import chain
 import re
 from dataclasses import replace
+from itertools import chain
 
 import numpy as np
 import pytest

@@ -22,9 +22,8 @@ from tests.analysis.report.browser import (
     sheets,
     violations,
 )
-from tests.analysis.report.test_causes import made
+from tests.analysis.report.test_causes import made, with_nodes
 from tests.analysis.report.test_factors import sweep, throttled
-from tests.analysis.report.test_causes import with_nodes
 from tests.analysis.synthetic import LAMMPS, STREAM, header, reject, remedies, samples, write_run
 from tests.analysis.test_latency import made as latencies
 from tests.analysis.test_numa import TWO_NODES, run_of

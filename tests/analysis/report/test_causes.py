@@ -5,29 +5,29 @@ Counters of tools on the page: medians a treatment, and what was not counted.
 Counters of nodes on the page: medians by treatment, roles, and what nodes lack.
 """
 
-import hashlib
 import json
 import re
-from dataclasses import replace
+from collections.abc import Callable, Mapping
 from pathlib import Path
+
 import pytest
+
 from analysis.counts.causes import Loss
 from analysis.report.data import RunData, load_run
-from analysis.report.make import make_reports
+from analysis.report.make import make_reports, write_data
 from analysis.statistics.correlation import WorstRank
 from analysis.statistics.interval import Estimate
-from analysis.subjects.causes import causes_view, p_text, sentence
-from tests.analysis.made_counters import CASES, TOOL, counter_row, with_tool, write_counts, write_rows
-from tests.analysis.synthetic import remedies, samples, write_run
-from analysis.report.data import load_run
-from analysis.report.make import make_reports, write_data
-from analysis.subjects.causes import counters_view
-from tests.analysis.synthetic import STREAM, samples, write_run
-from collections.abc import Callable, Mapping
-from analysis.subjects.causes import causes_view, counters_view
+from analysis.subjects.causes import causes_view, counters_view, p_text, sentence
 from nimc.records.sample import Sample
-from tests.analysis.made_counters import CASES
-
+from tests.analysis.made_counters import (
+    CASES,
+    TOOL,
+    counter_row,
+    with_tool,
+    write_counts,
+    write_rows,
+)
+from tests.analysis.synthetic import STREAM, remedies, samples, write_run
 
 LAMMPS = CASES[2]
 

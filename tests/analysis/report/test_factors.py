@@ -7,18 +7,28 @@ import re
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
+
 import pytest
-from analysis.report.data import RunData, load_run
-from analysis.report.factors import FactorsView, Layout, factors_view, lay_out, level_text
-from analysis.report.page import render
-from nimc.records.sample import Level, Sample
-from tests.analysis.synthetic import STREAM, Case, result, samples, write_run
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from analysis.effects.estimate import Result
-from analysis.report.factors import Axis, Line, Plotted, draw
 
+from analysis.effects.estimate import Result
+from analysis.report.data import RunData, load_run
+from analysis.report.factors import (
+    Axis,
+    FactorsView,
+    Layout,
+    Line,
+    Plotted,
+    draw,
+    factors_view,
+    lay_out,
+    level_text,
+)
+from analysis.report.page import render
+from nimc.records.sample import Level, Sample
+from tests.analysis.synthetic import STREAM, Case, result, samples, write_run
 
 ALONE_B_S = 8e9
 #: Share of the full rate -> slowdown without and with a reserved core.

@@ -1,20 +1,20 @@
 """A new section of the report is a module with its template; no other file is touched."""
 
 import json
-from pathlib import Path
-import polars as pl
-import pytest
-from analysis.report.data import load_run
-from analysis.report.make import make_reports
-from nimc.base.errors import InputError
-from tests.analysis.synthetic import LAMMPS, STREAM, header, samples, write_run
-from analysis.report.data import UnfinishedBlock, unfinished_blocks
 import os
 import re
 import shutil
 import subprocess
 import sys
-from tests.analysis.synthetic import STREAM, samples, write_run
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from analysis.report.data import UnfinishedBlock, load_run, unfinished_blocks
+from analysis.report.make import make_reports
+from nimc.base.errors import InputError
+from tests.analysis.synthetic import LAMMPS, STREAM, header, samples, write_run
 
 
 def test_one_run_is_reported_in_its_own_folder(tmp_path: Path) -> None:

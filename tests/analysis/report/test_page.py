@@ -5,22 +5,15 @@ from collections import Counter
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
+
 import pytest
-from analysis.report import page, plots
-from analysis.report.data import RunData, load_run
-from analysis.report.plots import COLOURS
-from nimc.records.arms import ARMS
-from nimc.records.sample import Sample
-from tests.analysis.synthetic import LAMMPS, STREAM, header, reject, samples, write_run
-from analysis.report import page
-from analysis.report.data import load_run
-from tests.analysis.remedies.sweeps import sweep, swept
-from tests.analysis.synthetic import LAMMPS, STREAM, reject, samples, write_run
+from matplotlib.figure import Figure
+
 from analysis.effects.estimate import Result
 from analysis.effects.verdict import Verdict
+from analysis.report import page, plots
+from analysis.report.data import RunData, load_run
 from analysis.report.page import NEXT, summary
-from analysis.report.words import control
-from matplotlib.figure import Figure
 from analysis.report.plots import (
     COLOURS,
     LEVEL_COLOURS,
@@ -30,7 +23,11 @@ from analysis.report.plots import (
     themed_svg,
     variable,
 )
-
+from analysis.report.words import control
+from nimc.records.arms import ARMS
+from nimc.records.sample import Sample
+from tests.analysis.remedies.sweeps import sweep, swept
+from tests.analysis.synthetic import LAMMPS, STREAM, header, reject, samples, write_run
 
 _VOID = {"meta", "link", "br", "img", "hr", "wbr"}
 

@@ -8,18 +8,17 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
+
+import polars as pl
 import pytest
+
 from analysis.report.data import RunData, load_run
 from analysis.report.page import render
 from analysis.report.shell import View
-from analysis.subjects.paper_tables import paper_tables
-from nimc.records.sample import Sample
-from tests.analysis.synthetic import Case, samples, write_run
+from analysis.subjects.paper_tables import best_of_five, paper_tables, scaling_view
 from analysis.subjects.published import NAMES, normalised, triad
-import polars as pl
-from analysis.subjects.paper_tables import best_of_five, scaling_view
+from nimc.records.sample import Sample
 from tests.analysis.synthetic import Case, reject, samples, write_run
-
 
 #: Ten runs of mean 11 (six of them 1 away), and of mean 22 (squares of the distances: 18); then
 #: one more, which the paper's ten leave out.

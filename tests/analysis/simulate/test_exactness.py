@@ -5,10 +5,12 @@ The simulation against what can be worked out on paper.
 
 import itertools
 import math
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from analysis.simulate.progress import (
     Application,
     Noise,
@@ -20,14 +22,6 @@ from analysis.simulate.progress import (
     simulate,
 )
 from nimc.base.errors import InputError
-from analysis.simulate.progress import (
-    Application,
-    Noise,
-    Windows,
-    finishing_times,
-    rank_slowdowns,
-    simulate,
-)
 
 
 def work_until(

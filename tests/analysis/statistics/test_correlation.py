@@ -1,10 +1,11 @@
 import math
+
 import numpy as np
 import pytest
-from analysis.statistics.correlation import of_r, pearson
-from analysis.subjects.published import paper
 from scipy import stats
-from analysis.statistics.correlation import worst_rank
+
+from analysis.statistics.correlation import of_r, pearson, worst_rank
+from analysis.subjects.published import paper
 
 
 def test_r_by_hand():

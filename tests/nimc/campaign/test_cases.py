@@ -125,7 +125,11 @@ def test_exclude_and_only(tmp_path: Path, cells: str, expected: dict[str, list[s
     ("entry", "more", "fault"),
     [
         ("", "factors: {rat: [0, full]}", "4: factors.rat: unknown factor 'rat' of 'stream', did"),
-        ("", "factors:\n  rate: [0, 25%,\n    120%]", "6: factors.rate: 120% found; allowed: 0, full"),
+        (
+            "",
+            "factors:\n  rate: [0, 25%,\n    120%]",
+            "6: factors.rate: 120% found; allowed: 0",
+        ),
         (", factors: {rate: [fast]}", "", "3: workloads[0].factors.rate: fast found; allowed: 0, "),
         (
             *(", set: {direction: read}", "factors: {direction: [write, read]}"),
@@ -147,7 +151,11 @@ def test_exclude_and_only(tmp_path: Path, cells: str, expected: dict[str, list[s
             *("", "factors: {rate: [0, full]}\narms: [off, on]\nexclude: [{arm: spin}]"),
             "6: exclude[0].arm: spin found; allowed: off, on",
         ),
-        ("", "factors: {rate: [0]}", "3: workloads[0]: stream: exclude, only: no treatment that wri"),
+        (
+            "",
+            "factors: {rate: [0]}",
+            "3: workloads[0]: stream: exclude, only: no treatment that",
+        ),
         (
             *("", "arms: [off, aa]\nexclude: [{arm: aa}]"),
             "3: workloads[0]: stream: exclude, only: no treatment is left; allowed",
@@ -157,7 +165,11 @@ def test_exclude_and_only(tmp_path: Path, cells: str, expected: dict[str, list[s
             "exclude: [{iterations: 2}]",
             "3: workloads[0]: exclude and only leave no case; allowed: at least one",
         ),
-        (", set: {warmups: many}", "arms: [off, on]", "3: workloads[0].set.warmups: unknown variable"),
+        (
+            ", set: {warmups: many}",
+            "arms: [off, on]",
+            "3: workloads[0].set.warmups: unknown vari",
+        ),
         (", factors: {}", "", "1: arms: missing; allowed: a list with off"),
     ],
 )

@@ -7,24 +7,30 @@ Cases and levels that a machine cannot have.
 
 import json
 from pathlib import Path
-import pytest
-from click.testing import CliRunner
-from nimc.base.checkout import ROOT
-from nimc.base.errors import InputError
-from nimc.campaign.prepare import prepare, time_limit_s, use_slurm
-from nimc.campaign.settings import target_partitions
-from nimc.cli.plan import plan_command
-from nimc.campaign.plan import plan
-from nimc.campaign.prepare import prepare
-from nimc.run.folder import new_header
 from tempfile import TemporaryDirectory
 from typing import Any
-from nimc.campaign.cases import treatments
-from nimc.campaign.prepare import Omitted, leave_out, omission_lines, prepare
-from nimc.campaign.schema import Campaign
-from nimc.cli.main import cli
-from tests.reframe_tests.test_numa_places import of
 
+import pytest
+from click.testing import CliRunner
+
+from nimc.base.checkout import ROOT
+from nimc.base.errors import InputError
+from nimc.campaign.cases import treatments
+from nimc.campaign.plan import plan
+from nimc.campaign.prepare import (
+    Omitted,
+    leave_out,
+    omission_lines,
+    prepare,
+    time_limit_s,
+    use_slurm,
+)
+from nimc.campaign.schema import Campaign
+from nimc.campaign.settings import target_partitions
+from nimc.cli.main import cli
+from nimc.cli.plan import plan_command
+from nimc.run.folder import new_header
+from tests.reframe_tests.test_numa_places import of
 
 PARTITIONS = [
     {"name": "std", "scheduler": "slurm", "time_limit": "1h30m"},

@@ -6,27 +6,26 @@ Pairs needed for slowdowns that the contention model predicts.
 import json
 from dataclasses import replace
 from pathlib import Path
+
 import pytest
 from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
-from nimc.base.checkout import ROOT
-from nimc.base.errors import InputError
-from nimc.campaign.cases import treatments
-from nimc.campaign.plan import RUN, Site, block_s, block_sizes, command, next_block, plan
-from nimc.campaign.prepare import prepare
-from nimc.campaign.schema import Campaign, Pairs
-from nimc.cli.main import COMMANDS, cli
-from nimc.cli.plan import plan_command
+
 from analysis.contention import evaluate
 from analysis.contention.slowdown import SlowdownRow
 from analysis.statistics.interval import Estimate
 from analysis.statistics.pairs_needed import pairs_needed
+from nimc.base.checkout import ROOT
+from nimc.base.errors import InputError
+from nimc.campaign.cases import treatments
 from nimc.campaign.expected import predicted_pairs
-from nimc.campaign.schema import Campaign
+from nimc.campaign.plan import Site, block_s, block_sizes, command, next_block, plan
+from nimc.campaign.prepare import prepare
+from nimc.campaign.schema import Campaign, Pairs
 from nimc.cli.main import cli
+from nimc.cli.plan import plan_command
 from tests.analysis.contention.test_slowdown import slowdown_run
-
 
 SITE = Site("m", Path("/p/configs/m.py"), Path("/p/reframe_tests"), origin_nodes=2)
 
@@ -127,7 +126,7 @@ def test_runs_without_continuous_writers_may_be_short(tmp_path: Path) -> None:
 def test_a_check_that_cannot_be_lengthened_is_refused_with_the_reason(tmp_path: Path) -> None:
     path = tmp_path / "c.yaml"
     path.write_text(SHORT.format(hpccg="2s"))
-    with pytest.raises(InputError, match=r"c\.yaml:6: workloads\[1\]\.expect: 2 s found; .*'hpccg'"):
+    with pytest.raises(InputError, match=r"c\.yaml:6: workloads\[1\]\.expect: 2 s found; .*hpccg"):
         prepare(path, "localhost")
 
 

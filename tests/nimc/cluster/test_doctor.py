@@ -2,21 +2,20 @@
 
 import json
 import os
-from contextlib import suppress
 from pathlib import Path
+
 import pytest
+
 from nimc.base import programs
-from nimc.base.errors import InputError, MachineError
+from nimc.base.errors import MachineError
 from nimc.campaign import settings
 from nimc.campaign.matrix import Matrix, MatrixCell
 from nimc.cli.hosts import doctor_command, text
 from nimc.cluster import doctor, probes
+from nimc.cluster.doctor import refusal
 from nimc.cluster.probes import Finding
 from nimc.machine.site import Machine
 from nimc.node.injectors import INJECTORS
-from nimc.cluster import doctor
-from nimc.cluster.doctor import refusal
-
 
 ROOT = Path(__file__).parents[3]
 CONFIG = """

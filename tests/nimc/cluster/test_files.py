@@ -11,22 +11,21 @@ import socket
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+
 import pytest
+from click.testing import CliRunner
+
+from nimc.base.errors import InputError, MachineError
 from nimc.campaign.settings import matching
+from nimc.cli import hosts
 from nimc.cluster.init import learn
 from nimc.cluster.init.config_text import config_text, host_pattern, pmi
-from nimc.cluster.init.learn import ClusterFacts, SlurmAccount, access
+from nimc.cluster.init.learn import ClusterFacts, NodeShape, SlurmAccount, SlurmPartition, access
 from nimc.cluster.init.site_text import entries, site_text, unknown
 from nimc.cluster.node_job import JobLook, NodeRequest
 from nimc.machine import site as machine
-from tests.nimc.cluster.made import FAST, SLURM, found, node, rdma
-from nimc.cluster.init.learn import NodeShape, SlurmAccount, SlurmPartition
 from tests.fuzz.target import CAPTURES
-from click.testing import CliRunner
-from nimc.base.errors import InputError, MachineError
-from nimc.cli import hosts
-from nimc.cluster.init.learn import ClusterFacts
-from tests.nimc.cluster.made import found
+from tests.nimc.cluster.made import FAST, SLURM, found, node, rdma
 
 
 def site(tmp_path: Path, seen: ClusterFacts) -> machine.Machine:

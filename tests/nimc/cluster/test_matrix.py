@@ -6,15 +6,15 @@ Nodes from sinfo. The lines are those of Slurm 22.05 for `sinfo -N -h -o '%N %T'
 import os
 import sys
 from pathlib import Path
+
 import pytest
+
 from nimc.campaign.checks import CheckVariables
-from nimc.campaign.matrix import Matrix, MatrixCell, Offer, judge, matrix, matrix_table
+from nimc.campaign.matrix import Offer, judge, matrix
 from nimc.campaign.settings import ReframePlace, ReframeSettings
 from nimc.machine import modules
 from nimc.machine.modules import ModuleLoad
-from nimc.machine.slurm import SlurmNode
 from nimc.machine.slurm import SlurmNode, nodes_in, partition_in
-
 
 #: The variable of a module system -> the program that it names.
 SYSTEMS = {

@@ -4,12 +4,19 @@ import json
 import subprocess
 import sys
 from pathlib import Path
-import pytest
-from nimc.campaign.checks import CheckVariables
-from nimc.campaign.settings import ReframePlace, ReframeSettings, needed, places_of, without_place
-from nimc.base.errors import InputError
-from nimc.campaign.settings import matching
 
+import pytest
+
+from nimc.base.errors import InputError
+from nimc.campaign.checks import CheckVariables
+from nimc.campaign.settings import (
+    ReframePlace,
+    ReframeSettings,
+    matching,
+    needed,
+    places_of,
+    without_place,
+)
 
 #: Asks ReFrame whether an environment is valid for a check.
 _REFRAME = """

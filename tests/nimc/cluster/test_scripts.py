@@ -1,18 +1,18 @@
 """Prologs and epilogs on a node made of files, killed before every command."""
 
+import json
 import signal
 import subprocess
 import sys
 from pathlib import Path
+
 import pytest
-from nimc.cluster.remedies import ROOT_REMEDIES
-from tests.nimc.cluster.sysroot import CHANGED, STATE, changed, content, node, run, scripts
-import json
 from click.testing import CliRunner
+
 from nimc.base.errors import InputError
 from nimc.cli.main import cli
 from nimc.cluster.remedies import ROOT_REMEDIES, values
-
+from tests.nimc.cluster.sysroot import CHANGED, STATE, changed, content, node, run, scripts
 
 #: More than any of the scripts has.
 MOST_COMMANDS = 400

@@ -7,13 +7,12 @@ import json
 import os
 import shutil
 import subprocess
-import pytest
-from nimc.machine import host
-from nimc.machine.host import Cache, Interface, NumaNode
-from tests.nimc.node.sysfs import big_host, write
-from nimc.machine.host import interrupts_of_devices
-from tests.nimc.node.sysfs import write
 
+import pytest
+
+from nimc.machine import host
+from nimc.machine.host import Cache, Interface, NumaNode, interrupts_of_devices
+from tests.nimc.node.sysfs import big_host, write
 
 MIB, GIB = 2**20, 2**30
 

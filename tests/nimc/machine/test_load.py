@@ -4,13 +4,14 @@ Processor time of kernel threads, from a made /proc and from this host's.
 """
 
 import os
-import pytest
-from nimc.machine import load
-from tests.nimc.node import sysfs
 from pathlib import Path
-from nimc.machine.load import KernelThreads
-from tests.nimc.node.sysfs import write
 
+import pytest
+
+from nimc.machine import load
+from nimc.machine.load import KernelThreads
+from tests.nimc.node import sysfs
+from tests.nimc.node.sysfs import write
 
 BLOCK = "0123abcd"
 TICKS = os.sysconf("SC_CLK_TCK")

@@ -9,10 +9,11 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-import pytest
-from nimc.machine.program import compilers_in, mpi_library, program_facts
-from nimc.machine import program as versions
 
+import pytest
+
+from nimc.machine import program as versions
+from nimc.machine.program import compilers_in, mpi_library, program_facts
 
 SH = shutil.which("sh") or "/bin/sh"
 #: Of Debian 12's Open MPI 4.1.4 and of the mpich wheel.

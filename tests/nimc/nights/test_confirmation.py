@@ -7,16 +7,17 @@ A night that is killed while it confirms an alarm, and started again within its 
 
 import json
 import shutil
-from pathlib import Path
-import pytest
-from nimc.nights.confirming import too_much
-from tests.nimc.nights.conftest import Box
 import signal
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from datetime import date, timedelta
-from nimc.nights.summary import path_of, running, summary_text, write
+from pathlib import Path
 
+import pytest
+
+from nimc.nights.confirming import too_much
+from nimc.nights.summary import path_of, running, summary_text, write
+from tests.nimc.nights.conftest import Box
 
 pytestmark = pytest.mark.slow
 

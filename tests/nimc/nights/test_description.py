@@ -3,16 +3,15 @@
 Nights of a calendar, worked out by hand; Berlin changes its clocks on 2026-03-29 and 10-25.
 """
 
-from datetime import time
-from pathlib import Path
-import pytest
-from nimc.base.errors import InputError
-from nimc.nights.description import load
-from tests.nimc.nights.made import TEXT, nightly
 from datetime import date, datetime, time, timezone
+from pathlib import Path
 from zoneinfo import ZoneInfo
-from nimc.nights.description import NightWindow
 
+import pytest
+
+from nimc.base.errors import InputError
+from nimc.nights.description import NightWindow, load
+from tests.nimc.nights.made import TEXT, nightly
 
 KNOWN = TEXT.format(campaign="c.yaml", results="r")
 
@@ -63,7 +62,10 @@ def test_faults_name_file_line_and_field(tmp_path: Path, text: str, line: int, w
 
 @pytest.mark.parametrize(
     ("name", "said"),
-    [("nothing", "known nightlies: .*example"), *((n, "invalid name") for n in ("../a", "a b", ""))],
+    [
+        ("nothing", "known nightlies"),
+        *((n, "invalid name") for n in ("../a", "a b", "")),
+    ],
 )
 def test_a_name_that_is_no_file_is_refused(name: str, said: str) -> None:
     with pytest.raises(InputError, match=said):

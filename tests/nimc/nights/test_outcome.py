@@ -3,16 +3,17 @@
 Maintenance that a night would run into; lines as Slurm 22.05 prints them.
 """
 
-import pytest
-from nimc.nights.measure import EndedRun
-from nimc.nights.summary import NightAlarm, NightFailure, NightFigure, judge_night
-from tests.nimc.nights.made import FIGURES
 from datetime import datetime
 from pathlib import Path
+
+import pytest
+
 from nimc.base.errors import MachineError
 from nimc.cluster.reservation import find_all, parse
+from nimc.nights.measure import EndedRun
 from nimc.nights.night import in_the_way
-
+from nimc.nights.summary import NightAlarm, NightFailure, NightFigure, judge_night
+from tests.nimc.nights.made import FIGURES
 
 ALARM = NightAlarm("stream", "off", "fom", "history", "stream lost 10 %")
 FAILURE = NightFailure("snap", "no such binary")

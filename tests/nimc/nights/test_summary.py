@@ -6,20 +6,29 @@ Nights that ran and nights that did not, from the calendar alone.
 """
 
 import json
-from datetime import date
-from pathlib import Path
-import pytest
-from nimc.base.errors import InputError
-from nimc.nights.summary import load, path_of, summaries, summary_text, write
-from tests.nimc.nights.made import SUMMARY, summary
 import os
-from nimc.nights.summary import machine_lock, running
 from dataclasses import replace
 from datetime import date, datetime, time
+from pathlib import Path
 from zoneinfo import ZoneInfo
+
+import pytest
+
+from nimc.base.errors import InputError
 from nimc.nights.description import NightWindow
-from nimc.nights.summary import UNFINISHED, Summary, calendar
-from tests.nimc.nights.made import summary
+from nimc.nights.summary import (
+    UNFINISHED,
+    Summary,
+    calendar,
+    load,
+    machine_lock,
+    path_of,
+    running,
+    summaries,
+    summary_text,
+    write,
+)
+from tests.nimc.nights.made import SUMMARY, summary
 
 
 def test_a_summary_is_read_as_it_was_written(tmp_path: Path) -> None:

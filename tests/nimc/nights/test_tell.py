@@ -5,22 +5,23 @@ JUnit and Prometheus text, against what their documents say.
 
 import email
 import json
+import math
 import os
+import re
 import socket
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
+
 import pytest
+
 from nimc.nights import notify
 from nimc.nights.description import NightlyRequest
-from tests.nimc.nights.made import SUMMARY, nightly, summary
-import math
-import re
-from xml.etree import ElementTree
 from nimc.nights.summary import NightAlarm, NightFigure
-from tests.nimc.nights.made import SUMMARY, summary
+from tests.nimc.nights.made import SUMMARY, nightly, summary
 
 
 def asked(folder: Path, **more: str) -> NightlyRequest:

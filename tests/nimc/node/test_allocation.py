@@ -6,17 +6,17 @@ What an earlier block of a case measured: kept, and used on the same nodes only.
 import asyncio
 import socket
 from dataclasses import replace
+
 import pytest
+
+from nimc.base.errors import MachineError
 from nimc.node import agent, allocation, wire
 from nimc.node.allocation import Allocation, AllocationError
+from nimc.node.alone import Alone, keep, kept
+from nimc.node.evidence.claims import Count
 from nimc.node.hub import Hub
 from nimc.records.treatment import Writes
 from tests.nimc.node.test_timetable import PLAN
-from nimc.base.errors import MachineError
-from nimc.node.allocation import Allocation
-from nimc.node.alone import Alone, keep, kept
-from nimc.node.evidence.claims import Count
-
 
 APART = replace(PLAN, origin_policy="hetjob")
 

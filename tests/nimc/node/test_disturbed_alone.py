@@ -7,8 +7,8 @@ from nimc.node.conductor import Store, _repeat
 from nimc.node.runs import MeasuredRun, Run
 from nimc.records.plan import Demand
 from nimc.records.treatment import Start, Treatment, Writes
-from tests.nimc.node.test_timetable import PLAN
 from tests.nimc.node.test_store import SAMPLE
+from tests.nimc.node.test_timetable import PLAN
 
 WRITES = Writes("ucx", 1 << 20)
 ON = Treatment("on", Start(["a"]), WRITES, "effect", "off")

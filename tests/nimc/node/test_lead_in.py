@@ -4,16 +4,15 @@ What is stored of a run beside what was measured.
 """
 
 import pytest
-from nimc.node.runs import LeadIn
-from nimc.records.treatment import Writes
+
 from nimc.machine.node_counters import NodeCounter
 from nimc.node.allocation import Allocation
 from nimc.node.evidence.rates import Judgement
 from nimc.node.injectors import INJECTORS
 from nimc.node.injectors.base import Writer
-from nimc.node.runs import node_rows, unreserved, writer_record
+from nimc.node.runs import LeadIn, node_rows, unreserved, writer_record
 from nimc.records.sample import NodeConditions
-
+from nimc.records.treatment import Writes
 
 WRITES, SHORT = Writes("ucx", 1 << 26), Writes("perftest", 1 << 16)
 

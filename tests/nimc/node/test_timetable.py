@@ -1,15 +1,16 @@
 import itertools
 import json
 from collections import Counter, defaultdict
+from dataclasses import replace
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from nimc.base.errors import InputError
 from nimc.node.short_writes.records import rest_s
-from nimc.records.timetable import POLICIES, Origin, PlannedWrite, Timetable, plan, writers_of_link
-from collections import Counter
-from dataclasses import replace
 from nimc.records.plan import BlockPlan, Demand, ShortWrites
+from nimc.records.timetable import POLICIES, Origin, PlannedWrite, Timetable, plan, writers_of_link
 from nimc.records.treatment import Start, Treatment, Writes
 from tests.nimc.node.treatments import treatments
 
@@ -224,9 +225,9 @@ CROSSED = replace(
 
 
 def test_what_was_saved_is_loaded(tmp_path):
-    for plan in (PLAN, CROSSED):
-        plan.save(tmp_path / "plan.json")
-        assert BlockPlan.load(tmp_path / "plan.json") == plan
+    for each in (PLAN, CROSSED):
+        each.save(tmp_path / "plan.json")
+        assert BlockPlan.load(tmp_path / "plan.json") == each
 
 
 def test_short_writes_are_saved_too(tmp_path):

@@ -3,18 +3,18 @@
 Why a block failed, in one line.
 """
 
+import json
 from dataclasses import replace
 from pathlib import Path
+
 import pytest
+
 from analysis.effects.estimate import StoppingRule
 from nimc.base.errors import InputError
 from nimc.campaign.schema import Pairs
 from nimc.node.conductor import Store
-from nimc.run.runner import CaseState, case_state
+from nimc.run.runner import CaseState, case_state, why_failed
 from tests.nimc.fake_reframe import sample
-import json
-from nimc.run.runner import why_failed
-
 
 ARMS = ["off", "on", "aa"]
 TREATED = ["on", "aa"]
@@ -162,7 +162,13 @@ SKIPPED = """\
         (1, DONE, [UNMET, SKIP], {}, None),
         # Without the conductor's word ReFrame's report, else its last error or line, else nothing.
         (1, None, [PASS, failed("compile", "no\ncc")], {}, "ReFrame failed in 'compile': no cc"),
-        (1, None, [], {"reframe.log": "a\nERROR: no x\nbye\n\n"}, "with status 1: ERROR: no x (LOG)"),
+        (
+            1,
+            None,
+            [],
+            {"reframe.log": "ERROR: no x\nbye\n\n"},
+            "with status 1: ERROR: no x (LOG)",
+        ),
         (-9, None, [], {"reframe.log": "a\nbye\n\n"}, "ReFrame was killed by SIGKILL: bye (LOG)"),
         (2, None, [], {"reframe.json": "{ half"}, "with status 2: it printed nothing to LOG"),
         (

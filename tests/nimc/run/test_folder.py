@@ -8,19 +8,19 @@ import fcntl
 import os
 from dataclasses import replace
 from pathlib import Path
+
 import pytest
+
 from nimc.base.checkout import ROOT
 from nimc.base.errors import MachineError
-from nimc.campaign.prepare import prepare
-from nimc.records.run import RunHeader
-from nimc.run.folder import foreign_runs, new_header, open_run
 from nimc.campaign import sweep
 from nimc.campaign.cases import expand
 from nimc.campaign.checks import checks_in
 from nimc.campaign.load import load_campaign
 from nimc.campaign.prepare import Request, prepare
 from nimc.machine.site import Machine
-from nimc.run.folder import digest, requirements_of
+from nimc.records.run import RunHeader
+from nimc.run.folder import digest, foreign_runs, new_header, open_run, requirements_of
 
 
 @pytest.fixture(scope="module")

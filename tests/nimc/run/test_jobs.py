@@ -5,23 +5,23 @@ A Slurm that falls silent, played by files: a command succeeds while its file ex
 
 import os
 import signal
+import time
 from pathlib import Path
 from typing import Any
+
 import pytest
+
 from nimc.base.errors import MachineError
 from nimc.base.interrupts import Interrupts, Stopped
 from nimc.base.programs import ask
 from nimc.campaign.plan import Site
 from nimc.campaign.schema import Campaign
+from nimc.machine import slurm
 from nimc.machine import slurm as jobs
 from nimc.run import runner, slurm_watch
 from nimc.run.progress import PlainDisplay, display
 from nimc.run.runner import CampaignRunner
-import time
-from nimc.machine import slurm
-from nimc.run import slurm_watch
 from nimc.run.slurm_watch import LostJobError, SilentError, SlurmWatch
-
 
 CAMPAIGN = Campaign.model_validate(
     {

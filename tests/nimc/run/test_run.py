@@ -14,18 +14,19 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+
 import pytest
 from click.testing import CliRunner
+
 from nimc.base.errors import MachineError
 from nimc.cli.run import run_command
 from nimc.machine.site import Origins, load
 from nimc.records.order import run_seed
+from nimc.run.session import users_of
 from tests.nimc.conftest import CAMPAIGN, Command, Nimc
 from tests.nimc.documented import assert_documented
-from functools import partial
-from nimc.run.session import users_of
-
 
 Wait = Callable[[Callable[[], bool]], None]
 

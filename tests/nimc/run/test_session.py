@@ -10,19 +10,19 @@ import signal
 import subprocess
 import sys
 import time
-from pathlib import Path
-import pytest
-from nimc.base import processes
-from nimc.base.interrupts import Interrupts, Stopped
-from nimc.run import session
-from nimc.run.session import stop
 from contextlib import suppress
-from click.testing import CliRunner
-from nimc.base.interrupts import Stopped, exit_when_stopped, stopped_at_once
-from nimc.cli.main import cli
-from nimc.run.runner import CampaignRunner, Failure
-from tests.nimc.conftest import Nimc
+from pathlib import Path
 
+import pytest
+from click.testing import CliRunner
+
+from nimc.base import processes
+from nimc.base.interrupts import Interrupts, Stopped, exit_when_stopped, stopped_at_once
+from nimc.cli.main import cli
+from nimc.run import session
+from nimc.run.runner import CampaignRunner, Failure
+from nimc.run.session import stop
+from tests.nimc.conftest import Nimc
 
 #: Says that it ignores SIGTERM, and stays for longer than any test waits.
 _DEAF = (

@@ -1,14 +1,16 @@
 """A run at several scales beside its simulation, on samples made by hand."""
 
 import json
+from pathlib import Path
+
 import pytest
+
 from analysis.simulate import campaign
 from nimc.base.errors import InputError
 from nimc.cli.main import cli
-from tests.nimc.documented import assert_documented
-from pathlib import Path
-from tests.analysis.synthetic import sample
 from nimc.records.sample import Sample, TimetableRecord, WriterRecord
+from tests.analysis.synthetic import sample
+from tests.nimc.documented import assert_documented
 
 
 def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict:

@@ -6,24 +6,22 @@ What a lock says of the MPI's network, in the form of Spack 1.1.
 """
 
 import json
+import multiprocessing
 import re
+import shutil
+import time
 from dataclasses import replace
+from pathlib import Path
+
 import pytest
 import yaml
 from click.testing import CliRunner
+
 from nimc.base.errors import InputError, MachineError
 from nimc.cli.spack import spack_command
-from nimc.spack import setup
-from nimc.spack.build import build, placed
-from tests.nimc.spack.fake import calls
-import multiprocessing
-import shutil
-import time
-from pathlib import Path
-from nimc.base.errors import MachineError
 from nimc.spack import setup, tool
-from nimc.spack.build import build, digest_of, placed
-from nimc.spack.build import lacking
+from nimc.spack.build import build, digest_of, lacking, placed
+from tests.nimc.spack.fake import calls
 
 
 def test_build_keeps_roots_only_and_is_a_no_op_the_second_time(spack_root, ready):

@@ -8,15 +8,16 @@ run) is in `tests/nimc/spack/test_spack_real.py`, marked `spack`.
 
 import os
 import pwd
+import re
 import sys
+
 import pytest
 import yaml
+
 from nimc.base.errors import InputError, MachineError
 from nimc.spack import setup, tool
 from nimc.spack.tool import layout
 from tests.nimc.spack.fake import FAKE, calls
-import re
-from nimc.spack import setup
 
 
 def test_setup_takes_the_spack_at_hand_and_isolates_it(spack_root, tmp_path, monkeypatch):

@@ -7,10 +7,13 @@ import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+
 import pytest
 from reframe.core.exceptions import ReframeError
+
 from nimc.node.conductor import UNREAD
 from reframe_tests import foreign
+from reframe_tests.foreign import direction, si, suffixed
 from tests.nimc.node.test_store import SAMPLE
 from tests.reframe_tests.foreign.checks import (
     accepts_all,
@@ -23,8 +26,6 @@ from tests.reframe_tests.foreign.checks import (
     victim,
     with_path,
 )
-from reframe_tests.foreign import direction, si, suffixed
-
 
 #: A run whose figure of merit the check has yet to read.
 UNREAD_SAMPLE = replace(

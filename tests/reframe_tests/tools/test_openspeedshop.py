@@ -7,15 +7,14 @@ The order of `ossutil` and `openss`, with two scripts of a few lines in their pl
 """
 
 import re
+import sys
 from pathlib import Path
+
 import pytest
+
 from reframe_tests.tools import TOOLS
 from reframe_tests.tools.base import FOLDER, ToolError
-from reframe_tests.tools.openspeedshop import read_view
-import sys
-from reframe_tests.tools.base import ToolError
-from reframe_tests.tools.openspeedshop import gather, view_path
-
+from reframe_tests.tools.openspeedshop import gather, read_view, view_path
 
 CAPTURES = Path(__file__).parents[2] / "captures" / "openspeedshop"
 COMMAND = re.compile(r"openss>>expview (?:-v (linkedobjects) )?-r (\d) -F csv\n")

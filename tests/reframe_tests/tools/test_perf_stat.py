@@ -4,7 +4,6 @@ Captures: `hardware` (two ranks of an MPI program, nine events), `two_ranks` and
 events of the tool; the latter as a user under kernel.perf_event_paranoid=2).
 """
 
-import json
 import shutil
 from pathlib import Path
 

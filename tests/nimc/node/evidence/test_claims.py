@@ -6,15 +6,23 @@ Looks worked out by hand, four a second.
 """
 
 from dataclasses import replace
+
 import pytest
-from nimc.node.evidence.claims import Count, attach, disagreement, passed, with_total
+
+from nimc.node.evidence.claims import (
+    Count,
+    attach,
+    disagreement,
+    passed,
+    refuted,
+    unproven,
+    with_proof,
+    with_total,
+)
 from nimc.node.evidence.counters import Reading
-from nimc.records.sample import MANY, WriterRecord
-from nimc.node.evidence.claims import Count, attach, refuted, unproven, with_proof
-from nimc.node.evidence.silence import Looked
-from nimc.records.plan import Demand
-from nimc.records.sample import MANY
 from nimc.node.evidence.silence import Look, Looked, fault, longest_silence_s
+from nimc.records.plan import Demand
+from nimc.records.sample import MANY, WriterRecord
 
 
 def record(claim_b: float, target: str = "n1", message_b: int = 64) -> WriterRecord:
