@@ -54,30 +54,12 @@ def test_predict_mistakes(words, text):
     assert text in str(error)
 
 
-@pytest.mark.parametrize(
-    ("change", "text"),
-    [
-        ({"schema": 3}, "not a model file"),
-        ({"cores": None}, "model.json: cores: nothing found; allowed: a whole number"),
-        ({"numa_nodes": 0}, "numa_nodes: 0 found; allowed: greater than or equal to 1"),
-        ({"reach": {"local": -1}}, "reach.local: -1 found"),
-        ({"reach": 3}, "model.json"),
-        ({"local": {}}, "local.n_par_max: missing"),
-        ({"local": HENRI["local"] | {"alpha": "x"}}, "local.alpha: 'x' found; allowed: a number"),
-        (
-            {"remote": HENRI["remote"] | {"n_seq_max": 3.5}},
-            "n_seq_max: 3.5 found; allowed:",
-        ),
-        ({"local": HENRI["local"] | {"n_par_max": 10**19}}, "local.n_par_max: 1000"),
-        ({"local": HENRI["local"] | {"delta_r_b_s": float("inf")}}, "model.json: "),
-    ],
-)
-def test_model_file_mistakes(tmp_path, change, text):
+def test_a_mistake_in_a_model_file_is_named(tmp_path):
     path = tmp_path / "model.json"
-    path.write_text(json.dumps(HENRI | change))
+    path.write_text(json.dumps(HENRI | {"numa_nodes": 0}))
     error = run("predict", "--model", path).exception
     assert isinstance(error, InputError)
-    assert text in str(error)
+    assert str(error).startswith(f"{path}: numa_nodes: 0 found; allowed: ")
 
 
 def test_a_rate_may_be_a_whole_number_of_any_length(tmp_path):
@@ -153,24 +135,6 @@ def test_an_order_needs_groups():
     error = run("predict", "--platform", "henri", "--order", "spread").exception
     assert isinstance(error, InputError)
     assert "--order spread: henri has one capacity" in str(error)
-
-
-def test_groups_divide_the_socket(sweep_file):
-    error = run("fit", sweep_file, "--groups", 4).exception
-    assert isinstance(error, InputError)
-    assert "groups: 4 cores must divide the socket's 18" in str(error)
-
-
-def test_fit_of_csv(tmp_path):
-    path = tmp_path / "one.csv"
-    path.write_text(
-        "n,comp_node,comm_node,comp_alone_b_s,comm_alone_b_s,comp_par_b_s,comm_par_b_s\n"
-        "1,0,0,5e9,4e9,5e9,4e9\n"
-    )
-    document = json.loads(run("fit", path, "--numa-nodes", 2, "--json").output)
-    assert document["remote"] is None
-    assert document["local"]["alpha"] is None
-    assert "alpha" in document["unidentified"]["local"]
 
 
 def test_a_run_with_integrity_faults_is_refused(tmp_path):

@@ -28,6 +28,7 @@ from analysis.contention.parameters import (
 from nimc.base.errors import InputError
 
 HENRI = evaluate.load_published("henri")
+LOCAL = HENRI.as_dict()["local"]
 BANDS = Bands("numbers of cores", Band(0.02, 0.01, 16), None, Band(0.0, 0.0, 1))
 IMPROVED = Model(
     name="m",
@@ -60,6 +61,16 @@ def test_all_of_a_model_is_read_again():
         ({"schema": 3}, "allowed: a mapping with schema 2"),
         ({"schema": 1}, "allowed: a mapping with schema 2"),
         ({"numa_nodes": 257}, "numa_nodes: 257 found; allowed: less than or equal to 256"),
+        ({"schema": 4}, "allowed: a mapping with schema 2"),
+        ({"cores": None}, "cores: nothing found; allowed: a whole number"),
+        ({"numa_nodes": 0}, "numa_nodes: 0 found; allowed: greater than or equal to 1"),
+        ({"reach": {"local": -1}}, "reach.local: -1 found"),
+        ({"reach": 3}, "reach: 3 found"),
+        ({"local": {}}, "local.n_par_max: missing"),
+        ({"local": LOCAL | {"alpha": "x"}}, "local.alpha: 'x' found; allowed: a number"),
+        ({"remote": LOCAL | {"n_seq_max": 3.5}}, "n_seq_max: 3.5 found; allowed: a whole"),
+        ({"local": LOCAL | {"n_par_max": 10**19}}, "local.n_par_max: 1000"),
+        ({"local": LOCAL | {"delta_r_b_s": float("inf")}}, "local.delta_r_b_s: "),
         ({"kind": "better"}, "kind: 'better' found; allowed: 'paper' or 'improved'"),
         ({"shapes": {"middle": None}}, "shapes.middle.[key]: 'middle' found; allowed: match"),
         ({"unidentified": {"local": "unknown"}}, "unidentified.local: 'unknown' found; allowed: a"),

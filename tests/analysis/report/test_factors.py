@@ -157,26 +157,6 @@ def test_the_table_has_a_row_a_treatment_in_order_of_levels(run: RunData) -> Non
     assert found["on@reserved_cores=1,rate=50%"] == pytest.approx(1.04)
 
 
-def test_prices_and_gains_are_on_the_page(run: RunData) -> None:
-    page = render([run]).replace("<wbr>", "")
-    part = page[page.index("Price and gain") :].split("</table>")[0]
-    rows = [
-        [
-            " ".join(re.sub(r"<[^>]+>", " ", cell).split())
-            for cell in re.findall(r"<t[dh].*?</t[dh]>", row)
-        ]
-        for row in re.findall(r"<tr>(?=<th scope=\"row\").*?</tr>", part, re.DOTALL)
-    ]
-    assert [row[1] for row in rows].count("price") == 1
-    assert [row[1] for row in rows].count("gain") == 4
-    (price,) = (row for row in rows if row[1] == "price")
-    assert price[0] == "reserved cores 1 against 0"
-    assert price[3].startswith("1.250 1.250")
-    (gain,) = (row for row in rows if row[2].startswith("on@reserved_cores=1 "))
-    # On at 1.4; with the core on at 1.25 times 1.08 = 1.35.
-    assert gain[3].startswith(f"{1.4 / 1.35:.3f} ")
-
-
 def test_names_with_signs_make_no_invalid_ids(run: RunData) -> None:
     page = render([run]).replace("<wbr>", "")
     assert "on@reserved_cores=1,rate=25%" in page

@@ -178,35 +178,6 @@ def test_on_one_host(tmp_path: Path) -> None:
     check(nights)
 
 
-def test_an_alarm_on_a_made_history_is_confirmed_by_real_runs(tmp_path: Path) -> None:
-    """The history is made from the first night; the last night is real, beside busy processes."""
-    nights = Nights(tmp_path, "localhost")
-    with nights.file.open("a") as file:
-        file.write(f"pages: {tmp_path}/pages\n")
-
-    def run(night: date) -> int:
-        command = [*NIMC, "nightly", "run", str(nights.file), "--night", str(night)]
-        return subprocess.run(command, env=ENV, cwd=tmp_path, check=False).returncode
-
-    assert run(NIGHTS[0]) == 0
-    first = nights.summary(NIGHTS[0])
-    assert first.run
-    shutil.rmtree(nights.results / "store")
-    make_history(nights.results / "store", Path(first.run), loss=0.5)
-    with planted_loss(3):  # six runs, each as much longer
-        assert run(NIGHTS[4]) == 1
-    found = nights.summary(NIGHTS[4])
-    assert found.outcome == "slower"
-    states = {
-        (alarm.arm, alarm.quantity, alarm.state)
-        for alarm in alarms(*(read(nights.results / "store") for read in (load_nights, load_runs)))
-    }
-    assert ("off", "fom", "confirmed") in states
-    assert ("off", "fom", "history") in {(a.arm, a.quantity, a.source) for a in found.alarms}
-    page = (tmp_path / "pages" / "localhost" / "index.html").read_text()
-    assert '<span class="verdict bad">confirmed</span>' in page
-
-
 def installed(nights: Nights, cluster: Cluster, wrapper: Path) -> str:
     """What `init --scrontab` prints, but every minute, for the night that is allowed then."""
     go = nights.folder / "go"

@@ -126,10 +126,6 @@ def by_name(folder: Path, rank: int, view: str, column: str) -> dict[str, float]
     return {name.split(" ")[0]: value for name, value in found}
 
 
-def test_it_finds_itself_ready():
-    assert [TOOLS[name].missing() for name in TOOLS if "openspeedshop" in name] == [None] * 7
-
-
 def test_functions_of_a_position_independent_program_have_their_names(tmp_path, work):
     assert work.read_bytes()[16] == 3  # ET_DYN
     found = counted(tmp_path, "openspeedshop:pcsamp", work)
@@ -243,11 +239,3 @@ def test_threads_are_refused(tmp_path, work):
     done = start(tmp_path, words, OMP_NUM_THREADS="2")
     assert done.returncode == 125
     assert "one thread per rank, not 2" in done.stderr
-
-
-def test_a_rank_without_data_is_named(tmp_path, work):
-    counted(tmp_path, "openspeedshop:pcsamp", work)
-    (tmp_path / "rank-2.err").touch()
-    view_path(tmp_path, 1, "functions").unlink()
-    with pytest.raises(ToolError, match="no data of rank 2; found 2 of 3"):
-        TOOLS["openspeedshop:pcsamp"].parse(tmp_path, 3)
