@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from nimc.base.checkout import commit
+from nimc.base.checkout import ROOT, commit
 from nimc.machine.host import detect
 from tests.reframe_tests.command import plan_of, reframe, succeeded
 
@@ -13,12 +13,20 @@ RANKS = {"hpccg": 6, "xsbench": 2}
 DRY = ("-p", "wheels", "--dry-run")
 
 
+@pytest.fixture(scope="module")
+def dry(tmp_path_factory):
+    """The folder of a dry run of both short forms, and of hpccg itself."""
+    folder = tmp_path_factory.mktemp("layout")
+    words = [*DRY, "-c", f"{ROOT}/reframe_tests/xsbench.py"]
+    words += ["-S", "layout_cores=6", "-S", "xsbench_quick.threads=3"]
+    names = "(hpccg|hpccg_quick|xsbench_quick)"
+    succeeded(reframe(folder, "localhost", "hpccg", *words, name=names))
+    return folder
+
+
 @pytest.mark.parametrize("check", RANKS)
-def test_launcher_starts_as_many_ranks_as_the_check_lays_out(tmp_path, check):
-    settings = {"layout_cores": 6} | ({"threads": 3} if check == "xsbench" else {})
-    name = f"{check}_quick"
-    succeeded(reframe(tmp_path, "localhost", check, *DRY, name=name, settings=settings))
-    plan = plan_of(tmp_path, name)
+def test_launcher_starts_as_many_ranks_as_the_check_lays_out(dry, check):
+    plan = plan_of(dry, f"{check}_quick")
     treatment = plan["treatments"][0]
     assert treatment["start"]["command"][:3] == ["mpiexec", "-n", str(RANKS[check])]
     assert plan["provenance"]["commit"] == commit()
@@ -26,18 +34,13 @@ def test_launcher_starts_as_many_ranks_as_the_check_lays_out(tmp_path, check):
         assert any("laid out on 6 cores, but has only" in note for note in treatment["notes"])
 
 
-def test_each_execution_draws_a_seed_unless_one_is_given(tmp_path):
-    seeds = []
-    for turn, settings in enumerate([{}, {}, {"seed": 9}]):
-        folder = tmp_path / str(turn)
-        folder.mkdir()
-        succeeded(reframe(folder, "localhost", "hpccg", *DRY, settings=settings))
-        plan = plan_of(folder, "hpccg")
-        assert plan["provenance"]["seed"] == plan["seed"]
-        seeds.append(plan["seed"])
-    assert seeds[0] != seeds[1]
-    assert seeds[2] == 9
-    assert all(0 <= seed < 2**63 for seed in seeds)
+def test_each_execution_draws_a_seed_unless_one_is_given(dry, own):
+    plans = [plan_of(dry, name) for name in ("hpccg", "hpccg_quick")] + [own]
+    assert [plan["provenance"]["seed"] for plan in plans] == [plan["seed"] for plan in plans]
+    one, other, given = (plan["seed"] for plan in plans)
+    assert one != other
+    assert given == 9
+    assert all(0 <= plan["seed"] < 2**63 for plan in plans)
 
 
 def test_one_host_is_not_taken_for_several_nodes(tmp_path):
@@ -47,11 +50,19 @@ def test_one_host_is_not_taken_for_several_nodes(tmp_path):
     )
 
 
-def test_hpccg_takes_no_more_memory_than_the_machine_allows(tmp_path):
+@pytest.fixture(scope="module")
+def own(tmp_path_factory):
+    """The plan of hpccg with a seed, and a share of memory that is too large."""
+    folder = tmp_path_factory.mktemp("own")
+    settings = {"seed": 9, "memory_share": 0.9}
+    succeeded(reframe(folder, "localhost", "hpccg", *DRY, settings=settings))
+    return plan_of(folder, "hpccg")
+
+
+def test_hpccg_takes_no_more_memory_than_the_machine_allows(own):
     # The file of localhost is silent: half of the memory, 400 bytes a point.
-    succeeded(reframe(tmp_path, "localhost", "hpccg", *DRY, settings={"memory_share": 0.9}))
     memory_b = detect().memory_b
-    treatment = plan_of(tmp_path, "hpccg")["treatments"][0]
+    treatment = own["treatments"][0]
     command = treatment["start"]["command"]
     edge, ranks = int(command[-1]), int(command[2])
     assert edge**3 * ranks * 400 <= memory_b / 2 < (edge + 1) ** 3 * ranks * 400

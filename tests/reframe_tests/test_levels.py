@@ -3,6 +3,7 @@ the network interface on node 3, so that `other` is node 7."""
 
 import pytest
 
+from nimc.base.checkout import ROOT
 from reframe_tests.crossing import cross
 from tests.reframe_tests.command import plan_of, reframe, succeeded
 
@@ -16,6 +17,38 @@ def treatments(tmp_path, name, factors, **settings):
     given = {"arms": "off,on", "factors": factors, **settings}
     succeeded(reframe(tmp_path, MACHINE, check, *words, name=name, settings=given))
     return {each["name"]: each for each in plan_of(tmp_path, name)["treatments"]}
+
+
+#: Check -> factors of its dry run, and other settings.
+CHECKS = {
+    "snap_quick": ("{angles: [16, 32]}", {}),
+    "numa": ("{load: [idle, write], buffer: [nic, other], workers: [nic, free]}", {}),
+    "lammps": ("{reserved_cores: [0, 1], environment: [none, UCX_TLS:rc%2Csm]}", {}),
+    "stream": ("{rate: [0, 50%], limiter: [software, hardware], reserved_cores: [0, 1]}", {}),
+    "membench": ("{reserved_cores: [0, 2], order: [compact, spread]}", {}),
+    "latency": ("{load_threads: [0, 31], load_kernel: [read, mix]}", {"node": 1}),
+    "intensity": ("{flops_per_element: [2, 64]}", {}),
+}
+
+
+@pytest.fixture(scope="module")
+def dry(tmp_path_factory):
+    """The folder of one dry run of all these checks."""
+    folder = tmp_path_factory.mktemp("levels")
+    words = ["--system", MACHINE, "-p", "wheels", "--dry-run"]
+    for name, (factors, settings) in CHECKS.items():
+        words += ["-c", f"{ROOT}/reframe_tests/{name.removesuffix('_quick')}.py"]
+        for key, value in {"arms": "off,on", "factors": factors, **settings}.items():
+            words += ["-S", f"{name}.{key}={value}"]
+    succeeded(reframe(folder, MACHINE, "stream", *words, name=f"({'|'.join(CHECKS)})"))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def of(dry):
+    """Check -> name -> treatment, of that dry run."""
+    plans = {name: plan_of(dry, name) for name in CHECKS}
+    return {name: {t["name"]: t for t in plan["treatments"]} for name, plan in plans.items()}
 
 
 def words(treatment):
@@ -48,24 +81,19 @@ def test_work_stays_the_same_where_a_core_is_reserved(tmp_path, check, settings,
     assert all(size in " ".join(words(each)) for each in both)
 
 
-def test_every_level_has_an_input_of_its_own(tmp_path):
-    found = treatments(tmp_path, "snap_quick", "{angles: [16, 32]}")
-    (stage,) = tmp_path.glob("stage/*/*/*/snap_quick")
+def test_every_level_has_an_input_of_its_own(dry, of):
+    (stage,) = dry.glob("stage/*/*/*/snap_quick")
     for name, angles in {"off": 16, "off@angles=32": 32, "on@angles=32": 32}.items():
-        *_, source, out = words(found[name])
+        *_, source, out = words(of["snap_quick"][name])
         assert f"nang={angles} " in (stage / source).read_text()
         assert out == "snap.out"
 
 
-def test_numa_changes_load_places_and_buffers_from_run_to_run(tmp_path):
-    factors = "{load: [idle, write], buffer: [nic, other], workers: [nic, free]}"
-    found = treatments(tmp_path, "numa", factors)
-    assert " ".join(words(found["off@load=write"])) == (
-        "./membench write -n 8 -d 3.0 -m 3 --cpu-node 3"
-    )
-    assert " ".join(words(found["off@load=write,buffer=other,workers=free"])) == (
-        "./membench write -n 8 -d 3.0 -m 7 --free"
-    )
+def test_numa_changes_load_places_and_buffers_from_run_to_run(of):
+    found, command = of["numa"], "./membench write -n 8 -d 3.0 -m"
+    assert " ".join(words(found["off@load=write"])) == f"{command} 3 --cpu-node 3"
+    free = found["off@load=write,buffer=other,workers=free"]
+    assert " ".join(words(free)) == f"{command} 7 --free"
     assert words(found["off"])[1] == "-c"  # sleeps
     assert words(found["off"])[-1] == "3.0"
     nodes = {name: each["writes"]["buffer_node"] for name, each in found.items() if each["writes"]}
@@ -73,16 +101,14 @@ def test_numa_changes_load_places_and_buffers_from_run_to_run(tmp_path):
     assert len(nodes) == 8
 
 
-def test_the_ranks_of_all_levels_are_bound_alike_where_cores_are_reserved(tmp_path):
-    found = treatments(tmp_path, "lammps", "{reserved_cores: [0, 1]}")
-    bound = {name: "--cpu-bind=cores" in words(each) for name, each in found.items()}
-    assert bound == dict.fromkeys(found, True)
-    assert len(found) == 4
+def test_the_ranks_of_all_levels_are_bound_alike_where_cores_are_reserved(of):
+    found = of["lammps"]
+    assert all("--cpu-bind=cores" in words(each) for each in found.values())
+    assert len(found) == 8
 
 
-def test_a_level_of_environment_is_a_variable_of_the_application(tmp_path):
-    found = treatments(tmp_path, "lammps", "{environment: [none, UCX_TLS:rc%2Csm]}")
-    name = "off@environment=UCX_TLS:rc%2Csm"
+def test_a_level_of_environment_is_a_variable_of_the_application(of):
+    found, name = of["lammps"], "off@environment=UCX_TLS:rc%2Csm"
     assert found[name]["start"]["environment"]["UCX_TLS"] == "rc,sm"
     assert "UCX_TLS" not in found["off"]["start"]["environment"]
     assert found["on@environment=UCX_TLS:rc%2Csm"]["baseline"] == name
@@ -94,8 +120,8 @@ def test_a_rate_of_zero_however_it_is_written_is_the_baseline(nothing):
     assert named == {"off", "on"}
 
 
-def test_a_limiter_is_one_of_the_writers(tmp_path):
-    found = treatments(tmp_path, "stream", "{rate: [0, 50%], limiter: [software, hardware]}")
+def test_a_limiter_is_one_of_the_writers(of):
+    found = {name: each for name, each in of["stream"].items() if "reserved" not in name}
     asked = {name: each["writes"]["limiter"] for name, each in found.items() if each["writes"]}
     assert asked == {"on@rate=50%": "software", "on@rate=50%,limiter=hardware": "hardware"}
     assert {each["baseline"] for each in found.values()} == {None, "off"}
@@ -113,33 +139,31 @@ def test_cores_left_to_the_system_are_taken_from_the_job_and_its_runs_are_unpair
     assert any(note.startswith("unpaired: ") for note in notes)
 
 
-def test_stream_and_membench_leave_the_reserved_core_alone(tmp_path):
-    found = treatments(tmp_path, "stream", "{reserved_cores: [0, 1]}")
-    assert found["off"]["start"]["environment"]["OMP_NUM_THREADS"] == "64"
-    assert found["off@reserved_cores=1"]["start"]["environment"]["OMP_NUM_THREADS"] == "63"
-    found = treatments(tmp_path, "membench", "{reserved_cores: [0, 2]}")
+def test_stream_and_membench_leave_the_reserved_core_alone(of):
+    threads = {
+        name: of["stream"][name]["start"]["environment"]["OMP_NUM_THREADS"]
+        for name in ("off", "off@reserved_cores=1")
+    }
+    assert threads == {"off": "64", "off@reserved_cores=1": "63"}
     # Cores of one of two sockets.
-    assert "-n 32" in " ".join(words(found["off"]))
-    assert "-n 31" in " ".join(words(found["off@reserved_cores=2"]))
+    assert "-n 32" in " ".join(words(of["membench"]["off"]))
+    assert "-n 31" in " ".join(words(of["membench"]["off@reserved_cores=2"]))
 
 
-def test_membench_spreads_its_cores_from_run_to_run(tmp_path):
-    found = treatments(tmp_path, "membench", "{order: [compact, spread]}")
+def test_membench_spreads_its_cores_from_run_to_run(of):
+    found = of["membench"]
     assert " ".join(words(found["off@order=spread"])).endswith("-n 32 -d 5.0 --order spread")
     assert words(found["off"])[-1] == "compact"
 
 
-def test_latency_has_a_load_of_its_own_cores_from_run_to_run(tmp_path):
-    factors = "{load_threads: [0, 31], load_kernel: [read, mix]}"
-    found = treatments(tmp_path, "latency", factors, node=1)
+def test_latency_has_a_load_of_its_own_cores_from_run_to_run(of):
     alone = "./membench latency -d 3.0 --pages transparent -m 1"
-    assert " ".join(words(found["off"])) == alone
-    loaded = found["off@load_threads=31,load_kernel=mix"]
+    assert " ".join(words(of["latency"]["off"])) == alone
+    loaded = of["latency"]["off@load_threads=31,load_kernel=mix"]
     assert " ".join(words(loaded)) == alone.replace(" -m", " --load mix -n 31 -m")
 
 
-def test_intensity_changes_from_run_to_run(tmp_path):
-    found = treatments(tmp_path, "intensity", "{flops_per_element: [2, 64]}")
+def test_intensity_changes_from_run_to_run(of):
     command = "./membench intensity -n 32 -d 3.0 --order compact --flops-per-element"
-    assert " ".join(words(found["off"])) == f"{command} 2"
-    assert " ".join(words(found["on@flops_per_element=64"])) == f"{command} 64"
+    assert " ".join(words(of["intensity"]["off"])) == f"{command} 2"
+    assert " ".join(words(of["intensity"]["on@flops_per_element=64"])) == f"{command} 64"

@@ -136,18 +136,16 @@ def test_fewer_passes_than_counted_are_found(membench_changed):
     refused(run(membench_changed(changes), "copy", "-n", 1, "-s", "64KiB", "-d", 0.02))
 
 
-@pytest.mark.parametrize(
-    ("check", "name", "value", "told"),
-    [
-        ("membench", "cores", 9999, "9999 found; allowed: 1 to"),
-        ("membench", "node", 99, "99 found; allowed are -1"),
-        ("latency", "load_threads", 9999, "9999 found; allowed: 0 to"),
-    ],
-)
-def test_the_check_refuses_what_the_machine_lacks(tmp_path, check, name, value, told):
-    done = reframe(tmp_path, "localhost", check, "--dry-run", settings={name: value})
+def test_the_check_refuses_what_the_machine_lacks(tmp_path):
+    words = ["--dry-run", "-c", f"{ROOT}/reframe_tests/latency.py"]
+    for setting in ("membench.cores=9999", "latency.load_threads=9999"):
+        words += ["-S", setting]
+    done = reframe(tmp_path, "localhost", "membench", *words, name="(membench|latency)")
     assert done.returncode == 1
-    assert f"{check}.{name}: {told}" in done.stdout
+    assert "membench.cores: 9999 found; allowed: 1 to" in done.stdout
+    assert "latency.load_threads: 9999 found; allowed: 0 to" in done.stdout
+    done = reframe(tmp_path, "localhost", "membench", "--dry-run", settings={"node": 99})
+    assert "membench.node: 99 found; allowed are -1" in done.stdout
 
 
 def test_figure_is_the_sum_of_all_cores(program):

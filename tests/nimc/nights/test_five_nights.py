@@ -2,8 +2,7 @@
 
 One is killed, one finds no free node (or, on one host, the machine busy), and the last runs beside
 busy processes that take its processors. Five nights are too few for alarms on the history: the
-loss is found by the site's reference, which is what the first night measured. An alarm on the
-history needs made nights before the real ones.
+loss is found by the site's reference, which is what the first night measured.
 """
 
 import os
@@ -19,15 +18,12 @@ from pathlib import Path
 
 import pytest
 
-from analysis.history.alarms import alarms
-from analysis.history.store import load_nights, load_runs
 from nimc.nights.description import load as describe
 from nimc.nights.summary import Summary, load, machine_lock, path_of, running
 from nimc.run.session import end_with
 from tests.literal_docs import FOLDERS
 from tests.nimc.conftest import ROOT
 from tests.nimc.minicluster.real import ENV, Cluster
-from tests.nimc.nights.made_history import make_history
 
 pytestmark = pytest.mark.long
 

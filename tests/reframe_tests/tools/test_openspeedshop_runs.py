@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from reframe_tests.tools import TOOLS
-from reframe_tests.tools.base import FOLDER, ToolError
+from reframe_tests.tools.base import FOLDER
 from reframe_tests.tools.openspeedshop import gather, read_view, view_path
 
 PROGRAM = r"""
