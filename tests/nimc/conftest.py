@@ -4,7 +4,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -104,6 +104,28 @@ class Nimc:
                 arms.setdefault((sample["block"], sample["pair"]), set()).add(sample["arm"])
         treated = ARMS - {"off"}
         return min(sum({arm, "off"} <= found for found in arms.values()) for arm in treated)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _configurations_are_run_once() -> Iterator[None]:
+    """Those of this checkout, in the same environment: each takes a process of half a second."""
+    from nimc.campaign import settings
+
+    run, answers = settings.ask, dict[Any, Any]()
+
+    def ask(command: list[str], environment: dict[str, str]) -> Any:
+        file = Path(command[-1])
+        if file.parent != ROOT / "configs":
+            return run(command, environment)
+        same = {**environment, "PYTEST_CURRENT_TEST": ""}
+        key = (file, file.read_bytes(), *sorted(same.items()))
+        if key not in answers:
+            answers[key] = run(command, environment)
+        return answers[key]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(settings, "ask", ask)
+        yield
 
 
 @pytest.fixture

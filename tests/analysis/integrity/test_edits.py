@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from matplotlib.figure import Figure
 
 from analysis.report.data import load_run
 from analysis.report.make import make_reports
@@ -185,29 +184,22 @@ def test_the_run_is_sound_before(run: Path) -> None:
 
 
 @pytest.mark.parametrize("edit", SAMPLES)
-def test_an_edit_of_samples_is_refused_and_shown_marked(
-    run: Path, edit: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The figures are laid out, not drawn, which takes most of the time."""
-    monkeypatch.setattr(Figure, "savefig", lambda _, out, **__: out.write(b"<svg></svg>"))
+def test_an_edit_of_samples_is_refused_and_shown_marked(run: Path, edit: str) -> None:
     change, words = SAMPLES[edit]
     edit_samples(run, "stream", change)
     text = refused(run)
     assert words in text
     assert text.startswith(f"{run}: ")
     assert "not to be trusted\n" in text
-    (report,) = make_reports([run], force=True)
-    page = report.page.read_text()
-    assert "not to be trusted" in page
-    (document,) = json.loads(report.data[0].read_text())["runs"]
+    if edit in HARD_TO_DRAW:
+        (report,) = make_reports([run], force=True)
+        page = report.page.read_text()
+        assert "not to be trusted" in page
+        assert "<path" in page
+        (document,) = json.loads(report.data[0].read_text())["runs"]
+    else:
+        document = load_run(run, force=True).document()
     assert any(words in line for line in document["integrity_faults"])
-
-
-@pytest.mark.parametrize("edit", HARD_TO_DRAW)
-def test_the_figures_of_an_edited_run_are_drawn(run: Path, edit: str) -> None:
-    edit_samples(run, "stream", SAMPLES[edit][0])
-    (report,) = make_reports([run], force=True)
-    assert "<path" in report.page.read_text()
 
 
 @pytest.mark.parametrize(

@@ -92,6 +92,11 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> RunData:
     return load_run(write_run(tmp_path_factory.mktemp("sweep") / "run", found))
 
 
+@pytest.fixture(scope="module")
+def page(run: RunData) -> str:
+    return render([run])
+
+
 def view_of(run: RunData) -> FactorsView:
     view = factors_view(run.results, run.pairs, run.contrasts, "x")
     assert view is not None
@@ -157,9 +162,8 @@ def test_the_table_has_a_row_a_treatment_in_order_of_levels(run: RunData) -> Non
     assert found["on@reserved_cores=1,rate=50%"] == pytest.approx(1.04)
 
 
-def test_names_with_signs_make_no_invalid_ids(run: RunData) -> None:
-    page = render([run]).replace("<wbr>", "")
-    assert "on@reserved_cores=1,rate=25%" in page
+def test_names_with_signs_make_no_invalid_ids(page: str) -> None:
+    assert "on@reserved_cores=1,rate=25%" in page.replace("<wbr>", "")
     names = re.findall(r'\b(?:id|href)="#?([^"]*)"', page) + re.findall(r"var\(--([^)]*)\)", page)
     assert not [name for name in names if not re.fullmatch(r"[\w.-]*|data:,", name)]
     declared = re.findall(r"--([^:;{}]+):", page.split("</style>")[0])
@@ -168,8 +172,8 @@ def test_names_with_signs_make_no_invalid_ids(run: RunData) -> None:
     )
 
 
-def test_the_figures_by_factor_say_that_they_are_emulated(run: RunData) -> None:
-    captions = re.findall(r"<figcaption>.*?</figcaption>", render([run]), re.DOTALL)
+def test_the_figures_by_factor_say_that_they_are_emulated(page: str) -> None:
+    captions = re.findall(r"<figcaption>.*?</figcaption>", page, re.DOTALL)
     (by_factor,) = (each for each in captions if "Slowdown against rate" in each)
     assert "Emulated RDMA, not RDMA hardware." in by_factor
 

@@ -157,7 +157,6 @@ def test_what_the_paper_did_not_do_on_one_node_is_not_compared(tmp_path: Path) -
     run = load(tmp_path, several, other, short, reads)
     assert len(run.results) == 8
     assert paper_tables(run, "s") is None
-    assert "Comparison with Groves, Grant and Arnold" not in render([run])
 
 
 def test_treatments_below_full_rate_are_not_compared(tmp_path: Path) -> None:

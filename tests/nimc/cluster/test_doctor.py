@@ -10,6 +10,7 @@ from nimc.base import programs
 from nimc.base.errors import MachineError
 from nimc.campaign import settings
 from nimc.campaign.matrix import Matrix, MatrixCell
+from nimc.cli import hosts
 from nimc.cli.hosts import doctor_command, text
 from nimc.cluster import doctor, probes
 from nimc.cluster.doctor import refusal
@@ -156,13 +157,12 @@ def test_what_works_is_named_and_what_does_not_has_a_line():
     assert "lammps    yes  unknown" in everything
 
 
-def test_the_command_shows_all_only_if_it_is_asked(capsys, monkeypatch):
-    monkeypatch.setattr(doctor, "examine", lambda *_: SOME)
-    shown = []
-    for options in ([], ["-v"]):
-        doctor_command(["--machine", "localhost", *options], standalone_mode=False)
-        shown.append(capsys.readouterr().out)
-    assert shown == [f"{text(SOME, verbose=verbose)}\n" for verbose in (False, True)]
+@pytest.mark.parametrize("verbose", [False, True])
+def test_the_command_shows_all_only_if_it_is_asked(capsys, monkeypatch, verbose):
+    monkeypatch.setattr(hosts, "examine", lambda *_: SOME)
+    with pytest.raises(SystemExit):  # no workload runs there
+        doctor_command(["--machine", "localhost", *["-v"] * verbose], standalone_mode=False)
+    assert capsys.readouterr().out == f"{text(SOME.extended([]), verbose=verbose)}\n"
 
 
 def test_a_wrong_site_file_and_config_are_findings(root):
