@@ -161,10 +161,13 @@ def test_an_unfinished_run_with_nothing_kept_still_has_a_page(tmp_path: Path) ->
     assert "too few pairs" in text
 
 
-def test_a_run_without_samples_has_a_page(tmp_path: Path) -> None:
-    text = page.render([load_run(write_run(tmp_path / "run", []))])
+def test_a_run_without_samples_has_a_page_and_says_so(tmp_path: Path) -> None:
+    empty = load_run(write_run(tmp_path / "run", []))
+    text = page.render([empty])
     _Page(text)
     assert "No samples." in text
+    (only,) = summary(empty.header, empty.samples, [])
+    assert only.startswith("Nothing was measured")
 
 
 def test_many_rejections_are_counted_and_cut(tmp_path: Path) -> None:
@@ -247,10 +250,10 @@ def test_writers_are_listed_with_their_size_and_worst_share(run: RunData, text: 
 
 @pytest.fixture(scope="module", params=["two workloads", "remedies"])
 def html(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> str:
-    if request.param == "remedies":
-        found = swept(sweep(), pairs=8)
-    else:
-        found = samples(STREAM, pairs=8) + samples(LAMMPS, pairs=6)
+    if request.param == "two workloads":
+        shown: str = request.getfixturevalue("text")
+        return shown
+    found = swept(sweep(), pairs=8)
     found[3] = reject(found[3], "rejected", "slow")
     run = write_run(tmp_path_factory.mktemp("page") / "run", found)
     return page.render([load_run(run)])
@@ -347,12 +350,6 @@ def test_what_the_figures_need_comes_before_what_they_show(summed: RunData) -> N
 
 def test_every_verdict_of_an_effect_has_a_next_step() -> None:
     assert set(Verdict) - set(NEXT) == {Verdict.NOISE_FLOOR, Verdict.CONTROL}
-
-
-def test_a_run_without_samples_says_so(tmp_path: Path) -> None:
-    empty = load_run(write_run(tmp_path / "summed", []))
-    (only,) = summary(empty.header, empty.samples, [])
-    assert only.startswith("Nothing was measured")
 
 
 def test_the_control_is_named_with_what_it_shows(summed: RunData) -> None:
