@@ -11,6 +11,7 @@ import pytest
 from nimc.base.checkout import python_main
 from tests.analysis.history.made import made_run
 from tests.analysis.synthetic import STREAM, header, samples, write_run
+from tests.nimc.conftest import Command
 
 MALLORY = 65534
 
@@ -39,13 +40,6 @@ def as_mallory(*words: str | Path) -> None:
     subprocess.run([*command, *map(str, words)], check=True)
 
 
-def nimc(*words: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]:
-    """The victim's command."""
-    return subprocess.run(
-        python_main("nimc.cli.main", *map(str, words)), cwd=cwd, capture_output=True, text=True
-    )
-
-
 def given_away(run: Path) -> None:
     for path in (run, *run.rglob("*")):
         os.lchown(path, MALLORY, MALLORY)
@@ -55,7 +49,7 @@ def a_run(folder: Path) -> Path:
     return write_run(folder, samples(STREAM, pairs=6), header(run=folder.name))
 
 
-def test_a_report_of_somebody_elses_run(shared: Path, mine: Path) -> None:
+def test_a_report_of_somebody_elses_run(shared: Path, mine: Path, command: Command) -> None:
     """Through `latest`, as in a shared results folder; with --output it works."""
     run = a_run(shared / "monday")
     given_away(run)
@@ -64,16 +58,15 @@ def test_a_report_of_somebody_elses_run(shared: Path, mine: Path) -> None:
     for name in names:
         as_mallory("ln", "-s", mine, run / "report" / name)
     as_mallory("ln", "-s", "monday", shared / "latest")
-    done = nimc("report", shared / "latest", cwd=shared)
-    assert done.stderr == f"nimc: {run}: belongs to nobody; allowed: --output with another folder\n"
-    assert done.returncode == 2
-    assert nimc("report", run, "--output", mine.parent / "out", cwd=shared).returncode == 0
+    command("report", shared / "latest", code=2)
+    assert command.err == f"nimc: {run}: belongs to nobody; allowed: --output with another folder\n"
+    command("report", run, "--output", mine.parent / "out")
     assert set(names) <= set(os.listdir(mine.parent / "out"))
     assert mine.read_text() == "mine\n"
     assert all((run / "report" / name).is_symlink() for name in names)
 
 
-def test_a_report_of_a_run_that_somebody_sent(tmp_path: Path, mine: Path) -> None:
+def test_a_report_of_a_run_that_somebody_sent(tmp_path: Path, mine: Path, command: Command) -> None:
     """Unpacked by the victim, all of it is the victim's, links too."""
     file, folder = a_run(tmp_path / "file"), a_run(tmp_path / "folder")
     (file / "report").mkdir()
@@ -81,30 +74,27 @@ def test_a_report_of_a_run_that_somebody_sent(tmp_path: Path, mine: Path) -> Non
     (tmp_path / "home").mkdir()
     (folder / "report").symlink_to(tmp_path / "home")
     for run, at in ((file, file / "report/results.json"), (folder, folder / "report")):
-        done = nimc("report", run, cwd=tmp_path)
-        assert done.returncode == 2
-        assert done.stderr.startswith(f"nimc: {at}: is a symbolic link; allowed: ")
-        assert done.stderr.count("\n") == 1
+        command("report", run, code=2)
+        assert command.err.startswith(f"nimc: {at}: is a symbolic link; allowed: ")
+        assert command.err.count("\n") == 1
     assert mine.read_text() == "mine\n"
     assert list((tmp_path / "home").iterdir()) == []
 
 
-def test_pages_in_a_shared_results_folder(shared: Path, mine: Path) -> None:
+def test_pages_in_a_shared_results_folder(shared: Path, mine: Path, command: Command) -> None:
     """Its `pages` is somebody else's folder, a link, or has links in it."""
     made_run(shared / "monday")
-    store = mine.parent / "store"
-    assert nimc("store", "add", "--results", shared, "--store", store, cwd=shared).returncode == 0
-    command = ("pages", "--results", shared, "--store", store)
+    of = ("--results", shared, "--store", mine.parent / "store")
+    command("store", "add", *of)
     as_mallory("mkdir", shared / "pages")
     as_mallory("ln", "-s", mine, shared / "pages" / "machines.csv")
-    by_default = nimc(*command, cwd=shared)
-    assert by_default.stderr.startswith(f"nimc: --output: {shared}/pages belongs to nobody; ")
-    named = nimc(*command, "--output", shared / "pages", cwd=shared)
-    assert f"{shared}/pages/machines.csv: is a symbolic link; allowed: " in named.stderr
+    command("pages", *of, code=2)
+    assert command.err.startswith(f"nimc: --output: {shared}/pages belongs to nobody; ")
+    command("pages", *of, "--output", shared / "pages", code=2)
+    assert f"{shared}/pages/machines.csv: is a symbolic link; allowed: " in command.err
     as_mallory("ln", "-s", mine.parent, shared / "link")
-    link = nimc(*command, "--output", shared / "link", cwd=shared)
-    assert link.stderr.startswith(f"nimc: {shared}/link: is a symbolic link of another user; ")
-    assert [each.returncode for each in (by_default, named, link)] == [2, 2, 2]
+    command("pages", *of, "--output", shared / "link", code=2)
+    assert command.err.startswith(f"nimc: {shared}/link: is a symbolic link of another user; ")
     assert mine.read_text() == "mine\n"
     assert sorted(os.listdir(mine.parent)) == ["authorized_keys", "store"]
 
@@ -116,9 +106,9 @@ def test_a_full_disk_is_named(tmp_path: Path) -> None:
     run = a_run(tmp_path / "run")
     (tmp_path / "small").mkdir()
     script = 'mount -t tmpfs -o size=64k none "$1" && shift && exec "$@"'
-    command = python_main("nimc.cli.main", "report", str(run), "-o", str(tmp_path / "small/out"))
+    words = python_main("nimc.cli.main", "report", str(run), "-o", str(tmp_path / "small/out"))
     done = subprocess.run(
-        ["unshare", "--mount", "sh", "-c", script, "sh", str(tmp_path / "small"), *command],
+        ["unshare", "--mount", "sh", "-c", script, "sh", str(tmp_path / "small"), *words],
         capture_output=True,
         text=True,
     )
