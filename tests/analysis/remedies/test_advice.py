@@ -42,12 +42,19 @@ CORE = Case(
 ALL_THE_TIME = Assumed()
 
 
-def advice(folder: Path, case: Case, assumed: Assumed = ALL_THE_TIME, pairs: int = 12) -> Advice:
-    return advise([load_run(write_run(folder / "run", samples(case, pairs=pairs)))], assumed)
+def advice(
+    folder: Path,
+    case: Case,
+    assumed: Assumed = ALL_THE_TIME,
+    pairs: int = 4,
+    blocks: int = 3,
+) -> Advice:
+    made = samples(case, blocks=blocks, pairs=pairs)
+    return advise([load_run(write_run(folder / "run", made))], assumed)
 
 
 def test_the_right_remedy_is_recommended(tmp_path: Path) -> None:
-    found = advice(tmp_path, CORE)
+    found = advice(tmp_path, CORE, Assumed(traffic_share=1.0))
     (row,) = found.remedies
     assert row.standing is Standing.BETTER
     assert row.recommended
@@ -56,10 +63,28 @@ def test_the_right_remedy_is_recommended(tmp_path: Path) -> None:
     (loss,) = found.losses
     assert loss.lost.low <= 1 - 1 / 1.5 <= loss.lost.high
     lost, recommended, undecided = sentences(found)
-    assert lost.startswith("With traffic all the time, as in the runs, on (7.")
     assert "33." in lost
     assert recommended.startswith("Recommended: reserved_cores=1 for lammps under on, 36.")
+    # (1 - s) (1 - 1 / 1.05) = s (1 / 1.1 - 1 / 1.5): a share of 16.4 %.
+    assert "from 16 % [" in recommended
     assert undecided.startswith("Nothing is open in 1 case")
+
+
+def test_without_a_share_of_traffic_the_break_even_is_all_that_is_said(tmp_path: Path) -> None:
+    found = advice(tmp_path, CORE)
+    assert not found.best
+    lost, recommended, _ = sentences(found)
+    assert lost.startswith("With traffic all the time, as in the runs, on (7.")
+    assert "reserved_cores=1 for lammps under on from 16 % [" in recommended
+
+
+def test_one_allocation_recommends_nothing_and_asks_for_two_more(tmp_path: Path) -> None:
+    found = advice(tmp_path, CORE, Assumed(traffic_share=1.0), pairs=12, blocks=1)
+    (row,) = found.remedies
+    assert (row.standing, row.recommended) == (Standing.HERE, False)
+    assert row.next
+    assert (row.next.pairs, row.next.allocations) == (24, 2)
+    assert "next 24 more pairs" in sentences(found)[2]
 
 
 def test_a_stated_traffic_and_size_give_node_hours_a_month(tmp_path: Path) -> None:
@@ -75,7 +100,7 @@ def test_a_stated_traffic_and_size_give_node_hours_a_month(tmp_path: Path) -> No
     lost, recommended, _ = sentences(found)
     assert "With traffic 1 % of the time (assumed)" in lost
     assert "node-hours a month if 90 nodes (assumed) run it" in lost
-    assert recommended.startswith("No remedy is recommended: reserved_cores=1 ")
+    assert recommended.startswith("No remedy is recommended. Shown to cost more than it gains: res")
 
 
 def test_emulated_traffic_recommends_nothing(tmp_path: Path) -> None:
@@ -91,7 +116,7 @@ def test_emulated_traffic_recommends_nothing(tmp_path: Path) -> None:
 
 def test_noise_is_not_decided_and_names_the_next_pairs(tmp_path: Path) -> None:
     times = {**CORE.effects, "on@reserved_cores=1": 1.49}
-    found = advice(tmp_path, replace(CORE, noise=0.05, effects=times), pairs=8)
+    found = advice(tmp_path, replace(CORE, noise=0.05, effects=times), pairs=8, blocks=1)
     (row,) = found.remedies
     assert row.standing is Standing.OPEN
     assert row.next
@@ -103,7 +128,7 @@ def test_noise_is_not_decided_and_names_the_next_pairs(tmp_path: Path) -> None:
 
 def test_a_loss_whose_interval_holds_zero_is_not_shown(tmp_path: Path) -> None:
     times = {name: time if "on" not in name else 1.0 for name, time in CORE.effects.items()}
-    found = advice(tmp_path, replace(CORE, noise=0.03, effects=times), pairs=8)
+    found = advice(tmp_path, replace(CORE, noise=0.03, effects=times), pairs=8, blocks=1)
     assert found.losses[0].lost.low <= 0 <= found.losses[0].lost.high
     assert sentences(found)[0].endswith("no loss is shown.")
 

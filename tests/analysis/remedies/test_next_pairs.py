@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from analysis.remedies.advice import next_pairs, pair_node_hours
+from analysis.remedies.advice import next_allocations, next_pairs, pair_node_hours
 from analysis.report.data import load_run
 from analysis.statistics.interval import Estimate
 from analysis.statistics.location import p_value
@@ -41,6 +41,17 @@ def test_as_many_pairs_as_holm_needs() -> None:
     assert p_value(np.linspace(1, 1.5, 9)) <= 0.005 < p_value(np.linspace(1, 1.5, 8))
     narrow = Estimate(1.2, 1.19, 1.21, 0.95)
     assert next_pairs(6, narrow, 10, 0.02, 1.0).pairs == 3
+
+
+@pytest.mark.parametrize(
+    ("allocations", "more", "pairs"), [(1, 2, 24), (2, 1, 6), (3, 1, 4), (5, 1, 3)]
+)
+def test_allocations_that_are_missing(allocations: int, more: int, pairs: int) -> None:
+    """12 pairs in so many allocations: up to three of them, then one more, with as many each."""
+    found = next_allocations(12, allocations, Estimate(1.2, 1.1, 1.25, 0.95), 0.5)
+    assert (found.allocations, found.pairs, found.node_hours) == (more, pairs, pairs / 2)
+    assert found.finds is None
+    assert found.at_stake == pytest.approx(0.2)
 
 
 def test_node_hours_of_a_pair(tmp_path: Path) -> None:
