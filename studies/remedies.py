@@ -1,12 +1,16 @@
-"""Estimators of the loss per byte written, simulated: the figures of docs/evidence.md.
+"""Remedies, simulated: the figures of docs/evidence.md.
 
-    python -m studies.remedies [SWEEPS]
+    python -m studies.remedies [COUNT]
 
-Each sweep has pairs of one baseline and four rates in random order, with one kind of noise of 1 %
-of the baseline's figure. `pooled` is least squares through the origin over all runs with Student's
-interval; `bootstrap` the same slope with the percentiles of resampled pairs; `ratios` the signed
-ranks of all runs' loss / rate; `ranks` those of each pair's slope; `wider` the method in use, the
-wider of `ranks` and Student's t of the same slopes.
+The loss per byte written. Each sweep has pairs of one baseline and four rates in random order, with
+one kind of noise of 1 % of the baseline's figure. `pooled` is least squares through the origin over
+all runs with Student's interval; `bootstrap` the same slope with the percentiles of resampled
+pairs; `ratios` the signed ranks of all runs' loss / rate; `ranks` those of each pair's slope;
+`wider` the method in use, the wider of `ranks` and Student's t of the same slopes.
+
+Recommendations. A remedy's net benefit differs between allocations, normally with a standard
+deviation of `SPREADS`, and is `NETS` in the mean; runs scatter by `NOISE`. It is called better by
+its pairs alone, or where it is shown for the next allocation as well.
 """
 
 from __future__ import annotations
@@ -17,6 +21,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 from scipy import special
 
+from analysis.remedies.effect import compared
 from analysis.remedies.throttling import slopes
 from analysis.statistics.aligned_ranks import shifts
 from analysis.statistics.interval import CONFIDENCE
@@ -90,8 +95,43 @@ def coverage(noise: RunNoise, pairs: int, count: int) -> dict[str, float]:
     return found
 
 
-def table(count: int) -> Iterator[str]:
-    """Rows of the table: each cell has the coverages of all methods."""
+#: Allocations and pairs of each; standard deviations between allocations; mean net benefits.
+DESIGNS = ((1, 12), (2, 6), (3, 4), (3, 10), (5, 4), (8, 5))
+SPREADS, NETS = (0.0, 0.01, 0.03), (1.0, 1.05, 1.2)
+
+
+def recommended(
+    allocations: int, pairs: int, spread: float, mean: float, count: int
+) -> tuple[float, float]:
+    """Shares of made campaigns that call the remedy better: by pairs alone, and as advised."""
+    rng = np.random.default_rng([allocations, pairs, int(spread * 1000), int(mean * 1000)])
+    keys = [(block, pair) for block in range(allocations) for pair in range(pairs)]
+    here = lasts = 0
+    for _ in range(count):
+        of_block = np.log(mean) + rng.normal(0, spread, allocations)
+        scatter = rng.normal(0, NOISE * np.sqrt(2), len(keys))
+        net = compared(np.repeat(of_block, pairs) + scatter, keys)
+        better = net is not None and net.ratio.low > 1 and net.p <= 1 - CONFIDENCE
+        here += better
+        lasts += better and net is not None and net.lasts
+    return here / count, lasts / count
+
+
+def of_advice(count: int) -> Iterator[str]:
+    """Rows of the table of recommendations: by pairs alone, as advised."""
+    nets = [f"{mean:g}, spread {spread:g}" for mean in NETS for spread in SPREADS]
+    yield from head(["allocations x pairs", *nets])[1:]
+    for allocations, pairs in DESIGNS:
+        found = [
+            recommended(allocations, pairs, spread, mean, count)
+            for mean in NETS
+            for spread in SPREADS
+        ]
+        yield row([f"{allocations} x {pairs}", *(f"{a:.3f}, {b:.3f}" for a, b in found)])
+
+
+def of_slopes(count: int) -> Iterator[str]:
+    """Rows of the table of losses per byte: each cell has the coverages of all methods."""
     yield from head([", ".join(METHODS), *(f"{pairs} pairs" for pairs in PAIRS)])[1:]
     for noise in NOISES:
         cells = []
@@ -102,5 +142,5 @@ def table(count: int) -> Iterator[str]:
 
 
 if __name__ == "__main__":
-    for line in table(int(sys.argv[1]) if len(sys.argv) > 1 else SWEEPS):
-        print(line, flush=True)
+    for table in (of_slopes, of_advice):
+        print("\n".join(table(int(sys.argv[1]) if len(sys.argv) > 1 else SWEEPS)), flush=True)

@@ -27,6 +27,7 @@ from analysis.remedies.effect import (
 )
 from analysis.remedies.throttling import Throttling, throttling
 from analysis.report.data import RunData
+from analysis.statistics.blocks import FEWEST_BLOCKS
 from analysis.statistics.holm import holm
 from analysis.statistics.interval import CONFIDENCE, FEWEST, Estimate
 from analysis.statistics.location import Crossing
@@ -46,11 +47,13 @@ class NextPairs:
 
     pairs: int
     node_hours: float
-    #: Relative net benefit, or loss, that they would show; None below six pairs, when the scatter
-    #: is not known and the pairs give an interval only.
+    #: Relative net benefit, or loss, that they would show. None below six pairs, when the scatter
+    #: is not known and the pairs give an interval only; and if allocations are what is missing.
     finds: float | None
-    #: Largest share of node-hours that the remedy may save, by the interval; None as above.
+    #: Largest share of node-hours that the remedy may save, by the interval; None below six pairs.
     at_stake: float | None
+    #: Allocations of their own in which these pairs are wanted; None if it does not matter.
+    allocations: int | None = None
 
     @property
     def worth(self) -> float:
@@ -76,7 +79,20 @@ def next_pairs(
     finds = max(abs(math.log(net.value)), math.log1p(margin))
     needed = pairs * ((_normal(1 - level / 2) + _normal(POWER)) * error / finds) ** 2
     more = max(math.ceil(needed), least, pairs + 1) - pairs
-    return NextPairs(more, more * pair_node_hours, math.expm1(finds), max(1 - 1 / net.high, 0.0))
+    return NextPairs(more, more * pair_node_hours, math.expm1(finds), _at_stake(net))
+
+
+def next_allocations(
+    pairs: int, allocations: int, net: Estimate, pair_node_hours: float
+) -> NextPairs:
+    """More allocations, with as many pairs each as so far: up to the fewest needed, then one."""
+    more = max(FEWEST_BLOCKS - allocations, 1)
+    wanted = math.ceil(pairs / allocations) * more
+    return NextPairs(wanted, wanted * pair_node_hours, None, _at_stake(net), more)
+
+
+def _at_stake(net: Estimate) -> float:
+    return max(1 - 1 / net.high, 0.0)
 
 
 def pair_node_hours(samples: pl.DataFrame, case: str) -> float:
@@ -104,9 +120,10 @@ def _normal(share: float) -> float:
 
 # How each remedy stands: better, worse, or not decided; and which one is best.
 #
-# A remedy is better only if the whole interval of its net benefit lies on that side and its p value
-# holds after Holm over all remedies that are read together. It is recommended only if, besides, the
-# writes were not emulated and the writers are not slowed down instead.
+# A remedy is better only if the whole interval of its net benefit lies on that side, that for the
+# next allocation too, and its p value holds after Holm over all remedies that are read together. It
+# is recommended only if, besides, the writes were not emulated, the writers are not slowed down
+# instead, and the share of time with traffic was stated or does not matter.
 
 
 _LEVEL = 1 - CONFIDENCE
@@ -118,6 +135,7 @@ class Standing(str, Enum):
     BETTER = "better"
     WORSE = "worse"
     OPEN = "not decided"
+    HERE = "only here"
     FEW = "too few pairs"
     UNSTABLE = "baseline unstable"
     SLOWER_WRITES = "slower writes"
@@ -125,9 +143,14 @@ class Standing(str, Enum):
     __str__ = str.__str__
 
     @property
+    def is_sided(self) -> bool:
+        """Whether the remedy is shown to be better or worse."""
+        return self in (Standing.BETTER, Standing.WORSE)
+
+    @property
     def is_open(self) -> bool:
-        """Whether more pairs could decide."""
-        return self in (Standing.OPEN, Standing.FEW)
+        """Whether more pairs, or allocations, could decide."""
+        return self in (Standing.OPEN, Standing.FEW, Standing.HERE)
 
 
 @dataclass(frozen=True)
@@ -136,8 +159,11 @@ class RemedyAdvice:
 
     run: str
     effect: RemedyEffect
-    #: Speed with the remedy / without, at the assumed share of traffic.
+    #: Speed with the remedy / without, at the assumed share of traffic, in these allocations.
     net: Estimate | None
+    #: How many they are; and the interval of the net that covers the next one, None below three.
+    allocations: int
+    next_allocation: tuple[float, float] | None
     #: After Holm over all remedies that can be recommended; None for the others.
     p_adjusted: float | None
     standing: Standing
@@ -146,6 +172,16 @@ class RemedyAdvice:
     break_even: Crossing
     #: Pairs that would decide; None if decided, or if pairs cannot.
     next: NextPairs | None = None
+
+    @property
+    def better(self) -> bool:
+        """Whether it is shown to be better, on RDMA hardware."""
+        return self.standing is Standing.BETTER and not self.effect.emulated
+
+    @property
+    def costs_nothing(self) -> bool:
+        """Whether it is worth its price at any share of traffic: a level of the writers is."""
+        return self.effect.price is None or self.break_even.high == 0
 
     def as_dict(self) -> dict[str, Any]:
         """The row as JSON holds it."""
@@ -186,10 +222,14 @@ def stand(
             standing = Standing.UNSTABLE
         elif slower and standing is Standing.BETTER:
             standing = Standing.SLOWER_WRITES
+        elif standing.is_sided and not found.lasts:
+            standing = Standing.HERE
     return RemedyAdvice(
         run=run,
         effect=effect,
         net=found.ratio if found else None,
+        allocations=found.allocations if found else 0,
+        next_allocation=found.next_allocation if found else None,
         p_adjusted=found.p if found and standing is not Standing.SLOWER_WRITES else None,
         standing=standing,
         recommended=False,
@@ -203,17 +243,20 @@ def _side(ratio: Estimate) -> Standing:
     return Standing.WORSE if ratio.high < 1 else Standing.OPEN
 
 
-def after_holm(rows: Sequence[RemedyAdvice]) -> list[RemedyAdvice]:
-    """Rows whose side holds after Holm keep it; the others are not decided."""
+def after_holm(rows: Sequence[RemedyAdvice], share_stated: bool) -> list[RemedyAdvice]:
+    """Rows whose side holds after Holm keep it; the others are not decided.
+
+    `share_stated`: without a stated share of traffic, only what costs nothing is recommended.
+    """
     adjusted = iter(holm([row.p_adjusted for row in rows if row.p_adjusted is not None]))
     found = []
     for row in rows:
         if row.p_adjusted is not None:
             p = next(adjusted)
-            sided = row.standing in (Standing.BETTER, Standing.WORSE)
+            sided = row.standing.is_sided or row.standing is Standing.HERE
             standing = Standing.OPEN if sided and p > _LEVEL else row.standing
             row = replace(row, p_adjusted=p, standing=standing)
-        recommended = row.standing is Standing.BETTER and not row.effect.emulated
+        recommended = row.better and (share_stated or row.costs_nothing)
         found.append(replace(row, recommended=recommended))
     return found
 
@@ -236,7 +279,7 @@ def _leads(ordered: Sequence[RemedyAdvice], share: float) -> bool:
     """Whether the first is shown to be better than each other one, in the pairs of both."""
     first, *others = (row.effect for row in ordered)
     found = [_against(first, other, share) for other in others]
-    p = holm([each.p if each and each.ratio.low > 1 else 1.0 for each in found])
+    p = holm([each.p if each and each.ratio.low > 1 and each.lasts else 1.0 for each in found])
     return all(each <= _LEVEL for each in p)
 
 
@@ -245,9 +288,10 @@ def _against(one: RemedyEffect, other: RemedyEffect, share: float) -> Net | None
     common = [(at, rows[key]) for at, key in enumerate(one.speeds.keys) if key in rows]
     if not common:
         return None
-    mine, theirs = zip(*common, strict=True)
-    speeds = mean_speed(one.speeds.with_remedy[list(mine)], share)
-    return compared(np.log(speeds / mean_speed(other.speeds.with_remedy[list(theirs)], share)))
+    mine, theirs = (list(at) for at in zip(*common, strict=True))
+    speeds = mean_speed(one.speeds.with_remedy[mine], share)
+    logs = np.log(speeds / mean_speed(other.speeds.with_remedy[theirs], share))
+    return compared(logs, [one.speeds.keys[at] for at in mine])
 
 
 SCHEMA = 1
@@ -280,7 +324,8 @@ class TrafficLoss:
     traffic: str
     rate_b_s: float | None
     verdict: Verdict
-    #: Share of node-hours lost at the assumed share of traffic; negative is a gain.
+    #: Share of node-hours lost at the assumed share of traffic; negative is a gain. From the mean,
+    #: with the interval that holds for all effects of the run together.
     lost: Estimate
     #: The same on all nodes in a mean month; None without a number of nodes.
     node_hours_month: Estimate | None
@@ -337,7 +382,7 @@ def advise(runs: Sequence[RunData], assumed: Assumed = Assumed()) -> Advice:
         for run in runs
         for effect in [*remedy_effects(run), *between_jobs(run)]
     ]
-    judged = after_holm(rows)
+    judged = after_holm(rows, assumed.traffic_share is not None)
     tested = sum(row.p_adjusted is not None for row in judged)
     of_run = {run.header.run: run for run in runs}
     judged = [_with_next(of_run[row.run], row, tested) for row in judged]
@@ -368,8 +413,11 @@ def _with_next(run: RunData, row: RemedyAdvice, tested: int) -> RemedyAdvice:
     """The row with the pairs that would decide it, at the level that Holm leaves to it."""
     if not row.standing.is_open or not row.effect.paired:
         return row
-    per_pair = pair_node_hours(run.samples, row.effect.case)
-    found = next_pairs(row.effect.pairs, row.net, max(tested, 1), run.header.margin, per_pair)
+    pairs, per_pair = row.effect.pairs, pair_node_hours(run.samples, row.effect.case)
+    if row.standing is Standing.HERE and row.net:
+        found = next_allocations(pairs, row.allocations, row.net, per_pair)
+    else:
+        found = next_pairs(pairs, row.net, max(tested, 1), run.header.margin, per_pair)
     return replace(row, next=found)
 
 
@@ -379,14 +427,14 @@ def _losses(run: RunData, assumed: Assumed) -> list[TrafficLoss]:
     return [
         _loss(run.header.run, row, assumed, emulated[row.case])
         for row in run.results
-        if row.role == "effect" and row.baseline == BASELINE and row.slowdown is not None
+        if row.role == "effect" and row.baseline == BASELINE and row.mean is not None
     ]
 
 
 def _loss(run: str, row: Result, assumed: Assumed, emulated: list[str]) -> TrafficLoss:
-    """Of node-hours, share x (1 - 1 / slowdown): what the same nodes would do without traffic."""
-    slowdowns = (row.slowdown_low or 1.0, row.slowdown or 1.0, row.slowdown_high or 1.0)
-    low, value, high = (assumed.share * (1 - 1 / each) for each in slowdowns)
+    """Of node-hours, share x (1 - 1 / mean): what the same nodes would do without traffic."""
+    means = (row.mean_family_low or 1.0, row.mean or 1.0, row.mean_family_high or 1.0)
+    low, value, high = (assumed.share * (1 - 1 / each) for each in means)
     month_h = None if assumed.nodes is None else assumed.nodes * MONTH_H
     return TrafficLoss(
         run=run,

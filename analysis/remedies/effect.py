@@ -16,6 +16,7 @@ from analysis.remedies.throttling import RATE
 from analysis.report.data import RunData
 from analysis.samples.pairs import of_treatment
 from analysis.statistics.aligned_ranks import slowdown
+from analysis.statistics.blocks import FEWEST_BLOCKS, next_allocation
 from analysis.statistics.interval import FEWEST, Estimate
 from analysis.statistics.location import Crossing, Values, crossing, few, location, p_value
 from analysis.statistics.nights import ratio_of_nights
@@ -98,11 +99,28 @@ class RemedyEffect:
 
 @dataclass(frozen=True)
 class Net:
-    """The application's speed with a remedy / without it; above 1 the remedy is worth its price."""
+    """The application's speed with a remedy / without it; above 1 the remedy is worth its price.
 
+    A remedy may help on some nodes and not on others, so what the pairs of a few allocations show
+    need not hold in the next one.
+    """
+
+    #: Of the allocations measured.
     ratio: Estimate
-    #: Two-sided p value of 'no difference'.
+    #: Two-sided p value of 'no difference' in them.
     p: float
+    #: Allocations measured; of the side with fewer, if not paired.
+    allocations: int
+    #: Interval that covers the next allocation; None below three.
+    next_allocation: tuple[float, float] | None
+
+    @property
+    def lasts(self) -> bool:
+        """Whether the next allocation is shown to be on the same side of 1 as those measured."""
+        if self.next_allocation is None:
+            return False
+        low, high = self.next_allocation
+        return low > 1 if self.ratio.value > 1 else high < 1
 
 
 def net(effect: RemedyEffect, share: float) -> Net | None:
@@ -116,9 +134,18 @@ def net(effect: RemedyEffect, share: float) -> Net | None:
     if not effect.paired:
         if min(len(without), len(with_remedy)) < 2:
             return None
-        found = ratio_of_nights(list(with_remedy), list(without))
-        return Net(found.ratio, found.p) if found else None
-    return compared(np.log(with_remedy / without))
+        return _of_jobs(list(with_remedy), list(without))
+    return compared(np.log(with_remedy / without), effect.speeds.keys)
+
+
+def _of_jobs(with_remedy: list[float], without: list[float]) -> Net | None:
+    """From one speed an allocation: their scatter is in the interval of the ratio already."""
+    found = ratio_of_nights(with_remedy, without)
+    if found is None:
+        return None
+    allocations = min(len(with_remedy), len(without))
+    ends = (found.ratio.low, found.ratio.high) if allocations >= FEWEST_BLOCKS else None
+    return Net(found.ratio, found.p, allocations, ends)
 
 
 def break_even(effect: RemedyEffect) -> Crossing:
@@ -144,10 +171,15 @@ def mean_speed(speeds: Values, share: float | Values) -> Values:
     return np.asarray((1 - share) * speeds[:, 0] + share * speeds[:, 1])
 
 
-def compared(logs: Values) -> Net | None:
-    """The ratio whose logarithm scatters as `logs`, one per pair; None below six."""
+def compared(logs: Values, keys: Sequence[tuple[int, int]]) -> Net | None:
+    """The ratio whose logarithm scatters as `logs`, one per block and pair; None below six."""
     ratio = exponential(location(logs))
-    return Net(ratio, p_value(logs)) if ratio else None
+    if ratio is None:
+        return None
+    blocks = np.array([block for block, _ in keys])
+    against_zero = np.column_stack([logs, np.zeros_like(logs)])
+    own = [against_zero[blocks == block] for block in np.unique(blocks)]
+    return Net(ratio, p_value(logs), len(own), next_allocation(own))
 
 
 # Price and gain of each remedy that a run tried, from its pairs: figures 6b and 6c.

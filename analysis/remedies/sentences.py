@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from analysis.effects.verdict import Verdict
@@ -111,32 +112,60 @@ def _month(loss: TrafficLoss, assumed: Assumed) -> str:
 
 
 def _recommended(advice: Advice) -> str:
-    if not advice.remedies:
+    rows = advice.remedies
+    if not rows:
         return "No remedy was tried, so none is recommended."
-    if advice.best:
-        shown = "; ".join(_of_best(each) for each in advice.best[:_MOST])
-        more = len(advice.best) - _MOST
-        return f"Recommended: {shown}{f'; and {more} more' if more > 0 else ''}."
-    if all(row.effect.emulated for row in advice.remedies):
-        better = sum(row.standing is Standing.BETTER for row in advice.remedies)
+    if all(row.effect.emulated for row in rows):
+        better = sum(row.standing is Standing.BETTER for row in rows)
         return (
             "The traffic was emulated, so no remedy is recommended for RDMA hardware"
-            f" ({better} of {len(advice.remedies)} were better here)."
+            f" ({better} of {len(rows)} were better here)."
         )
-    slowed = {r.effect.remedy for r in advice.remedies if r.standing is Standing.SLOWER_WRITES}
-    tried = sorted({row.effect.remedy for row in advice.remedies} - slowed)
-    which = tried[0] + " is not" if len(tried) == 1 else f"none of {', '.join(tried)} is"
-    parts = [f"{which} shown to be worth its price"] if tried else []
+    parts = []
+    if advice.best:
+        parts.append(f"Recommended: {_some([_of_best(each) for each in advice.best])}")
+    if share := [_from_share(row) for row in rows if row.better and not row.recommended]:
+        parts.append(f"Worth its price if traffic takes enough of the time: {_some(share)}")
+    if not parts:
+        parts.append("No remedy is recommended")
+    return f"{'. '.join([*parts, *_not_recommended(rows)])}."
+
+
+def _not_recommended(rows: Sequence[RemedyAdvice]) -> Iterator[str]:
+    """What is known of the other remedies, one sentence for each standing."""
+    costs = [
+        f"{named(row.effect)}, {more_work(row.net)}"
+        for row in rows
+        if row.standing is Standing.WORSE and row.net
+    ]
+    if costs:
+        yield f"Shown to cost more than it gains: {_some(costs)}"
+    slowed = {row.effect.remedy for row in rows if row.standing is Standing.SLOWER_WRITES}
     if slowed:
-        parts.append(f"{', '.join(sorted(slowed))} helps the application by delaying the writes")
-    return f"No remedy is recommended: {'; '.join(parts)}."
+        yield f"Helps the application by delaying the writes: {_some(sorted(slowed))}"
+
+
+def _some(names: Sequence[str]) -> str:
+    more = len(names) - _MOST
+    return "; ".join(names[:_MOST]) + (f"; and {more} more" if more > 0 else "")
+
+
+def _from_share(row: RemedyAdvice) -> str:
+    return f"{named(row.effect)} {_break_even(row)} (--traffic-share)"
+
+
+def _break_even(row: RemedyAdvice) -> str:
+    if row.costs_nothing:
+        return "at any share"
+    found = where(row.break_even, "%")
+    return f"from {found} on" if row.break_even.value is not None else f"({found})"
 
 
 def _of_best(best: Best) -> str:
     first, *others = best.remedies
     text = f"{named(first.effect)}"
     if first.net:
-        text += f", {more_work(first.net)}"
+        text += f", {more_work(first.net)}, worth its price {_break_even(first)}"
     if others:
         rest = ", ".join(row.effect.remedy for row in others)
         text += f" (better than {rest})" if best.decided else f" (or {rest}: not decided which)"
@@ -161,6 +190,9 @@ def _following(row: RemedyAdvice) -> str:
     requested = row.next
     assert requested
     cost = f"{plural(requested.pairs, 'more pair')} ({number(requested.node_hours, 2)} node-hours)"
+    if requested.allocations is not None:
+        more = plural(requested.allocations, "other allocation")
+        return f"next {cost} in {more}, to see whether {named(row.effect)} does the same there"
     if requested.finds is None:
         return f"next {cost} for a first interval of {named(row.effect)}"
     return (

@@ -23,6 +23,7 @@ from analysis.samples.pairs import judged, pair_table
 from nimc.base.errors import InputError
 from nimc.base.json_limits import read_json
 from nimc.records.run import RunHeader, load_header
+from nimc.records.run_folder import run_folders
 
 # Blocks that ended early, from the logs of a run.
 
@@ -75,6 +76,8 @@ class RunData:
     #: SHA-256 -> content of the file in `provenance/`.
     provenance: dict[str, Any]
     integrity: Integrity
+    #: Runs of the same campaign and machine beside it, started before.
+    earlier: int
 
     def emulated(self) -> list[str]:
         """Caveats of the transports of all writers; empty for RDMA hardware."""
@@ -95,6 +98,16 @@ class RunData:
             "integrity_faults": self.integrity.faults,
             "order_effects": [each.as_dict() for each in self.order],
         }
+
+
+def earlier_runs(path: Path, header: RunHeader) -> int:
+    """Runs of the same campaign on the same machine in the same folder that started before."""
+    found = 0
+    for other in run_folders(path.absolute().parent):
+        with suppress(InputError, OSError):
+            beside = load_header(other)
+            found += beside.digest == header.digest and beside.started_s < header.started_s
+    return found
 
 
 def all_rows(
@@ -135,4 +148,5 @@ def load_run(path: Path, *, force: bool = False) -> RunData:
         torn=read.torn,
         provenance=provenance.records,
         integrity=integrity,
+        earlier=earlier_runs(path, header),
     )

@@ -57,23 +57,27 @@ NEXT: dict[Verdict, str] = {
 }
 
 
-def summary(header: RunHeader, samples: pl.DataFrame, rows: Sequence[Result]) -> list[str]:
-    """The sentences on one run, from its samples (`pairs.judged`) and its results."""
-    if samples.is_empty():
+def summary(run: RunData) -> list[str]:
+    """The sentences on one run."""
+    if run.samples.is_empty():
         return ["Nothing was measured: the run has no samples."]
-    effects = [row for row in rows if row.role == "effect"]
-    return [_measured(header, samples), _lost(effects), _next(effects)]
+    effects = [row for row in run.results if row.role == "effect"]
+    return [_measured(run.header, run.samples, run.earlier), _lost(effects), _next(effects)]
 
 
-def _measured(header: RunHeader, samples: pl.DataFrame) -> str:
+def _measured(header: RunHeader, samples: pl.DataFrame, earlier: int) -> str:
     cases = [str(case) for case in samples["case"].unique(maintain_order=True)]
     nodes = {name for each in samples["nodes"].unique() for name in str(each).split(",")}
     rejected = samples.filter(status="rejected").height
     end = "and is not finished" if header.finished_s is None else f"to {utc(header.finished_s)}"
+    again = ""
+    if earlier:
+        runs = plural(earlier, "earlier run")
+        again = f" Beside it: {runs} of the same campaign; verdicts hold for one, not the best."
     return (
         f"Measured: {_some(cases)} on {plural(len(nodes), 'node')} of {header.machine}, "
         f"{plural(samples.height, 'run')} of which {rejected or 'none'} rejected, from "
-        f"{utc(header.started_s)} {end}."
+        f"{utc(header.started_s)} {end}.{again}"
     )
 
 
@@ -267,7 +271,7 @@ def _run_view(run: RunData, anchor: str) -> RunView:
     return RunView(
         data=run,
         anchor=anchor,
-        summary=summary(run.header, run.samples, run.results),
+        summary=summary(run),
         cases=cases,
         shown=shown,
         overview_svg=Markup(overview_plot(effects, f"{anchor}o")) if len(effects) > 1 else None,

@@ -163,7 +163,8 @@ _REMEDIES = ["workload\nand traffic", "remedy", "price", "gain", "net", "writes"
 _CELL = 12
 _LEGEND = (
     "price: time with the remedy / without, off; gain: time without / with, on; net: speed"
-    " with / without, at the share of traffic; writes: their rate with / without"
+    " with / without, at the share of traffic; next: its interval for the next allocation; writes:"
+    " their rate with / without"
 )
 
 
@@ -192,9 +193,10 @@ def advise_command(
 ) -> None:
     """Say which remedy is worth its price on the machines of RUN..., and what is not decided.
 
-    A remedy is recommended only if the whole interval of its net benefit is on the better side,
-    over all remedies tried, and never from emulated traffic. --nodes and --traffic-share are
-    assumptions about the machine; nothing of them is measured.
+    A remedy is recommended only if the whole interval of its net benefit in the next allocation is
+    on the better side, over all remedies tried, and never from emulated traffic. What costs
+    something without traffic needs a --traffic-share. This and --nodes are assumptions about the
+    machine; nothing of them is measured.
     """
     if traffic_share is not None and math.isnan(traffic_share):
         raise InputError("--traffic-share: nan found; allowed: above 0, at most 1")
@@ -238,10 +240,18 @@ def _cells(row: RemedyAdvice) -> list[str]:
     return [
         f"{folded(of.case, _CELL)}\n{folded(of.traffic, _CELL)}",
         folded(of.remedy, _CELL) + ("" if of.paired else "\nunpaired"),
-        *(_figure(each) for each in (of.price, of.gain, row.net)),
+        *(_figure(each) for each in (of.price, of.gain)),
+        "\n".join([_figure(row.net), *_next_allocation(row)]),
         "" if of.written is None else f"{of.written.value:.2f}",
         standing,
     ]
+
+
+def _next_allocation(row: RemedyAdvice) -> list[str]:
+    if row.next_allocation is None:
+        return []
+    low, high = row.next_allocation
+    return ["next", f"{low:.2f}-{high:.2f}"]
 
 
 def _figure(of: Estimate | None) -> str:

@@ -126,7 +126,7 @@ def test_a_run_with_faults_is_refused_and_shown_marked_with_force(
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("advise")
-    return write_run(folder / "core", samples(CORE, pairs=12), header(run="core"))
+    return write_run(folder / "core", samples(CORE, blocks=3, pairs=4), header(run="core"))
 
 
 def test_three_sentences_and_a_table_in_eighty_columns(run: Path, command: Command) -> None:
@@ -156,7 +156,7 @@ def test_json_is_one_document_with_one_advice_per_machine(
 ) -> None:
     head = header(run="plain", machine="another")
     other = write_run(tmp_path / "plain", samples(STREAM, pairs=6), head)
-    command("advise", run, other, run, "--json")
+    command("advise", run, other, run, "--traffic-share", 1, "--json")
     document = json.loads(command.out)
     assert document["schema"] == 1
     assert [each["machine"] for each in document["advice"]] == ["synthetic machine", "another"]

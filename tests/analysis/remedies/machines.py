@@ -55,8 +55,11 @@ MACHINES = (
 )  # fmt: skip
 
 
-def effects(made: MadeMachine, pairs: int, seed: int) -> list[RemedyEffect]:
-    """What `pairs` pairs of all treatments give, with speeds that scatter around the truth."""
+def effects(made: MadeMachine, pairs: int, seed: int, allocations: int = 3) -> list[RemedyEffect]:
+    """What `pairs` pairs of all treatments give, with speeds that scatter around the truth.
+
+    As many pairs, but for one, in each of the allocations, which do not differ.
+    """
     rng = np.random.default_rng([seed, sum(map(ord, made.name))])
     shared = rng.normal(0, 3 * made.noise, pairs)
 
@@ -64,7 +67,7 @@ def effects(made: MadeMachine, pairs: int, seed: int) -> list[RemedyEffect]:
         return np.exp(shared + rng.normal(0, made.noise, pairs)) / time
 
     without = np.column_stack([speed(1.0), speed(made.slowdown)])
-    keys = [(0, pair) for pair in range(pairs)]
+    keys = [(pair % allocations, pair) for pair in range(pairs)]
     return [
         RemedyEffect(
             case="melt",

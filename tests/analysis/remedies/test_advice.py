@@ -10,7 +10,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from analysis.remedies.advice import Advice, Assumed, Standing, advise, next_pairs, pair_node_hours
+from analysis.remedies.advice import (
+    Advice,
+    Assumed,
+    Standing,
+    advise,
+    next_allocations,
+    next_pairs,
+    pair_node_hours,
+)
 from analysis.remedies.sentences import advice_document, sentences, where
 from analysis.report.data import load_run
 from analysis.statistics.interval import Estimate
@@ -47,12 +55,19 @@ CORE = Case(
 ALL_THE_TIME = Assumed()
 
 
-def advice(folder: Path, case: Case, assumed: Assumed = ALL_THE_TIME, pairs: int = 12) -> Advice:
-    return advise([load_run(write_run(folder / "run", samples(case, pairs=pairs)))], assumed)
+def advice(
+    folder: Path,
+    case: Case,
+    assumed: Assumed = ALL_THE_TIME,
+    pairs: int = 4,
+    blocks: int = 3,
+) -> Advice:
+    made = samples(case, blocks=blocks, pairs=pairs)
+    return advise([load_run(write_run(folder / "run", made))], assumed)
 
 
 def test_the_right_remedy_is_recommended(tmp_path: Path) -> None:
-    found = advice(tmp_path, CORE)
+    found = advice(tmp_path, CORE, Assumed(traffic_share=1.0))
     (row,) = found.remedies
     assert row.standing is Standing.BETTER
     assert row.recommended
@@ -60,10 +75,28 @@ def test_the_right_remedy_is_recommended(tmp_path: Path) -> None:
     (loss,) = found.losses
     assert loss.lost.low <= 1 - 1 / 1.5 <= loss.lost.high
     lost, recommended, undecided = sentences(found)
-    assert lost.startswith("With traffic all the time, as in the runs, on (7.")
     assert "33." in lost
     assert recommended.startswith("Recommended: reserved_cores=1 for lammps under on, 36.")
+    # (1 - s) (1 - 1 / 1.05) = s (1 / 1.1 - 1 / 1.5): a share of 16.4 %.
+    assert "from 16 % [" in recommended
     assert undecided.startswith("Nothing is open in 1 case")
+
+
+def test_without_a_share_of_traffic_the_break_even_is_all_that_is_said(tmp_path: Path) -> None:
+    found = advice(tmp_path, CORE)
+    assert not found.best
+    lost, recommended, _ = sentences(found)
+    assert lost.startswith("With traffic all the time, as in the runs, on (7.")
+    assert "reserved_cores=1 for lammps under on from 16 % [" in recommended
+
+
+def test_one_allocation_recommends_nothing_and_asks_for_two_more(tmp_path: Path) -> None:
+    found = advice(tmp_path, CORE, Assumed(traffic_share=1.0), pairs=12, blocks=1)
+    (row,) = found.remedies
+    assert (row.standing, row.recommended) == (Standing.HERE, False)
+    assert row.next
+    assert (row.next.pairs, row.next.allocations) == (24, 2)
+    assert "next 24 more pairs" in sentences(found)[2]
 
 
 def test_a_stated_traffic_and_size_give_node_hours_a_month(tmp_path: Path) -> None:
@@ -78,7 +111,7 @@ def test_a_stated_traffic_and_size_give_node_hours_a_month(tmp_path: Path) -> No
     lost, recommended, _ = sentences(found)
     assert "With traffic 1 % of the time (assumed)" in lost
     assert "node-hours a month if 90 nodes (assumed) run it" in lost
-    assert recommended.startswith("No remedy is recommended: reserved_cores=1 ")
+    assert recommended.startswith("No remedy is recommended. Shown to cost more than it gains: res")
 
 
 def test_emulated_traffic_recommends_nothing(tmp_path: Path) -> None:
@@ -94,7 +127,7 @@ def test_emulated_traffic_recommends_nothing(tmp_path: Path) -> None:
 
 def test_noise_is_not_decided_and_names_the_next_pairs(tmp_path: Path) -> None:
     times = {**CORE.effects, "on@reserved_cores=1": 1.49}
-    found = advice(tmp_path, replace(CORE, noise=0.05, effects=times), pairs=8)
+    found = advice(tmp_path, replace(CORE, noise=0.05, effects=times), pairs=8, blocks=1)
     (row,) = found.remedies
     assert row.standing is Standing.OPEN
     assert found.next == row
@@ -105,7 +138,7 @@ def test_noise_is_not_decided_and_names_the_next_pairs(tmp_path: Path) -> None:
 
 def test_a_loss_whose_interval_holds_zero_is_not_shown(tmp_path: Path) -> None:
     times = {name: time if "on" not in name else 1.0 for name, time in CORE.effects.items()}
-    found = advice(tmp_path, replace(CORE, noise=0.03, effects=times), pairs=8)
+    found = advice(tmp_path, replace(CORE, noise=0.03, effects=times), pairs=8, blocks=1)
     assert found.losses[0].lost.low <= 0 <= found.losses[0].lost.high
     assert sentences(found)[0].endswith("no loss is shown.")
 
@@ -185,6 +218,17 @@ def test_as_many_pairs_as_holm_needs() -> None:
     assert p_value(np.linspace(1, 1.5, 9)) <= 0.005 < p_value(np.linspace(1, 1.5, 8))
     narrow = Estimate(1.2, 1.19, 1.21, 0.95)
     assert next_pairs(6, narrow, 10, 0.02, 1.0).pairs == 3
+
+
+@pytest.mark.parametrize(
+    ("allocations", "more", "pairs"), [(1, 2, 24), (2, 1, 6), (3, 1, 4), (5, 1, 3)]
+)
+def test_allocations_that_are_missing(allocations: int, more: int, pairs: int) -> None:
+    """12 pairs in so many allocations: up to three of them, then one more, with as many each."""
+    found = next_allocations(12, allocations, Estimate(1.2, 1.1, 1.25, 0.95), 0.5)
+    assert (found.allocations, found.pairs, found.node_hours) == (more, pairs, pairs / 2)
+    assert found.finds is None
+    assert found.at_stake == pytest.approx(0.2)
 
 
 def test_node_hours_of_a_pair(tmp_path: Path) -> None:

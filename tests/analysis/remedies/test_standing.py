@@ -15,7 +15,7 @@ SEEDS = 100
 
 def advice(made: MadeMachine, pairs: int = 12, seed: int = 1) -> list[RemedyAdvice]:
     found = effects(made, pairs, seed)
-    return after_holm([stand("run", each, made.share, 0.02, False) for each in found])
+    return after_holm([stand("run", each, made.share, 0.02, False) for each in found], True)
 
 
 @pytest.mark.slow
@@ -90,12 +90,12 @@ def test_holm_leaves_more_remedies_undecided() -> None:
 def test_nothing_is_recommended_from_emulation_an_unstable_baseline_or_few_pairs() -> None:
     (core, _) = effects(MACHINES[0], 12, 1)
     emulated = replace(core, emulated=["over soft-RoCE"])
-    (row,) = after_holm([stand("run", emulated, 1.0, 0.02, False)])
+    (row,) = after_holm([stand("run", emulated, 1.0, 0.02, False)], True)
     assert (row.standing, row.recommended) == (Standing.BETTER, False)
-    (row,) = after_holm([stand("run", core, 1.0, 0.02, True)])
+    (row,) = after_holm([stand("run", core, 1.0, 0.02, True)], True)
     assert (row.standing, row.recommended) == (Standing.UNSTABLE, False)
     (few, _) = effects(MACHINES[0], 5, 1)
-    (row,) = after_holm([stand("run", few, 1.0, 0.02, False)])
+    (row,) = after_holm([stand("run", few, 1.0, 0.02, False)], True)
     assert (row.standing, row.net, row.p_adjusted) == (Standing.FEW, None, None)
 
 
@@ -128,6 +128,40 @@ def test_slower_writes_take_a_remedy_out_of_holm_only_if_they_decide(
     assert (row.p_adjusted is not None) == p_counts
 
 
+@pytest.mark.parametrize(("allocations", "standing"), [(1, Standing.HERE), (3, Standing.BETTER)])
+def test_nothing_is_recommended_below_three_allocations(
+    allocations: int, standing: Standing
+) -> None:
+    (core, _) = effects(MACHINES[0], 12, 1, allocations)
+    (row,) = after_holm([stand("run", core, 1.0, 0.02, False)], True)
+    assert (row.standing, row.allocations) == (standing, allocations)
+    assert row.recommended == (row.next_allocation is not None) == (allocations == 3)
+
+
+def test_allocations_that_differ_say_nothing_of_the_next_one() -> None:
+    """Gains of 10, 20 and 30 % in three: 4.303 x 0.0837 x sqrt(4/3) is far more than 18 %."""
+    (core,) = effects(replace(MACHINES[0], remedies=MACHINES[0].remedies[:1], noise=1e-9), 12, 1)
+    gains = np.array([1.1, 1.2, 1.3])[[block for block, _ in core.speeds.keys]]
+    speeds = np.column_stack([np.ones(12), np.ones(12)])
+    with_remedy = np.column_stack([np.ones(12), gains])
+    apart = replace(core, speeds=Speeds(speeds, with_remedy, core.speeds.keys))
+    (row,) = after_holm([stand("run", apart, 1.0, 0.02, False)], True)
+    assert row.net
+    assert row.net.low > 1
+    assert row.standing is Standing.HERE
+    centre, spread = np.log([1.1, 1.2, 1.3]).mean(), np.log([1.1, 1.2, 1.3]).std(ddof=1)
+    half = 4.3027 * spread * np.sqrt(4 / 3)
+    assert row.next_allocation == pytest.approx(np.exp([centre - half, centre + half]), rel=1e-4)
+
+
+def test_without_a_share_only_what_costs_nothing_is_recommended() -> None:
+    (core, _) = effects(MACHINES[0], 12, 1)
+    (row,) = after_holm([stand("run", core, 1.0, 0.02, False)], False)
+    assert (row.standing, row.recommended) == (Standing.BETTER, False)
+    (row,) = after_holm([stand("run", replace(core, price=None), 1.0, 0.02, False)], False)
+    assert row.recommended
+
+
 def test_jobs_of_their_own_are_compared_by_allocation() -> None:
     """Four allocations a side: the ratio of their geometric means, with Student's interval."""
     (core, _) = effects(MACHINES[0], 4, 1)
@@ -139,4 +173,8 @@ def test_jobs_of_their_own_are_compared_by_allocation() -> None:
     assert found.ratio.value == pytest.approx(gain)
     assert found.ratio.low > 1
     assert break_even(apart).value is None
+    assert found.lasts
     assert net(replace(apart, speeds=Speeds(one[:1], other, [])), 1.0) is None
+    two = net(replace(apart, speeds=Speeds(one[:2], other, [])), 1.0)
+    assert two
+    assert not two.lasts

@@ -166,7 +166,7 @@ def test_a_run_without_samples_has_a_page_and_says_so(tmp_path: Path) -> None:
     text = page.render([empty])
     _Page(text)
     assert "No samples." in text
-    (only,) = summary(empty.header, empty.samples, [])
+    (only,) = summary(empty)
     assert only.startswith("Nothing was measured")
 
 
@@ -307,15 +307,34 @@ def _effect(summed: RunData, **changes: object) -> Result:
 
 
 def _said(summed: RunData, *rows: Result) -> list[str]:
-    return summary(summed.header, summed.samples, rows)
+    return summary(replace(summed, results=list(rows)))
 
 
 def test_what_was_measured_is_counted(summed: RunData) -> None:
     """A warm-up and six pairs of four treatments, of each case: twice 25 runs."""
-    (measured, _, _) = summary(summed.header, summed.samples, summed.results)
+    (measured, _, _) = summary(summed)
     assert (
         "on 1 node of synthetic machine, 50 runs of which 1 rejected, from 2026-05-28" in measured
     )
+
+
+def test_runs_of_the_same_campaign_beside_it_are_counted(tmp_path: Path) -> None:
+    """Of four other runs, one is of another campaign, and one started later."""
+    own = header()
+    others = {
+        "run": own,
+        "one": replace(own, started_s=own.started_s - 10),
+        "two": replace(own, started_s=own.started_s - 5),
+        "later": replace(own, started_s=own.started_s + 5),
+        "another": replace(own, started_s=own.started_s - 10, digest="other"),
+    }
+    for name, each in others.items():
+        write_run(tmp_path / name, samples(LAMMPS, pairs=6), replace(each, run=name))
+    (tmp_path / "broken").mkdir()
+    (tmp_path / "broken" / "run.json").write_text("{")
+    run = load_run(tmp_path / "run", force=True)
+    assert run.earlier == 2
+    assert "2 earlier runs of the same campaign" in summary(run)[0]
 
 
 def test_a_loss_is_in_node_hours_with_its_interval(summed: RunData) -> None:

@@ -84,7 +84,7 @@ def test_a_run_without_remedies_has_neither_section(tmp_path: Path) -> None:
 
 def test_emulation_is_marked_and_the_data_hold_the_advice(tmp_path: Path) -> None:
     case = replace(CORE, transport="soft-RoCE")
-    run = load_run(write_run(tmp_path / "run", samples(case, pairs=12)))
+    run = load_run(write_run(tmp_path / "run", samples(case, blocks=3, pairs=4)))
     (row,) = rows_of(render([run]), "advice")
     assert row[7] == "better emulated"
     (file,) = [path for path in write_data(tmp_path, [run]) if path.name == "advice.json"]

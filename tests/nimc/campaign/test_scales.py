@@ -178,6 +178,7 @@ def test_a_mistake_is_reported_with_its_line(
 #: Campaign -> its cases, recorded before scales became a factor.
 CASES = {
     "quick": ["stream", "lammps"],
+    "held": ["stream", "lammps"],
     "single_node": ["stream", "lammps", "hpccg", "lulesh", "snap", "xsbench", "cns"],
     "scaling": [f"lammps@{n}" for n in (4, 32, 64, 128, 256, 512)],
     "scaling_quick": ["lammps@2", "lammps@4"],
