@@ -31,7 +31,9 @@ from analysis.pages.svg import Bar, Mark, NightsFigure, bars_svg, nights_svg
 from analysis.report.plots import drawing, light, logarithmic, themed_svg
 from analysis.report.shell import View, render_page
 from analysis.report.words import utc
+from analysis.statistics.means import middle
 from nimc.base import units
+from nimc.base.groups import grouped
 
 #: Quantity -> its name on the page, and the CSS variable of its points.
 _QUANTITIES = {
@@ -116,13 +118,8 @@ def _figure(
 
 
 def _scale(rows: pl.DataFrame) -> tuple[float, str]:
-    factor, unit = units.scale(_middle(rows["value"]), str(rows["unit"][-1]))
+    factor, unit = units.scale(middle(rows["value"]), str(rows["unit"][-1]))
     return factor, "" if unit == "1" else unit
-
-
-def _middle(values: pl.Series) -> float | None:
-    middle = values.median()
-    return middle if isinstance(middle, float) else None
 
 
 def _changes(watch: SeriesWatch | None) -> list[Mark]:
@@ -252,9 +249,7 @@ def months(nights: Sequence[PageNight]) -> list[Month]:
     """The months from the first to the last night, the latest first."""
     if not nights:
         return []
-    of_day: dict[date, list[PageNight]] = {}
-    for each in nights:
-        of_day.setdefault(each.night, []).append(each)
+    of_day = grouped((each.night, each) for each in nights)
     first, last = min(of_day), max(of_day)
     starts = [
         date(index // 12, index % 12 + 1, 1)
@@ -464,4 +459,4 @@ def _rates_figure(rates: Sequence[across.CoreRates]) -> Markup:
         axes.set_xlabel("triad per core, GB/s")
         axes.set_ylabel("network, GB/s")
         axes.grid()
-        return Markup(themed_svg(figure, "rates", alt))
+        return themed_svg(figure, "rates", alt)

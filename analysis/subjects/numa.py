@@ -313,7 +313,7 @@ def numa_view(run: RunData, name: str) -> View | None:
     return View(
         cells=found,
         questions=questions(found, nodes),
-        svg=Markup(_plot(found, name)),
+        svg=_plot(found, name),
         numa_nodes=nodes,
         # Each pair has runs of all cells.
         interleaved=len(cases) == 1,
@@ -375,7 +375,7 @@ def _limits(found: Sequence[Cell], samples: pl.DataFrame) -> list[str]:
     return notes
 
 
-def _plot(found: Sequence[Cell], name: str) -> str:
+def _plot(found: Sequence[Cell], name: str) -> Markup:
     """One row per cell: remaining share of both rates, with intervals."""
     rows = [cell for cell in found if cell.key.load != IDLE]
     with drawing(0.9 + 0.34 * max(len(rows), 1)) as figure:

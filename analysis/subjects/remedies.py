@@ -61,7 +61,7 @@ class RemedyBars:
     on_with: Estimate | None
 
 
-def sweep_plot(lines: Sequence[SweepLine], unit: str, name: str) -> str:
+def sweep_plot(lines: Sequence[SweepLine], unit: str, name: str) -> Markup:
     """Figures of merit against the rate reached, one colour per sweep; the crossover as a band."""
     foms = [fom for line in lines for fom in line.foms]
     divisor, scaled = scale(max(foms, default=0.0), unit)
@@ -91,7 +91,7 @@ def sweep_plot(lines: Sequence[SweepLine], unit: str, name: str) -> str:
         return themed_svg(figure, name, "Figure of merit against the rate written")
 
 
-def bars_plot(rows: Sequence[RemedyBars], name: str) -> str:
+def bars_plot(rows: Sequence[RemedyBars], name: str) -> Markup:
     """One row per remedy: time on, time off with the remedy and time on with it, against off."""
     with drawing(0.9 + _ROW_IN * len(rows)) as figure:
         axes = rows_axes(figure, [row.label for row in rows], "time / time off without the remedy")
@@ -125,11 +125,11 @@ def remedies_view(run: RunData, name: str) -> View | None:
     bars = [_bars(each) for each in priced if each.paired][:MOST_ROWS]
     return View(
         sweeps_svgs=[
-            (case, Markup(sweep_plot(lines, own[0].unit, f"{name}s{index}")))
+            (case, sweep_plot(lines, own[0].unit, f"{name}s{index}"))
             for index, ((case, own), lines) in enumerate(_figures(run, sweeps))
         ],
         sweeps=[_row(sweep) for sweep in sweeps],
-        bars_svg=Markup(bars_plot(bars, f"{name}b")) if bars else None,
+        bars_svg=bars_plot(bars, f"{name}b") if bars else None,
         bars=len(bars),
         rows=len(priced),
         dram=-published["dram_bps_per_rdma_bps"],
