@@ -13,6 +13,7 @@ from reframe.core.builtins import variable
 
 from nimc.base.errors import InputError
 from nimc.base.files import replace_text
+from nimc.base.groups import grouped
 from nimc.machine import slurm
 from nimc.node import length
 from nimc.node.injectors import get, writing_rate_b_s
@@ -22,7 +23,7 @@ from nimc.records.notes import Note
 from nimc.records.sample import Level, Limiter
 from nimc.records.treatment import Start, Treatment, Writes
 from reframe_tests import foreign, rails, tools
-from reframe_tests.crossing import Crossed, cross, is_nothing, read_cells, read_factors
+from reframe_tests.crossing import cross, is_nothing, read_cells, read_factors
 from reframe_tests.factors import (
     FACTORS,
     NO_VARIABLE,
@@ -175,9 +176,7 @@ class LayoutMixin(rfm.RegressionTestPlugin):
             read_cells(self.exclude, "exclude"),
             read_cells(self.only, "only"),
         )
-        groups: dict[tuple[Level, ...], list[Crossed]] = {}
-        for each in crossed:
-            groups.setdefault(tuple(each.application.values()), []).append(each)
+        groups = grouped((tuple(each.application.values()), each) for each in crossed)
         found = []
         sizes = []
         for group in groups.values():
