@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -357,19 +358,12 @@ class LayoutMixin(rfm.RegressionTestPlugin):
 
     def starts(self, treatments: list[Treatment]) -> list[dict[str, Any]]:
         """How applications are started, for provenance: each distinct start with its treatments."""
-        found: list[dict[str, Any]] = []
-        for each in treatments:
-            made = {
-                "command": each.start.command,
-                "environment": each.start.environment,
-                "cpus": each.start.cpus,
-            }
-            known = next((one for one in found if one["start"] == made), None)
-            if known:
-                known["treatments"].append(each.name)
-            else:
-                found.append({"treatments": [each.name], "start": made})
-        return [{"treatments": one["treatments"], **one["start"]} for one in found]
+        kept = ("command", "environment", "cpus")
+        found = grouped(
+            (json.dumps({name: getattr(each.start, name) for name in kept}), each.name)
+            for each in treatments
+        )
+        return [{"treatments": names, **json.loads(start)} for start, names in found.items()]
 
 
 def _like(before: object, level: Level) -> object:

@@ -212,29 +212,20 @@ class Answer:
     second_b_s: float | None = None
 
 
-@dataclass(frozen=True)
-class Question:
-    """A published finding, as a question about this machine."""
-
-    text: str
-    #: The published answer, with its figure.
-    published: str
-    answers: list[Answer]
-
-
-def questions(found: Sequence[Cell], numa_nodes: int) -> list[Question]:
+def questions(found: Sequence[Cell], numa_nodes: int) -> list[View]:
     """The questions of numa.json, answered from the cells of a machine with so many NUMA nodes.
 
-    The last one is answered without a comparison.
+    Each has its `text`, the `published` answer and the `answers` found here. The last one is
+    answered without a comparison.
     """
     known = {cell.key: cell for cell in found}
     loads = {key.load for key in known}
     asked = json.loads(Path(__file__).with_name("numa.json").read_text())["questions"]
     answered = [
-        Question(
-            each["text"],
-            each["published"],
-            [
+        View(
+            text=each["text"],
+            published=each["published"],
+            answers=[
                 _answer(of["what"], known, pair, numa_nodes, each.get("nodes_needed", 1))
                 for of in each["comparisons"]
                 for pair in [(Key(*of["first"]), Key(*of["second"]))]

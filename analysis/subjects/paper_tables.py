@@ -102,46 +102,6 @@ def writes_as_the_paper(row: Result) -> bool:
     )
 
 
-@dataclass(frozen=True)
-class Measured:
-    """One treatment of a case with the paper's estimators; `result` is the paired estimate."""
-
-    result: Result
-    #: Name of the case if it differs from its workload's, and levels of the treatment.
-    case: str
-    #: Runs per side in the means, ten as in the paper or fewer if there are fewer; means and
-    #: standard deviations of the figure of merit, in the result's unit.
-    runs: int
-    off: float
-    off_sd: float
-    on: float
-    on_sd: float
-    #: Transport of the bytes, and the size of one write.
-    transport: str
-    message_b: int
-    #: Caveats of emulation; empty for RDMA hardware.
-    emulated: list[str]
-    #: Slowdown of each pair.
-    ratios: list[float]
-
-    @property
-    def slowdown(self) -> float:
-        """Run time on over off from the means, as in figure 3."""
-        return self.on / self.off if self.result.better == "lower" else self.off / self.on
-
-
-@dataclass(frozen=True)
-class PaperComparison:
-    """One workload of the paper: one line per case, and the published values."""
-
-    name: str
-    measured: list[Measured]
-    #: Why there is no line, if there is none.
-    missing: str
-    #: On the machine of Table III and figure 3.
-    published: Published
-
-
 def case_estimates(run: RunData, case: str) -> View | None:
     """None without such a treatment, or if too few runs count."""
     row = next((row for row in run.results if row.case == case and writes_as_the_paper(row)), None)
@@ -195,29 +155,40 @@ def _on_one_node(run: RunData) -> list[str]:
     return [str(case) for case in cases.filter(~pl.col("several"))["case"]]
 
 
-def _compare(run: RunData, rows: Sequence[Result], line: Published) -> PaperComparison:
+def _compare(run: RunData, rows: Sequence[Result], line: Published) -> View:
+    """One workload of the paper: one line per case, or why there is none, and the published one."""
     # Every effect needs an interval: a case without one has no line.
     measured = [_measured(run, row) for row in rows if row.slowdown is not None]
     pairs = max((row.pairs for row in rows), default=0)
     missing = f"{plural(pairs, 'pair')}, at least {FEWEST} needed" if rows else "not measured"
-    return PaperComparison(NAMES[line.workload], measured, "" if measured else missing, line)
+    return View(
+        name=NAMES[line.workload],
+        measured=measured,
+        missing="" if measured else missing,
+        published=line,
+    )
 
 
-def _measured(run: RunData, row: Result) -> Measured:
+def _measured(run: RunData, row: Result) -> View:
+    """One treatment of a case with the paper's estimators; `result` is the paired estimate."""
     both = _both_arms(run, row)
     own, sides = both[1], [side["fom"].to_list() for side in both]
     (off, off_sd), (on, on_sd) = (mean_sd(values, row.better) for values in sides)
     pairs = run.pairs.filter(pl.col("case") == row.case, pl.col("arm") == row.arm)
     transports = own["transport"].unique(maintain_order=True).to_list()
     levels = ",".join(map("=".join, parts_of(row.arm)[1].items()))
-    return Measured(
+    return View(
         result=row,
+        # Name of the case if it differs from its workload's, and levels of the treatment.
         case=" ".join(filter(None, ["" if row.case == row.workload else row.case, levels])),
+        # Runs per side in the means, ten as in the paper or fewer if there are fewer.
         runs=min(*map(len, sides), RUNS_MEAN),
         off=off,
         off_sd=off_sd,
         on=on,
         on_sd=on_sd,
+        # Run time on over off from the means, as in figure 3.
+        slowdown=on / off if row.better == "lower" else off / on,
         transport=", ".join(transports),
         message_b=own["message_b"][0],
         emulated=emulations(transports),
@@ -225,7 +196,7 @@ def _measured(run: RunData, row: Result) -> Measured:
     )
 
 
-def _caveats(each: PaperComparison) -> list[str]:
+def _caveats(each: View) -> list[str]:
     notes = dict.fromkeys(
         note for line in each.measured for note in line.result.notes if note not in line.emulated
     )
@@ -236,7 +207,7 @@ def _caveats(each: PaperComparison) -> list[str]:
     return [f"{each.name}: {text}" for text in [*units, *notes]]
 
 
-def _figure(compared: Iterable[PaperComparison]) -> list[Normalised]:
+def _figure(compared: Iterable[View]) -> list[Normalised]:
     rows = []
     for each in compared:
         published = each.published.slowdown
