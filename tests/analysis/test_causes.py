@@ -7,10 +7,10 @@ import polars as pl
 import pytest
 from scipy import stats
 
-from analysis.counts.causes import STALLS, TIME, Causes, causes
 from analysis.counts.counters import read_counters
 from analysis.samples.columns import read_run
 from analysis.samples.pairs import judged
+from analysis.subjects.causes import STALLS, TIME, Causes, causes
 from tests.analysis.made_counters import CASES, RANKS, RATES, TOOL, with_tool, write_counts
 from tests.analysis.synthetic import STREAM, remedies, samples, write_run
 

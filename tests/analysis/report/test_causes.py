@@ -8,12 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from analysis.counts.causes import Loss
 from analysis.report.data import RunData, load_run
 from analysis.report.make import make_reports
 from analysis.statistics.correlation import WorstRank
 from analysis.statistics.interval import Estimate
-from analysis.subjects.causes import causes_view, p_text, sentence
+from analysis.subjects.causes import Loss, causes_view, p_text, sentence
 from tests.analysis.made_counters import CASES, TOOL, with_tool, write_counts
 from tests.analysis.synthetic import remedies, samples, write_run
 

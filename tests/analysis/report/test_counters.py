@@ -6,7 +6,7 @@ from pathlib import Path
 
 from analysis.report.data import load_run
 from analysis.report.make import make_reports, write_data
-from analysis.subjects.causes import counters_view
+from analysis.subjects.counters import counters_view
 from tests.analysis.synthetic import STREAM, samples, write_run
 
 

@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from analysis.report.data import RunData, load_run
-from analysis.report.factors import FactorsView, Layout, factors_view, lay_out, level_text
+from analysis.report.factors import Layout, factors_view, lay_out, level_text
 from analysis.report.page import render
+from analysis.report.shell import View
 from nimc.records.sample import Level, Sample
 from tests.analysis.synthetic import STREAM, Case, samples, write_run
 
@@ -77,7 +78,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> RunData:
     return load_run(write_run(tmp_path_factory.mktemp("sweep") / "run", found))
 
 
-def view_of(run: RunData) -> FactorsView:
+def view_of(run: RunData) -> View:
     view = factors_view(run.results, run.pairs, run.contrasts, "x")
     assert view is not None
     return view

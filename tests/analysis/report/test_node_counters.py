@@ -10,7 +10,8 @@ import pytest
 
 from analysis.report.data import load_run
 from analysis.report.make import make_reports
-from analysis.subjects.causes import causes_view, counters_view
+from analysis.subjects.causes import causes_view
+from analysis.subjects.counters import counters_view
 from nimc.records.sample import Sample
 from tests.analysis.made_counters import CASES
 from tests.analysis.synthetic import remedies, samples, write_run
