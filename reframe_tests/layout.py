@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -13,6 +14,7 @@ from reframe.core.builtins import variable
 
 from nimc.base.errors import InputError
 from nimc.base.files import replace_text
+from nimc.base.groups import grouped
 from nimc.machine import slurm
 from nimc.node import length
 from nimc.node.injectors import get, writing_rate_b_s
@@ -22,7 +24,7 @@ from nimc.records.notes import Note
 from nimc.records.sample import Level, Limiter
 from nimc.records.treatment import Start, Treatment, Writes
 from reframe_tests import foreign, rails, tools
-from reframe_tests.crossing import Crossed, cross, is_nothing, read_cells, read_factors
+from reframe_tests.crossing import cross, is_nothing, read_cells, read_factors
 from reframe_tests.factors import (
     FACTORS,
     NO_VARIABLE,
@@ -175,9 +177,7 @@ class LayoutMixin(rfm.RegressionTestPlugin):
             read_cells(self.exclude, "exclude"),
             read_cells(self.only, "only"),
         )
-        groups: dict[tuple[Level, ...], list[Crossed]] = {}
-        for each in crossed:
-            groups.setdefault(tuple(each.application.values()), []).append(each)
+        groups = grouped((tuple(each.application.values()), each) for each in crossed)
         found = []
         sizes = []
         for group in groups.values():
@@ -358,19 +358,12 @@ class LayoutMixin(rfm.RegressionTestPlugin):
 
     def starts(self, treatments: list[Treatment]) -> list[dict[str, Any]]:
         """How applications are started, for provenance: each distinct start with its treatments."""
-        found: list[dict[str, Any]] = []
-        for each in treatments:
-            made = {
-                "command": each.start.command,
-                "environment": each.start.environment,
-                "cpus": each.start.cpus,
-            }
-            known = next((one for one in found if one["start"] == made), None)
-            if known:
-                known["treatments"].append(each.name)
-            else:
-                found.append({"treatments": [each.name], "start": made})
-        return [{"treatments": one["treatments"], **one["start"]} for one in found]
+        kept = ("command", "environment", "cpus")
+        found = grouped(
+            (json.dumps({name: getattr(each.start, name) for name in kept}), each.name)
+            for each in treatments
+        )
+        return [{"treatments": names, **json.loads(start)} for start, names in found.items()]
 
 
 def _like(before: object, level: Level) -> object:

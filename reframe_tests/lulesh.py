@@ -28,10 +28,7 @@ class lulesh(rfm.RunOnlyRegressionTest, BinariesMixin, NodesMixin, NimcMixin):
     package = "lulesh"
     program = executable = "lulesh2.0"
     tags = {"single_node"}
-    within_block = ("cube", "edge", "iterations")
-
-    #: Ranks along the edge of the cube; 0 takes the largest cube that fits on the cores.
-    cube = variable(int, value=0)
+    within_block = ("edge", "iterations")
 
     #: Elements along the edge of each rank's cube.
     edge = variable(int, value=60)
@@ -42,11 +39,11 @@ class lulesh(rfm.RunOnlyRegressionTest, BinariesMixin, NodesMixin, NimcMixin):
     def lay_out(self):
         """On 16 cores 8 ranks of 2 threads, as in Groves, Grant and Arnold (2016)."""
         most = self.nodes * self.ranks_per_node()
-        count = (self.cube or largest_cube(most, self.nodes)) ** 3
+        count = largest_cube(most, self.nodes) ** 3
         if count % self.nodes:
             raise InputError(
-                f"{self.name}.cube: {count} ranks on {self.nodes} nodes; allowed: the same number"
-                " on each node"
+                f"{self.name}.nodes: {self.nodes} found; allowed: numbers that divide a cube of at"
+                f" most {most} ranks"
             )
         self.spread(count // self.nodes)
         self.executable_opts = ["-s", str(self.edge), "-i", str(self.iterations)]

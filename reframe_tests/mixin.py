@@ -51,6 +51,8 @@ if TYPE_CHECKING:
 
 #: Module systems that load nothing, or that do not list what they loaded.
 _UNLISTED = ("nomod", "spack")
+#: What the machine's file requires of a proof besides `min_share`.
+_PROOF = ("max_share", "counter_share", "rail_share", "late_rows", "silent_s", "pause_s")
 
 
 def requested_modules(check: rfm.RegressionTest) -> list[str]:
@@ -286,12 +288,7 @@ class NimcMixin(LayoutMixin):
             interface=site.interface,
             demand=Demand(
                 min_share=self.min_share or site.proof.min_share,
-                max_share=site.proof.max_share,
-                counter_share=site.proof.counter_share,
-                rail_share=site.proof.rail_share,
-                late_rows=site.proof.late_rows,
-                silent_s=site.proof.silent_s,
-                pause_s=site.proof.pause_s,
+                **{name: getattr(site.proof, name) for name in _PROOF},
                 **{name: getattr(self, name) for name in LIMITS},
                 retries=self.retries,
                 ready_rows=self.ready_rows,

@@ -18,31 +18,24 @@ SCHEDULED = tuple(arm.name for arm in ARMS.values() if arm.writing == "scheduled
 
 @dataclass(frozen=True)
 class ScaleRequest:
-    """The short writes that a campaign or a user requests; quantities as text with units."""
+    """The short writes that a campaign or a user requests; quantities as text with units.
 
-    #: Target nodes; ranks on each, 0 for one per core except the spare ones; spare cores.
+    Variables of the checks `lammps_scaling` (see there) and, of all checks, `rate` and `message`.
+    """
+
     nodes: int
     ranks_per_node: int = 0
     spare_cores: int = 0
-    #: Units per target node that Daly's estimate and the constant share count, each with the mean
-    #: time to interrupt `node_mtti`: 1, the node; 16, the ranks of a node (Groves, Grant and Arnold
-    #: 2016, Table V).
     counted_per_node: int = 1
-    #: Length of a write, and the mean time to interrupt of a node; empty takes the machine's.
     write: str = "1s"
     node_mtti: str = ""
-    #: Arm -> writers at a time, instead of the computed ones: `daly:2,constant:1`.
     writers: str = ""
-    #: Rate of one writer, and the share of an origin's link that its writers may take.
     rate: str = "full"
     link_share: float = 1.0
-    #: Size of a message; messages of a write, 0 for as many as last `fill` times its length.
     message: str = "auto"
     messages: int = 0
     fill: float = 1.0
-    #: How targets are drawn (`timetable.Policy`).
     draw: Policy = "sweep"
-    #: Tolerances of a run (`nimc.records.plan.ShortWrites`); 0 takes the machine's.
     tolerance_s: float = 0.0
     allowed_share: float = 0.0
 

@@ -13,7 +13,7 @@ from nimc.base.units import size_b
 from nimc.records.notes import Note
 from reframe_tests.binaries import CompiledMixin
 from reframe_tests.mixin import NimcMixin, short_form
-from reframe_tests.workload import Fom, FomError, Workload, last_match
+from reframe_tests.workload import FLOAT, Fom, FomError, Workload, last_match
 
 #: STREAM 5.10, the official source, as the ReFrame wheel installs it.
 SOURCE = Path(sys.prefix) / "share/doc/reframe-hpc/examples/tutorial/stream/src/stream.c"
@@ -100,7 +100,6 @@ short_form(stream, "quick", iterations=35, array_most="128MiB")
 
 # Triad bandwidth from the average time, as in Groves, Grant and Arnold (2016, IV).
 
-_FLOAT = r"([0-9.eE+-]+)"
 #: Bytes that triad moves per element: two reads and a write of a double.
 _TRIAD_ARRAYS = 3
 
@@ -114,7 +113,7 @@ def parse(stdout: str) -> Fom:
     elements = int(last_match(r"^Array size = (\d+)", stdout, "array size").group(1))
     element_b = int(last_match(r"^This system uses (\d+) bytes", stdout, "element size").group(1))
     row = last_match(
-        rf"^Triad:\s+{_FLOAT}\s+{_FLOAT}\s+{_FLOAT}\s+{_FLOAT}\s*$", stdout, "line of triad"
+        rf"^Triad:\s+{FLOAT}\s+{FLOAT}\s+{FLOAT}\s+{FLOAT}\s*$", stdout, "line of triad"
     )
     if "Solution Validates" not in stdout:
         raise FomError("STREAM's own validation did not pass")

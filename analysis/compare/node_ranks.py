@@ -13,7 +13,9 @@ from analysis.effects.verdict import within
 from analysis.report.data import RunData
 from analysis.samples.pairs import counted
 from analysis.statistics.holm import holm
+from analysis.statistics.interval import as_fields
 from analysis.statistics.nights import ratio_of_nights
+from nimc.base.groups import grouped
 
 #: Level of all differences that are named.
 LEVEL = 0.05
@@ -88,9 +90,7 @@ def ranked(found: Iterable[NodeFigures], margin: float = 0.0) -> list[RankedNode
     median of each other node: with the spread of its own runs and with that between nodes
     (`statistics.nights`).
     """
-    by_case: dict[str, list[NodeFigures]] = {}
-    for each in found:
-        by_case.setdefault(each.case, []).append(each)
+    by_case = grouped((each.case, each) for each in found)
     rows = [row for nodes in by_case.values() for row in _of_case(nodes)]
     p = [row.p_adjusted for row in rows if row.p_adjusted is not None]
     adjusted = iter(holm(p))
@@ -112,10 +112,7 @@ def _row(each: NodeFigures, times: Mapping[str, Sequence[float]]) -> RankedNode:
     difference = ratio_of_nights(times[each.node], others)
     if difference is None:
         return row
-    ratio = difference.ratio
-    return replace(
-        row, ratio=ratio.value, ratio_low=ratio.low, ratio_high=ratio.high, p_adjusted=difference.p
-    )
+    return replace(row, **as_fields("ratio", difference.ratio), p_adjusted=difference.p)
 
 
 def _times(each: NodeFigures) -> list[float]:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,23 +11,15 @@ from markupsafe import Markup
 
 from analysis.compare.side import METRICS, RATE_TOLERANCE, Side
 from analysis.compare.sides import CHANGES, LEVEL, Compared, Comparison, Shown
-from analysis.report import words
-from analysis.report.plots import (
-    LEVEL_COLOURS,
-    LEVEL_MARKERS,
-    PLAIN,
-    drawing,
-    label,
-    light,
-    themed_svg,
-)
+from analysis.report import plots, words
+from analysis.report.plots import LEVEL_COLOURS, LEVEL_MARKERS, PLAIN
 from analysis.report.shell import render_page
+from analysis.statistics.interval import known
 from nimc.base import units
 from nimc.base.files import make_folder, replace_text
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 # Figures of a comparison: both sides' slowdowns, and the ratios between the sides.
 
@@ -42,62 +33,37 @@ _APART = 0.15
 _ASIDE = 0.13
 
 
-def slowdowns_plot(rows: Sequence[Comparison], name: str) -> str:
+def slowdowns_plot(rows: Sequence[Comparison], name: str) -> Markup:
     """Slowdowns of both sides, the reference above: one point per night, and the interval."""
-    with _drawn(rows, 0.55) as (figure, axes):
+    with plots.drawing(0.9 + 0.55 * len(rows)) as figure:
+        axes = plots.rows_axes(figure, [_label(row) for row in rows], "slowdown (1 is no effect)")
         for line, row in enumerate(rows):
             _side(axes, row.reference, line - _APART, REFERENCE)
             _side(axes, row.this, line + _APART, THIS)
-        axes.set_xlabel("slowdown (1 is no effect)")
-        axes.set_yticks(range(len(rows)), [_label(row) for row in rows])
-        return themed_svg(figure, name, "Slowdowns of both sides with their intervals")
+        return plots.themed_svg(figure, name, "Slowdowns of both sides with their intervals")
 
 
-def ratios_plot(rows: Sequence[Comparison], name: str) -> str:
+def ratios_plot(rows: Sequence[Comparison], name: str) -> Markup:
     """The ratio of every row with its interval; rows of another dose are grey."""
-    with _drawn(rows, 0.42) as (figure, axes):
-        for line, row in enumerate(rows):
-            if row.ratio is not None and row.ratio_low is not None and row.ratio_high is not None:
-                colour = light("bad" if row.verdict == "dose differs" else THIS)
-                _interval(axes, row.ratio, row.ratio_low, row.ratio_high, line, colour)
-        axes.set_xlabel("this side / reference")
-        axes.set_yticks(range(len(rows)), [_label(row, METRICS[row.metric]) for row in rows])
-        return themed_svg(figure, name, f"This side / reference: {_said(rows)}")
-
-
-def _said(rows: Sequence[Comparison]) -> str:
-    """The ratios with their intervals, for readers who do not see the figure."""
-    return "; ".join(
-        f"{_label(row, METRICS[row.metric])} {row.ratio:.3f} "
-        f"({row.ratio_low:.3f} to {row.ratio_high:.3f})".replace("\n", " ")
-        for row in rows
-        if row.ratio is not None
-    )
-
-
-@contextmanager
-def _drawn(rows: Sequence[Comparison], row_in: float) -> Iterator[tuple[Figure, Axes]]:
-    """A figure with a row for each comparison, the first on top, and a line at 1."""
-    with drawing(0.9 + row_in * len(rows)) as figure:
-        axes = figure.subplots()
-        axes.axvline(1, color=light("muted"), lw=1)
-        axes.set_ylim(len(rows) - 0.4, -0.6)
-        axes.tick_params(length=0)
-        axes.tick_params(axis="y", labelsize=9)
-        axes.grid(axis="x")
-        axes.spines["left"].set_visible(False)
-        yield figure, axes
+    labels = [_label(row, METRICS[row.metric]) for row in rows]
+    ratios = [known(row.ratio, row.ratio_low, row.ratio_high) for row in rows]
+    with plots.drawing(0.9 + 0.42 * len(rows)) as figure:
+        axes = plots.rows_axes(figure, labels, "this side / reference")
+        for line, (row, ratio) in enumerate(zip(rows, ratios, strict=True)):
+            plots.interval(axes, ratio, line, "bad" if row.verdict == "dose differs" else THIS)
+        values = plots.said(zip(labels, ratios, strict=True))
+        return plots.themed_svg(figure, name, f"This side / reference: {values}")
 
 
 def _label(row: Comparison, metric: str = "") -> str:
-    arm = "" if row.arm in (PLAIN, "off") else label(row.arm).replace("\n", " ")
+    arm = "" if row.arm in (PLAIN, "off") else plots.label(row.arm).replace("\n", " ")
     return "\n".join(word for word in (row.case, f"{arm} {metric}".strip()) if word)
 
 
 def _side(axes: Axes, shown: Shown | None, y: float, name: str) -> None:
     if shown is None:
         return
-    _interval(axes, shown.value, shown.low, shown.high, y, light(name))
+    plots.interval(axes, known(shown.value, shown.low, shown.high), y, name)
     if len(shown.nights) > 1:
         axes.plot(
             shown.nights,
@@ -107,19 +73,13 @@ def _side(axes: Axes, shown: Shown | None, y: float, name: str) -> None:
             ms=4.4,
             mew=0,
             alpha=0.7,
-            color=light(name),
+            color=plots.light(name),
             gid=f"nights-{name}-{y:.2f}",
         )
 
 
-def _interval(axes: Axes, value: float, low: float, high: float, y: float, colour: str) -> None:
-    axes.plot([low, high], [y, y], color=colour, lw=3, solid_capstyle="butt")
-    axes.plot(value, y, marker="|", ms=11, mew=2.5, color=light("ink"))
-
-
 #: Of compare.json, raised if a key goes or changes its meaning.
 SCHEMA = 1
-_DASH = "\u2013"
 
 
 def write_page(folder: Path, compared: Compared) -> Path:
@@ -144,15 +104,15 @@ def render(compared: Compared) -> str:
         compared=compared,
         untrusted=compared.untrusted,
         sides=[_about(side) for side in sides],
-        slowdowns=Markup(slowdowns_plot(slowdowns, "s")) if slowdowns else None,
-        ratios=Markup(ratios_plot(compared.rows, "r")) if compared.rows else None,
+        slowdowns=slowdowns_plot(slowdowns, "s") if slowdowns else None,
+        ratios=ratios_plot(compared.rows, "r") if compared.rows else None,
         colours=(REFERENCE, THIS),
         metrics=METRICS,
         meaning=CHANGES,
         level=LEVEL,
         tolerance=RATE_TOLERANCE,
         shown=_shown,
-        ratio=_ratio,
+        ratio=words.ratio,
         p=_p,
     )
 
@@ -166,20 +126,13 @@ def _about(side: Side) -> tuple[str, str, str]:
 def _shown(shown: Shown | None, row: Comparison) -> dict[str, str]:
     """A side's figure and interval, for the template."""
     if shown is None:
-        return {"value": _DASH, "interval": ""}
+        return words.ratio(None, None, None)
     if row.metric == "slowdown":
-        return _ratio(shown.value, shown.low, shown.high)
+        return words.ratio(shown.value, shown.low, shown.high)
     factor, unit = units.scale(shown.value, row.unit)
     value, low, high = (units.number(v / factor) for v in (shown.value, shown.low, shown.high))
-    return {"value": f"{value} {unit}", "interval": f"{low}{_DASH}{high}"}
-
-
-def _ratio(value: float | None, low: float | None, high: float | None) -> dict[str, str]:
-    if value is None:
-        return {"value": _DASH, "interval": ""}
-    text, ends = units.effect(value, low, high)
-    return {"value": text, "interval": ends.replace("-", _DASH)}
+    return {"value": f"{value} {unit}", "interval": f"{low}{words.DASH}{high}"}
 
 
 def _p(value: float | None) -> str:
-    return _DASH if value is None else f"{value:.2g}"
+    return words.DASH if value is None else f"{value:.2g}"

@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple
 import polars as pl
 
 from analysis.effects.caveats import emulations
-from analysis.effects.facts import FACTS, UNKNOWN, known, nodes_of
+from analysis.effects.facts import FACTS, OF_A_BLOCK, UNKNOWN, known, nodes_of
 from analysis.report.data import RunData
 from analysis.report.words import binary, facts
 from analysis.statistics.interval import Estimate, median_interval
@@ -123,8 +123,6 @@ def of_night(run: RunData) -> dict[Quantity, Estimate | None]:
 # Facts of machine, software and campaign that differ between two sides.
 
 
-#: Provenance that differs between any two blocks: nodes are compared fact by fact instead.
-_OF_A_BLOCK = ("nodes", "clock_offsets_s")
 #: Facts of a host that are listed apart (`rdma` has more than the firmware), and its name.
 _LISTED = ({*FACTS.values()} - {"rdma"}) | {"hostname"}
 _ABSENT = "absent"
@@ -190,7 +188,7 @@ def _facts(side: Side) -> dict[str, str]:
         add(facts({"version": header.versions}))
         add(facts(header.facts))
         for record in run.provenance.values():
-            add(facts({"provenance": {k: v for k, v in record.items() if k not in _OF_A_BLOCK}}))
+            add(facts({"provenance": {k: v for k, v in record.items() if k not in OF_A_BLOCK}}))
     for host in _hosts(side):
         add(facts({"node": {k: v for k, v in host.items() if k not in _LISTED}}))
     return {name: _joined(texts) for name, texts in values.items()}

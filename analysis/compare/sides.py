@@ -23,7 +23,7 @@ from analysis.effects.facts import UNKNOWN
 from analysis.report.data import RunData
 from analysis.samples.integrity import Integrity
 from analysis.statistics.holm import holm
-from analysis.statistics.interval import Estimate
+from analysis.statistics.interval import Estimate, as_fields
 from analysis.statistics.nights import (
     NightCorrelation,
     NightsDifference,
@@ -113,10 +113,6 @@ class Comparison:
             return self.verdict
         return f"two nights differ by {signed((self.ratio - 1) * 100, 1)} %"
 
-    def as_dict(self) -> dict[str, Any]:
-        """The row as JSON holds it."""
-        return asdict(self)
-
 
 def correlation(old: Nights, new: Nights) -> NightCorrelation:
     """How much neighbouring nights correlate, from all quantities of both sides."""
@@ -192,9 +188,7 @@ def _row(
         unit=quantity.unit,
         reference=_shown(found.old, found.correlation),
         this=_shown(found.new, found.correlation),
-        ratio=ratio.value if ratio else None,
-        ratio_low=ratio.low if ratio else None,
-        ratio_high=ratio.high if ratio else None,
+        **as_fields("ratio", ratio),
         widened=found.difference.widened if found.difference else None,
         p=judged.p if judged else None,
         p_adjusted=p_adjusted,
@@ -318,7 +312,7 @@ class Compared:
             "nodes": [asdict(fact) for fact in self.nodes],
             "doses": [asdict(dose) for dose in self.doses],
             "night_correlation": asdict(self.correlation),
-            "comparisons": [row.as_dict() for row in self.rows],
+            "comparisons": [asdict(row) for row in self.rows],
             "differences": [asdict(fact) for fact in self.others],
             "emulations": self.emulations,
             "worse": self.worse,

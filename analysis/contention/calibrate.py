@@ -7,7 +7,6 @@ agree everywhere to within a tolerance, or its points are used up.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from itertools import pairwise
 
 import numpy as np
@@ -22,9 +21,6 @@ PLAUSIBLE = 10.0
 COMMITTEE = 8
 #: Relative disagreement below which another measurement would add nothing.
 TOLERANCE = 0.01
-
-#: Measures one number of cores: (n, whether to measure communications alone as well).
-Measure = Callable[[int, bool], Point]
 
 
 def next_n(points: list[Point], cores: int, most: int) -> int | None:
@@ -48,27 +44,12 @@ def next_n(points: list[Point], cores: int, most: int) -> int | None:
     return worst
 
 
-def calibrate(measure: Measure, cores: int, most: int) -> list[Point]:
-    """Measures a placement until it is done; communications alone at its first two points only."""
-    points: list[Point] = []
-    while (n := next_n(points, cores, most)) is not None:
-        points.append(measure(n, len(points) < 2))
-    return points
-
-
 def points_allowed(cores: int) -> int:
     """Points per placement for a third of a full sweep's runs; at least both ends and one between.
 
     A full sweep takes three runs per point; here it is two, plus two of communications alone.
     """
     return max(3, (cores - 2) // 2)
-
-
-def runs(points: list[Point]) -> int:
-    """Benchmark runs needed for the points: one for each side alone, one for both together."""
-    together = sum(p.comp_par_b_s is not None for p in points)
-    apart = (rate for p in points for rate in (p.comp_alone_b_s, p.comm_alone_b_s))
-    return together + sum(rate is not None for rate in apart)
 
 
 def _disagreement(points: list[Point], cores: int) -> Array:

@@ -183,17 +183,14 @@ def errors(found: list[Deviation]) -> Errors:
     def mean(rate: str, samples: bool | None) -> float | None:
         return _percent([getattr(d, rate) for d in found if samples is None or d.sample == samples])
 
-    comm, comp = mean("comm_par", None), mean("comp_par", None)
-    return Errors(
-        comm_samples=mean("comm_par", True),
-        comm_nonsamples=mean("comm_par", False),
-        comm_all=comm,
-        comp_samples=mean("comp_par", True),
-        comp_nonsamples=mean("comp_par", False),
-        comp_all=comp,
-        average=None if comm is None or comp is None else (comm + comp) / 2,
-        comp_alone=mean("comp_alone", None),
-    )
+    of = {
+        f"{side}_{part}": mean(f"{side}_par", samples)
+        for side in ("comm", "comp")
+        for part, samples in (("samples", True), ("nonsamples", False), ("all", None))
+    }
+    comm, comp = of["comm_all"], of["comp_all"]
+    average = None if comm is None or comp is None else (comm + comp) / 2
+    return Errors(**of, average=average, comp_alone=mean("comp_alone", None))
 
 
 # Error bands: how far measurements that a fit had not seen were from their predictions.

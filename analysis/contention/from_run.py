@@ -17,9 +17,11 @@ from analysis.contention.sweep import Point, Sweep
 from analysis.effects.caveats import emulated
 from analysis.effects.estimate import StoppingRule, results_of
 from analysis.samples.columns import read_run
-from analysis.samples.pairs import judged, pair_table
+from analysis.samples.pairs import extra, judged, level, pair_table
+from analysis.statistics.means import middle
 from analysis.subjects.regimes import WORKLOAD, Regime, regimes
 from nimc.base.errors import InputError
+from nimc.base.groups import grouped
 from nimc.base.json_limits import read_json
 from nimc.records.arms import parts_of
 from nimc.records.run import RunHeader, load_header
@@ -43,7 +45,9 @@ def load(run: Path, comm_node: int | None, kernel: str | None = None) -> Sweep:
         raise InputError(f"{run}: no sample of {WORKLOAD} that counts")
     host = _host(run, header, rows)
     # Nodes with memory only belong to no socket.
-    with_cpus = (_mapping(node).get("cpus", True) for node in _list(host.get("numa_nodes")))
+    listed = host.get("numa_nodes")
+    seen = listed if isinstance(listed, list) else []
+    with_cpus = (_mapping(node).get("cpus", True) for node in seen)
     nodes = sum(map(bool, with_cpus)) or 1
     sockets = known if type(known := host.get("sockets")) is int and known > 0 else 1
     if comm_node is not None:
@@ -69,10 +73,10 @@ def load(run: Path, comm_node: int | None, kernel: str | None = None) -> Sweep:
             n=int(n),
             comp_node=int(comp),
             comm_node=int(comm),
-            comp_alone_b_s=_median(group.filter(role="baseline")["fom"]),
-            comm_alone_b_s=_median(group.filter(role="effect")["comm_alone_b_s"]),
-            comp_par_b_s=_median(group.filter(role="effect")["fom"]),
-            comm_par_b_s=_median(group.filter(role="effect")["comm_par_b_s"]),
+            comp_alone_b_s=middle(group.filter(role="baseline")["fom"]),
+            comm_alone_b_s=middle(group.filter(role="effect")["comm_alone_b_s"]),
+            comp_par_b_s=middle(group.filter(role="effect")["fom"]),
+            comm_par_b_s=middle(group.filter(role="effect")["comm_par_b_s"]),
         )
         for (n, comp, comm), group in places.items()
     ]
@@ -105,10 +109,11 @@ def _contradictions(samples: pl.DataFrame, header: RunHeader) -> list[str]:
     """Where the model's rule does not hold that computations lose only after communications."""
     marked = judged(samples)
     found = regimes(marked, results_of(marked, pair_table(marked), StoppingRule.of(header)))
-    blue: dict[tuple[str, str], list[str]] = {}
-    for point in found:
-        if point.regime is Regime.BLUE:
-            blue.setdefault((point.kernel, point.direction), []).append(str(point.cores))
+    blue = grouped(
+        ((point.kernel, point.direction), str(point.cores))
+        for point in found
+        if point.regime is Regime.BLUE
+    )
     return [
         f"blue regime: with {kernel} on {', '.join(dict.fromkeys(cores))} cores the application"
         f" loses and {direction}s of the device do not; the equations let communications lose"
@@ -126,7 +131,7 @@ def _rows(samples: pl.DataFrame) -> pl.DataFrame:
     kept = judged(samples).filter(status="counts")
     effects = kept.filter(
         pl.col("role") == "effect",
-        pl.col("factors").cast(pl.String).str.json_path_match("$.rate").fill_null("full") == "full",
+        level("rate").fill_null("full") == "full",
     )
     nodes = effects.select("case", "comm_node", arm="baseline").unique(maintain_order=True)
     baselines = (
@@ -136,11 +141,10 @@ def _rows(samples: pl.DataFrame) -> pl.DataFrame:
     )
     kept = pl.concat([baselines.select(kept.columns), effects])
     counted = pl.col("counted_alone_b_s").is_not_null() & pl.col("counted_b_s").is_not_null()
-    extra = pl.col("fom_extra").str
     return kept.with_columns(
-        n=extra.json_path_match("$.cores").cast(pl.Float64, strict=False).cast(pl.Int64),
-        comp_node=extra.json_path_match("$.node").cast(pl.Float64, strict=False).cast(pl.Int64),
-        streaming=extra.json_path_match("$.streaming").cast(pl.Float64, strict=False),
+        n=extra("cores").cast(pl.Int64),
+        comp_node=extra("node").cast(pl.Int64),
+        streaming=extra("streaming"),
         comm_alone_b_s=pl.when(counted)
         .then("counted_alone_b_s")
         .otherwise("writer_rate_alone_b_s"),
@@ -162,10 +166,6 @@ def _mapping(value: Any) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def _list(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else []
-
-
 def _notes(rows: pl.DataFrame) -> list[str]:
     """Caveats of the samples, their transport and the source of their rates, each once."""
     notes = [str(n) for n in rows["notes"].explode(empty_as_null=False).unique(maintain_order=True)]
@@ -181,8 +181,3 @@ def _notes(rows: pl.DataFrame) -> list[str]:
     if (rows["streaming"] == 0).any():
         notes.append("computations' stores went through the caches, not around them")
     return list(dict.fromkeys([*notes, *emulated(rows)]))
-
-
-def _median(values: pl.Series) -> float | None:
-    median = values.drop_nulls().median()
-    return float(median) if isinstance(median, int | float) else None

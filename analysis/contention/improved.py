@@ -18,6 +18,7 @@ from analysis.contention import fit as paper_fit
 from analysis.contention import parameters as shapes
 from analysis.contention.parameters import Groups, Model, Parameters, Shape
 from analysis.contention.sweep import HUBER, Array, Curves, Sweep, bounded, curves, deviation, huber
+from nimc.base.groups import grouped
 
 #: Standard deviation of the noise, as the loss assumes it.
 NOISE = 0.02
@@ -54,10 +55,9 @@ def fit(sweep: Sweep, groups: Groups | None = None) -> Model:
 
 def _comm_alone(sweep: Sweep) -> dict[int, float]:
     """Median rate of communications alone for each node where it was measured."""
-    found: dict[int, list[float]] = {}
-    for p in sweep.points:
-        if p.comm_alone_b_s is not None:
-            found.setdefault(p.comm_node, []).append(p.comm_alone_b_s)
+    found = grouped(
+        (p.comm_node, p.comm_alone_b_s) for p in sweep.points if p.comm_alone_b_s is not None
+    )
     return {node: float(np.median(rates)) for node, rates in sorted(found.items())}
 
 

@@ -12,12 +12,13 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
 from analysis.contention.evaluate import Errors, evaluate
-from analysis.contention.parameters import Band, Model, Parameters, Rates, Shape
+from analysis.contention.parameters import Band, Model, Rates
 from analysis.contention.predict import Prediction, placements, predict
 from analysis.contention.sweep import Point, Sweep
-from analysis.contention.tables import bands_line, parameter_cell, shape_cell
+from analysis.contention.tables import bands_line, parameter_rows
 from analysis.report.plots import drawing, light, themed_svg
 from analysis.report.shell import render_page
+from nimc.base.groups import grouped
 
 # Figures of the contention model: stacked bandwidth, and the grid of placements.
 
@@ -27,7 +28,7 @@ COMP, COMM, ALONE = "spin", "off", "other"
 _GB = 1e9
 
 
-def stacked_plot(prediction: Prediction, points: Sequence[Point], name: str) -> str:
+def stacked_plot(prediction: Prediction, points: Sequence[Point], name: str) -> Markup:
     """Both rates, stacked, over the number of cores, as Figure 2 of the paper.
 
     Areas are predictions; measured totals are points, and computations alone points and a line.
@@ -55,15 +56,13 @@ def stacked_plot(prediction: Prediction, points: Sequence[Point], name: str) -> 
 
 def grid_plot(
     predictions: Sequence[Prediction], points: Iterable[Point], calibrated: Sequence[int], name: str
-) -> str:
+) -> Markup:
     """All placements: one column per node of computations, one row per node of communications.
 
     Lines are predictions, with their error bands. Filled points are measured with both sides
     running, hollow ones alone. The titles of calibrated placements are bold.
     """
-    by_place: dict[tuple[int, int], list[Point]] = {}
-    for point in points:
-        by_place.setdefault((point.comp_node, point.comm_node), []).append(point)
+    by_place = grouped(((point.comp_node, point.comm_node), point) for point in points)
     columns = sorted({p.comp_node for p in predictions})
     rows = sorted({p.comm_node for p in predictions})
     with drawing(0.5 + 1.75 * len(rows), 0.6 + 2.3 * len(columns), font_size=8) as figure:
@@ -141,12 +140,10 @@ def render(model: Model, sweep: Sweep | None) -> str:
     stacked = [
         (
             f"Both on NUMA node {node}",
-            Markup(
-                stacked_plot(
-                    predict(model, node, node),
-                    [p for p in points if p.comp_node == p.comm_node == node],
-                    f"s{node}",
-                )
+            stacked_plot(
+                predict(model, node, node),
+                [p for p in points if p.comp_node == p.comm_node == node],
+                f"s{node}",
             ),
         )
         for node in nodes
@@ -158,13 +155,12 @@ def render(model: Model, sweep: Sweep | None) -> str:
         f"Contention model of {model.name}",
         model=model,
         stacked=stacked,
-        grid=Markup(grid_plot(predictions, points, nodes, "g")),
+        grid=grid_plot(predictions, points, nodes, "g"),
         columns=len({p.comp_node for p in predictions}),
         measured=bool(points),
         errors=[] if errors is None else [("this model", _cells(errors, names))],
         error_names=[name.replace("_", " ") for name in names],
-        parameters=[_row(model, field.name) for field in fields(Parameters)]
-        + [_shape_row(model, field.name) for field in fields(Shape) if model.shapes],
+        parameters=parameter_rows(model),
         bands=[(where, bands_line(bands)) for where, bands in model.bands.items()],
         comp=COMP,
         comm=COMM,
@@ -175,16 +171,3 @@ def render(model: Model, sweep: Sweep | None) -> str:
 def _cells(errors: Errors, names: list[str]) -> list[str]:
     values = (getattr(errors, name) for name in names)
     return ["\u2013" if value is None else f"{value:.2f} %" for value in values]
-
-
-def _row(model: Model, name: str) -> tuple[str, str, str, str]:
-    unit = "MB/s per core" if name.startswith("delta") else "MB/s"
-    unit = {"n": "cores", "a": ""}.get(name[0], unit)
-    local, remote = parameter_cell(model.local, name), parameter_cell(model.remote, name)
-    return name.removesuffix("_b_s"), local, remote, unit
-
-
-def _shape_row(model: Model, name: str) -> tuple[str, str, str, str]:
-    units = {"softness": "", "loss_from": "cores", "loss_to": "cores", "group_b_s": "MB/s"}
-    local, remote = (shape_cell(model.shapes.get(at), name) for at in ("local", "remote"))
-    return name.removesuffix("_b_s"), local, remote, units.get(name, "MB/s per core")

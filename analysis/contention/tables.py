@@ -16,6 +16,12 @@ from nimc.base.units import plural
 
 #: Most columns of a table of errors, beside each other.
 _COLUMNS = 3
+#: Parameter -> its unit; all others are rates.
+_UNITS = {
+    **dict.fromkeys(("n_par_max", "n_seq_max", "loss_from", "loss_to"), "cores"),
+    **dict.fromkeys(("delta_l_b_s", "delta_r_b_s", "group_loss_b_s"), "MB/s per core"),
+    **dict.fromkeys(("alpha", "softness"), ""),
+}
 
 
 def predictions_document(model: Model, predictions: list[Prediction]) -> dict[str, Any]:
@@ -103,40 +109,40 @@ def fit_table(model: Model) -> str:
         *model.notes,
         f"{model.name}, {model.kind} model, rates in MB/s (10^6 bytes per second)",
     ]
-    sides = ("local", "remote")
-    rows = [
-        [each.name, *(parameter_cell(p, each.name) for p in (model.local, model.remote))]
-        for each in fields(Parameters)
-    ]
-    rows += [
-        [each.name, *(shape_cell(model.shapes.get(side), each.name) for side in sides)]
-        for each in fields(Shape)
-        if model.shapes
-    ]
-    rows = [[name.removesuffix("_b_s"), *cells] for name, *cells in rows]
-    lines.append(aligned(["", *sides], rows, left=(0,)))
+    rows = [[name, local, remote] for name, local, remote, _ in parameter_rows(model)]
+    lines.append(aligned(["", "local", "remote"], rows, left=(0,)))
     lines += [f"{placement}: {bands_line(bands)}" for placement, bands in model.bands.items()]
     for placement, reasons in model.unidentified.items():
         lines += [f"{placement} {name}: {reason}" for name, reason in reasons.items()]
     return "\n".join(lines)
 
 
-def parameter_cell(p: Parameters | None, name: str) -> str:
-    """A parameter as text: rates in MB/s, `unknown` for None."""
-    value = None if p is None else getattr(p, name)
-    if value is None:
-        return "unknown"
-    if name.startswith("n_"):
-        return str(value)
-    return f"{value:.3f}" if name == "alpha" else f"{value / 1e6:.1f}"
+def parameter_rows(model: Model) -> list[tuple[str, str, str, str]]:
+    """Each parameter, and what the improved model adds: name, local and remote value, unit."""
+    shapes = (model.shapes.get("local"), model.shapes.get("remote"))
+    kinds: list[tuple[Any, tuple[Any, Any], str]] = [
+        (Parameters, (model.local, model.remote), "unknown"),
+        *([(Shape, shapes, "none")] if model.shapes else []),
+    ]
+    return [
+        (
+            each.name.removesuffix("_b_s"),
+            _cell(getattr(local, each.name, None), each.name, absent),
+            _cell(getattr(remote, each.name, None), each.name, absent),
+            _UNITS.get(each.name, "MB/s"),
+        )
+        for kind, (local, remote), absent in kinds
+        for each in fields(kind)
+    ]
 
 
-def shape_cell(shape: Shape | None, name: str) -> str:
-    """What the improved model adds, as text: rates in MB/s, `none` without a shape."""
-    value = None if shape is None else getattr(shape, name)
+def _cell(value: float | None, name: str, absent: str) -> str:
+    """A parameter as text: rates in MB/s, numbers of cores of the paper's model whole."""
     if value is None:
-        return "none"
-    return f"{value / 1e6:.1f}" if name.endswith("_b_s") else f"{value:.3f}"
+        return absent
+    if name.endswith("_b_s"):
+        return f"{value / 1e6:.1f}"
+    return str(value) if name.startswith("n_") else f"{value:.3f}"
 
 
 def errors_table(rows: dict[str, Errors], notes: list[str]) -> str:

@@ -12,11 +12,13 @@ from typing import get_args
 
 import polars as pl
 
-from analysis.counts.roles import COUNTS, ROLES
+from analysis.counts.roles import COUNTS, ROLES, SHARES
+from analysis.samples.pairs import level
 from nimc.base.errors import InputError
 from nimc.base.json_limits import LONGEST_B, may_have_deep_line, refuse_deep, refuse_long
 from nimc.records.arms import name_of, parts_of
 from nimc.records.counter_row import NODE, State, event_parts
+from nimc.records.sample_rules import refuse_broken
 
 _NAME = pl.Categorical()
 _FIELDS: dict[str, pl.DataType] = {
@@ -140,21 +142,13 @@ def _raise_first_fault(path: Path, text: bytes) -> None:
 def _check(path: Path, frame: pl.DataFrame) -> None:
     """Raises InputError for the first row that breaks a rule of the record."""
     valued = pl.col("state").is_in(_VALUED)
+    either = " or ".join(_VALUED) + ", and none elsewhere"
     rules = [
         *((name, pl.col(name).is_null(), "a value") for name in _FIELDS if name not in _OPTIONAL),
         ("state", ~pl.col("state").is_in(_STATES), f"one of {', '.join(_STATES)}"),
-        ("value", pl.col("value").is_null() == valued, f"a number where 'state' is {_either()}"),
+        ("value", pl.col("value").is_null() == valued, f"a number where 'state' is {either}"),
     ]
-    for name, broken, allowed in rules:
-        rows = frame.select(broken.arg_true()).to_series()
-        if len(rows):
-            row = int(rows[0])
-            value = frame[name][row]
-            raise InputError(f"{path}:{row + 1}: {name}: {value!r} found; allowed: {allowed}")
-
-
-def _either() -> str:
-    return " or ".join(_VALUED) + ", and none elsewhere"
+    refuse_broken(frame, rules, path)
 
 
 # Counts of tools as values of roles: one row per run, rank and role.
@@ -176,8 +170,7 @@ def role_values(counters: pl.DataFrame) -> pl.DataFrame:
     share, the highest is the node's.
     """
     events = _events()
-    level = pl.col("factors").cast(pl.String).str.json_path_match(f"$.{_TOOL}")
-    wrapped = level.fill_null("none") != "none"
+    wrapped = level(_TOOL).fill_null("none") != "none"
     node = pl.col("tool").cast(pl.String) == NODE
     used = (pl.col("status") == "counts") & ~(node & wrapped)
     runs = counters.filter(used).with_columns(
@@ -220,6 +213,23 @@ def role_values(counters: pl.DataFrame) -> pl.DataFrame:
         .sort("needed", descending=True, maintain_order=True)
         .unique([*_RUN, "rank", "role"], keep="first", maintain_order=True)
         .select(*_RUN, "rank", "role", "value", "state")
+    )
+
+
+def totals(values: pl.DataFrame, *by: str) -> pl.DataFrame:
+    """Sum over ranks, of shares the mean, of `role_values`; groups that lack a value are left out.
+
+    Columns: `by`, one of which is role, and `value`.
+    """
+    value = pl.col("value")
+    return (
+        values.group_by(*by, maintain_order=True)
+        .agg(
+            pl.when(pl.col("role").first().is_in(SHARES)).then(value.mean()).otherwise(value.sum()),
+            whole=value.is_not_null().all(),
+        )
+        .filter("whole")
+        .drop("whole")
     )
 
 

@@ -21,8 +21,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
-from typing import Any, Literal, NamedTuple
+from dataclasses import dataclass, replace
+from typing import Literal, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -41,9 +41,7 @@ _WHO: dict[Kind, str] = {
 _DRAWS = 999
 _MOST_PAIRS = 500
 
-_COLUMNS = [
-    *("case", "block", "pair", "arm", "role", "position", "status", "fom", "fom_better"),
-]
+_COLUMNS = ["case", "block", "pair", "arm", "role", "position", "status", "fom", "fom_better"]
 
 Floats = NDArray[np.float64]
 
@@ -78,10 +76,6 @@ class OrderEffect:
         low, high = sorted(sign * (end - 1) for end in (self.ratio_low, self.ratio_high))
         by = sign * (self.ratio - 1)
         return f"{_WHO[self.kind]} is {by:.1f} % {word} [{low:.1f}, {high:.1f}]"
-
-    def as_dict(self) -> dict[str, Any]:
-        """The effect as in JSON."""
-        return asdict(self)
 
 
 class _Slope(NamedTuple):

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from analysis.effects.estimate import Result, levels
 from analysis.samples.pairs import counted, in_order
 from analysis.statistics.aligned_ranks import slowdown
-from analysis.statistics.interval import Estimate, known
+from analysis.statistics.interval import Estimate, as_fields, known
 from nimc.records.arms import parts_of
 from nimc.records.sample import Level
 
@@ -179,9 +179,7 @@ def _estimate(
         treatment=treatment.name,
         against=against.name,
         pairs=len(ratios),
-        ratio=estimate.value if estimate else None,
-        ratio_low=estimate.low if estimate else None,
-        ratio_high=estimate.high if estimate else None,
+        **as_fields("ratio", estimate),
         noise_floor_low=low,
         noise_floor_high=high,
         unit=treatment.unit,

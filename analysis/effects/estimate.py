@@ -29,9 +29,17 @@ from analysis.samples.pairs import (
 from analysis.statistics import e_values
 from analysis.statistics.aligned_ranks import slowdown
 from analysis.statistics.blocks import next_allocation
-from analysis.statistics.interval import FEWEST, Estimate, known, median_interval
-from analysis.statistics.means import mean
+from analysis.statistics.interval import (
+    FEWEST,
+    Estimate,
+    as_fields,
+    ends_as_fields,
+    known,
+    median_interval,
+)
+from analysis.statistics.means import mean, middle
 from analysis.statistics.tails import hits, slowest_tenth
+from nimc.base.groups import grouped
 from nimc.records.arms import Role, arm_of, parts_of
 from nimc.records.run import MARGIN, RunHeader
 from nimc.records.sample import Better, Level
@@ -237,7 +245,7 @@ def results_of(marked: pl.DataFrame, pairs: pl.DataFrame, requested: StoppingRul
             _row(case, each, requested, of.get((case.name, each.arm))),
             evidence=found[case.name, each.arm][1] if (case.name, each.arm) in found else None,
             family=family if each.role == "effect" else 1,
-            **_bounds("mean_family", _ends(e_values.mean_ratio(each.log_times, family))),
+            **ends_as_fields("mean_family", e_values.mean_ratio(each.log_times, family)),
         )
         for case, each in rows
     ]
@@ -351,18 +359,19 @@ def _row(case: _Case, this: _Treated, requested: StoppingRule, seen: Shown | Non
         emulated=emulated,
     )
     directions = own["direction"].drop_nulls()
+    next_low, next_high = next_allocation(this.blocks) or (None, None)
     return Result(
         case=case.name,
         workload=str(own["workload"][0]),
         arm=this.arm,
         pairs=pairs.height,
         rejected=lost.height,
-        off_median=_median(pairs["off"]),
-        on_median=_median(pairs["on"]),
+        off_median=middle(pairs["off"]),
+        on_median=middle(pairs["on"]),
         unit=str(own["fom_unit"][0]),
-        **_figures("slowdown", effect),
-        **_bounds("noise_floor", _ends(floor.effect if floor else None)),
-        **_bounds("control", _ends(control.effect if control else None)),
+        **as_fields("slowdown", effect),
+        **ends_as_fields("noise_floor", floor.effect if floor else None),
+        **ends_as_fields("control", control.effect if control else None),
         writer_rate_alone_b_s=_rate(this, pairs["writer_rate_alone_b_s"]),
         writer_rate_b_s=_rate(this, pairs["writer_rate_b_s"]),
         verdict=verdict,
@@ -387,30 +396,17 @@ def _row(case: _Case, this: _Treated, requested: StoppingRule, seen: Shown | Non
         emulated=emulated,
         off_spread=_spread(pairs["off"]),
         on_spread=_spread(pairs["on"]),
-        **_figures("over_control", over_control),
-        **_bounds("next", next_allocation(this.blocks)),
-        **_figures("sign", median_interval(pairs["ratio"].to_list())),
-        **_figures("first_attempts", first_effect),
-        **_figures("mean", mean_effect),
-        **_figures("hit", hit.treated if hit else None),
+        **as_fields("over_control", over_control),
+        next_low=next_low,
+        next_high=next_high,
+        **as_fields("sign", median_interval(pairs["ratio"].to_list())),
+        **as_fields("first_attempts", first_effect),
+        **as_fields("mean", mean_effect),
+        **as_fields("hit", hit.treated if hit else None),
         hit_baseline=hit.baseline if hit else None,
-        **_figures("slowest_tenth", slowest_tenth(this.log_times)),
-        **_figures("over_control_first", over_first),
+        **as_fields("slowest_tenth", slowest_tenth(this.log_times)),
+        **as_fields("over_control_first", over_first),
     )
-
-
-def _figures(name: str, of: Estimate | None) -> dict[str, Any]:
-    """An estimate as fields of a result."""
-    return {name: of.value if of else None, **_bounds(name, _ends(of))}
-
-
-def _ends(of: Estimate | None) -> tuple[float, float] | None:
-    return (of.low, of.high) if of else None
-
-
-def _bounds(name: str, ends: tuple[float, float] | None) -> dict[str, Any]:
-    low, high = ends or (None, None)
-    return {f"{name}_low": low, f"{name}_high": high}
 
 
 def _rejected_share(of_case: pl.DataFrame, this: _Treated, *others: _Treated | None) -> float:
@@ -426,11 +422,6 @@ def levels(text: str) -> dict[str, Level]:
     """Factor -> level, from text of the column `factors`."""
     found: Mapping[str, Level] = json.loads(text)
     return dict(found)
-
-
-def _median(values: pl.Series) -> float | None:
-    median = values.median()
-    return float(median) if isinstance(median, float) else None
 
 
 def _spread(values: pl.Series) -> float | None:
@@ -460,20 +451,19 @@ Sweep = tuple[str, str, tuple[tuple[str, Level], ...]]
 
 def by_level(rows: Iterable[Result], factor: str) -> dict[Sweep, list[Result]]:
     """Effects that differ in the level of `factor` alone, two at least, in their order."""
-    found: dict[Sweep, list[Result]] = {}
-    for row in rows:
-        if row.role == "effect" and factor in row.factors:
-            at = tuple(sorted((k, v) for k, v in row.factors.items() if k != factor))
-            found.setdefault((row.case, parts_of(row.arm)[0], at), []).append(row)
+
+    def sweep(row: Result) -> Sweep:
+        at = tuple(sorted((k, v) for k, v in row.factors.items() if k != factor))
+        return row.case, parts_of(row.arm)[0], at
+
+    own = (row for row in rows if row.role == "effect" and factor in row.factors)
+    found = grouped((sweep(row), row) for row in own)
     return {sweep: rows for sweep, rows in found.items() if len(rows) > 1}
 
 
 def notes_of(rows: Sequence[Result]) -> list[str]:
     """The notes of a case's rows, each once; one that not all rows have names those that do."""
-    found: dict[str, list[str]] = {}
-    for row in rows:
-        for note in dict.fromkeys(row.notes):
-            found.setdefault(note, []).append(row.arm)
+    found = grouped((note, row.arm) for row in rows for note in dict.fromkeys(row.notes))
     return [
         note if len(arms) == len(rows) else f"{', '.join(arms)}: {note}"
         for note, arms in found.items()

@@ -69,7 +69,7 @@ def _text(key: str, value: Any) -> str | None:
 
 #: Facts of the allocation, which may differ between blocks: the nodes, of which only `FACTS` are
 #: compared, and their clocks.
-_OF_A_BLOCK = ("nodes", "clock_offsets_s")
+OF_A_BLOCK = ("nodes", "clock_offsets_s")
 
 
 def note_provenance_changes(
@@ -92,7 +92,7 @@ def note_provenance_changes(
 
 
 def _note(records: list[dict[str, Any]]) -> str | None:
-    names = sorted({name for record in records for name in record}.difference(_OF_A_BLOCK))
+    names = sorted({name for record in records for name in record}.difference(OF_A_BLOCK))
     differ = [
         name
         for name in names

@@ -7,7 +7,7 @@ wrong is at most 5 %, whenever one looks. So each rests on e-values, adjusted fo
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from enum import Enum
 
 from analysis.statistics.e_values import over_family
@@ -103,10 +103,6 @@ class Evidence:
     above_control: float | None
     #: The repeated baseline differs from the baseline.
     unstable: float
-
-    def as_dict(self) -> dict[str, float | None]:
-        """The e-values as JSON holds them."""
-        return asdict(self)
 
 
 #: Statement -> the chance, over the whole family, that one of that kind is wrong: together 5 %.

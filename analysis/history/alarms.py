@@ -27,6 +27,7 @@ from analysis.history.tables import KEY
 from analysis.statistics.nights import mean_of_nights, ratio_of_nights
 from nimc.base.errors import MachineError
 from nimc.base.files import replace_text, require_own, share_as_above
+from nimc.base.groups import grouped
 from nimc.base.text import one_line
 
 #: Number of the schema of an alarm's file.
@@ -185,10 +186,9 @@ def worst_node(worse: Sequence[float], nodes: Sequence[Sequence[str]]) -> NodeRa
     `worse` are logarithms (`Series.worse`) of nights, `nodes` those that each ran on. None if all
     nights ran on the same nodes.
     """
-    by_node: dict[str, list[float]] = {}
-    for value, names in zip(worse, nodes, strict=True):
-        for name in names:
-            by_node.setdefault(name, []).append(float(value))
+    by_node = grouped(
+        (name, float(value)) for value, names in zip(worse, nodes, strict=True) for name in names
+    )
     if len({tuple(names) for names in nodes if names}) < 2:
         return None
     medians = {name: median(values) for name, values in by_node.items()}
@@ -289,9 +289,7 @@ def survey(nights: pl.DataFrame, runs: pl.DataFrame) -> Survey:
         machine: facts_of(own)
         for (machine,), own in runs.partition_by("machine", as_dict=True).items()
     }
-    by_machine: dict[str, list[Series]] = {}
-    for each in series_of(nights):
-        by_machine.setdefault(each.machine, []).append(each)
+    by_machine = grouped((each.machine, each) for each in series_of(nights))
     followed = [one for series in by_machine.values() for one in follow(series)]
     found = [
         confirmed(_alarm(each, change, facts.get(each.series.machine, {})), nights)

@@ -10,8 +10,8 @@ from typing import Any
 
 import polars as pl
 
-from analysis.counts.counters import role_values
-from analysis.counts.roles import ROLES, SHARES
+from analysis.counts.counters import role_values, totals
+from analysis.counts.roles import ROLES
 from analysis.effects.facts import known, nodes_of
 from analysis.history.tables import COUNTER, KEY, NIGHTS
 from analysis.report.data import RunData
@@ -161,15 +161,7 @@ def _slowdowns(data: RunData) -> Iterable[dict[str, Any]]:
 def _counters(data: RunData, watched: pl.DataFrame) -> Iterable[dict[str, Any]]:
     """Medians of the sums over ranks (of shares, of the means), of runs with every rank's value."""
     values = role_values(data.counters).join(watched.select("key", "arm"), on="key", how="inner")
-    value = pl.col("value")
-    per_run = (
-        values.group_by("case", "arm", "role", "key", maintain_order=True)
-        .agg(
-            pl.when(pl.col("role").first().is_in(SHARES)).then(value.mean()).otherwise(value.sum()),
-            whole=value.is_not_null().all(),
-        )
-        .filter("whole")
-    )
+    per_run = totals(values, "case", "arm", "role", "key")
     groups = per_run.partition_by("case", "arm", "role", as_dict=True, maintain_order=True)
     for (case, arm, role), part in groups.items():
         unit = ROLES[role].unit

@@ -9,9 +9,8 @@ import polars as pl
 #: Number of the tables' schema; stored with every file.
 SCHEMA_VERSION = 1
 
-#: What is watched: median figure of merit of an arm, slowdown, rate of the writers, or a counter's
-#: role as `counter:ROLE`.
-Quantity = Literal["fom", "slowdown", "writer_rate"]
+#: Before a counter's role, which is watched like `fom` (median of an arm), `slowdown` and
+#: `writer_rate`.
 COUNTER = "counter:"
 
 #: How a night ended; one that was not run has no run, and is known from the calendar.

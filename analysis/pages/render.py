@@ -31,7 +31,9 @@ from analysis.pages.svg import Bar, Mark, NightsFigure, bars_svg, nights_svg
 from analysis.report.plots import drawing, light, logarithmic, themed_svg
 from analysis.report.shell import View, render_page
 from analysis.report.words import utc
+from analysis.statistics.means import middle
 from nimc.base import units
+from nimc.base.groups import grouped
 
 #: Quantity -> its name on the page, and the CSS variable of its points.
 _QUANTITIES = {
@@ -43,35 +45,25 @@ _COUNTER_COLOUR = "level3"
 SeriesKey = tuple[str, str, str, str]
 
 
-@dataclass(frozen=True)
-class CaseHistory:
-    """The series of one case of a campaign."""
-
-    campaign: str
-    case: str
-    series: list[View]
-
-    @property
-    def alarms(self) -> int:
-        """Series with an open alarm."""
-        return sum(each.alarm for each in self.series)
-
-
-def case_views(history: MachineHistory, made: Sequence[FactChange]) -> list[CaseHistory]:
-    """The cases of the machine, by name."""
+def case_views(history: MachineHistory, made: Sequence[FactChange]) -> list[View]:
+    """The cases of the machine by name: each with its series, and how many have an open alarm."""
     if history.nights.is_empty():
         return []
     first, last = (date.fromisoformat(str(history.nights["night"].sort()[at])) for at in (0, -1))
     watches = {each.key: each for each in history.watches}
     alarms = {each.key for each in open_alarms(history)}
     marks = _fact_marks(made)
-    of_case: dict[tuple[str, str], list[View]] = {}
-    for key, rows in _parts(history.nights):
+
+    def view(key: SeriesKey, rows: pl.DataFrame) -> View:
         watch = watches.get(key)
         figure = _figure(key, rows, watch, marks.get(key[0], []))
-        view = _view(key, rows, watch, nights_svg(figure, first, last), key in alarms)
-        of_case.setdefault(key[:2], []).append(view)
-    return [CaseHistory(*names, series) for names, series in sorted(of_case.items())]
+        return _view(key, rows, watch, nights_svg(figure, first, last), key in alarms)
+
+    of_case = grouped((key[:2], view(key, rows)) for key, rows in _parts(history.nights))
+    return [
+        View(campaign=campaign, case=case, series=series, alarms=sum(s.alarm for s in series))
+        for (campaign, case), series in sorted(of_case.items())
+    ]
 
 
 def quantity_name(quantity: str) -> str:
@@ -116,13 +108,8 @@ def _figure(
 
 
 def _scale(rows: pl.DataFrame) -> tuple[float, str]:
-    factor, unit = units.scale(_middle(rows["value"]), str(rows["unit"][-1]))
+    factor, unit = units.scale(middle(rows["value"]), str(rows["unit"][-1]))
     return factor, "" if unit == "1" else unit
-
-
-def _middle(values: pl.Series) -> float | None:
-    middle = values.median()
-    return middle if isinstance(middle, float) else None
 
 
 def _changes(watch: SeriesWatch | None) -> list[Mark]:
@@ -230,31 +217,14 @@ OUTCOMES = {
 }
 
 
-@dataclass(frozen=True)
-class Day:
-    """One day of a month; `mark` is empty if nothing is known of the night."""
+def months(nights: Sequence[PageNight]) -> list[View]:
+    """The months from the first to the last night, the latest first.
 
-    number: int
-    mark: str = ""
-    look: str = ""
-    text: str = ""
-
-
-@dataclass(frozen=True)
-class Month:
-    """Weeks from Monday; None is a day of another month."""
-
-    name: str
-    weeks: list[list[Day | None]]
-
-
-def months(nights: Sequence[PageNight]) -> list[Month]:
-    """The months from the first to the last night, the latest first."""
+    Each with its name and its weeks from Monday; None is a day of another month.
+    """
     if not nights:
         return []
-    of_day: dict[date, list[PageNight]] = {}
-    for each in nights:
-        of_day.setdefault(each.night, []).append(each)
+    of_day = grouped((each.night, each) for each in nights)
     first, last = min(of_day), max(of_day)
     starts = [
         date(index // 12, index % 12 + 1, 1)
@@ -269,25 +239,24 @@ def outcome_counts(nights: Sequence[PageNight]) -> dict[str, int]:
     return {name: count for name, count in counts.items() if count}
 
 
-def _month(start: date, of_day: dict[date, list[PageNight]]) -> Month:
+def _month(start: date, of_day: dict[date, list[PageNight]]) -> View:
     weeks = [
         [_day(day, of_day.get(day, [])) if day.month == start.month else None for day in week]
         for week in calendar.Calendar().monthdatescalendar(start.year, start.month)
     ]
-    return Month(f"{start:%B %Y}", weeks)
+    return View(name=f"{start:%B %Y}", weeks=weeks)
 
 
-def _day(day: date, nights: Sequence[PageNight]) -> Day:
+def _day(day: date, nights: Sequence[PageNight]) -> View:
+    """Number, and mark with its look and text, which are empty if nothing is known of the night."""
     ended = [each.outcome for each in nights]
     worst = next((name for name in OUTCOMES if name in ended), None)
-    if worst is None:
-        return Day(day.day)
-    mark, look = OUTCOMES[worst]
+    mark, look = OUTCOMES[worst] if worst else ("", "")
     text = "; ".join(
         f"{each.campaign}: {each.outcome}" + (f", {each.reason}" if each.reason else "")
         for each in nights
     )
-    return Day(day.day, mark, look, text)
+    return View(number=day.day, mark=mark, look=look, text=text)
 
 
 # The pages.
@@ -389,7 +358,7 @@ def index_page(histories: Sequence[MachineHistory]) -> str:
     )
 
 
-def _summary(history: MachineHistory, cases: Sequence[CaseHistory]) -> list[str]:
+def _summary(history: MachineHistory, cases: Sequence[View]) -> list[str]:
     """The last night, the alarms and what would be found."""
     nights = calendar_nights(history)
     if not nights:
@@ -464,4 +433,4 @@ def _rates_figure(rates: Sequence[across.CoreRates]) -> Markup:
         axes.set_xlabel("triad per core, GB/s")
         axes.set_ylabel("network, GB/s")
         axes.grid()
-        return Markup(themed_svg(figure, "rates", alt))
+        return themed_svg(figure, "rates", alt)

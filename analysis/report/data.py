@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -79,9 +79,11 @@ class RunData:
     #: Runs of the same campaign and machine beside it, started before.
     earlier: int
 
-    def emulated(self) -> list[str]:
-        """Caveats of the transports of all writers; empty for RDMA hardware."""
-        return emulated(self.samples)
+    def emulated(self, cases: Collection[str] | None = None) -> list[str]:
+        """Caveats of the transports of all writers, or of those in `cases`; none for hardware."""
+        if cases is None:
+            return emulated(self.samples)
+        return emulated(self.samples.filter(pl.col("case").cast(pl.String).is_in(list(cases))))
 
     def document(self) -> dict[str, Any]:
         """The run's results as every command prints them with `--json`.
@@ -96,7 +98,7 @@ class RunData:
             "results": [row.as_dict() for row in self.results],
             "contrasts": [each.as_dict() for each in self.contrasts],
             "integrity_faults": self.integrity.faults,
-            "order_effects": [each.as_dict() for each in self.order],
+            "order_effects": [asdict(each) for each in self.order],
         }
 
 

@@ -14,20 +14,12 @@ from markupsafe import Markup
 
 from analysis.effects.contrasts import Contrast
 from analysis.effects.estimate import Result
-from analysis.report.plots import (
-    PIXELS_ABOVE,
-    RASTER_ABOVE,
-    drawing,
-    legend,
-    level_look,
-    light,
-    marker,
-    themed_svg,
-    variable,
-)
+from analysis.report import plots
+from analysis.report.plots import PIXELS_ABOVE, RASTER_ABOVE, light
 from analysis.report.shell import View
 from nimc.base import units
 from nimc.base.errors import InputError
+from nimc.base.groups import grouped
 from nimc.records.arms import ARMS, arm_of, parts_of
 from nimc.records.sample import Level
 
@@ -83,11 +75,11 @@ class Line:
     points: list[Plotted]
 
 
-def factor_plot(lines: Sequence[Line], axis: Axis, name: str) -> str:
+def factor_plot(lines: Sequence[Line], axis: Axis, name: str) -> Markup:
     """Slowdown against a factor, as an `<svg>` element; `name` makes its ids unique."""
-    with drawing(3.4) as figure:
+    with plots.drawing(3.4) as figure:
         draw(figure, lines, axis)
-        return themed_svg(figure, name, f"Slowdown against {axis.label}")
+        return plots.themed_svg(figure, name, f"Slowdown against {axis.label}")
 
 
 def draw(figure: Figure, lines: Sequence[Line], axis: Axis) -> Axes:
@@ -107,7 +99,7 @@ def draw(figure: Figure, lines: Sequence[Line], axis: Axis) -> Axes:
         _estimates(axes, line, drawn, shift, axis.numeric)
     _finish(axes, axis)
     if any(line.label for line in lines):
-        legend(figure, 3)
+        plots.legend(figure, 3)
     return axes
 
 
@@ -218,25 +210,9 @@ class Layout(NamedTuple):
     figures: list[str]
 
 
-@dataclass(frozen=True)
-class FactorsView:
-    """The section of one case."""
-
-    #: Columns of the table, and its rows: one per treatment with a baseline.
-    factors: list[str]
-    rows: list[Result]
-    #: Each with `svg`, its levels `at` factors with separate figures (`buffer nic, load read`), the
-    #: factor on its `axis`, and the labels of its `lines`, empty if there is only one.
-    figures: list[View]
-    #: Number of figures without the limit.
-    combinations: int
-    #: Prices and gains of the application's levels.
-    contrasts: list[Contrast]
-
-
 def factors_view(
     rows: Sequence[Result], pairs: pl.DataFrame, contrasts: Sequence[Contrast], name: str
-) -> FactorsView | None:
+) -> View | None:
     """Figures and tables of a case; None if its effects have one level of every factor.
 
     `rows`, `pairs` and `contrasts` are those of the case only.
@@ -250,16 +226,16 @@ def factors_view(
     if not any(factor != ARM for factor in varied):
         return None
     layout = lay_out(varied)
-    of_figure: dict[str, list[Result]] = {}
-    for row in _sorted(effects, varied):
-        of_figure.setdefault(_at(row, layout.figures), []).append(row)
-    return FactorsView(
+    of_figure = grouped((_at(row, layout.figures), row) for row in _sorted(effects, varied))
+    return View(
+        # Columns of the table, and its rows: one per treatment with a baseline.
         factors=[factor for factor in _levels(rows) if factor != ARM],
         rows=_sorted(rows, _levels(rows)),
         figures=[
             _figure(chosen, pairs, layout, varied, at, f"{name}{index}")
             for index, (at, chosen) in enumerate(list(of_figure.items())[:MOST_FIGURES])
         ],
+        # Number of figures without the limit.
         combinations=len(of_figure),
         contrasts=list(contrasts),
     )
@@ -369,25 +345,29 @@ def _figure(
     at: str,
     name: str,
 ) -> View:
+    """`svg`, its levels `at` factors with separate figures (`buffer nic, load read`), the factor on
+    its `axis`, and the labels of its `lines`, empty if there is only one.
+    """
     axis = _axis(rows, layout.axis, varied)
-    of_line: dict[str, list[Result]] = {}
-    for row in rows:
-        of_line.setdefault(_at(row, [layout.lines] if layout.lines else []), []).append(row)
+    of_line = grouped((_at(row, [layout.lines] if layout.lines else []), row) for row in rows)
     looks = [_look(chosen[0], index, layout.lines) for index, chosen in enumerate(of_line.values())]
     lines = [
         Line(text, *look, [_point(row, pairs, axis, layout.axis) for row in chosen])
         for (text, chosen), look in zip(of_line.items(), looks, strict=True)
     ]
-    svg = Markup(factor_plot(lines, axis, name))
-    labels = [line.label for line in lines if line.label]
-    return View(svg=svg, at=at, axis=layout.axis.replace("_", " "), lines=labels)
+    return View(
+        svg=factor_plot(lines, axis, name),
+        at=at,
+        axis=layout.axis.replace("_", " "),
+        lines=[line.label for line in lines if line.label],
+    )
 
 
 def _look(row: Result, index: int, factor: str | None) -> tuple[str, str]:
     """Colour and marker of a line: the arm's, or those of a level."""
     if factor is None or factor == ARM:
-        return variable(row.arm), marker(row.arm)
-    return level_look(index)
+        return plots.variable(row.arm), plots.marker(row.arm)
+    return plots.level_look(index)
 
 
 def _axis(rows: Sequence[Result], factor: str, varied: Mapping[str, Sequence[Level]]) -> Axis:

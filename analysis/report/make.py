@@ -18,6 +18,7 @@ from analysis.report.sections import Files, data_files
 from analysis.samples.table_file import write_table
 from nimc.base.errors import InputError
 from nimc.base.files import distrust, make_folder, replace_text
+from nimc.base.groups import grouped
 
 #: Of the JSON files next to a report, raised if a key goes or changes its meaning.
 SCHEMA = 1
@@ -55,10 +56,8 @@ def make_reports(
     if output is None and len(folders) > 1:
         raise InputError("--output: a folder is required for the report of more than one run")
     target = output or _own_report(folders[0])
-    of_machine: dict[str, list[RunData]] = {}
-    for folder in folders:
-        run = load_run(folder, force=force)
-        of_machine.setdefault(run.header.machine, []).append(run)
+    loaded = (load_run(folder, force=force) for folder in folders)
+    of_machine = grouped((run.header.machine, run) for run in loaded)
     return [
         _write(target / machine if len(of_machine) > 1 else target, machine, runs)
         for machine, runs in of_machine.items()

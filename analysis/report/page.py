@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import polars as pl
-from markupsafe import Markup
 
-from analysis.effects.carry_over import OrderEffect
 from analysis.effects.caveats import emulations
 from analysis.effects.estimate import Result, notes_of
 from analysis.effects.verdict import MEANING, Verdict
 from analysis.report import words
 from analysis.report.data import RunData
-from analysis.report.factors import FactorsView, factors_view, level_text
+from analysis.report.factors import factors_view, level_text
 from analysis.report.plots import overview_plot, ratios_plot, samples_plot, variable
 from analysis.report.sections import (
     SUBJECTS,
@@ -24,9 +21,9 @@ from analysis.report.sections import (
     Shown,
     sections,
 )
-from analysis.report.shell import render_page
-from analysis.report.words import utc
-from analysis.samples.pairs import Kind, kinds
+from analysis.report.shell import View, render_page
+from analysis.report.words import DASH, utc
+from analysis.samples.pairs import kinds
 from nimc.base import units
 from nimc.base.units import plural, quantity
 from nimc.records.arms import BASELINE, in_order, parts_of
@@ -147,74 +144,6 @@ _SHOWN = [
     *("nodes", "origin_nodes", "provenance", "writers", "injector", "transport", "message_b"),
     *("direction", "writer_share", "cpu_share", "same_host", "foreign_cpus", "steal_share"),
 ]
-_DASH = "\u2013"
-
-
-@dataclass(frozen=True)
-class CaseView:
-    """One case of a run, for the template."""
-
-    name: str
-    anchor: str
-    rows: list[Result]
-    #: The effects, without repeated baseline and control.
-    effects: list[Result]
-    notes: list[str]
-    #: What else went on at the nodes, in a sentence; empty if nothing was read.
-    conditions: str
-    #: Caveats of the transports, shown at the figures.
-    emulated: list[str]
-    #: The control that was applied, in a sentence.
-    control: str
-    #: One for each unit of the figures of merit.
-    samples_svgs: list[Markup]
-    ratios_svg: Markup
-    #: Effects by factor, if several levels of one were measured.
-    factors: FactorsView | None
-    #: Effects of the order of runs, where they can be estimated.
-    order: list[OrderEffect]
-    #: Part of the case -> the sections in it.
-    sections: dict[str, list[Shown]]
-    samples: int
-    warmups: int
-    #: The first rejected runs: (key, time, outcome, reason).
-    listed: list[tuple[str, str, str, str]]
-    rejected_kinds: list[Kind]
-    rejected: int
-    #: Each kind of writer, in one line.
-    writers: list[str]
-    seeds: str
-    nodes: str
-    origins: str
-    provenance: list[str]
-
-
-@dataclass(frozen=True)
-class RunView:
-    """One run, for the template."""
-
-    data: RunData
-    anchor: str
-    #: What was measured, what is lost, what to do next.
-    summary: list[str]
-    cases: list[CaseView]
-    #: Rows of the results table: effects, or all rows of a case without effects.
-    shown: list[Result]
-    overview_svg: Markup | None
-    #: The arms in it. A case with figures by factor has its other levels there.
-    arms: list[str]
-    #: Part of the page -> the sections in it.
-    sections: dict[str, list[Shown]]
-
-    @property
-    def baselines(self) -> bool:
-        """Whether a treatment is paired with a baseline other than plain `off`."""
-        return any(row.baseline != BASELINE for row in self.data.results)
-
-    @property
-    def emulated(self) -> list[str]:
-        """Caveats of the transports of all cases."""
-        return sorted({text for case in self.cases for text in case.emulated})
 
 
 def render(runs: Sequence[RunData]) -> str:
@@ -245,19 +174,20 @@ def render(runs: Sequence[RunData]) -> str:
         outcomes=words.OUTCOMES,
         flat=words.facts,
         fom=_fom,
-        ratio=_ratio,
-        interval=lambda low, high: units.interval(low, high).replace("-", _DASH),
+        ratio=words.ratio,
+        interval=lambda low, high: units.interval(low, high).replace("-", DASH),
         level_text=level_text,
         arm_name=lambda treatment: parts_of(treatment)[0],
         spread=units.spread,
         signed=units.signed,
         variable=variable,
-        binary=lambda value: _DASH if value is None else words.binary(value),
-        quantity=lambda *figure: units.quantity(*figure).replace(units.NONE, _DASH),
+        binary=lambda value: DASH if value is None else words.binary(value),
+        quantity=lambda *figure: units.quantity(*figure).replace(units.NONE, DASH),
     )
 
 
-def _run_view(run: RunData, anchor: str) -> RunView:
+def _run_view(run: RunData, anchor: str) -> View:
+    """One run: `data`, `shown` (rows of the table of results), its `cases` and `sections`."""
     names = list(dict.fromkeys(row.case for row in run.results))
     cases = [_case_view(run, name, f"{anchor}c{i}") for i, name in enumerate(names)]
     shown = [row for case in cases for row in (case.effects or case.rows)]
@@ -268,36 +198,36 @@ def _run_view(run: RunData, anchor: str) -> RunView:
         if row.slowdown is not None and row.role == "effect"
         if not parts_of(row.arm)[1] or row.case not in by_factor
     ]
-    return RunView(
+    return View(
         data=run,
         anchor=anchor,
         summary=summary(run),
         cases=cases,
         shown=shown,
-        overview_svg=Markup(overview_plot(effects, f"{anchor}o")) if len(effects) > 1 else None,
+        overview_svg=overview_plot(effects, f"{anchor}o") if len(effects) > 1 else None,
+        # A case with figures by factor has its other levels there.
         arms=in_order({parts_of(row.arm)[0] for row in effects}),
-        sections=_run_sections(run, anchor),
+        sections=_by_part(RunSection, run, anchor),
+        # Whether a treatment is paired with a baseline other than plain `off`.
+        baselines=any(row.baseline != BASELINE for row in run.results),
+        emulated=sorted({text for case in cases for text in case.emulated}),
     )
 
 
-def _run_sections(run: RunData, anchor: str) -> dict[str, list[Shown]]:
-    found: dict[str, list[Shown]] = {"effects": [], "run": [], "end": []}
-    for each in sections(RunSection):
+def _by_part(
+    kind: type[RunSection] | type[CaseSection], run: RunData, anchor: str, case: str | None = None
+) -> dict[str, list[Shown]]:
+    """Part of the page -> the sections in it that apply to a run, or to a case of it."""
+    found: dict[str, list[Shown]] = {"effects": [], "estimates": [], "run": [], "end": []}
+    for each in sections(kind):
         section_id = f"{anchor}{each.anchor}"
-        if (view := each.view(run, section_id)) is not None:
+        if (view := each.view(run, case or section_id)) is not None:
             found[each.part].append(Shown(each, section_id, view))
     return found
 
 
-def _case_sections(run: RunData, case: str, anchor: str) -> dict[str, list[Shown]]:
-    found: dict[str, list[Shown]] = {"estimates": [], "end": []}
-    for each in sections(CaseSection):
-        if (view := each.view(run, case)) is not None:
-            found[each.part].append(Shown(each, f"{anchor}{each.anchor}", view))
-    return found
-
-
-def _case_view(run: RunData, name: str, anchor: str) -> CaseView:
+def _case_view(run: RunData, name: str, anchor: str) -> View:
+    """One case of a run."""
     samples = run.samples.lazy().filter(pl.col("case") == name).select(_SHOWN).collect()
     rows = [row for row in run.results if row.case == name]
     emulated = emulations([str(text) for text in samples["transport"].unique(maintain_order=True)])
@@ -306,7 +236,7 @@ def _case_view(run: RunData, name: str, anchor: str) -> CaseView:
     rejected = samples.filter(status="rejected")
     pairs = run.pairs.filter(pl.col("case") == name)
     contrasts = [each for each in run.contrasts if each.case == name]
-    return CaseView(
+    return View(
         name=name,
         anchor=anchor,
         rows=rows,
@@ -315,6 +245,7 @@ def _case_view(run: RunData, name: str, anchor: str) -> CaseView:
             words.with_remedy(note) for note in notes_of(effects or rows) if note not in emulated
         ],
         conditions=words.conditions(samples),
+        # Caveats of the transports, shown at the figures.
         emulated=emulated,
         control=words.control(
             rows,
@@ -322,15 +253,16 @@ def _case_view(run: RunData, name: str, anchor: str) -> CaseView:
             cpu_shares=counted["cpu_share"].drop_nulls().to_list(),
         ),
         samples_svgs=[
-            Markup(samples_plot(samples.filter(pl.col("fom_unit") == unit), unit, f"{anchor}s{i}"))
+            samples_plot(samples.filter(pl.col("fom_unit") == unit), unit, f"{anchor}s{i}")
             for i, unit in enumerate(dict.fromkeys(row.unit for row in rows))
         ],
-        ratios_svg=Markup(ratios_plot(pairs, rows, f"{anchor}p")),
+        ratios_svg=ratios_plot(pairs, rows, f"{anchor}p"),
         factors=factors_view(rows, pairs, contrasts, f"{anchor}x"),
         order=[each for each in run.order if each.case == name],
-        sections=_case_sections(run, name, anchor),
+        sections=_by_part(CaseSection, run, anchor, name),
         samples=samples.height,
         warmups=samples.filter(status="warm-up").height,
+        # The first rejected runs: key, time, outcome, reason.
         listed=[
             (key, words.utc(start_s), outcome, reason or "")
             for key, start_s, outcome, reason in rejected.head(_LISTED)
@@ -373,12 +305,4 @@ def _distinct(column: pl.Series, most: int = 12) -> str:
 def _fom(value: float | None, row: Result) -> str:
     """A figure of merit in the unit that suits the row's baseline median."""
     factor, unit = units.scale(row.off_median, row.unit)
-    return _DASH if value is None else f"{units.number(value / factor)} {unit}"
-
-
-def _ratio(value: float | None, low: float | None, high: float | None) -> dict[str, str]:
-    """A ratio and its interval, for the template. Raises ValueError for a ratio without one."""
-    if value is None:
-        return {"value": _DASH, "interval": ""}
-    text, ends = units.effect(value, low, high)
-    return {"value": text, "interval": ends.replace("-", _DASH)}
+    return DASH if value is None else f"{units.number(value / factor)} {unit}"

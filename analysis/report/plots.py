@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import polars as pl
-from markupsafe import escape
+from markupsafe import Markup, escape
 from numpy.typing import NDArray
 
 from analysis.effects.estimate import Result
 from analysis.samples.pairs import in_order
 from analysis.statistics.interval import Estimate
+from analysis.statistics.means import middle
 from nimc.base.units import number, scale
 from nimc.records.arms import ARMS, arm_of, parts_of
 
@@ -112,7 +113,7 @@ def drawing(height_in: float, width_in: float = 5.0, *, font_size: float = 10) -
         yield Figure(figsize=(width_in, height_in), layout="constrained")
 
 
-def themed_svg(figure: Figure, name: str, title: str) -> str:
+def themed_svg(figure: Figure, name: str, title: str) -> Markup:
     """`figure` as an `<svg>` element for a page; `name` makes its ids unique."""
     out = io.BytesIO()
     figure.savefig(out, format="svg", dpi=200)
@@ -126,7 +127,7 @@ def themed_svg(figure: Figure, name: str, title: str) -> str:
     svg = re.sub(r'(\bid="|href="#|url\(#)', rf"\g<1>{name}-", svg)
     for css, (colour, _) in _VARIABLES.items():
         svg = svg.replace(colour, f"var(--{css})")
-    return svg.replace(f"'{_FONT}'", "var(--font)")
+    return Markup(svg.replace(f"'{_FONT}'", "var(--font)"))
 
 
 #: Above this many points, a figure's points are rasterized.
@@ -148,7 +149,7 @@ def label(treatment: str) -> str:
     return f"{text}\n{named.replace('_', ' ')}"
 
 
-def samples_plot(samples: pl.DataFrame, unit: str, name: str) -> str:
+def samples_plot(samples: pl.DataFrame, unit: str, name: str) -> Markup:
     """All samples of one case: one strip per treatment, in order of time, with its median.
 
     `samples` has the columns of `pairs.judged`. A run without a figure of merit is a cross at the
@@ -157,7 +158,7 @@ def samples_plot(samples: pl.DataFrame, unit: str, name: str) -> str:
     """
     treatments = in_order(str(name) for name in samples["arm"].unique())
     values = samples["fom"].drop_nulls()
-    factor, scaled = scale(_float(values.median()), unit)
+    factor, scaled = scale(middle(values), unit)
     edges = _edges(samples.filter(status="counts")["fom"].to_numpy() / factor)
     raster = samples.height > RASTER_ABOVE
     with drawing(0.7 + 0.44 * len(treatments)) as figure:
@@ -260,7 +261,7 @@ def said(found: Iterable[tuple[str, Estimate | None]]) -> str:
     )
 
 
-def ratios_plot(pairs: pl.DataFrame, rows: Sequence[Result], name: str) -> str:
+def ratios_plot(pairs: pl.DataFrame, rows: Sequence[Result], name: str) -> Markup:
     """The slowdown of every pair of one case by treatment, each with interval and repeatability."""
     raster = pairs.height > RASTER_ABOVE
     one_floor = len({row.baseline for row in rows}) == 1
@@ -279,7 +280,7 @@ def ratios_plot(pairs: pl.DataFrame, rows: Sequence[Result], name: str) -> str:
         return themed_svg(figure, name, f"Slowdown of every pair. Estimates: {estimates}")
 
 
-def overview_plot(rows: Sequence[Result], name: str) -> str:
+def overview_plot(rows: Sequence[Result], name: str) -> Markup:
     """The effects of all cases, one row each, with repeatability and control."""
     effects = {_case_label(row): row for row in rows if row.role == "effect"}
     with drawing(0.7 + 0.42 * len(effects)) as figure:
@@ -306,7 +307,7 @@ class Normalised:
     ratios: Sequence[float] = ()
 
 
-def normalised_plot(rows: Sequence[Normalised], name: str) -> str:
+def normalised_plot(rows: Sequence[Normalised], name: str) -> Markup:
     """Run time relative to off, one row per workload: pairs, interval, repeatability, published.
 
     A published value is a hollow diamond.
@@ -373,10 +374,6 @@ def _rows(axes: Axes, labels: Sequence[str], bottom: float, top: float) -> None:
     axes.set_ylim(bottom, top)
     axes.tick_params(axis="y", labelsize=9 if any("\n" in each for each in labels) else 10)
     axes.grid(axis="x")
-
-
-def _float(value: object) -> float | None:
-    return value if isinstance(value, float) else None
 
 
 # Lines over levels, and axes.

@@ -29,6 +29,18 @@ OUTCOMES = {
 }
 
 
+#: Between the ends of an interval, and for what is not known.
+DASH = "\u2013"
+
+
+def ratio(value: float | None, low: float | None, high: float | None) -> dict[str, str]:
+    """A ratio and its interval, for templates. Raises ValueError for a ratio without one."""
+    if value is None:
+        return {"value": DASH, "interval": ""}
+    text, ends = effect(value, low, high)
+    return {"value": text, "interval": ends.replace("-", DASH)}
+
+
 def with_remedy(note: str) -> str:
     """A note, and what to do about it, if it is one of `nimc.records.notes`.
 

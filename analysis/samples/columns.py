@@ -4,33 +4,8 @@ Files are read in pieces of a few MiB, so that memory grows with the columns and
 text, and pieces are parsed in parallel. Columns are those of `nimc.records.sample.Sample`, typed by
 its hints, with these differences: nodes are joined with commas; `seed`, `factors` and `fom_extra`
 stay text (a seed may be wider than 64 bits, the keys of the others differ between campaigns and
-workloads); and the list of writers and their timetable become
-
-| column | meaning |
-|---|---|
-| writers | number of writers |
-| injector, transport | their distinct names, joined with `+`; empty without writers |
-| message_b | size of one write, bytes (the largest) |
-| asked_b_s | sum of the writers' requested rates; null at full rate and without writers |
-| writer_rate_alone_b_s, writer_rate_b_s | sum over the writers, bytes per second |
-| writer_rate_before_b_s | the same sum before the application started; null if unknown |
-| writer_share | lowest rate of the worst writer, as a share of its rate alone or requested rate |
-| timetable | writers active at a time under a timetable; null without one |
-| counted_alone_b_s, counted_b_s | the same as counted by the target's device; null if not counted |
-| comm_node | NUMA node that the writers' buffers were bound to; null if not bound |
-| direction | `read` or `write`; null without writers, and in old samples |
-| own_binding | the injector's own NUMA binding; null if unknown |
-| target_on_node_share | least share of a target's buffer on that node; null if unverified |
-| target_pinned_b | least memory pinned by a writer's target; null if unknown |
-| observed_share, unobserved_s | least share of the window seen in a writer's rows; longest gap |
-| cpu_share | least share of a core that a control used; null for writers |
-| proof | what proves the writes, joined with `+`; empty without writers and in old samples |
-| foreign_cpus, steal_share, frequency_hz | conditions of the worst node; null if unknown |
-| same_host | whether origin and target of a writer are the same host |
-| writer_origins, writer_targets | their distinct host names, joined with `+` |
-| writer_message_b, writer_bytes_b | size of a write and bytes written, the least of all writers |
-| writer_figures | whether all figures of all writers are finite and not negative |
-| missing_share, excess_share, allowed_share | those of the timetable; null without one |
+workloads); and the list of writers and their timetable become columns of sums, extremes and
+distinct names: docs/data.md#samplesparquet has all of them.
 """
 
 from __future__ import annotations

@@ -17,6 +17,7 @@ from pydantic import TypeAdapter
 
 from analysis.samples.columns import MOST, Samples, read_run
 from nimc.base.errors import InputError
+from nimc.base.groups import grouped
 from nimc.base.json_limits import parsed, read_text, validated
 from nimc.base.units import plural
 from nimc.records.arms import arm_of
@@ -112,9 +113,8 @@ _HOSTS = ("nodes", "origin_nodes", "writer_origins", "writer_targets")
 
 def treatments(frame: pl.DataFrame, header: RunHeader) -> dict[str, list[str]]:
     """Those of each case with samples: as asked, else as found."""
-    found: dict[str, list[str]] = {}
-    for case, arm in frame.select(pl.col(_TREATMENT).cast(pl.String)).unique().iter_rows():
-        found.setdefault(case, []).append(arm)
+    kinds = frame.select(pl.col(_TREATMENT).cast(pl.String)).unique()
+    found = grouped((str(case), str(arm)) for case, arm in kinds.iter_rows())
     return found | {case: names for case, names in header.asked.cases.items() if case in found}
 
 

@@ -11,6 +11,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from nimc.base.errors import InputError
+from nimc.base.groups import grouped
 from nimc.records import arms
 
 _PAIR = ["case", "block", "pair"]
@@ -63,6 +64,16 @@ def of_treatment(rows: pl.DataFrame, case: str, *arms: str) -> pl.DataFrame:
     return rows.filter(
         pl.col("case").cast(pl.String) == case, pl.col("arm").cast(pl.String).is_in(arms)
     )
+
+
+def extra(name: str) -> pl.Expr:
+    """Another figure that the workload reports (`fom_extra`); null without it."""
+    return pl.col("fom_extra").str.json_path_match(f"$.{name}").cast(pl.Float64, strict=False)
+
+
+def level(factor: str) -> pl.Expr:
+    """A run's level of a factor, as text; null without it."""
+    return pl.col("factors").cast(pl.String).str.json_path_match(f"$.{factor}")
 
 
 def pair_table(samples: pl.DataFrame) -> pl.DataFrame:
@@ -216,9 +227,7 @@ class Kind:
 
 def kinds(rejected: Iterable[tuple[str, str]]) -> list[Kind]:
     """Groups (outcome, reason) of runs whose reasons differ only in numbers; commonest first."""
-    groups: dict[tuple[str, str], list[str]] = {}
-    for outcome, reason in rejected:
-        groups.setdefault((outcome, _NUMBER.sub("0", reason)), []).append(reason)
+    groups = grouped(((outcome, _NUMBER.sub("0", reason)), reason) for outcome, reason in rejected)
     found = [
         Kind(outcome, _common(reasons), len(reasons)) for (outcome, _), reasons in groups.items()
     ]

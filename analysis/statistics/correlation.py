@@ -34,9 +34,7 @@ class Correlation:
     points: int
 
 
-def pearson(
-    x: Sequence[float], y: Sequence[float], confidence: float = CONFIDENCE
-) -> Correlation | None:
+def pearson(x: Sequence[float], y: Sequence[float]) -> Correlation | None:
     """r of the points (x, y); None below four points, or if x or y does not vary.
 
     Raises ValueError if the lengths differ.
@@ -50,17 +48,17 @@ def pearson(
     spread = math.sqrt(float(a @ a) * float(b @ b))
     if spread == 0:
         return None
-    return of_r(min(1.0, max(-1.0, float(a @ b) / spread)), len(x), confidence)
+    return of_r(min(1.0, max(-1.0, float(a @ b) / spread)), len(x))
 
 
-def of_r(r: float, points: int, confidence: float = CONFIDENCE) -> Correlation:
+def of_r(r: float, points: int) -> Correlation:
     """Interval and p value that belong to an r, such as a published one."""
     if points < FEWEST_POINTS or not -1 <= r <= 1:
         raise ValueError(f"r = {r} of {points} points: at least {FEWEST_POINTS}, r within -1 and 1")
     if abs(r) == 1:
         return Correlation(r, r, r, 0.0, points)
     t = r * math.sqrt((points - 2) / (1 - r * r))
-    half = float(special.ndtri((1 + confidence) / 2)) / math.sqrt(points - 3)
+    half = float(special.ndtri((1 + CONFIDENCE) / 2)) / math.sqrt(points - 3)
     z = math.atanh(r)
     p = 2 * float(special.stdtr(points - 2, -abs(t)))
     return Correlation(r, math.tanh(z - half), math.tanh(z + half), p, points)

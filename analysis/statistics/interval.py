@@ -2,9 +2,9 @@
 
 For n independent values from any continuous distribution, the k-th smallest and the k-th largest
 enclose the median with probability 1 - 2 P(B < k), where B is binomial with n trials of 1/2. The
-interval uses the largest k that keeps this at or above the requested confidence, so the actual
-confidence is somewhat higher: n = 6 gives the extremes (96.875 %), n = 10 the second smallest and
-the second largest (97.85 %). At 95 %, five values or fewer give no interval.
+interval uses the largest k that keeps this at or above 95 %, so the actual confidence is somewhat
+higher: n = 6 gives the extremes (96.875 %), n = 10 the second smallest and the second largest
+(97.85 %). Five values or fewer give no interval.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
+from typing import Any
 
 import numpy as np
 from scipy import special
@@ -28,7 +29,7 @@ class Estimate:
     value: float
     low: float
     high: float
-    #: Probability that [low, high] encloses the true value; at least the requested one.
+    #: Probability that [low, high] encloses the true value; at least 95 %.
     confidence: float
 
     def __post_init__(self) -> None:
@@ -53,17 +54,20 @@ def known(value: float | None, low: float | None, high: float | None) -> Estimat
     return Estimate(value, low, high, CONFIDENCE)
 
 
-def as_fields(name: str, of: Estimate | None) -> dict[str, float | None]:
-    """An estimate as `NAME`, `NAME_low`, `NAME_high`, as JSON holds it."""
-    if of is None:
-        return dict.fromkeys((name, f"{name}_low", f"{name}_high"))
-    return {name: of.value, f"{name}_low": of.low, f"{name}_high": of.high}
+def as_fields(name: str, of: Estimate | None) -> dict[str, Any]:
+    """An estimate as `NAME`, `NAME_low`, `NAME_high`, as records and JSON hold it."""
+    return {name: of and of.value, **ends_as_fields(name, of)}
 
 
-def median_interval(values: Sequence[float], confidence: float = CONFIDENCE) -> Estimate | None:
-    """Median of `values` with its interval; None if too few to reach `confidence`."""
+def ends_as_fields(name: str, of: Estimate | None) -> dict[str, Any]:
+    """The interval alone."""
+    return {f"{name}_low": of and of.low, f"{name}_high": of and of.high}
+
+
+def median_interval(values: Sequence[float]) -> Estimate | None:
+    """Median of `values` with its interval; None below six."""
     n = len(values)
-    rank = order_rank(n, confidence)
+    rank = order_rank(n)
     if rank is None:
         return None
     ordered = np.sort(np.asarray(values, dtype=float))
@@ -76,13 +80,13 @@ def median_interval(values: Sequence[float], confidence: float = CONFIDENCE) -> 
 
 
 @cache
-def order_rank(n: int, confidence: float = CONFIDENCE) -> int | None:
+def order_rank(n: int) -> int | None:
     """The k of the interval [k-th smallest, k-th largest] of `n` values; None if there is none.
 
     It is the smallest k with P(B <= k) >= q, the tail. If P(B <= k) equals q, k + 1 would be valid
     as well; k errs on the wide side.
     """
-    tail = (1 - confidence) / 2
+    tail = (1 - CONFIDENCE) / 2
     rank = int(np.searchsorted(special.bdtr(np.arange(n + 1), n, 0.5), tail))
     return rank if rank >= 1 else None
 

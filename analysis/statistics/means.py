@@ -1,4 +1,4 @@
-"""Means: harmonic for rates, arithmetic for times."""
+"""Means: harmonic for rates, arithmetic for times; the median of a column."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Literal
 
 import numpy as np
+import polars as pl
 
 
 def mean(values: Sequence[float], better: Literal["lower", "higher"]) -> float:
@@ -19,3 +20,9 @@ def mean(values: Sequence[float], better: Literal["lower", "higher"]) -> float:
         raise ValueError("a mean needs at least one value")
     array = np.asarray(values, dtype=float)
     return float(1 / np.mean(1 / array) if better == "higher" else np.mean(array))
+
+
+def middle(values: pl.Series) -> float | None:
+    """Median of the values that are known; None without any."""
+    median = values.median()
+    return float(median) if isinstance(median, int | float) else None

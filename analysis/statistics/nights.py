@@ -53,10 +53,6 @@ class NightCorrelation:
         return self.at_most == _TRIED[-1]
 
 
-#: Of observations that do not follow one another in time.
-INDEPENDENT = NightCorrelation(0.0, 0.0)
-
-
 @dataclass(frozen=True)
 class NightsDifference:
     """The ratio between two sides of nights."""

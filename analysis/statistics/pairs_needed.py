@@ -15,9 +15,7 @@ _POOLED = math.sqrt(3) / 2
 _RANKS = math.pi / 3
 
 
-def pairs_needed(
-    sd_log_ratio: float, half_width: float, confidence: float = CONFIDENCE, most: int = 10_000
-) -> int | None:
+def pairs_needed(sd_log_ratio: float, half_width: float, most: int = 10_000) -> int | None:
     """Fewest pairs that give the slowdown to within `half_width` on average.
 
     `sd_log_ratio` is the standard deviation of the logarithm of an A/A pair's ratio, taken as
@@ -25,16 +23,15 @@ def pairs_needed(
     `analysis.statistics.aligned_ranks` with the baseline repeated in each pair. None if `most`
     pairs are too few. Raises InputError for invalid values.
     """
-    if not (0 <= sd_log_ratio < math.inf and half_width > 0 and 0 < confidence < 1):
+    if not (0 <= sd_log_ratio < math.inf and half_width > 0):
         raise InputError(
-            "pairs: allowed are a standard deviation of 0 or more, a half-width above 0 and a "
-            "confidence between 0 and 1"
+            "pairs: allowed are a standard deviation of 0 or more and a half-width above 0"
         )
     requested = math.log1p(half_width)
     sd = sd_log_ratio * _POOLED
     # Student's t instead of the normal quantile stands for the discreteness of few ranks.
     for pairs in range(FEWEST, most + 1):
-        quantile = float(special.stdtrit(pairs - 1, (1 + confidence) / 2))
+        quantile = float(special.stdtrit(pairs - 1, (1 + CONFIDENCE) / 2))
         if quantile * sd * math.sqrt(_RANKS / pairs) <= requested:
             return pairs
     return None

@@ -22,15 +22,13 @@ _EXACT_PRODUCT = 2_500
 _LARGEST_SET = 2_000
 
 
-def ratio_between(
-    x: Sequence[float], y: Sequence[float], confidence: float = CONFIDENCE
-) -> Estimate | None:
+def ratio_between(x: Sequence[float], y: Sequence[float]) -> Estimate | None:
     """Ratio of the positive values `x` to `y`; None if either has fewer than 6."""
     if min(len(x), len(y)) < FEWEST:
         return None
     ratios = np.sort(np.divide.outer(_thinned(x), _thinned(y)).ravel())
     below = _below(min(len(x), _LARGEST_SET), min(len(y), _LARGEST_SET))
-    tail = (1 - confidence) / 2
+    tail = (1 - CONFIDENCE) / 2
     rank = int(np.searchsorted(below, tail, side="right"))
     return Estimate(
         float(np.median(ratios)),

@@ -1,69 +1,347 @@
-"""Why runs are slower, on the page: Table IV and figure 4 of Groves, Grant and Arnold (2016)."""
+"""Why runs are slower: how each role changes, on which rank, and how it goes with the time.
+
+From runs that a tool wrapped, which are paired with each other and never with unwrapped ones. Roles
+of nodes that need no tool are from unwrapped runs. On the page as in Table IV and figure 4 of
+Groves, Grant and Arnold (2016).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from statistics import median
 
+import numpy as np
 import polars as pl
 from markupsafe import Markup
 
-from analysis.counts.causes import MISSES, STALLS, TIME, Loss, RoleChange, RoleLink, causes
-from analysis.counts.counters import medians
-from analysis.counts.roles import COUNTS, ROLES, STUDY_DIFFERS, lacking
+from analysis.counts.counters import medians, role_values, totals, without_tool
+from analysis.counts.roles import COUNTS, ROLES, SHARES, STUDY_DIFFERS, lacking
 from analysis.effects.facts import nodes_of
 from analysis.report.data import RunData, all_rows
 from analysis.report.plots import drawing, light, logarithmic, themed_svg
-from analysis.report.sections import CaseSection, Files, RunSection
+from analysis.report.sections import Files, RunSection
 from analysis.report.shell import View
-from analysis.statistics.correlation import of_r
+from analysis.samples.pairs import log_times, pair_table
+from analysis.statistics.aligned_ranks import slowdown
+from analysis.statistics.correlation import Correlation, WorstRank, of_r, pearson, worst_rank
+from analysis.statistics.holm import holm
+from analysis.statistics.interval import Estimate, median_interval
+from analysis.subjects.counters import absent_sources, amount, node_view
 from analysis.subjects.published import paper
-from nimc.base.units import NONE, plural, quantity
+from nimc.base.groups import grouped
+from nimc.base.units import NONE, quantity
 from nimc.machine.processors import family_of
 from nimc.records.arms import in_order
-from nimc.records.counter_row import AGENTS, NODE
+from nimc.records.counter_row import AGENTS
 
-# What tools and nodes counted, on the page: one row per event, one column per treatment.
-
-
-def counters_view(run: RunData, case: str) -> View | None:
-    """The counters of a case; None where no tool counted in it."""
-    return _view(_medians(run, case).filter(~pl.col("tool").is_in(AGENTS)))
+# How roles go with the time of runs, and with stalls on memory: Pearson's r, as in Table IV.
+#
+# The time is the figure of merit if that is a time, as in Groves, Grant and Arnold (2016), else the
+# duration of the run.
 
 
-def node_view(run: RunData, case: str) -> View | None:
-    """The counters of a case's nodes that are not 0 under every treatment; None without any."""
-    own = _medians(run, case).filter(pl.col("tool") == NODE)
-    return _view(own.filter((pl.col("value") != 0).any().over("event")))
+TIME = "time"
+STALLS = "memory stalls"
+#: The other roles of the paper's Table IV.
+MISSES = ("L1 misses", "L2 misses", "L3 misses")
+_RUN = ["key", "case", "treatment", "tool", "block", "pair"]
 
 
-def _medians(run: RunData, case: str) -> pl.DataFrame:
-    names = pl.col("case", "arm", "tool", "event", "unit").cast(pl.String)
-    return medians(run.counters.filter(pl.col("case").cast(pl.String) == case)).with_columns(names)
+@dataclass(frozen=True)
+class RoleLink:
+    """Pearson's r between the time, or the stalls on memory, and a role."""
+
+    treatment: str
+    of: str
+    to: str
+    #: The case whose runs are the points; empty if the points are the workloads' medians.
+    case: str
+    points: int
+    #: None below four points.
+    correlation: Correlation | None
+    #: p value after Holm over all links of the same case, or of the workloads.
+    p: float | None = None
 
 
-def _view(found: pl.DataFrame) -> View | None:
-    """Treatments, and a row for each event, with what limits it: `multiplexed`, ..."""
-    if found.is_empty():
+def role_links(values: pl.DataFrame, samples: pl.DataFrame) -> list[RoleLink]:
+    """Across workloads, then within each case; from `role_values` and `pairs.judged` samples."""
+    of_runs = _of_runs(values, samples)
+    return [*_across(of_runs), *_within(of_runs)]
+
+
+def _of_runs(values: pl.DataFrame, samples: pl.DataFrame) -> pl.DataFrame:
+    """One row per run and role: sum over ranks, and the run's time; runs with all values.
+
+    Only runs without traffic and with it, and no repeated baseline or control. Each role of a case
+    from one level of the tool, since levels have prices of their own: the one with most roles.
+    """
+    told = pl.col("role").cast(pl.String).is_in(["baseline", "effect"])
+    seconds = pl.col("fom_unit").cast(pl.String) == "s"
+    times = samples.filter(told).select(
+        "key", pl.when(seconds).then("fom").otherwise("elapsed_s").alias(TIME)
+    )
+    case = ["case", "role"]
+    levels = values.group_by("case", "tool", maintain_order=True).agg(
+        roles=pl.col("role").n_unique()
+    )
+    of_role = (
+        values.join(levels, on=["case", "tool"], maintain_order="left")
+        .sort("roles", descending=True, maintain_order=True)
+        .unique(case, keep="first", maintain_order=True)
+        .select(*case, "tool")
+    )
+    chosen = values.join(of_role, on=[*case, "tool"], how="semi", maintain_order="left")
+    return totals(chosen, *_RUN, "role").join(times, on="key", how="inner", maintain_order="left")
+
+
+def _across(of_runs: pl.DataFrame) -> list[RoleLink]:
+    """Links whose points are the medians of each case."""
+    points = of_runs.group_by("case", "treatment", "role", maintain_order=True).agg(
+        pl.col("value", TIME).median()
+    )
+    return _adjusted([link for group in _by_treatment(points) for link in _links(group, "case")])
+
+
+def _within(of_runs: pl.DataFrame) -> list[RoleLink]:
+    """Links whose points are the runs of one case."""
+    found: list[RoleLink] = []
+    for case in of_runs["case"].unique(maintain_order=True):
+        groups = _by_treatment(of_runs.filter(pl.col("case") == case))
+        links = [replace(link, case=case) for group in groups for link in _links(group, "key")]
+        found += _adjusted(links)
+    return found
+
+
+def _by_treatment(frame: pl.DataFrame) -> list[pl.DataFrame]:
+    return frame.partition_by("treatment", maintain_order=True)
+
+
+def _links(points: pl.DataFrame, point: str) -> list[RoleLink]:
+    """All links of one treatment. `points` has one value and time per role and `point`."""
+    treatment = str(points["treatment"][0])
+    present = set(points["role"])
+    found = []
+    for role in [role for role in ROLES if role in present]:
+        own = points.filter(role=role)
+        found.append(_link(treatment, TIME, role, own[TIME], own["value"]))
+    stalls = points.filter(role=STALLS).select(point, stalls="value")
+    for role in [role for role in MISSES if role in present and STALLS in present]:
+        both = points.filter(role=role).join(stalls, on=point, how="inner", maintain_order="left")
+        found.append(_link(treatment, STALLS, role, both["stalls"], both["value"]))
+    return found
+
+
+def _link(treatment: str, of: str, to: str, x: pl.Series, y: pl.Series) -> RoleLink:
+    return RoleLink(treatment, of, to, "", len(x), pearson(x.to_list(), y.to_list()))
+
+
+def _adjusted(links: Sequence[RoleLink]) -> list[RoleLink]:
+    known = iter(holm([link.correlation.p for link in links if link.correlation]))
+    return [replace(link, p=next(known)) if link.correlation else link for link in links]
+
+
+# How each role changes, and on which rank.
+
+
+_PAIR = ["case", "tool", "block", "pair"]
+
+
+@dataclass(frozen=True)
+class RoleChange:
+    """One role of one case under one treatment, against the baseline with the same tool."""
+
+    case: str
+    #: Names without the level of the tool.
+    treatment: str
+    baseline: str
+    tool: str
+    role: str
+    pairs: int
+    #: Medians over pairs of the sums over ranks, in the role's unit; of a share, of the mean.
+    off: float
+    on: float
+    #: on / off within pairs; None below six.
+    ratio: Estimate | None
+    #: None for counts of nodes, and of one rank.
+    worst: WorstRank | None
+    #: p value of the worst rank, after Holm over all changes.
+    worst_p: float | None = None
+
+
+@dataclass(frozen=True)
+class Loss:
+    """What the extra cycles under a treatment are, if the figures carry a statement."""
+
+    case: str
+    treatment: str
+    tool: str
+    #: Stalls on memory among the extra cycles.
+    share: Estimate
+    #: Whether the stalls grew on every rank, beyond its interval.
+    all_ranks: bool
+    #: The rank that stands out, if one does.
+    worst: WorstRank | None
+
+
+@dataclass(frozen=True)
+class Causes:
+    """All of it for one run of a campaign."""
+
+    changes: list[RoleChange]
+    #: Across workloads, then within each case.
+    links: list[RoleLink]
+    losses: list[Loss]
+    #: State of counts -> roles that have no value in some run for it.
+    without: dict[str, list[str]]
+
+
+def causes(counters: pl.DataFrame, samples: pl.DataFrame) -> Causes:
+    """From `counters.read_counters` and the `pairs.judged` samples of the same run."""
+    values = role_values(counters)
+    lost = values.filter(pl.col("value").is_null()).group_by("state", maintain_order=True)
+    roles = dict(lost.agg(pl.col("role").unique(maintain_order=True)).iter_rows())
+    paired = _paired(values, samples)
+    changes = _changes(paired)
+    return Causes(
+        changes=changes,
+        links=role_links(values, samples),
+        losses=_losses(paired, changes, _slower(samples, counters)),
+        without={state: [role for role in ROLES if role in own] for state, own in roles.items()},
+    )
+
+
+def _paired(values: pl.DataFrame, samples: pl.DataFrame) -> pl.DataFrame:
+    """One row per pair, treatment, rank and role, with the values `off` and `on`."""
+    names = pl.col("arm", "baseline").cast(pl.String)
+    strip = names.map_elements(without_tool, return_dtype=pl.String)
+    effects = (
+        samples.filter(pl.col("role").cast(pl.String) == "effect")
+        .select(pl.col("case").cast(pl.String), strip)
+        .unique(maintain_order=True)
+        .rename({"arm": "treatment"})
+    )
+    both = ["rank", "role"]
+    off = values.select(*_PAIR, *both, pl.col("treatment").alias("baseline"), off="value")
+    return (
+        values.join(effects, on=["case", "treatment"], how="inner", maintain_order="left")
+        .rename({"value": "on"})
+        .join(off, on=[*_PAIR, *both, "baseline"], how="inner", maintain_order="left")
+        .select("case", "treatment", "baseline", "tool", "block", "pair", *both, "off", "on")
+    )
+
+
+def _changes(paired: pl.DataFrame) -> list[RoleChange]:
+    found = [
+        change
+        for group in paired.partition_by("case", "treatment", "tool", "role", maintain_order=True)
+        if (change := _change(group))
+    ]
+    adjusted = iter(holm([each.worst.p for each in found if each.worst]))
+    return [replace(each, worst_p=next(adjusted)) if each.worst else each for each in found]
+
+
+def _change(group: pl.DataFrame) -> RoleChange | None:
+    """A change, from the pairs in which every rank has both values."""
+    sums = _sums(group)
+    if sums.is_empty():
         return None
-    arms = in_order(found["arm"].unique(maintain_order=True))
-    rows = []
-    for (tool, event), group in found.group_by("tool", "event", maintain_order=True):
-        values = dict(group.select("arm", "value").iter_rows())
-        states = group.filter(pl.col("state") != "counted")["state"].unique(maintain_order=True)
-        row = View(tool=tool, event=event, states=", ".join(states))
-        row.values = [amount(values.get(arm), group["unit"][0]) for arm in arms]
-        rows.append(row)
-    return View(treatments=arms, rows=rows)
+    first = group.row(0, named=True)
+    ratios = sums.filter(pl.col("off") > 0).select(pl.col("on") / pl.col("off"))["on"].to_list()
+    ranked = ROLES[first["role"]].scope == "rank"
+    return RoleChange(
+        case=first["case"],
+        treatment=first["treatment"],
+        baseline=first["baseline"],
+        tool=first["tool"],
+        role=first["role"],
+        pairs=sums.height,
+        off=median(sums["off"]),
+        on=median(sums["on"]),
+        ratio=median_interval(ratios),
+        worst=worst_rank(_growths(group)) if ranked else None,
+    )
 
 
-def amount(value: float | None, unit: str, count: str = ",.0f") -> str:
-    """A count, a share or a quantity as text; `count` is the format of counts."""
-    if value is None:
-        return NONE
-    if unit == "count":
-        return f"{value:{count}}"
-    return f"{value:.1%}" if unit == "1" else quantity(value, unit)
+def _sums(group: pl.DataFrame) -> pl.DataFrame:
+    """One row per pair: `off` and `on` over all ranks; without pairs that lack a value."""
+    whole = pl.col("off").is_not_null().all() & pl.col("on").is_not_null().all()
+    both = pl.col("off", "on")
+    share = group["role"].is_in(SHARES).any()
+    return (
+        group.group_by("block", "pair", maintain_order=True)
+        .agg(both.mean() if share else both.sum(), whole=whole)
+        .filter("whole")
+    )
+
+
+def _growths(group: pl.DataFrame) -> list[dict[int, float]]:
+    """Rank -> on / off, of each pair in which every rank has counts."""
+    pairs = group.partition_by("block", "pair", maintain_order=True)
+    return [
+        {rank: on / off for rank, off, on in pair.select("rank", "off", "on").iter_rows()}
+        for pair in pairs
+        if (pair["off"] > 0).all() and not pair["off"].has_nulls() and not pair["on"].has_nulls()
+    ]
+
+
+def _losses(
+    paired: pl.DataFrame, changes: Sequence[RoleChange], slower: Container[tuple[str, str, str]]
+) -> list[Loss]:
+    cycles = paired.filter(pl.col("role").is_in(["cycles", STALLS]))
+    groups = cycles.partition_by("case", "treatment", "tool", maintain_order=True)
+    of = {(c.case, c.treatment, c.tool): c for c in changes if c.role == STALLS}
+    return [loss for group in groups if (loss := _loss(group, of, slower))]
+
+
+def _loss(
+    group: pl.DataFrame,
+    of: Mapping[tuple[str, str, str], RoleChange],
+    slower: Container[tuple[str, str, str]],
+) -> Loss | None:
+    """None unless the runs are slower, every pair took more cycles, and the interval is clear."""
+    case, treatment, tool = (str(group[name][0]) for name in ("case", "treatment", "tool"))
+    change = of.get((case, treatment, tool))
+    if change is None or (case, treatment, tool) not in slower:
+        return None
+    extra = {
+        role: _sums(group.filter(role=role)).select(
+            "block", "pair", more=pl.col("on") - pl.col("off")
+        )
+        for role in ("cycles", STALLS)
+    }
+    both = extra["cycles"].join(extra[STALLS], on=["block", "pair"], suffix="_stalls")
+    if both.is_empty() or not (both["more"] > 0).all():
+        return None
+    share = median_interval((both["more_stalls"] / both["more"]).to_list())
+    if share is None or share.low <= 0.5 <= share.high:
+        return None
+    growths = _growths(group.filter(role=STALLS))
+    grown = [median_interval([pair[rank] for pair in growths]) for rank in (growths or [{}])[0]]
+    stands_out = change.worst_p is not None and change.worst_p < 0.05
+    return Loss(
+        case,
+        treatment,
+        tool,
+        share,
+        all_ranks=bool(grown) and all(each is not None and each.low > 1 for each in grown),
+        worst=change.worst if stands_out else None,
+    )
+
+
+def _slower(samples: pl.DataFrame, counters: pl.DataFrame) -> set[tuple[str, str, str]]:
+    """(case, treatment, tool) of which the wrapped runs are slower than their baseline's."""
+    pairs = pair_table(samples)
+    runs = counters.select(pl.col("case", "arm", "tool").cast(pl.String)).unique(
+        maintain_order=True
+    )
+    found = set()
+    for case, arm, tool in runs.iter_rows():
+        blocks = log_times(pairs.filter(pl.col("case") == case, pl.col("arm") == arm))
+        estimate = slowdown(np.concatenate(blocks)) if blocks else None
+        if estimate is not None and estimate.low > 1:
+            found.add((case, without_tool(arm), tool))
+    return found
 
 
 # Tables of correlations in the form of Table IV of Groves, Grant and Arnold (2016).
@@ -130,7 +408,7 @@ def p_text(p: float | None) -> str:
 _ROW_IN = 0.24
 
 
-def roles_plot(changes: Sequence[RoleChange], name: str) -> str:
+def roles_plot(changes: Sequence[RoleChange], name: str) -> Markup:
     """One row per role and treatment: the medians off and on, on a logarithmic axis.
 
     Counts of events only, since bytes are another unit.
@@ -166,10 +444,7 @@ def causes_view(run: RunData, name: str) -> View | None:
         return None
     found = causes(run.counters, run.samples)
     across = [link for link in found.links if not link.case]
-    of_case: dict[str, list[RoleLink]] = {}
-    for link in found.links:
-        if link.case:
-            of_case.setdefault(link.case, []).append(link)
+    of_case = grouped((link.case, link) for link in found.links if link.case)
     of_tools = run.counters.filter(~pl.col("tool").cast(pl.String).is_in(AGENTS))
     tools = [str(tool) for tool in of_tools["tool"].unique(maintain_order=True)]
     cases = [str(case) for case in run.counters["case"].unique(maintain_order=True)]
@@ -182,7 +457,7 @@ def causes_view(run: RunData, name: str) -> View | None:
         cases=[link_table(case, links) for case, links in of_case.items()],
         changes=found.changes,
         roles=ROLES,
-        svg=Markup(roles_plot(found.changes, name)) if found.changes else None,
+        svg=roles_plot(found.changes, name) if found.changes else None,
         prices=_prices(run, of_tools),
         margin=run.header.margin,
         messages=_messages(of_tools),
@@ -193,7 +468,7 @@ def causes_view(run: RunData, name: str) -> View | None:
         ],
         # Case -> the counters of its nodes; and sources of counters that nodes lack.
         nodes=nodes,
-        absent=_absent(run.provenance) if nodes else [],
+        absent=absent_sources(run.provenance) if nodes else [],
         emulated=run.emulated(),
         amount=amount,
         p_text=p_text,
@@ -298,21 +573,6 @@ def _identities(provenance: Mapping[str, Mapping[str, object]]) -> list[str]:
     return sorted({str(host["processor"]) for host in hosts if "processor" in host})
 
 
-def _absent(provenance: Mapping[str, Mapping[str, object]]) -> list[str]:
-    """Sources of counters that nodes lack, and what they need; one line for each."""
-    lacking_nodes: dict[tuple[str, str], set[str]] = {}
-    for record in provenance.values():
-        nodes = record.get("nodes")
-        for node, facts in nodes.items() if isinstance(nodes, Mapping) else ():
-            absent = facts.get("absent_counters") if isinstance(facts, Mapping) else None
-            for source, needs in absent.items() if isinstance(absent, Mapping) else ():
-                lacking_nodes.setdefault((str(source), str(needs)), set()).add(str(node))
-    return [
-        f"{source}: not on {plural(len(nodes), 'node')}; needs {needs}"
-        for (source, needs), nodes in lacking_nodes.items()
-    ]
-
-
 def causes_files(runs: Sequence[RunData]) -> Files:
     """counters.parquet, and why.json (`Causes` of each run), if anything was counted."""
     if not any(run.counters.height for run in runs):
@@ -330,5 +590,4 @@ SECTIONS = [
         view=causes_view,
         files=causes_files,
     ),
-    CaseSection(place=10, anchor="counters", template="counters.html", view=counters_view),
 ]

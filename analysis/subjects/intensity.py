@@ -10,10 +10,8 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-import polars as pl
 from markupsafe import Markup
 
-from analysis.effects.caveats import emulated
 from analysis.effects.estimate import Result, by_level
 from analysis.effects.verdict import Verdict, within
 from analysis.report.data import RunData
@@ -155,11 +153,11 @@ def intensity_view(run: RunData, name: str) -> View | None:
     found = curves(run.results)
     if not found:
         return None
-    own = run.samples.filter(pl.col("workload").cast(pl.String) == WORKLOAD)
-    return View(curves=found, svg=Markup(_plot(found, name)), emulated=emulated(own))
+    emulated = run.emulated({curve.case for curve in found})
+    return View(curves=found, svg=_plot(found, name), emulated=emulated)
 
 
-def _plot(found: Sequence[IntensityCurve], name: str) -> str:
+def _plot(found: Sequence[IntensityCurve], name: str) -> Markup:
     margin = 100 * found[0].margin
     with drawing(3.4) as figure:
         axes = figure.subplots()

@@ -23,15 +23,15 @@ from typing import Any, Literal
 import polars as pl
 from markupsafe import Markup
 
-from analysis.effects.caveats import emulated
 from analysis.effects.estimate import Result
 from analysis.report.data import RunData
 from analysis.report.plots import drawing, legend, level_line, themed_svg
 from analysis.report.sections import RunSection, json_rows
 from analysis.report.shell import View
-from analysis.samples.pairs import counted
+from analysis.samples.pairs import counted, extra, level
 from analysis.statistics.interval import Estimate, median_interval
 from analysis.statistics.two_samples import ratio_between
+from nimc.base.groups import grouped
 from nimc.base.units import plural
 from nimc.records.arms import Role, parts_of
 from nimc.records.sample import Level
@@ -128,14 +128,12 @@ def _runs(samples: pl.DataFrame) -> pl.DataFrame:
     in flight of one loading core.
     """
     own = samples.lazy().filter(pl.col("workload") == WORKLOAD, pl.col("role") != "floor")
-    extra, levels = pl.col("fom_extra"), pl.col("factors").cast(pl.String)
-    threads = levels.str.json_path_match(f"$.{THREADS}").fill_null("0")
     runs = counted(own, "role", "factors", "fom", "fom_extra", "writer_rate_b_s").select(
         pl.col(_NAMES).cast(pl.String),
-        threads=threads.cast(pl.Int64, strict=False),
+        threads=level(THREADS).fill_null("0").cast(pl.Int64, strict=False),
         latency_s="fom",
-        least_s=extra.str.json_path_match("$.least_s").cast(pl.Float64, strict=False),
-        load_b_s=extra.str.json_path_match("$.load_b_s").cast(pl.Float64, strict=False),
+        least_s=extra("least_s"),
+        load_b_s=extra("load_b_s"),
         writer_b_s=pl.col("writer_rate_b_s").fill_null(0.0),
     )
     loads = pl.col("threads") > 0
@@ -224,26 +222,25 @@ def latency_view(run: RunData, name: str) -> View | None:
     found = points(run.samples, run.results)
     if not found:
         return None
-    own = run.samples.filter(pl.col("workload").cast(pl.String) == WORKLOAD)
-    cases = {point.case: [each for each in found if each.case == point.case] for point in found}
+    cases = grouped((point.case, point) for point in found)
     return View(
         cases=[
             View(
                 name=case,
-                svg=Markup(_plot(of_case, f"{name}{i}")),
+                svg=_plot(of_case, f"{name}{i}"),
                 points=of_case,
                 # Where the credits are measured; None if no core loaded memory without writers.
                 reference=next((point for point in of_case if point.reference), None),
             )
             for i, (case, of_case) in enumerate(cases.items())
         ],
-        emulated=emulated(own),
+        emulated=run.emulated(cases),
         line_b=LINE_B,
         close=CLOSE,
     )
 
 
-def _plot(found: Sequence[LatencyPoint], name: str) -> str:
+def _plot(found: Sequence[LatencyPoint], name: str) -> Markup:
     """One line per writers' rate, from no loading core to the most."""
     with drawing(3.6) as figure:
         axes = figure.subplots()

@@ -212,29 +212,20 @@ class Answer:
     second_b_s: float | None = None
 
 
-@dataclass(frozen=True)
-class Question:
-    """A published finding, as a question about this machine."""
-
-    text: str
-    #: The published answer, with its figure.
-    published: str
-    answers: list[Answer]
-
-
-def questions(found: Sequence[Cell], numa_nodes: int) -> list[Question]:
+def questions(found: Sequence[Cell], numa_nodes: int) -> list[View]:
     """The questions of numa.json, answered from the cells of a machine with so many NUMA nodes.
 
-    The last one is answered without a comparison.
+    Each has its `text`, the `published` answer and the `answers` found here. The last one is
+    answered without a comparison.
     """
     known = {cell.key: cell for cell in found}
     loads = {key.load for key in known}
     asked = json.loads(Path(__file__).with_name("numa.json").read_text())["questions"]
     answered = [
-        Question(
-            each["text"],
-            each["published"],
-            [
+        View(
+            text=each["text"],
+            published=each["published"],
+            answers=[
                 _answer(of["what"], known, pair, numa_nodes, each.get("nodes_needed", 1))
                 for of in each["comparisons"]
                 for pair in [(Key(*of["first"]), Key(*of["second"]))]
@@ -313,7 +304,7 @@ def numa_view(run: RunData, name: str) -> View | None:
     return View(
         cells=found,
         questions=questions(found, nodes),
-        svg=Markup(_plot(found, name)),
+        svg=_plot(found, name),
         numa_nodes=nodes,
         # Each pair has runs of all cells.
         interleaved=len(cases) == 1,
@@ -375,7 +366,7 @@ def _limits(found: Sequence[Cell], samples: pl.DataFrame) -> list[str]:
     return notes
 
 
-def _plot(found: Sequence[Cell], name: str) -> str:
+def _plot(found: Sequence[Cell], name: str) -> Markup:
     """One row per cell: remaining share of both rates, with intervals."""
     rows = [cell for cell in found if cell.key.load != IDLE]
     with drawing(0.9 + 0.34 * max(len(rows), 1)) as figure:

@@ -15,19 +15,12 @@ from markupsafe import Markup
 
 from analysis.effects.caveats import emulations
 from analysis.effects.estimate import Result
+from analysis.report import plots
 from analysis.report.data import RunData
-from analysis.report.plots import (
-    Normalised,
-    drawing,
-    legend,
-    light,
-    marker,
-    normalised_plot,
-    themed_svg,
-)
+from analysis.report.plots import Normalised, light
 from analysis.report.sections import CaseSection, RunSection
 from analysis.report.shell import View
-from analysis.samples.pairs import in_order
+from analysis.samples.pairs import extra, in_order
 from analysis.statistics.interval import FEWEST
 from analysis.statistics.means import mean
 from analysis.subjects.published import MACHINE, NAMES, Published, normalised, paper, triad
@@ -109,57 +102,22 @@ def writes_as_the_paper(row: Result) -> bool:
     )
 
 
-@dataclass(frozen=True)
-class Measured:
-    """One treatment of a case with the paper's estimators; `result` is the paired estimate."""
-
-    result: Result
-    #: Name of the case if it differs from its workload's, and levels of the treatment.
-    case: str
-    #: Runs per side in the means, ten as in the paper or fewer if there are fewer; means and
-    #: standard deviations of the figure of merit, in the result's unit.
-    runs: int
-    off: float
-    off_sd: float
-    on: float
-    on_sd: float
-    #: Transport of the bytes, and the size of one write.
-    transport: str
-    message_b: int
-    #: Caveats of emulation; empty for RDMA hardware.
-    emulated: list[str]
-    #: Slowdown of each pair.
-    ratios: list[float]
-
-    @property
-    def slowdown(self) -> float:
-        """Run time on over off from the means, as in figure 3."""
-        return self.on / self.off if self.result.better == "lower" else self.off / self.on
-
-
-@dataclass(frozen=True)
-class PaperComparison:
-    """One workload of the paper: one line per case, and the published values."""
-
-    name: str
-    measured: list[Measured]
-    #: Why there is no line, if there is none.
-    missing: str
-    #: On the machine of Table III and figure 3.
-    published: Published
-
-
 def case_estimates(run: RunData, case: str) -> View | None:
     """None without such a treatment, or if too few runs count."""
     row = next((row for row in run.results if row.case == case and writes_as_the_paper(row)), None)
     if row is None:
         return None
-    of_case = pl.col("case").cast(pl.String) == case
-    counted = run.samples.lazy().filter(of_case, pl.col("status") == "counts")
-    foms = counted.select("fom", arm=pl.col("arm").cast(pl.String)).collect()
-    off, on = (foms.filter(arm=arm)["fom"].to_list() for arm in (row.baseline, row.arm))
-    found = paper_estimates(off, on, row.better)
+    off, on = _both_arms(run, row)
+    found = paper_estimates(off["fom"].to_list(), on["fom"].to_list(), row.better)
     return None if found.of_best is None else View(row=row, paper=found)
+
+
+def _both_arms(run: RunData, row: Result) -> list[pl.DataFrame]:
+    """The runs that count of the baseline and of the treatment: fom, transport, message_b."""
+    own = run.samples.lazy().filter(pl.col("case") == row.case, pl.col("status") == "counts")
+    names = (pl.col(name).cast(pl.String) for name in ("arm", "transport"))
+    runs = own.select("fom", "message_b", *names).collect()
+    return [runs.filter(arm=arm) for arm in (row.baseline, row.arm)]
 
 
 def paper_tables(run: RunData, name: str) -> View | None:
@@ -183,7 +141,7 @@ def paper_tables(run: RunData, name: str) -> View | None:
         triad=triad(),
         applications=applications,
         machine=MACHINE,
-        svg=Markup(normalised_plot(_figure(compared.values()), name)),
+        svg=plots.normalised_plot(_figure(compared.values()), name),
         emulated=list(dict.fromkeys(text for line in measured for text in line.emulated)),
         runs=RUNS_MEAN,
         caveats=[text for each in compared.values() for text in _caveats(each)],
@@ -197,38 +155,40 @@ def _on_one_node(run: RunData) -> list[str]:
     return [str(case) for case in cases.filter(~pl.col("several"))["case"]]
 
 
-def _compare(run: RunData, rows: Sequence[Result], line: Published) -> PaperComparison:
+def _compare(run: RunData, rows: Sequence[Result], line: Published) -> View:
+    """One workload of the paper: one line per case, or why there is none, and the published one."""
     # Every effect needs an interval: a case without one has no line.
     measured = [_measured(run, row) for row in rows if row.slowdown is not None]
     pairs = max((row.pairs for row in rows), default=0)
     missing = f"{plural(pairs, 'pair')}, at least {FEWEST} needed" if rows else "not measured"
-    return PaperComparison(NAMES[line.workload], measured, "" if measured else missing, line)
-
-
-def _measured(run: RunData, row: Result) -> Measured:
-    samples = (
-        run.samples.lazy()
-        .filter(pl.col("case") == row.case, pl.col("status") == "counts")
-        .select(
-            *("fom", "message_b"),
-            *(pl.col(name).cast(pl.String) for name in ("arm", "transport")),
-        )
-        .collect()
+    return View(
+        name=NAMES[line.workload],
+        measured=measured,
+        missing="" if measured else missing,
+        published=line,
     )
-    own = samples.filter(arm=row.arm)
-    sides = [side["fom"].to_list() for side in (samples.filter(arm=row.baseline), own)]
+
+
+def _measured(run: RunData, row: Result) -> View:
+    """One treatment of a case with the paper's estimators; `result` is the paired estimate."""
+    both = _both_arms(run, row)
+    own, sides = both[1], [side["fom"].to_list() for side in both]
     (off, off_sd), (on, on_sd) = (mean_sd(values, row.better) for values in sides)
     pairs = run.pairs.filter(pl.col("case") == row.case, pl.col("arm") == row.arm)
     transports = own["transport"].unique(maintain_order=True).to_list()
     levels = ",".join(map("=".join, parts_of(row.arm)[1].items()))
-    return Measured(
+    return View(
         result=row,
+        # Name of the case if it differs from its workload's, and levels of the treatment.
         case=" ".join(filter(None, ["" if row.case == row.workload else row.case, levels])),
+        # Runs per side in the means, ten as in the paper or fewer if there are fewer.
         runs=min(*map(len, sides), RUNS_MEAN),
         off=off,
         off_sd=off_sd,
         on=on,
         on_sd=on_sd,
+        # Run time on over off from the means, as in figure 3.
+        slowdown=on / off if row.better == "lower" else off / on,
         transport=", ".join(transports),
         message_b=own["message_b"][0],
         emulated=emulations(transports),
@@ -236,7 +196,7 @@ def _measured(run: RunData, row: Result) -> Measured:
     )
 
 
-def _caveats(each: PaperComparison) -> list[str]:
+def _caveats(each: View) -> list[str]:
     notes = dict.fromkeys(
         note for line in each.measured for note in line.result.notes if note not in line.emulated
     )
@@ -247,7 +207,7 @@ def _caveats(each: PaperComparison) -> list[str]:
     return [f"{each.name}: {text}" for text in [*units, *notes]]
 
 
-def _figure(compared: Iterable[PaperComparison]) -> list[Normalised]:
+def _figure(compared: Iterable[View]) -> list[Normalised]:
     rows = []
     for each in compared:
         published = each.published.slowdown
@@ -284,7 +244,7 @@ def scaling_view(run: RunData, name: str) -> View | None:
             *("case", "fom_unit", "fom", "status"),
             arm=pl.col("arm").cast(pl.String),
             role=pl.col("role").cast(pl.String),
-            ranks=pl.col("fom_extra").str.json_path_match("$.ranks").cast(pl.Float64),
+            ranks=extra("ranks"),
         )
         .filter(pl.col("role").is_in(["baseline", "effect"]), pl.col("ranks") > 0)
         .collect()
@@ -294,7 +254,7 @@ def scaling_view(run: RunData, name: str) -> View | None:
         return None
     published = float(paper()["headlines"]["lammps_slowdown_8192_up_to"])
     return View(
-        svg=Markup(_plot(every, published, name)),
+        svg=_plot(every, published, name),
         rows=_rows(run, points),
         published=published,
         published_ranks=PUBLISHED_RANKS,
@@ -324,14 +284,14 @@ def best_of_five(points: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _plot(every: pl.DataFrame, published: float, name: str) -> str:
+def _plot(every: pl.DataFrame, published: float, name: str) -> Markup:
     points = every.filter(status="counts")
     factor, unit = scale(points["fom"].to_numpy().mean(), str(points["fom_unit"][0]))
     ranks = sorted(points["ranks"].unique())
     arms = in_order(every["arm"].unique())
     # Treatments are shifted side by side; on a logarithmic axis the shift is a factor.
     step = (ranks[-1] / ranks[0]) ** 0.02
-    with drawing(3.6) as figure:
+    with plots.drawing(3.6) as figure:
         axes = figure.subplots()
         for index, arm in enumerate(arms):
             shift = step ** (index - (len(arms) - 1) / 2)
@@ -339,7 +299,7 @@ def _plot(every: pl.DataFrame, published: float, name: str) -> str:
                 pl.col("ranks") * shift, pl.col("fom") / factor
             )
             _points(axes, of_arm.filter(status="rejected"), light("bad"), "x")
-            _points(axes, of_arm.filter(status="counts"), light(arm), marker(arm), arm)
+            _points(axes, of_arm.filter(status="counts"), light(arm), plots.marker(arm), arm)
             line = best_of_five(of_arm.filter(status="counts"))
             axes.plot(line["ranks"], line["fom"], color=light(arm), lw=1.5)
         off = best_of_five(points.filter(arm=BASELINE))
@@ -348,8 +308,8 @@ def _plot(every: pl.DataFrame, published: float, name: str) -> str:
             level = published * off["fom"][-1] / factor
             axes.axhline(level, color=light("muted"), ls=":", label=label)
         _finish(axes, ranks, unit)
-        legend(figure, 3)
-        return themed_svg(figure, name, "Run time against ranks, every run")
+        plots.legend(figure, 3)
+        return plots.themed_svg(figure, name, "Run time against ranks, every run")
 
 
 def _points(axes: Axes, runs: pl.DataFrame, colour: str, shape: str, label: str = "") -> None:

@@ -14,23 +14,14 @@ from analysis.effects.contrasts import Contrast
 from analysis.effects.estimate import Result
 from analysis.effects.verdict import within
 from analysis.remedies.effect import emulated_cases
+from analysis.report import plots
 from analysis.report.data import RunData
-from analysis.report.plots import (
-    band,
-    drawing,
-    interval,
-    legend,
-    level_look,
-    light,
-    logarithmic,
-    rows_axes,
-    said,
-    themed_svg,
-)
 from analysis.report.sections import Files, RunSection, flat
 from analysis.report.shell import View
+from analysis.samples.pairs import level
 from analysis.statistics.aligned_ranks import slowdown
-from analysis.statistics.interval import CONFIDENCE, Estimate, median_interval
+from analysis.statistics.interval import CONFIDENCE, Estimate, ends_as_fields, median_interval
+from nimc.base.groups import grouped
 from nimc.base.units import quantity, scale
 from nimc.records.arms import parts_of
 
@@ -118,8 +109,7 @@ def _policy(
         fom=medians.get((each.case, each.treatment)),
         fom_reference=medians.get((each.case, each.against)),
         speed=speed,
-        floor_low=floor.low if floor else None,
-        floor_high=floor.high if floor else None,
+        **ends_as_fields("floor", floor),
         finding=decided(speed, floor, margin),
     )
 
@@ -132,7 +122,6 @@ def _policy(
 KINDS = ("point-to-point", "collective")
 _WHOLE = "application-time"
 _EVENTS = [f"{kind}-{what}" for kind in KINDS for what in ("time", "messages", "sent")]
-_LEVEL = pl.col("factors").cast(pl.String).str.json_path_match(f"$.{MPI}")
 
 
 @dataclass(frozen=True)
@@ -213,7 +202,7 @@ def quiet_runs(counters: pl.DataFrame, samples: pl.DataFrame) -> pl.DataFrame:
     wide = wide.with_columns(*(pl.lit(None, pl.Float64).alias(name) for name in absent))
     needed = [_WHOLE, *(f"{kind}-time" for kind in KINDS)]
     others = pl.col("arm").map_elements(_other_levels, return_dtype=pl.List(pl.String))
-    starts = samples.select("key", "start_s", "role", level=_LEVEL)
+    starts = samples.select("key", "start_s", "role", level=level(MPI))
     found = (
         wide.drop_nulls(needed)
         .join(starts, on="key", how="inner")
@@ -248,8 +237,7 @@ def calls(quiet: pl.DataFrame) -> list[Calls]:
                     kind=kind,
                     pairs=len(shares),
                     share=float(np.median(shares)),
-                    share_low=share.low if share else None,
-                    share_high=share.high if share else None,
+                    **ends_as_fields("share", share),
                     message_b=float(np.median(sizes)) if sizes else None,
                     message_low_b=size.low if size else None,
                     message_high_b=size.high if size else None,
@@ -391,21 +379,21 @@ _ROW_IN = 0.5
 _LINE_IN = 0.24
 
 
-def calls_plot(rows: Sequence[Calls], name: str, label: str) -> str:
+def calls_plot(rows: Sequence[Calls], name: str, label: str) -> Markup:
     """Figure 1: one row per case; share of time on the left, mean message on the right."""
     cases = list(dict.fromkeys(row.case for row in rows))
-    with drawing(1.2 + _ROW_IN * len(cases)) as figure:
+    with plots.drawing(1.2 + _ROW_IN * len(cases)) as figure:
         share, size = figure.subplots(1, 2, sharey=True)
         for index, kind in enumerate(KINDS):
             own = [row for row in rows if row.kind == kind]
             places = [cases.index(row.case) + 0.4 * (index - 0.5) for row in own]
-            css, marker = level_look(index)
-            colour = light(css)
+            css, marker = plots.level_look(index)
+            colour = plots.light(css)
             share.barh(places, [100 * row.share for row in own], 0.36, color=colour, label=kind)
             for place, row in zip(places, own, strict=True):
                 if row.share_low is not None and row.share_high is not None:
                     ends = [100 * row.share_low, 100 * row.share_high]
-                    share.plot(ends, [place, place], color=light("ink"), lw=1.4)
+                    share.plot(ends, [place, place], color=plots.light("ink"), lw=1.4)
                 if row.message_b is not None:
                     size.plot(row.message_b, place, marker, color=colour, ms=6)
                 if row.message_low_b is not None and row.message_high_b is not None:
@@ -415,36 +403,36 @@ def calls_plot(rows: Sequence[Calls], name: str, label: str) -> str:
         share.set_ylim(len(cases) - 0.5, -0.5)
         share.set_xlabel("share of the time, %")
         size.set_xlabel("mean message, B")
-        logarithmic(size, "x")
+        plots.logarithmic(size, "x")
         for axes in (share, size):
             axes.grid(axis="x")
-        legend(figure, 2)
+        plots.legend(figure, 2)
         values = "; ".join(
             f"{row.case} {row.kind} {row.share:.1%} of the time"
             + ("" if row.message_b is None else f", mean message {quantity(row.message_b, 'B', 3)}")
             for row in rows
         )
         title = "Time in MPI calls and mean size of a message"
-        return themed_svg(figure, name, f"{title}: {values}.{label}")
+        return plots.themed_svg(figure, name, f"{title}: {values}.{label}")
 
 
-def policies_plot(rows: Sequence[PolicyEffect], name: str, label: str) -> str:
+def policies_plot(rows: Sequence[PolicyEffect], name: str, label: str) -> Markup:
     """Figure 2: one line per case and policy; speed relative to the first policy."""
     policies = list(dict.fromkeys(row.policy for row in rows))
     named = [f"{row.case} {row.policy}" for row in rows]
-    with drawing(1.0 + _LINE_IN * len(rows)) as figure:
-        axes = rows_axes(figure, named, f"speed / speed at {rows[0].reference}")
+    with plots.drawing(1.0 + _LINE_IN * len(rows)) as figure:
+        axes = plots.rows_axes(figure, named, f"speed / speed at {rows[0].reference}")
         for place, row in enumerate(rows):
-            band(axes, row.floor_low, row.floor_high, place)
-            css, marker = level_look(policies.index(row.policy))
-            interval(axes, row.speed, place, css, marker, f"policy-{place}")
-        values = said(zip(named, (row.speed for row in rows), strict=True))
-        return themed_svg(figure, name, f"Speed under each rail policy: {values}.{label}")
+            plots.band(axes, row.floor_low, row.floor_high, place)
+            css, marker = plots.level_look(policies.index(row.policy))
+            plots.interval(axes, row.speed, place, css, marker, f"policy-{place}")
+        values = plots.said(zip(named, (row.speed for row in rows), strict=True))
+        return plots.themed_svg(figure, name, f"Speed under each rail policy: {values}.{label}")
 
 
 def runs_plot(
     rows: Sequence[RunCalls], changed: Sequence[CallsEffect], name: str, label: str
-) -> str:
+) -> Markup:
     """Figure 3: time in each kind of call against the run's number, one colour per policy.
 
     `changed`: what each policy changes in these runs.
@@ -453,17 +441,17 @@ def runs_plot(
         {row.policy for row in rows}, key=lambda policy: (policy != "default", policy)
     )
     divisor, unit = scale(max(row.time_s for row in rows), "s")
-    with drawing(4.2) as figure:
+    with plots.drawing(4.2) as figure:
         panels = figure.subplots(len(KINDS), 1, sharex=True)
         for kind, axes in zip(KINDS, panels, strict=True):
             for index, policy in enumerate(policies):
                 own = [row for row in rows if (row.kind, row.policy) == (kind, policy)]
-                css, marker = level_look(index)
+                css, marker = plots.level_look(index)
                 axes.plot(
                     [row.number for row in own],
                     [row.time_s / divisor for row in own],
                     marker,
-                    color=light(css),
+                    color=plots.light(css),
                     ms=4,
                     mew=0,
                     alpha=0.7,
@@ -475,10 +463,10 @@ def runs_plot(
             axes.set_ylim(bottom=0)
             axes.grid(axis="y")
         panels[-1].set_xlabel("run, in order of time")
-        legend(figure, 4)
-        ratios = said((f"{row.kind} at {row.policy}", row.ratio) for row in changed)
+        plots.legend(figure, 4)
+        ratios = plots.said((f"{row.kind} at {row.policy}", row.ratio) for row in changed)
         title = "Time in MPI calls in each run, by rail policy; times relative to the first"
-        return themed_svg(figure, name, f"{title}: {ratios}.{label}")
+        return plots.themed_svg(figure, name, f"{title}: {ratios}.{label}")
 
 
 #: Most cases with a figure of single runs; rail_runs.csv has all.
@@ -493,24 +481,21 @@ def rails_view(run: RunData, name: str) -> View | None:
         return None
     texts = dict.fromkeys(text for each in emulated_cases(run.samples).values() for text in each)
     label = f" {_EMULATED}" if texts else ""
-    groups: dict[str, list[PolicyEffect]] = {}
-    for row in found.policies:
-        groups.setdefault(compared(row), []).append(row)
-    of_case: dict[str, list[RunCalls]] = {}
+    groups = grouped((compared(row), row) for row in found.policies)
     # Without several policies it would be a figure of noise.
-    for single in found.runs if found.changes else []:
-        of_case.setdefault(single.case, []).append(single)
+    of_case = grouped((each.case, each) for each in found.runs if found.changes)
+    changes_of = grouped((each.case, each) for each in found.changes)
     return View(
-        calls_svg=Markup(calls_plot(found.calls, f"{name}c", label)) if found.calls else None,
+        calls_svg=calls_plot(found.calls, f"{name}c", label) if found.calls else None,
         calls=found.calls,
         # What was compared, in words, and its figure.
         policies_svgs=[
-            (what, Markup(policies_plot(own, f"{name}p{i}", label)))
+            (what, policies_plot(own, f"{name}p{i}", label))
             for i, (what, own) in enumerate(groups.items())
         ],
         policies=[(compared(row), row) for row in found.policies],
         runs_svgs=[
-            (case, Markup(runs_plot(own, _of_case(found.changes, case), f"{name}r{i}", label)))
+            (case, runs_plot(own, changes_of.get(case, []), f"{name}r{i}", label))
             for i, (case, own) in enumerate(list(of_case.items())[:MOST_CASES])
         ],
         changes=found.changes,
@@ -519,10 +504,6 @@ def rails_view(run: RunData, name: str) -> View | None:
         margin=run.header.margin,
         emulated=list(texts),
     )
-
-
-def _of_case(changed: Sequence[CallsEffect], case: str) -> list[CallsEffect]:
-    return [row for row in changed if row.case == case]
 
 
 def compared(row: PolicyEffect) -> str:

@@ -9,7 +9,6 @@ interval lies within; otherwise nothing is said. Names as in Understanding the H
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -19,14 +18,13 @@ import numpy as np
 import polars as pl
 from markupsafe import Markup
 
-from analysis.effects.caveats import emulated
 from analysis.effects.estimate import Result
 from analysis.effects.verdict import Verdict
 from analysis.report.data import RunData
 from analysis.report.plots import drawing, light, themed_svg
 from analysis.report.sections import RunSection, flat, json_rows
 from analysis.report.shell import View
-from analysis.samples.pairs import counted, of_treatment
+from analysis.samples.pairs import counted, extra, of_treatment
 from analysis.statistics.aligned_ranks import slowdown
 from analysis.statistics.interval import Estimate
 from nimc.base.units import plural
@@ -123,7 +121,7 @@ def regimes(marked: pl.DataFrame, results: Sequence[Result]) -> list[RegimePoint
     ]
     if not rows:
         return []
-    runs = counted(marked.lazy(), "fom_extra", "factors", "comm_node", *_BEFORE, *_DURING)
+    runs = counted(marked.lazy(), "fom_extra", "comm_node", *_BEFORE, *_DURING)
     found = [point for row in rows for point in _points(row, runs)]
     return sorted(found, key=_position)
 
@@ -136,12 +134,10 @@ _DURING = ("writer_rate_b_s",)
 def _points(row: Result, runs: pl.DataFrame) -> Iterator[RegimePoint]:
     """The point of one treatment; nothing if its runs do not say on how many cores they ran."""
     own = of_treatment(runs, row.case, row.arm)
-    extras: list[dict[str, Any]] = [json.loads(text or "{}") for text in own["fom_extra"]]
-    cores = next((extra["cores"] for extra in extras if "cores" in extra), None)
-    if cores is None:
+    facts = own.select(extra("cores").alias("cores"), extra("node").alias("node"), "comm_node")
+    first = facts.select(pl.all().drop_nulls().first()).cast(pl.Int64).row(0, named=True)
+    if first["cores"] is None:
         return
-    node = next((extra["node"] for extra in extras if "node" in extra), None)
-    bound = own["comm_node"].drop_nulls()
     device, by_run = device_loss(own)
     regime, reason = _judged(row, device)
     yield RegimePoint(
@@ -149,9 +145,9 @@ def _points(row: Result, runs: pl.DataFrame) -> Iterator[RegimePoint]:
         treatment=row.arm,
         kernel=str(row.factors.get("kernel", WORKLOAD)),
         direction=row.direction or "write",
-        cores=int(cores),
-        comp_node=None if node is None else int(node),
-        comm_node=None if bound.is_empty() else int(bound[0]),
+        cores=first["cores"],
+        comp_node=first["node"],
+        comm_node=first["comm_node"],
         application=row.effect,
         device=device,
         device_by_run=by_run,
@@ -235,17 +231,15 @@ def regimes_view(run: RunData, name: str) -> View | None:
     points = regimes(run.samples, run.results)
     if not points:
         return None
-    cases = {point.case for point in points}
-    own = run.samples.filter(pl.col("case").cast(pl.String).is_in(cases))
     shown = [regime for regime in Regime if any(point.regime is regime for point in points)]
     by_block = any(point.device and not point.device_by_run for point in points)
     return View(
         points=points,
-        svg=Markup(_map(points, name)),
+        svg=_map(points, name),
         legend={regime: (MEANING[regime], LOOKS[regime]) for regime in shown},
         margin=run.header.margin,
         notes=[_BY_BLOCK] if by_block else [],
-        emulated=emulated(own),
+        emulated=run.emulated({point.case for point in points}),
     )
 
 
@@ -256,7 +250,7 @@ def label(point: RegimePoint) -> str:
     return f"{point.kernel}, device {point.direction}s{where}"
 
 
-def _map(points: Sequence[RegimePoint], name: str) -> str:
+def _map(points: Sequence[RegimePoint], name: str) -> Markup:
     """One row for each kernel, direction and placement; the number of cores as categories."""
     rows = list(dict.fromkeys(map(label, points)))
     cores = sorted({point.cores for point in points})

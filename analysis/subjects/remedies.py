@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -28,7 +27,7 @@ from analysis.report.sections import Files, MachineSection, RunSection
 from analysis.report.shell import View
 from analysis.samples.pairs import of_treatment
 from analysis.statistics.interval import Estimate
-from analysis.statistics.location import Crossing, location
+from analysis.statistics.location import location
 from analysis.subjects.published import paper
 from nimc.base.units import NONE, scale
 
@@ -38,30 +37,15 @@ from nimc.base.units import NONE, scale
 _ROW_IN = 0.52
 
 
-@dataclass(frozen=True)
-class SweepLine:
-    """One sweep: every run, and the fitted line if a line fits."""
-
-    label: str
-    rates_b_s: list[float]
-    foms: list[float]
-    line_b_s: list[float]
-    fitted: list[float] | None
-    #: Where its loss equals the price of reserved cores; None if that is not known.
-    crossover_b_s: Crossing | None
+#: Each time of a remedy: what it is, its colour, its marker, and its place within the row.
+_TIMES = (
+    ("with traffic", "on", "^", -0.22),
+    ("with the remedy", "off", "o", 0.0),
+    ("with both", "level2", "s", 0.22),
+)
 
 
-@dataclass(frozen=True)
-class RemedyBars:
-    """Times of one remedy relative to the baseline without it."""
-
-    label: str
-    on: Estimate | None
-    off_with: Estimate | None
-    on_with: Estimate | None
-
-
-def sweep_plot(lines: Sequence[SweepLine], unit: str, name: str) -> str:
+def sweep_plot(lines: Sequence[View], unit: str, name: str) -> Markup:
     """Figures of merit against the rate reached, one colour per sweep; the crossover as a band."""
     foms = [fom for line in lines for fom in line.foms]
     divisor, scaled = scale(max(foms, default=0.0), unit)
@@ -91,24 +75,19 @@ def sweep_plot(lines: Sequence[SweepLine], unit: str, name: str) -> str:
         return themed_svg(figure, name, "Figure of merit against the rate written")
 
 
-def bars_plot(rows: Sequence[RemedyBars], name: str) -> str:
-    """One row per remedy: time on, time off with the remedy and time on with it, against off."""
+def bars_plot(rows: Sequence[View], name: str) -> Markup:
+    """One row per remedy: its `times` (as `_TIMES`) relative to off without it."""
     with drawing(0.9 + _ROW_IN * len(rows)) as figure:
         axes = rows_axes(figure, [row.label for row in rows], "time / time off without the remedy")
         for place, row in enumerate(rows):
-            for of, _, colour, marker, aside in _looks(row):
+            for of, (_, colour, marker, aside) in zip(row.times, _TIMES, strict=True):
                 interval(axes, of, place + aside, colour, marker)
-        times = said((f"{row.label} {words}", of) for row in rows for of, words, *_ in _looks(row))
+        times = said(
+            (f"{row.label} {words}", of)
+            for row in rows
+            for of, (words, *_) in zip(row.times, _TIMES, strict=True)
+        )
         return themed_svg(figure, name, f"Times relative to off without the remedy. {times}")
-
-
-def _looks(row: RemedyBars) -> list[tuple[Estimate | None, str, str, str, float]]:
-    """Each time of a row, what it is, its colour, its marker, and its place within the row."""
-    return [
-        (row.on, "with traffic", "on", "^", -0.22),
-        (row.off_with, "with the remedy", "off", "o", 0.0),
-        (row.on_with, "with both", "level2", "s", 0.22),
-    ]
 
 
 #: Most rows of the figure of prices and gains; the table of the advice has all.
@@ -125,11 +104,11 @@ def remedies_view(run: RunData, name: str) -> View | None:
     bars = [_bars(each) for each in priced if each.paired][:MOST_ROWS]
     return View(
         sweeps_svgs=[
-            (case, Markup(sweep_plot(lines, own[0].unit, f"{name}s{index}")))
+            (case, sweep_plot(lines, own[0].unit, f"{name}s{index}"))
             for index, ((case, own), lines) in enumerate(_figures(run, sweeps))
         ],
         sweeps=[_row(sweep) for sweep in sweeps],
-        bars_svg=Markup(bars_plot(bars, f"{name}b")) if bars else None,
+        bars_svg=bars_plot(bars, f"{name}b") if bars else None,
         bars=len(bars),
         rows=len(priced),
         dram=-published["dram_bps_per_rdma_bps"],
@@ -141,7 +120,7 @@ def remedies_view(run: RunData, name: str) -> View | None:
 
 def _figures(
     run: RunData, sweeps: Sequence[Throttling]
-) -> list[tuple[tuple[str, list[Throttling]], list[SweepLine]]]:
+) -> list[tuple[tuple[str, list[Throttling]], list[View]]]:
     """Sweeps that differ in reserved cores only share a figure, one line each."""
     groups: dict[str, list[Throttling]] = {}
     for sweep in sweeps:
@@ -152,7 +131,8 @@ def _figures(
     return [((own[0].case, own), [_line(run, each) for each in own]) for own in groups.values()]
 
 
-def _line(run: RunData, sweep: Throttling) -> SweepLine:
+def _line(run: RunData, sweep: Throttling) -> View:
+    """Every run of a sweep, and the fitted line if a line fits."""
     arms = {
         row.arm: row.baseline
         for row in run.results
@@ -174,13 +154,14 @@ def _line(run: RunData, sweep: Throttling) -> SweepLine:
         fitted = off - slope * top if sweep.bandwidth else off * times
         if better == "higher" and not sweep.bandwidth:
             fitted = off / times
-    return SweepLine(
-        label,
-        [0.0] * len(baselines) + own["writer_rate_b_s"].to_list(),
-        [*baselines.to_list(), *own["on"].to_list()],
-        top.tolist(),
-        None if fitted is None else fitted.tolist(),
-        sweep.crossover_b_s if sweep.line_fits else None,
+    return View(
+        label=label,
+        rates_b_s=[0.0] * len(baselines) + own["writer_rate_b_s"].to_list(),
+        foms=[*baselines.to_list(), *own["on"].to_list()],
+        line_b_s=top.tolist(),
+        fitted=None if fitted is None else fitted.tolist(),
+        # Where its loss equals the price of reserved cores; None if that is not known.
+        crossover_b_s=sweep.crossover_b_s if sweep.line_fits else None,
     )
 
 
@@ -206,8 +187,8 @@ def _row(sweep: Throttling) -> View:
     )
 
 
-def _bars(effect: RemedyEffect) -> RemedyBars:
-    """Times relative to the plain baseline: with traffic, with the remedy, with both."""
+def _bars(effect: RemedyEffect) -> View:
+    """Times relative to the plain baseline, as `_TIMES`."""
     without, with_remedy, _ = effect.speeds
     off = without[:, 0]
 
@@ -217,9 +198,7 @@ def _bars(effect: RemedyEffect) -> RemedyBars:
     label = f"{effect.case}: {effect.remedy}"
     if effect.traffic != "on":
         label += f"\n{effect.traffic}"
-    return RemedyBars(
-        label, on=time(without[:, 1]), off_with=effect.price, on_with=time(with_remedy[:, 1])
-    )
+    return View(label=label, times=[time(without[:, 1]), effect.price, time(with_remedy[:, 1])])
 
 
 # The advice of a page: the first section, if a run of the machine tried a remedy.

@@ -106,9 +106,9 @@ def concurrent_writers(nodes: int, node_mtti_s: float, write_s: float) -> Writer
     )
 
 
-def constant_writers(nodes: int, share: float = PAPER_SHARE) -> int:
-    """A constant share of the nodes, as a whole number of writers."""
-    return round(nodes * share)
+def constant_writers(nodes: int) -> int:
+    """The paper's constant share of the nodes, as a whole number of writers."""
+    return round(nodes * PAPER_SHARE)
 
 
 def write_length_s(text: str, field: str) -> float:

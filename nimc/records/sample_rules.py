@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import MISSING, fields
 from pathlib import Path
 from types import NoneType
@@ -66,6 +67,16 @@ def check(frame: pl.DataFrame, path: Path, first_line: int) -> None:
     rules.append(
         ("factors", pl.col("factors").cast(pl.String).is_in(malformed), "an object of levels")
     )
+    refuse_broken(frame, rules, path, first_line)
+
+
+def refuse_broken(
+    frame: pl.DataFrame, rules: Iterable[tuple[str, pl.Expr, str]], path: Path, first_line: int = 1
+) -> None:
+    """Raises InputError for the first row that breaks one of `rules`.
+
+    A rule: a column, an expression that is true of a broken row, and what is allowed.
+    """
     for name, broken, allowed in rules:
         rows = frame.select(broken.arg_true()).to_series()
         if len(rows):

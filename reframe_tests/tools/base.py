@@ -131,10 +131,10 @@ def node_files(folder: Path, ranks: int, suffix: str = ".json") -> dict[int, Pat
     return files
 
 
-def try_out(tool: Tool, application: Sequence[str] = ("true",)) -> list[CounterRow]:
-    """What a tool counts of a short program on this host, as one rank. Raises ToolError."""
+def try_out(tool: Tool) -> list[CounterRow]:
+    """What a tool counts of `true` on this host, as one rank. Raises ToolError."""
     with tempfile.TemporaryDirectory() as folder:
-        command = [word.replace(FOLDER, folder) for word in tool.wrap([], application)]
+        command = [word.replace(FOLDER, folder) for word in tool.wrap([], ["true"])]
         answer = ask(command, os.environ | tool.environment())
         if answer.status is None:
             raise ToolError(f"{tool.name} does not run: {answer.reason}")

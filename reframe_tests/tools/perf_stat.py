@@ -93,10 +93,11 @@ class PerfStat(Tool):
     def parse(self, folder: Path, ranks: int) -> list[CounterRow]:
         """See the interface."""
         files = files_of(folder, ranks, self._scope)
-        return [row for rank, path in files.items() for row in self._rows(path, rank)]
-
-    def _rows(self, path: Path, rank: int) -> list[CounterRow]:
-        return _rows(path, rank, *(_asked(path) if self._group else (EVENTS, ())))
+        return [
+            row
+            for rank, path in files.items()
+            for row in _rows(path, rank, *(_asked(path) if self._group else (EVENTS, ())))
+        ]
 
     def missing(self) -> str | None:
         """See the interface."""

@@ -6,10 +6,10 @@ import polars as pl
 import pytest
 from scipy import stats
 
-from analysis.counts.causes import STALLS, TIME, Causes, causes
 from analysis.counts.counters import read_counters
 from analysis.samples.columns import read_run
 from analysis.samples.pairs import judged
+from analysis.subjects.causes import STALLS, TIME, Causes, causes
 from tests.analysis.made_counters import (
     CASES,
     RANKS,

@@ -9,10 +9,10 @@ import pytest
 
 from analysis.report.data import load_run
 from analysis.report.page import render
+from analysis.report.shell import View
 from analysis.subjects.numa import (
     Cell,
     Key,
-    Question,
     cells,
     key_of,
     numa_view,
@@ -86,7 +86,7 @@ def cells_of(run: Path) -> list[Cell]:
     return cells(data.samples, data.results, data.provenance)
 
 
-def answers(found: list[Question]) -> list[list[str]]:
+def answers(found: list[View]) -> list[list[str]]:
     return [[answer.finding for answer in question.answers] for question in found]
 
 

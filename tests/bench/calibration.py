@@ -9,12 +9,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from analysis.contention import evaluate
-from analysis.contention.calibrate import calibrate, points_allowed, runs
+from analysis.contention.calibrate import points_allowed
 from analysis.contention.fit import fit
 from analysis.contention.parameters import Model
 from analysis.contention.predict import placements, predict
 from analysis.contention.sweep import Point, Sweep
-from studies.made_sweeps import sweep
+from studies.made_sweeps import calibrate, runs, sweep
 from tests.bench import BenchRow
 
 COMMAND = "python -m tests.bench calibration"

@@ -8,13 +8,15 @@ import pytest
 from analysis.compare.side import Nights, Quantity, Side
 from analysis.compare.sides import Comparison, compare, compare_sides, nights_needed
 from analysis.statistics.interval import Estimate
-from analysis.statistics.nights import INDEPENDENT, NightCorrelation
+from analysis.statistics.nights import NightCorrelation
 from studies.nights import NOISES, NightNoise, named
 from tests.analysis.compare.nights import night, nights
 from tests.analysis.synthetic import LAMMPS, STREAM, Case
 
 #: Rates in 1/s, as XSBench, AMG and UMT report them.
 LOOKUPS = replace(STREAM, name="xsbench", unit="1/s", base=2.5e6)
+#: Nights that do not follow one another in time.
+INDEPENDENT = NightCorrelation(0.0, 0.0)
 
 
 def _by_metric(rows: list[Comparison]) -> dict[str, Comparison]:

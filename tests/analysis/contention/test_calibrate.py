@@ -6,16 +6,11 @@ import numpy as np
 import pytest
 
 from analysis.contention import evaluate
-from analysis.contention.calibrate import (
-    calibrate,
-    next_n,
-    points_allowed,
-    runs,
-)
+from analysis.contention.calibrate import next_n, points_allowed
 from analysis.contention.fit import fit
 from analysis.contention.predict import predict
 from analysis.contention.sweep import Point, Sweep
-from studies.made_sweeps import sweep
+from studies.made_sweeps import calibrate, runs, sweep
 
 
 def bench_of(sweep_points):

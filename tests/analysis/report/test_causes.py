@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from analysis.counts.causes import Loss
 from analysis.report.data import RunData, load_run
 from analysis.report.make import make_reports, write_data
 from analysis.statistics.correlation import WorstRank
 from analysis.statistics.interval import Estimate
-from analysis.subjects.causes import causes_view, counters_view, p_text, sentence
+from analysis.subjects.causes import Loss, causes_view, p_text, sentence
+from analysis.subjects.counters import counters_view
 from nimc.records.sample import Sample
 from tests.analysis.made_counters import (
     CASES,

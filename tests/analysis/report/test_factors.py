@@ -17,7 +17,6 @@ from analysis.effects.estimate import Result
 from analysis.report.data import RunData, load_run
 from analysis.report.factors import (
     Axis,
-    FactorsView,
     Layout,
     Line,
     Plotted,
@@ -27,6 +26,7 @@ from analysis.report.factors import (
     level_text,
 )
 from analysis.report.page import render
+from analysis.report.shell import View
 from nimc.records.sample import Level, Sample
 from tests.analysis.synthetic import STREAM, Case, result, samples, write_run
 
@@ -97,7 +97,7 @@ def page(run: RunData) -> str:
     return render([run])
 
 
-def view_of(run: RunData) -> FactorsView:
+def view_of(run: RunData) -> View:
     view = factors_view(run.results, run.pairs, run.contrasts, "x")
     assert view is not None
     return view

@@ -31,7 +31,7 @@ OWN = {
     },
     "intensity": {"cores", "duration_s", "flops_per_element", "kernel", "node", "order", "share"},
     "latency": {"duration_s", "load_kernel", "load_threads", "node", "pages", "size"},
-    "lulesh": {"cube", "edge", "iterations"},
+    "lulesh": {"edge", "iterations"},
     "membench": {"cores", "duration_s", "kernel", "node", "order", "share"},
     "minife": {"edge"},
     "numa": {"buffer", "duration_s", "load", "workers"},

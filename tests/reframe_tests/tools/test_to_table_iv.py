@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from analysis.counts.causes import MISSES, STALLS, TIME, causes
 from analysis.counts.counters import read_counters
 from analysis.samples.columns import read_run
 from analysis.samples.pairs import judged
+from analysis.subjects.causes import MISSES, STALLS, TIME, causes
 from reframe_tests import conduct
 from reframe_tests.tools import TOOLS
 from tests.analysis.made_counters import CASES, RANKS, counts, with_tool
