@@ -9,9 +9,10 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import IO
 
 from nimc.base import processes
 from nimc.base.checkout import ROOT, python_main, python_path
@@ -51,23 +52,10 @@ def run_session(
     Returns its exit status. Raises Stopped after a signal. No process that it started is left when
     this returns or raises, provided that this process is a subreaper.
     """
-    environment = {
-        **os.environ,
-        RUN_VARIABLE: str(run),
-        "PYTHONPATH": python_path(ROOT),
-    }
+    environment = {**os.environ, RUN_VARIABLE: str(run)}
     interrupts.check()
     with log.open("ab") as output:
-        child = subprocess.Popen(
-            argv,
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            cwd=log.parent,
-            env=environment,
-            start_new_session=True,  # Ctrl-C of the terminal reaches this process only
-            preexec_fn=end_with(os.getpid()),
-        )
+        child = start(argv, output, environment=environment, cwd=log.parent)
     try:
         while child.poll() is None:
             interrupts.wait(_TICK_S)
@@ -82,6 +70,32 @@ def run_session(
         child.wait()
     interrupts.check()
     return child.returncode
+
+
+def start(
+    argv: Sequence[str],
+    output: IO[bytes],
+    *,
+    errors: IO[bytes] | None = None,
+    environment: Mapping[str, str] = os.environ,
+    cwd: Path | None = None,
+    pass_fds: Collection[int] = (),
+) -> subprocess.Popen[bytes]:
+    """Start a child that finds this checkout and ends with this process.
+
+    `errors`: where its standard error goes, if not to `output`; `pass_fds`: files that it inherits.
+    """
+    return subprocess.Popen(
+        argv,
+        stdin=subprocess.DEVNULL,
+        stdout=output,
+        stderr=errors or subprocess.STDOUT,
+        cwd=cwd,
+        env={**environment, "PYTHONPATH": python_path(ROOT)},
+        start_new_session=True,  # Ctrl-C of the terminal reaches this process only
+        pass_fds=pass_fds,
+        preexec_fn=end_with(os.getpid()),
+    )
 
 
 def end_with(parent: int) -> Callable[[], None]:

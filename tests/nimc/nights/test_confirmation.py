@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from nimc.nights.confirming import too_much
+from nimc.nights.measure import too_much
 from tests.nimc.nights.conftest import Box
 
 pytestmark = pytest.mark.slow
