@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 import shutil
 import signal
@@ -14,7 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
-from nimc.base import processes
+from nimc.base import kernel_text, processes
 from nimc.base.checkout import ROOT, python_main, python_path
 from nimc.base.errors import MachineError
 from nimc.base.interrupts import Interrupts
@@ -29,8 +28,6 @@ _TICK_S = 1.0
 _GRACE_S = 30.0
 #: How long what ReFrame left may take to remove its files, seconds.
 _LEFT_S = 2.0
-_PR_SET_PDEATHSIG = 1
-_LIBC = ctypes.CDLL(None)
 
 
 def find_reframe() -> str:
@@ -94,19 +91,8 @@ def start(
         env={**environment, "PYTHONPATH": python_path(ROOT)},
         start_new_session=True,  # Ctrl-C of the terminal reaches this process only
         pass_fds=pass_fds,
-        preexec_fn=end_with(os.getpid()),
+        preexec_fn=processes.end_with(os.getpid()),
     )
-
-
-def end_with(parent: int) -> Callable[[], None]:
-    """For a new child: the kernel sends it SIGTERM when its parent dies."""
-
-    def prepare() -> None:
-        _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
-        if os.getppid() != parent:
-            os._exit(1)
-
-    return prepare
 
 
 def _end(child: subprocess.Popen[bytes], interrupts: Interrupts) -> None:
@@ -123,13 +109,13 @@ def users_of(run: Path) -> list[int]:
     """This user's processes on this host that a run has started and that still exist."""
     mark = f"{RUN_VARIABLE}={run}".encode()
     found = []
-    for entry in os.listdir("/proc"):
-        if entry.isdigit() and int(entry) != os.getpid():
-            with suppress(OSError):
-                if os.stat(f"/proc/{entry}").st_uid != os.geteuid():
-                    continue  # anyone can name a run in the environment of their own process
-                if mark in Path(f"/proc/{entry}/environ").read_bytes().split(b"\0"):
-                    found.append(int(entry))
+    for pid in set(kernel_text.pids()) - {os.getpid()}:
+        with suppress(OSError):
+            process = Path(f"/proc/{pid}")
+            if process.stat().st_uid != os.geteuid():
+                continue  # anyone can name a run in the environment of their own process
+            if mark in (process / "environ").read_bytes().split(b"\0"):
+                found.append(pid)
     return found
 
 

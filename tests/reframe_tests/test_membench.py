@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from nimc.machine.host import cpu_list
+from nimc.base.kernel_text import cpu_list
 
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "reframe_tests" / "src" / "membench"
