@@ -287,5 +287,5 @@ class Campaign(Record):
 
     @property
     def cases(self) -> list[Entry]:
-        """Its cases: what `cases.expand` and `sweep.expand` make of the entries."""
+        """Its cases: what `cases.expand` makes of the entries."""
         return self.workloads

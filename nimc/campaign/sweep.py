@@ -12,25 +12,17 @@ from itertools import product
 from pathlib import Path
 
 from nimc.base.errors import InputError
-from nimc.campaign.schema import Campaign, Entry
+from nimc.campaign.schema import Entry
 from nimc.machine.site import Machine
 
 
-def expand(campaign: Campaign, machine: Machine) -> Campaign:
-    """The campaign with each sweep replaced by a case for each number of cores and placement.
+def cases_of(entry: Entry, machine: Machine) -> list[Entry]:
+    """The entry, or with a sweep once for each number of cores and placement.
 
     Raises InputError if the machine has no cores for the application.
     """
-    entries = [
-        case
-        for entry in campaign.workloads
-        for case in ([entry] if entry.sweep is None else _cases(entry, machine))
-    ]
-    return campaign.model_copy(update={"workloads": entries})
-
-
-def _cases(entry: Entry, machine: Machine) -> list[Entry]:
-    assert entry.sweep is not None
+    if entry.sweep is None:
+        return [entry]
     return [
         entry.at(f"n{n}-c{comp}-m{comm}", {"cores": n, "node": comp, "comm_node": comm})
         for comp, comm in placements(machine, entry.sweep.placements)

@@ -12,8 +12,8 @@ from click.testing import CliRunner
 
 from nimc.base.checkout import ROOT
 from nimc.base.errors import InputError
-from nimc.campaign.cases import treatments
-from nimc.campaign.prepare import Omitted, leave_out, omission_lines, prepare
+from nimc.campaign.cases import Omitted, leave_out, omission_lines, treatments
+from nimc.campaign.prepare import prepare
 from nimc.campaign.schema import Campaign
 from nimc.cli.main import cli
 from tests.reframe_tests.test_numa_places import of
