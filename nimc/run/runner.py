@@ -24,7 +24,7 @@ from nimc.machine import slurm
 from nimc.node.conductor import UNREAD
 from nimc.records.arms import arm_of
 from nimc.run.folder import require_folder
-from nimc.run.progress import Display, NewSamples, RunCounter, clock_s, run_line
+from nimc.run.progress import NewSamples, PlainDisplay, RunCounter, clock_s, run_line
 from nimc.run.session import run_session
 from nimc.run.slurm_watch import LostJobError, SilentError, SlurmWatch
 from reframe_tests.crossing import Crossed
@@ -258,7 +258,7 @@ class CampaignRunner:
     #: Of the order of runs.
     seed: int
     interrupts: Interrupts
-    display: Display
+    display: PlainDisplay
 
     @cached_property
     def slurm(self) -> SlurmWatch | None:

@@ -289,7 +289,7 @@ def _keep(
     """Store the plan and every write in full; the sample has only a summary."""
     document = {
         "zero_s": begun.zero_s,
-        "timetable": json.loads(begun.table.to_json()),
+        "timetable": begun.table.as_dict(),
         "clocks": {node: asdict(offset) for node, offset in offsets.items()},
         "written": {node: asdict(written) for node, written in reports.items()},
     }
