@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +10,7 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from nimc.base import marked_yaml
-from nimc.base.errors import InputError, show
+from nimc.base.errors import InputError, near, show
 from nimc.base.marked_yaml import Marked, Place, field_at, model_around
 from nimc.base.text import one_line
 from nimc.campaign import cases
@@ -247,9 +246,7 @@ def unknown(
     """The fault that the key at `place` (or the value `name` there) is not allowed."""
     known = sorted(allowed)
     wrong = str(place[-1]) if name is None else name
-    near = difflib.get_close_matches(wrong, known, n=1)
-    hint = f", did you mean '{near[0]}'?" if near else ""
-    text = f"unknown {kind} '{wrong}'{of}{hint}; allowed: {', '.join(known) or 'none'}"
+    text = f"unknown {kind} '{wrong}'{of}{near(wrong, known)}; allowed: {', '.join(known) or 'none'}"
     return marked.line(place, key=name is None), f"{dotted(place)}: {text}"
 
 

@@ -132,10 +132,7 @@ def path_of(folder: Path, nightly: str, night: date) -> Path:
 
 def make_folder(folder: Path) -> None:
     """Make the folder of the summaries. Raises InputError unless it is one's own."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise MachineError(f"{folder}: {error.strerror}") from error
+    folder.mkdir(parents=True, exist_ok=True)
     require_own(folder, "results")
 
 

@@ -19,7 +19,6 @@ from pathlib import Path
 
 from pydantic import TypeAdapter
 
-from nimc.base.errors import MachineError
 from nimc.base.files import replace_text, require_own
 from nimc.base.interrupts import Interrupts
 from nimc.base.json_limits import read_json, validated
@@ -69,10 +68,7 @@ def open_sweep(
             return path.parent, replace(known, nodes=[*known.nodes, *new])
     stamp = time.strftime("%Y%m%d-%H%M%S", time.gmtime(requested.started_s))
     folder = results / f"{named}-{stamp}"
-    try:
-        folder.mkdir(parents=True)
-    except OSError as error:
-        raise MachineError(f"{folder}: {error.strerror}") from error
+    folder.mkdir(parents=True)
     save_sweep(folder, requested)
     return folder, requested
 

@@ -316,10 +316,7 @@ class CampaignRunner:
     def _run_block(self, entry: Entry, block: int, pairs: int, later_s: float) -> str | None:
         """Run one ReFrame session. Returns why it failed, None if it did not."""
         logs = self._logs(entry, block)
-        try:
-            logs.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise MachineError(f"{logs}: {error.strerror}") from error
+        logs.mkdir(parents=True, exist_ok=True)
         run = str(self.run)
         _, *arguments = command(self.campaign, entry, self.site, block, pairs, run, self.seed)
         samples = NewSamples(self.run / "samples" / f"{entry.name}.jsonl")
