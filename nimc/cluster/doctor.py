@@ -15,7 +15,7 @@ from nimc.campaign.checks import checks_in, require_known_programs
 from nimc.campaign.matrix import Matrix, matrix
 from nimc.campaign.settings import settings_of
 from nimc.cluster import probes
-from nimc.cluster.probes import Finding
+from nimc.cluster.probes import Finding, lacking
 from nimc.machine import host
 from nimc.machine import site as site_files
 from nimc.machine.site import Machine
@@ -33,14 +33,14 @@ def papi() -> Finding:
     what = "counters (PAPI)"
     if shutil.which("papi_avail") is None or shutil.which("papi_command_line") is None:
         remedy = "apt install papi-tools; dnf install papi"
-        return Finding(what, "limited", "no papi_avail and papi_command_line on PATH", remedy)
+        return lacking(what, "no papi_avail and papi_command_line on PATH", remedy)
     listed = re.search(r"Of \d+ possible events, (\d+) are available", ask(["papi_avail"]).text)
     events = int(listed[1]) if listed else 0
     # The list names what the processor's model has; a virtual machine may count none of it.
     answer = ask(["papi_command_line", _CYCLES])
     if reason := refusal(answer.text):
         detail = f"{events} preset events listed, and {_CYCLES} counts nothing: {reason}"
-        return Finding(what, "limited", detail, "measure on a machine with counters")
+        return lacking(what, detail, "measure on a machine with counters")
     return Finding(what, "ok", f"{events} preset events; {_CYCLES} counts")
 
 
@@ -65,9 +65,8 @@ def tools() -> list[Finding]:
         if reason is None:
             found.append(Finding(f"tool {', '.join(names)}", "ok", "ready"))
             continue
-        lack, bracket, remedy = reason.partition(" (")
-        hint = remedy.removesuffix(")") if bracket else ""
-        found.append(Finding(f"tool {', '.join(names)}", "limited", lack, hint))
+        lack, _, remedy = reason.partition(" (")
+        found.append(lacking(f"tool {', '.join(names)}", lack, remedy.removesuffix(")")))
     return found
 
 
@@ -150,7 +149,7 @@ def _matrix(
     if settings.fault:
         where = f"line {settings.fault_line}: " if settings.fault_line else ""
         text = f"{where}{settings.fault}"
-        faults.append(Finding(f"configs/{name}.py", "missing", text, "fix the file", needed=True))
+        faults.append(lacking(f"configs/{name}.py", text, "fix the file", needed=True))
     try:
         checks = checks_in(folder)
         if site:
@@ -158,10 +157,7 @@ def _matrix(
         programs = site.programs if site else {}
         return matrix(checks, settings, name, None, programs=programs), faults
     except NimcError as error:
-        return Matrix(), [
-            *faults,
-            Finding("checks", "missing", str(error), "fix what it names", needed=True),
-        ]
+        return Matrix(), [*faults, lacking("checks", str(error), "fix what it names", needed=True)]
 
 
 def known_machines(root: Path) -> list[str]:
