@@ -122,7 +122,7 @@ class Injector(ABC):
     def transport(self, writer: Writer) -> str:
         """What the bytes go over, for the sample (`WriterRecord.transport`)."""
 
-    def target_command(self, writer: Writer) -> list[str] | None:  # noqa: ARG002
+    def target_command(self, writer: Writer) -> list[str] | None:
         """The passive side's command; None if there is none."""
         return None
 
@@ -130,15 +130,15 @@ class Injector(ABC):
     def origin_command(self, writer: Writer) -> list[str]:
         """The writing side's command."""
 
-    def environment(self, writer: Writer) -> dict[str, str]:  # noqa: ARG002
+    def environment(self, writer: Writer) -> dict[str, str]:
         """Variables added to the environment of both ends."""
         return {}
 
-    def row_source(self, writer: Writer) -> RowSource:  # noqa: ARG002
+    def row_source(self, writer: Writer) -> RowSource:
         """Where this writer's rows come from."""
         return "output"
 
-    def freezes_target(self, writer: Writer) -> bool:  # noqa: ARG002
+    def freezes_target(self, writer: Writer) -> bool:
         """Whether the agent suspends the passive side's process (SIGSTOP) at the first row.
 
         True if that process spins on a core although the writes do not need it.
