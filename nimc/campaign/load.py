@@ -246,7 +246,9 @@ def unknown(
     """The fault that the key at `place` (or the value `name` there) is not allowed."""
     known = sorted(allowed)
     wrong = str(place[-1]) if name is None else name
-    text = f"unknown {kind} '{wrong}'{of}{near(wrong, known)}; allowed: {', '.join(known) or 'none'}"
+    text = (
+        f"unknown {kind} '{wrong}'{of}{near(wrong, known)}; allowed: {', '.join(known) or 'none'}"
+    )
     return marked.line(place, key=name is None), f"{dotted(place)}: {text}"
 
 

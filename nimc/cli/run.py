@@ -125,8 +125,7 @@ def _measure(
     shown = display(progress)
     try:
         with Interrupts() as interrupts:
-            # A run that an earlier version began has the campaign's own seed.
-            seed = request.campaign.seed if folder.header.seed is None else folder.header.seed
+            seed = folder.header.seed
             runner = CampaignRunner(
                 request.campaign, request.site, folder.path, reframe, seed, interrupts, shown
             )

@@ -74,9 +74,7 @@ def setup(
 @machine_option
 @_jobs
 @json_option
-def build(
-    stacks: tuple[str, ...], machine: str, jobs: int, form: Form | None
-) -> None:
+def build(stacks: tuple[str, ...], machine: str, jobs: int, form: Form | None) -> None:
     """Build environments; those that are up to date are skipped."""
     place = layout(machine)
     settings = load(place)
@@ -89,9 +87,7 @@ def build(
 @click.argument("stacks", nargs=-1, metavar="STACK...")
 @machine_option
 @json_option
-def mirror(
-    folder: Path, stacks: tuple[str, ...], machine: str, form: Form | None
-) -> None:
+def mirror(folder: Path, stacks: tuple[str, ...], machine: str, form: Form | None) -> None:
     """Copy sources and built packages of environments to FOLDER."""
     place = layout(machine)
     settings = load(place)

@@ -269,9 +269,7 @@ def injectors(site: Machine | None) -> list[Finding]:
             lack, _, remedy = reason.partition(": ")
             if needed and apart:
                 lack += " on this host; compute nodes must have it"
-            found.append(
-                lacking(f"injector {name}", lack, remedy, needed=needed and not apart)
-            )
+            found.append(lacking(f"injector {name}", lack, remedy, needed=needed and not apart))
     return found
 
 

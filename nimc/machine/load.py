@@ -158,9 +158,7 @@ def foreign_s(before: HostLoad, after: HostLoad) -> dict[str, float] | None:
     return {name: used / TICKS_PER_S for name, used in found.items()}
 
 
-def _gone(
-    before: Mapping[int, ProcessStat], after: Mapping[int, ProcessStat]
-) -> dict[int, int]:
+def _gone(before: Mapping[int, ProcessStat], after: Mapping[int, ProcessStat]) -> dict[int, int]:
     """Process -> ticks that those below it had used before, which have ended since.
 
     A process that has ended too has passed it on to its own parent.

@@ -256,7 +256,7 @@ class CampaignRunner:
     run: Path
     reframe: str
     #: Of the order of runs.
-    seed: int
+    seed: int | None
     interrupts: Interrupts
     display: PlainDisplay
 

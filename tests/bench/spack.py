@@ -57,9 +57,7 @@ def _command_s(root: Path, *words: str) -> float:
     started = time.monotonic()
     nimc = [sys.executable, "-c", "from nimc.cli.main import main; main()"]
     environment = {**os.environ, "NIMC_SPACK_DIR": str(root)}
-    subprocess.run(
-        [*nimc, "spack", *words], check=True, stdout=subprocess.DEVNULL, env=environment
-    )
+    subprocess.run([*nimc, "spack", *words], check=True, stdout=subprocess.DEVNULL, env=environment)
     return time.monotonic() - started
 
 

@@ -13,7 +13,6 @@ from nimc.machine.site import Machine, Origins
 from nimc.records.arms import standard_arms
 from tests.nimc.campaign.test_load import CHECKS, SMALL, faults, load
 
-
 #: Origin and target share a host.
 HERE = Machine.model_validate(
     {"name": "h", "description": "h", "origins": {"policy": "same_host"}, "injector": "ucx"}
