@@ -75,7 +75,6 @@ class Diagnosis:
     """All findings, in the order in which to fix them."""
 
     machine: str
-    ready: bool
     #: What keeps campaigns from running, in one line; empty if nothing does.
     why: str
     findings: list[Finding]
@@ -84,20 +83,20 @@ class Diagnosis:
     #: What runs where, in every partition; empty if the settings or the checks cannot be read.
     matrix: Matrix
 
+    @property
+    def ready(self) -> bool:
+        """Whether campaigns can run."""
+        return not self.why
+
     def as_dict(self) -> dict[str, Any]:
         """The diagnosis as in JSON."""
-        record = asdict(self)
-        ready = record.pop("ready")
-        return record | {
-            "verdict": "ready" if ready else "not ready",
-            "matrix": self.matrix.as_dicts(),
-        }
+        verdict = "ready" if self.ready else "not ready"
+        return asdict(self) | {"verdict": verdict, "matrix": self.matrix.as_dicts()}
 
     def extended(self, more: list[Finding]) -> Diagnosis:
         """The diagnosis with further findings."""
         findings = [*self.findings, *more]
-        reason = obstacle(findings)
-        return replace(self, findings=findings, why=reason, ready=not reason)
+        return replace(self, findings=findings, why=obstacle(findings))
 
 
 def examine(name: str, root: Path = checkout.ROOT) -> Diagnosis:
@@ -134,8 +133,7 @@ def examine(name: str, root: Path = checkout.ROOT) -> Diagnosis:
     findings += probes.injectors(site)
     findings += [papi(), *tools()]
     findings += [probes.spack(), *probes.minicluster()]
-    reason = obstacle(findings)
-    return Diagnosis(name, not reason, reason, findings, here.as_dict(), cells)
+    return Diagnosis(name, obstacle(findings), findings, here.as_dict(), cells)
 
 
 def _matrix(

@@ -100,7 +100,7 @@ def limited(what, detail):
 
 #: Three forms of a tool lack the same, of another one only some.
 SOME = doctor.Diagnosis(
-    *("box", True, ""),
+    *("box", ""),
     [
         ok("python", detail="3.11"),
         ok("tool papi:stalls", detail="ready"),
