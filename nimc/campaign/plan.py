@@ -8,8 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from nimc.campaign import sweep
-from nimc.campaign.cases import treatments
+from nimc.campaign.cases import is_optional, most_measured, treatments
 from nimc.campaign.schema import Campaign, Entry, Pairs
 from nimc.node.length import doublings
 from nimc.records.plan import LIMITS
@@ -145,7 +144,7 @@ def plan(campaign: Campaign, site: Site, origins: Mapping[str, int] | None = Non
 def plan_case(campaign: Campaign, entry: Entry, site: Site) -> Case:
     """One case with all the blocks that it may take."""
     sizes = block_sizes(campaign.pairs)
-    chosen = sweep.is_optional(entry, campaign.cases)
+    chosen = is_optional(entry, campaign.cases)
     crossed = treatments(campaign.arms, entry)
     blocks = []
     planned = 0
@@ -170,7 +169,7 @@ def plan_case(campaign: Campaign, entry: Entry, site: Site) -> Case:
         pairs_most=campaign.pairs.most,
         duration_least_s=sum(b.duration_s for b in blocks if b.needed == "always"),
         duration_most_s=sum(b.duration_s for b in blocks),
-        counts=not chosen or entry in sweep.most(entry, campaign.cases),
+        counts=not chosen or entry in most_measured(entry, campaign.cases),
         blocks=blocks,
     )
 

@@ -17,8 +17,7 @@ from typing import Any
 from nimc.base.checkout import commit
 from nimc.base.errors import InputError, MachineError
 from nimc.base.files import distrust, private_lock
-from nimc.campaign import sweep
-from nimc.campaign.cases import treatments
+from nimc.campaign.cases import is_optional, treatments
 from nimc.campaign.prepare import Request
 from nimc.campaign.schema import Campaign
 from nimc.machine import host, program
@@ -251,7 +250,7 @@ def requirements_of(campaign: Campaign, machine: Machine) -> Requirements:
         },
         min_share=campaign.verify.min_share or machine.proof.min_share,
         retries=campaign.verify.retries,
-        optional=[case.name for case in cases if sweep.is_optional(case, cases)],
+        optional=[case.name for case in cases if is_optional(case, cases)],
     )
 
 

@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Any
 from nimc.base import processes
 from nimc.base.errors import InputError, MachineError
 from nimc.base.interrupts import Interrupts
-from nimc.campaign import sweep
-from nimc.campaign.cases import treatments
+from nimc.campaign.cases import is_optional, next_case, siblings, treatments
 from nimc.campaign.plan import Site, block_s, command, next_block
 from nimc.campaign.schema import Campaign, Entry, Pairs
 from nimc.machine import slurm
@@ -284,13 +283,13 @@ class CampaignRunner:
         """The cases in order; a sweep of few cores chooses the next one after each."""
         cases = self.campaign.cases
         for entry in cases:
-            same = sweep.siblings(entry, cases) if entry.adaptive else []
+            same = siblings(entry, cases) if entry.adaptive else []
             if not same:
                 yield entry
             elif entry == same[0]:
                 begun = [each for each in same if self._state(each).next_block]
                 yield from begun
-                while chosen := sweep.next_case(self.run, same, begun):
+                while chosen := next_case(self.run, same, begun):
                     begun.append(chosen)
                     yield chosen
 
@@ -395,7 +394,7 @@ class CampaignRunner:
         return sum(map(self._case_least_s, self.campaign.cases))
 
     def _case_least_s(self, entry: Entry) -> float:
-        if sweep.is_optional(entry, self.campaign.cases):
+        if is_optional(entry, self.campaign.cases):
             return 0.0
         missing = self.campaign.pairs.floor - self._state(entry).pairs
         crossed = self._treatments(entry)
